@@ -23,6 +23,7 @@ from qsim.trotter.deck.initial import (
     ProductInitial,
 )
 from qsim.trotter.deck.model import TrotterDeck
+from qsim.trotter.deck.tasks import LEAST_LEVELS
 from qsim.trotter.memory import memory, memory_on_gpu, sector_memory
 from qsim.trotter.model.models import GROUND_TERMS, Models
 from qsim.trotter.problem import Problem
@@ -62,6 +63,8 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
             findings = [Finding("sector", str(error).removeprefix("sector: "))]
     if not findings:
         findings = list(checks.physics(problem))
+    if _mistaken(findings):  # there may be no couplings to estimate from
+        return Plan(findings=findings)
     dt = deck.evolve.dt
     steps = sum(problem.steps(k, dt)[0] for k in range(len(problem.times) - 1)) if dt is not None else 0
     parts, host = memory(problem)
@@ -98,6 +101,10 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
         shared="trajectories" if problem.members > 1 else "amplitudes",
         doubling=problem.members == 1,
     )
+
+
+def _mistaken(findings: Sequence[Finding]) -> bool:
+    return any(finding.severity == "error" for finding in findings)
 
 
 def _shared_ranks(problem: Problem) -> int:
@@ -235,6 +242,15 @@ def _plan_task(loaded: LoadedDeck[TrotterDeck]) -> Plan:
                 f"{max(states)} states are too many to diagonalise, at most {MOST_LEVELS}; take fewer spins, or task: spectrum",
             )
         )
+    if deck.task == "levels" and not findings and deck.levels.lacks(max(states)):
+        more = "window: all, or a larger sector" if deck.levels.window != "all" else "a larger sector"
+        findings.append(
+            Finding(
+                "levels.window",
+                f"a gap ratio needs {LEAST_LEVELS} levels in the window; found a sector of {max(states)}; use {more}, or leave "
+                "gap_ratio out of statistics",
+            )
+        )
     if deck.task == "floquet" and deck.floquet.quasienergies and max(states) > MOST_QUASI:
         findings.append(
             Finding(
@@ -242,12 +258,14 @@ def _plan_task(loaded: LoadedDeck[TrotterDeck]) -> Plan:
                 f"{max(states)} states are too many to diagonalise a cycle, at most {MOST_QUASI}; leave quasienergies out",
             )
         )
+    if _mistaken(findings):
+        return Plan(findings=findings)
     parts = task_memory(problem, max(states))
     sizes: dict[str, Any] = {"spins": deck.system.spins, "sectors": len(states), "states": max(states)}
     from qsim.trotter.work import task
 
     work = Work()
-    if states[0] and not findings:
+    if states[0]:
         found = task(problem, states)
         work = Work(
             reduce="system.spins",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
+from qsim.trotter.deck.initial import GroundStateInitial
 from qsim.trotter.model.lattices import bonds
 from qsim.trotter.sectors.basis import Sector
 
@@ -26,8 +27,10 @@ def physics(problem: Problem) -> Iterator[Finding]:
 
 
 def shells(deck: TrotterDeck) -> Iterator[Finding]:
-    """Yield neighbour shells that the lattice of their term does not have, also of the terms of an echo."""
+    """Yield neighbour shells that the lattice of their term does not have, also of the terms of a ground state and of an echo."""
     yield from shells_of_terms(deck.system.terms, deck.system, "system.terms")
+    if deck.task == "evolve" and isinstance(deck.initial, GroundStateInitial):
+        yield from shells_of_terms(deck.initial.terms, deck.system, "initial.terms")
     for index, item in enumerate(deck.observe):
         if item.echo is not None:
             yield from shells_of_terms(item.echo.sigma, deck.system, f"observe.{index}.echo.sigma")

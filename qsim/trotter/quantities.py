@@ -334,6 +334,7 @@ LEVELS: tuple[Quantity[LevelsResult], ...] = (
         lambda r: float(r.ratios.mean()),
         error=lambda r: r.ratio_error,
         headline=True,
+        when=lambda r: bool(r.ratios.size),
     ),
     Quantity("energy_0", "J", "lowest level of the first realisation", lambda r: float(r.levels[0, 0])),
     Quantity("realisations", "", "realisations of the disorder", lambda r: len(r.levels)),

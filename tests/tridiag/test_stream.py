@@ -518,3 +518,13 @@ def test_scaling(tmp_path):
 def test_automatic_numbers_of_blocks():
     assert block_numbers([300_000]) == [2**k for k in range(4, 16)]
     assert block_numbers([10]) == [2]
+
+
+@pytest.mark.parametrize("shape", [(5, 1), (1, 5), (5,)])
+def test_the_solution_has_the_shape_of_the_right_hand_side(tridiag, shape):
+    rows = shape if shape == (1, 5) else (5,)
+    d = np.arange(5.0).reshape(shape)
+    np.savez(tridiag.folder / "s.npz", a=np.full(rows, 2.0), b=np.zeros(rows), c=np.zeros(rows), d=d)
+    result = tridiag.run(task="solve", system={"source": "file", "file": "s.npz"})
+    assert result.x.shape == shape
+    assert np.allclose(result.x, d / 2.0, rtol=1e-15)

@@ -397,3 +397,64 @@ def test_any_combination_gives_a_result_or_an_error(trotter, changes):
         output = stage("trotter", "output")
         assert all(np.all(np.isfinite(array)) for array in output.arrays(result).values())
         assert output.scalars(result)
+
+
+@pytest.mark.parametrize("value", [1e30, 10**30, -2e12, float("nan")])
+def test_a_field_beyond_its_limits_is_no_formula(trotter, value):
+    """Numbers that were refused as numbers had passed as the text of a formula, which may be a number."""
+    found = terms(RING, {"type": "field", "axis": "x", "values": value})
+    trotter.refuses(r"system\.terms\.1\.values: expected a (number|finite)", **changed(**found))
+
+
+@pytest.mark.parametrize("task", ["evolve", "spectrum", "dynamics", "thermal", "levels", "floquet"])
+def test_a_shell_that_the_lattice_lacks_is_told_by_every_task(trotter, task):
+    """The plan estimated work and memory from couplings that cannot be made."""
+    more = {"initial": {"type": "neel"}} if task in ("evolve", "floquet") else {}
+    if task == "evolve":
+        more["evolve"] = {"t_final": 1.0, "outputs": 3, "accuracy": 1e-6}
+    if task == "floquet":
+        more["floquet"] = {"cycle": [{"terms": [0], "time": 0.5}], "cycles": 2}
+    trotter.refuses(
+        r"system\.terms\.0\.shells: shell 9 does not exist: ring of 6 sites has shells 1 to 3",
+        task=task,
+        system={"spins": 6, "terms": [{**RING, "shells": [1, 9]}]},
+        **more,
+    )
+
+
+def test_a_shell_that_the_lattice_of_a_ground_state_lacks_is_told(trotter):
+    trotter.refuses(
+        r"initial\.terms\.0\.shells: shell 9 does not exist",
+        **changed(initial={"type": "ground_state", "terms": [{**RING, "shells": [9]}]}),
+    )
+
+
+@pytest.mark.parametrize("initial", [{"type": "product", "theta": 0.7}, {"type": "a1", "up": [0]}])
+def test_a_start_outside_the_sector_is_told_at_the_sector(trotter, initial):
+    """What only the work finds out has a place in the deck, too."""
+    blocks = changed(
+        initial=initial, sector={"up": 3}, evolve={"t_final": 1.0, "outputs": 3, "accuracy": 1e-6}
+    )
+    with pytest.raises(
+        DeckError, match=r"deck\.yaml:\d+:1: sector: only 0\.\d+ of the initial state"
+    ) as caught:
+        trotter.execute(**blocks)
+    assert [found.key for found in caught.value.diagnostics] == ["sector"]
+
+
+@pytest.mark.parametrize("task", ["evolve", "spectrum", "thermal"])
+def test_a_correlator_of_a_single_spin_is_refused(trotter, task):
+    """It has no pairs; the run had ended in an internal error when they were written."""
+    more = {}
+    if task == "evolve":
+        more = {
+            "initial": {"type": "basis", "bits": "0"},
+            "evolve": {"t_final": 1.0, "outputs": 3, "dt": 0.1},
+        }
+    trotter.refuses(
+        r"observe\.0\.correlator: a single spin makes no pair",
+        task=task,
+        system={"spins": 1, "terms": [{"type": "field", "axis": "z", "values": 0.3}]},
+        observe=[{"correlator": "zz", "pairs": "all"}],
+        **more,
+    )

@@ -589,6 +589,11 @@ WRONG = [
         r"3 x 3 = 9, but system.spins = 4",
     ),
     ([{"type": "xx", "lattice": {"type": "ladder", "legs": 3}}], "0.lattice", "not made of 3 legs"),
+    (
+        [{"type": "xx", "lattice": {"type": "ladder", "bonds": "legs"}, "shells": [1, 2], "J": [1.0, 0.5]}],
+        "0.shells",
+        r"shell 2 \(distance 1.414\) has no bonds along the legs: .* the legs hold 1 \(distance 1\)",
+    ),
     ([{"type": "xxz", "lattice": "ring"}], "0", "either Jz or delta"),
     ([{"type": "xxz", "lattice": "ring", "Jz": 1.0, "delta": 1.0}], "0", "either Jz or delta"),
     ([{"type": "dipolar"}], "0.lattice", "missing key"),
@@ -717,3 +722,19 @@ def test_complaints_about_other_files(tmp_path):
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(FileError, match="is not UTF-8 text"):
         model(3, field(file=str(path)))
+
+
+@pytest.mark.parametrize("kind", ["chain", "square", "all"])
+def test_a_single_site_has_no_pairs(trotter, kind):
+    """A coupling among neighbours is a sum over nothing; that of a chain had ended in an internal error."""
+    problem = trotter.build(
+        system={
+            "spins": 1,
+            "terms": [{"type": "heisenberg", "lattice": kind}, {"type": "field", "axis": "x", "values": 0.4}],
+        },
+        initial={"type": "basis", "bits": "0"},
+        evolve={"t_final": 1.0, "outputs": 2, "accuracy": 1e-8},
+    )
+    model = problem.hamiltonian().at(0.0)
+    assert not model.J.any()
+    assert model.h[0, 0] == 0.4

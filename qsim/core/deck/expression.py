@@ -411,19 +411,24 @@ class ExpressionText:
     ----------
     *variables
         The names that the formula may use.
+    numbers
+        Whether a bare number is a formula, too.  Not where the field takes numbers besides, which have limits: one that is
+        beyond them would pass as a formula.
     """
 
-    def __init__(self, *variables: str) -> None:
+    def __init__(self, *variables: str, numbers: bool = True) -> None:
         self.variables = variables
+        self.numbers = numbers
 
     def __repr__(self) -> str:
         """Return the call that makes this mark."""
-        return f"ExpressionText({', '.join(map(repr, self.variables))})"
+        words = [*map(repr, self.variables), *(() if self.numbers else ("numbers=False",))]
+        return f"ExpressionText({', '.join(words)})"
 
     def _check(self, value: object) -> object:
         from pydantic_core import PydanticCustomError
 
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if self.numbers and isinstance(value, (int, float)) and not isinstance(value, bool):
             value = repr(value)
         if isinstance(value, str):
             try:
@@ -439,7 +444,7 @@ class ExpressionText:
         from pydantic_core import core_schema
 
         text = core_schema.str_schema()
-        either = core_schema.union_schema([text, core_schema.float_schema()])
+        either = core_schema.union_schema([text, core_schema.float_schema()]) if self.numbers else text
         return core_schema.no_info_before_validator_function(
             self._check, text, json_schema_input_schema=either
         )

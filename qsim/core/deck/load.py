@@ -16,7 +16,8 @@ import dataclasses
 import difflib
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, cast
@@ -169,6 +170,17 @@ class LoadedDeck(Generic[D]):
         return dataclasses.replace(
             node.mark.diagnostic(finding.key, finding.message), severity=finding.severity
         )
+
+    @contextmanager
+    def placing(self) -> Iterator[None]:
+        """Give a mistake that shows only in the work its place in the deck, if its text begins with a key: ``sector: ...``."""
+        try:
+            yield
+        except DeckError as error:
+            key, _, message = str(error).partition(": ")
+            if error.diagnostics or not message or key.split(".")[0] not in type(self.deck).model_fields:
+                raise
+            raise DeckError(self.diagnostic(Finding(key, message)), hint=error.hint) from error
 
     def raise_for(self, findings: Iterable[Finding]) -> None:
         """Keep the warnings among `findings`, and raise the errors.

@@ -169,7 +169,8 @@ def execute(method: str, deck: DeckSource, options: Options | None = None) -> Ou
         if first(comm, lambda: _is_complete(job)):
             return first(comm, lambda: _already_complete(job))
         first(comm, lambda: _refuse_what_cannot_be_written(job))
-        return _work(job, comm, start, lock)
+        with job.loaded.placing():
+            return _work(job, comm, start, lock)
 
 
 def _locked(job: _Job[D, P, R], stack: ExitStack) -> list[str]:

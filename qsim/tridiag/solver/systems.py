@@ -190,6 +190,7 @@ class ArraySource:
         self._flat = len(a.shape) == 1
         self.n = self._row * self.batch
         self.columns = int(d.shape[1]) if self._flat and len(d.shape) == 2 else 1
+        self.shape = tuple(int(length) for length in d.shape)  # as given: of one column (n,) or (n, 1)
         wanted = np.dtype(dtype or np.result_type(a.dtype, b.dtype, c.dtype, d.dtype, np.float32))
         self.dtype = wanted
         self.name = name

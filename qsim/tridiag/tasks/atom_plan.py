@@ -139,8 +139,8 @@ def _memory(size: int, count: int, gauge: str, lengths: int, *, recorded: int, r
     return Memory(
         host=ranks * recorded + whole - shared,
         device=shared,
-        parts={"states and pivots": whole},
-        reduce="grid.lmax",
+        parts={"states and pivots": whole, "trace and densities": ranks * recorded},
+        reduce="grid.lmax" if whole > ranks * recorded else "time.steps (a longer dt) or time.outputs",
         on_gpu=on_gpu - shared,
         # tables are made on the host, and a state is there while it is observed
         on_gpu_host=shared - whole + ranks * CUDA_MAKING[gauge] * size,

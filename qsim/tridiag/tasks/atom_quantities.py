@@ -53,6 +53,7 @@ NUMBERS: tuple[Q, ...] = (
         "integral of pes over its positive energies",
         _number("pes_total"),
         when=lambda r: bool(r.methods),
+        error=lambda r: r.errors,
     ),
     Q(
         "resonance_energy",
@@ -60,6 +61,7 @@ NUMBERS: tuple[Q, ...] = (
         "energy of the resonance in the static field, by complex scaling",
         _number("resonance_energy"),
         when=_found("resonance_energy"),
+        error=lambda r: r.errors,
         headline=True,
     ),
     Q(
@@ -68,6 +70,7 @@ NUMBERS: tuple[Q, ...] = (
         "decay rate of the resonance in the static field, by complex scaling",
         _number("resonance_rate"),
         when=_found("resonance_rate"),
+        error=lambda r: r.errors,
         headline=True,
     ),
     Q(

@@ -10,6 +10,7 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.core.results.tables import Scalar
+from qsim.tridiag.solver.systems import ArraySource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -285,7 +286,9 @@ class Solved:
 
 
 def full_shape(source: BatchSource) -> tuple[int, ...]:
-    """Return the shape of a stored solution: (n,), (n, columns), (batch, n) or (batch, n, columns)."""
+    """Return the shape of a stored solution: that of given right-hand sides, or (n,), (batch, n), (batch, n, columns), ..."""
+    if isinstance(source, ArraySource):
+        return source.shape
     columns = () if source.columns == 1 else (source.columns,)
     batch = (source.batch,) if source.batch > 1 else ()
     return (*batch, source.n // source.batch, *columns)

@@ -41,7 +41,7 @@ TensorRows = Annotated[
     list[Annotated[list[Number], Field(min_length=11, max_length=11)]],
     Field(min_length=1, max_length=100_000),
 ]
-SiteFormula = Annotated[str, ExpressionText("j")]
+SiteFormula = Annotated[str, ExpressionText("j", numbers=False)]
 SEED = "seed of these numbers alone; by default run.seed"
 
 # -------------------------------------------------------------------------------------------- lattices

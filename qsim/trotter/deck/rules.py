@@ -223,7 +223,7 @@ def _is_disordered(term: Term) -> bool:
 
 
 def _check_item_sites(item: Observable, where: str, spins: int) -> Iterator[Finding]:
-    """Yield sites that do not exist, duplicate sites, and pairs of a site with itself."""
+    """Yield sites that do not exist, and duplicate sites."""
     for name in ("sx", "sy", "sz"):
         if isinstance(value := getattr(item, name), list):
             yield from check_sites(value, spins, f"{where}.{name}")
@@ -240,6 +240,13 @@ def _check_item_sites(item: Observable, where: str, spins: int) -> Iterator[Find
         yield from check_sites(item.otoc.v, spins, f"{where}.otoc.v")
     if item.autocorrelation is not None:
         yield from check_sites([item.autocorrelation], spins, f"{where}.autocorrelation")
+    yield from _check_item_pairs(item, where, spins)
+
+
+def _check_item_pairs(item: Observable, where: str, spins: int) -> Iterator[Finding]:
+    """Yield pairs of a site with itself, of sites that do not exist, and duplicate ones; correlators without any pair."""
+    if item.correlator is not None and spins < 2:
+        yield Finding(f"{where}.correlator", "a single spin makes no pair")
     seen: dict[tuple[int, int], int] = {}
     for k, (a, b) in enumerate(item.pairs if isinstance(item.pairs, list) else ()):
         key = f"{where}.pairs.{k}"

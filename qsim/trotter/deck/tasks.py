@@ -7,6 +7,7 @@ from pydantic import Field
 from qsim.core.deck.blocks import Block, Count, PositiveCount
 
 __all__ = [
+    "LEAST_LEVELS",
     "TASKS",
     "CycleStep",
     "Dynamics",
@@ -19,6 +20,7 @@ __all__ = [
 ]
 
 TASKS = Literal["evolve", "spectrum", "dynamics", "thermal", "levels", "floquet"]
+LEAST_LEVELS = 3  # of a gap ratio: two spacings
 
 
 class Spectrum(Block):
@@ -142,6 +144,17 @@ class Levels(Block):
             description="gap_ratio; of every state participation: -sum p ln p in the Ising basis, entropy: of half of the chain",
         )
     )
+
+    def within(self, size: int) -> slice:
+        """Return the levels of the window, of `size` in ascending order."""
+        third = size // 3
+        return slice(third, 2 * third) if self.window == "middle_third" else slice(0, size)
+
+    def lacks(self, size: int) -> bool:
+        """Whether the deck itself asks for a gap ratio, and the window of `size` levels holds too few for one."""
+        asked = "statistics" in self.model_fields_set and "gap_ratio" in self.statistics
+        inside = self.within(size)
+        return asked and inside.stop - inside.start < LEAST_LEVELS
 
 
 class CycleStep(Block):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from qsim.trotter.deck import couplings as blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["Bond", "bonds", "distances_of_shells", "pair_distance", "positions"]
 
@@ -43,19 +43,24 @@ def bonds(lattice: blocks.Lattice, spins: int, shells: Sequence[int] | None = No
     Raises
     ------
     ValueError
-        If a shell does not exist; the message names those that do.
+        If a shell does not exist, or holds none of the bonds of a ladder that are meant; the message names those that do.
     """
     found = [(j, k, pair_distance(lattice, spins, j, k)) for j in range(spins) for k in range(j + 1, spins)]
+    if not found:  # a single site: a sum over no pairs, whatever the shells
+        return []
     radii = _radii(r for _, _, r in found)
     for shell in shells or ():
         if shell > len(radii):
             raise ValueError(_no_shell(lattice, spins, shell, radii))
     everything = [Bond(j, k, r, _shell(radii, r)) for j, k, r in found]
-    wanted = everything if shells is None else [bond for bond in everything if bond.shell in set(shells)]
     if isinstance(lattice, blocks.Ladder) and lattice.bonds != "all":
         same = _same_rung if lattice.bonds == "rungs" else _same_leg
-        wanted = [bond for bond in wanted if same(lattice.legs, bond)]
-    return wanted
+        everything = [bond for bond in everything if same(lattice.legs, bond)]
+        held = {bond.shell: bond.distance for bond in everything}
+        for shell in shells or ():
+            if held and shell not in held:  # its coupling would be dropped without a word
+                raise ValueError(_not_along(lattice.bonds, shell, radii[shell - 1], held))
+    return everything if shells is None else [bond for bond in everything if bond.shell in set(shells)]
 
 
 def distances_of_shells(lattice: blocks.Lattice, spins: int) -> list[float]:
@@ -139,6 +144,14 @@ def _radii(distances: Iterable[float]) -> list[float]:
 
 def _shell(radii: list[float], r: float) -> int:
     return 1 + next(n for n, radius in enumerate(radii) if abs(r - radius) <= 2 * SAME * r)
+
+
+def _not_along(what: str, shell: int, radius: float, held: Mapping[int, float]) -> str:
+    along = ", ".join(f"{number} (distance {held[number]:.4g})" for number in sorted(held)[:8])
+    return (
+        f"shell {shell} (distance {radius:.4g}) has no bonds along the {what}: shells are those of the whole ladder, of which "
+        f"the {what} hold {along}"
+    )
 
 
 def _same_rung(legs: int, bond: Bond) -> bool:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
+from qsim.trotter.deck.tasks import LEAST_LEVELS
 from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.choice import obstacle
 from qsim.trotter.sectors.matrix import matrix_of
@@ -122,8 +122,10 @@ def run(problem: TaskProblem[Levels], monitor: Monitor) -> LevelsResult:
     sector, model = problem.sectors[0], problem.model
     monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
     open_inversion = sector.sz == 0.0 and not sector.inversion and not obstacle(problem.hamiltonian, 1)
+    inside = problem.block.within(sector.dimension)
+    enough = inside.stop - inside.start >= LEAST_LEVELS
     symmetry = left_over(model, sector, open_inversion)
-    if symmetry:
+    if symmetry and enough:
         monitor.warn(
             f"levels of different symmetry under {symmetry} are mixed: they do not repel each other, and the gap ratio looks "
             "like that of random levels"
@@ -133,20 +135,19 @@ def run(problem: TaskProblem[Levels], monitor: Monitor) -> LevelsResult:
     with monitor.stage("levels"):
         drive(made, monitor, total=members, unit="realisations", what="levels", done=made.done)
     levels = made.kept["levels"]
-    third = levels.shape[1] // 3
-    inside = slice(third, 2 * third) if problem.block.window == "middle_third" else slice(None)
-    if levels[:, inside].shape[1] < 3:
-        raise NumericsError(
-            f"{levels.shape[1]} levels are too few for a gap ratio in this window",
-            hint="window: all, or more spins",
+    found: list[NDArray[np.float64]] = []
+    if not enough:  # where the deck itself asks for the ratio, it was refused
+        monitor.warn(
+            f"{inside.stop - inside.start} levels in the window of {levels.shape[1]} are too few for a gap ratio; it is left out"
         )
-    least = SAME * max(scale_of(model), math.ulp(1.0))
-    found = [gap_ratios(row[inside], least) for row in levels]
+    else:
+        least = SAME * max(scale_of(model), math.ulp(1.0))
+        found = [gap_ratios(row[inside], least) for row in levels]
     return LevelsResult(
         problem,
         levels,
         np.array([ratios.mean() for ratios in found]),
-        np.concatenate(found),
+        np.concatenate(found) if found else None,
         made.kept.get("participation"),
         made.kept.get("entropies"),
     )

@@ -195,8 +195,8 @@ class LevelsResult:
     levels : (members, levels) float64
         Of every realisation, ascending.
     ratios : (members,) float64
-        Mean gap ratio of every realisation.
-    all_ratios : (n,) float64
+        Mean gap ratio of every realisation; empty if the window holds too few levels.
+    all_ratios : (n,) float64 or None
         Gap ratios of all realisations in the window.
     participation, entropies : (members, levels) float64 or None
         Participation entropy, and that of half of the chain, of every eigenstate.
@@ -205,7 +205,7 @@ class LevelsResult:
     problem: TaskProblem[Levels]
     levels: NDArray[np.float64]
     ratios: NDArray[np.float64]
-    all_ratios: NDArray[np.float64]
+    all_ratios: NDArray[np.float64] | None
     participation: NDArray[np.float64] | None = None
     entropies: NDArray[np.float64] | None = None
 

@@ -281,6 +281,18 @@ def test_too_much_memory(tridiag):
     assert "grid.lmax" in str(caught.value.hint)
 
 
+def test_a_trace_that_is_too_long_is_named(tridiag):
+    """What takes the memory is among the parts of the message, and the key to lower is not that of the states."""
+    from qsim.core.errors import MemoryLimitError
+
+    long = {**GOOD, "time": {"dt": 0.1, "t_final": 1e10, "verify": False}}
+    with pytest.raises(
+        MemoryLimitError, match=r"needs (\d+\.?\d*) TB .*\(trace and densities \1 TB"
+    ) as caught:
+        tridiag.execute("long", **long)
+    assert "time.steps" in str(caught.value.hint)
+
+
 def told(tridiag, **blocks):
     """The warnings of a run."""
     summary = tridiag.execute("told", {"force": True}, **{**GOOD, **blocks})

@@ -110,3 +110,18 @@ def test_mistakes(tridiag, name):
         "observe": ["resonance"],
     }
     tridiag.refuses(r"observe\.0.*" + message, **{**good, **changes})
+
+
+def test_position_and_rate_have_their_errors_in_the_summary(tridiag):
+    """F = 0.07, from an FE-DVR basis on a complex radius; the errors had been found and not written."""
+    scalars = tridiag.execute(
+        task="atom",
+        atom="hydrogen",
+        grid={"rmax": 40, "dr": 0.2, "lmax": 4, "map": {"dr0": 0.02, "width": 40}},
+        laser={"gauge": "length", "pulses": [{"shape": "static", "E0": 0.07}]},
+        time={"dt": 0.1, "t_final": 1.0, "verify": False},
+        observe=["resonance"],
+    )["scalars"]
+    for name, exact in (("resonance_energy", -0.513076765822), ("resonance_rate", 1.84736856642e-3)):
+        found = scalars[name]
+        assert abs(found["value"] - exact) < found["error"] < 1e-9

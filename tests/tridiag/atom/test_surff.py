@@ -173,3 +173,8 @@ def test_mistakes(tridiag, name):
     changes, message = MISTAKES[name]
     assert not tridiag.load(**GOOD).warnings
     tridiag.refuses(message, **{**GOOD, **changes})
+
+
+def test_the_total_has_its_error_in_the_summary(tridiag):
+    total = tridiag.execute(**GOOD)["scalars"]["pes_total"]
+    assert total["error"] > 0.0

@@ -220,14 +220,25 @@ REFUSED = {
     ),
     "states": ({"task": "levels", "ensemble": {"states": 3}}, "no initial states"),
     "list": ({"task": "levels", "sector": {"sz": [0, 1]}}, "one sector for one state"),
-    "few": ({"task": "levels", "sector": {"up": 0}}, "too few for a gap ratio"),
+    "few": (
+        {"task": "levels", "sector": {"up": 1}, "levels": {"statistics": ["gap_ratio"]}},
+        "levels.window: a gap ratio needs 3 levels in the window; found a sector of 6; use window: all",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_is_refused(trotter, name):
-    from qsim.core.errors import NumericsError
-
     changes, message = REFUSED[name]
-    with pytest.raises((DeckError, NumericsError), match=message):
+    with pytest.raises(DeckError, match=message):
         trotter.run(**{"system": {"spins": 6, "terms": [RING]}, **changes})
+
+
+@pytest.mark.parametrize("levels", [{}, {"statistics": ["participation"]}])
+def test_a_small_sector_has_its_levels_without_a_gap_ratio(trotter, levels):
+    system = {"spins": 4, "terms": [RING]}
+    summary = trotter.execute(task="levels", system=system, sector={"up": 3}, levels=levels)
+    assert "gap_ratio" not in summary["scalars"]
+    assert summary["scalars"]["energy_0"]["value"] == pytest.approx(-1.0, abs=1e-12)
+    result = trotter.run(task="levels", system=system, sector={"up": 3}, levels=levels)
+    assert result.levels[0] == pytest.approx([-1.0, 0.0, 0.0, 1.0], abs=1e-12)  # cos k of one magnon
