@@ -2,7 +2,7 @@
 
 Python can start a range of work on another thread only while that thread holds the interpreter's lock: sixteen threads begin one
 after another, each when the one before has given the lock back and the system has woken it.  The threads of a `Team` never hold
-it.  They are called once, and from then on wait in compiled code: awake for `SPINS` looks at their semaphore, then asleep.  A
+it.  They are called once, and from then on wait in compiled code: awake for a few tenths of a millisecond, then asleep.  A
 call writes down a function, its arguments and ranges, and raises the semaphores; whoever comes takes the next range by an atomic
 operation, and the call is over with the last range, whoever has not come by then.
 
@@ -37,7 +37,8 @@ __all__ = ["LINE", "SUPPORTED", "Team", "await_as_far", "ranges", "share", "tell
 
 SUPPORTED = sys.platform == "linux"
 """Whether there are semaphores that compiled code can use."""
-SPINS = 4000  # looks at a semaphore before a thread sleeps, each with a pause of the processor: a few tenths of a millisecond
+AWAKE = 300_000  # nanoseconds in which a thread looks at its semaphore before it sleeps
+LOOKS = 64  # between two looks at the clock
 PATIENCE = 40000  # looks at the end of a call before the caller sleeps between them
 WAITING = 300  # looks at another thread's number before other programs are let through
 
@@ -245,10 +246,10 @@ def _serve(team, worker):
     """Wait for calls and join them, until the team ends."""
     semaphore = team + SEMAPHORES + LINE * (worker - 1)
     while _load(team + ENDED) == 0:
-        looks = 0
+        looks, until = 0, _now() + AWAKE
         while _semaphore_try(semaphore) != 0:
-            if looks < SPINS:
-                looks += 1
+            looks += 1
+            if looks % LOOKS or _now() < until:
                 _pause()
             elif _semaphore_wait(semaphore) == 0:  # otherwise a signal ended it
                 break

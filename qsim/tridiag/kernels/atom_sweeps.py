@@ -34,7 +34,7 @@ __all__ = ["Share", "length_sweep", "masked", "mix_work", "radial_carries", "sha
 
 #: For functions that allocate nothing: counting references at each call takes as long as some rows.
 BARE: dict[str, Any] = {**PART, "_nrt": False}
-RANGE, MIX_RANGE = 16, 32  # rows that stay in the caches
+RANGE, MIX_RANGE = 16, 64  # rows that stay in the caches
 ENOUGH = 38.0  # e^-38 = 3e-17: what is not felt
 BUCKET = 1.25  # steps of g in which distances are kept
 FLOOR = 1e-3  # smallest k of the distances
@@ -175,7 +175,7 @@ def length_sweep(s, ps, pe, lanes, share, down, solve, go_on, angles, r, radial,
     carry[:] = 0.0
     other[:] = 0.0
     done = 0
-    size = RANGE * share.parts
+    size = RANGE if share.parts == 1 else 2 * RANGE * share.parts  # they wait for each other once per range
     for low in range(0, n, size):
         ready = min(low + size, n)
         if solve:
