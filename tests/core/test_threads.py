@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info
 
 from qsim.core.device import blas, pool
 from qsim.core.device import team as team_module
-from qsim.core.device.team import ranges, share
+from qsim.core.device.team import await_as_far, ranges, share, tell_next
 
 
 @pytest.fixture(autouse=True)
@@ -270,6 +270,49 @@ def test_many_short_calls_with_changing_ranges_and_threads():
         team.run(work, [int(edge) for edge in edges], int(rng.integers(2, 6)))
         assert (visits == number + 1).all()
     assert workers.max() < 5
+
+
+@nb.njit(nogil=True)
+def _meet(first, last, worker, told, visits):
+    """Go on only when all parts have come, unless this is all of them."""
+    if last == first + 1:
+        place = np.int64(told.ctypes.data)
+        tell_next(place, first)
+        for other in range(visits.size):
+            await_as_far(place, other, first)
+    visits[first:last] += 1
+
+
+@nb.njit(nogil=True)
+def _meet_shared(ticket, *arguments):
+    return share(ticket, ranges(_meet, arguments))
+
+
+@pytest.mark.parametrize("threads", [2, 3, 7])
+def test_parts_that_wait_for_each_other_go_on_at_the_same_time(threads):
+    for _ in range(20):
+        visits = np.zeros(threads, int)
+        told = np.zeros((threads, team_module.LINE // 8), np.int64)
+        pool.each_together(pool.Shared(_meet_shared, (told, visits)), threads, threads)
+        assert (visits == 1).all()
+        assert (told[:, 0] == 1).all()
+
+
+def test_parts_are_one_call_where_they_cannot_go_on_at_the_same_time(monkeypatch):
+    def alone(parts, threads):
+        visits = np.zeros(parts, int)
+        told = np.zeros((parts, team_module.LINE // 8), np.int64)
+        pool.each_together(pool.Shared(_meet_shared, (told, visits)), parts, threads)
+        assert (visits == 1).all()
+        assert not told.any()
+
+    alone(3, 2)  # fewer threads than parts
+    with pool._team(3).free:  # within another call
+        alone(3, 3)
+    monkeypatch.setattr(team_module, "SUPPORTED", False)
+    pool._team.cache_clear()
+    alone(3, 3)
+    pool._team.cache_clear()
 
 
 def test_threads_that_sleep_are_woken():

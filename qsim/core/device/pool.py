@@ -262,6 +262,7 @@ def each_together(work: Shared, parts: int, threads: int) -> None:
         work(0, parts)
         return
     try:
+        compiled.wait()
         work.run(compiled.address, parts, range(parts + 1))
     finally:
         team.free.release()

@@ -22,6 +22,7 @@ import atexit
 import ctypes
 import sys
 import threading
+import time
 from typing import Any
 
 import numba as nb
@@ -47,7 +48,7 @@ PART: dict[str, Any] = {**JIT, **_PART, "forceinline": True}
 
 # Places of a team in bytes; what different threads write lies in different lines of the cache.
 LINE = 64
-NEXT, DONE, BUSY, FAILED, CALL, ENDED, SEMAPHORES = (LINE * k for k in range(7))
+NEXT, DONE, BUSY, FAILED, CALL, READY, ENDED, SEMAPHORES = (LINE * k for k in range(8))
 FUNCTION, CONTEXT, EDGES, COUNT = (CALL + 8 * k for k in range(4))
 FEW_BITS = 32  # of NEXT: ranges that are left; the others count calls, so that no thread takes a range of another call
 HEAD = 4  # numbers of a ticket before its ranges: address of the team, threads, worker, ranges
@@ -245,6 +246,7 @@ def await_as_far(numbers, row, own):
 def _serve(team, worker):
     """Wait for calls and join them, until the team ends."""
     semaphore = team + SEMAPHORES + LINE * (worker - 1)
+    _add(team + READY, 1)
     while _load(team + ENDED) == 0:
         looks, until = 0, _now() + AWAKE
         while _semaphore_try(semaphore) != 0:
@@ -330,9 +332,8 @@ class Team:
     def __init__(self, threads: int) -> None:
         lines = SEMAPHORES // LINE + threads
         memory = np.zeros(LINE * (lines + 1) // 8, np.int64)
-        ctypes.pythonapi.Py_IncRef(
-            ctypes.py_object(memory)
-        )  # for ever: threads may look at it until the process ends
+        # for ever: threads may look at it until the process ends
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
         self.threads = threads
         self.address = -(-memory.ctypes.data // LINE) * LINE
         system = ctypes.CDLL(None)
@@ -355,6 +356,12 @@ class Team:
     def spent(self) -> float:
         """Return the sum of the seconds of the last call's ranges."""
         return 1e-9 * ctypes.c_int64.from_address(self.address + BUSY).value
+
+    def wait(self) -> None:
+        """Wait until all threads have started; otherwise the caller begins, and they join when they have."""
+        started = ctypes.c_int64.from_address(self.address + READY)
+        while started.value < self.threads - 1:
+            time.sleep(1e-4)
 
     def end(self) -> None:
         """Let all threads return, since the code that they run goes with the interpreter."""
