@@ -45,6 +45,30 @@ def axpy_shared(ticket, *arguments):
     return share(ticket, ranges(axpy, arguments))
 
 
+@nb.njit(nogil=True, error_model="numpy", fastmath={"contract"})
+def multiply(first, last, worker, out, steps):
+    """Multiply and add in registers, in chains enough to fill them: what threads reach of the arithmetic rate."""
+    x = np.empty(32)
+    for task in range(first, last):
+        for k in range(32):
+            x[k] = 0.1 + 0.01 * k
+        for _ in range(steps):
+            for k in range(32):
+                x[k] = x[k] * 0.999 + 0.0005
+        out[task] = x.sum()
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def multiply_shared(ticket, *arguments):
+    """Share it among threads."""
+    return share(ticket, ranges(multiply, arguments))
+
+
+def multiplications(tasks: int, steps: int) -> pool.Shared:
+    """Return work that needs nothing but the arithmetic units of the processor: what threads can reach of it together."""
+    return pool.Shared(multiply_shared, (np.empty(tasks), steps))
+
+
 def timed(call: Callable[[], object]) -> str:
     """Return the shortest and the median time of a call, microseconds."""
     call()

@@ -148,6 +148,14 @@ def _qoc(device: Device) -> Callable[[], object]:
     return lambda: objective.evaluate(field)
 
 
+def _arithmetic(device: Device) -> Callable[[], object]:
+    from bench.threads import multiplications
+    from qsim.core.device.pool import each_part
+
+    work = multiplications(1024, 20_000)
+    return lambda: each_part(work, 1024, 10**8, device.threads)
+
+
 def _copy(device: Device) -> Callable[[], object]:
     from qsim.core.device.pool import each_part
 
@@ -157,6 +165,7 @@ def _copy(device: Device) -> Callable[[], object]:
 
 WORKS: dict[str, Callable[[Device], Callable[[], object]]] = {
     "copy of 0.5 GB": _copy,
+    "multiplications in registers": _arithmetic,
     "trotter, 22 spins, step of ts2": _trotter,
     "tridiag, 10^7 points": _tridiag,
     "sturmian, integrals, N = 64": _integrals,
