@@ -7,7 +7,6 @@ long-range couplings.  Both read and write the state only; the frame form needs 
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,12 +15,12 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device import kernels
-from qsim.core.device.pool import each_part
+from qsim.core.device.pool import Shared, each_part
+from qsim.core.device.scratch import scratch
+from qsim.core.device.team import ranges, share
 from qsim.trotter.kernels.exchange import JIT, PART, ExchangeTables, exchange, exchange_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from qsim.core.device.device import Device
 
 __all__ = ["Operator", "apply_h", "bonds", "diagonal", "operator", "walsh"]
@@ -228,8 +227,8 @@ def diagonal(
         kernel(_tiles(op), (THREADS,), (*arguments, *map(np.float64, numbers)))
         return
     tables = (op.J[axis], op.h[axis], op.within[axis])
-    x, y = _reals(psi), _reals(out)
-    _each(device, op, lambda a, b: _diagonal_cpu(x, y, a, b, op.bits, op.spins, *tables, *numbers))
+    arrays = (_reals(psi), _reals(out), op.bits, op.spins, *tables, *numbers)
+    _each(device, op, Shared(_diagonal_shared, arrays))
 
 
 def bonds(device: Device, op: Operator, psi: Any, out: Any, alpha: float, beta: float, gamma: float) -> None:
@@ -244,8 +243,8 @@ def bonds(device: Device, op: Operator, psi: Any, out: Any, alpha: float, beta: 
         return
     tables = (op.J[2], op.h[2], op.within[2])
     lists = (op.mask, op.same, op.opposite, op.site, op.hx, op.hy)
-    x, y = _reals(psi), _reals(out)
-    _each(device, op, lambda a, b: _bonds_cpu(x, y, a, b, op.bits, op.spins, *tables, *lists, *numbers))
+    arrays = (_reals(psi), _reals(out), op.bits, op.spins, *tables, *lists, *numbers)
+    _each(device, op, Shared(_bonds_shared, arrays))
 
 
 def walsh(
@@ -286,12 +285,8 @@ def walsh(
     x, y = _reals(source), _reals(out)
     tables = (op.J[axis], op.h[axis], op.within[axis])
     layout = (op.bits, position, run, flags, op.spins)
-
-    def work(a: int, b: int) -> None:
-        tile = _scratch(x.dtype, 2 << op.bits)
-        _walsh_cpu(x, y, a, b, *layout, *tables, scale, float(alpha), tile)
-
-    _each(device, op, work)
+    tiles = scratch(device.threads, 2 << op.bits).view(x.dtype)
+    _each(device, op, Shared(_walsh_shared, (x, y, *layout, *tables, scale, float(alpha), tiles)))
 
 
 def psi_bytes(psi: Any) -> int:
@@ -325,21 +320,8 @@ def _reals(psi: Any) -> Any:
     return psi.view(np.float32 if psi.dtype == np.complex64 else np.float64)
 
 
-# ------------------------------------------------------------------------------------------ threads
-
-_local = threading.local()
-
-
-def _scratch(dtype: Any, size: int) -> Any:
-    """One tile for each thread, kept."""
-    found = getattr(_local, "tile", None)
-    if found is None or found.dtype != dtype or found.size < size:
-        found = _local.tile = np.empty(size, dtype)
-    return found
-
-
-def _each(device: Device, op: Operator, work: Callable[[int, int], object]) -> None:
-    """Call ``work(first, last)`` for ranges of tiles."""
+def _each(device: Device, op: Operator, work: Shared) -> None:
+    """Share tiles among threads."""
     each_part(work, 1 << (op.spins - op.bits), 1 << op.spins, device.threads)
 
 
@@ -347,7 +329,22 @@ def _each(device: Device, op: Operator, work: Callable[[int, int], object]) -> N
 
 
 @nb.njit(**JIT)
-def _diagonal_cpu(psi, out, first, last, bits, spins, J, h, within, alpha, beta, gamma):
+def _diagonal_shared(ticket, *arguments):
+    return share(ticket, ranges(_diagonal_cpu, arguments))
+
+
+@nb.njit(**JIT)
+def _bonds_shared(ticket, *arguments):
+    return share(ticket, ranges(_bonds_cpu, arguments))
+
+
+@nb.njit(**JIT)
+def _walsh_shared(ticket, *arguments):
+    return share(ticket, ranges(_walsh_cpu, arguments))
+
+
+@nb.njit(**PART)
+def _diagonal_cpu(first, last, worker, psi, out, bits, spins, J, h, within, alpha, beta, gamma):
     """CPU twin of ``diagonal`` for tiles first ... last-1; psi and out (2^(N+1),) real."""
     size = 1 << bits
     e = np.empty(size)
@@ -356,10 +353,10 @@ def _diagonal_cpu(psi, out, first, last, bits, spins, J, h, within, alpha, beta,
         _blend(psi, out, 2 * size * tile, size, e, alpha, beta, gamma)
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def _bonds_cpu(
-    psi, out, first, last, bits, spins, J, h, within, mask, same, opposite, site, hx, hy, alpha, beta, gamma
-):
+    first, last, worker, psi, out, bits, spins, J, h, within, mask, same, opposite, site, hx, hy, alpha, beta, gamma
+):  # fmt: skip
     """CPU twin of ``bonds`` for tiles first ... last-1; psi and out (2^(N+1),) real."""
     size = 1 << bits
     e = np.empty(size)
@@ -400,9 +397,12 @@ def _bonds_cpu(
                 _flip(psi, out, here, there, 2 * size, re, im if tile >> (k - bits) & 1 else -im)
 
 
-@nb.njit(**JIT)
-def _walsh_cpu(source, out, first, last, bits, position, run, flags, spins, J, h, within, scale, alpha, tile):
-    """CPU twin of ``walsh`` for tiles first ... last-1; source and out (2^(N+1),) real, tile (2^(bits+1),) scratch."""
+@nb.njit(**PART)
+def _walsh_cpu(
+    first, last, worker, source, out, bits, position, run, flags, spins, J, h, within, scale, alpha, scratch
+):
+    """CPU twin of ``walsh`` for tiles first ... last-1; source and out (2^(N+1),) real, tiles of scratch (2^(bits+1),)."""
+    tile = scratch[worker]
     size = 1 << bits
     gap = position - run
     length = run if gap else bits  # without a gap the tile is consecutive, and one row
