@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numba as nb
@@ -10,7 +11,9 @@ import pytest
 from numba.core import types
 from numba.core.registry import cpu_target
 
+from qsim.core.device import pool
 from qsim.core.device.jit import PART, held
+from qsim.core.device.team import ranges, share
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 PARTS: dict[str, Any] = {**OPTIONS, **PART}
@@ -51,6 +54,32 @@ def test_a_kernel_of_parts_computes_what_its_text_says() -> None:
     _kernel(pair, out)
     expected = 0.7 * (pair.x @ pair.y + pair.x[:5] * pair.y[:5])
     np.testing.assert_allclose(out, expected, rtol=1e-13)
+
+
+@nb.njit(nogil=True)
+def _counting(first, last, worker, pair, out):  # type: ignore[no-untyped-def]
+    """Take arrays out of a named tuple, in code that counts references."""
+    for k in range(first, last):
+        x, y = pair.x, pair.y[k : k + 1]
+        out[k] = pair.scale * x[k] * y[0]
+
+
+@nb.njit(nogil=True)
+def _counting_shared(ticket, *arguments):  # type: ignore[no-untyped-def]
+    return share(ticket, ranges(_counting, arguments))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_arrays_of_a_held_tuple_are_not_freed_by_those_that_read_them(threads: int) -> None:
+    pair, out = Pair(np.arange(64.0), np.ones(64), 2.0), np.zeros(64)
+    work = pool.Shared(_counting_shared, (pair, out))
+    before = sys.getrefcount(pair.x), sys.getrefcount(pair.y)
+    for _ in range(100):
+        pool.each_part(work, 64, 10**6, threads)
+    assert (sys.getrefcount(pair.x), sys.getrefcount(pair.y)) == before
+    np.testing.assert_array_equal(out, 2.0 * np.arange(64.0))
+    np.testing.assert_array_equal(pair.x, np.arange(64.0))
+    np.testing.assert_array_equal(pair.y, np.ones(64))
 
 
 def test_parts_have_no_machine_code_of_their_own() -> None:

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any
 
 from numba import _dynfunc, types
-from numba.core import cgutils, compiler, ir, targetconfig, typed_passes, typing
+from numba.core import cgutils, compiler, imputils, ir, targetconfig, typed_passes, typing
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_machinery import register_pass
 from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
@@ -114,15 +114,16 @@ class _HeldFields(typing.templates.AttributeTemplate):  # type: ignore[misc]
 
 @lower_getattr_generic(Held)  # type: ignore[untyped-decorator]
 def _field(context: Any, builder: Any, kind: Any, value: Any, field: str) -> Any:
-    return builder.load(cgutils.gep_inbounds(builder, value, 0, kind.record.fields.index(field)))
+    number = kind.record.fields.index(field)
+    found = builder.load(cgutils.gep_inbounds(builder, value, 0, number))
+    return imputils.impl_ret_borrowed(context, builder, kind.record.types[number], found)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def held(typingctx: Any, record: Any) -> Any:
     """Return a named tuple of arrays by its address: attributes as before, but one argument in a call, and not ten per array.
 
-    It lives as long as the compiled function that holds it runs, and fields cannot be set.  References are not counted: for
-    kernels without ``_nrt``.
+    It lives as long as the compiled function that holds it runs, and fields cannot be set.
     """
     if isinstance(record, Held):
         return record(record), lambda context, builder, signature, arguments: arguments[0]

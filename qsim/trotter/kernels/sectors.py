@@ -22,11 +22,14 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device import kernels
-from qsim.core.device.pool import each_part
+from qsim.core.device.pool import Shared, each_part
+from qsim.core.device.scratch import scratch
+from qsim.core.device.team import ranges, share
 from qsim.trotter.kernels.lanes import pointer
 from qsim.trotter.kernels.sectors_cpu import (
     JIT,
     LANES,
+    PART,
     across_into,
     diagonal_of,
     flipped_into,
@@ -150,21 +153,13 @@ def sector_product(
     real = np.float32 if psi.dtype.itemsize == 4 * width else np.float64
     x, y = psi.view(real), out.view(real)
     tiles, host, sizes = tables.tiles[width], tables.host, tables.scratch
-    each_part(
-        lambda first, last: _sector_product_cpu(
-            x, y, host, tiles[first:last], *_scratch(*sizes), width, alpha, beta, gamma
-        ),
-        len(tiles),
-        psi.size,
-        device.threads,
+    numbers = scratch(device.threads, sizes[0])
+    indices = np.empty((device.threads, sizes[1] + LANES), np.int64)
+    work = Shared(
+        _sector_product_shared,
+        (x, y, host, tiles, numbers, sizes[0], indices, width, float(alpha), float(beta), float(gamma)),
     )
-
-
-def _scratch(numbers: int, indices: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return work space of one thread; the numbers begin at an address that is a multiple of 64."""
-    found = np.empty(numbers + LANES)
-    first = -found.ctypes.data // 8 % LANES
-    return found[first : first + numbers], np.empty(indices, np.int64)
+    each_part(work, len(tiles), psi.size, device.threads)
 
 
 @nb.njit(**JIT)
@@ -234,9 +229,30 @@ def _place(
 
 
 @nb.njit(**JIT)
-def _sector_product_cpu(vector, out, t, tiles, numbers, indices, width, alpha, beta, gamma):
-    """Tiles of :func:`sector_product`; vectors are given as their real and imaginary parts, or real (width 1)."""
-    down, ints, ranks, reals, at = t
+def _sector_product_shared(ticket, *arguments):
+    return share(ticket, ranges(_sector_product_cpu, arguments))
+
+
+@nb.njit(**PART)
+def _sector_product_cpu(
+    begin,
+    end,
+    worker,
+    vector,
+    out,
+    t,
+    tiles,
+    space,
+    size_of_space,
+    places_of_space,
+    width,
+    alpha,
+    beta,
+    gamma,
+):
+    """Tiles ``begin ... end`` of :func:`sector_product`; vectors are real and imaginary parts, or real (width 1)."""
+    down, ints, ranks, reals, at = t.down, t.ints, t.places, t.reals, t.at
+    numbers, indices = space[worker, :size_of_space], places_of_space[worker]
     x = pointer(vector, 0)
     y = pointer(out, 0)
     low_offset = pointer(ints, at[0])
@@ -295,7 +311,7 @@ def _sector_product_cpu(vector, out, t, tiles, numbers, indices, width, alpha, b
     gathered = False  # flips across the cut that are no runs
     for k in range(crossings):
         gathered |= cross_low[k] != bits - 1
-    for m in range(tiles.shape[0]):
+    for m in range(begin, end):
         p = tiles[m, 0]
         first = tiles[m, 1]
         w = down - p
@@ -480,14 +496,8 @@ def sector_flips(
     masks = np.ascontiguousarray(masks, np.uint64)
     if not device.is_cuda:
         out = np.zeros(len(masks))
-        each_part(
-            lambda first, last: _sector_flips_cpu(
-                psi, tables, bits[0], bits[1], masks, first, last, sign, out
-            ),
-            len(masks),
-            len(masks) * psi.size,
-            device.threads,
-        )
+        work = Shared(_sector_flips_shared, (psi, tables, *bits, masks, sign, out))
+        each_part(work, len(masks), len(masks) * psi.size, device.threads)
         return out
     xp = device.xp
     kernel = kernels.function("trotter/kernels", "sectors", "sector_flips", _defines(psi.dtype))
@@ -529,7 +539,12 @@ def _weight(bits):
 
 
 @nb.njit(**JIT)
-def _sector_flips_cpu(psi, t, low, high, masks, begin, end, sign, out):
+def _sector_flips_shared(ticket, *arguments):
+    return share(ticket, ranges(_sector_flips_cpu, arguments))
+
+
+@nb.njit(**PART)
+def _sector_flips_cpu(begin, end, worker, psi, t, low, high, masks, sign, out):
     """Pairs begin .. end of :func:`sector_flips`."""
     under = (1 << low) - 1
     over = (1 << high) - 1
