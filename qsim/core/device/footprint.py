@@ -41,25 +41,25 @@ NUMBA = 50_000_000
 FIGURES = 75_000_000
 """Bytes on top of that while figures are drawn; measured: 33 MB (tridiag, one line) to 103 MB (tridiag, maps)."""
 FIRST_RUN = {
-    "qoc": 45_000_000,
+    "qoc": 50_000_000,
     "trotter": 60_000_000,
     "tridiag": 50_000_000,
-    "sturmian": 15_000_000,
-    "qmc": 130_000_000,
+    "sturmian": 30_000_000,
+    "qmc": 95_000_000,
 }
 """Bytes on top of that of a run that compiles its CPU kernels (Numba, LLVM) since no earlier run left them in the cache.
 
-Measured as peaks with an empty cache less those with a full one: qoc 36 to 50 MB, trotter 60, tridiag 35
+Measured as peaks with an empty cache less those with a full one: qoc 53 to 55 MB, trotter 62, tridiag 30
 (`propagate`, whose arrays come after the compiler) to 86
-(`solve`), sturmian 17, qmc 140 (`dmc`)."""
+(`solve`), sturmian 38, qmc 65 to 83 in open boundaries and 140 in crystals."""
 FIRST_RUN_OTHERS = 60_000_000
 """The same of a method without a number of its own."""
-COMPILING = {"qoc": 7.0, "trotter": 10.0, "tridiag": 6.0, "sturmian": 1.0, "qmc": 7.0}
+COMPILING = {"qoc": 3.5, "trotter": 4.5, "tridiag": 3.0, "sturmian": 2.0, "qmc": 6.0}
 """Seconds of one core that such a run takes to compile.
 
-Measured as CPU times of commands with an empty cache less those with a full one (AMD EPYC): qoc 6.5, trotter 10, tridiag 3
-(`propagate`) to 9.5 (`solve`), sturmian 0.6, qmc 6.4 in open boundaries with all electrons and 9 with pseudopotentials
-(periodic ones take several times that)."""
+Measured as CPU times of commands with an empty cache less those with a full one (AMD EPYC): qoc 3.3, trotter 4.4, tridiag 1.4
+(`propagate`) to 4.5 (`solve`), sturmian 1.9, qmc 4.4 in open boundaries with all electrons and 6.4 with pseudopotentials
+(periodic ones take two to three times that)."""
 COMPILING_OTHERS = 10.0
 """The same of a method without a number of its own."""
 CUDA_LIBRARIES = {"qoc": 310_000_000, "trotter": 430_000_000, "tridiag": 290_000_000}
