@@ -21,6 +21,31 @@ COLLECTING = (50_000, 20, 20)
 of the time goes into looking at these with the usual ones."""
 
 
+class _Collecting:
+    """Python's search for garbage, less often as long as any of those who watch sees a compilation."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watching = 0
+        self._usual = gc.get_threshold()
+
+    def begin(self) -> None:
+        with self._lock:
+            self._watching += 1
+            if self._watching == 1:
+                self._usual = gc.get_threshold()
+                gc.set_threshold(*COLLECTING)
+
+    def end(self) -> None:
+        with self._lock:
+            self._watching -= 1
+            if self._watching == 0:
+                gc.set_threshold(*self._usual)
+
+
+_collecting = _Collecting()
+
+
 class Compilation:
     """Watches the compilation of kernels in this process.
 
@@ -47,7 +72,6 @@ class Compilation:
         self._depth = 0
         self._start = 0.0
         self._listener: Any = None
-        self._usual = gc.get_threshold()
 
     @property
     def under_way(self) -> float:
@@ -60,8 +84,7 @@ class Compilation:
             self._depth += 1
             if self._depth == 1:
                 self._start = self._now()
-                self._usual = gc.get_threshold()
-                gc.set_threshold(*COLLECTING)
+                _collecting.begin()
                 self._begun()
 
     def end(self) -> None:
@@ -69,7 +92,7 @@ class Compilation:
         with self._lock:
             self._depth -= 1
             if self._depth == 0:
-                gc.set_threshold(*self._usual)
+                _collecting.end()
                 self._ended(self._now() - self._start)
 
     def listen(self) -> None:

@@ -32,6 +32,7 @@ __all__ = ["PARALLEL_SIZE", "Shared", "each_call", "each_part", "each_together"]
 PARALLEL_SIZE = 32768  # numbers below which work that was never timed is done by one thread
 WAKE = 12e-6  # seconds that each thread of a call costs until this process has measured it; bench/threads.py does, too
 CHEAPEST, DEAREST = 2e-7, 5e-3  # bounds of what is measured
+LATE = 10.0  # times the cost so far that one call counts for at most
 FEW = 8  # tasks of a thread below which it counts that they cannot be cut
 FORGET = 0.999  # per call that is left to one thread because threads cost much: they may have become cheaper
 LONG = 20e-3  # seconds of all threads from which a call tells nothing of what threads cost: they end at different times
@@ -57,6 +58,12 @@ class _Cost:
     usual: float
     short: float
     wake: float
+
+    def measured(self, lost: float) -> None:
+        """Follow what each thread of a call has cost; one that was late once, beside other programs, is not slow."""
+        weight = 0.5 if lost < self.wake else 0.1
+        lost = min(lost, LATE * self.wake)
+        self.wake = min(max((1.0 - weight) * self.wake + weight * lost, CHEAPEST), DEAREST)
 
 
 _costs = {False: _Cost(WAKE, 2e-4, WAKE), True: _Cost(1e-6, 1e-5, 1e-6)}  # without and with compiled calls
@@ -132,13 +139,14 @@ class _Team:
         self.ready: set[bool] = set()  # which threads have started: those of Python, those of compiled code
         self.compiled: Team | None = None
 
-    def run(self, work: Callable[[int, int], object], edges: list[int], threads: int) -> float:
-        """Do all ranges on so many threads; return the sum of their seconds, and raise the first error."""
+    def run(self, work: Callable[[int, int], object], edges: list[int], threads: int) -> tuple[float, float]:
+        """Do all ranges on so many threads; return the seconds of the call and of all ranges, and raise the first error."""
         if isinstance(work, Shared) and (team := self._shared()) is not None:
             work.run(team.address, threads, edges)
-            return team.spent()
+            return team.seconds()
         if not self.calls:
             self._start()
+        begun = perf_counter()
         call = _Call(work, edges)
         for calls in self.calls[: threads - 1]:
             calls.put(call)
@@ -146,7 +154,7 @@ class _Team:
         call.over.acquire()
         if call.errors:
             raise call.errors[0]
-        return math.fsum(call.seconds)
+        return perf_counter() - begun, math.fsum(call.seconds)
 
     def _start(self) -> None:
         self.calls = [SimpleQueue() for _ in range(self.threads - 1)]
@@ -229,13 +237,9 @@ def each_part(
     else:
         try:
             edges = _edges(tasks, wanted, whole, cost.short)
-            begun = perf_counter()
-            spent = team.run(work, edges, wanted)
+            took, spent = team.run(work, edges, wanted)
             if shared in team.ready and spent < LONG:
-                lost = (perf_counter() - begun - spent * _share(tasks, wanted)) / wanted
-                # a thread that was late once, beside other programs, is not slow
-                weight = 0.5 if lost < cost.wake else 0.1
-                cost.wake = min(max((1.0 - weight) * cost.wake + weight * lost, CHEAPEST), DEAREST)
+                cost.measured((took - spent * _share(tasks, wanted)) / wanted)
             team.ready.add(shared)
         finally:
             team.free.release()

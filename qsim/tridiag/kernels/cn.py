@@ -198,8 +198,8 @@ def _cn_steps_shared(ticket, *arguments):
 
 @nb.njit(**PART)
 def _cn_steps_cpu(
-    first,
-    last,
+    begin,
+    end,
     worker,
     psi_in,
     psi_out,
@@ -219,93 +219,54 @@ def _cn_steps_cpu(
     sums,
     scratch,
 ):
-    """Propagate groups ``first ... last`` of eight chunks; see ``cn.cn_steps`` for the arguments."""
-    grid = (xmin, dx, tau, sigma)
-    for group in range(first, last):
-        _group(
-            psi_in,
-            psi_out,
-            v,
-            w,
-            slope,
-            table,
-            chunk,
-            halo,
-            every,
-            grid,
-            numerov,
-            absorb,
-            sums,
-            group,
-            scratch[worker],
-        )
-
-
-@nb.njit(**PART)
-def _group(
-    psi_in,
-    psi_out,
-    v,
-    w,
-    slope,
-    table,
-    chunk,
-    halo,
-    every,
-    grid,
-    numerov,
-    absorb,
-    sums,
-    group,
-    s,
-):
-    """Propagate the eight chunks of one group.
+    """Propagate groups ``begin ... end`` of eight chunks; see ``cn.cn_steps`` for the arguments.
 
     Windows lie inside the grid: those at its ends are moved inwards, so the wall is where the window ends.
     """
-    xmin, dx, tau, sigma = grid
+    s = scratch[worker]
     n = psi_in.shape[0]
     rows = min(n, chunk + 2 * halo)
     windows = np.zeros(LANES, np.int64)
     first = np.zeros(LANES, np.int64)
     last = np.zeros(LANES, np.int64)
-    for k in range(LANES):
-        first[k] = min(n, (group * LANES + k) * chunk)
-        last[k] = min(n, first[k] + chunk)
-        windows[k] = min(max(0, first[k] - halo), n - rows)
-    s[: (rows + 3) * ROW] = 0.0
-    for j in range(rows):
-        here = (j + 1) * ROW
-        for k in range(LANES):
-            z = psi_in[windows[k] + j]
-            s[here + k] = z.real
-            s[here + LANES + k] = z.imag
-            s[here + 2 * LANES + k] = v[windows[k] + j]
-            s[here + 8 * LANES + k] = xmin + dx * (windows[k] + j)
-    if absorb > 0:
-        for j in range(rows):
-            for k in range(LANES):
-                s[(j + 1) * ROW + 3 * LANES + k] = w[windows[k] + j]
-    sample = 0
     tau_w = tau if absorb == 1 else 0.0
-    for step in range(table.shape[0]):
-        _step(s, rows, table[step], tau, tau_w, sigma, numerov)
-        if absorb == 2:
-            _multiply_mask(s, rows)
-        if every > 0 and (step + 1) % every == 0:
-            _measure(
-                s,
-                rows,
-                windows,
-                first,
-                last,
-                slope,
-                xmin,
-                dx,
-                sums[sample, group * LANES : group * LANES + LANES],
-            )
-            sample += 1
-    for k in range(LANES):
-        for j in range(first[k], last[k]):
-            here = (j - windows[k] + 1) * ROW + k
-            psi_out[j] = complex(s[here], s[here + LANES])
+    for group in range(begin, end):
+        for k in range(LANES):
+            first[k] = min(n, (group * LANES + k) * chunk)
+            last[k] = min(n, first[k] + chunk)
+            windows[k] = min(max(0, first[k] - halo), n - rows)
+        s[: (rows + 3) * ROW] = 0.0
+        for j in range(rows):
+            here = (j + 1) * ROW
+            for k in range(LANES):
+                z = psi_in[windows[k] + j]
+                s[here + k] = z.real
+                s[here + LANES + k] = z.imag
+                s[here + 2 * LANES + k] = v[windows[k] + j]
+                s[here + 8 * LANES + k] = xmin + dx * (windows[k] + j)
+        if absorb > 0:
+            for j in range(rows):
+                for k in range(LANES):
+                    s[(j + 1) * ROW + 3 * LANES + k] = w[windows[k] + j]
+        sample = 0
+        for step in range(table.shape[0]):
+            _step(s, rows, table[step], tau, tau_w, sigma, numerov)
+            if absorb == 2:
+                _multiply_mask(s, rows)
+            if every > 0 and (step + 1) % every == 0:
+                _measure(
+                    s,
+                    rows,
+                    windows,
+                    first,
+                    last,
+                    slope,
+                    xmin,
+                    dx,
+                    sums[sample, group * LANES : group * LANES + LANES],
+                )
+                sample += 1
+        for k in range(LANES):
+            for j in range(first[k], last[k]):
+                here = (j - windows[k] + 1) * ROW + k
+                psi_out[j] = complex(s[here], s[here + LANES])

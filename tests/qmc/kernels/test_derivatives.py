@@ -200,7 +200,7 @@ def test_cuda_is_the_cpu_twin(cuda, name, walkers):
 @pytest.mark.gpu
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32])
 def test_any_number_of_lanes_carries_the_derivatives_of_a_walker(cuda, lanes, monkeypatch):
-    monkeypatch.setattr(walk, "lanes_of", lambda sizes: lanes)
+    monkeypatch.setattr(walk, "lanes_of", lambda *_: lanes)
     compare(cuda, stirred("splines, nonlocal"), 37)
 
 
