@@ -13,8 +13,19 @@ import numpy as np
 
 from qsim.core.device import kernels
 from qsim.core.device.device import namespace
-from qsim.core.device.pool import each_part
-from qsim.sturmian.kernels.repulsion_cpu import JIT, RUN, gather, inner_integral, outer_sums, scatter
+from qsim.core.device.pool import Shared, each_part
+from qsim.core.device.streaming import STREAMED, settle
+from qsim.core.device.team import ranges, share
+from qsim.sturmian.kernels.repulsion_cpu import (
+    JIT,
+    PART,
+    RUN,
+    deliver,
+    gather,
+    inner_integral,
+    outer_sums,
+    unfold,
+)
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -153,22 +164,24 @@ def expand_pairs(
         return
     four = out.reshape(na1, nb1, na0, nb0)
     real = values.real.dtype.type(factor)
-    each_part(
-        lambda lo, hi: _expand_pairs_cpu(values, na1, na0, nb1, nb0, *flags, real, accumulate, lo, hi, four),
-        -(-want[0] // RUN),
-        out.size,
-        device.threads,
-        PARALLEL_SIZE,
-    )
+    streamed = not accumulate and out.nbytes >= STREAMED
+    work = Shared(_expand_pairs_shared, (values, *flags, real, accumulate, streamed, four))
+    each_part(work, -(-want[0] // RUN), out.size, device.threads, PARALLEL_SIZE)
 
 
 @nb.njit(**JIT)
+def _expand_pairs_shared(ticket, *arguments):
+    return share(ticket, ranges(_expand_pairs_cpu, arguments))
+
+
+@nb.njit(**PART)
 def _expand_pairs_cpu(
-    values, na1, na0, nb1, nb0, packed_a, packed_b, lower, factor, accumulate, low, high, out
+    low, high, worker, values, packed_a, packed_b, lower, factor, accumulate, streamed, out
 ):
     """Expand the runs low .. high of :func:`expand_pairs`; ``out`` (Na', Nb', Na, Nb)."""
-    count = values.shape[0]
+    count, na0 = values.shape[0], out.shape[2]
     rows = np.empty((RUN, values.shape[1]), values.dtype)
+    square = np.empty((out.shape[1], out.shape[3]), values.dtype)
     for run in range(low, high):
         first = run * RUN
         last = min(first + RUN, count)
@@ -184,9 +197,11 @@ def _expand_pairs_cpu(
             else:
                 bra = p // na0
                 ket = p - bra * na0
-            scatter(rows[p - first], packed_b, nb1, nb0, accumulate, out[bra, :, ket, :])
+            unfold(rows[p - first], packed_b, square)
+            deliver(square, accumulate, streamed, out[bra, :, ket, :])
             if packed_a and bra != ket:
-                scatter(rows[p - first], packed_b, nb1, nb0, accumulate, out[ket, :, bra, :])
+                deliver(square, accumulate, streamed, out[ket, :, bra, :])
+    settle()
 
 
 # ---------------------------------------------------------------------------------- Kronecker products

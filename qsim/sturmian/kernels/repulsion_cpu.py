@@ -7,6 +7,7 @@ from typing import Any
 import numba as nb
 
 from qsim.core.device.jit import PART as _PART
+from qsim.core.device.streaming import stream
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 PART: dict[str, Any] = {**JIT, **_PART}
@@ -39,33 +40,34 @@ def gather(values, first, last, lower, factor, rows):
 
 
 @nb.njit(**PART)
-def scatter(row, packed, nb1, nb0, accumulate, out):
-    """Write all pairs (b', b) of one pair of the first electron: ``out`` (nb1, nb0)."""
+def unfold(row, packed, square):
+    """Write all pairs (b', b) of one pair of the first electron to ``square`` (nb1, nb0)."""
+    nb1, nb0 = square.shape
+    place = 0
     for b1 in range(nb1):
-        target = out[b1]
-        if not packed:
-            source = row[b1 * nb0 : (b1 + 1) * nb0]
-            if accumulate:
-                for b0 in range(nb0):
-                    target[b0] += source[b0]
-            else:
-                for b0 in range(nb0):
-                    target[b0] = source[b0]
-            continue
-        start = b1 * (b1 + 1) // 2
-        place = start + b1
-        if accumulate:
+        for b0 in range(b1 + 1 if packed else nb0):
+            square[b1, b0] = row[place]
+            place += 1
+    if packed:
+        for b1 in range(nb1):
             for b0 in range(b1):
-                target[b0] += row[start + b0]
-            for b0 in range(b1, nb0):
-                target[b0] += row[place]
-                place += b0 + 1
+                square[b0, b1] = square[b1, b0]
+
+
+@nb.njit(**PART)
+def deliver(square, accumulate, streamed, out):
+    """Write, add, or write past the caches, a square to ``out`` (nb1, nb0), row by row."""
+    for b1 in range(square.shape[0]):
+        source, target = square[b1], out[b1]
+        if streamed:
+            for b0 in range(square.shape[1]):
+                stream(target, b0, source[b0])
+        elif accumulate:
+            for b0 in range(square.shape[1]):
+                target[b0] += source[b0]
         else:
-            for b0 in range(b1):
-                target[b0] = row[start + b0]
-            for b0 in range(b1, nb0):
-                target[b0] = row[place]
-                place += b0 + 1
+            for b0 in range(square.shape[1]):
+                target[b0] = source[b0]
 
 
 @nb.njit(**PART)

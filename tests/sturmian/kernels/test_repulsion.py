@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from qsim.core.device.device import cpu
+from qsim.sturmian.kernels import repulsion
 from qsim.sturmian.kernels.repulsion import (
     SIDES,
     expand_pairs,
@@ -94,7 +95,9 @@ def expanded(values, shape, packed_a, packed_b):
     ],
 )
 @pytest.mark.parametrize("accumulate", [False, True])
-def test_expansion(device, shape, packed, kind, accumulate):
+@pytest.mark.parametrize("streamed", [0, 1 << 60], ids=["past the caches", "plain"])
+def test_expansion(device, shape, packed, kind, accumulate, streamed, monkeypatch):
+    monkeypatch.setattr(repulsion, "STREAMED", streamed)
     pairs = pair_count(*shape[:2], packed[0]), pair_count(*shape[2:], packed[1])
     values = random(pairs, kind)
     before = random((shape[0] * shape[2], shape[1] * shape[3]), kind, 3)
