@@ -120,13 +120,15 @@ def _coupling_cpu(
     for chunk in range(first, last):
         begin = chunk * CHUNK
         size = min(CHUNK, points - begin)
-        couple(begin, size, G, F, row, group, component, factor, u, begin, out)
+        couple(begin, size, 0, out.shape[0], G, F, row, group, component, factor, u, begin, out)
 
 
 @nb.njit(**PART)
 def couple(
     begin: int,
     size: int,
+    low: int,
+    high: int,
     G: Any,
     F: Any,
     row: Any,
@@ -137,9 +139,9 @@ def couple(
     place: int,
     out: Any,
 ) -> None:
-    """Write the points ``begin ... begin + size`` of one function (C, points) to ``out`` (P, ...) from ``place`` on."""
-    for p in range(out.shape[0]):
-        w = out[p, place : place + size]
+    """Write rows ``low ... high`` of points ``begin ... begin + size`` of a function (C, points) to ``out[:, place:]``."""
+    for p in range(low, high):
+        w = out[p - low, place : place + size]
         w[:] = 0
         for k in range(row[p], row[p + 1]):
             l, start, stop = group[k]

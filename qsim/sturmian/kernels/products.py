@@ -45,9 +45,11 @@ def on_grid(device: Device, a: Array, x: Array, b: Array, F: Array) -> None:
     F : (m, C, n, n) float64, out
         Row-major, as all.
     """
-    work = Shared(_grid_rows_shared, (a, x, b, F))
+    parts = _parts(F.shape[0] * _tiles(F.shape[2]), x.shape[1], device.threads)
+    work = Shared(_grid_rows_shared, (a, x, b, F, parts))
     with one_thread():
-        each_part(work, F.shape[0] * _tiles(F.shape[2]), _grid_size(a, F), device.threads, PARALLEL_SIZE)
+        tasks = F.shape[0] * _tiles(F.shape[2]) * parts
+        each_part(work, tasks, _grid_size(a, F), device.threads, PARALLEL_SIZE)
 
 
 def repelled(
@@ -67,14 +69,18 @@ def repelled(
         If components are pairs: F is made of these, as by :func:`on_grid`, some rows at a time.
     """
     count, n = F.shape[0], F.shape[2]
+    parts = _parts(count * _tiles(n), b.shape[0], device.threads)
+    if vectors and parts > 1:
+        on_grid(device, *vectors, b, F)
+        vectors = None
     V = np.empty((count, *b.shape))
-    arrays = (F, G, A.row, A.group, A.component, A.factor, b, V)
+    arrays = (F, G, A.row, A.group, A.component, A.factor, b, V, parts)
     work = Shared(_products_shared, (*vectors, *arrays)) if vectors else Shared(_repelled_shared, arrays)
     size = count * n * n * (len(A.factor) + b.shape[0] * b.shape[2])
     if vectors:
         size += _grid_size(vectors[0], F)
     with one_thread():
-        each_part(work, count * _tiles(n), size, device.threads, PARALLEL_SIZE)
+        each_part(work, count * _tiles(n) * parts, size, device.threads, PARALLEL_SIZE)
     return V
 
 
@@ -110,6 +116,11 @@ def _tiles(rows: int) -> int:
     return -(-rows // ROWS)
 
 
+def _parts(tiles: int, pairs: int, threads: int) -> int:
+    """Return into how many parts the pairs of a tile are cut: into all where tiles are too few; the bits are the same."""
+    return pairs if tiles < 2 * threads and threads > 1 else 1
+
+
 @nb.njit(**JIT)
 def _grid_rows_shared(ticket, *arguments):
     return share(ticket, ranges(_grid_rows_cpu, arguments))
@@ -131,38 +142,45 @@ def _contracted_shared(ticket, *arguments):
 
 
 @nb.njit(**PART)
-def _products_cpu(first, last, worker, a, x, F, G, row, group, component, factor, b, V):
+def _products_cpu(first, last, worker, a, x, F, G, row, group, component, factor, b, V, parts):
     """Fill the tiles ``first ... last`` of the grid and of the repulsion there, while they are in the cache."""
-    _grid_rows_cpu(first, last, worker, a, x, b, F)
-    _repelled_rows_cpu(first, last, worker, F, G, row, group, component, factor, b, V)
+    _grid_rows_cpu(first, last, worker, a, x, b, F, parts)
+    _repelled_rows_cpu(first, last, worker, F, G, row, group, component, factor, b, V, parts)
 
 
 @nb.njit(**PART)
-def _grid_rows_cpu(first, last, worker, a, x, b, F):
-    """Fill the tiles ``first ... last`` of rows of all functions, those of a tile next to each other."""
-    for place in range(first, last):
-        tile, k = place // F.shape[0], place % F.shape[0]
-        low, high = tile * ROWS, min((tile + 1) * ROWS, F.shape[2])
-        for p in range(x.shape[1]):
+def _place(task, functions, parts, pairs, rows):
+    """Return of which rows, function and pairs a task is; those of a tile are next to each other."""
+    place, part = task // parts, task % parts
+    tile, k = place // functions, place % functions
+    low, high = tile * ROWS, min((tile + 1) * ROWS, rows)
+    return low, high, k, part * pairs // parts, (part + 1) * pairs // parts
+
+
+@nb.njit(**PART)
+def _grid_rows_cpu(first, last, worker, a, x, b, F, parts):
+    """Fill the tiles ``first ... last`` of rows of all functions, or of some pairs of these."""
+    for task in range(first, last):
+        low, high, k, one, other = _place(task, F.shape[0], parts, x.shape[1], F.shape[2])
+        for p in range(one, other):
             left = np.dot(a[p][low:high], x[k, p])
             np.dot(left, b[p].T, F[k, p][low:high])
 
 
 @nb.njit(**PART)
-def _repelled_rows_cpu(first, last, worker, F, G, row, group, component, factor, b, V):
+def _repelled_rows_cpu(first, last, worker, F, G, row, group, component, factor, b, V, parts):
     """Fill the tiles ``first ... last`` as `_grid_rows_cpu`; kernels of a tile serve one function after another."""
     n = F.shape[2]
     u = np.empty(CHUNK)
-    W = np.empty((V.shape[1], ROWS * n))
-    for place in range(first, last):
-        tile, k = place // F.shape[0], place % F.shape[0]
-        low, high = tile * ROWS, min((tile + 1) * ROWS, n)
+    W = np.empty((-(-V.shape[1] // parts), ROWS * n))
+    for task in range(first, last):
+        low, high, k, one, other = _place(task, F.shape[0], parts, V.shape[1], n)
         points = F[k].reshape(F.shape[1], n * n)
         for begin in range(low * n, high * n, CHUNK):
             size = min(CHUNK, high * n - begin)
-            couple(begin, size, G, points, row, group, component, factor, u, begin - low * n, W)
-        for p in range(V.shape[1]):
-            np.dot(W[p][: (high - low) * n].reshape(high - low, n), b[p], V[k, p][low:high])
+            couple(begin, size, one, other, G, points, row, group, component, factor, u, begin - low * n, W)
+        for p in range(one, other):
+            np.dot(W[p - one][: (high - low) * n].reshape(high - low, n), b[p], V[k, p][low:high])
 
 
 @nb.njit(**PART)
