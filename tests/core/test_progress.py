@@ -1,5 +1,6 @@
 """The monitor: times, progress on a terminal and elsewhere, checks, checkpoints, stopping."""
 
+import gc
 import io
 import logging
 import math
@@ -8,7 +9,7 @@ import signal
 
 import pytest
 
-from qsim.core.device.compilation import compiling
+from qsim.core.device.compilation import COLLECTING, Compilation, compiling
 from qsim.core.errors import FileError, Interrupted, NumericsError, Stopped
 from qsim.core.run.checkpoint import load
 from qsim.core.run.progress import Monitor, RunClock
@@ -474,6 +475,19 @@ def test_a_terminal_shows_that_kernels_are_compiled(clock):
             clock.now += 2.0
         monitor.step(1)
     assert "compiling kernels" in stream.getvalue()
+
+
+def test_garbage_is_collected_as_before_after_compilations_that_several_watch():
+    """Two watchers, each of which had kept what it found, left the second with what the first had set."""
+    usual = gc.get_threshold()
+    watchers = [Compilation(lambda: None, lambda seconds: None) for _ in range(2)]
+    for watcher in watchers:
+        watcher.begin()
+        assert gc.get_threshold() == COLLECTING
+    for watcher in watchers:
+        assert gc.get_threshold() == COLLECTING
+        watcher.end()
+    assert gc.get_threshold() == usual
 
 
 def test_a_run_of_sections_tells_the_time_of_all(clock, stream):

@@ -273,6 +273,36 @@ def test_shared_work_is_done_once_with_the_same_bits(threads, tasks, steps, supp
     pool._team.cache_clear()
 
 
+def test_without_semaphores_no_kernel_asks_for_what_the_system_lacks():
+    """Compiled for another system, launchers must not name functions that its library may not have."""
+    script = (
+        "import sys\n"
+        "from qsim.core.device import team\n"
+        "team.SUPPORTED = sys.argv[1] == 'with'\n"
+        "from tests.core.test_threads import logistic, pool, _logistic_shared, _meet_shared, np\n"
+        "pool.each_part(logistic(8, 1)[0], 8, 10**9, 2)\n"
+        "pool.each_together(pool.Shared(_meet_shared, (np.zeros((1, 8), int), np.zeros(1, int))), 1, 1)\n"
+        "for launcher in (_logistic_shared, _meet_shared):\n"
+        "    for text in launcher.inspect_llvm().values():\n"
+        "        print(*(name for name in ('sem_', 'usleep', 'sched_yield', 'clock_gettime') if name in text))\n"
+    )
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", script, word],
+            capture_output=True,
+            text=True,
+            env=environ,
+            check=True,
+            timeout=120,
+        ).stdout
+        for word in ("with", "without")
+    ]
+    assert "sem_" in found[0]
+    assert "usleep" in found[0]
+    assert not found[1].strip()
+
+
 def test_without_semaphores_threads_have_numbers_of_their_own():
     """By which kernels find their work spaces."""
     both, seen = threading.Barrier(2, timeout=10.0), []

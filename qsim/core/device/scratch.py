@@ -19,6 +19,7 @@ _kept = threading.local()
 def scratch(workers: int, size: int) -> NDArray[np.float64]:
     """Return uninitialised memory of at least `size` numbers for each of some threads, kept by the thread that asks.
 
+    The next call of the same thread gives the same memory: it is for work that is over by then.
     A row begins with a line of the cache, since vectors across two lines cost a third more time, and shares none with another.
 
     Returns

@@ -12,7 +12,8 @@ A kernel ``k(first, last, worker, *arguments)`` takes part by a launcher::
     def k_shared(ticket, *arguments):
         return share(ticket, ranges(k, arguments))
 
-and `qsim.core.device.pool.Shared`, which `each_part` takes in place of a function.  `worker` is 0 for the thread that calls,
+and `qsim.core.device.pool.Shared`, which `each_part` takes in place of a function.  Launchers are written out, each beside its
+kernel, because numba keeps compiled functions by the file that they stand in.  `worker` is 0 for the thread that calls,
 and below the number of threads: the number of a work space that no other thread uses meanwhile.
 """
 

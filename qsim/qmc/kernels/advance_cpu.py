@@ -9,7 +9,14 @@ import numba as nb
 from qsim.core.device.jit import held
 from qsim.core.device.team import ranges, share
 from qsim.qmc.kernels.derivatives_cpu import collect, derivatives, nonlocal_derivatives
-from qsim.qmc.kernels.energy_cpu import TOTAL, clipped, local_energy, nonlocal_energy, nonlocal_moves
+from qsim.qmc.kernels.energy_cpu import (
+    TOTAL,
+    add_generation,
+    clipped,
+    local_energy,
+    nonlocal_energy,
+    nonlocal_moves,
+)
 from qsim.qmc.kernels.jit import JIT, PART
 from qsim.qmc.kernels.jobs import DERIVATIVES, DIFFUSE, GENERATIONS, RECOMPUTE, WALK
 from qsim.qmc.kernels.types import Work
@@ -87,11 +94,7 @@ def _kernel(pseudopotentials):
                         nonlocal_derivatives(state.R[w], orbitals, jastrow, first_number, n_up, slopes, work)
                     collect(w, parameters)
                 elif job == GENERATIONS:
-                    for c in range(6):
-                        sums[w, c] += state.energy[w, c]
-                    total = state.energy[w, TOTAL]
-                    sums[w, 6] += total * total
-                    sums[w, 7] += 1.0
+                    add_generation(state, w, sums)
                 elif job == DIFFUSE:
                     after = clipped(state.energy[w, TOTAL], reference, window)
                     state.weight[w] *= math.exp(-tau * tau_ratio * (0.5 * (before + after) - trial))

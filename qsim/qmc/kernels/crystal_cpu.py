@@ -14,7 +14,7 @@ from qsim.core.device.jit import held
 from qsim.core.device.rng_numba import uniform2
 from qsim.qmc.kernels.bloch_cpu import bloch_ratio, bloch_rows
 from qsim.qmc.kernels.crystal_types import WINDOW
-from qsim.qmc.kernels.energy_cpu import chosen_move, clipped, rotation
+from qsim.qmc.kernels.energy_cpu import add_generation, chosen_move, clipped, rotation
 from qsim.qmc.kernels.inverses_cpu import DELAYED, close_window, invert, renewed, update_window
 from qsim.qmc.kernels.jastrow_cpu import function, function_value
 from qsim.qmc.kernels.jit import INLINE, JIT, PART
@@ -535,11 +535,7 @@ def advance(
                 state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, at, offset + w, work
             )
             if job == GENERATIONS:
-                for c in range(6):
-                    sums[w, c] += state.energy[w, c]
-                total = state.energy[w, TOTAL]
-                sums[w, 6] += total * total
-                sums[w, 7] += 1.0
+                add_generation(state, w, sums)
             elif job == DIFFUSE:
                 after = clipped(state.energy[w, TOTAL], reference, window)
                 state.weight[w] *= math.exp(-tau * tau_ratio * (0.5 * (before + after) - trial))

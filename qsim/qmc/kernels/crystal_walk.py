@@ -18,6 +18,7 @@ from qsim.qmc.kernels.jobs import DIFFUSE, ENERGIES, GENERATIONS, RECOMPUTE, WAL
 from qsim.qmc.kernels.launches import WARP, WalkerLaunch, diffusion, generation
 from qsim.qmc.kernels.tables import (
     MOVE_COST,
+    NO_STREAM,
     SUMS,
     WORTH_THREADS,
     Stream,
@@ -152,9 +153,6 @@ def _parts(tables: Tables) -> tuple[CrystalOrbitals, CrystalHamiltonian]:
     assert isinstance(tables.orbitals, CrystalOrbitals)
     assert isinstance(tables.hamiltonian, CrystalHamiltonian)
     return tables.orbitals, tables.hamiltonian
-
-
-NO_STREAM = Stream(np.zeros(2, np.uint32), 0, 0)
 
 
 def _advance(

@@ -281,6 +281,16 @@ def nonlocal_moves(
 
 
 @nb.njit(**INLINE)
+def add_generation(state, w, sums):
+    """Add a walker's energies to ``sums`` (W, 8): components, square of the total, number of generations."""
+    for c in range(6):
+        sums[w, c] += state.energy[w, c]
+    total = state.energy[w, TOTAL]
+    sums[w, 6] += total * total
+    sums[w, 7] += 1.0
+
+
+@nb.njit(**INLINE)
 def clipped(energy, reference, window):
     """Return an energy within ``window`` of the reference."""
     return min(max(energy, reference - window), reference + window)

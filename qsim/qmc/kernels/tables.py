@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOVE_COST",
+    "NO_STREAM",
     "SUMS",
     "WORTH_THREADS",
     "Stream",
@@ -72,6 +73,10 @@ class Stream(NamedTuple):
     number: int
     step: int
     offset: int = 0
+
+
+NO_STREAM = Stream(np.zeros(2, np.uint32), 0, 0)
+"""For jobs that draw no random numbers."""
 
 
 def counters(stream: Stream) -> tuple[int, int, int, int, int]:

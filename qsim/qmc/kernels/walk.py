@@ -19,6 +19,7 @@ from qsim.qmc.kernels.jobs import DIFFUSE, ENERGIES, GENERATIONS, RECOMPUTE, WAL
 from qsim.qmc.kernels.launches import SHARED_BYTES, WARP, WalkerLaunch, diffusion, generation
 from qsim.qmc.kernels.tables import (
     MOVE_COST,
+    NO_STREAM,
     SUMS,
     WORTH_THREADS,
     Stream,
@@ -182,7 +183,6 @@ def spaces(workers: int, state: State, tables: Tables) -> tuple[int, Work]:
 NO_PARAMETERS = Derivatives(
     np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1), np.zeros(1)
 )
-NO_STREAM = Stream(np.zeros(2, np.uint32), 0, 0)
 
 
 def _advance(
