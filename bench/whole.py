@@ -5,8 +5,8 @@ on as many.  *Commands*: two decks per method, a small and a large one, from sta
 empty cache (`cold`), then warm, on a GPU a third one with work for it (`ON_GPU`, with an empty cache less of it); the wall time
 is split into the parts of ``bench/parts.py`` and the `start` of the interpreter.  The processor time beside it tells how much of
 that others had on a shared machine.  *Large* (`--only large`): the third ones alone.  *Decks* (`--only decks`): every deck of
-inputs/ on one core, several at once on cores of their own, then one after another on all cores, each for ``--limit`` seconds at
-most; where all cores were slower, both are measured once more, one after the other, and the shorter of each counts.
+inputs/ on all cores, for ``--limit`` seconds at most, and on one core for somewhat longer than that took, several at once on
+cores of their own; where all cores were slower, both are measured once more, one after the other, and the shorter of each counts.
 
 The record is written after each command.
 """
@@ -75,7 +75,8 @@ ON_GPU = {
     "trotter": ("thirty_spins", ("evolve.outputs=6",), ("evolve.t_final=0.1", "evolve.outputs=2")),
 }
 LIMIT = 60.0  # seconds that one command may take
-COMPILING = 15.0  # more for the first run of a deck
+SHORT = 8.0  # seconds of a deck that runs twice on all cores, and for so long at least on one
+LONGER = 1.2  # times as long as on all cores, a deck may run on one
 FIRST = ("li_plus_scan", "ring_echo", "hhg_800nm", "morse")  # decks that more cores once made slower
 
 # -------------------------------------------------------------------------------------------- works
@@ -113,7 +114,7 @@ def _integrals(device: Device) -> Callable[[], object]:
     out = np.empty((64 * 64, 64 * 64), complex)
 
     def work() -> None:
-        with small_matrices(device.threads), large_matrices(4096):
+        with large_matrices(4096):
             integrals.repulsion_pairs(device, K, (c, c, c, c), root=root, dtype=complex).expand(out)
 
     return work
@@ -124,19 +125,14 @@ def _apply(device: Device) -> Callable[[], object]:
 
     operator = states._operator(device, *states.APPLIED[0])
     x = np.random.default_rng(0).standard_normal((1, *operator.shape))
-
-    def work() -> None:
-        with small_matrices(device.threads):
-            operator.apply(x)
-
-    return work
+    return lambda: operator.apply(x)
 
 
 def _qmc(device: Device) -> Callable[[], object]:
     from bench.qmc import problem
 
     walkers = problem.ensemble(device, problem.of_deck("H2O"), 2048, problem.TAU["H2O"])
-    return problem.variational(walkers, problem.TAU["H2O"], 2)
+    return problem.variational(walkers, problem.TAU["H2O"], 10)
 
 
 def _qoc(device: Device) -> Callable[[], object]:
@@ -187,14 +183,15 @@ def works(counts: list[int], until: float, budget: float = 0.5) -> list[dict[str
                     row["cut"] = True
                     break
                 work = make(cpu(count))
-                work()
-                work()
                 found: list[tuple[float, float]] = []
-                begun = time.perf_counter()
-                while len(found) < 3 or time.perf_counter() - begun < budget:
-                    start, busy = time.perf_counter(), time.process_time()
+                with small_matrices(count):  # as in a run
                     work()
-                    found.append((time.perf_counter() - start, time.process_time() - busy))
+                    work()
+                    begun = time.perf_counter()
+                    while len(found) < 3 or time.perf_counter() - begun < budget:
+                        start, busy = time.perf_counter(), time.process_time()
+                        work()
+                        found.append((time.perf_counter() - start, time.process_time() - busy))
                 row["seconds"][count], row["cpu_seconds"][count] = min(found)
         except Exception as error:  # the others are measured all the same
             row["error"] = f"{type(error).__name__}: {error}"
@@ -300,9 +297,10 @@ def commands(
 
 
 def every_deck(most: int, until: float, keep: Callable[[list[dict[str, Any]]], None], limit: float) -> None:
-    """Measure all decks on one core each, then on all cores, for `limit` seconds at most; `keep` gets the rows.
+    """Measure all decks on all cores, for `limit` seconds at most, and on one core each; `keep` gets the rows.
 
-    Some decks at a time run on cores of their own, then one after another on all.
+    Some decks at a time run on all cores one after another, the short ones twice, since the first run may compile.  Then they
+    run on cores of their own at the same time, for as long as on all cores or somewhat longer.
     """
     methods: dict[str, list[Path]] = {}
     for path in sorted(ROOT.glob("inputs/*/*.yaml"), key=lambda path: (path.stem not in FIRST, path)):
@@ -315,16 +313,20 @@ def every_deck(most: int, until: float, keep: Callable[[list[dict[str, Any]]], N
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as cache:
 
-        def measured(deck: Path, threads: int, core: int | None, most_time: float = limit) -> dict[str, Any]:
+        def measured(deck: Path, threads: int, most_time: float, core: int | None = None) -> dict[str, Any]:
             chosen = [] if core is None else [core]
             return command(deck.parent.name, deck.name, "cpu", threads, cache, cores=chosen, limit=most_time)
 
-        def alone(deck: Path) -> dict[str, Any]:
+        def on_all(deck: Path) -> dict[str, Any]:
+            first = measured(deck, most, limit)
+            return measured(deck, most, limit) if first["wall"] < SHORT else first
+
+        def alone(deck: Path, together: dict[str, Any]) -> dict[str, Any]:
+            if "cut" in together:
+                return together
             core = cores.get()
             try:
-                first = measured(deck, 1, core, limit + COMPILING)
-                late = "cut" in first or first["wall"] > limit + COMPILING / 2
-                return {"wall": limit, "cut": True} if late else measured(deck, 1, core)
+                return measured(deck, 1, max(LONGER * together["wall"], SHORT), core)
             finally:
                 cores.put(core)
 
@@ -333,16 +335,17 @@ def every_deck(most: int, until: float, keep: Callable[[list[dict[str, Any]]], N
             for some in (decks[first : first + many] for first in range(0, len(decks), many)):
                 if time.monotonic() > until:
                     return
-                for deck, one in zip(some, list(pool.map(alone, some)), strict=True):
-                    together = measured(deck, most, None)
+                whole = [on_all(deck) for deck in some]
+                for deck, together, one in zip(some, whole, list(pool.map(alone, some, whole)), strict=True):
+                    best, one_best = together, one
                     if "cut" not in one and together["wall"] > one["wall"]:
-                        one = min(one, measured(deck, 1, 0), key=itemgetter("wall"))
-                        together = min(together, measured(deck, most, None), key=itemgetter("wall"))
+                        one_best = min(one, measured(deck, 1, limit, 0), key=itemgetter("wall"))
+                        best = min(together, measured(deck, most, limit), key=itemgetter("wall"))
                     rows += [
-                        {"deck": str(deck), "threads": 1, **one},
-                        {"deck": str(deck), "threads": most, **together},
+                        {"deck": str(deck), "threads": 1, **one_best},
+                        {"deck": str(deck), "threads": most, **best},
                     ]
-                    print(deck, one["wall"], together["wall"], file=sys.stderr, flush=True)
+                    print(deck, one_best["wall"], best["wall"], file=sys.stderr, flush=True)
                     keep(rows)
 
 
@@ -357,7 +360,7 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--share", type=float, default=0.45, help="part of the time that the works may take")
-    parser.add_argument("--limit", type=float, default=20.0, help="seconds of a deck on one core, at most")
+    parser.add_argument("--limit", type=float, default=25.0, help="seconds of a deck on all cores, at most")
     parser.add_argument("--threads", default="")
     parser.add_argument("--methods", default=",".join(DECKS), help="of which methods commands are run")
     parser.add_argument("--device", default="cpu")
