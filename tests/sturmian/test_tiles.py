@@ -93,24 +93,34 @@ def test_a_step_of_the_driven_equation(device, numbers, pairs):
     y, E = random(2, P, n, n), np.array([0.5, 1.5 + 0j])
     C = {l: orbital.C for l, orbital in operator.orbitals.items()}
     e = {l: orbital.e for l, orbital in operator.orbitals.items()}
-    u = np.empty_like(y)
-    for p, (a, b) in enumerate(pairs):
-        x = np.einsum("ia,kij,jb->kab", C[a], y[:, p], C[b], optimize=True)
-        x /= E[:, None, None] - e[a][:, None] - e[b]
-        u[:, p] = np.einsum("ia,kab,jb->kij", C[a], x, C[b], optimize=True)
-    order = [p for p, (a, b) in enumerate(pairs) if a != b]
-    F = np.concatenate([u, u[:, order].transpose(0, 1, 3, 2)], axis=1)
     G = np.stack([setup.planes[l] for l in operator.multipoles])
     A = device.to_host(operator._terms.dense)
-    want = y - np.einsum("lpc,lij,kcij->kpij", A, G, F, optimize=True)
-    scale = n * max(abs(c).max() for c in C.values()) ** 4 * abs(G).max()
-    found = device.to_host(operator.step(device.asarray(y), device.asarray(E)))
-    assert abs(found - want).max() < 64 * EPS * n * scale
-    repelled = device.to_host(operator.repel(device.asarray(u)))
-    np.testing.assert_allclose(repelled, y - want, rtol=0, atol=1e-13 * abs(want).max())
-    assert abs(device.to_host(operator.green(device.asarray(y), device.asarray(E))) - u).max() < (
-        64 * EPS * n * scale
-    )
+    order = [p for p, (a, b) in enumerate(pairs) if a != b]
+
+    def green(y, C, below):
+        u = np.empty_like(y)
+        for p, (a, b) in enumerate(pairs):
+            x = np.einsum("ia,kij,jb->kab", C[a], y[:, p], C[b], optimize=True) / below[a, b]
+            u[:, p] = np.einsum("ia,kab,jb->kij", C[a], x, C[b], optimize=True)
+        return u
+
+    def repulsion(u, G, A):
+        F = np.concatenate([u, u[:, order].transpose(0, 1, 3, 2)], axis=1)
+        return np.einsum("lpc,lij,kcij->kpij", A, G, F, optimize=True)
+
+    below = {(a, b): E[:, None, None] - e[a][:, None] - e[b] for a, b in pairs}
+    u = green(y, C, below)
+    repelled = repulsion(u, G, A)
+    # the same with the sizes of all numbers: each of the sums of n products is rounded by eps n of it at most
+    sizes = {l: abs(c) for l, c in C.items()}, {pair: abs(values) for pair, values in below.items()}
+    rounded = 8 * EPS * n * green(abs(y), *sizes)
+    there = device.asarray(y), device.asarray(E)
+    assert (abs(device.to_host(operator.green(*there)) - u) <= rounded).all()
+    bound = repulsion(rounded, abs(G), abs(A)) + 8 * EPS * repulsion(abs(u), abs(G), abs(A))
+    found = device.to_host(operator.step(*there))
+    assert (abs(found - (y - repelled)) <= bound + 8 * EPS * abs(y)).all()
+    found = device.to_host(operator.repel(device.asarray(u)))
+    assert (abs(found - repelled) <= 8 * EPS * repulsion(abs(u), abs(G), abs(A))).all()
 
 
 def test_threads_change_no_bit_of_a_step(numbers):
