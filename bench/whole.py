@@ -1,12 +1,15 @@
 """Whole commands and a table of threads: ``python bench/whole.py OUT.json [--only commands|large|works|decks]``.
 
-*Works*: one piece of work per method, large enough for many threads, on 1, 2, 4 ... of them, beside the copy rate of the host
-on as many.  *Commands*: two decks per method, a small and a large one, from start to exit in a process of its own, first with an
-empty cache (`cold`), then warm, on a GPU a third one with work for it (`ON_GPU`, with an empty cache less of it); the wall time
-is split into the parts of ``bench/parts.py`` and the `start` of the interpreter.  The processor time beside it tells how much of
-that others had on a shared machine.  *Large* (`--only large`): the third ones alone.  *Decks* (`--only decks`): every deck of
-inputs/ on all cores, for ``--limit`` seconds at most, and on one core for somewhat longer than that took, several at once on
-cores of their own; where all cores were slower, both are measured once more, one after the other, and the shorter of each counts.
+*Works*: one piece of work per method, large enough for many threads, on 1, 2, 4 ... of them, beside what the host can do on as
+many: copies, multiplications in registers, and products of matrices by BLAS that lie in the caches of each core, since wide
+instructions on all cores lower their clocks.  Calls of one thread and of many take turns, so that both meet the same other
+programs; the shortest of each count.  *Commands*: two decks per method, a small and a large one, from start to exit in a process
+of its own, first with an empty cache (`cold`), then warm, on a GPU a third one with work for it (`ON_GPU`, with an empty cache
+less of it); the wall time is split into the parts of ``bench/parts.py`` and the `start` of the interpreter.  The processor time
+beside it tells how much of that others had on a shared machine.  *Large* (`--only large`): the third ones alone.  *Decks*
+(`--only decks`): every deck of inputs/, or those of ``--decks``, on all cores, for ``--limit`` seconds at most, and on one core
+for somewhat longer than that took, several at once on cores of their own; where all cores were slower, both are measured once
+more, one after the other, and the shorter of each counts.
 
 The record is written after each command.
 """
@@ -75,6 +78,7 @@ ON_GPU = {
     "trotter": ("thirty_spins", ("evolve.outputs=6",), ("evolve.t_final=0.1", "evolve.outputs=2")),
 }
 LIMIT = 60.0  # seconds that one command may take
+COMPILING = 20.0  # seconds more for the first run of a deck
 SHORT = 8.0  # seconds of a deck that runs twice on all cores, and for so long at least on one
 LONGER = 1.2  # times as long as on all cores, a deck may run on one
 FIRST = ("li_plus_scan", "ring_echo", "hhg_800nm", "morse")  # decks that more cores once made slower
@@ -148,8 +152,21 @@ def _arithmetic(device: Device) -> Callable[[], object]:
     from bench.threads import multiplications
     from qsim.core.device.pool import each_part
 
-    work = multiplications(1024, 20_000)
+    work = multiplications(1024, 40_000)
     return lambda: each_part(work, 1024, 10**8, device.threads)
+
+
+def _matrices(shape: tuple[int, int, int], kind: type) -> Callable[[Device], Callable[[], object]]:
+    """Return work of BLAS products of that shape, m x k x n, on matrices of each thread's own."""
+
+    def make(device: Device) -> Callable[[], object]:
+        from bench.threads import matrix_products
+        from qsim.core.device.pool import each_part
+
+        work = matrix_products(256, 4, shape, kind, device.threads)
+        return lambda: each_part(work, 256, 10**8, device.threads)
+
+    return make
 
 
 def _copy(device: Device) -> Callable[[], object]:
@@ -162,6 +179,8 @@ def _copy(device: Device) -> Callable[[], object]:
 WORKS: dict[str, Callable[[Device], Callable[[], object]]] = {
     "copy of 0.5 GB": _copy,
     "multiplications in registers": _arithmetic,
+    "real products, 32 x 84 x 256": _matrices((32, 84, 256), float),
+    "complex products, 128 x 256 x 128": _matrices((128, 256, 128), complex),
     "trotter, 22 spins, step of ts2": _trotter,
     "tridiag, 10^7 points": _tridiag,
     "sturmian, integrals, N = 64": _integrals,
@@ -171,32 +190,41 @@ WORKS: dict[str, Callable[[Device], Callable[[], object]]] = {
 }
 
 
-def works(counts: list[int], until: float, budget: float = 0.5) -> list[dict[str, Any]]:
-    """Return a row for each work: best seconds and processor seconds by number of threads."""
+def works(counts: list[int], until: float, budget: float = 1.0) -> list[dict[str, Any]]:
+    """Return a row for each work: shortest seconds by number of threads, and how many times as fast as one thread that is."""
     rows = []
     for name, make in WORKS.items():
-        row: dict[str, Any] = {"work": name, "seconds": {}, "cpu_seconds": {}}
+        row: dict[str, Any] = {"work": name, "seconds": {}, "speedup": {}}
         rows.append(row)
         try:
             for count in counts:
                 if time.monotonic() > until:
                     row["cut"] = True
                     break
-                work = make(cpu(count))
-                found: list[tuple[float, float]] = []
-                with small_matrices(count):  # as in a run
-                    work()
-                    work()
-                    begun = time.perf_counter()
-                    while len(found) < 3 or time.perf_counter() - begun < budget:
-                        start, busy = time.perf_counter(), time.process_time()
-                        work()
-                        found.append((time.perf_counter() - start, time.process_time() - busy))
-                row["seconds"][count], row["cpu_seconds"][count] = min(found)
+                one, many = _shortest_of_turns([make(cpu(k)) for k in (1, count)], count, budget)
+                row["seconds"][count] = many
+                row["speedup"][count] = round(one / many, 2)
         except Exception as error:  # the others are measured all the same
             row["error"] = f"{type(error).__name__}: {error}"
         print(row, file=sys.stderr, flush=True)
     return rows
+
+
+def _shortest_of_turns(some: Sequence[Callable[[], object]], threads: int, budget: float) -> list[float]:
+    """Return the shortest seconds of each of some works, which take turns for so many seconds."""
+    found = [float("inf")] * len(some)
+    with small_matrices(threads):  # as in a run
+        for _ in range(2):
+            for work in some:
+                work()
+        turns, begun = 0, time.perf_counter()
+        while turns < 3 or time.perf_counter() - begun < budget:
+            for k, work in enumerate(some):
+                start = time.perf_counter()
+                work()
+                found[k] = min(found[k], time.perf_counter() - start)
+            turns += 1
+    return found
 
 
 # ----------------------------------------------------------------------------------------- commands
@@ -296,14 +324,22 @@ def commands(
                     keep(rows)
 
 
-def every_deck(most: int, until: float, keep: Callable[[list[dict[str, Any]]], None], limit: float) -> None:
-    """Measure all decks on all cores, for `limit` seconds at most, and on one core each; `keep` gets the rows.
+def every_deck(
+    most: int,
+    until: float,
+    keep: Callable[[list[dict[str, Any]]], None],
+    limit: float,
+    chosen: Sequence[str] = (),
+) -> None:
+    """Measure all decks, or those chosen, on all cores, for `limit` seconds at most, and on one core; `keep` gets the rows.
 
     Some decks at a time run on all cores one after another, the short ones twice, since the first run may compile.  Then they
     run on cores of their own at the same time, for as long as on all cores or somewhat longer.
     """
     methods: dict[str, list[Path]] = {}
     for path in sorted(ROOT.glob("inputs/*/*.yaml"), key=lambda path: (path.stem not in FIRST, path)):
+        if chosen and path.stem not in chosen:
+            continue
         methods.setdefault(path.parent.name, []).append(path.relative_to(ROOT / "inputs").with_suffix(""))
     # some of each method are there if time runs out
     decks = [deck for some in zip_longest(*methods.values()) for deck in some if deck]
@@ -314,11 +350,13 @@ def every_deck(most: int, until: float, keep: Callable[[list[dict[str, Any]]], N
     with tempfile.TemporaryDirectory() as cache:
 
         def measured(deck: Path, threads: int, most_time: float, core: int | None = None) -> dict[str, Any]:
-            chosen = [] if core is None else [core]
-            return command(deck.parent.name, deck.name, "cpu", threads, cache, cores=chosen, limit=most_time)
+            where = [] if core is None else [core]
+            return command(deck.parent.name, deck.name, "cpu", threads, cache, cores=where, limit=most_time)
 
         def on_all(deck: Path) -> dict[str, Any]:
-            first = measured(deck, most, limit)
+            first = measured(deck, most, limit + COMPILING)
+            if first["wall"] > limit:
+                return {"wall": limit, "cut": True}
             return measured(deck, most, limit) if first["wall"] < SHORT else first
 
         def alone(deck: Path, together: dict[str, Any]) -> dict[str, Any]:
@@ -361,6 +399,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--share", type=float, default=0.45, help="part of the time that the works may take")
     parser.add_argument("--limit", type=float, default=25.0, help="seconds of a deck on all cores, at most")
+    parser.add_argument(
+        "--decks", default="", help="names of the decks that --only decks runs, without folder"
+    )
     parser.add_argument("--threads", default="")
     parser.add_argument("--methods", default=",".join(DECKS), help="of which methods commands are run")
     parser.add_argument("--device", default="cpu")
@@ -384,7 +425,8 @@ def main() -> None:
         options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
     if options.only == "decks":
-        every_deck(most, begun + options.seconds, keep, options.limit)
+        named = options.decks.split(",") if options.decks else []
+        every_deck(most, begun + options.seconds, keep, options.limit, named)
         return
     if options.only not in ("commands", "large"):
         share = options.share if options.only is None else 1.0
