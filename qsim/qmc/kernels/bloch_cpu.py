@@ -8,7 +8,7 @@ import numba as nb
 import numpy as np
 
 from qsim.qmc.kernels.crystal_types import MIXED, WAVES
-from qsim.qmc.kernels.jit import INLINE, PART
+from qsim.qmc.kernels.jit import CALLED, INLINE
 from qsim.qmc.kernels.muffin_tins_cpu import blend_tin, locate_tin, tin_sums
 
 __all__ = ["bloch_ratio", "bloch_rows", "bloch_sums", "bloch_values"]
@@ -68,7 +68,7 @@ def turn(orbitals, spin, cell, rows, sums):
                 sums[k, c], sums[k, c + 1] = a * cosine - b * sine, a * sine + b * cosine
 
 
-@nb.njit(**INLINE)
+@nb.njit(**CALLED)
 def wave_sums(orbitals, x, y, z, sums):
     """Set values, gradients and Laplacians of plane waves: 1, or cos kr and sin kr."""
     channel = orbitals.channel[0]
@@ -88,7 +88,7 @@ def wave_sums(orbitals, x, y, z, sums):
         sums[4, c], sums[4, c + 1] = -square * cosine, -square * sine
 
 
-@nb.njit(**PART)
+@nb.njit(**CALLED)
 def spline_sums(orbitals, spin, x, y, z, sums, w):
     """Set ``sums`` (5, C) to values, gradients and Laplacians of all channels by splines."""
     real = sums.dtype.type
@@ -130,7 +130,7 @@ def spline_sums(orbitals, spin, x, y, z, sums, w):
         turn(orbitals, spin, cell, ALL, sums)
 
 
-@nb.njit(**PART)
+@nb.njit(**INLINE)
 def spline_values(orbitals, spin, x, y, z, sums, w):
     """Set ``sums[0]`` to the values of all channels by splines."""
     real = sums.dtype.type
@@ -152,16 +152,7 @@ def spline_values(orbitals, spin, x, y, z, sums, w):
         turn(orbitals, spin, cell, ONE, sums)
 
 
-@nb.njit(**PART)
-def splines(orbitals, spin, x, y, z, rows, sums, w):
-    """Set ``rows`` (1 or 5) of ``sums`` by splines."""
-    if rows == 1:
-        spline_values(orbitals, spin, x, y, z, sums, w)
-    else:
-        spline_sums(orbitals, spin, x, y, z, sums, w)
-
-
-@nb.njit(**PART)
+@nb.njit(**INLINE)
 def mixed_sums(orbitals, spin, x, y, z, rows, sums, w):
     """Set ``rows`` (1 or 5) of ``sums`` by the mixed basis: tins around ions, splines between.
 

@@ -59,9 +59,8 @@ def advance(
             elif job == DIFFUSE:
                 after = clipped(state.energy[w, TOTAL], reference, window)
                 state.weight[w] *= math.exp(-tau * tau_ratio * (0.5 * (before + after) - trial))
-                if pseudopotentials is not None:
-                    if tmoves:
-                        nonlocal_moves(
-                            state, w, basis, orbitals, jastrow, hamiltonian, n_up,
-                            tau * tau_ratio, k0, k1, stream, step, offset + w, work,
-                        )  # fmt: skip
+                if pseudopotentials is not None and tmoves:
+                    nonlocal_moves(
+                        state, w, basis, orbitals, jastrow, hamiltonian, n_up, tau * tau_ratio,
+                        k0, k1, stream, step, offset + w, work,
+                    )  # fmt: skip

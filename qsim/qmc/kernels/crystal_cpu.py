@@ -133,7 +133,7 @@ def place_electron(state, w, e, spin, i, n, rows, ratio, x, y, z, work):
     settle(state, w, e, rows, x, y, z)
 
 
-@nb.njit(**INLINE)
+@nb.njit(**PART)
 def settle(state, w, e, rows, x, y, z):
     """Set the rows and the position of electron e."""
     target = state.rows[w, e]
@@ -247,7 +247,6 @@ def jastrow_total(jastrow, orbitals, R, n_up):
 def renew(state, w, basis, orbitals, jastrow, n_up, work):
     """Recompute rows, inverses and log psi of a walker; return the largest change of an inverse relative to its size."""
     N = state.R.shape[1]
-    M = state.inverse.shape[2]
     rows, matrix, fresh = work.rows, work.matrix, work.fresh
     R = state.R[w]
     log, sign, worst = 0.0, 1.0, 0.0
@@ -256,10 +255,9 @@ def renew(state, w, basis, orbitals, jastrow, n_up, work):
         begin = 0 if spin == 0 else n_up
         for i in range(n):
             e = begin + i
-            bloch_rows(basis, orbitals, spin, R[e, 0], R[e, 1], R[e, 2], rows, work.sums, work.w)
-            for k in range(5):
-                for o in range(M):
-                    state.rows[w, e, k, o] = rows[k, o]
+            x, y, z = R[e, 0], R[e, 1], R[e, 2]
+            bloch_rows(basis, orbitals, spin, x, y, z, rows, work.sums, work.w)
+            settle(state, w, e, rows, x, y, z)
             for o in range(n):
                 matrix[i, o] = rows[0, o]
         a, b = invert(matrix, n, fresh, work.identity, orbitals.is_complex)
