@@ -68,7 +68,10 @@ class _Cost:
         self.wake = min(max((1.0 - weight) * self.wake + weight * lost, CHEAPEST), DEAREST)
 
 
-_costs = {False: _Cost(WAKE, 2e-4, 20e-3, WAKE), True: _Cost(1e-6, 1e-5, 5e-3, 1e-6)}  # without and with compiled calls
+_costs = {
+    False: _Cost(WAKE, 2e-4, 20e-3, WAKE),
+    True: _Cost(1e-6, 1e-5, 5e-3, 1e-6),
+}  # without and with compiled calls
 
 
 @dataclass(frozen=True, slots=True)
