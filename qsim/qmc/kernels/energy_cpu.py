@@ -13,7 +13,7 @@ import math
 import numba as nb
 
 from qsim.core.device.rng_numba import uniform2
-from qsim.core.device.vectors import get, lane, pack, same
+from qsim.core.device.vectors import get, lane, lanes, pack, put, same, wide
 from qsim.qmc.kernels.jastrow_cpu import electron_value, function
 from qsim.qmc.kernels.jit import INLINE, PART
 from qsim.qmc.kernels.orbitals_cpu import combinations, orbital_rows, table_value
@@ -62,6 +62,7 @@ def nonlocal_electron(
 ):  # fmt: skip
     """Return the nonlocal energy of electron e and the number of points, whose places and values go to ``targets`` (k, 4)."""
     R, combined, Q, factors = state.R[w], work.combined, work.Q, work.factors
+    coefficients = orbitals.across
     N, atoms = R.shape[0], orbitals.atom.shape[0]
     spin = 0 if e < n_up else 1
     i, n = (e, n_up) if spin == 0 else (e - n_up, N - n_up)
@@ -83,12 +84,12 @@ def nonlocal_electron(
         if not known:
             old = electron_value(jastrow, orbitals.atom, R, e, n_up, R[e, 0], R[e, 1], R[e, 2])
             known = True
-            coefficients = orbitals.coefficients[spin]
-            for b in range(combined.shape[0]):
-                value = 0.0
+            of_spin = spin * coefficients.shape[1] * combined.shape[0]
+            for b in range(0, combined.shape[0], 4):
+                value = same(0.0)
                 for o in range(n):
-                    value += coefficients[b, o] * column[o]
-                combined[b] = value
+                    value = value + column[o] * wide(lanes(coefficients, of_spin + o * combined.shape[0] + b))
+                put(combined, b, value)
         rotation(k0, k1, stream, step, walker, PAIRS * N + 2 * (e * atoms + a), Q)
         over = 1.0 / max(r, TINY)
         points, number = hamiltonian.points, hamiltonian.points.shape[0]
@@ -270,7 +271,7 @@ def nonlocal_moves(
         update_inverse(state.inverse[w, spin], rows[0], i, n, ratio, work.column)
         target = state.rows[w, e]
         for k in range(5):
-            for o in range(rows.shape[1]):
+            for o in range(target.shape[1]):
                 target[k, o] = rows[k, o]
         R[e, 0], R[e, 1], R[e, 2] = x, y, z
         state.log_psi[w] += math.log(abs(ratio)) + old - new

@@ -126,7 +126,7 @@ def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, st
         update_inverse(inverse, rows[0], i, n, ratio, work.column)
         target = state.rows[w, e]
         for k in range(5):
-            for o in range(rows.shape[1]):
+            for o in range(target.shape[1]):
                 target[k, o] = rows[k, o]
         R[e, 0], R[e, 1], R[e, 2] = nx, ny, nz
         state.log_psi[w] += math.log(size) + old - new
