@@ -17,6 +17,7 @@ from qsim.qmc.kernels.energy_cpu import (
     nonlocal_energy,
     nonlocal_moves,
 )
+from qsim.qmc.kernels.jastrow_cpu import place_ions
 from qsim.qmc.kernels.jit import JIT, PART
 from qsim.qmc.kernels.jobs import DERIVATIVES, DIFFUSE, GENERATIONS, RECOMPUTE, WALK
 from qsim.qmc.kernels.types import Work
@@ -37,6 +38,12 @@ def _own_space(spaces, worker, workers):
         spaces.Q[worker * (spaces.Q.shape[0] // workers)],
         spaces.factors[worker * (spaces.factors.shape[0] // workers)],
         spaces.J[worker * (spaces.J.shape[0] // workers)],
+        spaces.places[worker * (spaces.places.shape[0] // workers)],
+        spaces.curves[worker * (spaces.curves.shape[0] // workers)],
+        spaces.begins[worker * (spaces.begins.shape[0] // workers)],
+        spaces.charges[worker * (spaces.charges.shape[0] // workers)],
+        spaces.distances[worker * (spaces.distances.shape[0] // workers)],
+        spaces.numbers[worker * (spaces.numbers.shape[0] // workers)],
         spaces.targets[worker * (spaces.targets.shape[0] // workers)],
         spaces.counts[worker * (spaces.counts.shape[0] // workers)],
         spaces.matrix[worker * (spaces.matrix.shape[0] // workers)],
@@ -67,6 +74,7 @@ def _kernel(pseudopotentials):
         hamiltonian, parameters = held(hamiltonian), held(parameters)
         work = held(_own_space(spaces, worker, workers))
         mass = hamiltonian.mass
+        place_ions(jastrow, hamiltonian, orbitals.atom, n_up, work)
         for w in range(first, last):
             if job == RECOMPUTE:
                 sums[w, 0] = refresh(state, w, orbitals, jastrow, n_up, work)

@@ -209,8 +209,20 @@ class Work(NamedTuple):
         A rotation.
     factors : (8,) float64
         Of the angular momenta of a pseudopotential.
-    J : (N, 4) float64
-        Gradient and Laplacian of the Jastrow exponent for each electron.
+    J : (N, 5) float64
+        Gradient and Laplacian of the Jastrow exponent for each electron, and the sum of its functions.
+    places : (3, P) float64
+        Partners of an electron, x, y and z: all electrons, all ions, and up to a multiple of four what is far from everything.
+    curves : (2, 2, P) float64
+        For an electron of either spin and each partner ``inverse_h`` of their B-spline, and the number of its intervals.
+    begins : (2, P) int64
+        Where that spline begins in the table.
+    charges : (2, P) float64
+        Half a charge for each electron, the charges of ions; the others are zero.
+    distances : (P,) float64
+        Of an electron and its partners, bohr.
+    numbers : (P,) float64
+        0, 1, 2 ...
     targets : (N, A * Q, 4) float64
         Points of the nonlocal potential and its value there.
     counts : (N,) int64
@@ -227,6 +239,12 @@ class Work(NamedTuple):
     Q: Any
     factors: Any
     J: Any
+    places: Any
+    curves: Any
+    begins: Any
+    charges: Any
+    distances: Any
+    numbers: Any
     targets: Any
     counts: Any
     matrix: Any
@@ -243,6 +261,7 @@ def work_spaces(workers: int, state: State, atoms: int, basis: int, points: int,
     Walkers are among some atoms, atomic orbitals, a spherical rule of some points, shells of an atom.
     """
     N, M, real = state.R.shape[1], state.inverse.shape[2], state.rows.dtype
+    P = -(-(N + atoms) // 4) * 4
 
     def of_each(shape: int | tuple[int, ...], dtype: DTypeLike = float) -> NDArray[Any]:
         shape = shape if isinstance(shape, tuple) else (shape,)
@@ -257,7 +276,13 @@ def work_spaces(workers: int, state: State, atoms: int, basis: int, points: int,
         radial=of_each(4 * shells),
         Q=of_each((3, 3)),
         factors=of_each(8),
-        J=of_each((N, 4)),
+        J=of_each((N, 5)),
+        places=of_each((3, P)),
+        curves=of_each((2, 2, P)),
+        begins=of_each((2, P), np.int64),
+        charges=of_each((2, P)),
+        distances=of_each(P),
+        numbers=of_each(P),
         targets=of_each((N, max(1, atoms * points), 4)),
         counts=of_each(N, np.int64),
         matrix=of_each((M, M)),

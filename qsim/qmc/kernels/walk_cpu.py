@@ -9,7 +9,7 @@ import numpy as np
 
 from qsim.core.device.rng_numba import philox, uniform2
 from qsim.qmc.kernels.inverses_cpu import invert, renewed
-from qsim.qmc.kernels.jastrow_cpu import electron_gradient, function_value
+from qsim.qmc.kernels.jastrow_cpu import electron_gradient, function_value, place_electrons, show
 from qsim.qmc.kernels.jit import INLINE, PART
 from qsim.qmc.kernels.orbitals_cpu import orbital_rows
 
@@ -68,9 +68,10 @@ def update_inverse(inverse, row, i, n, ratio, scratch):
 @nb.njit(**PART)
 def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, step, walker, work):
     """Move each electron of walker w once; ``walker`` is its number in all of the ensemble, for random numbers."""
-    R, rows = state.R[w], work.rows
+    R, rows, places = state.R[w], work.rows, work.places
     N = R.shape[0]
     atom = orbitals.atom
+    place_electrons(places, R)
     variance = tau / mass
     width = math.sqrt(variance)
     moved = 0
@@ -83,7 +84,7 @@ def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, st
         x, y, z = R[e, 0], R[e, 1], R[e, 2]
         g0, g1, g2 = normals(k0, k1, stream, step, walker, PAIRS * e)
         sx, sy, sz = width * g0, width * g1, width * g2
-        old, jx, jy, jz, _ = electron_gradient(jastrow, atom, R, e, n_up, x, y, z)
+        old, jx, jy, jz, _ = electron_gradient(jastrow, atom, R, e, n_up, x, y, z, work)
         vx = vy = vz = 0.0
         if mode != PLAIN:
             row = state.rows[w, e]
@@ -99,7 +100,7 @@ def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, st
         square = (nx - x) ** 2 + (ny - y) ** 2 + (nz - z) ** 2
         state.moves[w, PROPOSED_SQUARE] += square
         orbital_rows(orbitals, spin, nx, ny, nz, rows, work)
-        new, jx, jy, jz, _ = electron_gradient(jastrow, atom, R, e, n_up, nx, ny, nz)
+        new, jx, jy, jz, _ = electron_gradient(jastrow, atom, R, e, n_up, nx, ny, nz, work)
         ratio = 0.0
         for o in range(n):
             ratio += rows[0, o] * column[o]
@@ -129,6 +130,7 @@ def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, st
             for o in range(target.shape[1]):
                 target[k, o] = rows[k, o]
         R[e, 0], R[e, 1], R[e, 2] = nx, ny, nz
+        show(places, R, e)
         state.log_psi[w] += math.log(size) + old - new
         if ratio < 0.0:
             state.sign[w] = -state.sign[w]
