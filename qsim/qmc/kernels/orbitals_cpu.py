@@ -153,6 +153,9 @@ def combinations(orbitals, d, x, y, z, work):
         near |= _radial_of(orbitals, table, first, last, blocks, lane(distance, 3), radial, 3 * width)
         if not near:
             continue
+        put(work.here, 0, dx)
+        put(work.here, 4, dy)
+        put(work.here, 8, dz)
         sxy, syz, szx = dx * dy, dy * dz, dz * dx
         szz, sxx = 2.0 * dz * dz - dx * dx - dy * dy, dx * dx - dy * dy
         for k in range(last - first):
@@ -173,7 +176,9 @@ def combinations(orbitals, d, x, y, z, work):
                     + get(d, b + 4) * sxx
                 )
             else:
-                part = _sum_of_harmonics(l, d, b, dx, dy, dz)
+                # read from memory: of a register the compiler makes these harmonics ahead, for atoms that have none, too
+                hx, hy, hz = lanes(work.here, 0), lanes(work.here, 4), lanes(work.here, 8)
+                part = _sum_of_harmonics(l, d, b, hx, hy, hz)
             total = total + R * part
     return total
 
@@ -220,6 +225,7 @@ def orbital_rows(orbitals, spin, x, y, z, rows, work):
         over = 1.0 / max(r, TINY)
         i, t, inverse_h = locate(r)
         table = side_by_side[get(orbitals.atom_kind, atom), i]
+        put(work.here, 0, pack(dx, dy, dz, 0.0))
         _radial_slopes(table, (last - first + 3) // 4, t, inverse_h, over, radial)
         for o in range(0, M, 4):
             _add_atom(orbitals, spin, first, last, dx, dy, dz, o, rows, work)
@@ -257,7 +263,8 @@ def _add_atom(orbitals, spin, first, last, dx, dy, dz, o, rows, work):
                 bz = (half * y) * yz + (half * x) * zx + (two * z) * zz
             else:
                 bx = by = bz = same(real(0.0))
-                _slopes_of_harmonics(l, dx, dy, dz, G)
+                here = work.here  # read from memory for the reason given in `combinations`
+                _slopes_of_harmonics(l, get(here, 0), get(here, 1), get(here, 2), G)
                 for m in range(2 * l + 1):
                     c = lanes(coefficients, at + m * M)
                     bx = bx + real(get(G, 4 * m)) * c

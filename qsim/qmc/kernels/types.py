@@ -203,6 +203,8 @@ class Work(NamedTuple):
         Sum of the coefficients of each of B atomic orbitals with a column of the inverse.
     G : (9, 4) float64
         Gradient of each solid harmonic of one l, and a zero.
+    here : (12,) float64
+        A position relative to an atom, or x, y and z of four.
     radial : (4 n,) float64
         Radial functions of an atom of up to n shells, a multiple of four: at four points, or with two derivatives at one.
     Q : (3, 3) float64
@@ -235,6 +237,7 @@ class Work(NamedTuple):
     column: Any
     combined: Any
     G: Any
+    here: Any
     radial: Any
     Q: Any
     factors: Any
@@ -273,6 +276,7 @@ def work_spaces(workers: int, state: State, atoms: int, basis: int, points: int,
         column=of_each(M, real),
         combined=of_each(-(-basis // 4) * 4),
         G=of_each((9, 4)),
+        here=of_each(12),
         radial=of_each(4 * shells),
         Q=of_each((3, 3)),
         factors=of_each(8),
