@@ -34,6 +34,7 @@ def _own_space(spaces, worker, workers):
         spaces.column[worker * (spaces.column.shape[0] // workers)],
         spaces.combined[worker * (spaces.combined.shape[0] // workers)],
         spaces.G[worker * (spaces.G.shape[0] // workers)],
+        spaces.draws[worker * (spaces.draws.shape[0] // workers)],
         spaces.here[worker * (spaces.here.shape[0] // workers)],
         spaces.radial[worker * (spaces.radial.shape[0] // workers)],
         spaces.Q[worker * (spaces.Q.shape[0] // workers)],

@@ -14,6 +14,7 @@ import numba as nb
 
 from qsim.core.device.rng_numba import uniform2
 from qsim.core.device.vectors import get, lane, lanes, pack, put, same, total, wide
+from qsim.qmc.kernels.draws_cpu import TWO_PI
 from qsim.qmc.kernels.jastrow_cpu import (
     electron_gradient,
     electron_value,
@@ -23,7 +24,7 @@ from qsim.qmc.kernels.jastrow_cpu import (
 )
 from qsim.qmc.kernels.jit import INLINE, PART
 from qsim.qmc.kernels.orbitals_cpu import combinations, orbital_rows, table_value
-from qsim.qmc.kernels.walk_cpu import NONLOCAL, PAIRS, TWO_PI, update_inverse
+from qsim.qmc.kernels.walk_cpu import NONLOCAL, PAIRS, update_inverse
 
 __all__ = ["local_energy", "nonlocal_energy", "nonlocal_moves"]
 

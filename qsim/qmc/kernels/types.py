@@ -203,6 +203,8 @@ class Work(NamedTuple):
         Sum of the coefficients of each of B atomic orbitals with a column of the inverse.
     G : (9, 4) float64
         Gradient of each solid harmonic of one l, and a zero.
+    draws : (2, 4) float64
+        Three normals for each of two electrons.
     here : (12,) float64
         A position relative to an atom, or x, y and z of four.
     radial : (4 n,) float64
@@ -237,6 +239,7 @@ class Work(NamedTuple):
     column: Any
     combined: Any
     G: Any
+    draws: Any
     here: Any
     radial: Any
     Q: Any
@@ -276,6 +279,7 @@ def work_spaces(workers: int, state: State, atoms: int, basis: int, points: int,
         column=of_each(M, real),
         combined=of_each(-(-basis // 4) * 4),
         G=of_each((9, 4)),
+        draws=of_each((2, 4)),
         here=of_each(12),
         radial=of_each(4 * shells),
         Q=of_each((3, 3)),

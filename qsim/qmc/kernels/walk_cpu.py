@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import numba as nb
-import numpy as np
 
-from qsim.core.device.rng_numba import philox, uniform2
+from qsim.core.device.rng_numba import uniform2
+from qsim.core.device.vectors import get
+from qsim.qmc.kernels.draws_cpu import two_normals
 from qsim.qmc.kernels.inverses_cpu import invert, renewed
 from qsim.qmc.kernels.jastrow_cpu import electron_gradient, function_value, place_electrons, show
 from qsim.qmc.kernels.jit import INLINE, PART
@@ -19,23 +20,7 @@ PLAIN, DRIFT, FIXED_NODE = 0, 1, 2  # ways to move
 ACCEPTED, PROPOSED_SQUARE, ACCEPTED_SQUARE, NONLOCAL = 0, 1, 2, 3  # columns of State.moves
 
 PAIRS = 8  # counters of an electron in a generation: 0 displacement, 1 acceptance, 5 T-move, the others free
-TWO_PI = 2.0 * math.pi
 SINGULAR = 1e-300
-
-
-@nb.njit(**INLINE)
-def unit(word):
-    """Return the uniform number (2 word + 1) / 2^33 of a word of 32 bits: never 0 or 1."""
-    return (np.float64(word) + 0.5) * 2.0**-32
-
-
-@nb.njit(**INLINE)
-def normals(k0, k1, stream, step, index, pair):
-    """Return three normals from the four words of one counter (Box and Muller); at most 6.7 in size."""
-    a, b, c, d = philox(step, index, pair, stream, k0, k1)
-    s, t = math.sqrt(-2.0 * math.log(unit(a))), math.sqrt(-2.0 * math.log(unit(c)))
-    angle = TWO_PI * unit(b)
-    return s * math.cos(angle), s * math.sin(angle), t * math.cos(TWO_PI * unit(d))
 
 
 @nb.njit(**INLINE)
@@ -68,7 +53,7 @@ def update_inverse(inverse, row, i, n, ratio, scratch):
 @nb.njit(**PART)
 def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, step, walker, work):
     """Move each electron of walker w once; ``walker`` is its number in all of the ensemble, for random numbers."""
-    R, rows, places = state.R[w], work.rows, work.places
+    R, rows, places, draws = state.R[w], work.rows, work.places, work.draws
     N = R.shape[0]
     atom = orbitals.atom
     place_electrons(places, R)
@@ -82,8 +67,10 @@ def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, st
         inverse = state.inverse[w, spin]
         column = inverse[i]
         x, y, z = R[e, 0], R[e, 1], R[e, 2]
-        g0, g1, g2 = normals(k0, k1, stream, step, walker, PAIRS * e)
-        sx, sy, sz = width * g0, width * g1, width * g2
+        if e % 2 == 0:
+            two_normals(k0, k1, stream, step, walker, PAIRS * e, PAIRS * (e + 1), draws)
+        g = 4 * (e % 2)
+        sx, sy, sz = width * get(draws, g), width * get(draws, g + 1), width * get(draws, g + 2)
         old, jx, jy, jz, _ = electron_gradient(jastrow, atom, R, e, n_up, x, y, z, work)
         vx = vy = vz = 0.0
         if mode != PLAIN:
