@@ -57,7 +57,6 @@ def _own_space(spaces, worker, workers):
 def _kernel(pseudopotentials):
     """Return the kernel with or without what pseudopotentials need: the compiler leaves out what the constant excludes."""
 
-    @nb.njit(**PART)
     def advance(
         first, last, worker, job, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, tau, mode, sweeps, count, tmoves,
         reference, trial, window, tau_ratio, k0, k1, stream, step, offset, sums, parameters, workers, spaces,
@@ -117,7 +116,9 @@ def _kernel(pseudopotentials):
                                 k0, k1, stream, step, offset + w, work,
                             )  # fmt: skip
 
-    return advance
+    # compiled code is linked by name: kernels of one name from two files of the cache would both run what was loaded first
+    advance.__qualname__ += "_with_pseudopotentials" if pseudopotentials else "_plain"
+    return nb.njit(**PART)(advance)
 
 
 _plain, _with_pseudopotentials = _kernel(False), _kernel(True)
