@@ -16,14 +16,17 @@ from qsim.core.device.rng_numba import uniform2
 from qsim.core.device.vectors import get, lane, lanes, pack, put, same, total, wide
 from qsim.qmc.kernels.draws_cpu import TWO_PI
 from qsim.qmc.kernels.jastrow_cpu import (
+    NONE,
     electron_gradient,
     electron_value,
     electron_values,
+    forms,
     place_electrons,
+    set_distances,
     show,
 )
 from qsim.qmc.kernels.jit import INLINE, PART
-from qsim.qmc.kernels.orbitals_cpu import combinations, orbital_rows, table_value
+from qsim.qmc.kernels.orbitals_cpu import combinations, orbital_rows, own_radial, table_value
 from qsim.qmc.kernels.walk_cpu import NONLOCAL, PAIRS, update_inverse
 
 __all__ = ["local_energy", "nonlocal_energy", "nonlocal_moves"]
@@ -100,6 +103,7 @@ def nonlocal_electron(
                     value = value + column[o] * wide(lanes(coefficients, of_spin + o * combined.shape[0] + b))
                 put(combined, b, value)
         rotation(k0, k1, stream, step, walker, PAIRS * N + 2 * (e * atoms + a), Q)
+        own_radial(orbitals, a, r, work.radial)
         over = 1.0 / max(r, TINY)
         points, number = hamiltonian.points, hamiltonian.points.shape[0]
         for first in range(
@@ -118,7 +122,7 @@ def nonlocal_electron(
             for l in range(channels):
                 weight = weight + factors[l] * legendre(l, cosine)
             x, y, z = ax + r * ux, ay + r * uy, az + r * uz
-            ratio = weight * combinations(orbitals, combined, x, y, z, work)
+            ratio = weight * combinations(orbitals, combined, a, x, y, z, work)
             change = old - electron_values(jastrow, orbitals.atom, e, n_up, x, y, z, work)
             for q in range(min(4, number - first)):
                 value = hamiltonian.weights[first + q] * lane(ratio, q) * math.exp(lane(change, q))
@@ -136,11 +140,14 @@ def local_energy(state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, work):
     N, atoms, size = R.shape[0], orbitals.atom.shape[0], work.places.shape[1]
     local = external = 0.0
     repulsion = attraction = same(0.0)
+    without = forms(jastrow) == NONE
     place_electrons(work.places, R)
     for e in range(N):
         J[e, 4], J[e, 0], J[e, 1], J[e, 2], J[e, 3] = electron_gradient(
             jastrow, orbitals.atom, R, e, n_up, R[e, 0], R[e, 1], R[e, 2], work
         )
+        if without:
+            set_distances(e, R[e, 0], R[e, 1], R[e, 2], work)
         for j in range(0, size, 4):
             over = 1.0 / lanes(distances, j)
             repulsion = repulsion + lanes(work.charges, j) * over

@@ -11,17 +11,20 @@ from qsim.core.device.vectors import floor, get, higher, lane, lanes, lower, pac
 from qsim.qmc.kernels.jit import INLINE, PART
 
 __all__ = [
+    "NONE",
     "electron_gradient",
     "electron_value",
     "electron_values",
+    "forms",
     "function",
     "function_value",
     "place_electrons",
     "place_ions",
+    "set_distances",
     "show",
 ]
 
-BSPLINE, PADE, LOGARITHM = 1, 2, 3
+NONE, BSPLINE, PADE, LOGARITHM = 0, 1, 2, 3
 TINY = 1e-12
 SIXTH = 1.0 / 6.0
 FAR = 1e150  # bohr: of what is no partner; its square is a number, and functions and charges vanish there
@@ -124,12 +127,12 @@ def place_electrons(places, R):
 
 
 @nb.njit(**INLINE)
-def _all_splines(jastrow):
-    """Tell whether all functions are B-splines or zero."""
+def forms(jastrow):
+    """Return `NONE` if all functions are zero, `BSPLINE` if they are splines or zero, and a higher number otherwise."""
+    most = NONE
     for f in range(jastrow.kind.shape[0]):
-        if get(jastrow.kind, f) > BSPLINE:
-            return False
-    return True
+        most = max(most, get(jastrow.kind, f))
+    return most
 
 
 @nb.njit(**INLINE)
@@ -182,9 +185,12 @@ def _gradient(jastrow, atom, R, e, n_up, x, y, z, work):
 def electron_gradient(jastrow, atom, R, e, n_up, x, y, z, work):
     """Return sum, gradient (x, y, z) and Laplacian of all functions of electron e, if it were at (x, y, z).
 
-    Four partners at once; ``work.distances`` are set to those of all.
+    Four partners at once; ``work.distances`` are set to those of all, unless all functions are zero.
     """
-    if not _all_splines(jastrow):
+    form = forms(jastrow)
+    if form == NONE:
+        return 0.0, 0.0, 0.0, 0.0, 0.0
+    if form > BSPLINE:
         return _gradient(jastrow, atom, R, e, n_up, x, y, z, work)
     places, curves, begins = work.places, work.curves, work.begins
     u = gx = gy = gz = lap = same(0.0)
@@ -205,6 +211,16 @@ def electron_gradient(jastrow, atom, R, e, n_up, x, y, z, work):
         gz = gz + slope * dz
         lap = lap + (inverse_h * inverse_h * ddu + 2.0 * slope)
     return total(u), total(gx), total(gy), total(gz), total(lap)
+
+
+@nb.njit(**PART)
+def set_distances(e, x, y, z, work):
+    """Set ``work.distances`` to those of a point and the partners of electron e."""
+    places, size = work.places, work.places.shape[1]
+    for j in range(0, size, 4):
+        dx, dy, dz = x - lanes(places, j), y - lanes(places, size + j), z - lanes(places, 2 * size + j)
+        dx = unless(dx, lanes(work.numbers, j), float(e), FAR)
+        put(work.distances, j, higher(root(dx * dx + dy * dy + dz * dz), same(TINY)))
 
 
 @nb.njit(**PART)
@@ -230,14 +246,16 @@ def electron_values(jastrow, atom, e, n_up, x, y, z, work):
     """Return the sums of all functions of electron e if it were at each of four points, whose coordinates are vectors."""
     places, curves, begins = work.places, work.curves, work.begins
     sums = same(0.0)
-    size, N, splines = places.shape[1], work.J.shape[0], _all_splines(jastrow)
+    size, N, form = places.shape[1], work.J.shape[0], forms(jastrow)
+    if form == NONE:
+        return sums
     own = 0 if e < n_up else size
     for j in range(N + atom.shape[0]):
         if j == e:
             continue
         dx, dy, dz = x - get(places, j), y - get(places, size + j), z - get(places, 2 * size + j)
         r = root(dx * dx + dy * dy + dz * dz)
-        if splines:
+        if form == BSPLINE:
             place = lower(r * get(curves, 2 * own + j), same(get(curves, 2 * own + size + j)))
             value, _, _ = _cubics(jastrow.spline, begins, own + j, 0, place)
             sums = sums + value

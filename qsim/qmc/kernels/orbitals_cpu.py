@@ -11,7 +11,7 @@ from qsim.core.device.vectors import get, lane, lanes, pack, put, root, same, wi
 from qsim.qmc.kernels.jit import INLINE
 from qsim.qmc.kernels.types import BINS, OCTAVES, SMALLEST
 
-__all__ = ["combinations", "locate", "orbital_rows", "table_value"]
+__all__ = ["combinations", "locate", "orbital_rows", "own_radial", "table_value"]
 
 FIRST_OCTAVE = int(math.log2(SMALLEST))
 LARGEST = SMALLEST * 2.0**OCTAVES
@@ -132,8 +132,20 @@ def _radial_slopes(table, blocks, t, inverse_h, over, out):
 
 
 @nb.njit(**INLINE)
-def combinations(orbitals, d, x, y, z, work):
+def own_radial(orbitals, atom, r, radial):
+    """Set what :func:`combinations` needs for points at a distance r from an atom: its radial functions, the last of ``radial``."""
+    first, last = get(orbitals.atom_begin, atom), get(orbitals.atom_begin, atom + 1)
+    table = orbitals.side_by_side[get(orbitals.atom_kind, atom)]
+    _radial_of(
+        orbitals, table, first, last, (last - first + 3) // 4, r, radial, 16 * orbitals.side_by_side.shape[2]
+    )
+
+
+@nb.njit(**INLINE)
+def combinations(orbitals, d, centre, x, y, z, work):
     """Return the sums of all atomic orbitals with coefficients ``d`` (B,) at four points, whose coordinates are vectors.
+
+    They are at one distance from the atom ``centre``, for which :func:`own_radial` has been called.
 
     With the column of an electron summed into ``d`` it is the ratio of two determinants: one sum over the basis a point, and not
     one for every orbital.  Radial functions are evaluated in the precision of their tables.
@@ -143,24 +155,31 @@ def combinations(orbitals, d, x, y, z, work):
     width = 4 * side_by_side.shape[2]
     for atom in range(orbitals.atom.shape[0]):
         dx, dy, dz = x - orbitals.atom[atom, 0], y - orbitals.atom[atom, 1], z - orbitals.atom[atom, 2]
-        distance = root(dx * dx + dy * dy + dz * dz)
         first, last = get(orbitals.atom_begin, atom), get(orbitals.atom_begin, atom + 1)
-        blocks = (last - first + 3) // 4
-        table = side_by_side[get(orbitals.atom_kind, atom)]
-        near = _radial_of(orbitals, table, first, last, blocks, lane(distance, 0), radial, 0)
-        near |= _radial_of(orbitals, table, first, last, blocks, lane(distance, 1), radial, width)
-        near |= _radial_of(orbitals, table, first, last, blocks, lane(distance, 2), radial, 2 * width)
-        near |= _radial_of(orbitals, table, first, last, blocks, lane(distance, 3), radial, 3 * width)
-        if not near:
-            continue
+        at, step = 4 * width, 0  # of the radial functions at the four points
+        if atom != centre:
+            at, step = 0, width
+            distance = root(dx * dx + dy * dy + dz * dz)
+            blocks = (last - first + 3) // 4
+            table = side_by_side[get(orbitals.atom_kind, atom)]
+            near = _radial_of(orbitals, table, first, last, blocks, lane(distance, 0), radial, 0)
+            near |= _radial_of(orbitals, table, first, last, blocks, lane(distance, 1), radial, width)
+            near |= _radial_of(orbitals, table, first, last, blocks, lane(distance, 2), radial, 2 * width)
+            near |= _radial_of(orbitals, table, first, last, blocks, lane(distance, 3), radial, 3 * width)
+            if not near:
+                continue
         put(work.here, 0, dx)
         put(work.here, 4, dy)
         put(work.here, 8, dz)
         sxy, syz, szx = dx * dy, dy * dz, dz * dx
         szz, sxx = 2.0 * dz * dz - dx * dx - dy * dy, dx * dx - dy * dy
         for k in range(last - first):
+            here = at + k
             R = pack(
-                get(radial, k), get(radial, width + k), get(radial, 2 * width + k), get(radial, 3 * width + k)
+                get(radial, here),
+                get(radial, here + step),
+                get(radial, here + 2 * step),
+                get(radial, here + 3 * step),
             )
             l, b = get(orbitals.shell_l, first + k), get(orbitals.shell_first, first + k)
             if l == 0:
