@@ -28,6 +28,9 @@ NONE, BSPLINE, PADE, LOGARITHM = 0, 1, 2, 3
 TINY = 1e-12
 SIXTH = 1.0 / 6.0
 FAR = 1e150  # bohr: of what is no partner; its square is a number, and functions and charges vanish there
+#: Coefficients of 1, t, t^2 and t^3 in the four basis functions of a cubic spline.
+ROW0, ROW1 = (SIXTH, 4.0 * SIXTH, SIXTH, 0.0), (-0.5, 0.0, 0.5, 0.0)
+ROW2, ROW3 = (0.5, -1.0, 0.5, 0.0), (-SIXTH, 0.5, -0.5, SIXTH)
 I1, I2, I3 = np.uint64(1), np.uint64(2), np.uint64(3)  # indices without a sign need no test for one
 
 
@@ -242,10 +245,17 @@ def _four_values(jastrow, f, r):
 
 
 @nb.njit(**INLINE)
+def _add_spline(spline, at, t, sums):
+    """Add the products of four coefficients of a spline and their basis functions."""
+    b0, b1, b2, b3 = pack(*ROW0), pack(*ROW1), pack(*ROW2), pack(*ROW3)
+    return sums + lanes(spline, at) * (b0 + t * (b1 + t * (b2 + t * b3)))
+
+
+@nb.njit(**INLINE)
 def electron_values(jastrow, atom, e, n_up, x, y, z, work):
     """Return the sums of all functions of electron e if it were at each of four points, whose coordinates are vectors."""
     places, curves, begins = work.places, work.curves, work.begins
-    sums = same(0.0)
+    sums = s0 = s1 = s2 = s3 = same(0.0)
     size, N, form = places.shape[1], work.J.shape[0], forms(jastrow)
     if form == NONE:
         return sums
@@ -257,9 +267,15 @@ def electron_values(jastrow, atom, e, n_up, x, y, z, work):
         r = root(dx * dx + dy * dy + dz * dz)
         if form == BSPLINE:
             place = lower(r * get(curves, 2 * own + j), same(get(curves, 2 * own + size + j)))
-            value, _, _ = _cubics(jastrow.spline, begins, own + j, 0, place)
-            sums = sums + value
+            k = floor(place)
+            t = place - k
+            begin = get(begins, own + j)
+            s0 = _add_spline(jastrow.spline, begin + int(lane(k, 0)), lane(t, 0), s0)
+            s1 = _add_spline(jastrow.spline, begin + int(lane(k, 1)), lane(t, 1), s1)
+            s2 = _add_spline(jastrow.spline, begin + int(lane(k, 2)), lane(t, 2), s2)
+            s3 = _add_spline(jastrow.spline, begin + int(lane(k, 3)), lane(t, 3), s3)
         else:
             f = 2 + jastrow.species[j - N] if j >= N else (0 if (j < n_up) == (e < n_up) else 1)
             sums = sums + _four_values(jastrow, f, r)
-    return sums
+    s0, s1, s2, s3 = transposed(s0, s1, s2, s3)
+    return sums + ((s0 + s1) + (s2 + s3))
