@@ -189,14 +189,18 @@ def transposed(typingctx, a, b, c, d):
             shuffle(args[i], args[i + 1], *which) for which in ((0, 4, 2, 6), (1, 5, 3, 7)) for i in (0, 2)
         ]
         rows = [
-            shuffle(halves[i], halves[i + 1], *which) for which in ((0, 1, 4, 5), (2, 3, 6, 7)) for i in (0, 2)
+            shuffle(halves[i], halves[i + 1], *which)
+            for which in ((0, 1, 4, 5), (2, 3, 6, 7))
+            for i in (0, 2)
         ]
         return context.make_tuple(builder, sig.return_type, rows)
 
     return types.UniTuple(a, LANES)(a, b, c, d), make
 
 
-def _called(context: BaseContext, builder: ir.IRBuilder, name: str, sig: Signature, value: ir.Value) -> ir.Value:
+def _called(
+    context: BaseContext, builder: ir.IRBuilder, name: str, sig: Signature, value: ir.Value
+) -> ir.Value:
     """Return what a function of the compiler's makes of each number of a vector."""
     kind = value.type
     full = f"llvm.{name}.v{kind.count}f{sig.args[0].dtype.bitwidth}"

@@ -72,7 +72,8 @@ def _turns(v):
     halves = floor(2.0 * v + 0.5)  # 0, 1 or 2
     x = math.pi * (v - 0.5 * halves)  # half of what is left of the angle, within pi / 4
     z = x * x
-    sine, cosine = SINES[8] * z + SINES[7], COSINES[8] * z + COSINES[7]  # Taylor series, whose rest is below 1e-17
+    # Taylor series, whose rest is below 1e-17
+    sine, cosine = SINES[8] * z + SINES[7], COSINES[8] * z + COSINES[7]
     sine, cosine = sine * z + SINES[6], cosine * z + COSINES[6]
     sine, cosine = sine * z + SINES[5], cosine * z + COSINES[5]
     sine, cosine = sine * z + SINES[4], cosine * z + COSINES[4]

@@ -7,7 +7,21 @@ import math
 import numba as nb
 import numpy as np
 
-from qsim.core.device.vectors import floor, get, higher, lane, lanes, lower, pack, put, root, same, total, transposed, unless
+from qsim.core.device.vectors import (
+    floor,
+    get,
+    higher,
+    lane,
+    lanes,
+    lower,
+    pack,
+    put,
+    root,
+    same,
+    total,
+    transposed,
+    unless,
+)
 from qsim.qmc.kernels.jit import INLINE, PART
 
 __all__ = [

@@ -56,7 +56,7 @@ def table_value(table, r):
 
 @nb.njit(**INLINE)
 def _slopes_of_harmonics(l, x, y, z, G):
-    """Set ``G`` (2 l + 1, 4) to the gradients of the solid harmonics of l = 3 or 4, over l and without their factors, and a zero."""
+    """Set ``G`` (2 l + 1, 4) to the gradients over l of the solid harmonics of l = 3 or 4, without their factors, and a zero."""
     xx, yy, zz = x * x, y * y, z * z
     if l == 3:
         third = 1.0 / 3.0
@@ -133,7 +133,7 @@ def _radial_slopes(table, blocks, t, inverse_h, over, out):
 
 @nb.njit(**INLINE)
 def own_radial(orbitals, atom, r, radial):
-    """Set what :func:`combinations` needs for points at a distance r from an atom: its radial functions, the last of ``radial``."""
+    """Set the last of ``radial`` to the radial functions of an atom at a distance r, for :func:`combinations`."""
     first, last = get(orbitals.atom_begin, atom), get(orbitals.atom_begin, atom + 1)
     table = orbitals.side_by_side[get(orbitals.atom_kind, atom)]
     _radial_of(
@@ -272,9 +272,17 @@ def _add_atom(orbitals, spin, first, last, dx, dy, dz, o, rows, work):
             at += M
         else:
             if l == 1:
-                bx, by, bz = lanes(coefficients, at), lanes(coefficients, at + M), lanes(coefficients, at + 2 * M)
+                bx, by, bz = (
+                    lanes(coefficients, at),
+                    lanes(coefficients, at + M),
+                    lanes(coefficients, at + 2 * M),
+                )
             elif l == 2:
-                xy, yz, zz = lanes(coefficients, at), lanes(coefficients, at + M), lanes(coefficients, at + 2 * M)
+                xy, yz, zz = (
+                    lanes(coefficients, at),
+                    lanes(coefficients, at + M),
+                    lanes(coefficients, at + 2 * M),
+                )
                 zx, xx = lanes(coefficients, at + 3 * M), lanes(coefficients, at + 4 * M)
                 half = real(0.5)
                 bx = (half * y) * xy + (half * z) * zx + x * (xx - zz)

@@ -207,8 +207,9 @@ class Work(NamedTuple):
         Three normals for each of two electrons.
     here : (12,) float64
         A position relative to an atom, or x, y and z of four.
-    radial : (4 n,) float64
-        Radial functions of an atom of up to n shells, a multiple of four: at four points, or with two derivatives at one.
+    radial : (5 n,) float64
+        Radial functions of an atom of up to n shells, a multiple of four: at four points and at the distance of the points from
+        their ion, or with two derivatives at one.
     Q : (3, 3) float64
         A rotation.
     factors : (8,) float64
