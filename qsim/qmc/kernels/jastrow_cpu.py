@@ -198,7 +198,7 @@ def _gradient(jastrow, atom, R, e, n_up, x, y, z, work):
     return u, gx, gy, gz, lap
 
 
-@nb.njit(**INLINE)
+@nb.njit(**PART)
 def electron_gradient(jastrow, atom, R, e, n_up, x, y, z, work):
     """Return sum, gradient (x, y, z) and Laplacian of all functions of electron e, if it were at (x, y, z).
 
@@ -248,14 +248,12 @@ def electron_value(jastrow, atom, R, e, n_up, x, y, z, work):
 
 
 @nb.njit(**PART)
-def _four_values(jastrow, f, r):
+def _four_values(jastrow, f, r, scratch):
     """Return a function at four distances."""
-    return pack(
-        function_value(jastrow, f, lane(r, 0)),
-        function_value(jastrow, f, lane(r, 1)),
-        function_value(jastrow, f, lane(r, 2)),
-        function_value(jastrow, f, lane(r, 3)),
-    )
+    put(scratch, 0, r)
+    for k in range(4):
+        scratch[k] = function_value(jastrow, f, scratch[k])
+    return lanes(scratch, 0)
 
 
 @nb.njit(**INLINE)
@@ -290,6 +288,6 @@ def electron_values(jastrow, atom, e, n_up, x, y, z, work):
             s3 = _add_spline(jastrow.spline, begin + int(lane(k, 3)), lane(t, 3), s3)
         else:
             f = 2 + jastrow.species[j - N] if j >= N else (0 if (j < n_up) == (e < n_up) else 1)
-            sums = sums + _four_values(jastrow, f, r)
+            sums = sums + _four_values(jastrow, f, r, work.here)
     s0, s1, s2, s3 = transposed(s0, s1, s2, s3)
     return sums + ((s0 + s1) + (s2 + s3))

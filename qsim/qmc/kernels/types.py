@@ -206,7 +206,7 @@ class Work(NamedTuple):
     draws : (2, 4) float64
         Three normals for each of two electrons.
     here : (12,) float64
-        A position relative to an atom, or x, y and z of four.
+        A position relative to an atom, or x, y and z of four; numbers at four points.
     radial : (5 n,) float64
         Radial functions of an atom of up to n shells, a multiple of four: at four points and at the distance of the points from
         their ion, or with two derivatives at one.
