@@ -11,7 +11,7 @@ from qsim.core.device.rng_numba import philox
 from qsim.core.device.vectors import floor, lane, pack, put, root
 from qsim.qmc.kernels.jit import INLINE
 
-__all__ = ["TWO_PI", "normals", "two_normals"]
+__all__ = ["TWO_PI", "logarithms", "normals", "turns", "two_normals", "unit"]
 
 TWO_PI = 2.0 * math.pi
 LN_2 = math.log(2.0)
@@ -49,7 +49,7 @@ def _mantissa(x):
 
 
 @nb.njit(**INLINE)
-def _logarithms(a, b, c, d):
+def logarithms(a, b, c, d):
     """Return the natural logarithms of four numbers > 0, as a vector."""
     (ma, ka), (mb, kb), (mc, kc), (md, kd) = _mantissa(a), _mantissa(b), _mantissa(c), _mantissa(d)
     m, k = pack(ma, mb, mc, md), pack(ka, kb, kc, kd)
@@ -67,7 +67,7 @@ def _logarithms(a, b, c, d):
 
 
 @nb.njit(**INLINE)
-def _turns(v):
+def turns(v):
     """Return sines and cosines of a vector of angles within a turn, in turns; their errors are below 1e-15."""
     halves = floor(2.0 * v + 0.5)  # 0, 1 or 2
     x = math.pi * (v - 0.5 * halves)  # half of what is left of the angle, within pi / 4
@@ -91,8 +91,8 @@ def two_normals(k0, k1, stream, step, index, first, second, out):
     """Set ``out`` (2, 4) to three normals each, from the four words of two counters (Box and Muller); at most 6.7 in size."""
     a0, b0, c0, d0 = philox(step, index, first, stream, k0, k1)
     a1, b1, c1, d1 = philox(step, index, second, stream, k0, k1)
-    radius = root(-2.0 * _logarithms(unit(a0), unit(c0), unit(a1), unit(c1)))
-    sine, cosine = _turns(pack(unit(b0), unit(d0), unit(b1), unit(d1)))
+    radius = root(-2.0 * logarithms(unit(a0), unit(c0), unit(a1), unit(c1)))
+    sine, cosine = turns(pack(unit(b0), unit(d0), unit(b1), unit(d1)))
     sine, cosine = radius * sine, radius * cosine
     put(out, 0, pack(lane(cosine, 0), lane(sine, 0), lane(cosine, 1), 0.0))
     put(out, 4, pack(lane(cosine, 2), lane(sine, 2), lane(cosine, 3), 0.0))

@@ -8,7 +8,7 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device.vectors import get, lane, lanes, pack, put, root, same, wide
-from qsim.qmc.kernels.jit import INLINE
+from qsim.qmc.kernels.jit import INLINE, PART
 from qsim.qmc.kernels.types import BINS, OCTAVES, SMALLEST
 
 __all__ = ["combinations", "locate", "orbital_rows", "own_radial", "table_value"]
@@ -221,7 +221,7 @@ def _sum_of_harmonics(l, d, b, x, y, z):
     return part + get(d, b + 4) * (35.0 * zz * zz - 30.0 * zz * rr + 3.0 * rr * rr)
 
 
-@nb.njit(**INLINE)
+@nb.njit(**PART)
 def orbital_rows(orbitals, spin, x, y, z, rows, work):
     """Set ``rows`` (5, 4 n) to values, gradients and Laplacians of the orbitals at a point, whose number is rounded up.
 
