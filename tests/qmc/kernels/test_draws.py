@@ -15,7 +15,12 @@ def _draw(out, words):
         two_normals(1, 2, 3, 4, i, 8, 16, out[i])
         for e in range(2):
             a, b, c, d = philox(4, i, 8 * (e + 1), 3, 1, 2)
-            words[i, e, 0], words[i, e, 1], words[i, e, 2], words[i, e, 3] = unit(a), unit(b), unit(c), unit(d)
+            words[i, e, 0], words[i, e, 1], words[i, e, 2], words[i, e, 3] = (
+                unit(a),
+                unit(b),
+                unit(c),
+                unit(d),
+            )
 
 
 @nb.njit(**{**JIT, "cache": False})
@@ -33,7 +38,9 @@ def test_normals_are_those_of_box_and_muller():
     _draw(out, words)
     a, b, c, d = np.moveaxis(words, 2, 0)
     s, t = np.sqrt(-2 * np.log(a)), np.sqrt(-2 * np.log(c))
-    wanted = np.stack([s * np.cos(2 * np.pi * b), s * np.sin(2 * np.pi * b), t * np.cos(2 * np.pi * d)], axis=2)
+    wanted = np.stack(
+        [s * np.cos(2 * np.pi * b), s * np.sin(2 * np.pi * b), t * np.cos(2 * np.pi * d)], axis=2
+    )
     np.testing.assert_allclose(out[..., :3], wanted, atol=7e-15)
     assert np.isclose(out[..., :3].std(), 1.0, atol=0.04)  # four standard errors of 6000 numbers
 
