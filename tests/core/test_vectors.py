@@ -68,3 +68,8 @@ def test_rows_and_columns_floors_and_choices_are_those_of_numpy(real):
     v, w = a[:4], a[4:8]
     chosen = [np.where(v < w, v, w), np.where(v > w, v, w), np.where(w == a[5], a[15], v)]
     np.testing.assert_array_equal(out, np.concatenate([*a.reshape(4, 4).T, np.floor(v), *chosen]))
+
+
+def test_arrays_in_another_order_are_refused():
+    with pytest.raises(nb.TypingError, match="vectors need contiguous arrays"):
+        _work(np.ones(10), np.asfortranarray(np.ones((5, 2))), np.zeros(28))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from numba import types
+from numba.core.errors import TypingError
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, models, register_model
@@ -74,6 +75,12 @@ def splat(builder: ir.IRBuilder, number: ir.Value, count: int) -> ir.Value:
     return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), none)
 
 
+def refuse_gaps(array: types.Array) -> None:
+    """Raise a TypingError if the last index of an array is not the fastest or numbers are not side by side."""
+    if array.layout != "C":
+        raise TypingError(f"vectors need contiguous arrays, and not {array}")
+
+
 def address(
     context: BaseContext, builder: ir.IRBuilder, kind: types.Array, array: ir.Value, index: ir.Value
 ) -> ir.Value:
@@ -84,6 +91,7 @@ def address(
 @intrinsic
 def lanes(typingctx, array, index):
     """Return the numbers ``index ... index + 3`` of a contiguous array, counted through all its dimensions."""
+    refuse_gaps(array)
 
     def make(context, builder, sig, args):
         kind = context.get_value_type(sig.return_type)
@@ -99,6 +107,7 @@ def put(typingctx, array, index, vector):
 
     They are rounded to the precision of the array.
     """
+    refuse_gaps(array)
 
     def make(context, builder, sig, args):
         to = Vector(array.dtype, vector.count) if isinstance(vector, Vector) else array.dtype
@@ -115,6 +124,7 @@ def put(typingctx, array, index, vector):
 @intrinsic
 def get(typingctx, array, index):
     """Return number ``index`` of a contiguous array, counted through all its dimensions; no index counts from the end."""
+    refuse_gaps(array)
 
     def make(context, builder, sig, args):
         return builder.load(address(context, builder, sig.args[0], *args))

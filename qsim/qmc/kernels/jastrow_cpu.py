@@ -118,7 +118,7 @@ def place_ions(jastrow, hamiltonian, atom, n_up, work):
         work.numbers[j] = j
         charges[0, j] = charges[1, j] = 0.0
         if j < N:
-            charges[0, j] = 0.5 if hamiltonian.interacting else 0.0
+            charges[0, j] = 0.5 if hamiltonian.interacting and N > 1 else 0.0
         elif j < N + A:
             for k in range(3):
                 places[k, j] = atom[j - N, k]

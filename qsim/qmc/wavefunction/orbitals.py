@@ -125,8 +125,8 @@ class OrbitalSet:
             atom_begin=begin.astype(np.int64),
             atom_kind=kind,
             side_by_side=side_by_side,
-            padded=_rounded_up(scaled).astype(real),
-            across=_rounded_up(scaled.swapaxes(1, 2)).astype(real),
+            padded=_rounded_up(scaled, real),
+            across=_rounded_up(scaled.swapaxes(1, 2), real),
         )
 
     def _is_used(self, shell: Shell, first: int) -> bool:
@@ -253,9 +253,11 @@ def orbital_set(
     )
 
 
-def _rounded_up(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return an array (a, b, c) with zeros up to a multiple of four of the last index."""
-    return np.pad(numbers, ((0, 0), (0, 0), (0, -numbers.shape[2] % 4)))
+def _rounded_up(numbers: NDArray[np.float64], real: DTypeLike) -> NDArray[Any]:
+    """Return an array (a, b, c), with zeros up to a multiple of four of the last index, which is the fastest in memory."""
+    found = np.zeros((*numbers.shape[:2], -(-numbers.shape[2] // 4) * 4), real)
+    found[..., : numbers.shape[2]] = numbers
+    return found
 
 
 def _side_by_side(

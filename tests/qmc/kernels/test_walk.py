@@ -96,6 +96,14 @@ def neon():
     return stirred(trial_function(system, orbitals, {"J1": spline(), "J2": spline(5, 2.0)}))
 
 
+def hydrogen_ion():
+    """One orbital of two equal atoms, without a Jastrow factor."""
+    shells = [{"atom": "H", "n": 1, "l": 0, "zeta": 1.04}]
+    orbitals = {"source": "sto", "shells": shells, "molecular_orbitals": [[1.0, 1.0]]}
+    system = {"atoms": [["H", 0, 0, -1.0], ["H", 0, 0, 1.0]], "charge": 1, "spin": 1}
+    return trial_function(system, orbitals, {"J1": None, "J2": None})
+
+
 def hooke():
     return trial_function({"atoms": [], "spin": 0}, {"source": "hooke", "omega": 0.5}, None)
 
@@ -113,6 +121,7 @@ SYSTEMS = {
     "water": water,
     "water of other forms": water_of_other_forms,
     "neon": neon,
+    "hydrogen ion": hydrogen_ion,
     "hooke": hooke,
     "polarised": polarised,
 }
