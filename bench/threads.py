@@ -24,6 +24,7 @@ if __name__ == "__main__":
 from qsim.core.device import pool  # noqa: E402
 from qsim.core.device.hardware import available_threads  # noqa: E402
 from qsim.core.device.team import ranges, share  # noqa: E402
+from qsim.core.device.vectors import same, total  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,15 +48,16 @@ def axpy_shared(ticket, *arguments):
 
 @nb.njit(nogil=True, error_model="numpy", fastmath={"contract"})
 def multiply(first, last, worker, out, steps):
-    """Multiply and add in registers, in chains enough to fill them: what threads reach of the arithmetic rate."""
-    x = np.empty(32)
+    """Multiply and add in registers, in vectors enough to fill them: what threads reach of the arithmetic rate."""
     for task in range(first, last):
-        for k in range(32):
-            x[k] = 0.1 + 0.01 * k
+        a, b, c, d, e, f = same(0.1), same(0.2), same(0.3), same(0.4), same(0.5), same(0.6)
+        g, h, i, j, k, m = same(0.7), same(0.8), same(0.9), same(1.0), same(1.1), same(1.2)
         for _ in range(steps):
-            for k in range(32):
-                x[k] = x[k] * 0.999 + 0.0005
-        out[task] = x.sum()
+            a, b, c = a * 0.999 + 0.0005, b * 0.999 + 0.0005, c * 0.999 + 0.0005
+            d, e, f = d * 0.999 + 0.0005, e * 0.999 + 0.0005, f * 0.999 + 0.0005
+            g, h, i = g * 0.999 + 0.0005, h * 0.999 + 0.0005, i * 0.999 + 0.0005
+            j, k, m = j * 0.999 + 0.0005, k * 0.999 + 0.0005, m * 0.999 + 0.0005
+        out[task] = total(a + b + c + d + e + f + g + h + i + j + k + m)
 
 
 @nb.njit(nogil=True, error_model="numpy")
@@ -64,9 +66,34 @@ def multiply_shared(ticket, *arguments):
     return share(ticket, ranges(multiply, arguments))
 
 
+@nb.njit(nogil=True, error_model="numpy")
+def multiply_matrices(first, last, worker, a, b, out, steps):
+    """Multiply matrices that no other thread has."""
+    for _ in range(first, last):
+        for _ in range(steps):
+            np.dot(a[worker], b[worker], out[worker])
+
+
+@nb.njit(nogil=True, error_model="numpy")
+def multiply_matrices_shared(ticket, *arguments):
+    """Share it among threads."""
+    return share(ticket, ranges(multiply_matrices, arguments))
+
+
 def multiplications(tasks: int, steps: int) -> pool.Shared:
     """Return work that needs nothing but the arithmetic units of the processor: what threads can reach of it together."""
     return pool.Shared(multiply_shared, (np.empty(tasks), steps))
+
+
+def matrix_products(
+    tasks: int, steps: int, shape: tuple[int, int, int], kind: type, threads: int
+) -> pool.Shared:
+    """Return work of BLAS alone, `steps` products (m, k) (k, n) per task on arrays of each thread."""
+    m, k, n = shape
+    generator = np.random.default_rng(0)
+    a = generator.standard_normal((threads, m, k)).astype(kind)
+    b = generator.standard_normal((threads, k, n)).astype(kind)
+    return pool.Shared(multiply_matrices_shared, (a, b, np.zeros((threads, m, n), kind), steps))
 
 
 def timed(call: Callable[[], object]) -> str:

@@ -1,12 +1,16 @@
-"""Whole commands and a table of threads: ``python bench/whole.py OUT.json [--only commands|large|works|decks]``.
+"""Whole commands and a table of threads: ``python bench/whole.py OUT.json [--only commands|large|works|decks|devices]``.
 
-*Works*: one piece of work per method, large enough for many threads, on 1, 2, 4 ... of them, beside the copy rate of the host
-on as many.  *Commands*: two decks per method, a small and a large one, from start to exit in a process of its own, first with an
-empty cache (`cold`), then warm, on a GPU a third one with work for it (`ON_GPU`, with an empty cache less of it); the wall time
-is split into the parts of ``bench/parts.py`` and the `start` of the interpreter.  The processor time beside it tells how much of
-that others had on a shared machine.  *Large* (`--only large`): the third ones alone.  *Decks* (`--only decks`): every deck of
-inputs/ on all cores, for ``--limit`` seconds at most, and on one core for somewhat longer than that took, several at once on
-cores of their own; where all cores were slower, both are measured once more, one after the other, and the shorter of each counts.
+*Works*: one piece of work per method, large enough for many threads, on 1, 2, 4 ... of them, beside what the host can do on as
+many: copies, multiplications in registers, and products of matrices by BLAS that lie in the caches of each core, since wide
+instructions on all cores lower their clocks.  Calls of one thread and of many take turns, so that both meet the same other
+programs; the shortest of each count.  *Commands*: two decks per method, a small and a large one, from start to exit in a process
+of its own, first with an empty cache (`cold`), then warm, on a GPU a third one with work for it (`ON_GPU`, with an empty cache
+less of it); the wall time is split into the parts of ``bench/parts.py`` and the `start` of the interpreter.  The processor time
+beside it tells how much of that others had on a shared machine.  *Large* (`--only large`): the third ones alone.  *Decks*
+(`--only decks`): every deck of inputs/, or those of ``--decks``, on all cores, for ``--limit`` seconds at most, and on one core
+for somewhat longer than that took, several at once on cores of their own; where all cores were slower, both are measured again
+up to three times, one after the other, and the shortest of each counts.  *Devices* (`--only devices`): some decks on the CPU and
+on a GPU, beside the estimates by which ``auto`` chooses.
 
 The record is written after each command.
 """
@@ -74,8 +78,25 @@ ON_GPU = {
     ),
     "trotter": ("thirty_spins", ("evolve.outputs=6",), ("evolve.t_final=0.1", "evolve.outputs=2")),
 }
+#: Decks that take about as long on a GPU as on its host, or were once sent to the slower of the two.
+CLOSE: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("qmc/hooke", ()),
+    ("qmc/h2o_ccecp", (SERIES.format(2),)),
+    ("qmc/h2o_ccecp", ("series=[{vmc: {walkers: 512, blocks: 20, steps: 10, timestep: 0.3}}]",)),
+    ("qoc/morse", ()),
+    ("qoc/robust", ()),
+    ("sturmian/li_plus_scan", ()),
+    ("sturmian/he_dpi", ()),
+    ("sturmian/he_dpi", ("grid.R=100",)),
+    ("tridiag/hhg_800nm", ()),
+    ("tridiag/packet", ("grid.points=1000001", "grid.xmin=-5e4", "grid.xmax=5e4", "time.outputs=4")),
+    ("trotter/disorder_quench", ()),
+    ("trotter/autocorrelation_a1", ()),
+)
 LIMIT = 60.0  # seconds that one command may take
+COMPILING = 20.0  # seconds more for the first run of a deck
 SHORT = 8.0  # seconds of a deck that runs twice on all cores, and for so long at least on one
+AGAIN = 3  # times more at most, as long as all cores seem slower: parts that use one core vary by a fifth of a second
 LONGER = 1.2  # times as long as on all cores, a deck may run on one
 FIRST = ("li_plus_scan", "ring_echo", "hhg_800nm", "morse")  # decks that more cores once made slower
 
@@ -148,8 +169,21 @@ def _arithmetic(device: Device) -> Callable[[], object]:
     from bench.threads import multiplications
     from qsim.core.device.pool import each_part
 
-    work = multiplications(1024, 20_000)
+    work = multiplications(1024, 40_000)
     return lambda: each_part(work, 1024, 10**8, device.threads)
+
+
+def _matrices(shape: tuple[int, int, int], kind: type) -> Callable[[Device], Callable[[], object]]:
+    """Return work of BLAS products of that shape, m x k x n, on matrices of each thread's own."""
+
+    def make(device: Device) -> Callable[[], object]:
+        from bench.threads import matrix_products
+        from qsim.core.device.pool import each_part
+
+        work = matrix_products(256, 4, shape, kind, device.threads)
+        return lambda: each_part(work, 256, 10**8, device.threads)
+
+    return make
 
 
 def _copy(device: Device) -> Callable[[], object]:
@@ -162,6 +196,8 @@ def _copy(device: Device) -> Callable[[], object]:
 WORKS: dict[str, Callable[[Device], Callable[[], object]]] = {
     "copy of 0.5 GB": _copy,
     "multiplications in registers": _arithmetic,
+    "real products, 32 x 84 x 256": _matrices((32, 84, 256), float),
+    "complex products, 128 x 256 x 128": _matrices((128, 256, 128), complex),
     "trotter, 22 spins, step of ts2": _trotter,
     "tridiag, 10^7 points": _tridiag,
     "sturmian, integrals, N = 64": _integrals,
@@ -171,32 +207,41 @@ WORKS: dict[str, Callable[[Device], Callable[[], object]]] = {
 }
 
 
-def works(counts: list[int], until: float, budget: float = 0.5) -> list[dict[str, Any]]:
-    """Return a row for each work: best seconds and processor seconds by number of threads."""
+def works(counts: list[int], until: float, budget: float = 1.0) -> list[dict[str, Any]]:
+    """Return a row for each work: shortest seconds by number of threads, and how many times as fast as one thread that is."""
     rows = []
     for name, make in WORKS.items():
-        row: dict[str, Any] = {"work": name, "seconds": {}, "cpu_seconds": {}}
+        row: dict[str, Any] = {"work": name, "seconds": {}, "speedup": {}}
         rows.append(row)
         try:
             for count in counts:
                 if time.monotonic() > until:
                     row["cut"] = True
                     break
-                work = make(cpu(count))
-                found: list[tuple[float, float]] = []
-                with small_matrices(count):  # as in a run
-                    work()
-                    work()
-                    begun = time.perf_counter()
-                    while len(found) < 3 or time.perf_counter() - begun < budget:
-                        start, busy = time.perf_counter(), time.process_time()
-                        work()
-                        found.append((time.perf_counter() - start, time.process_time() - busy))
-                row["seconds"][count], row["cpu_seconds"][count] = min(found)
+                one, many = _shortest_of_turns([make(cpu(k)) for k in (1, count)], count, budget)
+                row["seconds"][count] = many
+                row["speedup"][count] = round(one / many, 2)
         except Exception as error:  # the others are measured all the same
             row["error"] = f"{type(error).__name__}: {error}"
         print(row, file=sys.stderr, flush=True)
     return rows
+
+
+def _shortest_of_turns(some: Sequence[Callable[[], object]], threads: int, budget: float) -> list[float]:
+    """Return the shortest seconds of each of some works, which take turns for so many seconds."""
+    found = [float("inf")] * len(some)
+    with small_matrices(threads):  # as in a run
+        for _ in range(2):
+            for work in some:
+                work()
+        turns, begun = 0, time.perf_counter()
+        while turns < 3 or time.perf_counter() - begun < budget:
+            for k, work in enumerate(some):
+                start = time.perf_counter()
+                work()
+                found[k] = min(found[k], time.perf_counter() - start)
+            turns += 1
+    return found
 
 
 # ----------------------------------------------------------------------------------------- commands
@@ -296,14 +341,22 @@ def commands(
                     keep(rows)
 
 
-def every_deck(most: int, until: float, keep: Callable[[list[dict[str, Any]]], None], limit: float) -> None:
-    """Measure all decks on all cores, for `limit` seconds at most, and on one core each; `keep` gets the rows.
+def every_deck(
+    most: int,
+    until: float,
+    keep: Callable[[list[dict[str, Any]]], None],
+    limit: float,
+    chosen: Sequence[str] = (),
+) -> None:
+    """Measure all decks, or those chosen, on all cores, for `limit` seconds at most, and on one core; `keep` gets the rows.
 
     Some decks at a time run on all cores one after another, the short ones twice, since the first run may compile.  Then they
     run on cores of their own at the same time, for as long as on all cores or somewhat longer.
     """
     methods: dict[str, list[Path]] = {}
     for path in sorted(ROOT.glob("inputs/*/*.yaml"), key=lambda path: (path.stem not in FIRST, path)):
+        if chosen and path.stem not in chosen:
+            continue
         methods.setdefault(path.parent.name, []).append(path.relative_to(ROOT / "inputs").with_suffix(""))
     # some of each method are there if time runs out
     decks = [deck for some in zip_longest(*methods.values()) for deck in some if deck]
@@ -314,12 +367,15 @@ def every_deck(most: int, until: float, keep: Callable[[list[dict[str, Any]]], N
     with tempfile.TemporaryDirectory() as cache:
 
         def measured(deck: Path, threads: int, most_time: float, core: int | None = None) -> dict[str, Any]:
-            chosen = [] if core is None else [core]
-            return command(deck.parent.name, deck.name, "cpu", threads, cache, cores=chosen, limit=most_time)
+            where = [] if core is None else [core]
+            return command(deck.parent.name, deck.name, "cpu", threads, cache, cores=where, limit=most_time)
 
         def on_all(deck: Path) -> dict[str, Any]:
-            first = measured(deck, most, limit)
-            return measured(deck, most, limit) if first["wall"] < SHORT else first
+            first = measured(deck, most, limit + COMPILING)
+            if "cut" in first:
+                return {"wall": limit, "cut": True}
+            again = first["wall"] < SHORT or first.get("compile", 0.0) > 0.02 * first["wall"]
+            return measured(deck, most, limit) if again else first
 
         def alone(deck: Path, together: dict[str, Any]) -> dict[str, Any]:
             if "cut" in together:
@@ -338,9 +394,11 @@ def every_deck(most: int, until: float, keep: Callable[[list[dict[str, Any]]], N
                 whole = [on_all(deck) for deck in some]
                 for deck, together, one in zip(some, whole, list(pool.map(alone, some, whole)), strict=True):
                     best, one_best = together, one
-                    if "cut" not in one and together["wall"] > one["wall"]:
-                        one_best = min(one, measured(deck, 1, limit, 0), key=itemgetter("wall"))
-                        best = min(together, measured(deck, most, limit), key=itemgetter("wall"))
+                    for _ in range(AGAIN):
+                        if "cut" in one or best["wall"] <= one_best["wall"]:
+                            break
+                        one_best = min(one_best, measured(deck, 1, limit, 0), key=itemgetter("wall"))
+                        best = min(best, measured(deck, most, limit), key=itemgetter("wall"))
                     rows += [
                         {"deck": str(deck), "threads": 1, **one_best},
                         {"deck": str(deck), "threads": most, **best},
@@ -349,18 +407,54 @@ def every_deck(most: int, until: float, keep: Callable[[list[dict[str, Any]]], N
                     keep(rows)
 
 
+def chosen_devices(
+    threads: int, until: float, keep: Callable[[list[dict[str, Any]]], None], limit: float
+) -> None:
+    """Measure some decks on the CPU and on a GPU, warm, beside the estimates by which ``auto`` chooses; `keep` gets the rows."""
+    from qsim.core.deck.load import load_deck
+    from qsim.core.device.device import select
+    from qsim.core.run import choice
+    from qsim.core.run.stages import stage
+
+    gpu, _ = select("cuda", threads=threads)
+    speeds = choice.speeds(gpu)
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as cache:
+        for name, changes in CLOSE:
+            method, _, deck = name.partition("/")
+            loaded = load_deck(ROOT / "inputs" / f"{name}.yaml", stage(method, "deck").DECK, list(changes))
+            work = stage(method, "build").plan(loaded).work
+            row: dict[str, Any] = {"deck": " ".join((name, *changes))}
+            for device in ("cpu", "cuda"):
+                if time.monotonic() > until:
+                    return
+                command(method, deck, device, threads, cache, changes, limit=limit + COMPILING)
+                found = command(method, deck, device, threads, cache, changes, limit=limit)
+                row[device] = found["wall"]
+                row |= {f"{device} {key}": found[key] for key in ("cut", "error") if key in found}
+            row["cpu, estimate"] = round(choice.on_host(work, speeds, threads), 3)
+            row["cuda, estimate"] = round(choice.on_cuda(work, speeds), 3)
+            row["auto"] = "cuda" if choice.faster(work, gpu, speeds)[0] else "cpu"
+            rows.append(row)
+            print(row, file=sys.stderr, flush=True)
+            keep(rows)
+
+
 def main() -> None:
     """Measure and write the record."""
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
     parser.add_argument(
         "--only",
-        choices=("commands", "large", "works", "decks"),
+        choices=("commands", "large", "works", "decks", "devices"),
         help="one part; without, commands and works",
     )
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--share", type=float, default=0.45, help="part of the time that the works may take")
     parser.add_argument("--limit", type=float, default=25.0, help="seconds of a deck on all cores, at most")
+    parser.add_argument(
+        "--decks", default="", help="names of the decks that --only decks runs, without folder"
+    )
     parser.add_argument("--threads", default="")
     parser.add_argument("--methods", default=",".join(DECKS), help="of which methods commands are run")
     parser.add_argument("--device", default="cpu")
@@ -384,7 +478,11 @@ def main() -> None:
         options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
     if options.only == "decks":
-        every_deck(most, begun + options.seconds, keep, options.limit)
+        named = options.decks.split(",") if options.decks else []
+        every_deck(most, begun + options.seconds, keep, options.limit, named)
+        return
+    if options.only == "devices":
+        chosen_devices(counts[-1], begun + options.seconds, keep, options.limit)
         return
     if options.only not in ("commands", "large"):
         share = options.share if options.only is None else 1.0

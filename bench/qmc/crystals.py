@@ -22,6 +22,7 @@ from qsim.core.errors import DeviceError
 from qsim.qmc.deck import wavefunction as blocks
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.bloch_cpu import bloch_sums, bloch_values
+from qsim.qmc.kernels.crystal_types import basis_of
 from qsim.qmc.kernels.jit import JIT
 from qsim.qmc.kernels.walk_cpu import DRIFT, FIXED_NODE
 from qsim.qmc.sampling.walkers import Walkers
@@ -284,24 +285,25 @@ def _points(made: CrystalWavefunction) -> dict[str, Callable[[], None]]:
     points = np.random.default_rng(1).random((POINTS, 3)) @ made.cell.lattice
     sums = np.zeros((17, max(6, made.orbitals.channels + 1, (tables.tin_lmax + 1) ** 2)))
     w = np.zeros((3, 3, 4))
+    basis = basis_of(tables)
     return {
-        "values, gradients, Laplacians": lambda: _all_sums(tables, points, sums, w),
-        "values": lambda: _all_values(tables, points, sums, w),
+        "values, gradients, Laplacians": lambda: _all_sums(basis, tables, points, sums, w),
+        "values": lambda: _all_values(basis, tables, points, sums, w),
     }
 
 
 @nb.njit(**JIT)
-def _all_sums(tables, points, sums, w):
+def _all_sums(basis, tables, points, sums, w):
     """Values, gradients and Laplacians at many points (k, 3)."""
     for k in range(points.shape[0]):
-        bloch_sums(tables, 0, points[k, 0], points[k, 1], points[k, 2], sums, w)
+        bloch_sums(basis, tables, 0, points[k, 0], points[k, 1], points[k, 2], sums, w)
 
 
 @nb.njit(**JIT)
-def _all_values(tables, points, sums, w):
+def _all_values(basis, tables, points, sums, w):
     """Values at many points (k, 3)."""
     for k in range(points.shape[0]):
-        bloch_values(tables, 0, points[k, 0], points[k, 1], points[k, 2], sums, w)
+        bloch_values(basis, tables, 0, points[k, 0], points[k, 1], points[k, 2], sums, w)
 
 
 @case("qmc-crystal-shares", "share of time per class of kernels in DMC of diamond (Fig. 4)", devices=("cpu",))

@@ -109,7 +109,7 @@ def test_threads_that_wake_slowly_are_left_alone_until_they_are_quicker(monkeypa
 
 def test_a_thread_that_was_late_once_is_not_slow():
     """It had counted for all of its seconds, so that after one late call of 5 ms short work was not shared any more."""
-    cost = pool._Cost(1e-6, 1e-5, 1e-6)
+    cost = pool._Cost(1e-6, 1e-5, 5e-3, 1e-6)
     cost.measured(1.0)
     assert cost.wake <= 2e-6
     for _ in range(20):

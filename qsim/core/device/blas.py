@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
     from threadpoolctl import ThreadpoolController
 
-__all__ = ["LARGE", "large_matrices", "one_thread", "small_matrices", "start_with_one_thread"]
+__all__ = [
+    "LARGE",
+    "kernels_of_blas",
+    "large_matrices",
+    "one_thread",
+    "small_matrices",
+    "start_with_one_thread",
+]
 
 LARGE = 400
 """Rows of a matrix from which BLAS gains from threads; below, factorisations are slower with two than with one."""
@@ -43,6 +50,11 @@ def _libraries() -> ThreadpoolController:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")
+
+
+def kernels_of_blas() -> set[str]:
+    """Return for which processors the libraries have chosen their kernels, such as ``SkylakeX`` (OpenBLAS)."""
+    return {str(library.get("architecture", "")) for library in _libraries().info()}
 
 
 @contextmanager

@@ -58,8 +58,8 @@ COMPILING = {"qoc": 3.5, "trotter": 4.5, "tridiag": 3.0, "sturmian": 2.0, "qmc":
 """Seconds of one core that such a run takes to compile.
 
 Measured as CPU times of commands with an empty cache less those with a full one (AMD EPYC): qoc 3.3, trotter 4.4, tridiag 1.4
-(`propagate`) to 4.5 (`solve`), sturmian 1.9, qmc 4.4 in open boundaries with all electrons and 6.4 with pseudopotentials
-(periodic ones take two to three times that)."""
+(`propagate`) to 4.5 (`solve`), sturmian 1.9, qmc 4.4 in open boundaries with all electrons and 6.4 with pseudopotentials,
+5.3 (plane waves, splines) to 7.5 (splines, pseudopotentials) in crystals, optimiser included."""
 COMPILING_OTHERS = 10.0
 """The same of a method without a number of its own."""
 CUDA_LIBRARIES = {"qoc": 310_000_000, "trotter": 430_000_000, "tridiag": 290_000_000}

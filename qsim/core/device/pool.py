@@ -35,7 +35,6 @@ CHEAPEST, DEAREST = 2e-7, 5e-3  # bounds of what is measured
 LATE = 10.0  # times the cost so far that one call counts for at most
 FEW = 8  # tasks of a thread below which it counts that they cannot be cut
 FORGET = 0.999  # per call that is left to one thread because threads cost much: they may have become cheaper
-LONG = 20e-3  # seconds of all threads from which a call tells nothing of what threads cost: they end at different times
 HALVINGS = 3  # a thread's share is cut in halves so often at most
 
 _seconds: dict[Hashable, float] = {}  # per number, of each caller's work
@@ -51,12 +50,15 @@ class _Cost:
         Seconds of each thread of a call, until this process has measured it.
     short
         Seconds of the shortest range that is worth its beginning.
+    long
+        Seconds of all threads from which a call tells nothing of what threads cost: other programs delay one or another of them.
     wake
         Seconds of each thread of a call, as measured last.
     """
 
     usual: float
     short: float
+    long: float
     wake: float
 
     def measured(self, lost: float) -> None:
@@ -66,7 +68,7 @@ class _Cost:
         self.wake = min(max((1.0 - weight) * self.wake + weight * lost, CHEAPEST), DEAREST)
 
 
-_costs = {False: _Cost(WAKE, 2e-4, WAKE), True: _Cost(1e-6, 1e-5, 1e-6)}  # without and with compiled calls
+_costs = {False: _Cost(WAKE, 2e-4, 20e-3, WAKE), True: _Cost(1e-6, 1e-5, 5e-3, 1e-6)}  # without and with compiled calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +240,7 @@ def each_part(
         try:
             edges = _edges(tasks, wanted, whole, cost.short)
             took, spent = team.run(work, edges, wanted)
-            if shared in team.ready and spent < LONG:
+            if shared in team.ready and spent < cost.long:
                 cost.measured((took - spent * _share(tasks, wanted)) / wanted)
             team.ready.add(shared)
         finally:

@@ -66,7 +66,7 @@ class _Case:
     crystal
         Bands that the deck reads.
     precision
-        The only one, of crystals: kernels of another take half a minute to compile.
+        The only one, of crystals: kernels of another take another eight seconds to compile.
     tables
         Relative error of the tables.
     """

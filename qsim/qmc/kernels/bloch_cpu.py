@@ -7,12 +7,14 @@ import math
 import numba as nb
 import numpy as np
 
-from qsim.qmc.kernels.jit import INLINE, PART
+from qsim.qmc.kernels.crystal_types import MIXED, WAVES
+from qsim.qmc.kernels.jit import CALLED, INLINE
 from qsim.qmc.kernels.muffin_tins_cpu import blend_tin, locate_tin, tin_sums
 
-__all__ = ["bloch_ratio", "bloch_rows"]
+__all__ = ["bloch_ratio", "bloch_rows", "bloch_sums", "bloch_values"]
 
 TWO_PI = 2.0 * math.pi
+ONE, ALL = np.int64(1), np.int64(5)  # rows to set, not as literals: numba would compile a copy for each
 
 
 @nb.njit(**INLINE)
@@ -66,7 +68,7 @@ def turn(orbitals, spin, cell, rows, sums):
                 sums[k, c], sums[k, c + 1] = a * cosine - b * sine, a * sine + b * cosine
 
 
-@nb.njit(**INLINE)
+@nb.njit(**CALLED)
 def wave_sums(orbitals, x, y, z, sums):
     """Set values, gradients and Laplacians of plane waves: 1, or cos kr and sin kr."""
     channel = orbitals.channel[0]
@@ -86,7 +88,7 @@ def wave_sums(orbitals, x, y, z, sums):
         sums[4, c], sums[4, c + 1] = -square * cosine, -square * sine
 
 
-@nb.njit(**PART)
+@nb.njit(**CALLED)
 def spline_sums(orbitals, spin, x, y, z, sums, w):
     """Set ``sums`` (5, C) to values, gradients and Laplacians of all channels by splines."""
     real = sums.dtype.type
@@ -125,10 +127,10 @@ def spline_sums(orbitals, spin, x, y, z, sums, w):
         for j in range(3):
             sums[1 + j, c] = real(A[j, 0]) * a0 + real(A[j, 1]) * a1 + real(A[j, 2]) * a2
     if orbitals.has_phase:
-        turn(orbitals, spin, cell, 5, sums)
+        turn(orbitals, spin, cell, ALL, sums)
 
 
-@nb.njit(**PART)
+@nb.njit(**INLINE)
 def spline_values(orbitals, spin, x, y, z, sums, w):
     """Set ``sums[0]`` to the values of all channels by splines."""
     real = sums.dtype.type
@@ -147,15 +149,14 @@ def spline_values(orbitals, spin, x, y, z, sums, w):
             for c in range(channels):
                 sums[0, c] += v0 * q0[c] + v1 * q1[c] + v2 * q2[c] + v3 * q3[c]
     if orbitals.has_phase:
-        turn(orbitals, spin, cell, 1, sums)
+        turn(orbitals, spin, cell, ONE, sums)
 
 
-@nb.njit(**PART)
+@nb.njit(**INLINE)
 def mixed_sums(orbitals, spin, x, y, z, rows, sums, w):
     """Set ``rows`` (1 or 5) of ``sums`` by the mixed basis: tins around ions, splines between.
 
-    ``rows`` comes as np.int64(...): numba would compile a copy for each constant.  Rows 5 to 9 of ``sums`` are those of a tin,
-    10 to 13 its harmonics, 14 to 16 the weights of its radial splines.
+    Rows 5 to 9 of ``sums`` are those of a tin, 10 to 13 its harmonics, 14 to 16 the weights of its radial splines.
     """
     tin, harmonics, weights = sums[5:10], sums[10:14], sums[14:17]
     ion, dx, dy, dz, r, cell = locate_tin(orbitals, x, y, z)
@@ -176,31 +177,34 @@ def mixed_sums(orbitals, spin, x, y, z, rows, sums, w):
 
 
 @nb.njit(**INLINE)
-def bloch_sums(orbitals, spin, x, y, z, sums, w):
-    """Set ``sums`` (5, C) to values, gradients (x, y, z) and Laplacians of all channels."""
-    if orbitals.is_wave:
+def bloch_sums(basis, orbitals, spin, x, y, z, sums, w):
+    """Set ``sums`` (5, C) to values, gradients (x, y, z) and Laplacians of all channels.
+
+    ``basis`` is that of `basis_of`: the compiler leaves out the others.
+    """
+    if len(basis) == WAVES:
         wave_sums(orbitals, x, y, z, sums)
-    elif orbitals.tin_centre.shape[0] > 0:
-        mixed_sums(orbitals, spin, x, y, z, np.int64(5), sums, w)
+    elif len(basis) == MIXED:
+        mixed_sums(orbitals, spin, x, y, z, ALL, sums, w)
     else:
         spline_sums(orbitals, spin, x, y, z, sums, w)
 
 
 @nb.njit(**INLINE)
-def bloch_values(orbitals, spin, x, y, z, sums, w):
+def bloch_values(basis, orbitals, spin, x, y, z, sums, w):
     """Set ``sums[0]`` to the values of all channels."""
-    if orbitals.is_wave:
+    if len(basis) == WAVES:
         wave_sums(orbitals, x, y, z, sums)
-    elif orbitals.tin_centre.shape[0] > 0:
-        mixed_sums(orbitals, spin, x, y, z, np.int64(1), sums, w)
+    elif len(basis) == MIXED:
+        mixed_sums(orbitals, spin, x, y, z, ONE, sums, w)
     else:
         spline_values(orbitals, spin, x, y, z, sums, w)
 
 
 @nb.njit(**INLINE)
-def bloch_rows(orbitals, spin, x, y, z, rows, sums, w):
+def bloch_rows(basis, orbitals, spin, x, y, z, rows, sums, w):
     """Set ``rows`` (5, M) to values, gradients and Laplacians of the orbitals of a spin."""
-    bloch_sums(orbitals, spin, x, y, z, sums, w)
+    bloch_sums(basis, orbitals, spin, x, y, z, sums, w)
     stride = 1 + orbitals.is_complex
     one, other = orbitals.unit[0], orbitals.unit[1]
     for o in range(rows.shape[1]):
@@ -210,9 +214,9 @@ def bloch_rows(orbitals, spin, x, y, z, rows, sums, w):
 
 
 @nb.njit(**INLINE)
-def bloch_ratio(orbitals, spin, x, y, z, column, n, sums, w):
+def bloch_ratio(basis, orbitals, spin, x, y, z, column, n, sums, w):
     """Return the sum of the values of the first n orbitals with ``column``: the ratio of two determinants."""
-    bloch_values(orbitals, spin, x, y, z, sums, w)
+    bloch_values(basis, orbitals, spin, x, y, z, sums, w)
     stride = 1 + orbitals.is_complex
     one, other = orbitals.unit[0], orbitals.unit[1]
     ratio = one * 0.0

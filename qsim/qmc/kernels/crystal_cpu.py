@@ -9,17 +9,16 @@ from __future__ import annotations
 import math
 
 import numba as nb
+import numpy as np
 
-from qsim.core.device.jit import held
 from qsim.core.device.rng_numba import uniform2
 from qsim.qmc.kernels.bloch_cpu import bloch_ratio, bloch_rows
 from qsim.qmc.kernels.crystal_types import WINDOW
 from qsim.qmc.kernels.draws_cpu import normals
-from qsim.qmc.kernels.energy_cpu import add_generation, chosen_move, clipped, rotation
+from qsim.qmc.kernels.energy_cpu import chosen_move, rotation
 from qsim.qmc.kernels.inverses_cpu import DELAYED, close_window, invert, renewed, update_window
 from qsim.qmc.kernels.jastrow_cpu import function, function_value
-from qsim.qmc.kernels.jit import INLINE, JIT, PART
-from qsim.qmc.kernels.jobs import DIFFUSE, GENERATIONS, RECOMPUTE, WALK
+from qsim.qmc.kernels.jit import INLINE, PART
 from qsim.qmc.kernels.orbitals_cpu import table_value
 from qsim.qmc.kernels.walk_cpu import (
     ACCEPTED,
@@ -35,7 +34,7 @@ from qsim.qmc.kernels.walk_cpu import (
     update_inverse,
 )
 
-__all__ = ["advance", "fold", "nearest"]
+__all__ = ["fold", "local_energy", "nearest", "nonlocal_moves", "renew", "sweep", "velocity"]
 
 TINY = 1e-12
 T_MOVE = 5  # pair of uniforms of an electron's T-move, as in energy_cpu
@@ -134,7 +133,7 @@ def place_electron(state, w, e, spin, i, n, rows, ratio, x, y, z, work):
     settle(state, w, e, rows, x, y, z)
 
 
-@nb.njit(**INLINE)
+@nb.njit(**PART)
 def settle(state, w, e, rows, x, y, z):
     """Set the rows and the position of electron e."""
     target = state.rows[w, e]
@@ -155,17 +154,22 @@ def finish(state, w, n_up, e, waiting, work):
 
 
 @nb.njit(**PART)
-def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, step, walker, work):
-    """Move each electron of walker w once; ``walker`` is its number in all of the ensemble, for random numbers."""
+def sweep(
+    state, w, basis, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, step, walker, work, windows
+):  # fmt: skip
+    """Move each electron of walker w once; ``walker`` is its number in all of the ensemble, for random numbers.
+
+    ``windows`` is None where no inverse is large enough for delayed updates, which are not compiled then.
+    """
     R, rows = state.R[w], work.rows
     N = R.shape[0]
     variance = tau / mass
     width = math.sqrt(variance)
-    moved = waiting = 0
+    moved = waiting = np.int64(0)
     for e in range(N):
         spin = 0 if e < n_up else 1
         i, n = (e, n_up) if spin == 0 else (e - n_up, N - n_up)
-        if waiting and i % WINDOW == 0:
+        if windows is not None and waiting and i % WINDOW == 0:
             waiting = finish(state, w, n_up, e - 1, waiting, work)
         column = state.inverse[w, spin, i]
         x, y, z = R[e, 0], R[e, 1], R[e, 2]
@@ -181,7 +185,7 @@ def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, st
         nx, ny, nz = x + vx + sx, y + vy + sy, z + vz + sz
         square = (nx - x) ** 2 + (ny - y) ** 2 + (nz - z) ** 2
         state.moves[w, PROPOSED_SQUARE] += square
-        bloch_rows(orbitals, spin, nx, ny, nz, rows, work.sums, work.w)
+        bloch_rows(basis, orbitals, spin, nx, ny, nz, rows, work.sums, work.w)
         new, jx, jy, jz = electron_gradient(jastrow, orbitals, R, e, n_up, nx, ny, nz)
         ratio = rows[0, 0] * column[0] * 0.0
         for o in range(n):
@@ -200,18 +204,18 @@ def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, st
             exponent += 0.5 * ((sx * sx + sy * sy + sz * sz) - (bx * bx + by * by + bz * bz)) / variance
         if exponent < 0.0 and not accepts(exponent, k0, k1, stream, step, walker, PAIRS * e + 1):
             continue
-        if n < DELAYED:
-            place_electron(state, w, e, spin, i, n, rows, ratio, nx, ny, nz, work)
-        else:
+        if windows is not None and n >= DELAYED:
             update_window(state.inverse[w, spin], rows[0], i, n, ratio, work.kept, waiting)
             settle(state, w, e, rows, nx, ny, nz)
             waiting += 1
+        else:
+            place_electron(state, w, e, spin, i, n, rows, ratio, nx, ny, nz, work)
         state.log_psi[w] += math.log(size) + old - new
         if orbitals.is_complex == 0 and ratio.real < 0.0:
             state.sign[w] = -state.sign[w]
         state.moves[w, ACCEPTED_SQUARE] += square
         moved += 1
-    if waiting:
+    if windows is not None and waiting:
         finish(state, w, n_up, N - 1, waiting, work)
     state.moves[w, ACCEPTED] += moved
     if moved:
@@ -240,10 +244,9 @@ def jastrow_total(jastrow, orbitals, R, n_up):
 
 
 @nb.njit(**PART)
-def renew(state, w, orbitals, jastrow, n_up, work):
+def renew(state, w, basis, orbitals, jastrow, n_up, work):
     """Recompute rows, inverses and log psi of a walker; return the largest change of an inverse relative to its size."""
     N = state.R.shape[1]
-    M = state.inverse.shape[2]
     rows, matrix, fresh = work.rows, work.matrix, work.fresh
     R = state.R[w]
     log, sign, worst = 0.0, 1.0, 0.0
@@ -252,10 +255,9 @@ def renew(state, w, orbitals, jastrow, n_up, work):
         begin = 0 if spin == 0 else n_up
         for i in range(n):
             e = begin + i
-            bloch_rows(orbitals, spin, R[e, 0], R[e, 1], R[e, 2], rows, work.sums, work.w)
-            for k in range(5):
-                for o in range(M):
-                    state.rows[w, e, k, o] = rows[k, o]
+            x, y, z = R[e, 0], R[e, 1], R[e, 2]
+            bloch_rows(basis, orbitals, spin, x, y, z, rows, work.sums, work.w)
+            settle(state, w, e, rows, x, y, z)
             for o in range(n):
                 matrix[i, o] = rows[0, o]
         a, b = invert(matrix, n, fresh, work.identity, orbitals.is_complex)
@@ -323,7 +325,7 @@ def legendre(l, x):
 
 @nb.njit(**PART)
 def nonlocal_electron(
-    state, w, e, orbitals, jastrow, hamiltonian, n_up, k0, k1, stream, step, walker, work, targets
+    state, w, e, basis, orbitals, jastrow, hamiltonian, n_up, k0, k1, stream, step, walker, work, targets
 ):  # fmt: skip
     """Return the nonlocal energy of electron e and the number of points, whose places and values go to ``targets`` (k, 4)."""
     R, Q, factors, images = state.R[w], work.Q, work.factors, hamiltonian.images
@@ -365,7 +367,7 @@ def nonlocal_electron(
                 for l in range(channels):
                     weight += factors[l] * legendre(l, cosine)
                 x, y, z = ax + r * ux, ay + r * uy, az + r * uz
-                ratio = bloch_ratio(orbitals, spin, x, y, z, column, n, work.sums, work.w)
+                ratio = bloch_ratio(basis, orbitals, spin, x, y, z, column, n, work.sums, work.w)
                 new = electron_value(jastrow, orbitals, R, e, n_up, x, y, z)
                 value = hamiltonian.weights[q] * weight * ratio.real * math.exp(old - new)
                 total += value
@@ -402,7 +404,7 @@ def pair_terms(R, orbitals, jastrow, hamiltonian, n_up, J):
 
 
 @nb.njit(**PART)
-def ion_terms(R, orbitals, jastrow, hamiltonian, J):
+def ion_terms(R, orbitals, jastrow, hamiltonian, J, pseudopotentials):
     """Return the short-ranged energy with the ions and add their Jastrow functions to J (N, 4)."""
     local = 0.0
     images = hamiltonian.images
@@ -419,7 +421,7 @@ def ion_terms(R, orbitals, jastrow, hamiltonian, J):
                 J[e, 1] += slope * dy
                 J[e, 2] += slope * dz
                 J[e, 3] += ddu + 2.0 * slope
-            if p >= 0:
+            if pseudopotentials is not None and p >= 0:
                 dx, dy, dz = fold(orbitals, R[e, 0] - atom[0], R[e, 1] - atom[1], R[e, 2] - atom[2])
                 for image in range(images.shape[0]):
                     t = images[image]
@@ -432,14 +434,18 @@ def ion_terms(R, orbitals, jastrow, hamiltonian, J):
 
 @nb.njit(**PART)
 def local_energy(
-    state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, walker, work
+    state, w, basis, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, walker, work,
+    pseudopotentials,
 ):  # fmt: skip
-    """Set ``state.energy[w]``; ``work.targets`` and ``work.counts`` keep the points of the nonlocal part."""
-    R, J, counts = state.R[w], work.J, work.counts
+    """Set ``state.energy[w]``; ``work.targets`` and ``work.counts`` keep the points of the nonlocal part.
+
+    ``pseudopotentials`` is None if there are none; nothing that they need is compiled then.
+    """
+    R, J = state.R[w], work.J
     N = R.shape[0]
     repulsion, local = long_ranged(hamiltonian, R, work)
     repulsion += pair_terms(R, orbitals, jastrow, hamiltonian, n_up, J)
-    local += ion_terms(R, orbitals, jastrow, hamiltonian, J)
+    local += ion_terms(R, orbitals, jastrow, hamiltonian, J, pseudopotentials)
     laplacians = 0.0
     for e in range(N):
         spin = 0 if e < n_up else 1
@@ -452,15 +458,10 @@ def local_energy(
         jx, jy, jz = J[e, 0], J[e, 1], J[e, 2]
         laplacians += lap - 2.0 * (gx * jx + gy * jy + gz * jz) + (jx * jx + jy * jy + jz * jz) - J[e, 3]
     nonlocal_ = 0.0
-    for e in range(N):
-        counts[e] = 0
-    most = 0
-    for p in range(hamiltonian.channels.shape[0]):
-        most = max(most, hamiltonian.channels[p])
-    if most > 0:
+    if pseudopotentials is not None:
         for e in range(N):
-            value, counts[e] = nonlocal_electron(
-                state, w, e, orbitals, jastrow, hamiltonian, n_up, k0, k1, stream, step, walker, work, work.targets[e]
+            value, work.counts[e] = nonlocal_electron(
+                state, w, e, basis, orbitals, jastrow, hamiltonian, n_up, k0, k1, stream, step, walker, work, work.targets[e]
             )  # fmt: skip
             nonlocal_ += value
     kinetic = -0.5 * laplacians / hamiltonian.mass
@@ -472,7 +473,7 @@ def local_energy(
 
 @nb.njit(**PART)
 def nonlocal_moves(
-    state, w, orbitals, jastrow, hamiltonian, n_up, tau, k0, k1, stream, step, walker, work
+    state, w, basis, orbitals, jastrow, hamiltonian, n_up, tau, k0, k1, stream, step, walker, work
 ):  # fmt: skip
     """Make the T-moves of a walker with the points of its local energy; points are redone once an electron has moved."""
     R, rows, targets, counts = state.R[w], work.rows, work.targets, work.counts
@@ -483,7 +484,7 @@ def nonlocal_moves(
             continue
         if moved:
             _, counts[e] = nonlocal_electron(
-                state, w, e, orbitals, jastrow, hamiltonian, n_up, k0, k1, stream, step, walker, work, work.targets[e]
+                state, w, e, basis, orbitals, jastrow, hamiltonian, n_up, k0, k1, stream, step, walker, work, work.targets[e]
             )  # fmt: skip
         u, _ = uniform2(k0, k1, stream, step, walker, PAIRS * e + T_MOVE)
         chosen = chosen_move(targets[e], counts[e], tau, u)
@@ -492,7 +493,7 @@ def nonlocal_moves(
         spin = 0 if e < n_up else 1
         i, n = (e, n_up) if spin == 0 else (e - n_up, N - n_up)
         x, y, z = targets[e, chosen, 0], targets[e, chosen, 1], targets[e, chosen, 2]
-        bloch_rows(orbitals, spin, x, y, z, rows, work.sums, work.w)
+        bloch_rows(basis, orbitals, spin, x, y, z, rows, work.sums, work.w)
         column = state.inverse[w, spin, i]
         ratio = rows[0, 0] * column[0] * 0.0
         for o in range(n):
@@ -507,40 +508,3 @@ def nonlocal_moves(
             state.sign[w] = -state.sign[w]
         state.moves[w, NONLOCAL] += 1.0
         moved = True
-
-
-@nb.njit(**JIT)
-def advance(
-    first, last, job, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, tau, mode, sweeps, count, tmoves,
-    reference, trial, window, tau_ratio, k0, k1, stream, step, offset, sums, work,
-):  # fmt: skip
-    """Do a job for walkers ``first ... last``, one kernel for all of them, as the one of `advance_cpu`."""
-    state, orbitals, jastrow = held(state), held(orbitals), held(jastrow)
-    hamiltonian, work = held(hamiltonian), held(work)
-    mass = hamiltonian.mass
-    for w in range(first, last):
-        if job == RECOMPUTE:
-            sums[w, 0] = renew(state, w, orbitals, jastrow, n_up, work)
-            continue
-        for g in range(count):
-            at = step + g * sweeps
-            before = clipped(state.energy[w, TOTAL], reference, window)
-            for k in range(sweeps):
-                sweep(
-                    state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, at + k, offset + w, work
-                )  # fmt: skip
-            if job == WALK:
-                continue
-            local_energy(
-                state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, at, offset + w, work
-            )
-            if job == GENERATIONS:
-                add_generation(state, w, sums)
-            elif job == DIFFUSE:
-                after = clipped(state.energy[w, TOTAL], reference, window)
-                state.weight[w] *= math.exp(-tau * tau_ratio * (0.5 * (before + after) - trial))
-                if tmoves:
-                    nonlocal_moves(
-                        state, w, orbitals, jastrow, hamiltonian, n_up, tau * tau_ratio,
-                        k0, k1, stream, step, offset + w, work,
-                    )  # fmt: skip

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device.pool import each_part
-from qsim.qmc.kernels import crystal_derivatives_cpu
-from qsim.qmc.kernels.crystal_walk import _Launch, crystal_space
+from qsim.qmc.kernels.crystal_walk import _Launch, do
+from qsim.qmc.kernels.derivatives_cpu import Derivatives
+from qsim.qmc.kernels.jobs import DERIVATIVES, Job
 from qsim.qmc.kernels.launches import slopes
-from qsim.qmc.kernels.tables import counters
+from qsim.qmc.kernels.tables import SUMS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,15 +39,12 @@ def derivatives(
 def _derivatives_cpu(
     threads: int, state: State, tables: Tables, parameters: ParameterTables, count: int, stream: Stream
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    walkers, at = state.R.shape[0], counters(stream)
+    walkers = state.R.shape[0]
     log_slopes, energy_slopes = np.zeros((walkers, count)), np.zeros((walkers, count))
-    psi = (tables.orbitals, tables.jastrow, tables.hamiltonian, tables.ion_ion, tables.n_up)
 
     def part(a: int, b: int) -> None:
-        sums = np.zeros((2, parameters.place.size))
-        out = (log_slopes, energy_slopes, *sums)
-        work = crystal_space(state, tables)
-        crystal_derivatives_cpu.crystal_derivatives(a, b, state, *psi, *at, *parameters, *out, work)
+        sums = Derivatives(*parameters, log_slopes, energy_slopes, *np.zeros((2, parameters.place.size)))
+        do(a, b, state, tables, Job(DERIVATIVES), stream, np.zeros((1, SUMS)), sums)
 
     each_part(part, walkers, walkers, threads, 2)
     return log_slopes, energy_slopes

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numba as nb
 
-from qsim.qmc.kernels.crystal_cpu import local_energy, nearest, velocity
+from qsim.qmc.kernels.crystal_cpu import nearest, velocity
 from qsim.qmc.kernels.derivatives_cpu import add_slopes, add_values
-from qsim.qmc.kernels.jit import JIT, PART
+from qsim.qmc.kernels.jit import PART
 
-__all__ = ["crystal_derivatives"]
+__all__ = ["walker_derivatives"]
 
 
 @nb.njit(**PART)
@@ -25,9 +25,13 @@ def add_electron(jastrow, first, orbitals, R, e, n_up, x, y, z, scale, out):
 
 
 @nb.njit(**PART)
-def walker_derivatives(state, w, orbitals, jastrow, first, n_up, mass, values, slopes, work):
-    """Set ``values`` and ``slopes`` (C,): derivatives of J and of the local energy; ``work`` is as the local energy left it."""
+def walker_derivatives(state, w, orbitals, jastrow, n_up, mass, parameters, work, pseudopotentials):
+    """Set ``values`` and ``slopes`` of the parameters (C,): derivatives of J and of the local energy.
+
+    ``work`` is as the local energy left it; ``pseudopotentials`` is None without any.
+    """
     R, atom, v, targets = state.R[w], orbitals.atom, work.J, work.targets
+    first, values, slopes = parameters.first, parameters.values, parameters.slopes
     N = R.shape[0]
     over = 1.0 / mass
     for e in range(N):
@@ -52,31 +56,12 @@ def walker_derivatives(state, w, orbitals, jastrow, first, n_up, mass, values, s
             along = v[e, 0] * dx + v[e, 1] * dy + v[e, 2] * dz
             add_values(jastrow, first, f, r, 1.0, values)
             add_slopes(jastrow, first, f, r, over * (along + 1.0) / r, 0.5 * over, slopes)
-    for e in range(N):
-        total = 0.0
-        for q in range(work.counts[e]):
-            x, y, z, value = targets[e, q, 0], targets[e, q, 1], targets[e, q, 2], targets[e, q, 3]
-            total += value
-            add_electron(jastrow, first, orbitals, R, e, n_up, x, y, z, -value, slopes)
-        if work.counts[e] > 0:
-            add_electron(jastrow, first, orbitals, R, e, n_up, R[e, 0], R[e, 1], R[e, 2], total, slopes)
-
-
-@nb.njit(**JIT)
-def crystal_derivatives(
-    begin, end, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, offset, first, place, log_slopes,
-    energy_slopes, values, slopes, work,
-):  # fmt: skip
-    """Local energies of walkers ``begin ... end``, and the derivatives (W, P) of log psi and of them."""
-    for w in range(begin, end):
-        local_energy(
-            state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, k0, k1, stream, step, offset + w, work
-        )
-        walker_derivatives(state, w, orbitals, jastrow, first, n_up, hamiltonian.mass, values, slopes, work)
-        for p in range(log_slopes.shape[1]):
-            log_slopes[w, p] = energy_slopes[w, p] = 0.0
-        for c in range(place.shape[0]):
-            p = place[c]
-            if p >= 0:
-                log_slopes[w, p] -= values[c]
-                energy_slopes[w, p] += slopes[c]
+    if pseudopotentials is not None:
+        for e in range(N):
+            total = 0.0
+            for q in range(work.counts[e]):
+                x, y, z, value = targets[e, q, 0], targets[e, q, 1], targets[e, q, 2], targets[e, q, 3]
+                total += value
+                add_electron(jastrow, first, orbitals, R, e, n_up, x, y, z, -value, slopes)
+            if work.counts[e] > 0:
+                add_electron(jastrow, first, orbitals, R, e, n_up, R[e, 0], R[e, 1], R[e, 2], total, slopes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numba as nb
 
+from qsim.core.device.jit import held
 from qsim.qmc.kernels.crystal_cpu import nearest
 from qsim.qmc.kernels.jit import JIT
 
@@ -13,6 +14,7 @@ __all__ = ["pairs"]
 @nb.njit(**JIT)
 def pairs(R, count, orbitals, n_up, inverse_width, out):
     """Count pairs of walkers by the distance of nearest images in ``out`` (3, bins)."""
+    orbitals = held(orbitals)
     bins = out.shape[1]
     for w in range(R.shape[0]):
         for i in range(R.shape[1]):

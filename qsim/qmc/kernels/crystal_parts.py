@@ -13,7 +13,8 @@ import numpy as np
 from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
 from qsim.qmc.kernels import crystal_parts_cpu
-from qsim.qmc.kernels.crystal_walk import _Launch, crystal_space
+from qsim.qmc.kernels.crystal_types import basis_of
+from qsim.qmc.kernels.crystal_walk import _Launch, crystal_space, parts_of
 from qsim.qmc.kernels.launches import WARP, as_argument
 
 if TYPE_CHECKING:
@@ -103,9 +104,13 @@ def _orbital_rows_cpu(
     points: NDArray[np.float64],
     out: NDArray[np.floating],
 ) -> None:
+    orbitals, _ = parts_of(tables)
+
     def part(a: int, b: int) -> None:
         work = crystal_space(state, tables)
-        crystal_parts_cpu.orbital_rows(a, b, tables.orbitals, spin, points, out, work.sums, work.w)
+        crystal_parts_cpu.orbital_rows(
+            a, b, basis_of(orbitals), orbitals, spin, points, out, work.sums, work.w
+        )
 
     each_part(part, len(points), len(points), device.threads, 2)
 

@@ -12,10 +12,10 @@ __all__ = ["orbital_rows", "replace_rows"]
 
 
 @nb.njit(**JIT)
-def orbital_rows(first, last, orbitals, spin, points, out, sums, w):
+def orbital_rows(first, last, basis, orbitals, spin, points, out, sums, w):
     """Set ``out`` (k, 5, C) to values, gradients and Laplacians of all channels at points ``first ... last``."""
     for p in range(first, last):
-        bloch_sums(orbitals, spin, points[p, 0], points[p, 1], points[p, 2], sums, w)
+        bloch_sums(basis, orbitals, spin, points[p, 0], points[p, 1], points[p, 2], sums, w)
         for k in range(5):
             for c in range(out.shape[2]):
                 out[p, k, c] = sums[k, c]

@@ -12,14 +12,19 @@ if TYPE_CHECKING:
     from qsim.qmc.kernels.types import State
 
 __all__ = [
+    "MIXED",
+    "SPLINES",
+    "WAVES",
     "WINDOW",
     "CrystalHamiltonian",
     "CrystalOrbitals",
     "CrystalWork",
+    "basis_of",
     "crystal_work_space",
     "scratch_of",
 ]
 
+WAVES, SPLINES, MIXED = 1, 2, 3  # bases of orbitals; MIXED: muffin tins in splines
 WINDOW = 16  # electrons whose updates of inverses are made together, where they are delayed
 HEAD = 24  # numbers of an electron within the range of an ion, as in crystal_walk.cu
 
@@ -213,6 +218,16 @@ class CrystalWork(NamedTuple):
     fresh: NDArray[np.inexact]
     identity: NDArray[np.inexact]
     kept: NDArray[np.inexact]
+
+
+def basis_of(orbitals: CrystalOrbitals) -> tuple[int, ...]:
+    """Return a tuple whose length is the basis of orbitals, which is how kernels get a number that their compiler knows."""
+    basis = SPLINES
+    if orbitals.is_wave:
+        basis = WAVES
+    elif orbitals.tin_centre.shape[0] > 0:
+        basis = MIXED
+    return (1,) * basis
 
 
 def crystal_work_space(

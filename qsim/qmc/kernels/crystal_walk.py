@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device.pool import each_part
-from qsim.qmc.kernels import crystal_cpu
-from qsim.qmc.kernels.crystal_types import CrystalHamiltonian, CrystalOrbitals, crystal_work_space, scratch_of
+from qsim.qmc.kernels import crystal_advance_cpu, inverses_cpu
+from qsim.qmc.kernels.crystal_types import (
+    CrystalHamiltonian,
+    CrystalOrbitals,
+    basis_of,
+    crystal_work_space,
+    scratch_of,
+)
+from qsim.qmc.kernels.derivatives_cpu import Derivatives
 from qsim.qmc.kernels.jobs import DIFFUSE, ENERGIES, GENERATIONS, RECOMPUTE, WALK, Job
 from qsim.qmc.kernels.launches import WARP, WalkerLaunch, diffusion, generation
 from qsim.qmc.kernels.tables import (
@@ -38,7 +45,18 @@ if TYPE_CHECKING:
     from qsim.qmc.kernels.crystal_types import CrystalWork
     from qsim.qmc.kernels.types import State
 
-__all__ = ["crystal_space", "diffuse", "energies", "generations", "lines_of", "recompute", "split_of", "walk"]
+__all__ = [
+    "crystal_space",
+    "diffuse",
+    "do",
+    "energies",
+    "generations",
+    "lines_of",
+    "parts_of",
+    "recompute",
+    "split_of",
+    "walk",
+]
 
 CHANNEL_COST = 150  # ns of a function in an electron's move on one CPU thread
 MOST_KEPT = 100  # sets of matrices on the host
@@ -124,12 +142,16 @@ def diffuse(
 
 # -------------------------------------------------------------------------------------------- twins
 
+NO_PARAMETERS = Derivatives(
+    np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1), np.zeros(1)
+)
+
 _local = threading.local()
 
 
 def crystal_space(state: State, tables: Tables) -> CrystalWork:
     """Return the work space of this thread in a crystal, kept as long as tables and walkers have the same shapes."""
-    orbitals, hamiltonian = _parts(tables)
+    orbitals, hamiltonian = parts_of(tables)
     key = (
         state.R.shape[1:],
         state.inverse.shape[1:],
@@ -148,7 +170,7 @@ def crystal_space(state: State, tables: Tables) -> CrystalWork:
     return found
 
 
-def _parts(tables: Tables) -> tuple[CrystalOrbitals, CrystalHamiltonian]:
+def parts_of(tables: Tables) -> tuple[CrystalOrbitals, CrystalHamiltonian]:
     """Return orbitals and Hamiltonian as what they are in a crystal."""
     assert isinstance(tables.orbitals, CrystalOrbitals)
     assert isinstance(tables.hamiltonian, CrystalHamiltonian)
@@ -164,19 +186,38 @@ def _advance(
     sums: NDArray[np.float64] | None = None,
 ) -> None:
     """Do a job, on all threads if that is worth starting them."""
-    orbitals, hamiltonian = _parts(tables)
-    psi = (orbitals, tables.jastrow, hamiltonian, float(tables.ion_ion), int(tables.n_up))
-    (number, *how), at = job.numbers(), counters(stream)
+    orbitals, _ = parts_of(tables)
     out = np.zeros((1, SUMS)) if sums is None else sums
 
     def work(first: int, last: int) -> None:
-        space = crystal_space(state, tables)
-        crystal_cpu.advance(first, last, number, state, *psi, *how, *at, out, space)
+        do(first, last, state, tables, job, stream, out, NO_PARAMETERS)
 
     walkers, electrons = state.R.shape[:2]
     cost = MOVE_COST + CHANNEL_COST * orbitals.channel.shape[1]
     moves = walkers * electrons * max(1, job.sweeps * job.repeats)
     each_part(work, walkers, moves * cost, device.threads, WORTH_THREADS, ("crystal", job.job))
+
+
+def do(
+    first: int,
+    last: int,
+    state: State,
+    tables: Tables,
+    job: Job,
+    stream: Stream,
+    sums: NDArray[np.float64],
+    parameters: Derivatives,
+) -> None:
+    """Do a job for walkers ``first ... last`` on this thread, in types that are the same for all jobs of a system."""
+    orbitals, hamiltonian = parts_of(tables)
+    psi = (orbitals, tables.jastrow, hamiltonian, float(tables.ion_ion), int(tables.n_up))
+    number, *numbers = job.numbers()
+    largest = max(int(tables.n_up), state.R.shape[1] - int(tables.n_up))
+    needs = (len(hamiltonian.channels) > 0, largest >= inverses_cpu.DELAYED)
+    how = (number, state, *psi, *numbers, *counters(stream), sums, parameters, crystal_space(state, tables))
+    crystal_advance_cpu.advance(
+        first, last, *how, basis_of(orbitals), *(1 if need else None for need in needs)
+    )
 
 
 def _recompute_cpu(device: Device, state: State, tables: Tables, error: NDArray[np.float64]) -> None:
@@ -301,7 +342,7 @@ class _Launch(WalkerLaunch):
     """Launches for walkers of a crystal."""
 
     def __init__(self, state: State, tables: Tables) -> None:
-        orbitals, hamiltonian = _parts(tables)
+        orbitals, hamiltonian = parts_of(tables)
         self.model = _model(tables, state)
         self.sizes = sizes = {key: int(self.model[key][0]) for key in SIZES}
         size, channels = orbitals.table.dtype.itemsize, sizes["all_channels"]
@@ -377,7 +418,7 @@ def _matrices(orbitals: CrystalOrbitals, hamiltonian: CrystalHamiltonian) -> lis
 
 def _model(tables: Tables, state: State) -> NDArray[Any]:
     """Return the tables as `Crystal`, (1,)."""
-    orbitals, hamiltonian = _parts(tables)
+    orbitals, hamiltonian = parts_of(tables)
     jastrow = tables.jastrow
     record = np.zeros(1, CRYSTAL)
     for part in (orbitals, jastrow, hamiltonian):

@@ -14,7 +14,7 @@ import numba as nb
 import numpy as np
 
 from qsim.qmc.kernels.crystal_types import WINDOW
-from qsim.qmc.kernels.jit import JIT, PART
+from qsim.qmc.kernels.jit import PART
 
 __all__ = ["DELAYED", "close_window", "invert", "renewed", "update_window"]
 
@@ -86,7 +86,7 @@ def update_column(column, row, u, n):
         column[o] -= dot * u[o]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def update_window(inverse, row, i, n, ratio, kept, count):
     """Replace row i of a Slater matrix for the columns of its window.
 
@@ -104,7 +104,7 @@ def update_window(inverse, row, i, n, ratio, kept, count):
         inverse[i, o] = u[o]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def close_window(inverse, i, n, kept, count):
     """Bring the columns outside of the window of electron i up to date."""
     begin = i // WINDOW * WINDOW

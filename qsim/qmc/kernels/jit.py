@@ -21,3 +21,6 @@ PART: dict[str, Any] = {**JIT, **_PART}
 
 #: Small ones are written into their callers.
 INLINE: dict[str, Any] = {**PART, "forceinline": True}
+
+#: Long ones are called from small ones; numba would write a `PART` into what it was first compiled for, if that is small.
+CALLED: dict[str, Any] = {**PART, "forceinline": False}

@@ -2,22 +2,26 @@
 
 With ``F_p = a_p x_p b_p^T`` on the product grid, elementwise kernels there, and ``a_p^T W_p b_p`` back in the basis, a row of the
 grid needs no other one until the last factor: it goes from the vector to ``W b`` in the caches of one core.  Matrix products are
-those of SciPy's BLAS, called without the interpreter's lock and with one thread each.  Rows are cut by the shapes alone, so the
-results depend neither on the number of threads nor on which rank makes which pairs.
+those of SciPy's BLAS, called without the interpreter's lock and with one thread each.  Rows are cut by the shapes and by the kind
+of BLAS alone, so the results depend neither on the number of threads nor on which rank makes which pairs.
+
+Matrices on the right are stored as they are used: with wide registers BLAS multiplies by a transposed matrix at half the rate.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numba as nb
 import numpy as np
 
-from qsim.core.device.blas import one_thread
+from qsim.core.device.blas import kernels_of_blas, one_thread
 from qsim.core.device.jit import PART as _PART
 from qsim.core.device.pool import Shared, each_part
 from qsim.core.device.team import ranges, share
-from qsim.sturmian.kernels.coupling import CHUNK, JIT, couple
+from qsim.core.device.vectors import lanes, put, same
+from qsim.sturmian.kernels.coupling import CHUNK, JIT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,34 +31,38 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["contracted", "on_grid", "repelled", "symmetrised"]
+__all__ = ["contracted", "on_grid", "repelled", "repelled_products", "symmetrised"]
 
 PART: dict[str, Any] = {**JIT, **_PART}
-ROWS = 32  # of the grid, or of the basis, that a thread works on at a time; BLAS needs so many to be quick
+WIDE = frozenset(
+    {"SkylakeX", "Cooperlake", "SapphireRapids"}
+)  # kinds of OpenBLAS with kernels for small matrices
+FEW_ROWS, ROWS = 16, 32  # from which such a BLAS, and any other, is quick
+BUSY = 0.6  # share of the threads that tiles must occupy, or each is cut by pairs, which then read the same memory
 PARALLEL_SIZE = 1 << 20  # multiplications below which starting threads costs more than it saves
 
 
-def on_grid(device: Device, a: Array, x: Array, b: Array, F: Array) -> None:
-    """Compute ``F[k, p] = a[p] x[k, p] b[p]^T`` of the pairs, which come first among the components.
+def on_grid(device: Device, a: Array, x: Array, bt: Array, F: Array) -> None:
+    """Compute ``F[k, p] = a[p] x[k, p] bt[p]`` of the pairs, which come first among the components.
 
     Parameters
     ----------
     a : (P, n, M) float64
     x : (m, P, M, M) float64
-    b : (P, n, M) float64
+    bt : (P, M, n) float64
     F : (m, C, n, n) float64, out
         Row-major, as all.
     """
-    parts = _parts(F.shape[0] * _tiles(F.shape[2]), x.shape[1], device.threads)
-    work = Shared(_grid_rows_shared, (a, x, b, F, parts))
+    tall = rows()
+    tiles = F.shape[0] * _tiles(F.shape[2], tall)
+    parts = _parts(tiles, x.shape[1], device.threads)
+    work = Shared(_grid_rows_shared, (a, x, bt, F, parts, tall))
     with one_thread():
-        tasks = F.shape[0] * _tiles(F.shape[2]) * parts
-        each_part(work, tasks, _grid_size(a, F), device.threads, PARALLEL_SIZE)
+        tasks = tiles * parts
+        each_part(work, tasks, _grid_size(a, len(F)), device.threads, PARALLEL_SIZE)
 
 
-def repelled(
-    device: Device, F: Array, G: Array, A: Terms, b: Array, vectors: tuple[Array, Array] | None = None
-) -> Array:
+def repelled(device: Device, F: Array, G: Array, A: Terms, b: Array) -> Array:
     """Return the repulsion of a function on the grid, times the basis of the second electron: (m, P, n, M).
 
     Parameters
@@ -65,32 +73,53 @@ def repelled(
     A
         Coefficients of P pairs.
     b : (P, n, M) float64
-    vectors : (a, x), optional
-        If components are pairs: F is made of these, as by :func:`on_grid`, some rows at a time.
     """
-    count, n = F.shape[0], F.shape[2]
-    parts = _parts(count * _tiles(n), b.shape[0], device.threads)
-    if vectors and parts > 1:
-        on_grid(device, *vectors, b, F)
-        vectors = None
+    (count, _, n), tall = F.shape[:3], rows()
+    tiles = count * _tiles(n, tall)
+    parts = _parts(tiles, b.shape[0], device.threads)
     V = np.empty((count, *b.shape))
-    arrays = (F, G, A.row, A.group, A.component, A.factor, b, V, parts)
-    work = Shared(_products_shared, (*vectors, *arrays)) if vectors else Shared(_repelled_shared, arrays)
-    size = count * n * n * (len(A.factor) + b.shape[0] * b.shape[2])
-    if vectors:
-        size += _grid_size(vectors[0], F)
+    work = Shared(_repelled_shared, (F, G, A.row, A.group, A.component, A.factor, b, V, parts, tall))
     with one_thread():
-        each_part(work, count * _tiles(n) * parts, size, device.threads, PARALLEL_SIZE)
+        each_part(work, tiles * parts, _repelled_size(count, A, b), device.threads, PARALLEL_SIZE)
+    return V
+
+
+def repelled_products(
+    device: Device, vectors: tuple[Array, Array, Array], G: Array, A: Terms, b: Array
+) -> Array:
+    """Return what `repelled` does of the functions of :func:`on_grid`, if its components are the pairs.
+
+    Rows of a function exist in the caches of a core alone, unless there are too few for all threads.
+
+    Parameters
+    ----------
+    vectors : (a, x, bt)
+        As of `on_grid`.
+    G, A, b
+        As of `repelled`.
+    """
+    a, x, bt = vectors
+    (count, pairs), n, tall = x.shape[:2], a.shape[1], rows()
+    tiles = count * _tiles(n, tall)
+    if _parts(tiles, pairs, device.threads) > 1:
+        F = np.empty((count, pairs, n, n))
+        on_grid(device, a, x, bt, F)
+        return repelled(device, F, G, A, b)
+    V = np.empty((count, *b.shape))
+    work = Shared(_products_shared, (a, x, bt, G, A.row, A.group, A.component, A.factor, b, V, tall))
+    size = _repelled_size(count, A, b) + _grid_size(a, count)
+    with one_thread():
+        each_part(work, tiles, size, device.threads, PARALLEL_SIZE)
     return V
 
 
 def contracted(device: Device, at: Array, V: Array) -> Array:
     """Return ``at[p] V[k, p]``, (m, P, M, M), for at (P, M, n) and V (m, P, n, M)."""
-    (count, pairs, n, M), rows = V.shape, at.shape[1]
-    out = np.empty((count, pairs, rows, M))
-    work = Shared(_contracted_shared, (at, V, out))
+    (count, pairs, n, M), high, tall = V.shape, at.shape[1], rows()
+    out = np.empty((count, pairs, high, M))
+    work = Shared(_contracted_shared, (at, V, out, tall))
     with one_thread():
-        each_part(work, count * pairs * _tiles(rows), out.size * n, device.threads, PARALLEL_SIZE)
+        each_part(work, count * pairs * _tiles(high, tall), out.size * n, device.threads, PARALLEL_SIZE)
     return out
 
 
@@ -107,18 +136,30 @@ def symmetrised(x, same, signs):
                     X[j, i] = 0.5 * (other + sign * one)
 
 
-def _grid_size(a: Array, F: Array) -> int:
+def _grid_size(a: Array, count: int) -> int:
     pairs, n, M = a.shape
-    return F.shape[0] * pairs * n * M * (M + n)
+    return count * pairs * n * M * (M + n)
 
 
-def _tiles(rows: int) -> int:
-    return -(-rows // ROWS)
+def _repelled_size(count: int, A: Terms, b: Array) -> int:
+    pairs, n, M = b.shape
+    return count * n * n * (len(A.factor) + pairs * M)
+
+
+@cache
+def rows() -> int:
+    """Return how many rows of the grid, or of the basis, a thread works on at a time."""
+    return FEW_ROWS if kernels_of_blas() <= WIDE else ROWS
+
+
+def _tiles(high: int, tall: int) -> int:
+    return -(-high // tall)
 
 
 def _parts(tiles: int, pairs: int, threads: int) -> int:
     """Return into how many parts the pairs of a tile are cut: into all where tiles are too few; the bits are the same."""
-    return pairs if tiles < 2 * threads and threads > 1 else 1
+    rounds = -(-tiles // threads)
+    return 1 if tiles >= BUSY * rounds * threads else pairs
 
 
 @nb.njit(**JIT)
@@ -142,54 +183,100 @@ def _contracted_shared(ticket, *arguments):
 
 
 @nb.njit(**PART)
-def _products_cpu(first, last, worker, a, x, F, G, row, group, component, factor, b, V, parts):
-    """Fill the tiles ``first ... last`` of the grid and of the repulsion there, while they are in the cache."""
-    _grid_rows_cpu(first, last, worker, a, x, b, F, parts)
-    _repelled_rows_cpu(first, last, worker, F, G, row, group, component, factor, b, V, parts)
-
-
-@nb.njit(**PART)
-def _place(task, functions, parts, pairs, rows):
+def _place(task, functions, parts, pairs, rows, tall):
     """Return of which rows, function and pairs a task is; those of a tile are next to each other."""
     place, part = task // parts, task % parts
     tile, k = place // functions, place % functions
-    low, high = tile * ROWS, min((tile + 1) * ROWS, rows)
+    low, high = tile * tall, min((tile + 1) * tall, rows)
     return low, high, k, part * pairs // parts, (part + 1) * pairs // parts
 
 
 @nb.njit(**PART)
-def _grid_rows_cpu(first, last, worker, a, x, b, F, parts):
+def _products_cpu(first, last, worker, a, x, bt, G, row, group, component, factor, b, V, tall):
+    """Fill the tiles ``first ... last`` of rows of the repulsion, each from its rows on the grid."""
+    pairs, n = x.shape[1], a.shape[1]
+    F, W = np.empty((pairs, tall * n)), np.empty((pairs, tall * n))
+    for task in range(first, last):
+        low, high, k, _, _ = _place(task, x.shape[0], 1, pairs, n, tall)
+        for p in range(pairs):
+            np.dot(np.dot(a[p][low:high], x[k, p]), bt[p], F[p][: (high - low) * n].reshape(high - low, n))
+        _repelled_rows(low, high, 0, pairs, G, F, 0, row, group, component, factor, b, V[k], W)
+
+
+@nb.njit(**PART)
+def _grid_rows_cpu(first, last, worker, a, x, bt, F, parts, tall):
     """Fill the tiles ``first ... last`` of rows of all functions, or of some pairs of these."""
     for task in range(first, last):
-        low, high, k, one, other = _place(task, F.shape[0], parts, x.shape[1], F.shape[2])
+        low, high, k, one, other = _place(task, F.shape[0], parts, x.shape[1], F.shape[2], tall)
         for p in range(one, other):
-            left = np.dot(a[p][low:high], x[k, p])
-            np.dot(left, b[p].T, F[k, p][low:high])
+            np.dot(np.dot(a[p][low:high], x[k, p]), bt[p], F[k, p][low:high])
 
 
 @nb.njit(**PART)
-def _repelled_rows_cpu(first, last, worker, F, G, row, group, component, factor, b, V, parts):
+def _repelled_rows_cpu(first, last, worker, F, G, row, group, component, factor, b, V, parts, tall):
     """Fill the tiles ``first ... last`` as `_grid_rows_cpu`; kernels of a tile serve one function after another."""
-    n = F.shape[2]
-    u = np.empty(CHUNK)
-    W = np.empty((-(-V.shape[1] // parts), ROWS * n))
+    n, pairs = F.shape[2], V.shape[1]
+    W = np.empty((-(-pairs // parts), tall * n))
     for task in range(first, last):
-        low, high, k, one, other = _place(task, F.shape[0], parts, V.shape[1], n)
+        low, high, k, one, other = _place(task, F.shape[0], parts, pairs, n, tall)
         points = F[k].reshape(F.shape[1], n * n)
-        for begin in range(low * n, high * n, CHUNK):
-            size = min(CHUNK, high * n - begin)
-            couple(begin, size, one, other, G, points, row, group, component, factor, u, begin - low * n, W)
-        for p in range(one, other):
-            np.dot(W[p - one][: (high - low) * n].reshape(high - low, n), b[p], V[k, p][low:high])
+        _repelled_rows(low, high, one, other, G, points, low * n, row, group, component, factor, b, V[k], W)
 
 
 @nb.njit(**PART)
-def _contracted_cpu(first, last, worker, at, V, out):
+def _repelled_rows(low, high, one, other, G, F, source, row, group, component, factor, b, V, W):
+    """Fill rows ``low ... high`` of the pairs ``one ... other`` of V (P, n, M) from all components ``F[:, source:]`` there."""
+    n = V.shape[1]
+    for begin in range(low * n, high * n, CHUNK):
+        size, at = min(CHUNK, high * n - begin), begin - low * n
+        _couple(begin, size, one, other, G, F, source + at, row, group, component, factor, at, W)
+    for p in range(one, other):
+        np.dot(W[p - one][: (high - low) * n].reshape(high - low, n), b[p], V[p][low:high])
+
+
+@nb.njit(**PART)
+def _couple(begin, size, low, high, G, F, source, row, group, component, factor, place, W):
+    """Do what `coupling.couple` does, of real numbers, with the sums of sixteen points in registers."""
+    points, apart, across = G.shape[1], F.shape[1], W.shape[1]
+    whole = size - size % 16
+    for p in range(low, high):
+        out = (p - low) * across + place
+        for i in range(0, whole, 16):
+            w, x, y, z = same(0.0), same(0.0), same(0.0), same(0.0)
+            for k in range(row[p], row[p + 1]):
+                a, b, c, d = same(0.0), same(0.0), same(0.0), same(0.0)
+                for entry in range(group[k, 1], group[k, 2]):
+                    f, number = component[entry] * apart + source + i, factor[entry]
+                    a = a + number * lanes(F, f)
+                    b = b + number * lanes(F, f + 4)
+                    c = c + number * lanes(F, f + 8)
+                    d = d + number * lanes(F, f + 12)
+                g = group[k, 0] * points + begin + i
+                w = w + lanes(G, g) * a
+                x = x + lanes(G, g + 4) * b
+                y = y + lanes(G, g + 8) * c
+                z = z + lanes(G, g + 12) * d
+            put(W, out + i, w)
+            put(W, out + i + 4, x)
+            put(W, out + i + 8, y)
+            put(W, out + i + 12, z)
+        for i in range(whole, size):
+            total = 0.0
+            for k in range(row[p], row[p + 1]):
+                part = 0.0
+                for entry in range(group[k, 1], group[k, 2]):
+                    part += factor[entry] * F[component[entry], source + i]
+                total += G[group[k, 0], begin + i] * part
+            W[p - low, place + i] = total
+
+
+@nb.njit(**PART)
+def _contracted_cpu(first, last, worker, at, V, out, tall):
     """Fill the tiles ``first ... last`` of rows of all products, those of a product next to each other."""
     rows = out.shape[2]
-    tiles = -(-rows // ROWS)
+    tiles = -(-rows // tall)
     for place in range(first, last):
         product, tile = place // tiles, place % tiles
         k, p = product // out.shape[1], product % out.shape[1]
-        low, high = tile * ROWS, min((tile + 1) * ROWS, rows)
+        low, high = tile * tall, min((tile + 1) * tall, rows)
         np.dot(at[p][low:high], V[k, p], out[k, p][low:high])

@@ -26,6 +26,7 @@ import numpy as np
 from qsim.core.device.pool import each_call
 from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.kernels.coupling import coupling, terms
+from qsim.sturmian.linalg.tiles import each_tile, subtracted
 from qsim.sturmian.scattering.krylov import GMRES, Krylov, cocg, gmres, norms_of
 from qsim.sturmian.two_electron.hamiltonian import coefficients
 
@@ -128,15 +129,43 @@ class Driven:
 
     # ------------------------------------------------------------------------------------- products
 
-    def _transform(self, x: NDArray[np.complex128], left: Mapping[int, Any], right: Mapping[int, Any]) -> Any:
-        """Return ``left[la] x_p right[lb]`` of every pair."""
-        xp = self.device.xp
-        rows = left[self.pairs[0][0]].shape[0]
-        columns = right[self.pairs[0][1]].shape[1]
-        out = xp.empty((x.shape[0], len(self.pairs), rows, columns), complex)
-        for p, (a, b) in enumerate(self.pairs):
-            out[:, p] = xp.matmul(xp.matmul(left[a], x[:, p]), right[b])
-        return out
+    def _transform(
+        self,
+        x: NDArray[np.complex128],
+        left: Mapping[int, Any],
+        right: Mapping[int, Any],
+        out: NDArray[np.complex128] | None = None,
+        then: Callable[[int, int, slice], None] | None = None,
+    ) -> Any:
+        """Return ``left[la] x_p right[lb]`` of every pair.
+
+        Parameters
+        ----------
+        x : (m, P, ., .)
+        left, right
+            A matrix of each l.
+        out : (m, P, ., .), optional
+            Where to write it.
+        then
+            On a CPU, called with function, pair and rows that have just been written.
+        """
+        xp, count, P = self.device.xp, x.shape[0], len(self.pairs)
+        (rows, inner), columns = left[self.pairs[0][0]].shape, right[self.pairs[0][1]].shape[1]
+        made = xp.empty((count, P, rows, columns), complex) if out is None else out
+        if self.device.is_cuda:
+            for p, (a, b) in enumerate(self.pairs):
+                made[:, p] = xp.matmul(xp.matmul(left[a], x[:, p]), right[b])
+            return made
+
+        def work(k: int, p: int, part: slice) -> None:
+            a, b = self.pairs[p]
+            np.matmul(left[a][part] @ x[k, p], right[b], out=made[k, p, part])
+            if then is not None:
+                then(k, p, part)
+
+        each = float(rows) * x.shape[3] * (inner + columns)
+        each_tile(self.device, work, (count, P, rows), 4.0 * count * P * each, work.__code__)
+        return made
 
     def on_grid(self, x: NDArray[np.complex128]) -> Any:
         """Return functions given by their coefficients (m, P, N, N) on the product grid, (m, P, n, n)."""
@@ -148,31 +177,60 @@ class Driven:
 
     def repel(self, u: NDArray[np.complex128]) -> Any:
         """Return the repulsion times functions on the product grid, (m, P, n, n)."""
-        xp, n, P = self.device.xp, self.points, len(self.pairs)
-        m = u.shape[0]
-        if self._swapped:
-            F = xp.empty((m, self.components, n, n), complex)
-            F[:, :P] = u
-            F[:, P:] = u[:, self._swapped].transpose(0, 1, 3, 2)
-        else:
-            F = xp.ascontiguousarray(u)
-        out = xp.empty((m, P, n * n), complex)
+        if not self._swapped:
+            return self._repelled(self.device.xp.ascontiguousarray(u))
+        n, P = self.points, len(self.pairs)
+        F = self.device.xp.empty((u.shape[0], self.components, n, n), complex)
+        F[:, :P] = u
+        F[:, P:] = u[:, self._swapped].transpose(0, 1, 3, 2)
+        return self._repelled(F)
+
+    def _repelled(self, F: NDArray[np.complex128]) -> Any:
+        """Return the repulsion times functions of which all components are given, (m, C, n, n): (m, P, n, n)."""
+        m, n, P = F.shape[0], self.points, len(self.pairs)
+        out = self.device.xp.empty((m, P, n * n), complex)
         coupling(self.device, self._G, F.reshape(m, self.components, n * n), self._terms, out)
         return out.reshape(m, P, n, n)
 
-    def green(self, y: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
-        """Return ``G0 y`` on the product grid, (m, P, n, n), for y in the form of the unknowns and energies (m,)."""
+    def _components(self, x: NDArray[np.complex128]) -> Any:
+        """Return all components of functions given by their coefficients, (m, P, N, N), on the product grid: (m, C, n, n)."""
+        n, P = self.points, len(self.pairs)
+        F = self.device.xp.empty((x.shape[0], self.components, n, n), complex)
+
+        def across(k: int, p: int, rows: slice) -> None:
+            if p in self._swapped:
+                F[k, P + self._swapped.index(p), :, rows] = F[k, p, rows].T
+
+        self._transform(x, self._C, self._Ct, F[:, :P], across)
+        if self.device.is_cuda and self._swapped:
+            F[:, P:] = F[:, self._swapped].transpose(0, 1, 3, 2)
+        return F
+
+    def _divided(self, y: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
+        """Return y in the form of the unknowns, divided by ``E - e_a - e_b``, among the outgoing functions: (m, P, N, N)."""
+        if self.whole and not self.device.is_cuda:
+            x = self.device.xp.empty((y.shape[0], len(self.pairs), self.functions, self.functions), complex)
+
+            def divide(k: int, p: int, rows: slice) -> None:
+                a, b = self.pairs[p]
+                x[k, p, rows] /= E[k] - self._e[a][rows, None] - self._e[b]
+
+            return self._transform(y, self._Ct, self._C, x, divide)
         x = self.project(y) if self.whole else y.copy()
         for p, (a, b) in enumerate(self.pairs):
             x[:, p] /= E[:, None, None] - self._e[a][None, :, None] - self._e[b][None, None, :]
-        return self.on_grid(x)
+        return x
+
+    def green(self, y: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
+        """Return ``G0 y`` on the product grid, (m, P, n, n), for y in the form of the unknowns and energies (m,)."""
+        return self.on_grid(self._divided(y, E))
 
     def step(self, y: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
         """Return ``(1 - V G0) y``, (m, P, M, M)."""
-        w = self.repel(self.green(y, E))
+        w = self._repelled(self._components(self._divided(y, E)))
         if not self.whole:
             w = self.project(w)
-        return y - w
+        return subtracted(self.device, y, w)
 
     def source(self, s: NDArray[np.complex128]) -> Any:
         """Return sources on the product grid, (m, P, n, n), in the form of the unknowns."""
@@ -186,11 +244,23 @@ class Driven:
         if not self._h:
             self._h = {l: self.device.asarray(orbital.h) for l, orbital in self.orbitals.items()}
         r = self.repel(u)
-        r += s
-        r -= E[:, None, None, None] * u
-        for p, (a, b) in enumerate(self.pairs):
-            r[:, p] += xp.matmul(self._h[a], u[:, p])
-            r[:, p] += xp.matmul(u[:, p], self._h[b])
+        if self.device.is_cuda:
+            r += s
+            r -= E[:, None, None, None] * u
+            for p, (a, b) in enumerate(self.pairs):
+                r[:, p] += xp.matmul(self._h[a], u[:, p])
+                r[:, p] += xp.matmul(u[:, p], self._h[b])
+            return self.source(r)
+
+        def work(k: int, p: int, rows: slice) -> None:
+            a, b = self.pairs[p]
+            part = r[k, p, rows]
+            part += s[k, p, rows]
+            part -= E[k] * u[k, p, rows]
+            part += self._h[a][rows] @ u[k, p]
+            part += u[k, p, rows] @ self._h[b]
+
+        each_tile(self.device, work, r.shape[:3], 8.0 * r.size * self.points, work.__code__)
         return self.source(r)
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from qsim.sturmian.linalg.tiles import copied, scaled, squares, subtract_along
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
@@ -135,7 +137,7 @@ class _Cycle:
         norms = norms_of(r)
         flat = r.reshape(r.shape[0], -1)
         self.basis = self.xp.empty((r.shape[0], min(size, FIRST) + 1, flat.shape[1]), complex)
-        self.basis[:, 0] = flat / operator.device.asarray(norms)[:, None]
+        scaled(operator.device, flat, operator.device.asarray(1.0 / norms), self.basis[:, 0])
         self.running = numbers
         self.small = [_Hessenberg(size, norm) for norm in norms]
         self.left = numbers[:0]
@@ -155,7 +157,7 @@ class _Cycle:
             energies = self.E[device.asarray(self.running)]
             v = self.xp.ascontiguousarray(self.basis[:count, k]).reshape(count, *operator.shape)
             w = operator.step(v, energies).reshape(count, -1)
-            h, norms = _orthogonalise(self.xp, self.basis[:count, : k + 1], w)
+            h, norms = _orthogonalise(device, self.basis[:count, : k + 1], w)
             found = np.array(
                 [small.add(k, *of) for small, of in zip(self.small, zip(h, norms, strict=True), strict=True)]
             )
@@ -165,7 +167,7 @@ class _Cycle:
             done = (found <= goal[self.running]) | (norms == 0.0)
             if k + 1 < self.size and not done.all():
                 scale = device.asarray(1.0 / np.where(norms > 0.0, norms, 1.0))
-                self.xp.multiply(w, scale[:, None], out=self.basis[:count, k + 1])
+                scaled(device, w, scale, self.basis[:count, k + 1])
             self._finish(done, y)
             if not self.running.size:
                 return
@@ -179,7 +181,7 @@ class _Cycle:
             return
         count = self.running.size
         wider = self.xp.empty((count, self.size + 1, self.basis.shape[2]), complex)
-        wider[:, :kept] = self.basis[:count]
+        copied(self.operator.device, self.basis[:count], wider[:, :kept])
         self.basis = wider
 
     def _finish(self, done: NDArray[np.bool_], y: NDArray[np.complex128]) -> None:
@@ -198,7 +200,7 @@ class _Cycle:
 
 
 def _orthogonalise(
-    xp: ModuleType, basis: NDArray[np.complex128], w: NDArray[np.complex128]
+    device: Device, basis: NDArray[np.complex128], w: NDArray[np.complex128]
 ) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
     """Subtract from each w (m, size) its part along the rows of its basis (m, k, size), in place.
 
@@ -209,32 +211,14 @@ def _orthogonalise(
     norms : (m,) float64
         What is left of each.
     """
-    before = _square(xp, w)
-    h = _along(xp, basis, w)
-    found, after, first = _host(h, _square(xp, w), before)
+    before = squares(device, w)
+    h = subtract_along(device, basis, w)
+    found, after, first = _host(h, squares(device, w), before)
     if np.any(after < LOST**2 * first):
-        more = _along(xp, basis, w)
-        extra, after = _host(more, _square(xp, w))
+        more = subtract_along(device, basis, w)
+        extra, after = _host(more, squares(device, w))
         found = found + extra
     return found, np.sqrt(after.real)
-
-
-def _along(xp: ModuleType, basis: NDArray[np.complex128], w: NDArray[np.complex128]) -> Any:
-    """Subtract the part of each w along its basis; return the coefficients (m, k).
-
-    One right-hand side after the other: all of them in one product would copy the directions, which are not contiguous.
-    """
-    found = []
-    for directions, row in zip(basis, w, strict=True):
-        h = xp.conj(directions @ xp.conj(row))
-        row -= h @ directions
-        found.append(h)
-    return xp.stack(found)
-
-
-def _square(xp: ModuleType, w: NDArray[np.complex128]) -> Any:
-    """Return the squared norms of the rows of w (m, size), on the device."""
-    return xp.stack([xp.vdot(row, row).real for row in w])
 
 
 def _host(*values: Any) -> tuple[NDArray[Any], ...]:

@@ -121,8 +121,7 @@ class TwoElectron:
         self._a = device.asarray(np.stack([padded[a][1] for a, _ in pairs]))
         self._b = device.asarray(np.stack([padded[b][1] for _, b in pairs]))
         self._at = xp.ascontiguousarray(self._a.transpose(0, 2, 1))
-        if device.is_cuda:
-            self._bt = xp.ascontiguousarray(self._b.transpose(0, 2, 1))
+        self._bt = xp.ascontiguousarray(self._b.transpose(0, 2, 1))
         self.one_body = device.asarray(np.stack([np.add.outer(padded[a][0], padded[b][0]) for a, b in pairs]))
         self.multipoles, A = coefficients(L, S, pairs)
         planes = {} if planes is None else planes
@@ -189,7 +188,7 @@ class TwoElectron:
         xp, n, P = self.device.xp, self.points, len(self.pairs)
         F = xp.empty((x.shape[0], self.components, n, n), x.dtype)
         if not self.device.is_cuda:
-            products.on_grid(self.device, self._a, np.ascontiguousarray(x), self._b, F)
+            products.on_grid(self.device, self._a, np.ascontiguousarray(x), self._bt, F)
             F[:, P:] = F[:, self._swapped].transpose(0, 1, 3, 2)
         elif self._swapped:
             stored = xp.matmul(xp.matmul(self._a, x), self._bt)
@@ -220,16 +219,15 @@ class TwoElectron:
         if self._swapped:
             V = products.repelled(self.device, self.on_grid(x), self._G, self._A, self._b)
         else:
-            F = np.empty((len(x), self.components, self.points, self.points))
-            vectors = self._a, np.ascontiguousarray(x)
-            V = products.repelled(self.device, F, self._G, self._A, self._b, vectors)
+            vectors = self._a, np.ascontiguousarray(x), self._bt
+            V = products.repelled_products(self.device, vectors, self._G, self._A, self._b)
         return self.symmetrise(products.contracted(self.device, self._at, V))
 
     def _together(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the repulsion times ``x`` before its symmetry, of which every process makes some pairs; a collective call."""
         m, P, n, own = len(x), len(self.pairs), self.points, self._parts[self._comm.rank]
         mine = np.empty((m, own.stop - own.start, n, n))
-        products.on_grid(self.device, self._a[own], np.ascontiguousarray(x[:, own]), self._b[own], mine)
+        products.on_grid(self.device, self._a[own], np.ascontiguousarray(x[:, own]), self._bt[own], mine)
         F = np.empty((m, self.components, n, n))
         F[:, :P] = self._joined(mine)
         F[:, P:] = F[:, self._swapped].transpose(0, 1, 3, 2)

@@ -6,6 +6,11 @@ decisions is as likely as 1e-13 (double) or 1e-4 (mixed) of them.  Sums of at mo
 splines, rows and inverses carry 6e-8 each.
 """
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -218,3 +223,57 @@ def test_no_place_is_within_the_range_of_more_ions_than_there_is_room_for(tmp_pa
     apart = made.cell.fold(points[:, None] - made.system.positions)[:, :, None] + tables.images
     found = (np.linalg.norm(apart, axis=-1) < tables.cutoff[0]).sum((1, 2)).max()
     assert 1 <= found <= tables.slots <= 9 * found
+
+
+COLD = """
+import sys
+from pathlib import Path
+from qsim.core.device.device import cpu
+from qsim.qmc.kernels import bloch_cpu, crystal_advance_cpu, crystal_cpu, inverses_cpu, walk
+from qsim.qmc.kernels.derivatives import ParameterTables, derivatives
+from qsim.qmc.sampling.optimise import parameter_tables
+from tests.qmc.kernels.test_crystal_walk import made_of, run
+from qsim.qmc.sampling.walkers import Walkers
+
+made = made_of("{case}", Path(sys.argv[1]), tins={tins})
+run(cpu(1), made, 2)
+walkers = Walkers(cpu(1), made, 2, (1, 2))
+walkers.place()
+places = ParameterTables(*parameter_tables(made.jastrow))
+derivatives(cpu(1), walkers.state, walkers.tables, places, made.parameters.size, walkers.stream(1))
+kernels = (
+    bloch_cpu.wave_sums,
+    bloch_cpu.spline_sums,
+    bloch_cpu.mixed_sums,
+    crystal_cpu.nonlocal_electron,
+    crystal_cpu.nonlocal_moves,
+    inverses_cpu.update_window,
+    crystal_advance_cpu.advance,
+)
+print(*(len(f.signatures) for f in kernels))
+"""
+
+
+@pytest.mark.slow  # compiles the kernel again
+@pytest.mark.parametrize(
+    ("case", "tins", "compiled"),
+    [
+        ("waves", None, "1 0 0 0 0 0 1"),
+        ("gamma", None, "0 1 0 1 1 0 1"),
+        ("gamma", {"lmax": 4}, "0 1 1 1 1 0 1"),
+    ],
+)
+def test_a_system_compiles_one_kernel_and_only_what_it_needs(case, tins, compiled, tmp_path):
+    environ = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": str(Path(__file__).resolve().parents[3]),
+    }
+    found = subprocess.run(
+        [sys.executable, "-c", COLD.format(case=case, tins=tins), str(tmp_path)],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == compiled

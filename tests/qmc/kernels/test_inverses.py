@@ -8,8 +8,9 @@ import numba as nb
 import numpy as np
 import pytest
 
+from qsim.qmc.kernels import inverses_cpu
 from qsim.qmc.kernels.crystal_types import WINDOW
-from qsim.qmc.kernels.inverses_cpu import DELAYED, close_window, update_window
+from qsim.qmc.kernels.inverses_cpu import DELAYED
 from qsim.qmc.kernels.walk_cpu import update_inverse
 
 
@@ -17,6 +18,18 @@ from qsim.qmc.kernels.walk_cpu import update_inverse
 def single_update(inverse, row, i, n, ratio, scratch):
     """What Python cannot call."""
     update_inverse(inverse, row, i, n, ratio, scratch)
+
+
+@nb.njit
+def update_window(inverse, row, i, n, ratio, kept, count):
+    """What Python cannot call."""
+    inverses_cpu.update_window(inverse, row, i, n, ratio, kept, count)
+
+
+@nb.njit
+def close_window(inverse, i, n, kept, count):
+    """What Python cannot call."""
+    inverses_cpu.close_window(inverse, i, n, kept, count)
 
 
 def agree(delayed, single):
