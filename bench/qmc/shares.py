@@ -178,7 +178,7 @@ def _rows(walkers: Walkers) -> Callable[[], None]:
         np.ascontiguousarray(walkers.state.R[:, part].reshape(-1, 3))
         for part in (slice(0, n_up), slice(n_up, N))
     ]
-    M = walkers.state.rows.shape[3]
+    M = -(-walkers.state.rows.shape[3] // 4) * 4  # as in `Work.rows`
     out = [np.zeros((len(part), 5, M)) for part in points]
     work_space = Work(*(array[0] for array in walk.spaces(1, walkers.state, walkers.tables)[1]))
 
@@ -192,6 +192,6 @@ def _rows(walkers: Walkers) -> Callable[[], None]:
 
 @nb.njit(**JIT)
 def _rows_of_points(orbitals, spin, points, out, work):
-    """Rows at many points, (k, 3) to (k, 5, M)."""
+    """Rows at many points, (k, 3) to (k, 5, 4 n)."""
     for k in range(points.shape[0]):
         orbital_rows(orbitals, spin, points[k, 0], points[k, 1], points[k, 2], out[k], work)

@@ -4,7 +4,22 @@ import numba as nb
 import numpy as np
 import pytest
 
-from qsim.core.device.vectors import get, lane, lanes, pack, put, root, same, total, wide
+from qsim.core.device.vectors import (
+    floor,
+    get,
+    higher,
+    lane,
+    lanes,
+    lower,
+    pack,
+    put,
+    root,
+    same,
+    total,
+    transposed,
+    unless,
+    wide,
+)
 
 
 @nb.njit
@@ -31,3 +46,30 @@ def test_numbers_are_those_of_numpy(real):
     wanted = [v + 2 * w, (3 - v) / w, np.sqrt(w) - a[0, 0], [a[0, 0], a[0, 1], b[0, 0], b[0, 1]]]
     wanted += [[v.sum()], [w[2]], [b[1, 4]], 0.1 * v.astype(float), w - v, [-1.0]]
     np.testing.assert_allclose(out, np.concatenate(wanted), rtol=4 * np.finfo(real).eps)
+
+
+@nb.njit
+def _order(a, out):
+    v, w = lanes(a, 0), lanes(a, 4)
+    for k, row in enumerate(transposed(v, w, lanes(a, 8), lanes(a, 12))):
+        put(out, 4 * k, row)
+    put(out, 16, floor(v))
+    put(out, 20, lower(v, w))
+    put(out, 24, higher(v, w))
+    put(out, 28, unless(v, w, a[5], a[15]))
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_rows_and_columns_floors_and_choices_are_those_of_numpy(real):
+    a = np.random.default_rng(2).uniform(-3.0, 3.0, 16).astype(real)
+    a[2] = np.nan
+    out = np.zeros(32, real)
+    _order(a, out)
+    v, w = a[:4], a[4:8]
+    chosen = [np.where(v < w, v, w), np.where(v > w, v, w), np.where(w == a[5], a[15], v)]
+    np.testing.assert_array_equal(out, np.concatenate([*a.reshape(4, 4).T, np.floor(v), *chosen]))
+
+
+def test_arrays_in_another_order_are_refused():
+    with pytest.raises(nb.TypingError, match="vectors need contiguous arrays"):
+        _work(np.ones(10), np.asfortranarray(np.ones((5, 2))), np.zeros(28))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from numba import types
+from numba.core.errors import TypingError
 from numba.core.imputils import lower_builtin
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, models, register_model
@@ -30,15 +31,20 @@ __all__ = [
     "LANES",
     "Vector",
     "address",
+    "floor",
     "get",
+    "higher",
     "lane",
     "lanes",
+    "lower",
     "pack",
     "put",
     "root",
     "same",
     "splat",
     "total",
+    "transposed",
+    "unless",
     "wide",
 ]
 
@@ -69,6 +75,12 @@ def splat(builder: ir.IRBuilder, number: ir.Value, count: int) -> ir.Value:
     return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), none)
 
 
+def refuse_gaps(array: types.Array) -> None:
+    """Raise a TypingError if the last index of an array is not the fastest or numbers are not side by side."""
+    if array.layout != "C":
+        raise TypingError(f"vectors need contiguous arrays, and not {array}")
+
+
 def address(
     context: BaseContext, builder: ir.IRBuilder, kind: types.Array, array: ir.Value, index: ir.Value
 ) -> ir.Value:
@@ -79,6 +91,7 @@ def address(
 @intrinsic
 def lanes(typingctx, array, index):
     """Return the numbers ``index ... index + 3`` of a contiguous array, counted through all its dimensions."""
+    refuse_gaps(array)
 
     def make(context, builder, sig, args):
         kind = context.get_value_type(sig.return_type)
@@ -94,6 +107,7 @@ def put(typingctx, array, index, vector):
 
     They are rounded to the precision of the array.
     """
+    refuse_gaps(array)
 
     def make(context, builder, sig, args):
         to = Vector(array.dtype, vector.count) if isinstance(vector, Vector) else array.dtype
@@ -110,6 +124,7 @@ def put(typingctx, array, index, vector):
 @intrinsic
 def get(typingctx, array, index):
     """Return number ``index`` of a contiguous array, counted through all its dimensions; no index counts from the end."""
+    refuse_gaps(array)
 
     def make(context, builder, sig, args):
         return builder.load(address(context, builder, sig.args[0], *args))
@@ -173,18 +188,79 @@ def total(typingctx, vector):
 
 
 @intrinsic
-def root(typingctx, vector):
-    """Return the square roots."""
+def transposed(typingctx, a, b, c, d):
+    """Return four vectors, the first numbers of all four, the second, the third, and the fourth."""
 
     def make(context, builder, sig, args):
-        kind = args[0].type
-        name = f"llvm.sqrt.v{vector.count}f{sig.args[0].dtype.bitwidth}"
-        function = builder.module.globals.get(name) or ir.Function(
-            builder.module, ir.FunctionType(kind, [kind]), name
-        )
-        return builder.call(function, [args[0]])
+        def shuffle(one, two, *which):
+            return builder.shuffle_vector(one, two, ir.Constant(ir.VectorType(ir.IntType(32), LANES), which))
 
-    return vector(vector), make
+        halves = [
+            shuffle(args[i], args[i + 1], *which) for which in ((0, 4, 2, 6), (1, 5, 3, 7)) for i in (0, 2)
+        ]
+        rows = [
+            shuffle(halves[i], halves[i + 1], *which)
+            for which in ((0, 1, 4, 5), (2, 3, 6, 7))
+            for i in (0, 2)
+        ]
+        return context.make_tuple(builder, sig.return_type, rows)
+
+    return types.UniTuple(a, LANES)(a, b, c, d), make
+
+
+def _called(
+    context: BaseContext, builder: ir.IRBuilder, name: str, sig: Signature, value: ir.Value
+) -> ir.Value:
+    """Return what a function of the compiler's makes of each number of a vector."""
+    kind = value.type
+    full = f"llvm.{name}.v{kind.count}f{sig.args[0].dtype.bitwidth}"
+    function = builder.module.globals.get(full) or ir.Function(
+        builder.module, ir.FunctionType(kind, [kind]), full
+    )
+    return builder.call(function, [value])
+
+
+@intrinsic
+def root(typingctx, vector):
+    """Return the square roots."""
+    return vector(vector), lambda context, builder, sig, args: _called(context, builder, "sqrt", sig, *args)
+
+
+@intrinsic
+def floor(typingctx, vector):
+    """Return the largest whole numbers that are not above the numbers of a vector."""
+    return vector(vector), lambda context, builder, sig, args: _called(context, builder, "floor", sig, *args)
+
+
+@intrinsic
+def lower(typingctx, one, other):
+    """Return the lower of two numbers at each place, of the second vector where one is not a number."""
+
+    def make(context, builder, sig, args):
+        return builder.select(builder.fcmp_ordered("<", *args), *args)
+
+    return one(one, one), make
+
+
+@intrinsic
+def higher(typingctx, one, other):
+    """Return the higher of two numbers at each place, of the second vector where one is not a number."""
+
+    def make(context, builder, sig, args):
+        return builder.select(builder.fcmp_ordered(">", *args), *args)
+
+    return one(one, one), make
+
+
+@intrinsic
+def unless(typingctx, vector, numbers, number, instead):
+    """Return a vector with another number in each place where that of a second vector equals a number."""
+
+    def make(context, builder, sig, args):
+        given, other = (splat(builder, x, vector.count) for x in args[2:])
+        return builder.select(builder.fcmp_ordered("==", args[1], given), other, args[0])
+
+    return vector(vector, numbers, numbers.dtype, vector.dtype), make
 
 
 def _arithmetic(sign: Callable[[object, object], object], name: str) -> None:

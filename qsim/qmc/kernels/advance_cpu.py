@@ -17,6 +17,7 @@ from qsim.qmc.kernels.energy_cpu import (
     nonlocal_energy,
     nonlocal_moves,
 )
+from qsim.qmc.kernels.jastrow_cpu import place_ions
 from qsim.qmc.kernels.jit import JIT, PART
 from qsim.qmc.kernels.jobs import DERIVATIVES, DIFFUSE, GENERATIONS, RECOMPUTE, WALK
 from qsim.qmc.kernels.types import Work
@@ -32,13 +33,19 @@ def _own_space(spaces, worker, workers):
         spaces.rows[worker * (spaces.rows.shape[0] // workers)],
         spaces.column[worker * (spaces.column.shape[0] // workers)],
         spaces.combined[worker * (spaces.combined.shape[0] // workers)],
-        spaces.S[worker * (spaces.S.shape[0] // workers)],
         spaces.G[worker * (spaces.G.shape[0] // workers)],
+        spaces.draws[worker * (spaces.draws.shape[0] // workers)],
+        spaces.here[worker * (spaces.here.shape[0] // workers)],
         spaces.radial[worker * (spaces.radial.shape[0] // workers)],
-        spaces.atomic[worker * (spaces.atomic.shape[0] // workers)],
         spaces.Q[worker * (spaces.Q.shape[0] // workers)],
         spaces.factors[worker * (spaces.factors.shape[0] // workers)],
         spaces.J[worker * (spaces.J.shape[0] // workers)],
+        spaces.places[worker * (spaces.places.shape[0] // workers)],
+        spaces.curves[worker * (spaces.curves.shape[0] // workers)],
+        spaces.begins[worker * (spaces.begins.shape[0] // workers)],
+        spaces.charges[worker * (spaces.charges.shape[0] // workers)],
+        spaces.distances[worker * (spaces.distances.shape[0] // workers)],
+        spaces.numbers[worker * (spaces.numbers.shape[0] // workers)],
         spaces.targets[worker * (spaces.targets.shape[0] // workers)],
         spaces.counts[worker * (spaces.counts.shape[0] // workers)],
         spaces.matrix[worker * (spaces.matrix.shape[0] // workers)],
@@ -50,7 +57,6 @@ def _own_space(spaces, worker, workers):
 def _kernel(pseudopotentials):
     """Return the kernel with or without what pseudopotentials need: the compiler leaves out what the constant excludes."""
 
-    @nb.njit(**PART)
     def advance(
         first, last, worker, job, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, tau, mode, sweeps, count, tmoves,
         reference, trial, window, tau_ratio, k0, k1, stream, step, offset, sums, parameters, workers, spaces,
@@ -69,6 +75,7 @@ def _kernel(pseudopotentials):
         hamiltonian, parameters = held(hamiltonian), held(parameters)
         work = held(_own_space(spaces, worker, workers))
         mass = hamiltonian.mass
+        place_ions(jastrow, hamiltonian, orbitals.atom, n_up, work)
         for w in range(first, last):
             if job == RECOMPUTE:
                 sums[w, 0] = refresh(state, w, orbitals, jastrow, n_up, work)
@@ -109,7 +116,9 @@ def _kernel(pseudopotentials):
                                 k0, k1, stream, step, offset + w, work,
                             )  # fmt: skip
 
-    return advance
+    # compiled code is linked by name: kernels of one name from two files of the cache would both run what was loaded first
+    advance.__qualname__ += "_with_pseudopotentials" if pseudopotentials else "_plain"
+    return nb.njit(**PART)(advance)
 
 
 _plain, _with_pseudopotentials = _kernel(False), _kernel(True)

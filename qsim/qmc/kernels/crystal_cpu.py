@@ -14,6 +14,7 @@ import numpy as np
 from qsim.core.device.rng_numba import uniform2
 from qsim.qmc.kernels.bloch_cpu import bloch_ratio, bloch_rows
 from qsim.qmc.kernels.crystal_types import WINDOW
+from qsim.qmc.kernels.draws_cpu import normals
 from qsim.qmc.kernels.energy_cpu import chosen_move, rotation
 from qsim.qmc.kernels.inverses_cpu import DELAYED, close_window, invert, renewed, update_window
 from qsim.qmc.kernels.jastrow_cpu import function, function_value
@@ -30,7 +31,6 @@ from qsim.qmc.kernels.walk_cpu import (
     SINGULAR,
     accepts,
     limited,
-    normals,
     update_inverse,
 )
 

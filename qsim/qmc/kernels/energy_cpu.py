@@ -13,11 +13,21 @@ import math
 import numba as nb
 
 from qsim.core.device.rng_numba import uniform2
-from qsim.core.device.vectors import get, lane, pack, same
-from qsim.qmc.kernels.jastrow_cpu import electron_value, function
+from qsim.core.device.vectors import get, lane, lanes, pack, put, same, total, wide
+from qsim.qmc.kernels.draws_cpu import TWO_PI
+from qsim.qmc.kernels.jastrow_cpu import (
+    NONE,
+    electron_gradient,
+    electron_value,
+    electron_values,
+    forms,
+    place_electrons,
+    set_distances,
+    show,
+)
 from qsim.qmc.kernels.jit import INLINE, PART
-from qsim.qmc.kernels.orbitals_cpu import combinations, orbital_rows, table_value
-from qsim.qmc.kernels.walk_cpu import NONLOCAL, PAIRS, TWO_PI, update_inverse
+from qsim.qmc.kernels.orbitals_cpu import combinations, orbital_rows, own_radial, table_value
+from qsim.qmc.kernels.walk_cpu import NONLOCAL, PAIRS, update_inverse
 
 __all__ = ["local_energy", "nonlocal_energy", "nonlocal_moves"]
 
@@ -58,16 +68,20 @@ def legendre(l, x):
 
 @nb.njit(**INLINE)
 def nonlocal_electron(
-    state, w, e, orbitals, jastrow, hamiltonian, n_up, k0, k1, stream, step, walker, work, targets
+    state, w, e, orbitals, jastrow, hamiltonian, n_up, old, k0, k1, stream, step, walker, work, targets
 ):  # fmt: skip
-    """Return the nonlocal energy of electron e and the number of points, whose places and values go to ``targets`` (k, 4)."""
+    """Return the nonlocal energy of electron e and the number of points, whose places and values go to ``targets`` (k, 4).
+
+    ``old`` is the sum of its Jastrow functions; ``work.places`` are those of the walker.
+    """
     R, combined, Q, factors = state.R[w], work.combined, work.Q, work.factors
+    coefficients = orbitals.across
     N, atoms = R.shape[0], orbitals.atom.shape[0]
     spin = 0 if e < n_up else 1
     i, n = (e, n_up) if spin == 0 else (e - n_up, N - n_up)
     column = state.inverse[w, spin, i]
     total, count = 0.0, 0
-    old, known = 0.0, False
+    known = False
     for a in range(atoms):
         p = hamiltonian.potential[a]
         if p < 0 or hamiltonian.channels[p] == 0:
@@ -81,15 +95,15 @@ def nonlocal_electron(
         for l in range(channels):
             factors[l] = (2 * l + 1) * table_value(hamiltonian.delta[p, l], r)
         if not known:
-            old = electron_value(jastrow, orbitals.atom, R, e, n_up, R[e, 0], R[e, 1], R[e, 2])
             known = True
-            coefficients = orbitals.coefficients[spin]
-            for b in range(combined.shape[0]):
-                value = 0.0
+            of_spin = spin * coefficients.shape[1] * combined.shape[0]
+            for b in range(0, combined.shape[0], 4):
+                value = same(0.0)
                 for o in range(n):
-                    value += coefficients[b, o] * column[o]
-                combined[b] = value
+                    value = value + column[o] * wide(lanes(coefficients, of_spin + o * combined.shape[0] + b))
+                put(combined, b, value)
         rotation(k0, k1, stream, step, walker, PAIRS * N + 2 * (e * atoms + a), Q)
+        own_radial(orbitals, a, r, work.radial)
         over = 1.0 / max(r, TINY)
         points, number = hamiltonian.points, hamiltonian.points.shape[0]
         for first in range(
@@ -108,14 +122,13 @@ def nonlocal_electron(
             for l in range(channels):
                 weight = weight + factors[l] * legendre(l, cosine)
             x, y, z = ax + r * ux, ay + r * uy, az + r * uz
-            ratio = weight * combinations(orbitals, combined, x, y, z, work)
+            ratio = weight * combinations(orbitals, combined, a, x, y, z, work)
+            change = old - electron_values(jastrow, orbitals.atom, e, n_up, x, y, z, work)
             for q in range(min(4, number - first)):
-                place_x, place_y, place_z = lane(x, q), lane(y, q), lane(z, q)
-                new = electron_value(jastrow, orbitals.atom, R, e, n_up, place_x, place_y, place_z)
-                value = hamiltonian.weights[first + q] * lane(ratio, q) * math.exp(old - new)
+                value = hamiltonian.weights[first + q] * lane(ratio, q) * math.exp(lane(change, q))
                 total += value
-                targets[count, 0], targets[count, 1] = place_x, place_y
-                targets[count, 2], targets[count, 3] = place_z, value
+                targets[count, 0], targets[count, 1] = lane(x, q), lane(y, q)
+                targets[count, 2], targets[count, 3] = lane(z, q), value
                 count += 1
     return total, count
 
@@ -123,49 +136,27 @@ def nonlocal_electron(
 @nb.njit(**INLINE)
 def local_energy(state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, work):
     """Set ``state.energy[w]`` without the nonlocal part."""
-    R, J, counts = state.R[w], work.J, work.counts
-    N, atoms = R.shape[0], orbitals.atom.shape[0]
-    repulsion = local = external = 0.0
+    R, J, counts, distances = state.R[w], work.J, work.counts, work.distances
+    N, atoms, size = R.shape[0], orbitals.atom.shape[0], work.places.shape[1]
+    local = external = 0.0
+    repulsion = attraction = same(0.0)
+    without = forms(jastrow) == NONE
+    place_electrons(work.places, R)
     for e in range(N):
-        for k in range(4):
-            J[e, k] = 0.0
-    for e in range(N):
-        for j in range(e + 1, N):
-            dx, dy, dz = R[e, 0] - R[j, 0], R[e, 1] - R[j, 1], R[e, 2] - R[j, 2]
-            r = max(math.sqrt(dx * dx + dy * dy + dz * dz), TINY)
-            if hamiltonian.interacting:
-                repulsion += 1.0 / r
-            _, du, ddu = function(jastrow, 0 if (e < n_up) == (j < n_up) else 1, r)
-            slope = du / r
-            bend = ddu + 2.0 * slope
-            J[e, 0] += slope * dx
-            J[e, 1] += slope * dy
-            J[e, 2] += slope * dz
-            J[e, 3] += bend
-            J[j, 0] -= slope * dx
-            J[j, 1] -= slope * dy
-            J[j, 2] -= slope * dz
-            J[j, 3] += bend
+        J[e, 4], J[e, 0], J[e, 1], J[e, 2], J[e, 3] = electron_gradient(
+            jastrow, orbitals.atom, R, e, n_up, R[e, 0], R[e, 1], R[e, 2], work
+        )
+        if without:
+            set_distances(e, R[e, 0], R[e, 1], R[e, 2], work)
+        for j in range(0, size, 4):
+            over = 1.0 / lanes(distances, j)
+            repulsion = repulsion + lanes(work.charges, j) * over
+            attraction = attraction + lanes(work.charges, size + j) * over
         for a in range(atoms):
-            dx, dy, dz = (
-                R[e, 0] - orbitals.atom[a, 0],
-                R[e, 1] - orbitals.atom[a, 1],
-                R[e, 2] - orbitals.atom[a, 2],
-            )
-            r = max(math.sqrt(dx * dx + dy * dy + dz * dz), TINY)
             p = hamiltonian.potential[a]
-            if p < 0:
-                local -= hamiltonian.charge[a] / r
-            else:
-                local += (table_value(hamiltonian.local[p], r) - hamiltonian.charge[a]) / r
-            f = 2 + jastrow.species[a]
-            if jastrow.kind[f] != 0:
-                _, du, ddu = function(jastrow, f, r)
-                slope = du / r
-                J[e, 0] += slope * dx
-                J[e, 1] += slope * dy
-                J[e, 2] += slope * dz
-                J[e, 3] += ddu + 2.0 * slope
+            if p >= 0:
+                r = distances[N + a]
+                local += table_value(hamiltonian.local[p], r) / r
         if hamiltonian.omega != 0.0:
             external += R[e, 0] * R[e, 0] + R[e, 1] * R[e, 1] + R[e, 2] * R[e, 2]
     laplacians = 0.0
@@ -187,9 +178,10 @@ def local_energy(state, w, orbitals, jastrow, hamiltonian, ion_ion, n_up, work):
     kinetic = -0.5 * laplacians / hamiltonian.mass
     external *= 0.5 * hamiltonian.mass * hamiltonian.omega * hamiltonian.omega
     energy = state.energy[w]
-    energy[KINETIC], energy[REPULSION], energy[LOCAL] = kinetic, repulsion, local
+    between, local = total(repulsion), local - total(attraction)
+    energy[KINETIC], energy[REPULSION], energy[LOCAL] = kinetic, between, local
     energy[NONLOCAL_ENERGY], energy[EXTERNAL] = 0.0, external
-    energy[TOTAL] = kinetic + repulsion + local + external + ion_ion
+    energy[TOTAL] = kinetic + between + local + external + ion_ion
 
 
 @nb.njit(**INLINE)
@@ -204,7 +196,8 @@ def nonlocal_energy(
     if most > 0:
         for e in range(counts.shape[0]):
             value, counts[e] = nonlocal_electron(
-                state, w, e, orbitals, jastrow, hamiltonian, n_up, k0, k1, stream, step, walker, work, work.targets[e]
+                state, w, e, orbitals, jastrow, hamiltonian, n_up, work.J[e, 4],
+                k0, k1, stream, step, walker, work, work.targets[e],
             )  # fmt: skip
             nonlocal_ += value
     energy[NONLOCAL_ENERGY] = nonlocal_
@@ -247,9 +240,11 @@ def nonlocal_moves(
     for e in range(N):
         if counts[e] == 0:
             continue
+        old = work.J[e, 4]
         if moved:
+            old = electron_value(jastrow, orbitals.atom, R, e, n_up, R[e, 0], R[e, 1], R[e, 2], work)
             _, counts[e] = nonlocal_electron(
-                state, w, e, orbitals, jastrow, hamiltonian, n_up, k0, k1, stream, step, walker, work, work.targets[e]
+                state, w, e, orbitals, jastrow, hamiltonian, n_up, old, k0, k1, stream, step, walker, work, targets[e]
             )  # fmt: skip
         u, _ = uniform2(k0, k1, stream, step, walker, PAIRS * e + T_MOVE)
         chosen = chosen_move(targets[e], counts[e], tau, u)
@@ -265,14 +260,14 @@ def nonlocal_moves(
             ratio += rows[0, o] * column[o]
         if not abs(ratio) > 0.0:
             continue
-        old = electron_value(jastrow, orbitals.atom, R, e, n_up, R[e, 0], R[e, 1], R[e, 2])
-        new = electron_value(jastrow, orbitals.atom, R, e, n_up, x, y, z)
+        new = electron_value(jastrow, orbitals.atom, R, e, n_up, x, y, z, work)
         update_inverse(state.inverse[w, spin], rows[0], i, n, ratio, work.column)
         target = state.rows[w, e]
         for k in range(5):
-            for o in range(rows.shape[1]):
+            for o in range(target.shape[1]):
                 target[k, o] = rows[k, o]
         R[e, 0], R[e, 1], R[e, 2] = x, y, z
+        show(work.places, R, e)
         state.log_psi[w] += math.log(abs(ratio)) + old - new
         if ratio < 0.0:
             state.sign[w] = -state.sign[w]

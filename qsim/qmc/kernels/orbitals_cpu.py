@@ -8,10 +8,10 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device.vectors import get, lane, lanes, pack, put, root, same, wide
-from qsim.qmc.kernels.jit import INLINE
+from qsim.qmc.kernels.jit import INLINE, PART
 from qsim.qmc.kernels.types import BINS, OCTAVES, SMALLEST
 
-__all__ = ["combinations", "locate", "orbital_rows", "table_value"]
+__all__ = ["combinations", "locate", "orbital_rows", "own_radial", "table_value"]
 
 FIRST_OCTAVE = int(math.log2(SMALLEST))
 LARGEST = SMALLEST * 2.0**OCTAVES
@@ -25,20 +25,6 @@ ONE = np.uint64(1023 << 52)  # bits of 1.0
 FIRST = np.uint64(((1023 + FIRST_OCTAVE) << int(INTERVAL_BITS)) - BINS)
 TOP = np.uint64((2 * 1023 + int(INTERVAL_BITS)) << 52)  # minus an exponent: bits of 1 / width in that octave
 TINY = 1e-12  # bohr; closer to a nucleus the direction is lost, not the radius
-
-_C1 = math.sqrt(3.0 / (4.0 * math.pi))
-_C0 = 0.5 / math.sqrt(math.pi)
-_D = 0.5 * math.sqrt(15.0 / math.pi)
-_D0 = 0.25 * math.sqrt(5.0 / math.pi)
-_F3 = 0.25 * math.sqrt(35.0 / (2.0 * math.pi))
-_F2 = 0.5 * math.sqrt(105.0 / math.pi)
-_F1 = 0.25 * math.sqrt(21.0 / (2.0 * math.pi))
-_F0 = 0.25 * math.sqrt(7.0 / math.pi)
-_G4 = 0.75 * math.sqrt(35.0 / math.pi)
-_G3 = 0.75 * math.sqrt(35.0 / (2.0 * math.pi))
-_G2 = 0.75 * math.sqrt(5.0 / math.pi)
-_G1 = 0.75 * math.sqrt(5.0 / (2.0 * math.pi))
-_G0 = 3.0 / 16.0 / math.sqrt(math.pi)
 
 
 @nb.njit(**INLINE)
@@ -69,61 +55,38 @@ def table_value(table, r):
 
 
 @nb.njit(**INLINE)
-def _harmonics(l, x, y, z, S, G):
-    """Set solid harmonics r^l Y_lm, m = -l ... l, and a zero with their gradients for l = 3 or 4."""
+def _slopes_of_harmonics(l, x, y, z, G):
+    """Set ``G`` (2 l + 1, 4) to the gradients over l of the solid harmonics of l = 3 or 4, without their factors, and a zero."""
     xx, yy, zz = x * x, y * y, z * z
     if l == 3:
+        third = 1.0 / 3.0
+        put(G, 0, pack(2.0 * x * y, xx - yy, 0.0, 0.0))
+        put(G, 4, pack(third * y * z, third * x * z, third * x * y, 0.0))
         put(
-            S,
-            0,
-            pack(
-                _F3 * y * (3.0 * xx - yy),
-                _F2 * x * y * z,
-                _F1 * y * (4.0 * zz - xx - yy),
-                _F0 * z * (2.0 * zz - 3.0 * xx - 3.0 * yy),
-            ),
+            G,
+            8,
+            pack(-2.0 * third * x * y, third * (4.0 * zz - xx - 3.0 * yy), 8.0 * third * y * z, 0.0),
         )
+        put(G, 12, pack(-2.0 * x * z, -2.0 * y * z, 2.0 * zz - xx - yy, 0.0))
         put(
-            S,
-            4,
-            pack(_F1 * x * (4.0 * zz - xx - yy), 0.5 * _F2 * z * (xx - yy), _F3 * x * (xx - 3.0 * yy), 0.0),
+            G,
+            16,
+            pack(third * (4.0 * zz - 3.0 * xx - yy), -2.0 * third * x * y, 8.0 * third * x * z, 0.0),
         )
-        put(G, 0, pack(0.0, _F3 * 6.0 * x * y, _F3 * 3.0 * (xx - yy), 0.0))
-        put(G, 4, pack(0.0, _F2 * y * z, _F2 * x * z, _F2 * x * y))
-        put(G, 8, pack(0.0, -_F1 * 2.0 * x * y, _F1 * (4.0 * zz - xx - 3.0 * yy), _F1 * 8.0 * y * z))
-        put(G, 12, pack(0.0, -_F0 * 6.0 * x * z, -_F0 * 6.0 * y * z, _F0 * 3.0 * (2.0 * zz - xx - yy)))
-        put(G, 16, pack(0.0, _F1 * (4.0 * zz - 3.0 * xx - yy), -_F1 * 2.0 * x * y, _F1 * 8.0 * x * z))
-        put(G, 20, pack(0.0, _F2 * x * z, -_F2 * y * z, 0.5 * _F2 * (xx - yy)))
-        put(G, 24, pack(0.0, _F3 * 3.0 * (xx - yy), -_F3 * 6.0 * x * y, 0.0))
+        put(G, 20, pack(2.0 * third * x * z, -2.0 * third * y * z, third * (xx - yy), 0.0))
+        put(G, 24, pack(xx - yy, -2.0 * x * y, 0.0, 0.0))
         return
-    rr = xx + yy + zz
-    a, b, c = 7.0 * zz - rr, 7.0 * zz - 3.0 * rr, 12.0 * rr - 60.0 * zz
-    h, q = 0.5 * _G2, 0.25 * _G4
-    put(S, 0, pack(_G4 * x * y * (xx - yy), _G3 * y * z * (3.0 * xx - yy), _G2 * x * y * a, _G1 * y * z * b))
-    put(
-        S,
-        4,
-        pack(
-            _G0 * (35.0 * zz * zz - 30.0 * zz * rr + 3.0 * rr * rr),
-            _G1 * x * z * b,
-            h * (xx - yy) * a,
-            _G3 * x * z * (xx - 3.0 * yy),
-        ),
-    )
-    S[8] = q * (xx * (xx - 3.0 * yy) - yy * (3.0 * xx - yy))
-    put(G, 0, pack(0.0, _G4 * y * (3.0 * xx - yy), _G4 * x * (xx - 3.0 * yy), 0.0))
-    put(G, 4, pack(0.0, _G3 * 6.0 * x * y * z, _G3 * 3.0 * z * (xx - yy), _G3 * y * (3.0 * xx - yy)))
-    put(G, 8, pack(0.0, _G2 * y * (a - 2.0 * xx), _G2 * x * (a - 2.0 * yy), _G2 * 12.0 * x * y * z))
-    put(G, 12, pack(0.0, -_G1 * 6.0 * x * y * z, _G1 * z * (b - 6.0 * yy), _G1 * y * (b + 8.0 * zz)))
-    put(G, 16, pack(0.0, _G0 * x * c, _G0 * y * c, _G0 * z * (80.0 * zz - 48.0 * rr)))
-    put(G, 20, pack(0.0, _G1 * z * (b - 6.0 * xx), -_G1 * 6.0 * x * y * z, _G1 * x * (b + 8.0 * zz)))
-    put(
-        G,
-        24,
-        pack(0.0, h * 2.0 * x * (a - (xx - yy)), -h * 2.0 * y * (a + (xx - yy)), h * 12.0 * z * (xx - yy)),
-    )
-    put(G, 28, pack(0.0, _G3 * 3.0 * z * (xx - yy), -_G3 * 6.0 * x * y * z, _G3 * x * (xx - 3.0 * yy)))
-    put(G, 32, pack(0.0, q * 4.0 * x * (xx - 3.0 * yy), q * 4.0 * y * (yy - 3.0 * xx), 0.0))
+    rr, difference = xx + yy + zz, xx - yy
+    a, b, c = 7.0 * zz - rr, 7.0 * zz - 3.0 * rr, 3.0 * rr - 15.0 * zz
+    put(G, 0, pack(0.25 * y * (3.0 * xx - yy), 0.25 * x * (xx - 3.0 * yy), 0.0, 0.0))
+    put(G, 4, pack(1.5 * x * y * z, 0.75 * z * difference, 0.25 * y * (3.0 * xx - yy), 0.0))
+    put(G, 8, pack(0.25 * y * (a - 2.0 * xx), 0.25 * x * (a - 2.0 * yy), 3.0 * x * y * z, 0.0))
+    put(G, 12, pack(-1.5 * x * y * z, 0.25 * z * (b - 6.0 * yy), 0.25 * y * (b + 8.0 * zz), 0.0))
+    put(G, 16, pack(x * c, y * c, z * (20.0 * zz - 12.0 * rr), 0.0))
+    put(G, 20, pack(0.25 * z * (b - 6.0 * xx), -1.5 * x * y * z, 0.25 * x * (b + 8.0 * zz), 0.0))
+    put(G, 24, pack(0.5 * x * (a - difference), -0.5 * y * (a + difference), 3.0 * z * difference, 0.0))
+    put(G, 28, pack(0.75 * z * difference, -1.5 * x * y * z, 0.25 * x * (xx - 3.0 * yy), 0.0))
+    put(G, 32, pack(x * (xx - 3.0 * yy), y * (yy - 3.0 * xx), 0.0, 0.0))
 
 
 @nb.njit(**INLINE)
@@ -154,8 +117,8 @@ def _radial_of(orbitals, tables, first, last, blocks, r, out, at):
 
 
 @nb.njit(**INLINE)
-def _radial_slopes(table, blocks, t, inverse_h, out):
-    """Set ``out`` (3, 4 blocks) to the radial functions of an atom and two derivatives, in double precision."""
+def _radial_slopes(table, blocks, t, inverse_h, over, out):
+    """Set ``out`` (blocks, 3, 4) to the radial functions R of an atom, R' / r and R'', in double precision."""
     for k in range(blocks):
         c = 24 * k
         c0, c1, c2 = wide(lanes(table, c)), wide(lanes(table, c + 4)), wide(lanes(table, c + 8))
@@ -163,14 +126,26 @@ def _radial_slopes(table, blocks, t, inverse_h, out):
         value = c0 + t * (c1 + t * (c2 + t * (c3 + t * (c4 + t * c5))))
         slope = c1 + t * (2.0 * c2 + t * (3.0 * c3 + t * (4.0 * c4 + 5.0 * t * c5)))
         bend = 2.0 * c2 + t * (6.0 * c3 + t * (12.0 * c4 + 20.0 * t * c5))
-        put(out, 4 * k, value)
-        put(out, 4 * (blocks + k), inverse_h * slope)
-        put(out, 4 * (2 * blocks + k), inverse_h * inverse_h * bend)
+        put(out, 12 * k, value)
+        put(out, 12 * k + 4, (inverse_h * over) * slope)
+        put(out, 12 * k + 8, inverse_h * inverse_h * bend)
 
 
 @nb.njit(**INLINE)
-def combinations(orbitals, d, x, y, z, work):
+def own_radial(orbitals, atom, r, radial):
+    """Set the last of ``radial`` to the radial functions of an atom at a distance r, for :func:`combinations`."""
+    first, last = get(orbitals.atom_begin, atom), get(orbitals.atom_begin, atom + 1)
+    table = orbitals.side_by_side[get(orbitals.atom_kind, atom)]
+    _radial_of(
+        orbitals, table, first, last, (last - first + 3) // 4, r, radial, 16 * orbitals.side_by_side.shape[2]
+    )
+
+
+@nb.njit(**INLINE)
+def combinations(orbitals, d, centre, x, y, z, work):
     """Return the sums of all atomic orbitals with coefficients ``d`` (B,) at four points, whose coordinates are vectors.
+
+    They are at one distance from the atom ``centre``, for which :func:`own_radial` has been called.
 
     With the column of an electron summed into ``d`` it is the ratio of two determinants: one sum over the basis a point, and not
     one for every orbital.  Radial functions are evaluated in the precision of their tables.
@@ -180,27 +155,37 @@ def combinations(orbitals, d, x, y, z, work):
     width = 4 * side_by_side.shape[2]
     for atom in range(orbitals.atom.shape[0]):
         dx, dy, dz = x - orbitals.atom[atom, 0], y - orbitals.atom[atom, 1], z - orbitals.atom[atom, 2]
-        distance = root(dx * dx + dy * dy + dz * dz)
         first, last = get(orbitals.atom_begin, atom), get(orbitals.atom_begin, atom + 1)
-        blocks = (last - first + 3) // 4
-        table = side_by_side[get(orbitals.atom_kind, atom)]
-        near = _radial_of(orbitals, table, first, last, blocks, lane(distance, 0), radial, 0)
-        near |= _radial_of(orbitals, table, first, last, blocks, lane(distance, 1), radial, width)
-        near |= _radial_of(orbitals, table, first, last, blocks, lane(distance, 2), radial, 2 * width)
-        near |= _radial_of(orbitals, table, first, last, blocks, lane(distance, 3), radial, 3 * width)
-        if not near:
-            continue
-        sxy, syz, szx = _D * dx * dy, _D * dy * dz, _D * dz * dx
-        szz, sxx = _D0 * (2.0 * dz * dz - dx * dx - dy * dy), 0.5 * _D * (dx * dx - dy * dy)
+        at, step = 4 * width, 0  # of the radial functions at the four points
+        if atom != centre:
+            at, step = 0, width
+            distance = root(dx * dx + dy * dy + dz * dz)
+            blocks = (last - first + 3) // 4
+            table = side_by_side[get(orbitals.atom_kind, atom)]
+            near = _radial_of(orbitals, table, first, last, blocks, lane(distance, 0), radial, 0)
+            near |= _radial_of(orbitals, table, first, last, blocks, lane(distance, 1), radial, width)
+            near |= _radial_of(orbitals, table, first, last, blocks, lane(distance, 2), radial, 2 * width)
+            near |= _radial_of(orbitals, table, first, last, blocks, lane(distance, 3), radial, 3 * width)
+            if not near:
+                continue
+        put(work.here, 0, dx)
+        put(work.here, 4, dy)
+        put(work.here, 8, dz)
+        sxy, syz, szx = dx * dy, dy * dz, dz * dx
+        szz, sxx = 2.0 * dz * dz - dx * dx - dy * dy, dx * dx - dy * dy
         for k in range(last - first):
+            here = at + k
             R = pack(
-                get(radial, k), get(radial, width + k), get(radial, 2 * width + k), get(radial, 3 * width + k)
+                get(radial, here),
+                get(radial, here + step),
+                get(radial, here + 2 * step),
+                get(radial, here + 3 * step),
             )
             l, b = get(orbitals.shell_l, first + k), get(orbitals.shell_first, first + k)
             if l == 0:
-                part = same(_C0 * get(d, b))
+                part = same(get(d, b))
             elif l == 1:
-                part = _C1 * (get(d, b) * dx + get(d, b + 1) * dy + get(d, b + 2) * dz)
+                part = get(d, b) * dx + get(d, b + 1) * dy + get(d, b + 2) * dz
             elif l == 2:
                 part = (
                     get(d, b) * sxy
@@ -210,7 +195,9 @@ def combinations(orbitals, d, x, y, z, work):
                     + get(d, b + 4) * sxx
                 )
             else:
-                part = _sum_of_harmonics(l, d, b, dx, dy, dz)
+                # read from memory: of a register the compiler makes these harmonics ahead, for atoms that have none, too
+                hx, hy, hz = lanes(work.here, 0), lanes(work.here, 4), lanes(work.here, 8)
+                part = _sum_of_harmonics(l, d, b, hx, hy, hz)
             total = total + R * part
     return total
 
@@ -221,45 +208,33 @@ def _sum_of_harmonics(l, d, b, x, y, z):
     xx, yy, zz = x * x, y * y, z * z
     difference, h = xx - yy, 4.0 * zz - xx - yy
     if l == 3:
-        part = _F3 * (get(d, b) * y * (3.0 * xx - yy) + get(d, b + 6) * x * (xx - 3.0 * yy))
-        part = part + _F2 * z * (get(d, b + 1) * x * y + (0.5 * get(d, b + 5)) * difference)
-        part = part + _F1 * h * (get(d, b + 2) * y + get(d, b + 4) * x)
-        return part + (_F0 * get(d, b + 3)) * z * (2.0 * zz - 3.0 * xx - 3.0 * yy)
+        part = get(d, b) * y * (3.0 * xx - yy) + get(d, b + 6) * x * (xx - 3.0 * yy)
+        part = part + z * (get(d, b + 1) * x * y + get(d, b + 5) * difference)
+        part = part + h * (get(d, b + 2) * y + get(d, b + 4) * x)
+        return part + get(d, b + 3) * z * (2.0 * zz - 3.0 * xx - 3.0 * yy)
     rr = xx + yy + zz
     p, q = 7.0 * zz - rr, 7.0 * zz - 3.0 * rr
-    part = _G4 * (
-        get(d, b) * x * y * difference
-        + (0.25 * get(d, b + 8)) * (xx * (xx - 3.0 * yy) - yy * (3.0 * xx - yy))
-    )
-    part = part + _G3 * z * (get(d, b + 1) * y * (3.0 * xx - yy) + get(d, b + 7) * x * (xx - 3.0 * yy))
-    part = part + _G2 * p * (get(d, b + 2) * x * y + (0.5 * get(d, b + 6)) * difference)
-    part = part + _G1 * z * q * (get(d, b + 3) * y + get(d, b + 5) * x)
-    return part + (_G0 * get(d, b + 4)) * (35.0 * zz * zz - 30.0 * zz * rr + 3.0 * rr * rr)
+    part = get(d, b) * x * y * difference + get(d, b + 8) * (xx * (xx - 3.0 * yy) - yy * (3.0 * xx - yy))
+    part = part + z * (get(d, b + 1) * y * (3.0 * xx - yy) + get(d, b + 7) * x * (xx - 3.0 * yy))
+    part = part + p * (get(d, b + 2) * x * y + get(d, b + 6) * difference)
+    part = part + z * q * (get(d, b + 3) * y + get(d, b + 5) * x)
+    return part + get(d, b + 4) * (35.0 * zz * zz - 30.0 * zz * rr + 3.0 * rr * rr)
 
 
-@nb.njit(**INLINE)
-def _keep(atomic, n, base, bend, h, R, gradient):
-    """Set value and gradient, then the Laplacian, of atomic orbital n, whose angular part is h."""
-    put(atomic, 8 * n, base * h + R * gradient)
-    put(atomic, 8 * n + 4, bend * h)
-
-
-@nb.njit(**INLINE)
+@nb.njit(**PART)
 def orbital_rows(orbitals, spin, x, y, z, rows, work):
-    """Set ``rows`` (5, M) to values, gradients and Laplacians of the orbitals at a point.
+    """Set ``rows`` (5, 4 n) to values, gradients and Laplacians of the orbitals at a point, whose number is rounded up.
 
-    The functions of an atom are made one after another and then combined, four orbitals at once; sums are made in the precision
-    of the rows.
+    The sum over m of the harmonics of a shell, A = r . B with B = grad A / l (Euler), is made for four orbitals at once; it adds
+    R A to the value, ``(R' / r) A r + l R B`` to the gradient, ``(R'' + 2 (l + 1) R' / r) A`` to the Laplacian.  Sums are made in
+    the precision of the rows.
     """
-    coefficients, side_by_side = orbitals.coefficients[spin], orbitals.side_by_side
-    atomic, radial, S, G = work.atomic, work.radial, work.S, work.G
+    side_by_side, radial = orbitals.side_by_side, work.radial
     real = rows.dtype.type
     M = rows.shape[1]
-    first_unit = pack(1.0, 0.0, 0.0, 0.0)
-    ex, ey, ez = pack(0.0, 1.0, 0.0, 0.0), pack(0.0, 0.0, 1.0, 0.0), pack(0.0, 0.0, 0.0, 1.0)
     for k in range(5):
-        for o in range(M):
-            rows[k, o] = real(0.0)
+        for o in range(0, M, 4):
+            put(rows, k * M + o, same(real(0.0)))
     for atom in range(orbitals.atom.shape[0]):
         dx, dy, dz = x - orbitals.atom[atom, 0], y - orbitals.atom[atom, 1], z - orbitals.atom[atom, 2]
         r = math.sqrt(dx * dx + dy * dy + dz * dz)
@@ -268,80 +243,71 @@ def orbital_rows(orbitals, spin, x, y, z, rows, work):
             continue
         over = 1.0 / max(r, TINY)
         i, t, inverse_h = locate(r)
-        blocks = (last - first + 3) // 4
-        _radial_slopes(side_by_side[get(orbitals.atom_kind, atom), i], blocks, t, inverse_h, radial)
-        away = pack(0.0, over * dx, over * dy, over * dz)
-        sx, sy, sz = _C1 * dx, _C1 * dy, _C1 * dz
-        sxy, syz, szx = _D * dx * dy, _D * dy * dz, _D * dz * dx
-        szz, sxx = _D0 * (2.0 * dz * dz - dx * dx - dy * dy), 0.5 * _D * (dx * dx - dy * dy)
-        gxy, gyz, gzx = (
-            pack(0.0, _D * dy, _D * dx, 0.0),
-            pack(0.0, 0.0, _D * dz, _D * dy),
-            pack(0.0, _D * dz, 0.0, _D * dx),
-        )
-        gzz, gxx = (
-            pack(0.0, -2.0 * _D0 * dx, -2.0 * _D0 * dy, 4.0 * _D0 * dz),
-            pack(0.0, _D * dx, -_D * dy, 0.0),
-        )
-        n = 0
-        for k in range(last - first):
-            l = get(orbitals.shell_l, first + k)
-            R, dR = get(radial, k), get(radial, 4 * blocks + k)
-            base = dR * away + R * first_unit
-            bend = get(radial, 8 * blocks + k) + 2.0 * (l + 1) * (dR * over)
-            if l == 0:
-                put(atomic, 8 * n, _C0 * base)
-                put(atomic, 8 * n + 4, _C0 * bend)
-            elif l == 1:
-                slope = _C1 * R
-                _keep(atomic, n, base, bend, sx, slope, ex)
-                _keep(atomic, n + 1, base, bend, sy, slope, ey)
-                _keep(atomic, n + 2, base, bend, sz, slope, ez)
-            elif l == 2:
-                _keep(atomic, n, base, bend, sxy, R, gxy)
-                _keep(atomic, n + 1, base, bend, syz, R, gyz)
-                _keep(atomic, n + 2, base, bend, szz, R, gzz)
-                _keep(atomic, n + 3, base, bend, szx, R, gzx)
-                _keep(atomic, n + 4, base, bend, sxx, R, gxx)
-            else:
-                _harmonics(l, dx, dy, dz, S, G)
-                for m in range(2 * l + 1):
-                    _keep(atomic, n + m, base, bend, get(S, m), R, lanes(G, 4 * m))
-            n += 2 * l + 1
-        _combine(coefficients, get(orbitals.shell_first, first), n, atomic, rows)
+        table = side_by_side[get(orbitals.atom_kind, atom), i]
+        put(work.here, 0, pack(dx, dy, dz, 0.0))
+        _radial_slopes(table, (last - first + 3) // 4, t, inverse_h, over, radial)
+        for o in range(0, M, 4):
+            _add_atom(orbitals, spin, first, last, dx, dy, dz, o, rows, work)
 
 
 @nb.njit(**INLINE)
-def _combine(coefficients, b, n, atomic, rows):
-    """Add n atomic orbitals, the first of which is number b, to the rows of all orbitals."""
+def _add_atom(orbitals, spin, first, last, dx, dy, dz, o, rows, work):
+    """Add the shells of an atom, whose radial functions are in ``work.radial``, to the rows of orbitals ``o ... o + 3``."""
+    coefficients, radial, G = orbitals.padded, work.radial, work.G
+    real = rows.dtype.type
     M = rows.shape[1]
-    many = M - M % 4
-    for o in range(0, many, 4):
-        value, x, y = lanes(rows, o), lanes(rows, M + o), lanes(rows, 2 * M + o)
-        z, laplacian = lanes(rows, 3 * M + o), lanes(rows, 4 * M + o)
-        for k in range(n):
-            c = lanes(coefficients, (b + k) * M + o)
-            value = value + get(atomic, 8 * k) * c
-            x = x + get(atomic, 8 * k + 1) * c
-            y = y + get(atomic, 8 * k + 2) * c
-            z = z + get(atomic, 8 * k + 3) * c
-            laplacian = laplacian + get(atomic, 8 * k + 4) * c
-        put(rows, o, value)
-        put(rows, M + o, x)
-        put(rows, 2 * M + o, y)
-        put(rows, 3 * M + o, z)
-        put(rows, 4 * M + o, laplacian)
-    for o in range(many, M):
-        v = gx = gy = gz = lap = rows.dtype.type(0.0)
-        for k in range(n):
-            c = get(coefficients, (b + k) * M + o)
-            v += get(atomic, 8 * k) * c
-            gx += get(atomic, 8 * k + 1) * c
-            gy += get(atomic, 8 * k + 2) * c
-            gz += get(atomic, 8 * k + 3) * c
-            lap += get(atomic, 8 * k + 4) * c
-        rows[0, o] += v
-        rows[1, o] += gx
-        rows[2, o] += gy
-        rows[3, o] += gz
-        rows[4, o] += lap
+    x, y, z = real(dx), real(dy), real(dz)
+    value, laplacian = lanes(rows, o), lanes(rows, 4 * M + o)
+    gx, gy, gz = lanes(rows, M + o), lanes(rows, 2 * M + o), lanes(rows, 3 * M + o)
+    along = same(real(0.0))
+    at = (spin * coefficients.shape[1] + get(orbitals.shell_first, first)) * M + o
+    two = real(2.0)
+    for k in range(last - first):
+        l = get(orbitals.shell_l, first + k)
+        here = 12 * (k // 4) + k % 4
+        R, slope, bend = get(radial, here), get(radial, here + 4), get(radial, here + 8)
+        turn = real(bend + (2.0 * l + 2.0) * slope)
+        if l == 0:
+            A = lanes(coefficients, at)
+            at += M
+        else:
+            if l == 1:
+                bx, by, bz = (
+                    lanes(coefficients, at),
+                    lanes(coefficients, at + M),
+                    lanes(coefficients, at + 2 * M),
+                )
+            elif l == 2:
+                xy, yz, zz = (
+                    lanes(coefficients, at),
+                    lanes(coefficients, at + M),
+                    lanes(coefficients, at + 2 * M),
+                )
+                zx, xx = lanes(coefficients, at + 3 * M), lanes(coefficients, at + 4 * M)
+                half = real(0.5)
+                bx = (half * y) * xy + (half * z) * zx + x * (xx - zz)
+                by = (half * x) * xy + (half * z) * yz - y * (xx + zz)
+                bz = (half * y) * yz + (half * x) * zx + (two * z) * zz
+            else:
+                bx = by = bz = same(real(0.0))
+                here = work.here  # read from memory for the reason given in `combinations`
+                _slopes_of_harmonics(l, get(here, 0), get(here, 1), get(here, 2), G)
+                for m in range(2 * l + 1):
+                    c = lanes(coefficients, at + m * M)
+                    bx = bx + real(get(G, 4 * m)) * c
+                    by = by + real(get(G, 4 * m + 1)) * c
+                    bz = bz + real(get(G, 4 * m + 2)) * c
+            A = x * bx + y * by + z * bz
+            weight = real(l * R)
+            gx = gx + weight * bx
+            gy = gy + weight * by
+            gz = gz + weight * bz
+            at += (2 * l + 1) * M
+        value = value + real(R) * A
+        along = along + real(slope) * A
+        laplacian = laplacian + turn * A
+    put(rows, o, value)
+    put(rows, M + o, gx + x * along)
+    put(rows, 2 * M + o, gy + y * along)
+    put(rows, 3 * M + o, gz + z * along)
+    put(rows, 4 * M + o, laplacian)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BINS",
     "COMPONENTS",
+    "FACTORS",
     "OCTAVES",
     "SMALLEST",
     "HamiltonianTables",
@@ -28,6 +29,22 @@ BINS = 32  # intervals of an octave, and of what lies below the first
 SMALLEST = 2.0**-6  # bohr: start of the first octave
 OCTAVES = 11  # up to 32 bohr
 COMPONENTS = ("kinetic", "electron_electron", "local", "nonlocal", "external", "total")
+_D = 0.5 * math.sqrt(15.0 / math.pi)
+_F3 = 0.25 * math.sqrt(35.0 / (2.0 * math.pi))
+_F2 = 0.5 * math.sqrt(105.0 / math.pi)
+_F1 = 0.25 * math.sqrt(21.0 / (2.0 * math.pi))
+_G4 = 0.75 * math.sqrt(35.0 / math.pi)
+_G3 = 0.75 * math.sqrt(35.0 / (2.0 * math.pi))
+_G2 = 0.75 * math.sqrt(5.0 / math.pi)
+_G1 = 0.75 * math.sqrt(5.0 / (2.0 * math.pi))
+#: Factors of the solid harmonics r^l Y_lm, m = -l ... l (l = 1: x, y, z): coefficients for CPUs contain them.
+FACTORS = (
+    (0.5 / math.sqrt(math.pi),),
+    (math.sqrt(3.0 / (4.0 * math.pi)),) * 3,
+    (_D, _D, 0.25 * math.sqrt(5.0 / math.pi), _D, 0.5 * _D),
+    (_F3, _F2, _F1, 0.25 * math.sqrt(7.0 / math.pi), _F1, 0.5 * _F2, _F3),
+    (_G4, _G3, _G2, _G1, 3.0 / 16.0 / math.sqrt(math.pi), _G1, 0.5 * _G2, _G3, 0.25 * _G4),
+)
 
 
 class OrbitalTables(NamedTuple):
@@ -51,6 +68,11 @@ class OrbitalTables(NamedTuple):
         Atoms of the same kind have the same shells.
     side_by_side : (kinds, K, L, 6, 4) real
         ``table`` once more for CPUs: four shells of an atom side by side, for each kind of atoms and interval.
+    padded : (2, B, 4 n) real
+        ``coefficients`` once more for CPUs: times the factors of the solid harmonics (`FACTORS`), with orbitals of
+        zeros up to a multiple of four.
+    across : (2, M, 4 n) real
+        The same with the atomic orbital as the fastest index, and zeros up to a multiple of four of these.
     """
 
     atom: Any
@@ -63,12 +85,14 @@ class OrbitalTables(NamedTuple):
     atom_begin: Any
     atom_kind: Any
     side_by_side: Any
+    padded: Any
+    across: Any
 
 
 def on_gpu(orbitals: OrbitalTables) -> OrbitalTables:
-    """Return the tables as kernels of a GPU read them: radial parts as (K, Sh, 6), and none side by side."""
-    table = np.ascontiguousarray(np.swapaxes(orbitals.table, 0, 1))
-    return orbitals._replace(table=table, side_by_side=np.zeros(1))
+    """Return the tables as kernels of a GPU read them: radial parts as (K, Sh, 6), and nothing that is for CPUs."""
+    table, none = np.ascontiguousarray(np.swapaxes(orbitals.table, 0, 1)), np.zeros(1)
+    return orbitals._replace(table=table, side_by_side=none, padded=none, across=none)
 
 
 class JastrowTables(NamedTuple):
@@ -172,25 +196,38 @@ class Work(NamedTuple):
 
     Attributes
     ----------
-    rows : (5, M) real
-        Of a proposed position.
+    rows : (5, 4 n) real
+        Of a proposed position, for M orbitals and up to a multiple of four.
     column : (M,) real
-    combined : (B,) float64
-        Atomic orbitals summed with a column of the inverse.
-    S : (20,) float64
-        Solid harmonics of one l, and sums of them at four points.
+    combined : (4 n,) float64
+        Sum of the coefficients of each of B atomic orbitals with a column of the inverse.
     G : (9, 4) float64
-        A zero and the gradient of each harmonic.
-    radial : (4 n,) float64
-        Radial functions of an atom of up to n shells, a multiple of four: at four points, or with two derivatives at one.
-    atomic : (B, 8) real
-        Value, gradient and Laplacian of the functions of an atom.
+        Gradient of each solid harmonic of one l, and a zero.
+    draws : (2, 4) float64
+        Three normals for each of two electrons.
+    here : (12,) float64
+        A position relative to an atom, or x, y and z of four; numbers at four points.
+    radial : (5 n,) float64
+        Radial functions of an atom of up to n shells, a multiple of four: at four points and at the distance of the points from
+        their ion, or with two derivatives at one.
     Q : (3, 3) float64
         A rotation.
     factors : (8,) float64
         Of the angular momenta of a pseudopotential.
-    J : (N, 4) float64
-        Gradient and Laplacian of the Jastrow exponent for each electron.
+    J : (N, 5) float64
+        Gradient and Laplacian of the Jastrow exponent for each electron, and the sum of its functions.
+    places : (3, P) float64
+        Partners of an electron, x, y and z: all electrons, all ions, and up to a multiple of four what is far from everything.
+    curves : (2, 2, P) float64
+        For an electron of either spin and each partner ``inverse_h`` of their B-spline, and the number of its intervals.
+    begins : (2, P) int64
+        Where that spline begins in the table.
+    charges : (2, P) float64
+        Half a charge for each electron, the charges of ions; the others are zero.
+    distances : (P,) float64
+        Of an electron and its partners, bohr.
+    numbers : (P,) float64
+        0, 1, 2 ...
     targets : (N, A * Q, 4) float64
         Points of the nonlocal potential and its value there.
     counts : (N,) int64
@@ -202,13 +239,19 @@ class Work(NamedTuple):
     rows: Any
     column: Any
     combined: Any
-    S: Any
     G: Any
+    draws: Any
+    here: Any
     radial: Any
-    atomic: Any
     Q: Any
     factors: Any
     J: Any
+    places: Any
+    curves: Any
+    begins: Any
+    charges: Any
+    distances: Any
+    numbers: Any
     targets: Any
     counts: Any
     matrix: Any
@@ -225,6 +268,7 @@ def work_spaces(workers: int, state: State, atoms: int, basis: int, points: int,
     Walkers are among some atoms, atomic orbitals, a spherical rule of some points, shells of an atom.
     """
     N, M, real = state.R.shape[1], state.inverse.shape[2], state.rows.dtype
+    P = -(-(N + atoms) // 4) * 4
 
     def of_each(shape: int | tuple[int, ...], dtype: DTypeLike = float) -> NDArray[Any]:
         shape = shape if isinstance(shape, tuple) else (shape,)
@@ -232,16 +276,22 @@ def work_spaces(workers: int, state: State, atoms: int, basis: int, points: int,
         return np.zeros((workers * (1 + apart), *shape), dtype)
 
     return Work(
-        rows=of_each((5, M), real),
+        rows=of_each((5, -(-M // 4) * 4), real),
         column=of_each(M, real),
-        combined=of_each(basis),
-        S=of_each(20),
+        combined=of_each(-(-basis // 4) * 4),
         G=of_each((9, 4)),
-        radial=of_each(4 * shells),
-        atomic=of_each((basis, 8), real),
+        draws=of_each((2, 4)),
+        here=of_each(12),
+        radial=of_each(5 * shells),
         Q=of_each((3, 3)),
         factors=of_each(8),
-        J=of_each((N, 4)),
+        J=of_each((N, 5)),
+        places=of_each((3, P)),
+        curves=of_each((2, 2, P)),
+        begins=of_each((2, P), np.int64),
+        charges=of_each((2, P)),
+        distances=of_each(P),
+        numbers=of_each(P),
         targets=of_each((N, max(1, atoms * points), 4)),
         counts=of_each(N, np.int64),
         matrix=of_each((M, M)),

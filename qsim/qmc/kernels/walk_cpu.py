@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 import numba as nb
-import numpy as np
 
-from qsim.core.device.rng_numba import philox, uniform2
+from qsim.core.device.rng_numba import uniform2
+from qsim.core.device.vectors import get
+from qsim.qmc.kernels.draws_cpu import two_normals
 from qsim.qmc.kernels.inverses_cpu import invert, renewed
-from qsim.qmc.kernels.jastrow_cpu import electron_gradient, function_value
+from qsim.qmc.kernels.jastrow_cpu import electron_gradient, function_value, place_electrons, show
 from qsim.qmc.kernels.jit import INLINE, PART
 from qsim.qmc.kernels.orbitals_cpu import orbital_rows
 
@@ -19,23 +20,7 @@ PLAIN, DRIFT, FIXED_NODE = 0, 1, 2  # ways to move
 ACCEPTED, PROPOSED_SQUARE, ACCEPTED_SQUARE, NONLOCAL = 0, 1, 2, 3  # columns of State.moves
 
 PAIRS = 8  # counters of an electron in a generation: 0 displacement, 1 acceptance, 5 T-move, the others free
-TWO_PI = 2.0 * math.pi
 SINGULAR = 1e-300
-
-
-@nb.njit(**INLINE)
-def unit(word):
-    """Return the uniform number (2 word + 1) / 2^33 of a word of 32 bits: never 0 or 1."""
-    return (np.float64(word) + 0.5) * 2.0**-32
-
-
-@nb.njit(**INLINE)
-def normals(k0, k1, stream, step, index, pair):
-    """Return three normals from the four words of one counter (Box and Muller); at most 6.7 in size."""
-    a, b, c, d = philox(step, index, pair, stream, k0, k1)
-    s, t = math.sqrt(-2.0 * math.log(unit(a))), math.sqrt(-2.0 * math.log(unit(c)))
-    angle = TWO_PI * unit(b)
-    return s * math.cos(angle), s * math.sin(angle), t * math.cos(TWO_PI * unit(d))
 
 
 @nb.njit(**INLINE)
@@ -68,9 +53,10 @@ def update_inverse(inverse, row, i, n, ratio, scratch):
 @nb.njit(**PART)
 def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, step, walker, work):
     """Move each electron of walker w once; ``walker`` is its number in all of the ensemble, for random numbers."""
-    R, rows = state.R[w], work.rows
+    R, rows, places, draws = state.R[w], work.rows, work.places, work.draws
     N = R.shape[0]
     atom = orbitals.atom
+    place_electrons(places, R)
     variance = tau / mass
     width = math.sqrt(variance)
     moved = 0
@@ -81,9 +67,11 @@ def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, st
         inverse = state.inverse[w, spin]
         column = inverse[i]
         x, y, z = R[e, 0], R[e, 1], R[e, 2]
-        g0, g1, g2 = normals(k0, k1, stream, step, walker, PAIRS * e)
-        sx, sy, sz = width * g0, width * g1, width * g2
-        old, jx, jy, jz, _ = electron_gradient(jastrow, atom, R, e, n_up, x, y, z)
+        if e % 2 == 0:
+            two_normals(k0, k1, stream, step, walker, PAIRS * e, PAIRS * (e + 1), draws)
+        g = 4 * (e % 2)
+        sx, sy, sz = width * get(draws, g), width * get(draws, g + 1), width * get(draws, g + 2)
+        old, jx, jy, jz, _ = electron_gradient(jastrow, atom, R, e, n_up, x, y, z, work)
         vx = vy = vz = 0.0
         if mode != PLAIN:
             row = state.rows[w, e]
@@ -99,7 +87,7 @@ def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, st
         square = (nx - x) ** 2 + (ny - y) ** 2 + (nz - z) ** 2
         state.moves[w, PROPOSED_SQUARE] += square
         orbital_rows(orbitals, spin, nx, ny, nz, rows, work)
-        new, jx, jy, jz, _ = electron_gradient(jastrow, atom, R, e, n_up, nx, ny, nz)
+        new, jx, jy, jz, _ = electron_gradient(jastrow, atom, R, e, n_up, nx, ny, nz, work)
         ratio = 0.0
         for o in range(n):
             ratio += rows[0, o] * column[o]
@@ -126,9 +114,10 @@ def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, st
         update_inverse(inverse, rows[0], i, n, ratio, work.column)
         target = state.rows[w, e]
         for k in range(5):
-            for o in range(rows.shape[1]):
+            for o in range(target.shape[1]):
                 target[k, o] = rows[k, o]
         R[e, 0], R[e, 1], R[e, 2] = nx, ny, nz
+        show(places, R, e)
         state.log_psi[w] += math.log(size) + old - new
         if ratio < 0.0:
             state.sign[w] = -state.sign[w]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.qmc.kernels.types import OrbitalTables
+from qsim.qmc.kernels.types import FACTORS, OrbitalTables
 from qsim.qmc.system import radial
 from qsim.qmc.wavefunction.harmonics import solid_harmonics
 
@@ -111,6 +111,8 @@ class OrbitalSet:
         rows = np.concatenate([self.first[k] + np.arange(self.shells[k].size) for k in kept])
         sizes = [shell.size for shell in used]
         begin = np.searchsorted([shell.atom for shell in used], np.arange(len(self.centres) + 1))
+        factors = np.concatenate([FACTORS[shell.l] for shell in used])
+        scaled = factors[:, None] * self.coefficients[:, rows]
         kind, side_by_side = _side_by_side([used[a:b] for a, b in itertools.pairwise(begin)], real)
         return OrbitalTables(
             atom=np.ascontiguousarray(self.centres, np.float64),
@@ -123,6 +125,8 @@ class OrbitalSet:
             atom_begin=begin.astype(np.int64),
             atom_kind=kind,
             side_by_side=side_by_side,
+            padded=_rounded_up(scaled, real),
+            across=_rounded_up(scaled.swapaxes(1, 2), real),
         )
 
     def _is_used(self, shell: Shell, first: int) -> bool:
@@ -247,6 +251,13 @@ def orbital_set(
         np.ascontiguousarray(coefficients[:, order], np.float64),
         dict(about or {}),
     )
+
+
+def _rounded_up(numbers: NDArray[np.float64], real: DTypeLike) -> NDArray[Any]:
+    """Return an array (a, b, c), with zeros up to a multiple of four of the last index, which is the fastest in memory."""
+    found = np.zeros((*numbers.shape[:2], -(-numbers.shape[2] // 4) * 4), real)
+    found[..., : numbers.shape[2]] = numbers
+    return found
 
 
 def _side_by_side(

@@ -68,6 +68,42 @@ def water():
     return stirred(trial_function(system, orbitals, {"J1": spline(), "J2": spline()}, folder=DECKS))
 
 
+def water_of_other_forms():
+    """A Jastrow factor of splines and closed forms."""
+    atoms = [["O", 0, 0, 0], ["H", 0, -1.4305223, 1.1092692], ["H", 0, 1.4305223, 1.1092692]]
+    system = {"atoms": atoms, "spin": 0, "pseudopotentials": {"O": "ccecp", "H": "ccecp"}}
+    orbitals = {"source": "pyscf", "method": "rhf", "basis": "ccecp-ccpvtz", "cache": "h2o_orbitals.h5"}
+    return stirred(trial_function(system, orbitals, {"J1": spline(), "J2": {"type": "pade"}}, folder=DECKS))
+
+
+def neon():
+    """Six electrons up and four down in orbitals of all shells up to g, in no order of l, about two centres."""
+    shells = [
+        {"atom": atom, "n": n, "l": l, "zeta": zeta}
+        for atom, n, l, zeta in (
+            (0, 1, 0, 3.0),
+            (0, 4, 3, 2.5),
+            (0, 3, 2, 2.0),
+            (0, 2, 1, 2.2),
+            (0, 5, 4, 2.6),
+            (1, 2, 1, 1.4),
+            (1, 1, 0, 1.1),
+        )
+    ]
+    rows = np.random.default_rng(5).uniform(-1.0, 1.0, (6, 29)).tolist()
+    orbitals = {"source": "sto", "shells": shells, "molecular_orbitals": {"up": rows, "down": rows[:4]}}
+    system = {"atoms": [["Be", 0.1, -0.2, 0.3], ["C", -0.5, 1.1, 0.9]], "spin": 2}
+    return stirred(trial_function(system, orbitals, {"J1": spline(), "J2": spline(5, 2.0)}))
+
+
+def hydrogen_ion():
+    """One orbital of two equal atoms, without a Jastrow factor."""
+    shells = [{"atom": "H", "n": 1, "l": 0, "zeta": 1.04}]
+    orbitals = {"source": "sto", "shells": shells, "molecular_orbitals": [[1.0, 1.0]]}
+    system = {"atoms": [["H", 0, 0, -1.0], ["H", 0, 0, 1.0]], "charge": 1, "spin": 1}
+    return trial_function(system, orbitals, {"J1": None, "J2": None})
+
+
 def hooke():
     return trial_function({"atoms": [], "spin": 0}, {"source": "hooke", "omega": 0.5}, None)
 
@@ -79,7 +115,16 @@ def polarised():
     return stirred(trial_function(system, {"source": "sto", "shells": shells}, {"J1": None, "J2": spline()}))
 
 
-SYSTEMS = {"helium": helium, "boron": boron, "water": water, "hooke": hooke, "polarised": polarised}
+SYSTEMS = {
+    "helium": helium,
+    "boron": boron,
+    "water": water,
+    "water of other forms": water_of_other_forms,
+    "neon": neon,
+    "hydrogen ion": hydrogen_ion,
+    "hooke": hooke,
+    "polarised": polarised,
+}
 
 
 @pytest.fixture(scope="module", params=list(SYSTEMS))
@@ -403,6 +448,12 @@ def test_compact_orbitals_find_their_electrons():
     walkers = ensemble(cpu(1), trial_function(system, orbitals, {"J1": None, "J2": None}), 200)
     assert np.all(walkers.state.sign != 0)
     assert np.isfinite(walkers.state.log_psi).all()
+
+
+def test_kernels_that_differ_have_names_that_differ():
+    """Compiled code is linked by name: of two kernels of one name from the cache, a run would take one for both."""
+    kernels = (walk.advance_cpu._plain, walk.advance_cpu._with_pseudopotentials)
+    assert len({kernel.py_func.__qualname__ for kernel in kernels}) == 2
 
 
 COLD = """
