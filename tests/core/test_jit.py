@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba as nb
@@ -113,3 +115,20 @@ def test_operators_keep_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
     remembered = found()
     monkeypatch.setattr(types.BaseFunction, "get_call_type", types.BaseFunction.get_call_type.__wrapped__)
     assert remembered == found()
+
+
+SOURCES = sorted((Path(__file__).resolve().parents[2] / "qsim").rglob("*.py"))
+
+
+def test_no_kernel_is_made_several_times_under_one_name() -> None:
+    found = [
+        f"{path}:{inner.lineno} {inner.name}"
+        for path in SOURCES
+        for outer in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(outer, ast.FunctionDef)
+        for inner in ast.walk(outer)
+        if isinstance(inner, ast.FunctionDef) and inner is not outer
+        if any("njit" in ast.unparse(decorator) for decorator in inner.decorator_list)
+    ]
+    assert len(SOURCES) > 100
+    assert not found, "made by a function, so by more than one name: qsim.core.device.jit.variant"

@@ -10,19 +10,44 @@ from __future__ import annotations
 
 import ctypes
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from numba import _dynfunc, types
+from numba import _dynfunc, njit, types
 from numba.core import cgutils, compiler, imputils, ir, targetconfig, typed_passes, typing
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_machinery import register_pass
 from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, models, register_model
 
-__all__ = ["PART", "Held", "held"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["PART", "Held", "held", "variant"]
 
 
 #: What a call of a part from Python comes to: a TypeError, since there is no machine code.
 _REFUSAL = ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value
+
+
+def variant(name: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return the decorator of a function that the same lines make several times, with other constants each time.
+
+    Compiled code is linked by names, which are made of the place of a function in the sources, the types of its arguments, and
+    how many functions its process had compiled before.  Two variants from two files of the cache may agree in all of that: the
+    code that was loaded first then runs for both.  A name of its own tells them apart.
+
+    Parameters
+    ----------
+    name
+        Of this variant, unlike those of the others.
+    options
+        Of ``numba.njit``.
+    """
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        function.__qualname__ += f"_{name}"
+        return njit(**options)(function)
+
+    return compiled
 
 
 class _Parts(JITCodeLibrary):  # type: ignore[misc]  # numba has no types

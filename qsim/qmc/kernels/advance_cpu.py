@@ -6,7 +6,7 @@ import math
 
 import numba as nb
 
-from qsim.core.device.jit import held
+from qsim.core.device.jit import held, variant
 from qsim.core.device.team import ranges, share
 from qsim.qmc.kernels.derivatives_cpu import collect, derivatives, nonlocal_derivatives
 from qsim.qmc.kernels.energy_cpu import (
@@ -57,6 +57,7 @@ def _own_space(spaces, worker, workers):
 def _kernel(pseudopotentials):
     """Return the kernel with or without what pseudopotentials need: the compiler leaves out what the constant excludes."""
 
+    @variant("with_pseudopotentials" if pseudopotentials else "plain", **PART)
     def advance(
         first, last, worker, job, state, orbitals, jastrow, hamiltonian, ion_ion, n_up, tau, mode, sweeps, count, tmoves,
         reference, trial, window, tau_ratio, k0, k1, stream, step, offset, sums, parameters, workers, spaces,
@@ -116,9 +117,7 @@ def _kernel(pseudopotentials):
                                 k0, k1, stream, step, offset + w, work,
                             )  # fmt: skip
 
-    # compiled code is linked by name: kernels of one name from two files of the cache would both run what was loaded first
-    advance.__qualname__ += "_with_pseudopotentials" if pseudopotentials else "_plain"
-    return nb.njit(**PART)(advance)
+    return advance
 
 
 _plain, _with_pseudopotentials = _kernel(False), _kernel(True)

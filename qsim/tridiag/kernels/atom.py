@@ -22,6 +22,7 @@ from functools import partial
 import numba as nb
 import numpy as np
 
+from qsim.core.device.jit import variant
 from qsim.core.device.pool import Shared, each_together
 from qsim.core.device.team import ranges, share
 from qsim.tridiag.kernels.atom_gpu import CudaTables
@@ -108,13 +109,13 @@ SCRATCH = 64 * HALF
 NO_SWAPS = np.zeros((0, 2), np.int64)  # of linear polarisation
 
 
-def _turn(shift, c):
+def _turn(name, shift, c):
     """Return the kernel that turns pairs (even i + shift, odd i) of F by ``exp(-i angle c sigma_x)``.
 
     Offsets are constants of each kernel: the compiler writes vectors only where it knows how far apart all accesses are.
     """
 
-    @nb.njit(**PART)
+    @variant(name, **PART)
     def turn(x, size, angle):
         for i in range(size):
             t = _tangent(0.5 * angle * x[c + i])
@@ -131,7 +132,7 @@ def _turn(shift, c):
     return turn
 
 
-_turn_even, _turn_odd = _turn(0, EVEN), _turn(1, ODD)
+_turn_even, _turn_odd = _turn("even", 0, EVEN), _turn("odd", 1, ODD)
 
 
 @nb.njit(**PART)

@@ -12,8 +12,7 @@ part of sum and difference), two off-diagonals over them, and the two numbers of
 
 from __future__ import annotations
 
-import numba as nb
-
+from qsim.core.device.jit import variant
 from qsim.tridiag.kernels.jit import PART
 from qsim.tridiag.kernels.simd import WIDTH, fma, full, load, load_some, store, store_some
 
@@ -33,8 +32,8 @@ CORNER = 3.0**0.5 - 2.0
 RADIAL_CARRY, MIX_CARRY, MIX_ROW = 6 * WIDTH, 16 * WIDTH, 8 * WIDTH  # numbers per tile
 
 
-def _substitute(load, store):
-    @nb.njit(**PART)
+def _substitute(name, load, store):
+    @variant(name, **PART)
     def kernel(
         s, p, lanes, at, count, begin, step, low, high, rows, a, potential, rotation, ll, first, carry
     ):
@@ -78,8 +77,8 @@ def _substitute(load, store):
     return kernel
 
 
-def _eliminate(load, store):
-    @nb.njit(**PART)
+def _eliminate(name, load, store):
+    @variant(name, **PART)
     def kernel(s, p, lanes, at, count, begin, step, low, high, a, potential, rotation, ll, carry):
         """``y = -q f - p(before) y(before) / 12`` in place of f."""
         c = (at // WIDTH) * RADIAL_CARRY + 4 * WIDTH
@@ -109,8 +108,8 @@ def _eliminate(load, store):
     return kernel
 
 
-def _turn(load, store):
-    @nb.njit(**PART)
+def _turn(name, load, store):
+    @variant(name, **PART)
     def kernel(s, lanes, lower, upper, count, begin, step, low, high, coupling, at, angle, r):
         """Turn the pairs of lanes ``lower + i``, ``upper + i`` by ``exp(-i angle r c sigma_x)``."""
         c = 0.5 * angle * load(coupling, at, count)
@@ -135,8 +134,8 @@ def _turn(load, store):
     return kernel
 
 
-def _mix_down(load, store):
-    @nb.njit(**PART)
+def _mix_down(name, load, store):
+    @variant(name, **PART)
     def kernel(
         s, lanes, lower, upper, count, begin, step, low, high, rows, coupling, growth, at, rate, angle, inverse_r, inverse_slope,
         root, y, ring, carry,
@@ -234,8 +233,8 @@ def _mix_down(load, store):
     return kernel
 
 
-def _mix_up(load_ring, store):
-    @nb.njit(**PART)
+def _mix_up(name, load_ring, store):
+    @variant(name, **PART)
     def kernel(s, lanes, lower, upper, count, begin, step, low, high, end, at, root, y, ring):
         """Substitute from position ``end - 1`` back, and write the pairs of the positions low to high."""
         base = (at // WIDTH) * ring * MIX_ROW
@@ -262,8 +261,8 @@ def _mix_up(load_ring, store):
     return kernel
 
 
-substitute = _substitute(load, store), _substitute(load_some, store_some)
-eliminate = _eliminate(load, store), _eliminate(load_some, store_some)
-turn = _turn(load, store), _turn(load_some, store_some)
-mix_down = _mix_down(load, store), _mix_down(load_some, store_some)
-mix_up = _mix_up(load, store), _mix_up(load, store_some)
+substitute = _substitute("whole", load, store), _substitute("some", load_some, store_some)
+eliminate = _eliminate("whole", load, store), _eliminate("some", load_some, store_some)
+turn = _turn("whole", load, store), _turn("some", load_some, store_some)
+mix_down = _mix_down("whole", load, store), _mix_down("some", load_some, store_some)
+mix_up = _mix_up("whole", load, store), _mix_up("some", load, store_some)

@@ -12,6 +12,7 @@ from functools import partial
 import numba as nb
 import numpy as np
 
+from qsim.core.device.jit import variant
 from qsim.core.device.pool import Shared, each_together
 from qsim.core.device.team import ranges, share
 from qsim.tridiag.kernels.atom import (
@@ -39,13 +40,13 @@ Z0, Z1, Z2, R, V = 26 * HALF, 30 * HALF, 34 * HALF, 38 * HALF, 42 * HALF
 P = 46 * HALF  # inverse pivots of sum and difference
 
 
-def _load(shift, growth):
+def _load(name, shift, growth):
     """Return the kernel that reads pairs.
 
     It turns the pairs (even i + shift, odd i) of F by `angle` and writes sums and differences, times `scale`, to Z2.
     """
 
-    @nb.njit(**PART)
+    @variant(name, **PART)
     def kernel(x, size, angle, scale):
         for i in range(size):
             t = 0.5 * angle * x[growth + i]
@@ -66,10 +67,10 @@ def _load(shift, growth):
     return kernel
 
 
-def _store(shift, growth):
+def _store(name, shift, growth):
     """Return the kernel that undoes `_load`: sums and differences V back to pairs F, times `scale`, and turned by `angle`."""
 
-    @nb.njit(**PART)
+    @variant(name, **PART)
     def kernel(x, size, angle, scale):
         for i in range(size):
             t = 0.5 * angle * x[growth + i]
@@ -86,8 +87,8 @@ def _store(shift, growth):
     return kernel
 
 
-_load_even, _load_odd = _load(0, EVEN_GROWTH), _load(1, ODD_GROWTH)
-_store_even, _store_odd = _store(0, EVEN_GROWTH), _store(1, ODD_GROWTH)
+_load_even, _load_odd = _load("even", 0, EVEN_GROWTH), _load("odd", 1, ODD_GROWTH)
+_store_even, _store_odd = _store("even", 0, EVEN_GROWTH), _store("odd", 1, ODD_GROWTH)
 
 
 @nb.njit(**PART)
