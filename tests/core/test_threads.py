@@ -524,3 +524,20 @@ def test_the_user_says_how_many_threads_blas_starts():
     environ = {"OPENBLAS_NUM_THREADS": "3"}
     blas.start_with_one_thread(environ)
     assert environ == {"OPENBLAS_NUM_THREADS": "3"}
+
+
+def test_the_number_of_threads_is_that_of_the_shortest_call():
+    random = np.random.default_rng(5)
+    for _ in range(4000):
+        threads, tasks = int(random.integers(2, 40)), int(random.integers(2, 300))
+        wake, whole = 1e-6, float(10.0 ** random.uniform(-8.0, -1.0))
+        found = pool._worth(whole, tasks, threads, wake)
+        if tasks >= pool.FEW * threads:  # they are cut as finely as one likes
+            assert found == max(1, min(threads, int((whole / wake) ** 0.5)))
+            continue
+
+        def seconds(count, whole=whole, tasks=tasks, wake=wake):
+            return whole * -(-tasks // count) / tasks + wake * count
+
+        shortest = min(seconds(count) for count in range(1, min(threads, tasks) + 1))
+        assert seconds(found) <= shortest * (1.0 + 1e-12)

@@ -288,9 +288,14 @@ def _share(tasks: int, threads: int) -> float:
 
 def _worth(whole: float, tasks: int, threads: int, wake: float) -> int:
     """Return how many threads make work of so many seconds shortest, if each costs `wake`."""
+    if whole <= 2.0 * wake:  # a second thread saves half of it at most; short calls are many
+        return 1
+    best = math.sqrt(whole / wake)
     if tasks >= FEW * threads:
-        return min(threads, int(math.sqrt(whole / wake)))
-    return min(range(1, min(threads, tasks) + 1), key=lambda t: whole * _share(tasks, t) + wake * t)
+        return min(threads, int(best))
+    # with `best` threads a call takes less than three times `best * wake`, so more than that are never shorter
+    most = min(threads, tasks, int(min(3.0 * best, threads)) + 1)
+    return min(range(1, most + 1), key=lambda t: whole * _share(tasks, t) + wake * t)
 
 
 def _edges(tasks: int, threads: int, whole: float, short: float) -> list[int]:
