@@ -201,6 +201,18 @@ def test_functions_do_not_depend_on_the_threads():
         np.testing.assert_array_equal(one.planes[l], one.grid.poisson(l))
 
 
+def test_levels_made_side_by_side_are_those_that_are_asked_for(real):
+    fields = [continuum.Continuum(real, lambda r, c=c: -c / r, c) for c in (2.0, 1.0)]
+    continuum.prepare(fields, [0, 2, 3], 2)
+    for field, charge in zip(fields, (2.0, 1.0), strict=True):
+        assert sorted(field._levels) == [0, 2, 3]
+        alone = continuum.Continuum(real, lambda r, charge=charge: -charge / r, charge)
+        for l in (0, 2, 3):
+            np.testing.assert_array_equal(field.functions(l, [0.4]), alone.functions(l, [0.4]))
+    energies, _ = fields[0].levels(0, 1)
+    assert energies[0] == pytest.approx(-2.0, rel=1e-9)
+
+
 @pytest.mark.parametrize("gauge", ["length", "velocity", "acceleration"])
 def test_the_source_of_a_photon_is_the_operator_on_the_state(gauge):
     """Of ``f(r1) f(r2)`` with a polynomial f on the first elements, whose derivative the basis holds exactly."""

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.core.device.pool import each_call
 from qsim.core.errors import NumericsError
 from qsim.sturmian.radial.coulomb import steed
 from qsim.sturmian.radial.grid import RadialGrid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -62,12 +63,11 @@ class Continuum:
         self._functions: dict[tuple[int, bytes], NDArray[np.float64]] = {}
 
     def _eigen(self, l: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        from scipy.linalg import eigh
-
         if l not in self._levels:
             h = np.array(self.real.kinetic(l), float)
             h[np.diag_indices_from(h)] += self.V
-            self._levels[l] = eigh(h, check_finite=False, driver="evd")
+            found = np.linalg.eigh(h)  # unlike SciPy's, it lets other threads work meanwhile
+            self._levels[l] = found.eigenvalues, found.eigenvectors
         return self._levels[l]
 
     def functions(self, l: int, energies: ArrayLike) -> NDArray[np.float64]:
@@ -139,6 +139,17 @@ class Continuum:
         """Return the largest value of a function at R and beyond, relative to its largest one."""
         beyond = self.real.r >= float(np.real(self.real.R if R is None else R)) * (1.0 - 1e-12)
         return float(np.abs(function[beyond]).max() / max(float(np.abs(function).max()), 1e-300))
+
+
+def prepare(fields: Sequence[Continuum], ls: Sequence[int], threads: int) -> None:
+    """Find the eigenfunctions of some l in some fields on threads, one on each; the fields keep them."""
+    missing = [(field, l) for field in fields for l in ls if l not in field._levels]
+
+    def work(first: int, last: int) -> None:
+        for field, l in missing[first:last]:
+            field._eigen(l)
+
+    each_call(work, len(missing), sum(field.real.size**3 for field, _ in missing), threads)
 
 
 def phase(l: int, charge: float, k: float) -> float:

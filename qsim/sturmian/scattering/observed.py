@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.sturmian.scattering import amplitudes, spectra
+from qsim.sturmian.scattering import amplitudes, continuum, spectra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,6 +93,8 @@ def observe(
 ) -> Observed:
     """Return the cross sections of one solution."""
     weight, E = kin.weight(L, S), kin.E
+    ls = sorted({l for pair in solution.pairs for l in pair})
+    continuum.prepare((setup.continuum, setup.outside), ls, setup.device.threads)
     found = amplitudes.channels(
         solution,
         setup.continuum,
