@@ -11,6 +11,8 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
 from qsim.sturmian.deck.blocks import PotentialFormula
 from qsim.sturmian.deck.symmetry import exchange_sign, pairs
+from qsim.sturmian.kernels import products
+from qsim.sturmian.kernels.coupling import terms
 from qsim.sturmian.radial.grid import RadialGrid, element_bounds
 from qsim.sturmian.radial.potentials import OneBody
 from qsim.sturmian.radial.sturmians import Orbitals, orbitals
@@ -370,3 +372,30 @@ def test_search_that_does_not_converge_says_so():
     operator = TwoElectron(cpu(1), grid, {0: whole(grid, 0)}, 0, 0, [(0, 0)])
     with pytest.raises(NumericsError, match="stopped at a residual"):
         lowest(operator, 1, tolerance=1e-12, max_iterations=1)
+
+
+@pytest.mark.parametrize("tall", [1, 5, 16, 32])
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_products_by_rows_are_the_plain_ones(monkeypatch, tall, threads):
+    """However tall rows are and however they are shared; every sum of n products is rounded by eps n of its sizes at most."""
+    monkeypatch.setattr(products, "rows", lambda: tall)
+    monkeypatch.setattr(products, "PARALLEL_SIZE", 1)
+    generator = np.random.default_rng([tall, threads])
+    m, P, M, n = 2, 3, 4, 37  # points of a row are no multiple of sixteen
+    A = generator.standard_normal((4, P, P)) * (generator.random((4, P, P)) < 0.6)
+    A[0, :, 0] = 1.0
+    a, b, x = (generator.standard_normal(shape) for shape in ((P, n, M), (P, n, M), (m, P, M, M)))
+    G = generator.standard_normal((4, n * n))
+
+    def plain(a, x, b, G, A):
+        F = np.einsum("pia,kpab,pjb->kpij", a, x, b, optimize=True)
+        W = np.einsum("lpc,lij,kcij->kpij", A, G.reshape(-1, n, n), F, optimize=True)
+        return np.einsum("kpij,pjb->kpib", W, b, optimize=True)
+
+    device, bt = cpu(threads), np.ascontiguousarray(b.transpose(0, 2, 1))
+    found = products.repelled_products(device, (a, x, bt), G, terms(device, A), b)
+    F = np.empty((m, P, n, n))
+    products.on_grid(device, a, x, bt, F)
+    bound = 8 * np.finfo(float).eps * n * plain(*map(abs, (a, x, b, G, A)))
+    assert (abs(found - plain(a, x, b, G, A)) <= bound).all()
+    assert (abs(products.repelled(device, F, G, terms(device, A), b) - found) <= 2 * bound).all()

@@ -68,10 +68,8 @@ class _Cost:
         self.wake = min(max((1.0 - weight) * self.wake + weight * lost, CHEAPEST), DEAREST)
 
 
-_costs = {
-    False: _Cost(WAKE, 2e-4, 20e-3, WAKE),
-    True: _Cost(1e-6, 1e-5, 5e-3, 1e-6),
-}  # without and with compiled calls
+# without and with compiled calls
+_costs = {False: _Cost(WAKE, 2e-4, 20e-3, WAKE), True: _Cost(1e-6, 1e-5, 5e-3, 1e-6)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,8 +291,9 @@ def _worth(whole: float, tasks: int, threads: int, wake: float) -> int:
     best = math.sqrt(whole / wake)
     if tasks >= FEW * threads:
         return min(threads, int(best))
-    # with `best` threads a call takes less than three times `best * wake`, so more than that are never shorter
-    most = min(threads, tasks, int(min(3.0 * best, threads)) + 1)
+    # with `best` threads, rounded down, a call takes four times `best * wake` at most, so more than that many are never shorter:
+    # twice it for the share of the work, once for the task that a thread may have beyond it, once for the threads
+    most = min(threads, tasks, int(min(4.0 * best, threads)) + 1)
     return min(range(1, most + 1), key=lambda t: whole * _share(tasks, t) + wake * t)
 
 

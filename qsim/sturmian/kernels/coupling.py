@@ -9,7 +9,6 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device import kernels
-from qsim.core.device.jit import PART as _PART
 from qsim.core.device.pool import each_part
 
 if TYPE_CHECKING:
@@ -17,10 +16,9 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
 
-__all__ = ["CHUNK", "JIT", "Terms", "couple", "coupling", "terms"]
+__all__ = ["CHUNK", "JIT", "Terms", "coupling", "terms"]
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
-PART: dict[str, Any] = {**JIT, **_PART}
 THREADS = 256
 PAIRS = COMPONENTS = 8  # as in coupling.cu
 PARALLEL_SIZE = 1 << 20  # products below which starting threads costs more than it saves
@@ -120,40 +118,20 @@ def _coupling_cpu(
     for chunk in range(first, last):
         begin = chunk * CHUNK
         size = min(CHUNK, points - begin)
-        couple(begin, size, 0, out.shape[0], G, F, row, group, component, factor, u, begin, out)
-
-
-@nb.njit(**PART)
-def couple(
-    begin: int,
-    size: int,
-    low: int,
-    high: int,
-    G: Any,
-    F: Any,
-    row: Any,
-    group: Any,
-    component: Any,
-    factor: Any,
-    u: Any,
-    place: int,
-    out: Any,
-) -> None:
-    """Write rows ``low ... high`` of points ``begin ... begin + size`` of a function (C, points) to ``out[:, place:]``."""
-    for p in range(low, high):
-        w = out[p - low, place : place + size]
-        w[:] = 0
-        for k in range(row[p], row[p + 1]):
-            l, start, stop = group[k]
-            f = F[component[start], begin : begin + size]
-            a = factor[start]
-            for i in range(size):
-                u[i] = a * f[i]
-            for entry in range(start + 1, stop):
-                f = F[component[entry], begin : begin + size]
-                a = factor[entry]
+        for p in range(out.shape[0]):
+            w = out[p, begin : begin + size]
+            w[:] = 0
+            for k in range(row[p], row[p + 1]):
+                l, start, stop = group[k]
+                f = F[component[start], begin : begin + size]
+                a = factor[start]
                 for i in range(size):
-                    u[i] += a * f[i]
-            g = G[l, begin : begin + size]
-            for i in range(size):
-                w[i] += g[i] * u[i]
+                    u[i] = a * f[i]
+                for entry in range(start + 1, stop):
+                    f = F[component[entry], begin : begin + size]
+                    a = factor[entry]
+                    for i in range(size):
+                        u[i] += a * f[i]
+                g = G[l, begin : begin + size]
+                for i in range(size):
+                    w[i] += g[i] * u[i]

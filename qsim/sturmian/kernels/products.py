@@ -34,9 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["contracted", "on_grid", "repelled", "repelled_products", "symmetrised"]
 
 PART: dict[str, Any] = {**JIT, **_PART}
-WIDE = frozenset(
-    {"SkylakeX", "Cooperlake", "SapphireRapids"}
-)  # kinds of OpenBLAS with kernels for small matrices
+# kinds of OpenBLAS with kernels for small matrices
+WIDE = frozenset({"SkylakeX", "Cooperlake", "SapphireRapids"})
 FEW_ROWS, ROWS = 16, 32  # from which such a BLAS, and any other, is quick
 BUSY = 0.6  # share of the threads that tiles must occupy, or each is cut by pairs, which then read the same memory
 PARALLEL_SIZE = 1 << 20  # multiplications below which starting threads costs more than it saves
@@ -149,7 +148,8 @@ def _repelled_size(count: int, A: Terms, b: Array) -> int:
 @cache
 def rows() -> int:
     """Return how many rows of the grid, or of the basis, a thread works on at a time."""
-    return FEW_ROWS if kernels_of_blas() <= WIDE else ROWS
+    found = kernels_of_blas()
+    return FEW_ROWS if found and found <= WIDE else ROWS
 
 
 def _tiles(high: int, tall: int) -> int:
@@ -236,7 +236,10 @@ def _repelled_rows(low, high, one, other, G, F, source, row, group, component, f
 
 @nb.njit(**PART)
 def _couple(begin, size, low, high, G, F, source, row, group, component, factor, place, W):
-    """Do what `coupling.couple` does, of real numbers, with the sums of sixteen points in registers."""
+    """Write the repulsion of the pairs ``low ... high`` at some points, as `coupling` does, to ``W[:, place:]``.
+
+    Of real numbers, with the sums of sixteen points in registers.
+    """
     points, apart, across = G.shape[1], F.shape[1], W.shape[1]
     whole = size - size % 16
     for p in range(low, high):
