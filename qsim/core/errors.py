@@ -276,7 +276,7 @@ class Stopped(QsimError):
 
 
 class Interrupted(QsimError):
-    """The run was stopped at once, without a checkpoint, by a second Ctrl-C."""
+    """The run was stopped without a checkpoint: by a second Ctrl-C, or in a part that has none."""
 
     exit_code = 130
 
