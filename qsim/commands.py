@@ -233,6 +233,7 @@ def _examine(method: str, path: Path) -> list[Diagnostic]:
     loaded: LoadedDeck[Any] = load_deck(path, stage(method, "deck").DECK)
     findings = [
         *loaded.deck.check(),
+        *loaded.doubts(),
         *unknown_figures(loaded.deck, stage(method, "output")),
         *stage(method, "build").plan(loaded).findings,
     ]

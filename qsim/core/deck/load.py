@@ -40,6 +40,7 @@ from qsim.core.deck.blocks import (
 )
 from qsim.core.deck.describe import without_unset
 from qsim.core.deck.fields import Annotation, fields_of, literals
+from qsim.core.deck.forgotten import forgotten_units
 from qsim.core.deck.mapping import MAPPING, deck_text
 from qsim.core.deck.messages import describe, diagnostics_of, did_you_mean
 from qsim.core.deck.reference import deck_reference
@@ -182,6 +183,10 @@ class LoadedDeck(Generic[D]):
                 raise
             raise DeckError(self.diagnostic(Finding(key, message)), hint=error.hint) from error
 
+    def doubts(self) -> list[Finding]:
+        """Return warnings about numbers that were probably meant with a unit."""
+        return list(forgotten_units(self.deck, self.root))
+
     def raise_for(self, findings: Iterable[Finding]) -> None:
         """Keep the warnings among `findings`, and raise the errors.
 
@@ -236,7 +241,7 @@ def load_deck(source: DeckSource, model: type[D], overrides: Sequence[str] = ())
     diagnostics += [loaded.diagnostic(finding) for finding in findings if finding.severity == "error"]
     if diagnostics:
         raise DeckError(_in_order(diagnostics, str(path)))
-    loaded.raise_for(findings)
+    loaded.raise_for([*findings, *loaded.doubts()])
     return loaded
 
 

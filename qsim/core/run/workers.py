@@ -129,7 +129,7 @@ def _begin(counter: object, lock: Lock) -> None:
 
 
 def _pass_on(name: str) -> None:
-    """Send a signal to the processes; SIGTERM for a Ctrl-C, which may have reached this process alone and which they ignore between tasks."""
+    """Send a signal to the processes; SIGTERM for a Ctrl-C, which they may not have heard."""
     number = signal.SIGTERM if name == "SIGINT" else signal.Signals[name]
     for process in multiprocessing.active_children():
         if process.pid is not None:
