@@ -1,5 +1,6 @@
 """Bare numbers that were hardly meant in atomic units are told, in every method and task; others are not."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,6 @@ def test_ranges_name_units_of_their_kind_and_exclude_each_other():
         for low, high, unit in ranges:
             assert low < high
             assert unit in UNITS[kind] or parse_quantity(f"1 {unit}", kind) > 0
-        for (_, high, _), (low, _, _) in zip(ranges, ranges[1:], strict=False):
+        for (_, high, _), (low, _, _) in itertools.pairwise(ranges):
             assert high <= low
     assert without_unit(0.0, "mass", FORGOTTEN["mass"]) == ""
