@@ -263,11 +263,30 @@ def test_the_log_goes_to_the_file_of_qsim_log(counter, command, monkeypatch):
     assert re.search(r"WARNING .*the map dies out", log)
 
 
-def test_a_log_that_cannot_be_written(counter, command, monkeypatch):
-    monkeypatch.setenv("QSIM_LOG", "no/where.log")
-    reply = command("counter", counter.deck())
-    assert reply.exit_code == 6
-    assert "no/where.log" in reply.stderr
+@pytest.mark.parametrize("place", ["no/where.log", ".", "pipe"])
+def test_a_log_that_cannot_be_written_is_one_warning(counter, command, monkeypatch, place):
+    os.mkfifo("pipe")
+    monkeypatch.setenv("QSIM_LOG", place)
+    reply = command("counter", counter.deck(), "--no-figures")
+    assert reply.exit_code == 0
+    assert reply.stderr.count(f"warning: cannot write the log {place} (QSIM_LOG): ") == 1
+    assert "deck.h5" in counter.files()
+
+
+def test_a_mistaken_deck_is_told_as_json(counter, command):
+    deck = counter.deck(steps=0, start=3)
+    for more in ((), ("--dry-run",)):
+        reply = command("counter", deck, "--json", *more)
+        assert reply.exit_code == 3
+        assert strict_json(reply.stdout) == strict_json(command("validate", deck, "--json").stdout)
+    (found,) = strict_json(reply.stdout)["decks"]
+    assert [problem["key"] for problem in found["problems"]] == ["count.steps", "count.start"]
+    assert found["error"] is None
+    counter.deck()
+    assert command("counter", deck, "-q", "--no-figures").exit_code == 0
+    counter.deck(start=0.3)
+    (found,) = strict_json(command("counter", deck, "--json", "--resume").stdout)["decks"]
+    assert "the complete result of another problem" in found["error"]
 
 
 # --- signals --------------------------------------------------------------------------------------

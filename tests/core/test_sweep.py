@@ -209,6 +209,17 @@ def test_a_stopped_sweep_leaves_checkpoints_and_continues(counter):
         assert stopped.scalars["steps"].value == through.scalars["steps"].value == 20
 
 
+def test_a_folder_in_the_place_of_results_is_a_failure_that_is_told(counter):
+    counter.deck()
+    place = counter.folder / "deck.sweep" / "deck-0001.h5"
+    place.mkdir(parents=True)
+    reply = qsim("sweep", "deck.yaml", "--over", "count.start=0.1,0.2", cwd=counter.folder)
+    assert reply.returncode == 6, reply.stderr
+    assert "1 of 2 decks are not complete" in reply.stderr
+    assert f"{place.relative_to(counter.folder)} is a folder, where the results belong" in reply.stderr
+    assert list(place.iterdir()) == []
+
+
 def test_each_run_is_that_of_its_deck_alone(counter):
     deck = counter.deck(extra="run: {seed: 5}\n")
     made = prepare("counter", deck, [Axis("count.start", ("0.1", "0.2"))])
