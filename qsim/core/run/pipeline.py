@@ -28,7 +28,6 @@ from qsim.core.results.plotting import ready
 from qsim.core.results.results import open_results
 from qsim.core.results.summary import read_summary
 from qsim.core.run import checkpoint, choice
-from qsim.core.run.drawing import draw_figure
 from qsim.core.run.files import (
     figure_paths,
     paths_in,
@@ -48,7 +47,7 @@ from qsim.version import __version__
 if TYPE_CHECKING:
     from qsim.core.device.parallel import Comm
 
-__all__ = ["Options", "Outcome", "draw_figure", "execute", "paths_in"]
+__all__ = ["Options", "Outcome", "execute"]
 
 D = TypeVar("D", bound=Deck)
 P = TypeVar("P")
