@@ -1,8 +1,8 @@
 """Real runs of decks and data files in which something was changed at random.
 
 ``python tests/faults/mutate.py --count 1000 --seed 1 --jobs 2`` draws decks as ``qsim check --coverage`` does, changes up to
-three of their keys and a data file, runs them as the command line does, and checks how each ends (`verdict`): with a documented exit
-code, without a traceback, in time; with complete results if the code is 0, and with nothing temporary left in any case.
+three of their keys and a data file, runs them as the command line does, and checks how each ends (`verdict`): with a documented
+exit code, without a traceback, in time; with complete results if the code is 0, and with nothing temporary left in any case.
 """
 
 import argparse
