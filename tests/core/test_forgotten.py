@@ -7,6 +7,7 @@ import pytest
 
 from qsim.core.deck.load import load_deck
 from qsim.core.deck.units import FORGOTTEN, UNITS, parse_quantity, without_unit
+from qsim.core.errors import DeckError
 from qsim.core.run.stages import stage
 
 INPUTS = Path(__file__).resolve().parents[2] / "inputs"
@@ -58,6 +59,21 @@ def test_a_pulse_shorter_than_a_cycle_was_meant_in_femtoseconds():
     assert "write '30 fs'" in told("tridiag/hhg_800nm", f"laser.pulses=[{pulse % 30}]")[0]
     assert told("tridiag/hhg_800nm", f"laser.pulses=[{pulse % 300}]") == []
     assert told("tridiag/hhg_800nm", f"laser.pulses=[{pulse % '0.7 fs'}]") == []
+
+
+def test_a_forgotten_unit_is_told_beside_the_mistakes_that_follow_from_it():
+    """Of the physics, and of keys."""
+    model = stage("qoc", "deck").DECK
+    loaded = load_deck(INPUTS / "qoc/morse.yaml", model, ["system.mass=0.9796"])
+    with pytest.raises(DeckError, match="if 0.9796 u is meant") as caught:
+        loaded.raise_for(stage("qoc", "build").plan(loaded).findings)
+    assert {problem.severity for problem in caught.value.diagnostics} == {"error", "warning"}
+    overrides = ["laser.pulses.0.wavelength=650", "laser.pulses.0.omega=0.07"]
+    with pytest.raises(DeckError, match="if 650 nm is meant"):
+        load_deck(INPUTS / "tridiag/ar_ati.yaml", stage("tridiag", "deck").DECK, overrides)
+    nothing = "laser.pulses=[{shape: sin2, intensity: 1e14 W/cm2, duration: 5}]"
+    with pytest.raises(DeckError, match="give one of wavelength, omega"):
+        load_deck(INPUTS / "tridiag/ar_ati.yaml", stage("tridiag", "deck").DECK, [nothing])
 
 
 @pytest.mark.parametrize("path", sorted(INPUTS.glob("*/*.yaml")), ids=lambda path: path.stem)

@@ -193,7 +193,7 @@ class LoadedDeck(Generic[D]):
         Raises
         ------
         DeckError
-            If there is an error among them; it holds all of them.
+            If there is an error among them; it holds all of them, and the doubts about units, which they may follow from.
         """
         diagnostics = _in_order([self.diagnostic(finding) for finding in findings], str(self.path))
         for diagnostic in diagnostics:
@@ -203,7 +203,7 @@ class LoadedDeck(Generic[D]):
         if (untold := len(self._warnings) - MOST) > 0:
             self.warnings.append(f"... and {untold} more warnings")
         if errors := [diagnostic for diagnostic in diagnostics if diagnostic.severity == "error"]:
-            raise DeckError(errors)
+            raise DeckError(_in_order([*errors, *map(self.diagnostic, self.doubts())], str(self.path)))
 
 
 def load_deck(source: DeckSource, model: type[D], overrides: Sequence[str] = ()) -> LoadedDeck[D]:
@@ -240,7 +240,8 @@ def load_deck(source: DeckSource, model: type[D], overrides: Sequence[str] = ())
     findings = list(deck.check())
     diagnostics += [loaded.diagnostic(finding) for finding in findings if finding.severity == "error"]
     if diagnostics:
-        raise DeckError(_in_order(diagnostics, str(path)))
+        doubts = map(loaded.diagnostic, loaded.doubts())
+        raise DeckError(_in_order([*diagnostics, *doubts], str(path)))
     loaded.raise_for([*findings, *loaded.doubts()])
     return loaded
 

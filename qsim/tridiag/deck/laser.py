@@ -102,7 +102,9 @@ class LobePulse(CarrierPulse):
 
     def forgotten(self, name: str) -> tuple[tuple[float, float, str], ...] | None:
         """Return a cycle of the carrier as the shortest usual length of a pulse."""
-        return ((0.0, self.cycle, "fs"),) if name in ("duration", "fwhm") else None
+        if name not in ("duration", "fwhm") or self.wavelength is self.omega is None:
+            return None
+        return ((0.0, self.cycle, "fs"),)
 
 
 class Sin2Pulse(LobePulse):
