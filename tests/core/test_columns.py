@@ -162,8 +162,8 @@ def test_curves_that_no_spline_follows_are_refused(x, y):
 @pytest.mark.parametrize(
     ("head", "message"),
     [
-        ("0 1\n0 2\n", "t:2: x = 0 is repeated"),
-        ("3 1\n1 1\n1 2\n", "t:3: x = 1 is repeated"),
+        ("0 1\n0 2\n", "t:2: a table needs distinct x, but x = 0 is repeated"),
+        ("3 1\n1 1\n1 2\n", "t:3: a table needs distinct x, but x = 1 is repeated"),
         ("\n" * 100_002, "t:100001: 100000 empty lines"),
         ("1 2\n" + "# no\n" * 100_002, "t:100002: 100000 lines without numbers"),
         ("".join(f"{k} 1\n" for k in range(60)), "t:51: more than 50 rows"),

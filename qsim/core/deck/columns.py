@@ -297,7 +297,7 @@ def _rows(
         yield line, _checked(path, line, text, layout, width, wanted, row)
         if layout.distinct and row[0] == before:
             raise FileError(
-                f"{path}:{line}: {layout.distinct} = {before:g} is repeated; expected distinct values"
+                f"{path}:{line}: a table needs distinct {layout.distinct}, but {layout.distinct} = {before:g} is repeated"
             )
         width, count, last, before = len(row), count + 1, line, row[0]
     if width is None:
