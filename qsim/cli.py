@@ -111,7 +111,7 @@ def _escaped() -> Iterator[None]:
         yield
     except click.ClickException as error:
         if not isinstance(error, Failure):
-            error.message = printable(error.message)
+            error.message = printable(error.message)  # type: ignore[misc]  # what click shows, whatever it declares
         raise
 
 
