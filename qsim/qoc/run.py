@@ -251,10 +251,11 @@ def analyse(problem: Problem, search: Search, final: NDArray[np.float64], monito
     verification, errors = None, None
     if problem.verify.propagator != "none":
         with monitor.stage("verify"):
+            unknown: tuple[Judge | None, Errors | None] = (None, None)
             judge, errors = monitor.judged(
                 "the error of P",
                 lambda: _judged(Judge(problem, final, reached, members, objective.sweeps)),
-                (None, None),
+                unknown,
             )
             if judge is not None and errors is not None:
                 verification = _verification(problem, final, probability, judge, errors, monitor)
