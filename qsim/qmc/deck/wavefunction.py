@@ -262,8 +262,8 @@ class Harmonic(Block):
 
 MeshFactor = Annotated[float, Field(ge=0.6, le=8.0)]
 CUSP = (
-    "correct the electron-nucleus cusps at bare nuclei (Ma, Towler, Drummond, Needs); without a Jastrow factor, the energy is then "
-    "below that of the mean field, which false gives"
+    "correct the electron-nucleus cusps at bare nuclei (Ma, Towler, Drummond, Needs); without a Jastrow factor, the energy is "
+    "then below that of the mean field, which false gives"
 )
 MESHFACTOR = "points of the splines for each axis over four times the largest plane wave"
 Occupied = Annotated[list[Annotated[Count, Field(le=100)]], Field(min_length=2, max_length=2)]
@@ -494,8 +494,8 @@ class Wavefunction(Block):
     )
     jastrow: Annotated[Jastrow, BeforeValidator(_none_form)] = Field(
         default=Jastrow(),
-        description="Jastrow factor; none: determinants alone, whose energy is that of the mean field, but for corrected cusps of bare "
-        "nuclei.  By default none, for source: hooke J2 of type log1p",
+        description="Jastrow factor; none: determinants alone, whose energy is that of the mean field, but for corrected cusps "
+        "of bare nuclei.  By default none, for source: hooke J2 of type log1p",
         validate_default=True,
     )
 
