@@ -100,6 +100,12 @@ class LobePulse(CarrierPulse):
         "E: E(t) = -E0 f cos(omega (t - tc) + cep); tc is the middle of the pulse",
     )
 
+    def forgotten(self, name: str) -> tuple[tuple[float, float, str], ...] | None:
+        """Return a cycle of the carrier as the shortest usual length of a pulse."""
+        if name not in ("duration", "fwhm") or self.wavelength is self.omega is None:
+            return None
+        return ((0.0, self.cycle, "fs"),)
+
 
 class Sin2Pulse(LobePulse):
     """Envelope ``f = sin^2(pi t / T)``."""

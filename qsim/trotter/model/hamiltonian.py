@@ -316,7 +316,7 @@ def _field(
     elif term.values is not None:
         values = values + np.asarray(term.values, dtype=np.float64)
     elif term.file is not None:
-        values = np.array(read_rows(term.file, "one value per site", (1,)))[:, 0]
+        values = np.array(read_rows(term.file, "one value per site", (1,), most=sites.size))[:, 0]
         if values.size != sites.size:
             raise FileError(f"{term.file}: {values.size} values for {sites.size} sites")
     h = np.zeros((3, spins))
@@ -410,7 +410,7 @@ def _positions(term: blocks.PlacedTerm, lattice: blocks.Lattice | None, spins: i
         return np.array(lattices.positions(lattice, spins), dtype=np.float64)
     if isinstance(term.positions, list):
         return np.array(term.positions, dtype=np.float64)
-    found = np.array(read_rows(term.positions, "x, y, z", (3,)))
+    found = np.array(read_rows(term.positions, "x, y, z", (3,), most=spins))
     if len(found) != spins:
         raise FileError(f"{term.positions}: {len(found)} positions, but system.spins = {spins}")
     return found
@@ -464,7 +464,7 @@ def _listed(term: blocks.Pairs, spins: int, *, full: bool) -> NDArray[np.float64
     rows = term.list
     if rows is None:
         assert term.file is not None  # check() has seen to it
-        rows = read_rows(term.file, "j, k, Jx, Jy, Jz or j, k, J", (3, 5))
+        rows = read_rows(term.file, "j, k, Jx, Jy, Jz or j, k, J", (3, 5), most=spins**2)
         for number, message in pair_problems(rows, spins):
             raise FileError(f"{term.file}, pair {number + 1}: {message}")
     J = np.zeros((3, spins, spins))
