@@ -67,8 +67,8 @@ def undirected(term: blocks.OrientedTerm, lattice: blocks.Lattice, spins: int) -
         if all(lattices.directions(lattice, spins, bond.j, bond.k)):
             return (
                 f"sites {bond.j} and {bond.k} are equally near both ways round and have no direction: which of them comes first "
-                f"is not defined on a periodic {lattice.type}; give the pairs as a list, or lattice: {{..., images: all}} for a bond "
-                "each way"
+                f"is not defined on a periodic {lattice.type}; give the pairs as a list, or lattice: {{..., images: all}} for a "
+                "bond each way"
             )
     return ""
 
