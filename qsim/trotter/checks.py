@@ -50,8 +50,8 @@ def shells_of_terms(terms: Sequence[Term], system: System, key: str) -> Iterator
         except ValueError as error:
             yield Finding(f"{key}.{number}.shells", str(error))
             continue
-        oriented = isinstance(term, OrientedTerm) and term.list is None
-        if oriented and (why := undirected(term, lattice, system.spins)):
+        why = undirected(term, lattice, system.spins) if isinstance(term, OrientedTerm) else ""
+        if why:
             yield Finding(f"{key}.{number}.lattice", why)
 
 

@@ -112,7 +112,7 @@ SPECTRUM: tuple[Quantity[SpectrumResult], ...] = (
         "residual_max",
         "J",
         "largest ||H psi - E psi||",
-        lambda r: float(np.nanmax(r.residuals)),
+        lambda r: max(float(np.nanmax(r.residuals)), float(r.listed[:, 1].max())),
         headline=True,
     ),
     Quantity("products", "", "products H psi", lambda r: r.products),

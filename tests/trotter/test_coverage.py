@@ -7,6 +7,7 @@ import pytest
 
 from qsim.core.run.coverage import cover, draw, run_trial
 from qsim.trotter import run
+from qsim.trotter.tasks.lowest import LowestLevels
 
 SEED = 1
 COUNT = 24
@@ -35,6 +36,22 @@ def test_a_lie_is_seen(monkeypatch):
     for index in range(COUNT):
         seen += bool(run_trial("trotter", SEED, index).broken)
         if seen >= 2:
+            return
+    pytest.fail("no lie was seen")
+
+
+@pytest.mark.parametrize(
+    ("name", "lie"),
+    [
+        ("degeneracy", property(lambda self: 1)),  # one state, whatever symmetries there are
+        ("second", property(lambda self: (10.0 * self.lowest[0], 0.0))),  # a level that was passed over
+    ],
+)
+def test_a_lie_about_levels_is_seen(monkeypatch, tmp_path, name, lie):
+    monkeypatch.setattr(LowestLevels, name, lie)
+    for index in range(100):
+        deck = draw("trotter", SEED, index, tmp_path).deck
+        if deck.get("task") == "spectrum" and run_trial("trotter", SEED, index).broken:
             return
     pytest.fail("no lie was seen")
 

@@ -265,7 +265,7 @@ def _judge(deck: Mapping[str, Any], results: Results) -> list[Claim]:
     whole = [np.eye(len(H), dtype=complex)]
     bases = whole if sector == "auto" else _bases(sector, system["spins"])
     energies, states = _solved(H, bases)
-    every = energies if sector == "auto" else np.linalg.eigvalsh(H)
+    every: Real = energies if sector == "auto" else np.asarray(np.linalg.eigvalsh(H), np.float64)
     scale = max(float(np.abs(every).max()), 1e-3)
     if deck["task"] == "levels":
         return _of_levels(results, energies, scale)
@@ -274,7 +274,7 @@ def _judge(deck: Mapping[str, Any], results: Results) -> list[Claim]:
     claims = _of_energies(deck, results, energies, every, scale)
     ground = states[:, np.abs(energies - energies[0]) <= EQUAL * scale]
     second = _second(energies, scale)
-    residual = float(results.scalars["residual_max"].value or 0.0)
+    residual = _number(results, "residual_max")
     error = 2.0 * residual / abs(second - energies[0]) if second is not None else 0.0
     return claims + _observed(results, ground, system["spins"], error)
 
@@ -283,6 +283,12 @@ def _second(energies: Real, scale: float) -> float | None:
     """Return the level next to the first one."""
     others = energies[np.abs(energies - energies[0]) > EQUAL * scale]
     return float(others[0]) if others.size else None
+
+
+def _number(results: Results, name: str) -> float:
+    """Return a scalar, not a number where it is missing."""
+    value = results.scalars[name].value if name in results.scalars else None
+    return float(value) if isinstance(value, int | float) else math.nan
 
 
 def _of_energies(
@@ -294,18 +300,16 @@ def _of_energies(
     enough = len(listed) >= min(deck["spectrum"]["levels"], energies.size)
     claims = [Claim("energies", 0.0 if enough else math.nan, 0.0)]
     for k in listed:
-        scalar = scalars[f"energy_{k}"]
-        claimed = float(scalars[f"energy_error_{k}"].value)
-        claims.append(Claim(f"energy_{k}", float(scalar.value) - energies[k], claimed, 0.0, oracle))
+        difference = _number(results, f"energy_{k}") - energies[k]
+        claims.append(Claim(f"energy_{k}", difference, _number(results, f"energy_error_{k}"), 0.0, oracle))
     count = int((np.abs(energies - energies[0]) <= EQUAL * scale).sum())
-    found = scalars["degeneracy"].value if "degeneracy" in scalars else math.nan
-    claims.append(Claim("degeneracy", float(found) - count, 0.0, warning=UNKNOWN))
+    claims.append(Claim("degeneracy", _number(results, "degeneracy") - count, 0.0, warning=UNKNOWN))
     for name, levels in (("gap", every), ("sector_gap", energies)):
         second = _second(levels, scale)
         if name in scalars:
             true = math.nan if second is None else abs(second - levels[0])
-            claimed = float(scalars[name].error)
-            claims.append(Claim(name, float(scalars[name].value) - true, claimed, 0.0, oracle))
+            claimed = scalars[name].error or 0.0
+            claims.append(Claim(name, _number(results, name) - true, claimed, 0.0, oracle))
     if "gap" not in scalars and "sector_gap" not in scalars:  # there must be no second level
         alone = _second(energies, scale) is None
         claims.append(Claim("gap", 0.0 if alone else math.nan, 0.0, warning=UNKNOWN))
@@ -345,13 +349,9 @@ def _of_levels(results: Results, energies: Real, scale: float) -> list[Claim]:
     found = np.asarray(results["levels"])[0]
     difference = np.abs(found - energies).max() if found.shape == energies.shape else math.nan
     claims = [Claim("levels", float(difference), 0.0, 0.0, 1e-13 * scale * energies.size)]
-    claims.append(
-        Claim("energy_0", float(results.scalars["energy_0"].value) - energies[0], 0.0, 0.0, 1e-12 * scale)
-    )
+    claims.append(Claim("energy_0", _number(results, "energy_0") - energies[0], 0.0, 0.0, 1e-12 * scale))
     apart = np.diff(energies)
     if "gap_ratio" in results.scalars and apart.min(initial=math.inf) > 1e-6 * scale:
         ratios = np.minimum(apart[1:], apart[:-1]) / np.maximum(apart[1:], apart[:-1])
-        claims.append(
-            Claim("gap_ratio", float(results.scalars["gap_ratio"].value) - ratios.mean(), 0.0, 0.0, 1e-6)
-        )
+        claims.append(Claim("gap_ratio", _number(results, "gap_ratio") - ratios.mean(), 0.0, 0.0, 1e-6))
     return claims

@@ -58,6 +58,8 @@ def _given(
 
 def undirected(term: blocks.OrientedTerm, lattice: blocks.Lattice, spins: int) -> str:
     """Return which two sites of a lattice a coupling joins in both directions at once, so that it has none; ``""`` if none."""
+    if term.list is not None:
+        return ""
     numbers = term.D if isinstance(term, blocks.DM) else [x for row in term.J or () for x in row]
     matrix = _matrix(term, numbers if isinstance(numbers, list) else [float(numbers or 0.0)])
     if getattr(lattice, "images", "one") == "all" or np.array_equal(matrix, matrix.T):

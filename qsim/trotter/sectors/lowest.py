@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RESOLUTION", "LowLevels", "grouped", "lowest_levels", "same"]
 
-RESOLUTION = 1e-12  # of the size of the spectrum: levels closer than that are one, to rounding
+RESOLUTION = 2e-13  # of the size of the spectrum: levels closer than that are one, to rounding
 COARSE = 1e-9  # of the size of the spectrum: errors beyond this do not tell whether two levels are one
 CROWDED = 12  # states of one energy that are found one by one; a sector that has more is diagonalised
 MOST_DENSE = 4096  # states of a sector that is diagonalised

@@ -103,7 +103,7 @@ def order_of(sites: Sequence[int]) -> int:
 def broken(model: Model, sites: Sequence[int]) -> str:
     """Return where H is not invariant under a permutation of the sites, ``""`` if it is."""
     p = np.array(sites)
-    cross = np.zeros((3, 3, 1, 1)) if model.cross is None else model.cross
+    cross = np.zeros((3, 3, p.size, p.size)) if model.cross is None else model.cross
     scale = max(*(float(np.abs(part).max(initial=0.0)) for part in (model.J, model.h, cross)), 1e-300)
     different = np.argwhere(np.abs(model.J[:, p][:, :, p] - model.J) > SAME * scale)
     if len(different):
@@ -112,11 +112,7 @@ def broken(model: Model, sites: Sequence[int]) -> str:
             f"J{'xyz'[a]} of sites {j} and {k} is {model.J[a, j, k]:g}, that of sites {p[j]} and {p[k]}, to which they go, "
             f"{model.J[a, p[j], p[k]]:g}"
         )
-    different = (
-        np.argwhere(np.abs(cross[:, :, p][:, :, :, p] - cross) > SAME * scale)
-        if model.cross is not None
-        else []
-    )
+    different = np.argwhere(np.abs(cross[:, :, p][:, :, :, p] - cross) > SAME * scale)
     if len(different):
         a, b, j, k = (int(i) for i in different[0])
         return (

@@ -97,9 +97,10 @@ class LowestLevels:
         self.lowest: tuple[float, float] | None = None  # energy and error
         self.known = passing
         if restored is not None:
-            self.entries = [(*map(float, row[:3]), int(row[3])) for row in restored["entries"]]
+            self.entries = [(float(e), float(r), float(d), int(n)) for e, r, d, n in restored["entries"]]
             self.ends, self.known = [float(end) for end in restored["ends"]], bool(restored["known"])
-            self.lowest = None if restored["lowest"] is None else tuple(map(float, restored["lowest"]))
+            if restored["lowest"] is not None:
+                self.lowest = float(restored["lowest"][0]), float(restored["lowest"][1])
             self.members = [
                 Member(int(number), problem.place.asarray(vector), int(states))
                 for number, vector, states in restored["members"]
