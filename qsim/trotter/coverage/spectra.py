@@ -53,6 +53,7 @@ def _strength(rng: Generator) -> float:
 
 
 def _system(rng: Generator) -> Block:
+    """Return a ring, a torus, other lattices or single pairs, in a field or not."""
     spins = int(rng.integers(2, MOST + 1))
     kind = _one(rng, "ring", "ring", "lattice", "lattice", "lattice", "chiral", "torus")
     system: Block = {"spins": spins, "operators": _one(rng, "spin", "spin", "pauli"), "sum": "pairs"}
@@ -141,6 +142,7 @@ def _sector(rng: Generator, system: Block, several: bool) -> Block:
 
 
 def _spectrum(rng: Generator) -> Block:
+    """Return a deck of ``task: spectrum``."""
     system = _system(rng)
     spins = system["spins"]
     deck: Block = {"task": "spectrum", "system": system, "run": {"seed": 1}}
@@ -218,9 +220,8 @@ def _bases(sector: Block, spins: int) -> list[Complex]:
     """Return the states (2^N, D) of every sector that a deck names."""
     strings = np.arange(1 << spins)
     ups = spins - np.bitwise_count(strings)
-    given = sector["up"] if isinstance(sector["up"], list) else [sector["up"]]
-    momenta: Any = sector.get("momentum")
-    momenta = range(spins) if momenta == "all" else momenta if isinstance(momenta, list) else [momenta]
+    asked = list(range(spins)) if sector.get("momentum") == "all" else sector.get("momentum")
+    given, momenta = (value if isinstance(value, list) else [value] for value in (sector["up"], asked))
     found = []
     for k in momenta:
         projector = np.eye(1 << spins, dtype=complex)
@@ -260,6 +261,7 @@ def _solved(H: Complex, bases: list[Complex]) -> tuple[Real, Complex]:
 
 
 def _judge(deck: Mapping[str, Any], results: Results) -> list[Claim]:
+    """Hold all numbers of a results file against the truth."""
     system, sector = deck["system"], deck["sector"]
     H = _hamiltonian(system)
     whole = [np.eye(len(H), dtype=complex)]
@@ -294,6 +296,7 @@ def _number(results: Results, name: str) -> float:
 def _of_energies(
     deck: Mapping[str, Any], results: Results, energies: Real, every: Real, scale: float
 ) -> list[Claim]:
+    """Hold energies, degeneracy and gaps against the levels of the sectors, and of H."""
     scalars = results.scalars
     oracle = 1e-13 * scale
     listed = sorted(int(name[7:]) for name in scalars if name.startswith("energy_") and name[7:].isdigit())
