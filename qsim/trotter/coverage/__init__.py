@@ -37,6 +37,7 @@ from qsim.trotter.coverage.oracle import (
     fields,
     profile,
 )
+from qsim.trotter.coverage.spectra import spectrum
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
@@ -46,10 +47,13 @@ __all__ = ["judge", "trial"]
 WARNING = r"dt = .* is long|error of the state is|half the step"
 """Warnings that withdraw claims."""
 STREAMS = (0x5F1E0000, 0x5C0F0000)
+SPECTRA = 0.25  # share of the decks that ask for levels
 
 
 def trial(rng: np.random.Generator, folder: Path) -> Trial:
     """Draw a deck and return it with its judge."""
+    if rng.random() < SPECTRA:
+        return spectrum(rng)
     drawn = draw_deck(rng, folder)
     return Trial(_public(drawn), lambda results: judge(drawn, folder, results))
 
