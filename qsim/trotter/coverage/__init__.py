@@ -37,6 +37,7 @@ from qsim.trotter.coverage.oracle import (
     fields,
     profile,
 )
+from qsim.trotter.coverage.tasks import beside, pulses
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
@@ -46,11 +47,15 @@ __all__ = ["judge", "trial"]
 WARNING = r"dt = .* is long|error of the state is|half the step"
 """Warnings that withdraw claims."""
 STREAMS = (0x5F1E0000, 0x5C0F0000)
+BESIDE, PULSES = 0.3, 0.1  # shares of tasks beside an evolution, and of driven evolutions in sectors
 
 
 def trial(rng: np.random.Generator, folder: Path) -> Trial:
     """Draw a deck and return it with its judge."""
-    drawn = draw_deck(rng, folder)
+    u = rng.random()
+    if u < BESIDE:
+        return beside(rng)
+    drawn = pulses(rng) if u < BESIDE + PULSES else draw_deck(rng, folder)
     return Trial(_public(drawn), lambda results: judge(drawn, folder, results))
 
 

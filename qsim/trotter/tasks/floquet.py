@@ -180,7 +180,7 @@ def run(problem: TaskProblem[Floquet], monitor: Monitor) -> FloquetResult:
             angles = quasienergies(made.steps, sector.dimension)
         if angles.size > 2:  # on a circle n angles have n spacings and n ratios of neighbouring ones
             around = np.concatenate([angles, angles[:2] + 2.0 * np.pi])
-            ratio = float(gap_ratios(around, SAME).mean())
+            ratio = monitor.judged("gap_ratio", lambda: float(gap_ratios(around, SAME).mean()), None)
     return FloquetResult(problem, sector, rows, made.error, made.products, angles, ratio)
 
 

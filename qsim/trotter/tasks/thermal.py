@@ -54,6 +54,7 @@ THINNED = 16  # temperatures that are looked at for it
 CHANGED = 0.02  # change of ln Z or <H> / T that is warned of
 LEAST_SAMPLES = 3  # of a jackknife: Student's factor of two would be 78
 UNCERTAIN = 0.5  # relative variance of Z, with fewer than 4 degrees of freedom, that is warned of
+FEW_VECTORS, UNCERTAIN_OF_FEW = 5, 0.2  # with fewer vectors u itself is uncertain, and is warned of earlier
 
 
 class Computation:
@@ -395,7 +396,8 @@ def judge(result: ThermalResult, made: Computation, monitor: Monitor) -> None:
             f"errors of correlators are not known from {problem.block.vectors} random vectors; give {LEAST_SAMPLES} "
             "thermal.vectors or more"
         )
-    if (u := float(variance[4].max())) > UNCERTAIN:
+    limit = UNCERTAIN if problem.block.vectors >= FEW_VECTORS else UNCERTAIN_OF_FEW
+    if (u := float(variance[4].max())) > limit:
         where = T[int(np.argmax(variance[4]))]
         monitor.warn(
             f"few states have weight at T = {where:.4g}: {problem.block.vectors} random vectors give the partition function to "
