@@ -128,6 +128,10 @@ class Model:
         """Return a model with every coupling and field as large as it can become until some time."""
         return self
 
+    def average(self, end: float) -> Model:
+        """Return a model with every coupling and field as large as it is on average until some time."""
+        return self
+
     @property
     def size(self) -> Model:
         """The model with the size of every coupling and field."""
@@ -231,6 +235,16 @@ class Hamiltonian:
             ]
             size = max(abs(f(float(t))) for t in times)
             found = found + size * part.size
+        return found
+
+    def average(self, end: float) -> Model:
+        """Return a model with every coupling and field as large as it is on average until some time."""
+        found = self.static.size
+        for f, part in self.driven:
+            kinks = [k for k in getattr(f, "kinks", None) or () if 0.0 < k < end]
+            times = np.unique([*np.linspace(0.0, end, PEAK_SAMPLES), *kinks])
+            size = np.trapezoid([abs(f(float(t))) for t in times], times) / end if end > 0.0 else abs(f(0.0))
+            found = found + float(size) * part.size
         return found
 
     def __add__(self, other: Hamiltonian) -> Hamiltonian:
