@@ -140,3 +140,34 @@ def test_every_method_declares_its_quantities_once(method):
         assert page.count("\n| `") == len(task)
         found = [quantity.name for quantity in task if quantity.axes is None]
         assert all(any(fnmatch(name, one) for one in found) for name in headline(task))
+
+
+class Lost(RuntimeError):
+    """What a function of a quantity raises in these tests."""
+
+
+def lost(result):
+    raise Lost("no data")
+
+
+def test_a_quantity_that_cannot_be_found_costs_no_other():
+    declared = [
+        Quantity("a", "eV", "a number", lambda r: 1.5, error=lost),
+        Quantity("b", "eV", "another number", lost, error=lambda r: 0.1),
+        Quantity("p_*", "", "the number of *", lost),
+        Quantity("x", "", "places", lost, ("x",)),
+        Quantity("y", "", "values", lambda r: np.arange(3.0), ("x",)),
+        Quantity("c", "", "a third number", lambda r: 2.0, error=lambda r: 0.2),
+    ]
+    told = []
+    found = scalars(declared, None, lambda name, error: told.append((name, str(error))))
+    assert {name: (one.value, one.error, one.unit) for name, one in found.items()} == {
+        "a": (1.5, None, "eV"),
+        "b": (None, 0.1, "eV"),
+        "c": (2.0, 0.2, ""),
+    }
+    assert list(arrays(declared, None, lambda name, error: told.append((name, str(error))))) == ["y"]
+    assert told == [(name, "no data") for name in ("the error of a", "b", "p_*", "x")]
+    for function in (scalars, arrays):  # without anyone to tell, nothing is hidden
+        with pytest.raises(Lost):
+            function(declared, None)
