@@ -235,6 +235,9 @@ def test_pairs_of_the_deck_are_the_model(sturmian):
     assert energy.error < 1e-3
     assert "pairs of the deck only" in energy.description
     assert "error_angular_0" not in scalars(result)
+    assert not [
+        name for name in scalars(result) if "exact" in name
+    ]  # energies of the atom with all its pairs
 
 
 def test_sectors_of_different_l_max_have_their_own_partial_waves(sturmian):

@@ -84,7 +84,9 @@ def test_tiles_depend_on_the_matrices_alone(shape):
 
     def edges(threads):
         seen = set()
-        tiles.each_tile(cpu(threads), lambda k, p, rows: seen.add((k, p, rows.start, rows.stop)), shape, 1e9, threads)
+        tiles.each_tile(
+            cpu(threads), lambda k, p, rows: seen.add((k, p, rows.start, rows.stop)), shape, 1e9, threads
+        )
         return seen
 
     assert all(edges(threads) == edges(1) for threads in (2, 3, 8, 64))

@@ -1,8 +1,8 @@
 """Work on many matrices and long vectors that threads of a CPU take in turn: rows of matrices, ranges of vectors.
 
 Each piece calls BLAS with one thread.  The bits of a row may depend on how many rows are multiplied with it, as most kernels of
-BLAS round the last rows of a matrix in another way: tiles depend on the numbers and sizes of the matrices alone.  So do the ranges
-of a vector, whose sums are added in their order.  Neither depends on the number of threads.
+BLAS round the last rows of a matrix in another way: tiles depend on the numbers and sizes of the matrices alone.  So do the
+ranges of a vector, whose sums are added in their order.  Neither depends on the number of threads.
 """
 
 from __future__ import annotations

@@ -244,8 +244,8 @@ def _totals(result: CollisionResult) -> Scalars:
     }
 
 
-def _of(value: tuple[float, float], unit: str) -> tuple[float, str, float]:
-    return value[0], unit, value[1]
+def _of(value: tuple[float, float], unit: str) -> tuple[float, str, float | None]:
+    return value[0], unit, value[1] if np.isfinite(value[1]) else None
 
 
 def _breakups(process: str, what: str) -> Callable[[CollisionResult], Scalars]:
@@ -502,7 +502,7 @@ def _each(
 
 RESONANCES: tuple[Quantity[ResonanceResult], ...] = (
     _each("resonance_energy", "hartree", lambda found: (found.energy.real, found.error), "position of the resonance"),
-    _each("resonance_width", "hartree", lambda found: (found.width, 2.0 * found.error), "width of the resonance"),
+    _each("resonance_width", "hartree", lambda found: (found.width, found.width_error), "width of the resonance"),
     _each("residual", "hartree", lambda found: (found.residual, None), "|H v - E v|"),
     Quantity("unknowns", "", "coefficients of the largest solution", lambda r: r.unknowns),
     Quantity("solver_iterations", "", "steps of the linear solver for one resonance",
@@ -514,7 +514,7 @@ RESONANCES: tuple[Quantity[ResonanceResult], ...] = (
     Quantity("resonance_width", "hartree", "widths, -2 Im E", lambda r: np.array([found.width for found in r.found]),
              ("resonance",)),
     Quantity("resonance_error", "hartree", "largest error of position and half width",
-             lambda r: np.array([found.error for found in r.found]), ("resonance",)),
+             lambda r: np.array([max(found.error, 0.5 * found.width_error) for found in r.found]), ("resonance",)),
 )  # fmt: skip
 
 COLLISIONS = collisions()

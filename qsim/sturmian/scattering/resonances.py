@@ -20,7 +20,7 @@ from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.scattering import driven
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -35,6 +35,8 @@ STEPS = 12
 FIXED = 2  # first steps at the energy of the deck, so that the nearest eigenvalue is found
 SOLVE = 1e-6  # relative residual of a solution within the iteration
 MOVED = 0.2  # change of a complex energy with the grid, relative to its width, from which it is no resonance for sure
+POOR = 0.2  # relative error of a width that is worth a warning
+BY_CHANCE = 1e-3  # of the change of the position with the partial waves, that the width may be off where it does not change
 
 Stage = Callable[[str], AbstractContextManager[None]]
 
@@ -50,8 +52,10 @@ class Found:
         Where it was sought, hartree.
     energy : complex
         ``E - i Gamma/2``, hartree.
-    error : float
-        Change with the coarser grid and with fewer partial waves, hartree; 0 without them.
+    moved : float
+        Change of the complex energy with the coarser grid, hartree; 0 without it.
+    error, width_error : float
+        Of position and width, hartree: that change, and those with fewer partial waves; 0 without them.
     residual : float
         ``|H v - E v| / |v|``, hartree.
     iterations : int
@@ -64,10 +68,12 @@ class Found:
     S: int
     near: float
     energy: complex
-    error: float
     residual: float
     iterations: int
     inside: float
+    moved: float = 0.0
+    error: float = 0.0
+    width_error: float = 0.0
 
     @property
     def width(self) -> float:
@@ -134,25 +140,31 @@ class Resonances:
                 found = _search(operator, sector, energy, self.problem, poll)
             if self.coarse is not None:
                 with self.stage("errors"):
-                    found.error = self._error(number, found, poll)
+                    self._judge(number, found, poll)
             self.unknowns = max(self.unknowns, operator.unknowns)
             self.condition = max(self.condition, self.setup.condition)
             self.found.append(found)
             report(Progress(len(self.found)))
 
-    def _error(self, number: int, found: Found, poll: Callable[[], None]) -> float:
-        """Return the change of a complex energy with the coarser grid and with other partial waves, hartree."""
+    def _judge(self, number: int, found: Found, poll: Callable[[], None]) -> None:
+        """Set the errors of a complex energy: its changes with the coarser grid and there with other partial waves.
+
+        A wave that comes back from the contour changes position and width alike.  Partial waves move the position by far more
+        than the width, which therefore has an error of its own.
+        """
         assert self.coarse is not None
         sector, start = self.problem.sectors[number], found.energy.real
         operator = self.coarse.operator(sector.L, sector.S, self.problem.pairs()[number], 1.0)
         there = _search(operator, sector, start, self.problem, poll).energy
-        error = abs(there - found.energy)
+        found.moved = abs(there - found.energy)
+        found.error, found.width_error = found.moved, 2.0 * found.moved
         other = self.problem.other_pairs()
         if other is not None:
             operator = self.coarse.operator(sector.L, sector.S, other[number], 1.0)
-            less = _search(operator, sector, start, self.problem, poll).energy
-            error += self.problem.beyond * abs(less - there)
-        return float(error)
+            change = _search(operator, sector, start, self.problem, poll).energy - there
+            found.error += self.problem.beyond * abs(change.real)
+            share = max(abs(change.imag), BY_CHANCE * abs(change.real))
+            found.width_error += 2.0 * self.problem.beyond * share
 
     def result(self) -> ResonanceResult:
         """Return what was found; complete after `advance`."""
@@ -170,12 +182,20 @@ def run_resonances(problem: Problem, monitor: Monitor) -> ResonanceResult:
     search = Resonances(problem, monitor.restored, monitor.stage)
     drive(search, monitor, total=len(search.sought), unit="energies", what="resonances")
     for found in search.found:
-        if found.error > MOVED * max(found.width, 1e-12):
+        for text in _doubts(found):
             monitor.warn(
-                f"L = {found.L}, S = {found.S}: {found.energy.real:.6f} hartree, width {found.width:.2e}, moves by "
-                f"{found.error:.1e} with the contour and basis; it may be no resonance, or needs a larger grid.R or l_max"
+                f"L = {found.L}, S = {found.S}: {found.energy.real:.6f} hartree, width {found.width:.2e}, {text}"
             )
     return search.result()
+
+
+def _doubts(found: Found) -> Iterator[str]:
+    """Yield what is doubtful about a complex energy."""
+    if found.moved > MOVED * max(found.width, 1e-12):
+        yield f"moves by {found.moved:.1e} with the contour and basis; it may be no resonance, or needs a larger grid.R"
+    elif found.width_error > POOR * found.width:
+        percent = 100.0 * found.width_error / found.width
+        yield f"the width is known to {percent:.0f} % only; a larger channels.l_max or grid.R is needed"
 
 
 def _search(
@@ -215,7 +235,7 @@ def _search(
     u = np.asarray(device.to_host(v[0]))
     count = int(np.count_nonzero(operator.grid.is_real))
     inside = float((np.abs(u[:, :count, :count]) ** 2).sum() / (np.abs(u) ** 2).sum())
-    return Found(sector.L, sector.S, near, quotient, 0.0, residual, iterations, inside)
+    return Found(sector.L, sector.S, near, quotient, residual, iterations, inside)
 
 
 def _start(operator: driven.Driven, sector: Sector) -> NDArray[np.complex128]:

@@ -12,10 +12,11 @@ import numpy as np
 from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
-from qsim.sturmian.scattering import amplitudes, driven, saved, sources
+from qsim.sturmian.scattering import amplitudes, driven, outgoing, saved, sources
+from qsim.sturmian.scattering.checks import safe_angle
 from qsim.sturmian.scattering.krylov import Krylov
 from qsim.sturmian.scattering.observed import Observed, observe
-from qsim.sturmian.scattering.results import CollisionResult, Solved, Wave
+from qsim.sturmian.scattering.results import CollisionResult, Solved, Wave, level_name
 from qsim.sturmian.scattering.summed import Solutions, Summed, combined
 from qsim.sturmian.tasks.jobs import Job, chain_of, chains_of, one_of, shares_of
 from qsim.sturmian.two_electron.hamiltonian import coefficients
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Collisions", "run_collisions"]
 
 DEFECT = 0.05  # of the total, that unitarity may miss before it is worth a warning
-POOR = 0.1  # relative error of a break-up cross section that is worth a warning
+POOR = 0.1  # relative error of a total or break-up cross section that is worth a warning
 TAIL = 0.02  # relative weight of the L that are left out, likewise
 EXACT = 1e-8  # hartree: largest residual of an initial state
 ROUGH = 1e-6  # residual of the solutions whose differences to the others are the errors
@@ -505,9 +506,21 @@ def _solved(
             f"L = {operator.L}, S = {operator.S}, E = {E[worst]:.6g} hartree: the relative residual is "
             f"{found.residuals[worst]:.1e} after {int(found.iterations[worst])} steps, but {tolerance:.1e} is asked for; "
             "no cross section is taken from it",
-            hint="a larger solver.max_iterations, or a smaller grid.ecs.angle if the condition of the contour is large",
+            hint=_remedy(problem, operator, int(found.iterations[worst])),
         )
     return found
+
+
+def _remedy(problem: Problem, operator: driven.Driven, steps: int) -> str:
+    """Return what makes an equation converge that did not: an angle at which the eigenvectors are no danger, or more steps."""
+    safe = safe_angle(operator.points)
+    condition = max(orbital.condition for orbital in operator.orbitals.values())
+    if condition > outgoing.CONDITION and problem.numbers.angle > safe:
+        text = f"grid.ecs.angle: {safe:g}, since at {problem.numbers.angle:g} rad the eigenvectors on {operator.points} points"
+        return f"{text} are nearly dependent, condition {condition:.1e}"
+    if steps >= problem.asked.solver.max_iterations:
+        return "a larger solver.max_iterations"
+    return "a larger solver.tolerance, or a smaller grid.ecs.angle"
 
 
 def _picture(setup: Setup, operator: driven.Driven, found: driven.Solution, label: str) -> Wave:
@@ -524,11 +537,9 @@ def _picture(setup: Setup, operator: driven.Driven, found: driven.Solution, labe
 
 def _warnings(result: CollisionResult) -> list[str]:
     """Return what should not be believed without a second look."""
-    from qsim.sturmian.scattering.outgoing import CONDITION
-
     out = []
     condition = result.condition
-    if condition > CONDITION:
+    if condition > outgoing.CONDITION:
         out.append(
             f"the eigenvectors on the contour are nearly dependent, condition {condition:.1e}; a smaller grid.ecs.angle is safer"
         )
@@ -536,7 +547,20 @@ def _warnings(result: CollisionResult) -> list[str]:
         for label, seen in by_label.items():
             where = f"{kin.name}, {label}"
             out += [f"{where}: {text}" for text in _doubts(seen, "unitarity" in result.problem.wants)]
+            if "excitation" in result.problem.wants:
+                out += [f"{where}: {text}" for text in _unknown(seen, result.problem.task.levels)]
     return out
+
+
+def _unknown(seen: Summed, highest: int) -> list[str]:
+    """Return which of the levels up to a principal quantum number have no error."""
+    names = [
+        level_name(n, l) for (n, l), (_, error) in seen.levels.items() if n <= highest and np.isnan(error)
+    ]
+    if not names:
+        return []
+    text = f"the error of {', '.join(names)} is not known, as the smaller box that would tell it holds no such level"
+    return [f"{text}; a larger grid.R is needed"]
 
 
 def _doubts(seen: Summed, unitarity: bool) -> list[str]:
@@ -546,6 +570,10 @@ def _doubts(seen: Summed, unitarity: bool) -> list[str]:
         defect, error = seen.unitarity
         if abs(defect) > DEFECT + error:
             out.append(f"the channels add up to {1.0 - defect:.3f} of the total; a larger grid.R is needed")
+    value, error = seen.total
+    if error > POOR * abs(value) > 0.0:
+        text = f"the total cross section is known to {100.0 * error / abs(value):.0f} % only"
+        out.append(f"{text}; a larger grid.R, a longer contour or a larger l_max is needed")
     if seen.ionisation is not None:
         value, error = seen.ionisation
         if error > POOR * abs(value) > 0.0:
