@@ -40,7 +40,7 @@ MAP_POINTS = 400  # largest grid whose (r1, r2) map is kept
 SYMMETRY = 1e-8  # largest norm of the part of a state with the wrong exchange symmetry
 ROUNDING = 1e-14  # relative to kinetic and potential energy, of an energy
 SATELLITES = 2  # other l_max computed besides, which tell how far the partial waves have converged
-FEW_WAVES = 3.0  # of the limit's own error: with three waves it is too small by up to 2.4 (H- to Ne8+)
+FEW_WAVES = 1.5  # of the limit's own error: with three waves it is too small by up to 1.2 (H- to Ne8+)
 ROUGH = (
     0.02  # relative error of what further partial waves lower the energy by, where that only tells an error
 )
