@@ -7,9 +7,11 @@ continuum do, which the coarser grid of the error estimate shows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -39,6 +41,7 @@ POOR = 0.2  # relative error of a width that is worth a warning
 BY_CHANCE = 1e-3  # of the change of the position with the partial waves, that the width may be off where it does not change
 
 Stage = Callable[[str], AbstractContextManager[None]]
+Judged = Callable[[str, Callable[[], Any], Any], Any]
 
 
 @dataclass
@@ -103,14 +106,21 @@ class Resonances:
         State to continue from.
     stage : callable, optional
         Measures the time of a stage, as `Monitor.stage`.
+    judged : callable, optional
+        Lets what only judges the resonances fail, as `Monitor.judged`.
     """
 
     def __init__(
-        self, problem: Problem, restored: Mapping[str, Any] | None = None, stage: Stage | None = None
+        self,
+        problem: Problem,
+        restored: Mapping[str, Any] | None = None,
+        stage: Stage | None = None,
+        judged: Judged | None = None,
     ) -> None:
         self.problem, self.stage = problem, stage or (lambda _: nullcontext())
+        self.judged = judged or (lambda _what, judge, _missing: judge())
         self.setup = problem.setup()
-        self.coarse = problem.setup(coarser=True) if problem.errors else None
+        self.coarse: Setup | None = None
         near = list(problem.task.near or [])
         self.sought = [(number, energy) for number in range(len(problem.sectors)) for energy in near]
         self.found: list[Found] = []
@@ -138,33 +148,40 @@ class Resonances:
             operator = self.setup.operator(sector.L, sector.S, pairs, 1.0)
             with self.stage("solve"):
                 found = _search(operator, sector, energy, self.problem, poll)
-            if self.coarse is not None:
+            if self.problem.errors:
                 with self.stage("errors"):
-                    self._judge(number, found, poll)
+                    found.moved, found.error, found.width_error = self.judged(
+                        "the error of a resonance",
+                        partial(self._errors, number, found, poll),
+                        (math.nan, math.nan, math.nan),
+                    )
             self.unknowns = max(self.unknowns, operator.unknowns)
             self.condition = max(self.condition, self.setup.condition)
             self.found.append(found)
             report(Progress(len(self.found)))
 
-    def _judge(self, number: int, found: Found, poll: Callable[[], None]) -> None:
-        """Set the errors of a complex energy: its changes with the coarser grid and there with other partial waves.
+    def _errors(self, number: int, found: Found, poll: Callable[[], None]) -> tuple[float, float, float]:
+        """Return how a complex energy moves with the coarser grid, and the errors of position and width.
 
-        A wave that comes back from the contour changes position and width alike.  Partial waves move the position by far more
-        than the width, which therefore has an error of its own.
+        They are these changes, and there those with other partial waves.  A wave that comes back from the contour changes
+        position and width alike.  Partial waves move the position by far more than the width, which therefore has an error of
+        its own.
         """
-        assert self.coarse is not None
+        if self.coarse is None:
+            self.coarse = self.problem.setup(coarser=True)
         sector, start = self.problem.sectors[number], found.energy.real
         operator = self.coarse.operator(sector.L, sector.S, self.problem.pairs()[number], 1.0)
         there = _search(operator, sector, start, self.problem, poll).energy
-        found.moved = abs(there - found.energy)
-        found.error, found.width_error = found.moved, 2.0 * found.moved
+        moved = abs(there - found.energy)
+        error, width_error = moved, 2.0 * moved
         other = self.problem.other_pairs()
         if other is not None:
             operator = self.coarse.operator(sector.L, sector.S, other[number], 1.0)
             change = _search(operator, sector, start, self.problem, poll).energy - there
-            found.error += self.problem.beyond * abs(change.real)
+            error += self.problem.beyond * abs(change.real)
             share = max(abs(change.imag), BY_CHANCE * abs(change.real))
-            found.width_error += 2.0 * self.problem.beyond * share
+            width_error += 2.0 * self.problem.beyond * share
+        return float(moved), float(error), float(width_error)
 
     def result(self) -> ResonanceResult:
         """Return what was found; complete after `advance`."""
@@ -179,10 +196,12 @@ def run_resonances(problem: Problem, monitor: Monitor) -> ResonanceResult:
     NumericsError
         If an iteration does not converge.
     """
-    search = Resonances(problem, monitor.restored, monitor.stage)
+    search = Resonances(problem, monitor.restored, monitor.stage, monitor.judged)
     drive(search, monitor, total=len(search.sought), unit="energies", what="resonances")
     for found in search.found:
-        for text in _doubts(found):
+        for text in monitor.judged(
+            "what is doubtful about a resonance", lambda f=found: list(_doubts(f)), []
+        ):
             monitor.warn(
                 f"L = {found.L}, S = {found.S}: {found.energy.real:.6f} hartree, width {found.width:.2e}, {text}"
             )

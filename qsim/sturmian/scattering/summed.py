@@ -91,6 +91,8 @@ class Solutions:
         Error of the momenta that are left out over the change with `fewer`.
     whole_grid : bool
         Whether the basis is the whole grid.
+    lost : bool
+        Whether the other solutions could not be found, so that no error is known.
     """
 
     parts: Sequence[Observed]
@@ -98,6 +100,7 @@ class Solutions:
     fewer: Sequence[Observed] | None
     beyond: float
     whole_grid: bool = True
+    lost: bool = False
 
     @property
     def safety(self) -> float:
@@ -107,7 +110,7 @@ class Solutions:
     def error(self, value: Callable[[Sequence[Observed]], complex]) -> float:
         """Return the error of a quantity of the solutions of all L, without what they show of it themselves."""
         if self.coarse is None:
-            return 0.0
+            return math.nan if self.lost else 0.0
         there = value(self.coarse)
         error = self.safety * abs(value(self.parts) - there)
         if self.fewer is not None:
@@ -117,7 +120,7 @@ class Solutions:
     def errors(self, curve: Callable[[Sequence[Observed]], NDArray[np.float64]]) -> NDArray[np.float64]:
         """Return `error` for every point of a curve."""
         if self.coarse is None:
-            return np.zeros(1)
+            return np.full(1, math.nan if self.lost else 0.0)
         there = curve(self.coarse)
         error = self.safety * np.abs(curve(self.parts) - there)
         if self.fewer is not None:
@@ -276,7 +279,7 @@ def _closed(
     value, error = levels[largest]
     return {**levels, largest: (value, float(np.maximum(error, missing)))}, (
         total[0],
-        max(total[1], missing),
+        float(np.maximum(total[1], missing)),
     )
 
 
@@ -324,7 +327,7 @@ def _agreed(first: Measured | None, second: Measured | None) -> Measured | None:
     """Return the mean of two estimates with weights 1/error^2; the error grows where they disagree by more than their errors."""
     if first is None or second is None:
         return first
-    if min(first[1], second[1]) <= 0.0:
+    if not min(first[1], second[1]) > 0.0:
         return first
     weights = np.array([first[1] ** -2, second[1] ** -2])
     value = float((weights @ np.array([first[0], second[0]])) / weights.sum())

@@ -18,7 +18,7 @@ from qsim.sturmian.scattering.krylov import Krylov
 from qsim.sturmian.scattering.observed import Observed, observe
 from qsim.sturmian.scattering.results import CollisionResult, Solved, Wave, level_name
 from qsim.sturmian.scattering.summed import Solutions, Summed, combined
-from qsim.sturmian.tasks.jobs import Job, chain_of, chains_of, one_of, shares_of
+from qsim.sturmian.tasks.jobs import Job, Judged, chain_of, chains_of, one_of, plainly, shares_of
 from qsim.sturmian.two_electron.hamiltonian import coefficients
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ ROUGH = 1e-6  # residual of the solutions whose differences to the others are th
 ROUGHEST = 1e-5  # the same of those with other momenta, where the differences are larger
 
 Stage = Callable[[str], AbstractContextManager[None]]
+ERRORS = "the error of the cross sections"
 
 
 def run_collisions(problem: Problem, monitor: Monitor) -> CollisionResult:
@@ -54,10 +55,10 @@ def run_collisions(problem: Problem, monitor: Monitor) -> CollisionResult:
         If an equation does not converge: there is no cross section without a solution.
     """
     ranks = Ranks(monitor.comm, monitor.alone)
-    collisions = Collisions(problem, monitor.restored, monitor.stage, ranks)
+    collisions = Collisions(problem, monitor.restored, monitor.stage, ranks, monitor.judged)
     drive(collisions, monitor, total=collisions.total, unit="equations", what="driven equations")
     result = collisions.result()
-    for text in result.warnings:
+    for text in monitor.judged("what is doubtful about the cross sections", lambda: _warnings(result), []):
         monitor.warn(text)
     return result
 
@@ -158,6 +159,8 @@ class Collisions:
         Measures the time of a stage, as `Monitor.stage`.
     ranks : Ranks, optional
         Processes that share the symmetries and energies.
+    judged : callable, optional
+        Lets what only judges the solutions fail, as `Monitor.judged`.
     """
 
     def __init__(
@@ -166,8 +169,9 @@ class Collisions:
         restored: Mapping[str, Any] | None = None,
         stage: Stage | None = None,
         ranks: Ranks | None = None,
+        judged: Judged = plainly,
     ) -> None:
-        self.problem, self.stage = problem, stage or (lambda _: nullcontext())
+        self.problem, self.stage, self.judged = problem, stage or (lambda _: nullcontext()), judged
         self.ranks = Ranks() if ranks is None else ranks
         self.rounds = rounds_of(problem)
         self.jobs = list(jobs_of(self.rounds))
@@ -176,6 +180,7 @@ class Collisions:
         self.observed: dict[tuple[int, int, str, int], list[Observed]] = {}
         self.solved: list[Solved] = []
         self.wave: Wave | None = None
+        self.lost = False  # the solutions that tell errors
         self.kept: dict[tuple[int, str], Any] = {}
         self._grids: dict[int, _Grid] = {}
         if restored:
@@ -188,6 +193,7 @@ class Collisions:
             "observed": {key: [saved.observed(seen) for seen in of] for key, of in self.observed.items()},
             "solved": [saved.plain(solved) for solved in self.solved],
             "wave": None if self.wave is None else saved.plain(self.wave),
+            "lost": self.lost,
             # several processes stop only where nothing that is kept is needed any more
             "kept": dict(self.kept) if self.ranks.comm.size == 1 else {},
         }
@@ -199,6 +205,7 @@ class Collisions:
         }
         self.solved = [Solved(**solved) for solved in state["solved"]]
         self.wave = None if state["wave"] is None else Wave(**state["wave"])
+        self.lost = bool(state["lost"])
         self.kept = {key: self.problem.device.asarray(u) for key, u in state["kept"].items()}
 
     def advance(self, report: Report) -> None:
@@ -219,7 +226,14 @@ class Collisions:
             report(Progress(equations, {"residual": residual}))
 
     def _one(self, job: Job, poll: Callable[[], None]) -> float:
-        """Solve one job and keep what is seen; return its largest residual."""
+        """Solve one job and keep what is seen; return its largest residual, 0 if it only tells errors and fails."""
+        if self.rounds[job.round].coarser:
+            residual = None if self.lost else self.judged(ERRORS, lambda: self._seen(job, poll), None)
+            self.lost = residual is None
+            return residual or 0.0
+        return self._seen(job, poll)
+
+    def _seen(self, job: Job, poll: Callable[[], None]) -> float:
         with self.stage(self.rounds[job.round].stage):
             found = self._solve(job, poll)
             self._take(job, found)
@@ -238,16 +252,17 @@ class Collisions:
         seen, solved = self.observed, self.solved
         self.observed, worst = {}, 0.0
         own: list[tuple[int, list[Solved]]] = []
-        if not begun:
+        if not begun and not self.lost:
             self._prepare(chains, poll)
         with self.ranks.alone():
             for number, jobs in tasks[comm.rank] if comm.rank < len(tasks) else []:
                 self.solved = []
                 worst = max([worst, *(self._one(job, poll) for job in jobs)])
                 own.append((number, self.solved))
-        parts = comm.allgather((self.observed, own, worst))
+        parts = comm.allgather((self.observed, own, worst, self.lost))
+        self.lost = any(part[3] for part in parts)
         self.observed, self.solved = seen, solved
-        for observed, _, _ in parts:
+        for observed, *_ in parts:
             for key, of in observed.items():
                 self.observed.setdefault(key, []).extend(of)
         for number in range(len(chains)):
@@ -403,7 +418,9 @@ class Collisions:
             )
         )
         if self.wave is None:
-            self.wave = _picture(grid.setup, operator, found, job.label)
+            self.wave = self.judged(
+                "the picture of a solution", lambda: _picture(grid.setup, operator, found, job.label), None
+            )
 
     # ----------------------------------------------------------------------------------- the result
 
@@ -414,15 +431,17 @@ class Collisions:
         kinematics = self._kinematics(first, lambda: None)
         setup = self._grid(0).setup
         observed = []
+        known = problem.errors and not self.lost
         for i, kin in enumerate(kinematics):
             by_label: dict[str, Summed] = {}
             for label in problem.labels:
                 solutions = Solutions(
                     self.observed[0, 0, label, i],
-                    self.observed.get((1, 0, label, i)) if problem.errors else None,
-                    self.observed.get((1, 1, label, i)) if problem.errors else None,
+                    self.observed.get((1, 0, label, i)) if known else None,
+                    self.observed.get((1, 1, label, i)) if known else None,
                     problem.beyond,
                     problem.numbers.whole,
+                    self.lost,
                 )
                 theta, charge = np.radians(problem.angles), setup.potential.charge
                 by_label[label] = combined(solutions, kin, problem.ejected(kin), theta, charge)
@@ -430,7 +449,6 @@ class Collisions:
         initial = self._grid(0).initial.get(0)
         result = CollisionResult(problem, setup, kinematics, observed, self.solved, self.wave, initial)
         result.convergence = self._convergence(len(kinematics))
-        result.warnings = _warnings(result)
         return result
 
     def _convergence(self, count: int) -> dict[str, dict[str, list[object]]]:
@@ -557,7 +575,7 @@ def _unknown(seen: Summed, highest: int) -> list[str]:
     names = [
         level_name(n, l) for (n, l), (_, error) in seen.levels.items() if n <= highest and np.isnan(error)
     ]
-    if not names:
+    if not names or np.isnan(seen.total[1]):  # or no error at all is known, as a warning says
         return []
     text = f"the error of {', '.join(names)} is not known, as the smaller box that would tell it holds no such level"
     return [f"{text}; a larger grid.R is needed"]
