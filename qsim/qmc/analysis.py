@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,9 +13,10 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.qmc.deck.series import MINIMUM_BLOCKS
 from qsim.qmc.sampling.series import ENERGIES
-from qsim.qmc.statistics.blocking import Chains, Estimate, derived, reblock, warm_up
+from qsim.qmc.statistics.blocking import Chains, Estimate, derived, reblock, warm_up, without_error
 from qsim.qmc.statistics.correlation import correlation, drift, memory
 from qsim.qmc.statistics.timestep import ORDERS, Extrapolation, bounded, extrapolate
+from qsim.qmc.statistics.twists import average
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from qsim.qmc.sampling.series import Series
     from qsim.qmc.wavefunction.singular import Divergence
 
-__all__ = ["Analysis", "Fit", "analyse", "fit_sections"]
+__all__ = ["Analysis", "Fit", "analyse", "average_of", "fit_sections"]
 
 DRIFT = 0.01  # chance of a false alarm below which a decay in a series counts as drift
 AWAY = 1.0  # standard deviations of the local energy that walkers may be off where a section starts
@@ -103,7 +105,7 @@ class Fit:
 def analyse(
     series: Series,
     monitor: Monitor,
-    singular: Sequence[Divergence] = (),
+    singular: Sequence[Divergence] | None = (),
     momentum: float = 1.0,
     particles: int = 1,
 ) -> Analysis | None:
@@ -116,7 +118,7 @@ def analyse(
     monitor
         Takes notes and warnings.
     singular
-        Where the local energy diverges.
+        Where the local energy diverges; None if that is not known.
     momentum
         Mass over half the number of particles: the mean kinetic energy times it is the square of a wave number.
     particles
@@ -124,6 +126,45 @@ def analyse(
     """
     if series.kind == "optimize":
         return None
+    label = series.label
+    statistics = monitor.judged(f"the error bars of {label}", lambda: _statistics(series, particles), None)
+    cut, found, rows = statistics or (0, _means(series), None)
+    _without_error(series, found, singular, momentum, monitor)
+    if cut:
+        monitor.note(f"{label}: {cut} of {series.blocks['energy'].size} blocks are left out as warm-up")
+    if series.kind == "dmc" and (places := [one.where for one in singular or () if one.vanishes]):
+        monitor.warn(
+            f"{label}: the energy is not reliable at any time step, since the trial function vanishes where "
+            f"{' and where '.join(places)} meet, though the ground state does not; take orbitals that are finite there"
+        )
+    for text in monitor.judged(
+        f"the warm-up that {label} needs", lambda: list(_warnings(series, cut, found, rows, particles)), []
+    ):
+        monitor.warn(f"{label}: {text}")
+    bias = monitor.judged(
+        f"the population-control bias of {label}",
+        lambda: _population_bias(series, found["energy"], rows),
+        math.nan,
+    )
+    if error := found["energy"].error:
+        # what population control does is part of the error: without the one nothing is claimed of the other
+        found["energy"] = replace(
+            found["energy"], error=None if math.isnan(bias) else math.hypot(error, bias)
+        )
+        if bias > error:
+            monitor.warn(
+                f"{label}: the population-control bias of {series.info['walkers']:.0f} walkers, about {bias:.2g} hartree, "
+                f"is larger than the statistical error, {error:.2g}; more walkers make it smaller, in inverse proportion"
+            )
+    if rows is None or "block_time" not in series.info:
+        return Analysis(cut, found, bias)
+    time = series.info["block_time"] / rows.per_block
+    memory_time = monitor.judged(f"the memory of {label}", rows.memory, 0.0) * time
+    return Analysis(cut, found, bias, memory_time, rows.sums.shape[0] * time)
+
+
+def _statistics(series: Series, particles: int) -> tuple[int, dict[str, Estimate], _Rows | None]:
+    """Return the blocks to leave out, the means of the others with their errors, and their sums."""
     total = int(series.blocks["energy"].size)
     most = max(0, total - MINIMUM_BLOCKS)  # a short series keeps its error bar
     cut = min(warm_up(series.blocks["energy"]), most)
@@ -143,31 +184,46 @@ def analyse(
     found["variance"] = derived(
         lambda e, s: max(s - e * e, 0.0), moved, weights, rows.variance() if rows else None, positive=True
     )
-    found["acceptance"] = reblock(blocks["acceptance"])
-    if "population" in blocks:
-        found["population"] = reblock(blocks["population"])
-    _without_error(series, found, singular, momentum, monitor)
-    if cut:
-        monitor.note(f"{series.label}: {cut} of {total} blocks are left out as warm-up")
-    if series.kind == "dmc" and (places := [one.where for one in singular if one.vanishes]):
-        monitor.warn(
-            f"{series.label}: the energy is not reliable at any time step, since the trial function vanishes where "
-            f"{' and where '.join(places)} meet, though the ground state does not; take orbitals that are finite there"
-        )
-    for text in _warnings(series, found, rows, _Start.of(series, cut, particles), particles):
-        monitor.warn(f"{series.label}: {text}")
-    bias = _population_bias(series, found["energy"], rows)
-    if bias > 0.0 and (error := found["energy"].error):
-        found["energy"] = replace(found["energy"], error=math.hypot(error, bias))
-        if bias > error:
-            monitor.warn(
-                f"{series.label}: the population-control bias of {series.info['walkers']:.0f} walkers, about {bias:.2g} hartree, "
-                f"is larger than the statistical error, {error:.2g}; more walkers make it smaller, in inverse proportion"
-            )
-    if rows is None or "block_time" not in series.info:
-        return Analysis(cut, found, bias)
-    time = series.info["block_time"] / rows.per_block
-    return Analysis(cut, found, bias, rows.memory() * time, rows.sums.shape[0] * time)
+    for name in ("acceptance", "population"):
+        if name in blocks:
+            found[name] = reblock(blocks[name])
+    return cut, found, rows
+
+
+def _means(series: Series) -> dict[str, Estimate]:
+    """Return the means of all blocks, which claim nothing."""
+    weights = series.blocks["weight"]
+    means = {name: float(np.average(series.blocks[name], weights=weights)) for name in ENERGIES}
+    means["variance"] = series.info["variance"]
+    for name in ("acceptance", "population"):
+        if name in series.blocks:
+            means[name] = float(np.mean(series.blocks[name]))
+    return {name: without_error(x, weights.size, "it could not be found") for name, x in means.items()}
+
+
+def average_of(analyses: Sequence[Analysis], weights: Sequence[float]) -> Analysis:
+    """Return the statistics of a part averaged over twists; population control moves the energies of all to the same side."""
+    total = sum(weights)
+    bias = sum(weight * one.population_bias for weight, one in zip(weights, analyses, strict=True)) / total
+    energies = [
+        replace(one.energy, error=math.sqrt(max(one.energy.error**2 - one.population_bias**2, 0.0)))
+        if one.energy.error
+        else one.energy
+        for one in analyses
+    ]
+    found = {
+        name: average([one.estimates[name] for one in analyses], weights) for name in analyses[0].estimates
+    }
+    energy = average(energies, weights)
+    if energy.error is not None:
+        energy = replace(energy, error=math.hypot(energy.error, bias))
+    return Analysis(
+        max(one.cut for one in analyses),
+        {**found, "energy": energy},
+        bias,
+        max(one.memory for one in analyses),
+        min(one.length for one in analyses),
+    )
 
 
 def _population_bias(series: Series, energy: Estimate, rows: _Rows | None) -> float:
@@ -190,12 +246,15 @@ def _population_bias(series: Series, energy: Estimate, rows: _Rows | None) -> fl
 def _without_error(
     series: Series,
     found: dict[str, Estimate],
-    singular: Sequence[Divergence],
+    singular: Sequence[Divergence] | None,
     momentum: float,
     monitor: Monitor,
 ) -> None:
-    """Take the error bar from a variance that diverging local energies make up."""
+    """Take the error bar from a variance that diverging local energies make up, or may do if nobody knows."""
     variance = found["variance"]
+    if singular is None:
+        found["variance"] = replace(variance, error=None, error_of_error=None, plateau=False)
+        return
     square = momentum * abs(found["kinetic"].mean)  # 1/bohr^2
     where = [one.where for one in singular if one.strength**2 * square > HEAVY * abs(variance.mean)]
     if variance.error is None or not where:
@@ -209,13 +268,9 @@ def _without_error(
 
 
 def _warnings(
-    series: Series,
-    found: Mapping[str, Estimate],
-    rows: _Rows | None,
-    start: _Start | None,
-    particles: int,
+    series: Series, cut: int, found: Mapping[str, Estimate], rows: _Rows | None, particles: int
 ) -> Iterator[str]:
-    """Yield what the blocks that are kept do not show."""
+    """Yield what the blocks that are kept, those after the first `cut`, do not show."""
     if series.kind == "vmc" and (accepted := found["acceptance"].mean) < FEW_ACCEPTED:
         yield (
             f"only {100 * accepted:.2g} % of the moves were accepted, so that the walkers hardly left their places; take a "
@@ -227,6 +282,7 @@ def _warnings(
         yield energy.reason
     if not energy.error or rows is None:
         return  # nothing fluctuates
+    start = _Start.of(series, cut, particles)
     if start and start.missing:
         yield start.text(series)
     elif not too_short and (chance := min(_drift(rows.mean_of(k)) for k in rows.tested)) < DRIFT / len(
@@ -388,18 +444,19 @@ def fit_sections(
         energies: list[Any] = [found.energy for k in mine if (found := analyses[k]) is not None]
         taus = np.array([float(parts[k].timestep) for k in mine])
         errors = np.array([np.nan if e.error is None else e.error for e in energies])
-        _compare_memories(mine, parts, analyses, monitor)
-        means = np.array([e.mean for e in energies])
-        fits.append(
-            Fit(
-                index,
-                taus,
-                means,
-                errors,
-                _extrapolated(parts[mine[0]].extrapolate, taus, means, errors, scale, monitor),
-                mine,
-            )
+        monitor.judged(
+            f"the memories of dmc section {index}",
+            functools.partial(_compare_memories, mine, parts, analyses, monitor),
+            None,
         )
+        means = np.array([e.mean for e in energies])
+        order = parts[mine[0]].extrapolate
+        found = monitor.judged(
+            f"the extrapolation of section {index} to zero time step",
+            functools.partial(_extrapolated, order, taus, means, errors, scale, monitor),
+            None,
+        )
+        fits.append(Fit(index, taus, means, errors, found, mine))
     return fits
 
 

@@ -301,7 +301,6 @@ class DmcSampling:
                 **self.walkers.cell_info(),
             },
             samples=self.samples,
-            arrays=self.estimators.arrays() if self.estimators else {},
             warnings=list(self._warnings(acceptance)),
         )
 

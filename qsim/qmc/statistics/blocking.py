@@ -44,6 +44,7 @@ __all__ = [
     "require_blocks",
     "warm_up",
     "weighted_mean",
+    "without_error",
 ]
 
 
@@ -133,6 +134,14 @@ def require_blocks(blocks: int, minimum: int = MINIMUM_BLOCKS) -> str:
     if blocks >= minimum:
         return ""
     return f"{blocks} block{'' if blocks == 1 else 's'} after the warm-up give no error bar; {minimum} are needed"
+
+
+def without_error(mean: float, blocks: int, reason: str) -> Estimate:
+    """Return an estimate that claims nothing, and why."""
+    lengths, errors = np.zeros(0, np.int64), np.zeros(0)
+    return Estimate(
+        mean, None, None, 1.0, blocks, 0, False, BlockingCurve(lengths, lengths, errors, errors), reason
+    )
 
 
 def reblock(series: ArrayLike, weights: ArrayLike | None = None, chains: Chains | None = None) -> Estimate:
@@ -291,9 +300,7 @@ def _estimate(
     """Return the estimate of a mean whose influences are y (blocks,); `scale` is the size that rounding is relative to."""
     n = y.size
     if reason := require_blocks(n, minimum):
-        lengths, errors = np.zeros(0, np.int64), np.zeros(0)
-        empty = BlockingCurve(lengths, lengths, errors, errors)
-        return Estimate(mean, None, None, 1.0, n, 0, False, empty, reason)
+        return without_error(mean, n, reason)
     curve = _levels(y)
     if curve.error[0] <= 1e-14 * scale:
         error = float(curve.error[0])
