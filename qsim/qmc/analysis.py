@@ -13,7 +13,7 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.qmc.deck.series import MINIMUM_BLOCKS
 from qsim.qmc.sampling.series import ENERGIES
-from qsim.qmc.statistics.blocking import Chains, Estimate, derived, reblock, warm_up, without_error
+from qsim.qmc.statistics.blocking import ROUNDING, Chains, Estimate, derived, reblock, warm_up, without_error
 from qsim.qmc.statistics.correlation import correlation, drift, memory
 from qsim.qmc.statistics.timestep import ORDERS, Extrapolation, bounded, extrapolate
 from qsim.qmc.statistics.twists import average
@@ -45,6 +45,7 @@ VALENCE = (
     8.0 / 3.0
 )  # 1/hartree: that of an electron with zeta = 1, where the mean kinetic energy is that of a core
 RESOLVED = 3.0  # relaxations in a run whose correlation, however uncertain, is not longer than the run itself
+SINGLE = 1e-8  # of the parts of an energy: what single precision leaves of a constant one (traps and atoms: up to 4e-9)
 FEW_ACCEPTED = 0.1  # of the moves of vmc: walkers that stay in place have far too small an error bar
 
 
@@ -60,6 +61,8 @@ class Analysis:
         Of the energies (`ENERGIES`), ``variance`` and ``acceptance``; of diffusion also ``population``.
     population_bias
         Of diffusion: by how much the control of the population raises the energy, hartree, estimated; part of its error.
+    cut_energy
+        Of diffusion: mean of what the window of branching cuts off from local energies, hartree.
     memory, length
         Decay time of the correlation, and the time that the blocks last, 1/hartree.
     """
@@ -69,6 +72,7 @@ class Analysis:
     population_bias: float = 0.0
     memory: float = 0.0
     length: float = 0.0
+    cut_energy: float = 0.0
 
     @property
     def energy(self) -> Estimate:
@@ -108,6 +112,8 @@ def analyse(
     singular: Sequence[Divergence] | None = (),
     momentum: float = 1.0,
     particles: int = 1,
+    *,
+    single: bool = False,
 ) -> Analysis | None:
     """Return the statistics of the blocks of a part, and warn of what they do not show; None for an optimisation.
 
@@ -123,11 +129,17 @@ def analyse(
         Mass over half the number of particles: the mean kinetic energy times it is the square of a wave number.
     particles
         How many there are: the kinetic energy of one of them says how fast walkers leave the places where they started.
+    single
+        True if local energies have the rounding of single precision.
     """
     if series.kind == "optimize":
         return None
     label = series.label
-    statistics = monitor.judged(f"the error bars of {label}", lambda: _statistics(series, particles), None)
+    statistics = monitor.judged(
+        f"the error bars of {label}",
+        lambda: _statistics(series, particles, SINGLE if single else ROUNDING),
+        None,
+    )
     cut, found, rows = statistics or (0, _means(series), None)
     _without_error(series, found, singular, momentum, monitor)
     if cut:
@@ -156,15 +168,21 @@ def analyse(
                 f"{label}: the population-control bias of {series.info['walkers']:.0f} walkers, about {bias:.2g} hartree, "
                 f"is larger than the statistical error, {error:.2g}; more walkers make it smaller, in inverse proportion"
             )
+    cut_energy = float(np.mean(series.blocks["cut_energy"][cut:])) if series.kind == "dmc" else 0.0
     if rows is None or "block_time" not in series.info:
-        return Analysis(cut, found, bias)
+        return Analysis(cut, found, bias, cut_energy=cut_energy)
     time = series.info["block_time"] / rows.per_block
     memory_time = monitor.judged(f"the memory of {label}", rows.memory, 0.0) * time
-    return Analysis(cut, found, bias, memory_time, rows.sums.shape[0] * time)
+    return Analysis(cut, found, bias, memory_time, rows.sums.shape[0] * time, cut_energy)
 
 
-def _statistics(series: Series, particles: int) -> tuple[int, dict[str, Estimate], _Rows | None]:
-    """Return the blocks to leave out, the means of the others with their errors, and their sums."""
+def _statistics(
+    series: Series, particles: int, rounding: float
+) -> tuple[int, dict[str, Estimate], _Rows | None]:
+    """Return the blocks to leave out, the means of the others with their errors, and their sums.
+
+    The parts of an energy are added up with a relative error `rounding`, below which no error is claimed.
+    """
     total = int(series.blocks["energy"].size)
     most = max(0, total - MINIMUM_BLOCKS)  # a short series keeps its error bar
     cut = min(warm_up(series.blocks["energy"]), most)
@@ -174,15 +192,26 @@ def _statistics(series: Series, particles: int) -> tuple[int, dict[str, Estimate
     blocks = {name: np.asarray(values)[cut:] for name, values in series.blocks.items()}
     weights = blocks["weight"] if series.kind == "dmc" else None
     rows = _Rows.of(series, cut)
+    size = sum(abs(float(blocks[name].mean())) for name in ENERGIES[:-1])
     found = {
-        name: reblock(blocks[name], weights, rows.mean_of(k) if rows else None)
+        name: reblock(
+            blocks[name],
+            weights,
+            rows.mean_of(k) if rows else None,
+            rounding * size if blocks[name].any() else 0.0,
+        )
         for k, name in enumerate(ENERGIES)
     }
     energy, square = blocks["energy"], blocks["energy_squared"]
     shift = float(energy[0])  # squares of deviations from one of the values cancel less
     moved = energy - shift, square - 2.0 * shift * energy + shift * shift
     found["variance"] = derived(
-        lambda e, s: max(s - e * e, 0.0), moved, weights, rows.variance() if rows else None, positive=True
+        lambda e, s: max(s - e * e, 0.0),
+        moved,
+        weights,
+        rows.variance() if rows else None,
+        positive=True,
+        rounding=ROUNDING * size**2,
     )
     for name in ("acceptance", "population"):
         if name in blocks:
@@ -203,8 +232,8 @@ def _means(series: Series) -> dict[str, Estimate]:
 
 def average_of(analyses: Sequence[Analysis], weights: Sequence[float]) -> Analysis:
     """Return the statistics of a part averaged over twists; population control moves the energies of all to the same side."""
-    total = sum(weights)
-    bias = sum(weight * one.population_bias for weight, one in zip(weights, analyses, strict=True)) / total
+    shares = np.asarray(weights) / sum(weights)
+    bias = float(shares @ [one.population_bias for one in analyses])
     energies = [
         replace(one.energy, error=math.sqrt(max(one.energy.error**2 - one.population_bias**2, 0.0)))
         if one.energy.error
@@ -223,6 +252,7 @@ def average_of(analyses: Sequence[Analysis], weights: Sequence[float]) -> Analys
         bias,
         max(one.memory for one in analyses),
         min(one.length for one in analyses),
+        float(shares @ [one.cut_energy for one in analyses]),
     )
 
 
@@ -234,7 +264,7 @@ def _population_bias(series: Series, energy: Estimate, rows: _Rows | None) -> fl
     :math:`\int_0^\infty\langle\delta E_T(t-s)\,\delta e(t)\rangle ds=\tfrac12\epsilon^2t\,gT/(1+gT)`, with the error
     :math:`\epsilon` of the mean over a time t and the memory T of e(t).
     """
-    if series.kind != "dmc" or rows is None or not energy.error or "feedback" not in series.info:
+    if series.kind != "dmc" or rows is None or energy.constant or "feedback" not in series.info:
         return 0.0
     time = series.info["block_time"] / rows.per_block
     found = rows.mean_of(ENERGIES.index("energy"))
@@ -280,7 +310,7 @@ def _warnings(
     too_short = bool(energy.reason) and not _is_resolved(series, rows, particles)
     if too_short:
         yield energy.reason
-    if not energy.error or rows is None:
+    if energy.error is None or energy.constant or rows is None:
         return  # nothing fluctuates
     start = _Start.of(series, cut, particles)
     if start and start.missing:
@@ -450,10 +480,11 @@ def fit_sections(
             None,
         )
         means = np.array([e.mean for e in energies])
+        cut = np.array([found.cut_energy for k in mine if (found := analyses[k]) is not None])
         order = parts[mine[0]].extrapolate
         found = monitor.judged(
             f"the extrapolation of section {index} to zero time step",
-            functools.partial(_extrapolated, order, taus, means, errors, scale, monitor),
+            functools.partial(_extrapolated, order, taus, means, errors, cut, scale, monitor),
             None,
         )
         fits.append(Fit(index, taus, means, errors, found, mine))
@@ -464,7 +495,7 @@ def _compare_memories(
     mine: list[int], parts: Sequence[Part], analyses: list[Analysis | None], monitor: Monitor
 ) -> None:
     """Tell of runs that are short beside the memory that runs at other time steps have: alone, they do not show it."""
-    found = {k: one for k in mine if (one := analyses[k]) is not None and one.energy.error}
+    found = {k: one for k in mine if (one := analyses[k]) and one.energy.error and not one.energy.constant}
     longest = max((one.memory for one in found.values()), default=0.0)
     for k, one in found.items():
         if not one.energy.reason and 0.0 < one.length < MEMORIES * longest:
@@ -479,6 +510,7 @@ def _extrapolated(
     taus: NDArray[np.float64],
     energies: NDArray[np.float64],
     errors: NDArray[np.float64],
+    cut: NDArray[np.float64],
     scale: float,
     monitor: Monitor,
 ) -> Extrapolation | None:
@@ -486,8 +518,6 @@ def _extrapolated(
     if order == "none" or taus.size < ORDERS[order] + 1:
         return None
     if not np.all(errors > 0.0):  # NaN where there are too few blocks
-        if np.all(errors == 0.0):
-            return None  # the local energy is constant: nothing depends on the time step
         monitor.warn(
             "no extrapolation to zero time step, since an error bar is missing; more blocks give one"
         )
@@ -501,10 +531,16 @@ def _extrapolated(
     if found.probability < 1e-3:
         text = f"the {order} fit of the energies to the time steps is poor (chi squared {found.chi2:.1f})"
         monitor.warn(f"{text}, so that the extrapolation is not reliable; {remedy}")
-    found = bounded(found, taus, energies, errors, order, scale)
+    found = bounded(found, taus, energies, errors, cut, order, scale)
     if found.truncation > 2.0 * math.sqrt(found.covariance[0, 0]):
+        reason = f"since the time steps reach {taus.max() * scale:.2g} over the highest energy"
+        if found.cut > 0.5 * found.truncation:
+            reason = (
+                f"since branching cuts off {cut.min():.2g} to {cut.max():.2g} hartree of the local energies"
+            )
+            remedy = "smaller time steps, or a trial function with less variance"
         monitor.warn(
             f"the error of the extrapolation to zero time step, {found.error:.2g} hartree, is mostly that of the {order} fit, "
-            f"since the time steps reach {taus.max() * scale:.2g} over the highest energy; {remedy}"
+            f"{reason}; {remedy}"
         )
     return found

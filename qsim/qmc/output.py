@@ -64,6 +64,10 @@ COLUMNS = {
     "nonlocal_moves": ("", "T-moves per electron and generation"),
     "population": ("", "mean sum of the weights of all walkers"),
     "trial_energy": (HARTREE, "trial energy at the end of the block"),
+    "cut_energy": (
+        HARTREE,
+        "mean by which local energies are outside of the window of branching, at the end of the block",
+    ),
     "seconds": ("s", "wall time"),
 }
 HISTORY = {

@@ -216,7 +216,10 @@ class _Twist:
             walkers.place()
         series = [self._part(k, walkers) for k in range(len(problem.parts))]
         momentum = 2.0 * wavefunction.system.mass / wavefunction.n_electrons
-        analyses = [analyse(one, monitor, singular, momentum, wavefunction.n_electrons) for one in series]
+        analyses = [
+            analyse(one, monitor, singular, momentum, wavefunction.n_electrons, single=problem.single)
+            for one in series
+        ]
         return TwistResult(t, series, analyses, walkers.wavefunction.jastrow)
 
     def _part(self, k: int, walkers: Walkers) -> Series:

@@ -205,7 +205,8 @@ def test_a_constant_series_has_no_error():
     """Zero variance, with and without rounding."""
     for x in (np.full(64, -0.5), -0.5 + 1e-17 * np.arange(64), 1e5 + 1e-12 * autoregressive((64,), 20.0, 2)):
         found = reblock(x)
-        assert found.error == pytest.approx(0, abs=1e-11)
+        assert found.error == pytest.approx(1e-14 * np.abs(x).max(), abs=1e-11)
+        assert found.constant
         assert found.plateau
         assert found.autocorrelation_time == 1.0
 

@@ -38,7 +38,8 @@ class Series:
         1/hartree.
     blocks : dict of (blocks,) float64
         Means over a block: ``energy``, its components (:data:`ENERGIES`), ``energy_squared``, ``weight`` (sum of the weights of
-        all walkers and generations), ``acceptance``, ``seconds``; of diffusion also ``population`` and ``trial_energy``.
+        all walkers and generations), ``acceptance``, ``seconds``; of diffusion also ``population``, ``trial_energy`` and
+        ``cut_energy`` (what the window of branching cuts off).
     info : dict of float
         Numbers of the whole section.
     arrays : dict
