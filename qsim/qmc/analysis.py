@@ -153,11 +153,13 @@ def analyse(
         f"the warm-up that {label} needs", lambda: list(_warnings(series, cut, found, rows, particles)), []
     ):
         monitor.warn(f"{label}: {text}")
-    bias = monitor.judged(
-        f"the population-control bias of {label}",
-        lambda: _population_bias(series, found["energy"], rows),
-        math.nan,
-    )
+    bias = 0.0
+    if series.kind == "dmc":
+        bias = monitor.judged(
+            f"the population-control bias of {label}",
+            lambda: _population_bias(series, found["energy"], rows),
+            math.nan,
+        )
     if error := found["energy"].error:
         # what population control does is part of the error: without the one nothing is claimed of the other
         found["energy"] = replace(
@@ -257,14 +259,14 @@ def average_of(analyses: Sequence[Analysis], weights: Sequence[float]) -> Analys
 
 
 def _population_bias(series: Series, energy: Estimate, rows: _Rows | None) -> float:
-    r"""Estimate by how much population control raises the energy of diffusion, hartree; 0 for the other kinds.
+    r"""Estimate by how much population control raises the energy of diffusion, hartree.
 
     A population of mean energy e(t) should grow by :math:`\exp(-\int(e-E)dt)`, and the trial energy undoes that within a time
     :math:`1/g`.  Undone, configurations of low energy weigh too little: to first order the mean energy is too high by
     :math:`\int_0^\infty\langle\delta E_T(t-s)\,\delta e(t)\rangle ds=\tfrac12\epsilon^2t\,gT/(1+gT)`, with the error
     :math:`\epsilon` of the mean over a time t and the memory T of e(t).
     """
-    if series.kind != "dmc" or rows is None or energy.constant or "feedback" not in series.info:
+    if rows is None or energy.constant or "feedback" not in series.info:
         return 0.0
     time = series.info["block_time"] / rows.per_block
     found = rows.mean_of(ENERGIES.index("energy"))
