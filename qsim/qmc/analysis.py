@@ -149,8 +149,11 @@ def analyse(
             f"{label}: the energy is not reliable at any time step, since the trial function vanishes where "
             f"{' and where '.join(places)} meet, though the ground state does not; take orbitals that are finite there"
         )
+    unseen: list[str] = []
     for text in monitor.judged(
-        f"the warm-up that {label} needs", lambda: list(_warnings(series, cut, found, rows, particles)), []
+        f"the warm-up that {label} needs",
+        lambda: list(_warnings(series, cut, found, rows, particles)),
+        unseen,
     ):
         monitor.warn(f"{label}: {text}")
     bias = 0.0
@@ -484,12 +487,12 @@ def fit_sections(
         means = np.array([e.mean for e in energies])
         cut = np.array([found.cut_energy for k in mine if (found := analyses[k]) is not None])
         order = parts[mine[0]].extrapolate
-        found = monitor.judged(
+        at_zero = monitor.judged(
             f"the extrapolation of section {index} to zero time step",
             functools.partial(_extrapolated, order, taus, means, errors, cut, scale, monitor),
             None,
         )
-        fits.append(Fit(index, taus, means, errors, found, mine))
+        fits.append(Fit(index, taus, means, errors, at_zero, mine))
     return fits
 
 

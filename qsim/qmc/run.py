@@ -285,7 +285,8 @@ class _Twist:
         judged, label = self.monitor.judged, series.label
         found = judged(f"the errors of what {label} measured", measured.arrays, None)
         series.arrays.update(measured.arrays(errors=False) if found is None else found)
-        for text in judged(f"what {label} did not measure", measured.notes, []):
+        unseen: list[str] = []
+        for text in judged(f"what {label} did not measure", measured.notes, unseen):
             self.monitor.warn(self.prefix + text)
 
 
