@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 TURNED_BACK = 1e-3  # norm reflected by the walls above which a warning is given
 UNSURE = 0.02  # error of a population or norm above which a warning is given
-WALL_DENSITY = 1e-6  # |psi|^2 dx at a wall, relative to the norm, above which a warning is given
+WALL_DENSITY = (
+    1e-6  # |psi|^2 dx one spacing from a wall, relative to the norm, above which a warning is given
+)
 
 
 Row = dict[str, "float | NDArray[np.float64]"]
@@ -212,8 +214,8 @@ def analyse(result: Propagated, state: Callable[[], State], monitor: Monitor) ->
     result.numbers["turned_back"] = turned
     if wall > WALL_DENSITY * max(float(result.frames["norm"][-1]), 1e-300) or turned > TURNED_BACK:
         monitor.warn(
-            f"|psi|^2 dx at a wall is {wall:.2g} at the end, and the walls have turned back about {turned:.2g}: reflected "
-            "density disturbs what is seen; widen grid, "
+            f"|psi|^2 dx at a wall is {wall:.2g} one spacing from it at the end, and the walls have turned back about "
+            f"{turned:.2g}: reflected density disturbs what is seen; widen grid, "
             + ("or add an absorber" if problem.absorber.type == "none" else "or strengthen the absorber")
         )
     _claim(result, state, monitor)
