@@ -22,7 +22,7 @@ from qsim.tridiag.tasks.atom_result import AtomResult
 from qsim.tridiag.tasks.atom_scan_result import AtomScanResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -161,7 +161,7 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
         )
     with monitor.stage("analyse"):
         own: list[AtomResult] = []
-        said: list[tuple[int, str, str]] = []
+        said: list[tuple[int, str, float, str]] = []
         states: dict[int, Any] = {}
         for rounds in range(batch.most):
             with monitor.alone():  # ranks may have different numbers of runs
@@ -169,24 +169,27 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
                     one = batch.runs[rounds].result()
                     analyse(one)
                     atom_spectra.photoelectrons(one, batch.state, monitor, states)
-                    said += [(batch.own[rounds], key, text) for key, text in warnings(one)]
+                    said += [(batch.own[rounds], *told) for told in warnings(one)]
                     own.append(one)
             if comm.size > 1:
                 monitor.poll(batch.state)
         result = AtomScanResult(problem, _of_all(batch, own))
         for text in [text for part in comm.allgather(monitor.warnings) for text in part]:
             monitor.warn(text)
-        told: dict[str, str] = {}
-        # in the order of the runs, whoever carried them
-        for k, key, text in sorted(
-            (one for part in comm.allgather(said) for one in part), key=lambda one: one[0]
-        ):
-            told.setdefault(key, f"run {k}: {text}")
-        for text in told.values():
+        for text in _worst([one for part in comm.allgather(said) for one in part]):
             monitor.warn(text)
         monitor.note("no errors are claimed for scans; a run of its own claims them")
         _focus(result, monitor)
     return result
+
+
+def _worst(said: list[tuple[int, str, float, str]]) -> Iterator[str]:
+    """Yield the worst warning of each kind, from (run, kind, how bad, text) of all runs, whoever carried them."""
+    for kind in dict.fromkeys(one[1] for one in sorted(said)):
+        alike = [one for one in said if one[1] == kind]
+        run, _, _, text = max(alike, key=lambda one: (one[2], -one[0]))
+        others = f" (the worst of {len(alike)} runs)" if len(alike) > 1 else ""
+        yield f"run {run}: {text}{others}"
 
 
 def _of_all(batch: _Batch, own: list[AtomResult]) -> list[AtomResult]:
