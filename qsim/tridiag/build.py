@@ -213,9 +213,15 @@ def _physics(loaded: LoadedDeck[TridiagDeck], pulse: LaserField, dt: float, step
 def _references(deck: TridiagDeck) -> Iterator[Finding]:
     """Yield what refers to something that is not there."""
     from qsim.tridiag.tasks.solve_plan import partition_findings
+    from qsim.tridiag.tdse.spectra import LARGEST_GRID
 
     yield from without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe)
     points = deck.propagation.grid.points
+    if deck.observed.photoelectron is not None and deck.propagation.grid.inner > LARGEST_GRID:
+        yield Finding(
+            "observe",
+            f"photoelectron: the grid has {points} points, at most {LARGEST_GRID:.0e} are allowed; take fewer, or leave it out",
+        )
     yield from partition_findings(deck.solver.blocks, points, f"the grid has {points} points", "points")
     if deck.time is not None and deck.time.t_final == "auto" and deck.laser is None:
         yield Finding("time.t_final", "auto is the end of the pulses, but there is no laser; give a time")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time as clock
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from qsim.tridiag.atom.cuda import CudaBatch, CudaMember, Stepping, merged
 from qsim.tridiag.atom.propagator import truncated
 from qsim.tridiag.atom.scan import below, focal_average
 from qsim.tridiag.tasks import atom_spectra
-from qsim.tridiag.tasks.atom import AtomEvolution, analyse, begun, warnings
+from qsim.tridiag.tasks.atom import SPECTRA, WARNINGS, AtomEvolution, analyse, begun, warnings
 from qsim.tridiag.tasks.atom_result import AtomResult
 from qsim.tridiag.tasks.atom_scan_result import AtomScanResult
 
@@ -167,9 +168,9 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
             with monitor.alone():  # ranks may have different numbers of runs
                 if rounds < len(batch.runs):
                     one = batch.runs[rounds].result()
-                    analyse(one)
-                    atom_spectra.photoelectrons(one, batch.state, monitor, states)
-                    said += [(batch.own[rounds], *told) for told in warnings(one)]
+                    _judge(one, batch, monitor, states)
+                    told = monitor.judged(WARNINGS, partial(list, warnings(one)), [])
+                    said += [(batch.own[rounds], *warning) for warning in told]
                     own.append(one)
             if comm.size > 1:
                 monitor.poll(batch.state)
@@ -179,8 +180,14 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
         for text in _worst([one for part in comm.allgather(said) for one in part]):
             monitor.warn(text)
         monitor.note("no errors are claimed for scans; a run of its own claims them")
-        _focus(result, monitor)
+        monitor.judged("averages over the focus", partial(_focus, result, monitor), None)
     return result
+
+
+def _judge(one: AtomResult, batch: _Batch, monitor: Monitor, states: dict[int, Any]) -> None:
+    """Add what the end of a run tells, and its spectra; `states` are those of the runs before."""
+    analyse(one, monitor)
+    monitor.judged(SPECTRA, lambda: atom_spectra.photoelectrons(one, batch.state, monitor, states), None)
 
 
 def _worst(said: list[tuple[int, str, float, str]]) -> Iterator[str]:
