@@ -496,7 +496,9 @@ def lattice_of(deck: AtomDeck) -> Callable[[RadialGrid], AtomLattice]:
     """Return the function that puts the atom of a deck on a grid."""
 
     def make(grid: RadialGrid) -> AtomLattice:
-        cap, mask = absorbers.evaluate(deck.absorber, grid.r, (-1e9, grid.wall))
+        cap, mask = absorbers.evaluate(
+            deck.absorber, grid.r, box=(-1e9, float(grid.r[-1]), grid.wall - float(grid.r[-1]))
+        )
         values = asked(deck, lambda block: block.V(grid.r))
         slope = asked(deck, lambda block: block.dV(grid.r))
         return AtomLattice(grid, values, slope, asked(deck, lambda block: block.nucleus), cap, mask)

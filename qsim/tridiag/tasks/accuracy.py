@@ -159,7 +159,7 @@ def companion(problem: Propagation, steps: int, points: int, average: bool = Fal
         potential = potentials.averaged(problem.potential, x)
     else:
         potential = potentials.evaluate(problem.potential, x, threads=threads)
-    cap, mask = absorbers.evaluate(problem.absorber, x, (box.xmin, box.xmax))
+    cap, mask = absorbers.evaluate(problem.absorber, x, (box.xmin, box.xmax, 0.0))
     dt = problem.steps * problem.dt / steps
     if mask is not None:  # it acts like -log(mask) / dt, which must stay the same
         mask = mask ** (dt / problem.dt)

@@ -20,7 +20,7 @@ def width(block: Any) -> float:
 
 
 def evaluate(
-    block: Any, x: NDArray[np.float64], walls: tuple[float, float] | None = None
+    block: Any, x: NDArray[np.float64], box: tuple[float, float, float] | None = None
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
     """Return ``(cap, mask)`` on the grid, (n,) float64 each, or None for what the absorber has not.
 
@@ -39,15 +39,15 @@ def evaluate(
         A member of `qsim.tridiag.deck.electron.Absorber`.
     x : (n,) float64
         Points, bohr.
-    walls
-        Positions of the two walls, bohr; by default the first and the last point.
+    box
+        First and last point, bohr, and the distance of the walls from them; by default walls stand at the ends of x.
     """
     if block.type == "none":
         return None, None
     x = np.asarray(x, float)
-    left, right = (float(x[0]), float(x[-1])) if walls is None else walls
+    first, last, gap = (float(x[0]), float(x[-1]), 0.0) if box is None else box
     strip = width(block)
-    depth = np.maximum(x - (right - strip), (left + strip) - x)
+    depth = np.maximum(x - (last + gap - strip), (first - gap + strip) - x)
     depth = np.clip(depth, 0.0, strip)
     if block.type == "cap":
         return block.strength * (depth / strip) ** block.power, None
