@@ -340,7 +340,8 @@ def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
             lambda: atom_accuracy.claim(result, state, monitor, _companion),
             None,
         )
-        for *_, text in judged(WARNINGS, lambda: list(warnings(result)), []):
+        told: list[tuple[str, float, str]] = []
+        for *_, text in judged(WARNINGS, lambda: list(warnings(result)), told):
             monitor.warn(text)
     return result
 

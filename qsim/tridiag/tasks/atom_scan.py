@@ -169,7 +169,8 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
                 if rounds < len(batch.runs):
                     one = batch.runs[rounds].result()
                     _judge(one, batch, monitor, states)
-                    told = monitor.judged(WARNINGS, partial(list, warnings(one)), [])
+                    none: list[tuple[str, float, str]] = []
+                    told = monitor.judged(WARNINGS, partial(list, warnings(one)), none)
                     said += [(batch.own[rounds], *warning) for warning in told]
                     own.append(one)
             if comm.size > 1:
