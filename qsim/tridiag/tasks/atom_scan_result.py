@@ -58,10 +58,10 @@ class AtomScanResult:
         found = [quantities.scalars(RUN, one) for one in self.runs]
         names = [
             name
-            for name, scalar in found[0].items()
-            if isinstance(scalar.value, float)
-            and name.startswith(PATTERNS)
-            and all(name in other for other in found)
+            for name in found[0]
+            if name.startswith(PATTERNS)
+            and all(name in one for one in found)
+            and any(isinstance(one[name].value, float) for one in found)
         ]
         out = {}
         for name in names:
@@ -118,7 +118,7 @@ QUANTITIES: tuple[Q, ...] = (
     Q("gauge", "", "gauge of the runs", lambda r: r.runs[0].problem.setting.gauge),
     Q("points", "", "radial points", lambda r: r.runs[0].problem.lattice.grid.points),
     Q("lmax", "", "largest angular momentum at the end of any run", lambda r: max(one.lanes.lmax for one in r.runs)),
-    Q("energy_initial", "hartree", "<H> at t = 0", lambda r: r.runs[0].numbers["energy_initial"]),
+    Q("energy_initial", "hartree", "<H> at t = 0", lambda r: r.runs[0].numbers.get("energy_initial")),
     Q(
         "continuum_population_max",
         "",

@@ -7,7 +7,7 @@ from scipy.integrate import quad
 from qsim.core.device.device import cpu
 from qsim.core.run.progress import Monitor
 from qsim.tridiag.atom.scan import below, focal_average
-from qsim.tridiag.tasks.atom_scan import _Batch, run_scan
+from qsim.tridiag.tasks.atom_scan import _Batch, _worst, run_scan
 
 PULSE = {"shape": "sin2", "omega": 0.7, "E0": 0.02, "cycles": 3}
 SMALL = {
@@ -31,6 +31,21 @@ def test_a_scan_is_its_runs(tridiag):
         assert np.array_equal(alone.phi, batch.runs[k].phi)
         assert np.array_equal(alone.spectra["pes"], batch.stacked("pes")[k])
         assert batch.each()["population_1s"][k] == alone.population("1s")
+
+
+def test_a_warning_of_a_scan_is_that_of_its_worst_run(tridiag):
+    """Not that of the first run that offends; one run alone is named without comparison."""
+    keys = SMALL | {"grid": SMALL["grid"] | {"lmax": 1}}
+    monitor = Monitor.silent()
+    found = tridiag.run(monitor=monitor, **keys, scan={"intensity": [3e-4, 9e-3, 2e-8, 1e-3]})
+    held = [float(one.frames["last"].max()) for one in found.runs]
+    assert int(np.argmax(held)) == 1
+    told = [text for text in monitor.warnings if "the last l has held" in text]
+    assert len(told) == 1
+    assert told[0].startswith(f"run 1: the last l has held {held[1]:.2g} of the norm")
+    assert told[0].endswith("(the worst of 4 runs)")
+    said = [(3, "wall", 0.1, "c"), (0, "core", 1e-6, "a"), (2, "core", 1e-6, "b"), (1, "core", 1e-7, "d")]
+    assert list(_worst(said)) == ["run 0: a (the worst of 3 runs)", "run 3: c"]
 
 
 def test_threads(tridiag):
