@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results import quantities
-from qsim.core.results.quantities import Quantity
+from qsim.core.results.quantities import Failed, Quantity
 from qsim.qmc.bulk import finite_size, intensive
 from qsim.qmc.estimators.tables import estimator_tables
 from qsim.qmc.figures import FIGURES
@@ -461,11 +461,11 @@ TABLES = quantities.tables(QUANTITIES)
 HEADLINE = quantities.headline(QUANTITIES)
 
 
-def arrays(result: Result) -> dict[str, NDArray[Any]]:
+def arrays(result: Result, failed: Failed | None = None) -> dict[str, NDArray[Any]]:
     """Return the arrays of the results file by name."""
-    return quantities.arrays(QUANTITIES, result)
+    return quantities.arrays(QUANTITIES, result, failed)
 
 
-def scalars(result: Result) -> dict[str, Scalar]:
+def scalars(result: Result, failed: Failed | None = None) -> dict[str, Scalar]:
     """Return the headline numbers; of several sections of a kind, the last one's."""
-    return quantities.scalars(QUANTITIES, result)
+    return quantities.scalars(QUANTITIES, result, failed)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results import quantities
-from qsim.core.results.quantities import Quantity
+from qsim.core.results.quantities import Failed, Quantity
 from qsim.core.results.tables import Scalar
 from qsim.trotter.figures import AXES, FIGURES
 from qsim.trotter.quantities import DYNAMICS, FLOQUET, LEVELS, SPECTRUM, THERMAL, declared
@@ -388,11 +388,11 @@ def tables(result: Result | TaskResult) -> tuple[Table, ...]:
     return quantities.tables(_declared(result), result)
 
 
-def arrays(result: Result | TaskResult) -> dict[str, NDArray[Any]]:
+def arrays(result: Result | TaskResult, failed: Failed | None = None) -> dict[str, NDArray[Any]]:
     """Return the arrays of the results file by name."""
-    return quantities.arrays(_declared(result), result)
+    return quantities.arrays(_declared(result), result, failed)
 
 
-def scalars(result: Result | TaskResult) -> dict[str, Scalar]:
+def scalars(result: Result | TaskResult, failed: Failed | None = None) -> dict[str, Scalar]:
     """Return the scalars of the results file by name."""
-    return quantities.scalars(_declared(result), result)
+    return quantities.scalars(_declared(result), result, failed)

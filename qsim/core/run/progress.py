@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from qsim.core.device.compilation import Compilation
 from qsim.core.device.parallel import SerialComm, by_all, first
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Monitor", "RunClock"]
 
 State = Callable[[], Mapping[str, Any]]
+T = TypeVar("T")
 
 GRACE = 10.0
 """Seconds that a stop request waits for a step that can be saved, in a task that never could."""
@@ -407,6 +408,41 @@ class Monitor:
         self._saved_at = self._polled_at = self.now()
         self._save_seconds = max(self._save_seconds, self._saved_at - start)
         return path
+
+    # --------------------------------------------------------------------------------------- judgements
+
+    def judged(self, what: str, judge: Callable[[], T], missing: T) -> T:
+        """Return what a judgement finds about computed results, or `missing` with a warning if it fails.
+
+        Error estimates, comparisons and diagnostics judge results that have cost work: a judgement that fails may cost no
+        more than itself.  The main computation is never wrapped in it.
+
+        Parameters
+        ----------
+        what
+            What is judged, as the subject of the warning: ``"the error of the energy"``.
+        judge
+            Finds it. If it communicates with other processes, it must fail on all of them.
+        missing
+            What stands for it if it fails.
+
+        Raises
+        ------
+        Stopped, Interrupted
+            If a stop was requested while it was judged.
+        """
+        try:
+            return judge()
+        except (Stopped, Interrupted):
+            raise
+        except Exception as error:
+            self.not_found(what, error)
+            return missing
+
+    def not_found(self, what: str, error: Exception) -> None:
+        """Warn of something about the results that an exception keeps from being known."""
+        _logger.debug("%s", what, exc_info=error)
+        self.warn(f"{what} could not be found: {reason(error)}; everything else is complete")
 
     # ----------------------------------------------------------------------------------------- talking
 

@@ -31,7 +31,8 @@ from qsim.core.deck.load import LoadedDeck, load_deck
 from qsim.core.errors import DeckError, FileError, Interrupted, QsimError, Stopped
 from qsim.core.results.atomic import write_text
 from qsim.core.results.reading import read_bytes
-from qsim.core.run.pipeline import Options, execute, paths_in
+from qsim.core.run.files import paths_in
+from qsim.core.run.pipeline import Options, execute
 from qsim.core.run.stages import Method
 from qsim.core.run.workers import Crew
 from qsim.core.text import format_bytes, printable, reason, shorten
