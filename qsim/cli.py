@@ -11,6 +11,7 @@ import difflib
 import errno
 import json
 import logging
+import math
 import os
 import shlex
 import sys
@@ -431,6 +432,7 @@ def _show_plan(plan: dict[str, Any], *, as_json: bool) -> None:
     rows += [
         ("memory on the host", size(memory["host"])),
         ("memory on the device", size(memory["device"])),
+        ("memory for a job (--mem)", f"{math.ceil(memory['job'] / 2**20)}M"),
     ]
     rows += [(f"free on {plan['device']}", size(memory["free"]))]
     click.echo(commands.columns(rows), err=True)

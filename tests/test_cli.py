@@ -187,6 +187,7 @@ def test_a_dry_run_prints_the_resolved_deck(counter, command):
     assert yaml.safe_load(reply.stdout)["count"]["growth"] == 3.9
     assert re.search(r"^steps +20", reply.stderr, flags=re.MULTILINE)
     assert re.search(r"^memory: values +160 B", reply.stderr, flags=re.MULTILINE)
+    assert re.search(r"^memory for a job \(--mem\) +\d+M$", reply.stderr, flags=re.MULTILINE)
     assert counter.files() == []
     plan = strict_json(command("counter", counter.deck(), "--dry-run", "--json").stdout)
     assert plan["deck"]["count"]["growth"] == 3.9

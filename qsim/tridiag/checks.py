@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 STEPS_PER_CYCLE = (8, 20)  # below the first an error, below the second a warning
 PHASE_PER_STEP = (2.0, 0.5)  # energy times dt: the Cayley form turns by 2 atan(E dt/2) instead of E dt
-WALL_DENSITY = 1e-8  # |psi|^2 dx of the initial state at a wall
+WALL_DENSITY = 1e-8  # |psi|^2 dx of the initial state one spacing from a wall
 IN_ABSORBER = (1e-2, 1e-6)  # norm of the initial state in the strips
 OUTSIDE = (1e-2, 1e-6)  # norm of a packet outside of the box
 REFLECTION = 1e-2
@@ -48,13 +48,13 @@ class Setup:
     blocks : PropagationBlocks
         Blocks of the deck.
     x, potential : (n,) float64
-        Grid points, bohr, and V, hartree.
+        Grid points with the walls, bohr, and V, hartree.
     pulse : LaserField
     dt : float
         Time step, atomic units.
     steps : int
     psi : (n,) complex128
-        Initial state.
+        Initial state, zero at the walls.
     """
 
     blocks: PropagationBlocks
@@ -86,13 +86,23 @@ class Setup:
         return potentials.threshold(self.blocks.potential, self.potential)
 
     @property
+    def inside(self) -> NDArray[np.float64]:
+        """V between the walls, hartree."""
+        return self.potential[1:-1]
+
+    @property
+    def pencil(self) -> Pencil:
+        """The field-free Hamiltonian of the run."""
+        return Pencil(self.inside, self.dx, self.blocks.grid.stencil)
+
+    @property
     def energy(self) -> float:
         """Energy of the initial state, hartree."""
-        pencil = Pencil(self.potential, self.dx, self.blocks.grid.stencil)
+        pencil = self.pencil
         return (
             sum(
                 float(part @ pencil.apply(np.ascontiguousarray(part)))
-                for part in (self.psi.real, self.psi.imag)
+                for part in (self.psi.real[1:-1], self.psi.imag[1:-1])
             )
             * self.dx
         )
@@ -329,11 +339,12 @@ def absorber_reflection(setup: Setup) -> Iterator[Finding]:
 
 def walls(setup: Setup) -> Iterator[Finding]:
     """Yield an initial state that feels the walls."""
-    ends = float(max(setup.density[0], setup.density[-1]))
+    ends = float(max(setup.density[1], setup.density[-2]))
     if ends > WALL_DENSITY and setup.blocks.potential.type not in ("none", "free"):
         yield Finding(
             "grid",
-            f"|psi|^2 dx of the initial state at a wall is {ends:.2g} (should stay below {WALL_DENSITY:g}); widen the box",
+            f"|psi|^2 dx of the initial state at a wall is {ends:.2g} one spacing from it (should stay below {WALL_DENSITY:g}); "
+            "widen the box",
             "warning",
         )
 
@@ -343,7 +354,7 @@ def bound_levels(setup: Setup) -> Iterator[Finding]:
     levels, free = levels_of(setup.blocks.initial), setup.threshold
     if not levels or free is None or setup.blocks.potential.type in ("none", "free"):
         return
-    bound = Pencil(setup.potential, setup.dx, setup.blocks.grid.stencil).below(free)
+    bound = setup.pencil.below(free)
     if max(levels) >= bound:
         key = "initial.level" if setup.blocks.initial.type == "eigenstate" else "initial.levels"
         holds = f"bound levels 0 to {bound - 1} only" if bound else "no bound level"
@@ -370,12 +381,12 @@ def degenerate_levels(setup: Setup) -> Iterator[Finding]:
     if not 0 <= highest < CHECKED_LEVELS:
         return
     try:
-        energies, _, _ = window_states(setup.dx, setup.potential, setup.blocks.grid.stencil, highest + 1)
+        energies, _, _ = window_states(setup.dx, setup.inside, setup.blocks.grid.stencil, highest + 1)
     except NumericsError:
         return
-    pencil = Pencil(setup.potential, setup.dx, setup.blocks.grid.stencil)
+    pencil = setup.pencil
     slack = MIXED * pencil.top
-    like = 1 if mirror(setup.potential) is None else 2  # distance in number of two levels that can mix
+    like = 1 if mirror(setup.inside) is None else 2  # distance in number of two levels that can mix
     for key, levels in wanted.items():
         for level in sorted(levels):
             low, high = (pencil.below(energies[level] + far) for far in (-slack, slack))

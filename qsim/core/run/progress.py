@@ -385,7 +385,7 @@ class Monitor:
                 raise
             raise FileError(
                 f"the run cannot be continued from {self.checkpoint}, whose state does not fit this deck: {reason(error)}",
-                hint="restore the deck that the checkpoint was written for, or start anew with --force instead of --resume",
+                hint="continue with the deck and the qsim that wrote it, or start anew with --force instead of --resume",
             ) from error
 
     def _stop_reason(self, now: float) -> str:

@@ -516,7 +516,8 @@ def write_array(sweep: Sweep, *, at_once: int | None = None, device: str | None 
     refuse_controls(sweep.folder / sweep.points[0].deck.name)
     missing = sweep.missing
     examined = missing[:: max(1, -(-len(missing) // MOST_EXAMINED))]
-    memory = max((_memory(sweep.method, point.deck) for point in examined), default=0)
+    cuda = device is not None and device.startswith("cuda")
+    memory = max((_memory(sweep.method, point.deck, cuda=cuda) for point in examined), default=0)
     script = sweep.folder / "array.sbatch"
     template = Template(resources.files("qsim.core.run").joinpath("array.sbatch").read_text(encoding="utf-8"))
     content = template.substitute(
@@ -526,7 +527,7 @@ def write_array(sweep: Sweep, *, at_once: int | None = None, device: str | None 
         script=shlex.quote(str(script)),
         name=shlex.quote(sweep.points[0].deck.stem.rpartition("-")[0]),
         array=_ranges([point.number for point in missing]) + (f"%{at_once}" if at_once else ""),
-        memory=math.ceil(1.2 * memory / 2**20),
+        memory=math.ceil(memory / 2**20),
         memory_text=format_bytes(memory),
         examined=len(examined),
         program=f"{shlex.quote(sys.executable)} -m qsim",
@@ -536,13 +537,13 @@ def write_array(sweep: Sweep, *, at_once: int | None = None, device: str | None 
     return write_text(script, content)
 
 
-def _memory(method: str, deck: Path) -> int:
-    """Return the bytes of the host that a run of a deck needs, interpreter and compilation included."""
+def _memory(method: str, deck: Path, *, cuda: bool) -> int:
+    """Return the bytes of the host to ask for, for a run of a deck, interpreter and compilation included."""
     stages = Method[Deck, object, object](method)
     loaded = load_deck(deck, stages.deck.DECK)
     plan = stages.build.plan(loaded)
     loaded.raise_for(plan.findings)
-    return plan.memory.with_interpreter(method, figures=False, cuda=False, compiled=False).host
+    return plan.memory.with_interpreter(method, figures=False, cuda=cuda, compiled=False).of_job(cuda=cuda)
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -128,6 +128,10 @@ class Model:
         """Return a model with every coupling and field as large as it can become until some time."""
         return self
 
+    def average(self, end: float) -> Model:
+        """Return a model with every coupling and field as large as it is on average until some time."""
+        return self
+
     @property
     def size(self) -> Model:
         """The model with the size of every coupling and field."""
@@ -231,6 +235,16 @@ class Hamiltonian:
             ]
             size = max(abs(f(float(t))) for t in times)
             found = found + size * part.size
+        return found
+
+    def average(self, end: float) -> Model:
+        """Return a model with every coupling and field as large as it is on average until some time."""
+        found = self.static.size
+        for f, part in self.driven:
+            kinks = [k for k in getattr(f, "kinks", None) or () if 0.0 < k < end]
+            times = np.unique([*np.linspace(0.0, end, PEAK_SAMPLES), *kinks])
+            size = np.trapezoid([abs(f(float(t))) for t in times], times) / end if end > 0.0 else abs(f(0.0))
+            found = found + float(size) * part.size
         return found
 
     def __add__(self, other: Hamiltonian) -> Hamiltonian:
@@ -357,6 +371,8 @@ def _coupling(
             strength = strength + drawn[place[pairs[:, 0], pairs[:, 1]]]
         if term.alpha is not None:
             strength = strength * distance**-term.alpha
+        if not isinstance(term, blocks.PowerLaw) or term.positions is None:
+            strength = strength * _ways(lattice, pairs, spins)
     J = np.zeros((3, spins, spins))
     for a, component in enumerate(_components(term)):
         J[a, pairs[:, 0], pairs[:, 1]] = component * strength
@@ -401,6 +417,14 @@ def _bonds(
         by_shell = dict(zip(shells or [1], J, strict=True))
         return pairs, np.array([by_shell[bond.shell] for bond in found]), distance
     return pairs, np.full(len(found), J), distance
+
+
+def _ways(lattice: blocks.Lattice | None, pairs: NDArray[np.int64], spins: int) -> NDArray[np.float64]:
+    """Return how many bonds each pair is, (P,): the equally near ways round with ``images: all``."""
+    if getattr(lattice, "images", "one") == "one":
+        return np.ones(len(pairs))
+    assert lattice is not None
+    return np.array([len(lattices.images_of(lattice, spins, int(j), int(k))) for j, k in pairs], np.float64)
 
 
 def _positions(term: blocks.PlacedTerm, lattice: blocks.Lattice | None, spins: int) -> NDArray[np.float64]:
