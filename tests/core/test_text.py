@@ -37,11 +37,11 @@ def test_json_for_a_terminal_is_the_same_json():
 
 def test_errors_and_tables_are_printable():
     error = FileError(f"{NASTY}\nsecond line", hint=NASTY)
-    assert str(error).count("\n") == 1
-    assert printable(str(error), newlines=True) == str(error)
+    assert str(error).isprintable()  # a line break may be that of a name
     assert error.hint.isprintable()
     problem = Diagnostic("d.yaml", 1, 1, NASTY, NASTY, source=NASTY)
     assert str(DeckError(problem)).isprintable()
+    assert str(DeckError([problem, problem])).count("\n") == 1
     assert problem.excerpt().replace("\n", "").isprintable()
     assert columns([("title", NASTY), ("more", NASTY)]).replace("\n", "").isprintable()
 
