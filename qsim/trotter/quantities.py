@@ -274,6 +274,21 @@ THERMAL: tuple[Quantity[ThermalResult], ...] = (
     Quantity(
         "temperature_of_maximum", "J", "temperature at which it is", lambda r: float(r.temperatures[_peak(r)])
     ),
+    Quantity(
+        "steps",
+        "",
+        "largest number of products H psi of a random vector",
+        lambda r: r.steps,
+        when=lambda r: r.steps > 0,
+    ),
+    Quantity(
+        "change_max",
+        "",
+        "largest change of ln Z and <H> / T with the last two fifths of the products",
+        lambda r: None if r.change is None else float(r.change.max()),
+        headline=True,
+        when=lambda r: r.steps > 0,
+    ),
     Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
     Quantity("sectors", "", "sectors of Sz that were computed", lambda r: len(r.problem.sectors)),
     Quantity("temperature", "J", "temperatures, k_B = 1", lambda r: r.temperatures, axes=("temperature",)),
@@ -292,7 +307,7 @@ THERMAL: tuple[Quantity[ThermalResult], ...] = (
             Quantity(
                 f"{name}_error",
                 unit,
-                f"standard error of {name} over the random vectors",
+                f"error of {name}: standard error of the random vectors, and that of the end of the recurrences",
                 _row_error(number),
                 axes=("temperature",),
             ),
@@ -333,7 +348,7 @@ THERMAL: tuple[Quantity[ThermalResult], ...] = (
             Quantity(
                 f"{name}_error",
                 "hbar^2",
-                f"standard error of {name} over the random vectors",
+                f"error of {name}: standard error of the random vectors, and that of the end of the recurrences",
                 _observed_error(name),
                 axes=("temperature", axis),
             ),

@@ -371,7 +371,8 @@ class Evolution:
         stops = sorted({0.0, *times, *(k for k in kinks if 0.0 < k < times[-1])})
         states, here = {0.0: psi}, psi
         for a, b in pairwise(stops):
-            pad = 1e-13 * (b - a)  # a jump belongs to the side that it is integrated on
+            # a jump belongs to the side that it is integrated on
+            pad = min(max(1e-13 * (b - a), 4e-16 * b), 0.1 * (b - a))
             low, high = a + pad, b - pad
 
             def inside(t: float, y: Complex, low: float = low, high: float = high) -> Complex:

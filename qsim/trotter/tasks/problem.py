@@ -248,6 +248,10 @@ def task_memory(problem: TaskProblem[Any], states: int) -> dict[str, int]:
     own = 3 + block.levels + block.gap if isinstance(block, Spectrum) else None
     vectors = own or VECTORS[type(block).__name__.lower()]
     parts = {"vectors": (16 if wide else 8) * states * vectors, "tables": tables}
+    if isinstance(
+        block, Thermal
+    ):  # the matrix of the largest that is diagonalised, its eigenvectors, work space
+        parts["matrix"] = 4 * (16 if wide else 8) * min(states, block.exact) ** 2
     if isinstance(block, Thermal) and (count := thermal_vectors(problem, states)):
         parts["temperatures"] = (16 if wide else 8) * states * count
     return parts

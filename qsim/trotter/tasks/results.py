@@ -184,9 +184,13 @@ class ThermalResult:
     values : (4, T) float64
         Energy, specific heat, susceptibility and entropy, per site.
     errors : (4, T) float64 or None
-        Standard errors; None where every sector was diagonalised.
+        Standard errors with those of the end of the recurrences; None where every sector was diagonalised.
     observed, observed_errors : dict of (T, ...) float64
-        Correlators and structure factors, and their standard errors.
+        Correlators and structure factors, and their errors.
+    steps : int
+        Largest number of steps of a random vector; 0 where every sector was diagonalised.
+    change : (T,) float64 or None
+        Largest change of ln Z and <H> / T with the last two fifths of the steps.
     """
 
     problem: TaskProblem[Thermal]
@@ -195,6 +199,8 @@ class ThermalResult:
     errors: NDArray[np.float64] | None
     observed: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     observed_errors: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    steps: int = 0
+    change: NDArray[np.float64] | None = None
 
 
 @dataclass
