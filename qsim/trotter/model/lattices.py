@@ -120,11 +120,8 @@ def wrapped(lattice: blocks.Lattice, spins: int, shells: Sequence[int] | None) -
     if bond is None:
         return ""
     every = getattr(lattice, "images", "one") == "all"
-    rule = (
-        f"{bond.ways} bonds, images: one makes it a single one"
-        if every
-        else "one bond, images: all makes one for each"
-    )
+    now, other = (f"{bond.ways} bonds", "one") if every else ("one bond", "all")
+    rule = f"they have {now}; lattice: {{..., images: {other}}} makes it {1 if every else bond.ways}"
     return f"sites {bond.j} and {bond.k} of the {lattice.type} are equally near by {bond.ways} ways round: {rule}"
 
 

@@ -305,6 +305,16 @@ def test_a_loose_tolerance_does_not_join_levels(trotter):
             assert monitor.warnings
 
 
+@pytest.mark.parametrize(("images", "energy"), [("one", -1.0), ("all", -2.0)])
+def test_a_note_names_bonds_across(trotter, images, energy):
+    """A 2 x 2 torus is a ring of 4 (E0 = -2 J), with one or two bonds across; all of them count twice at images: all."""
+    lattice = {"type": "square", "periodic": True, "images": images}
+    monitor = Monitor.silent()
+    found = trotter.run(monitor, task="spectrum", system={"spins": 4, "terms": [on(lattice, 0.5)]})
+    assert found.listed[0, 0] == pytest.approx(energy, abs=1e-9)
+    assert any("sites 0 and 1 of the square are equally near by 2 ways round" in line for line in monitor.log)
+
+
 def test_without_the_gap(trotter):
     found = levels(trotter, ring(6, 4.0), gap=False)
     scalars = stage("trotter", "output").scalars(found)
