@@ -83,6 +83,8 @@ class Result:
 
 def run(problem: Problem | TaskProblem[Any], monitor: Monitor) -> Result | TaskResult:
     """Do the task of a problem."""
+    for text in problem.models.notes:
+        monitor.note(text)
     if isinstance(problem, TaskProblem):
         return TASKS[type(problem.block)](problem, monitor)
     return evolve(problem, monitor)

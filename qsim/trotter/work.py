@@ -271,7 +271,7 @@ def _task(problem: TaskProblem[Any], sizes: Sequence[int]) -> Counted:
     if problem.stored:
         product = RECURRENCE + STORED * _bonds(problem.model)[0]
     if isinstance(block, Spectrum):
-        count = 2.0 * LOWEST * block.levels
+        count = 2.0 * LOWEST * (block.levels + block.gap)
         seconds = count * (product * sum(sizes) + CALL * len(sizes))
         if block.vectors:
             seconds += sum(schmidt(problem.spins, len(cut), float(max(sizes))) for cut in problem.asked.cuts)

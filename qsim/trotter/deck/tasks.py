@@ -32,6 +32,11 @@ class Spectrum(Block):
         default=1, description="how many of each sector", json_schema_extra={"example": 4}
     )
     vectors: bool = Field(default=True, description="whether the lowest (highest) state is observed")
+    gap: bool = Field(
+        default=True,
+        description="whether sectors with the lowest (highest) level are searched for all its states and the level beyond, for "
+        "gap, degeneracy and what is observed; about twice the work of one level",
+    )
     which: Literal["lowest", "highest"] = Field(default="lowest", description="end of the spectrum")
     tolerance: Annotated[float, Field(ge=1e-14, le=1e-2)] = Field(
         default=1e-10,

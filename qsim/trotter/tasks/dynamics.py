@@ -18,12 +18,13 @@ from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
 from qsim.trotter.evolution.chebyshev import lanczos_bounds
 from qsim.trotter.model.hamiltonian import scale_of
-from qsim.trotter.sectors.ground import ground_state
+from qsim.trotter.sectors.ground import TOLERANCE, Ground
 from qsim.trotter.sectors.lanczos import chain, dot, ritz
 from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.operators import current_of, raised, target_of, wave, weighted
 from qsim.trotter.tasks.kpm import chebyshev_moments, smoothed
+from qsim.trotter.tasks.lowest import LowestLevels
 from qsim.trotter.tasks.results import DynamicsResult
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.trotter.deck.tasks import Dynamics
     from qsim.trotter.sectors.basis import Sector
-    from qsim.trotter.sectors.ground import Ground
     from qsim.trotter.tasks.problem import TaskProblem
 
 __all__ = ["lorentzians", "run"]
@@ -271,16 +271,18 @@ def lowest(problem: TaskProblem[Dynamics]) -> tuple[Sector, Ground]:
     Raises
     ------
     NumericsError
-        If it is degenerate, within its sector or with another one.
+        If it is degenerate.
     """
-    found = [(sector, ground_state(problem.place, sector, problem.model)) for sector in problem.plain_sectors]
-    found.sort(key=lambda entry: entry[1].energy)
-    sector, ground = found[0]
-    same = 1e-9 * scale_of(problem.model)
-    several = len(found) > 1 and found[1][1].energy - ground.energy <= same
-    if several or (sector.sz != 0.0 and problem.mirrored):
+    found = LowestLevels(problem, 1, TOLERANCE * scale_of(problem.model))
+    for number in found.order:
+        found.visit(number)
+    energy, residual, _, _ = min(found.entries)
+    sector = problem.plain_sectors[found.members[0].sector]
+    if found.degeneracy != 1:
+        count = "several" if found.degeneracy is None else str(found.degeneracy)
         raise NumericsError(
-            f"the ground state is degenerate: it lies in {sector} and in other sectors with the same energy",
-            hint="name one: sector: {sz: ...}",
+            f"the ground state is degenerate: {count} states have the energy {energy:.10g}, one of them in the sector {sector}",
+            hint="name a sector in which it is not: sector: {sz: ...}, or add a small term that chooses one state",
         )
-    return sector, ground
+    gap = np.inf if found.second is None else found.second[0] - energy
+    return sector, Ground(found.members[0].vector, energy, residual, gap)
