@@ -59,7 +59,9 @@ def test_a_lie_about_levels_is_seen(monkeypatch, tmp_path, name, lie):
 def test_the_decks_reach_what_is_rare(tmp_path):
     drawn = [dict(draw("trotter", 7, index, tmp_path).deck) for index in range(550)]
     decks = [deck for deck in drawn if "task" not in deck]
-    _reach_what_is_rare_in_spectra([deck for deck in drawn if deck.get("task") in ("spectrum", "levels")])
+    spectra = [deck for deck in drawn if deck.get("task") in ("spectrum", "levels")]
+    _reach_what_is_rare_in_spectra(spectra)
+    _reach_what_is_rare_beside_evolutions([deck for deck in drawn if "task" in deck and deck not in spectra])
     terms = [term for deck in decks for term in deck["system"]["terms"]]
     kinds = {term["type"] for term in terms}
     assert {
@@ -77,6 +79,7 @@ def test_the_decks_reach_what_is_rare(tmp_path):
     assert {"ramp", "cosine", "table", "expression"} <= {
         term["profile"]["type"] for term in terms if "profile" in term
     }
+    assert any(isinstance(deck.get("sector"), dict) for deck in decks)
     assert {deck["evolve"].get("integrator") for deck in decks} >= {"ts1", "ts4", "kl8", "auto", "chebyshev"}
     assert {deck["initial"]["type"] for deck in decks} >= {"basis", "product", "a1", "haar", "mps", "file"}
     assert max(deck["system"]["spins"] for deck in decks) == 14
@@ -88,6 +91,20 @@ def test_the_decks_reach_what_is_rare(tmp_path):
     assert any("local" in echo for echo in echoes)
     assert any(term.get("profile") for echo in echoes for term in echo["sigma"])
     assert np.mean([bool(echo["sigma"]) for echo in echoes]) > 0.5
+
+
+def _reach_what_is_rare_beside_evolutions(decks):
+    """Few vectors and few steps at temperatures far below the couplings, with no sector diagonalised."""
+    assert {deck["task"] for deck in decks} >= {"thermal", "floquet", "dynamics"}
+    blocks = [deck["thermal"] for deck in decks if deck["task"] == "thermal"]
+    assert {block["vectors"] for block in blocks} >= {3, 20}
+    assert {block["steps"] for block in blocks} >= {"auto", 2, 40}
+    assert any(block["exact"] == 0 and min(block["temperatures"]) < 0.03 for block in blocks)
+    assert {deck["dynamics"]["operator"] for deck in decks if deck["task"] == "dynamics"} == {
+        "sz",
+        "sp",
+        "sm",
+    }
 
 
 def _reach_what_is_rare_in_spectra(decks):

@@ -242,6 +242,8 @@ def _judge_spectral(deck: Mapping[str, Any], results: Results, pick: int) -> lis
     spins, block = deck["system"]["spins"], deck["dynamics"]
     energies, vectors = np.linalg.eigh(_matrix(deck))
     scalar = results.scalars["energy_0"]
+    if energies[1] - energies[0] < 1e-9:  # no state by chance: such decks are refused
+        return [Claim("degenerate ground state", math.nan, 0.0)]
     claims = [Claim("energy_0", float(scalar.value) - energies[0], float(scalar.error or 0.0), oracle=1e-11)]
     one = {
         "sz": [spin("z", j, spins) for j in range(spins)],

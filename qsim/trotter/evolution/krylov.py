@@ -29,7 +29,7 @@ from qsim.core.errors import NumericsError
 from qsim.trotter.evolution.accuracy import PRODUCT_ROUNDING, ROUNDING, Choice, rounded_angles
 from qsim.trotter.evolution.carried import linear_in, measured
 from qsim.trotter.evolution.driven import pieces
-from qsim.trotter.model.structure import survey
+from qsim.trotter.model.structure import CELLS, survey
 from qsim.trotter.states.vectors import axpy, norm2, overlap, scale
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ LONGEST = (
     1.0 / 64.0
 )  # of the evolution: steps of H(t), so that none passes over what the profiles do in between
 SHORTEST = 1e-9  # of a time in which the profiles are smooth
+PULSE = 5  # places close to each other: a pulse, whose tails go on beyond them
 STEP_ROUNDING = 4.0  # of a step that is tried, in units of the last place: it is the difference of two states
 SAFETY, GROWTH, SHRINK = 0.9, 3.0, 0.2
 SHARE = 0.8  # of the accuracy for the steps, of which a fifth for the exponentials of a driven one
@@ -307,6 +308,18 @@ def _one(t: float) -> float:
     return 1.0
 
 
+def _graded(places: Sequence[float], end: float) -> set[float]:
+    """Return the places of kinks, and more at growing distances around narrow pulses: steps end within their tails."""
+    found = set(places)
+    times = np.array(places)
+    for run in np.split(times, np.flatnonzero(np.diff(times) > 2.0 * end / CELLS) + 1):
+        if len(run) >= PULSE:
+            width = run[-1] - run[0]
+            away = width * 2.0 ** np.arange(-5.0, max(-4.0, math.log2(LONGEST * end / width)))
+            found |= {float(t) for t in (*(run[0] - away), *(run[-1] + away)) if 0.0 < t < end}
+    return found
+
+
 def krylov_choice(problem: Problem, hamiltonians: Sequence[Hamiltonian]) -> Choice:
     """Return the accuracy per time that steps are held to, and the kinks at which they end.
 
@@ -321,7 +334,7 @@ def krylov_choice(problem: Problem, hamiltonians: Sequence[Hamiltonian]) -> Choi
     rounding = 0.0
     for hamiltonian in hamiltonians:
         found, _ = survey([f for f, _ in hamiltonian.driven], end) if end > 0.0 else ([], 0)
-        places |= {t for t, _ in found}
+        places |= _graded(sorted(t for t, _ in found), end)
         low, high = hamiltonian.average(end).bounds
         products = (high - low) * end + VECTORS * len(problem.times)
         ulp = ROUNDING[problem.precision]

@@ -322,20 +322,33 @@ def change(tallies: Sequence[Tally]) -> NDArray[np.float64]:
     return np.max(found, axis=0)
 
 
-def changes(lengths: Sequence[list[Part]], T: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how far ln Z and <H> / T (T,) may be off: changes of the whole, and of ln Z if a sector is off by twice its own.
+def changes(
+    lengths: Sequence[list[Part]], T: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return how far ln Z and <H> / T, and the susceptibility may be off, (T,) each.
 
-    A sector whose recurrences have not come down to its lowest levels may have no weight in any of them.
+    Changes of the whole, and what becomes of it if ln Z of one sector is larger by twice its own change: recurrences that have
+    not come down to the lowest levels of a sector, and so give it no weight, are alike.
     """
     tallies = [Tally.of(parts, T) for parts in lengths]
-    found = [change(tallies)]
+    first, found, shift = tallies[0], [change(tallies)], np.zeros(T.size)
     for sector in zip(*lengths, strict=True):
         if sector[0].vectors:
             own = [Tally.of([part], T) for part in sector]
-            share = np.minimum(own[0].log_Z - tallies[0].log_Z, 0.0)
+            share = np.minimum(own[0].log_Z - first.log_Z, 0.0)
             rest = np.log(np.maximum(-np.expm1(share), 1e-300))
-            found.append(np.logaddexp(rest, share + 2.0 * change(own)))
-    return np.max(found, axis=0)
+            more = np.maximum(np.logaddexp(rest, share + 2.0 * change(own)), 0.0)
+            found.append(more)
+            shift += _shifted(first, sector[0].sz, -np.expm1(-more))
+    return np.max(found, axis=0), shift
+
+
+def _shifted(tally: Tally, sz: float, weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far the susceptibility may be off if a sector takes a weight of at most so much from the others, (T,)."""
+    if not tally.m.any():  # Sz and -Sz alike
+        return weight * np.abs(sz**2 - tally.m2) / tally.T
+    half = np.minimum(weight, 0.5)  # a variance is largest where either has half of the weight
+    return (half * (1.0 - half) * (sz - tally.m) ** 2 + weight * (tally.m2 - tally.m**2)) / tally.T
 
 
 def values(problem: TaskProblem[Thermal], made: Computation) -> NDArray[np.float64]:
@@ -384,11 +397,9 @@ def judge(result: ThermalResult, made: Computation, monitor: Monitor) -> None:
             square = (influence**2 @ part.weights) - (influence @ part.weights) ** 2 / D
             variance += 2.0 * D / (D + 2.0) * np.maximum(square, 0.0) / part.vectors
     factor = np.array([student(2.0 / max(u, 1e-300)) for u in variance[4]])
-    x = changes(lengths, T)
+    x, shift = changes(lengths, T)
     result.change = x
-    result.errors = (
-        np.hypot(factor * np.sqrt(variance[:4]), truncation(tallies, x, problem.spins)) / problem.spins
-    )
+    result.errors = np.hypot(factor * np.sqrt(variance[:4]), truncation(tallies, x, shift)) / problem.spins
     if made.correlators.count and problem.block.vectors >= LEAST_SAMPLES:
         result.observed_errors = _observed_errors(problem, made, x)
     elif made.correlators.count:
@@ -412,17 +423,14 @@ def judge(result: ThermalResult, made: Computation, monitor: Monitor) -> None:
         )
 
 
-def truncation(tallies: Sequence[Tally], x: NDArray[np.float64], spins: int) -> NDArray[np.float64]:
+def truncation(
+    tallies: Sequence[Tally], x: NDArray[np.float64], shift: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return what the end of the recurrences may make of energy, specific heat, susceptibility and entropy, (4, T)."""
     first = tallies[0]
     seen = np.max([np.abs(other.values - first.values) for other in tallies[1:]], axis=0)
-    heat, chi = first.v / first.T**2, first.values[2]
-    bounds = [
-        first.T * x,
-        2.0 * np.sqrt(np.maximum(heat, 0.0)) * x + x**2,
-        np.minimum(np.expm1(np.minimum(2.0 * x, 50.0)) * chi, (0.5 * spins) ** 2 / first.T),
-        x,
-    ]
+    heat = np.maximum(first.v / first.T**2, 0.0)
+    bounds = [first.T * x, 2.0 * np.sqrt(heat) * x + x**2, shift, x]
     return np.maximum(seen, bounds)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from qsim.core.errors import DeckError
+from qsim.core.run.progress import Monitor
 from qsim.trotter.model.hamiltonian import dense
 from qsim.trotter.tasks import averaged
 from qsim.trotter.tasks.levels import gap_ratios
@@ -16,6 +17,13 @@ DATA = Path(__file__).resolve().parents[2] / "reference_data" / "sectors.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
 RING = {"type": "heisenberg", "lattice": "ring", "J": 1.0}
 NAMES = ("energy", "specific_heat", "susceptibility", "entropy")
+
+
+class Listening(Monitor):
+    said = ()
+
+    def warn(self, text, *args, **more):
+        self.said = (*self.said, text)
 
 
 def averages(trotter, system, seed=1, **block):
@@ -75,6 +83,81 @@ def test_chain_in_a_field(trotter):
             np.log(Z) + w @ e / Z / t,
         ]
         np.testing.assert_allclose(found.values[:, k], np.array(exact) / 7, rtol=0, atol=1e-11)
+
+
+DM = [
+    {"type": "xxz", "lattice": "chain", "Jxy": 0.3, "Jz": 0.5},
+    {"type": "dm", "lattice": "chain", "D": [0.0, 0.0, -0.66]},
+    {"type": "field", "axis": "z", "values": [-0.4, -3.5, -1.3, -0.6, -1.0, 0.2, -0.9, 2.3]},
+]
+
+
+def listened(trotter, **deck):
+    monitor = Listening(quiet=True)
+    return trotter.run(monitor=monitor, **deck), " ".join(monitor.said)
+
+
+@pytest.mark.parametrize(
+    ("terms", "steps", "exact"),
+    [([{**RING, "lattice": "chain"}], 4, 0), ([{**RING, "lattice": "chain"}], 9, 0), (DM, 3, 40)],
+)
+def test_the_end_of_the_recurrence_is_part_of_the_error(trotter, terms, steps, exact):
+    """Far below the couplings; also where the sector of the ground state has no weight yet, since only others are exact."""
+    deck = {"task": "thermal", "system": {"spins": 8, "terms": terms}, "run": {"seed": 3}}
+    T = {"temperatures": [0.02, 0.2, 2.0]}
+    sampled = {"vectors": 5, "steps": steps, "exact": exact}
+    observe = [{"correlator": ["zz", "xx"], "pairs": [[0, 1], [2, 5]]}]
+    true = trotter.run(thermal=T, observe=observe, **deck)
+    found, said = listened(trotter, thermal=T | sampled, observe=observe, **deck)
+    assert "not converged" in said
+    assert found.steps == steps
+    assert found.change[0] > 0.02
+    assert np.all(np.abs(found.values - true.values) < 4.0 * found.errors)
+    for name, values in true.observed.items():
+        assert np.all(np.abs(found.observed[name] - values) < 4.0 * found.observed_errors[name])
+
+
+def test_steps_adapt(trotter):
+    """Low temperatures take more steps; the energy of the ground state is met where none of the vectors varies any more."""
+    deck = {"task": "thermal", "system": {"spins": 10, "terms": [{**RING, "lattice": "chain"}]}}
+    low, said = listened(trotter, thermal={"temperatures": [0.01], "vectors": 5, "exact": 0}, **deck)
+    high = trotter.run(thermal={"temperatures": [20.0], "vectors": 5, "exact": 0}, **deck)
+    true = trotter.run(thermal={"temperatures": [0.01]}, **deck)
+    assert "not converged" not in said
+    assert high.steps == 20 < low.steps < 100
+    assert abs(low.values[0, 0] - true.values[0, 0]) < 10.0 * low.errors[0, 0] < 1e-5
+
+
+def test_errors_of_few_random_vectors_hold(trotter):
+    """Three vectors, whose scatter says little of the errors: three error bars hold the truth 95 times of 100 and more."""
+    deck = {
+        "task": "thermal",
+        "system": {"spins": 7, "terms": [RING, {"type": "field", "axis": "z", "values": 0.3}]},
+    }
+    T = [0.1, 0.6, 4.0]
+    true = trotter.run(thermal={"temperatures": T}, **deck)
+    ratios = []
+    for seed in range(12):
+        block = {"temperatures": T, "vectors": 3, "steps": 30, "exact": 0}
+        found = trotter.run(thermal=block, run={"seed": seed}, **deck)
+        ratios.append(np.abs(found.values - true.values) / np.maximum(found.errors, 1e-12))
+    ratios = np.array(ratios)
+    assert (ratios < 3.0).mean() > 0.95
+    assert ratios.max() < 10.0
+    assert np.median(ratios) > 0.2
+
+
+def test_two_random_vectors_have_no_errors_of_correlators(trotter):
+    found, said = listened(
+        trotter,
+        task="thermal",
+        system={"spins": 4, "terms": [RING]},
+        thermal={"temperatures": [1.0], "vectors": 2, "exact": 0},
+        observe=[{"correlator": "zz", "pairs": [[0, 1]]}],
+    )
+    assert "errors of correlators are not known from 2 random vectors" in said
+    assert found.observed_errors == {}
+    assert found.errors is not None
 
 
 CORRELATORS = [{"correlator": ["xx", "zz"], "pairs": "all"}, {"structure_factor": ["zz", "xx"]}]
@@ -193,14 +276,6 @@ def test_random_matrices_and_random_levels():
 
 
 def test_symmetries_left_over_are_warned_of(trotter, recwarn):
-    from qsim.core.run.progress import Monitor
-
-    class Listening(Monitor):
-        said = ()
-
-        def warn(self, text, *args, **more):
-            self.said = (*self.said, text)
-
     monitor = Listening(quiet=True)
     trotter.run(
         monitor=monitor,
