@@ -101,7 +101,7 @@ def _photon(rng: np.random.Generator) -> dict[str, Any]:
         "system": {"Z": Z},
         "grid": _grid(rng, R, 9),
         "basis": "fedvr",
-        "channels": {"l_max": 1},
+        "channels": {"l_max": int(rng.integers(1, 3))},
         "task": {
             "type": "scatter",
             "process": "photo",
@@ -118,8 +118,8 @@ def _photon(rng: np.random.Generator) -> dict[str, Any]:
 def _resonance(rng: np.random.Generator) -> dict[str, Any]:
     Z = float(rng.choice([2.0, 2.0, 3.0, float(f"{rng.uniform(1.7, 4.0):.3g}")]))
     (L, S), shift = list(RESONANCES.items())[int(rng.integers(0, 3))]
-    channels: dict[str, Any] = {"L": L, "S": S, "l_max": L}
-    if _coin(rng, 0.6):
+    channels: dict[str, Any] = {"L": L, "S": S, "l_max": L + int(rng.integers(0, 2))}
+    if _coin(rng, 0.5):
         pairs = [[0, 0], [1, 1]] if L == 0 else [[0, 1]]
         channels = {"L": L, "S": S, "pairs": pairs[: int(rng.integers(1, len(pairs) + 1))]}
     alone = channels.get("l_max", 1) == 0 or channels.get("pairs") == [[0, 0]]
