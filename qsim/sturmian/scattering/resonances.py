@@ -199,7 +199,7 @@ def run_resonances(problem: Problem, monitor: Monitor) -> ResonanceResult:
     search = Resonances(problem, monitor.restored, monitor.stage, monitor.judged)
     drive(search, monitor, total=len(search.sought), unit="energies", what="resonances")
     for found in search.found:
-        doubts = monitor.judged("what is doubtful about a resonance", partial(_doubts, found), [])
+        doubts: list[str] = monitor.judged("what is doubtful about a resonance", partial(_doubts, found), [])
         for text in doubts:
             monitor.warn(
                 f"L = {found.L}, S = {found.S}: {found.energy.real:.6f} hartree, width {found.width:.2e}, {text}"
