@@ -135,7 +135,7 @@ def test_the_dipole_of_hydrogenic_electrons_has_one_value_in_all_gauges():
 
 
 HYLLERAAS = {
-    (1, 0, 0): 2e-7,
+    (1, 0, 0): 4e-7,
     (2, 0, 0): 2e-7,
     (4, 0, 0): 4e-7,
     (2, 1, 0): 2e-7,

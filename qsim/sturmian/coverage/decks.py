@@ -311,7 +311,7 @@ def extrapolated(rng: np.random.Generator) -> tuple[dict[str, Any], Model]:
     roots = 2 if L == 0 and Z > 1.5 and _coin(rng, 0.3) else 1
     low = (L if natural else 1) + int(rng.integers(0, 2))
     values = [low]
-    for _ in range(int(rng.integers(1, 5))):
+    for _ in range(int(rng.integers(2, 5))):
         values.append(values[-1] + int(_pick(rng, 1, 1, 1, 2)))
     channels: dict[str, Any] = {"L": L, "S": S, "l_max": int(_pick(rng, *values))}
     deck: dict[str, Any] = {
