@@ -298,7 +298,7 @@ def resonance(f: Functions, symmetry: Symmetry, near: complex) -> complex:
     H = f.matrix(symmetry)
     solve = lu_factor(H - near * np.eye(len(H)))
     v: Any = np.random.default_rng(0).standard_normal(len(H))
-    before, value = math.inf, complex(near)
+    value = complex(near)
     for _ in range(ITERATIONS):
         v = lu_solve(solve, v)
         v /= np.linalg.norm(v)
