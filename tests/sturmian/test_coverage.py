@@ -8,6 +8,7 @@ import pytest
 from qsim.core.run import coverage
 from qsim.core.run.coverage import Coverage, cover
 from qsim.sturmian.coverage.collisions import SETS, _electron_truth, _turned
+from qsim.sturmian.coverage.hylleraas import _energy, s_state
 from qsim.sturmian.coverage.known import LIMITS
 from qsim.sturmian.coverage.oracle import Functions, Symmetry, coefficient, energies
 from qsim.sturmian.coverage.scaled import photoabsorption, resonance
@@ -131,6 +132,28 @@ def test_the_dipole_of_hydrogenic_electrons_has_one_value_in_all_gauges():
     stobbe = 2**9 * np.pi**2 / 3 * 7.2973525643e-3 / Z**2 * ratio**4
     stobbe *= np.exp(-4.0 * eta * np.arctan(1.0 / eta)) / (1.0 - np.exp(-2.0 * np.pi * eta))
     assert found == pytest.approx(2.0 * stobbe * 28.0028520539e3, rel=1e-2)
+
+
+HYLLERAAS = {
+    (1, 0, 0): 4e-7,
+    (2, 0, 0): 2e-7,
+    (4, 0, 0): 4e-7,
+    (2, 1, 0): 2e-7,
+    (3, 1, 0): 2e-7,
+}
+
+
+@pytest.mark.parametrize(("Z", "S", "root"), HYLLERAAS)
+def test_hylleraas_functions_find_published_limits(Z, S, root):
+    found, error = s_state(float(Z), S, root)
+    off = found - LIMITS[Z, 0, S, True, root]
+    assert -1e-9 < off < HYLLERAAS[Z, S, root]
+    assert off < 2.0 * error
+
+
+def test_one_hylleraas_function_is_the_screened_charge():
+    """``-(Z - 5/16)^2`` of ``exp(-k s)`` with k = Z - 5/16."""
+    assert _energy(2.7, 0, 0, 2.7 - 5 / 16, 0) == pytest.approx(-((2.7 - 5 / 16) ** 2), rel=1e-12)
 
 
 def test_both_lists_of_known_energies_agree():

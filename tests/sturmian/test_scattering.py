@@ -421,7 +421,7 @@ def test_a_width_is_better_known_than_a_position_that_partial_waves_move(sturmia
 def test_what_is_said_of_a_resonance(errors, text):
     moved, error, width_error = errors
     found = resonances.Found(0, 0, -0.7, -0.7 - 5e-4j, 0.0, 1, 1.0, moved, error, width_error)
-    said = list(resonances._doubts(found))
+    said = resonances._doubts(found)
     assert (text is None) == (not said)
     assert all(text in line for line in said)
 

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = ["trial"]
 
-BOUND, INTEGRALS, COLLISIONS = 0.73, 0.05, 0.15  # shares of the decks; the rest makes the basis alone
+BOUND, EXTRAPOLATED, INTEGRALS, COLLISIONS = (
+    0.6,
+    0.1,
+    0.05,
+    0.18,
+)  # shares of the decks; the rest makes the basis alone
 
 
 def trial(rng: np.random.Generator, folder: Path) -> Trial:
@@ -29,7 +34,10 @@ def trial(rng: np.random.Generator, folder: Path) -> Trial:
     if kind > 1.0 - COLLISIONS:
         deck, judge = collisions.collision(rng)
         return Trial(deck, lambda results: judge(results, deck))
-    if kind < BOUND + INTEGRALS:
+    if kind < BOUND + EXTRAPOLATED:
+        deck, model = decks.extrapolated(rng)
+        return Trial(deck, lambda results: judges.bound(results, deck, model))
+    if kind < BOUND + EXTRAPOLATED + INTEGRALS:
         deck, model = decks.integrals(rng)
         return Trial(deck, lambda results: judges.integrals(results, deck, model))
     deck, model = decks.basis(rng)

@@ -27,6 +27,7 @@ LEFT = 3e-4  # of elastic scattering, that a difference of total and levels may 
 SETS = ((0.5, 4.0, 28, 0.30), (0.55, 3.5, 24, 0.26))  # exponent and middle in units of Z, functions, angle
 PHOTO_SETS = ((0.4, 3.0, 18, 0.30), (0.5, 2.0, 17, 0.25), (0.5, 1.0, 16, 0.30))
 LIMIT_SETS = ((0.5, 2.0, 12, 0.30), (0.55, 2.0, 11, 0.28), (0.45, 1.5, 12, 0.25))  # with more pairs
+RESONANCE_SETS = ((0.4, 3.0, 18, 0.30), (0.35, 2.5, 18, 0.28))  # wide enough for the electron that leaves
 SLOW = 4.0  # times what the sets differ by, of the acceleration, whose 1/r^2 they hold badly
 BEYOND = 2  # orbital momenta that the truth has more than a deck with l_max
 # 2s^2 1S, 2s2p 1P and 3P of He, as -Z^2/4 + c Z, hartree; of s waves alone the first lies higher
@@ -101,7 +102,7 @@ def _photon(rng: np.random.Generator) -> dict[str, Any]:
         "system": {"Z": Z},
         "grid": _grid(rng, R, 9),
         "basis": "fedvr",
-        "channels": {"l_max": 1},
+        "channels": {"l_max": int(rng.integers(1, 3))},
         "task": {
             "type": "scatter",
             "process": "photo",
@@ -118,8 +119,8 @@ def _photon(rng: np.random.Generator) -> dict[str, Any]:
 def _resonance(rng: np.random.Generator) -> dict[str, Any]:
     Z = float(rng.choice([2.0, 2.0, 3.0, float(f"{rng.uniform(1.7, 4.0):.3g}")]))
     (L, S), shift = list(RESONANCES.items())[int(rng.integers(0, 3))]
-    channels: dict[str, Any] = {"L": L, "S": S, "l_max": L}
-    if _coin(rng, 0.6):
+    channels: dict[str, Any] = {"L": L, "S": S, "l_max": L + int(rng.integers(0, 2))}
+    if _coin(rng, 0.5):
         pairs = [[0, 0], [1, 1]] if L == 0 else [[0, 1]]
         channels = {"L": L, "S": S, "pairs": pairs[: int(rng.integers(1, len(pairs) + 1))]}
     alone = channels.get("l_max", 1) == 0 or channels.get("pairs") == [[0, 0]]
@@ -251,7 +252,7 @@ def _resonance_claims(results: Results, deck: dict[str, Any]) -> list[Claim]:
     symmetry = _symmetry(deck, channels["L"], channels["S"], BEYOND)
     position, width = (results.scalars[f"resonance_{name}_0"] for name in ("energy", "width"))
     found = complex(float(position.value), -0.5 * float(width.value))  # type: ignore[arg-type]
-    shapes = PHOTO_SETS if len(symmetry.pairs) == 1 else LIMIT_SETS
+    shapes = PHOTO_SETS if len(symmetry.pairs) == 1 else RESONANCE_SETS
     true, *others = (resonance(_turned(Z, *shape), symmetry, found) for shape in shapes)
     spread = max(abs(true - other) for other in others)
     return [

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Model", "basis", "bound", "integrals"]
+__all__ = ["Model", "basis", "bound", "extrapolated", "integrals"]
 
 MOST_WORK = 6e6  # pairs times roots times cubed radial functions of a deck
 
@@ -296,6 +296,40 @@ def bound(rng: np.random.Generator, folder: Path) -> tuple[dict[str, Any], Model
         if "pairs" in channels or channels.get("parity"):
             deck["scan"] = {"order": [7]}
     return deck, model
+
+
+#: L, S, natural parity of states of helium whose limits are known beside those of S states
+OTHERS = ((1, 0, True), (1, 1, True), (2, 0, True), (2, 1, True), (1, 1, False), (1, 0, False))
+
+
+def extrapolated(rng: np.random.Generator) -> tuple[dict[str, Any], Model]:
+    """Draw a deck whose energies are extrapolated to all partial waves: S states of any charge, others of helium."""
+    L, S, natural = (0, int(rng.integers(0, 2)), True) if _coin(rng, 0.65) else _pick(rng, *OTHERS)
+    Z = float(_pick(rng, 2, 3, 4, _log(rng, 1.3, 10.0), _log(rng, 1.3, 10.0))) if L == 0 else 2.0
+    if L == S == 0 and _coin(rng, 0.15):
+        Z = 1.0
+    roots = 2 if L == 0 and Z > 1.5 and _coin(rng, 0.3) else 1
+    low = (L if natural else 1) + int(rng.integers(0, 2))
+    values = [low]
+    for _ in range(int(rng.integers(2, 5))):
+        values.append(values[-1] + int(_pick(rng, 1, 1, 1, 2)))
+    channels: dict[str, Any] = {"L": L, "S": S, "l_max": int(_pick(rng, *values))}
+    deck: dict[str, Any] = {
+        "system": {"Z": Z},
+        "grid": {"R": "auto", "order": int(rng.integers(7, 12))},
+        "basis": "fedvr",
+        "channels": channels if natural else {**channels, "parity": "even"},
+        "task": {"type": "bound", "n_roots": roots},
+        "extrapolate": {"l_max": values},
+    }
+    if _coin(rng, 0.6):
+        deck["basis"] = {
+            "type": "gsf",
+            "generating": "yukawa",
+            "energy": "auto",
+            "N": int(rng.integers(10, 26)),
+        }
+    return deck, Model(None, Z, Z, lambda r: -Z / r, (), "coulomb")
 
 
 def basis(rng: np.random.Generator) -> tuple[dict[str, Any], Model]:

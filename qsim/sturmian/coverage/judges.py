@@ -10,6 +10,7 @@ import numpy as np
 
 from qsim.core.run.coverage import Claim
 from qsim.sturmian.coverage import known
+from qsim.sturmian.coverage.hylleraas import s_state
 from qsim.sturmian.coverage.oracle import Functions, Symmetry, energies
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ PARTS = ("solver", "radial", "box")
 UNSURE = 1e-3  # hartree: error of the oracle from which it tells nothing
 COUNT = 16  # functions of each l of the oracle
 TABLES = 10.0  # times what two sets of functions of the oracle differ by, of an integral
+ROOTS = 1  # highest root of S states that Hylleraas' functions find
 WITHDRAWS = "not a bound state|was not estimated"  # that errors may be too small is said by these
 
 
@@ -95,7 +97,10 @@ def _limit(results: Results, model: Model, k: int, state: tuple[int, int, int]) 
     la, lb = _symmetry(results, k).pairs[0]
     natural = (la + lb - L) % 2 == 0
     if model.known == "coulomb":
-        return known.limit(model.Z, L, S, natural, root)
+        found = known.limit(model.Z, L, S, natural, root)
+        if found is None and natural and L == 0 and root <= ROOTS:
+            found = s_state(model.Z, S, root)
+        return found if found is None or found[1] < UNSURE else None
     if model.known.startswith("oscillator") and state == (0, 0, 0):
         energy = known.oscillator(float(model.known.split()[1]))
         return None if energy is None else (energy, 1e-12)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Electrons", "photoabsorption", "resonance"]
 
+ITERATIONS, SETTLED = 300, 1e-11  # of a resonance, and its last change, hartree
 FINE_STRUCTURE = 7.2973525643e-3  # CODATA 2022
 KILOBARN = 28.0028520539e3  # of one bohr^2
 
@@ -293,6 +294,15 @@ def photoabsorption(
 
 
 def resonance(f: Functions, symmetry: Symmetry, near: complex) -> complex:
-    """Return the eigenvalue of the turned Hamiltonian that is nearest to an energy, hartree."""
-    values = np.linalg.eigvals(f.matrix(symmetry))
-    return complex(values[np.argmin(np.abs(values - near))])
+    """Return the eigenvalue of the turned Hamiltonian that is nearest to an energy, hartree, by inverse iteration."""
+    H = f.matrix(symmetry)
+    solve = lu_factor(H - near * np.eye(len(H)))
+    v: Any = np.random.default_rng(0).standard_normal(len(H))
+    value = complex(near)
+    for _ in range(ITERATIONS):
+        v = lu_solve(solve, v)
+        v /= np.linalg.norm(v)
+        before, value = value, complex((v @ H @ v) / (v @ v))
+        if abs(value - before) < SETTLED:
+            break
+    return value

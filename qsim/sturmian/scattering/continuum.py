@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 KEPT = 256  # sets of continuum functions that are kept: those of all gauges are the same, one for each open channel
 ASYMPTOTIC = 60  # terms of the asymptotic series of a Coulomb wave
 HELD = 2e-3  # share of its largest value that a level may have left at the end of the box that holds it
+ROUGHLY = 0.05  # the same in the smaller box that tells errors: what it cuts off makes them larger
 SETTLED = 1e-11  # last term of that series that counts as converged
 
 
@@ -52,12 +53,18 @@ class Continuum:
         One-body potential, hartree, of radii in bohr; beyond R it has to be ``-charge / r``.
     charge : float
         Charge that the electron sees beyond R.
+    share : float
+        Of its largest value, that a level may have left at R.
     """
 
     def __init__(
-        self, real: RadialGrid, potential: Callable[[NDArray[np.float64]], NDArray[np.float64]], charge: float
+        self,
+        real: RadialGrid,
+        potential: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+        charge: float,
+        share: float = HELD,
     ) -> None:
-        self.real, self.charge = real, float(charge)
+        self.real, self.charge, self.share = real, float(charge), share
         self.V = np.asarray(potential(real.r), float)
         self._levels: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
         self._functions: dict[tuple[int, bytes], NDArray[np.float64]] = {}
@@ -133,7 +140,7 @@ class Continuum:
 
     def held(self, function: NDArray[np.float64], R: float | None = None) -> bool:
         """Tell whether [0, R] holds a function (n,), by default the whole box."""
-        return self.lost(function, R) < HELD
+        return self.lost(function, R) < self.share
 
     def lost(self, function: NDArray[np.float64], R: float | None = None) -> float:
         """Return the largest value of a function at R and beyond, relative to its largest one."""

@@ -19,6 +19,7 @@ from qsim.sturmian.radial import automatic, potentials
 from qsim.sturmian.radial.grid import element_bounds
 from qsim.sturmian.scattering import kinematics
 from qsim.sturmian.scattering.checks import contour_length, fastest, of_numbers, safe_angle
+from qsim.sturmian.scattering.continuum import HELD, ROUGHLY
 from qsim.sturmian.scattering.driven import BATCH
 from qsim.sturmian.scattering.initial import Recorded, recorded, require_same
 from qsim.sturmian.scattering.krylov import FIRST, RESTART
@@ -179,7 +180,9 @@ class Problem:
         """Return grid and operators."""
         system = self.asked.system
         numbers = self.numbers.coarser(float(system.Z)) if coarser else self.numbers
-        return Setup(self.device, numbers, float(system.Z), potentials.OneBody(system.potential, system.Z))
+        potential = potentials.OneBody(system.potential, system.Z)
+        share = ROUGHLY if coarser else HELD
+        return Setup(self.device, numbers, float(system.Z), potential, share)
 
     def initial(
         self, setup: Setup, poll: Callable[[], None], tolerance: float, *, other: bool = False

@@ -22,7 +22,7 @@ from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.scattering import driven
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -199,22 +199,24 @@ def run_resonances(problem: Problem, monitor: Monitor) -> ResonanceResult:
     search = Resonances(problem, monitor.restored, monitor.stage, monitor.judged)
     drive(search, monitor, total=len(search.sought), unit="energies", what="resonances")
     for found in search.found:
-        for text in monitor.judged(
-            "what is doubtful about a resonance", lambda f=found: list(_doubts(f)), []
-        ):
+        doubts: list[str] = monitor.judged("what is doubtful about a resonance", partial(_doubts, found), [])
+        for text in doubts:
             monitor.warn(
                 f"L = {found.L}, S = {found.S}: {found.energy.real:.6f} hartree, width {found.width:.2e}, {text}"
             )
     return search.result()
 
 
-def _doubts(found: Found) -> Iterator[str]:
-    """Yield what is doubtful about a complex energy."""
+def _doubts(found: Found) -> list[str]:
+    """Return what is doubtful about a complex energy."""
     if found.moved > MOVED * max(found.width, 1e-12):
-        yield f"moves by {found.moved:.1e} with the contour and basis; it may be no resonance, or needs a larger grid.R"
-    elif found.width_error > POOR * found.width:
+        return [
+            f"moves by {found.moved:.1e} with the contour and basis; it may be no resonance, or needs a larger grid.R"
+        ]
+    if found.width_error > POOR * found.width:
         percent = 100.0 * found.width_error / found.width
-        yield f"the width is known to {percent:.0f} % only; a larger channels.l_max or grid.R is needed"
+        return [f"the width is known to {percent:.0f} % only; a larger channels.l_max or grid.R is needed"]
+    return []
 
 
 def _search(

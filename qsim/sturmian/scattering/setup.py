@@ -16,7 +16,7 @@ from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.radial import automatic, potentials
 from qsim.sturmian.radial import sturmians as gsf
 from qsim.sturmian.radial.grid import RadialGrid, element_bounds
-from qsim.sturmian.scattering.continuum import Continuum, real_part
+from qsim.sturmian.scattering.continuum import HELD, Continuum, real_part
 from qsim.sturmian.scattering.driven import Driven
 from qsim.sturmian.scattering.outgoing import Outgoing, outgoing
 
@@ -159,12 +159,15 @@ class Setup:
     Z : float
         Charge of the nucleus.
     potential : OneBody
+    share : float
+        See `Continuum`.
     """
 
     device: Device
     numbers: Numbers
     Z: float
     potential: potentials.OneBody
+    share: float = HELD
     grid: RadialGrid = field(init=False)
     real: RadialGrid = field(init=False)
     continuum: Continuum = field(init=False)
@@ -177,7 +180,7 @@ class Setup:
         self.grid = RadialGrid(self.numbers.bounds(self.Z), self.numbers.order)
         self.real = real_part(self.grid)
         charge = self.potential.charge
-        self.continuum = Continuum(self.real, self._real_potential, charge)
+        self.continuum = Continuum(self.real, self._real_potential, charge, self.share)
         self.outside = Continuum(self.real, lambda r: self._real_potential(r) + 1.0 / r, charge - 1.0)
         self.V = np.asarray(self.potential(self.grid.r), complex)
 

@@ -330,16 +330,15 @@ class _Run:
             if not sector.pairs:  # an l_max too small for this L
                 energies |= {(sector.L, sector.S, sector.parity, root): np.nan for root in sector.roots}
                 continue
+            solve = partial(self._scan_sector, problem, sector, point, name)
             if (
                 point.key == "partial" and not self.problem.extrapolate
-            ):  # nobody asked for it: it tells an error only
-                solve = partial(self._scan_sector, problem, sector, point, name)
-                found, size = self.monitor.judged("what further partial waves add", solve, ({}, 0))
-                missing = {(sector.L, sector.S, sector.parity, root): np.nan for root in sector.roots}
-                energies |= missing | found
+            ):  # nobody asked for it: it tells an error
+                nothing = {(sector.L, sector.S, sector.parity, root): np.nan for root in sector.roots}
+                found, size = self.monitor.judged("what further partial waves add", solve, (nothing, 0))
             else:
-                found, size = self._scan_sector(problem, sector, point, name)
-                energies |= found
+                found, size = solve()
+            energies |= found
             unknowns = max(unknowns, size)
         self.done["energies"] = [*self.done["energies"], np.array([energies[key] for key in self.order])]
         self.done["unknowns"] = [*self.done["unknowns"], unknowns]
@@ -424,10 +423,8 @@ class _Run:
                 state.error_radial_limit = float(self.done.get("radial", {}).get(str(k), state.error_radial))
             limit, error, total = self.monitor.judged(
                 "the limit of all partial waves",
-                lambda state=state, k=k, used=used: _limit(
-                    state, waves.values[used], waves.energies[used, k]
-                ),
-                (float("nan"),) * 3,
+                partial(_limit, state, waves.values[used], waves.energies[used, k]),
+                (float("nan"), float("nan"), float("nan")),
             )
             # what is missing of the energy is known from the limit, and no better than that is
             state.error_angular = abs(state.energy - limit) + FEW_WAVES * error

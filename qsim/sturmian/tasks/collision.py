@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,7 +59,10 @@ def run_collisions(problem: Problem, monitor: Monitor) -> CollisionResult:
     collisions = Collisions(problem, monitor.restored, monitor.stage, ranks, monitor.judged)
     drive(collisions, monitor, total=collisions.total, unit="equations", what="driven equations")
     result = collisions.result()
-    for text in monitor.judged("what is doubtful about the cross sections", lambda: _warnings(result), []):
+    doubts: list[str] = monitor.judged(
+        "what is doubtful about the cross sections", partial(_warnings, result), []
+    )
+    for text in doubts:
         monitor.warn(text)
     return result
 
