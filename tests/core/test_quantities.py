@@ -2,16 +2,18 @@
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase as fnmatch
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from qsim import methods
 from qsim.core.results.quantities import Quantity, arrays, headline, quantity_reference, scalars, tables
-from qsim.core.results.tables import Scalar, Table
+from qsim.core.results.tables import SPEED_UNITS, Scalar, Table
 from qsim.core.run.stages import stage
 
 METHODS = methods.available()
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass
@@ -171,3 +173,15 @@ def test_a_quantity_that_cannot_be_found_costs_no_other():
     for function in (scalars, arrays):  # without anyone to tell, nothing is hidden
         with pytest.raises(Lost):
             function(declared, None)
+
+
+def test_the_promise_names_what_measures_the_machine():
+    text = (ROOT / "docs/reference/promises.md").read_text(encoding="utf-8")
+    promise = text.partition("## What is reproducible")[2].partition("\n- ")[2].partition("\n- ")[0]
+    for method in METHODS:
+        declared = stage(method, "output").QUANTITIES
+        for task in declared.values() if isinstance(declared, dict) else [declared]:
+            for quantity in task:
+                if quantity.unit in SPEED_UNITS and "paper" not in quantity.name:  # the paper's do not change
+                    short = quantity.name.removesuffix("_*")
+                    assert short.endswith(("seconds", "per_second")) or f"`{quantity.name}`" in promise

@@ -12,6 +12,7 @@ from scipy.signal import lfilter
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.progress import Monitor
+from qsim.core.statistics import student
 from qsim.qmc.analysis import analyse
 from qsim.qmc.deck.series import MINIMUM_BLOCKS
 from qsim.qmc.sampling.series import ENERGIES, Series
@@ -26,7 +27,7 @@ from qsim.qmc.statistics.blocking import (
     warm_up,
     weighted_mean,
 )
-from qsim.qmc.statistics.correlation import correlation, drift, lognormal, memory, skewness, student
+from qsim.qmc.statistics.correlation import correlation, drift, lognormal, memory, skewness
 from qsim.qmc.statistics.timestep import curve, extrapolate
 
 

@@ -24,6 +24,7 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress
 from qsim.core.run.progress import Monitor
+from qsim.core.statistics import student
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.derivatives import derivatives
 from qsim.qmc.kernels.derivatives_cpu import ParameterTables
@@ -39,7 +40,7 @@ from qsim.qmc.sampling.linear_method import (
 )
 from qsim.qmc.sampling.series import ENERGIES, Series
 from qsim.qmc.sampling.vmc import Rows, WarmUp, mode_of
-from qsim.qmc.statistics.correlation import SKEW, lognormal, skewness, student
+from qsim.qmc.statistics.correlation import SKEW, lognormal, skewness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

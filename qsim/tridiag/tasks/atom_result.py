@@ -58,6 +58,8 @@ class AtomResult:
         Energies of the highest peaks of the photoelectron spectrum, by the name of the scalar.
     methods : list of str
         Methods of the spectra, in the order of the deck.
+    resonance : str
+        Which one was found.
     flux : (samples, spheres, 2, used) complex128
         u_l and its slope on the spheres, in velocity gauge.
     """
@@ -80,6 +82,7 @@ class AtomResult:
     parts: dict[str, tuple[float, ...]] = field(default_factory=dict)
     peaks: dict[str, float] = field(default_factory=dict)
     methods: list[str] = field(default_factory=list)
+    resonance: str = ""
     flux: NDArray[np.complex128] = field(default_factory=lambda: np.zeros((0, 0, 2, 0), complex))
 
     def components(self, name: str) -> NDArray[np.float64]:
@@ -144,6 +147,11 @@ def _errors(r: AtomResult) -> dict[str, float]:
 
 def _number(name: str) -> Any:
     return lambda r: r.numbers.get(name)
+
+
+def _continuum(r: AtomResult) -> float | None:
+    bound = r.numbers.get("bound_population")
+    return None if bound is None else float(r.frames["norm"][0]) - float(bound)
 
 
 def _frame(name: str) -> Any:
@@ -224,7 +232,7 @@ QUANTITIES: tuple[Q, ...] = (
         "continuum_population",
         "",
         "1 minus bound_population: positive energies, and what was absorbed",
-        lambda r: float(r.frames["norm"][0]) - float(r.numbers["bound_population"] or 0.0),
+        _continuum,
         headline=True,
         error=_errors,
     ),
