@@ -147,7 +147,9 @@ def _memory(blocks: PropagationBlocks, steps: int, dt: float) -> Memory:
     outputs = min(blocks.time.outputs, max(steps, 1)) + 1
     density = blocks.observed.density
     columns = min(n, DENSITY_POINTS if density is None else density.points)
-    whole = solver.mode == "exact" or (solver.mode == "auto" and not chunks_pay(n, grid.stencil, grid.dx, dt))
+    whole = solver.mode == "exact" or (
+        solver.mode == "auto" and not chunks_pay(n, grid.stencil, grid.dx, dt, single=item == 8)
+    )
     whole = whole and solver.type == "nshape" and solver.blocks == solver.iterations == "auto"
     compact, large = grid.stencil == "numerov", n > LARGE
     per_point = POINT_BYTES["numerov" if compact and not large else "three_point"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -312,7 +313,7 @@ SCALARS: tuple[Quantity[Result], ...] = (
         "error_estimate",
         "",
         "estimated error ||psi - psi_exact|| at t_final, of the state and of that of the way back of an echo",
-        lambda r: r.integration.error,
+        lambda r: None if math.isnan(r.integration.error) else r.integration.error,
         headline=True,
     ),
     Quantity("integrator", "", "integrator of the run", lambda r: r.integration.method, headline=True),

@@ -340,6 +340,7 @@ def _planned(loaded: LoadedDeck[Any], plan: Plan, device: Device, notices: Seque
             "memory": {
                 "host": plan.memory.host,
                 "device": plan.memory.device,
+                "job": plan.memory.of_job(cuda=device.is_cuda),
                 "parts": plan.memory.parts,
                 "free": device.free_memory(),
             },

@@ -38,7 +38,7 @@ T = TypeVar("T")
 GRACE = 10.0
 """Seconds that a stop request waits for a step that can be saved, in a task that never could."""
 
-NOTHING, SAVE, STOP, GIVE_UP = range(4)
+NOTHING, SAVE, STOP, GIVE_UP, AT_ONCE = range(5)
 """What to do at a report; of several processes, the highest wish counts."""
 
 TOLD = 1.0
@@ -290,7 +290,7 @@ class Monitor:
         Stopped
             If a stop was requested or the wall time is nearly over, and the state is saved.
         Interrupted
-            If a stop was requested and this task cannot save.
+            If a stop was requested and this task cannot save, or a second Ctrl-C came.
         """
         self._tell_compilation()
         for name, value in observables.items():
@@ -330,22 +330,31 @@ class Monitor:
         wish = self.comm.allmax(self._wish(reason, now, savable=savable))
         if savable and wish < STOP:
             self._savable = True
-        if wish == NOTHING:
-            return
-        if wish != SAVE:
-            reason = next(text for text in self.comm.allgather(reason) if text)
-        if state is not None and self.checkpoint is not None and wish != SAVE:
+        if wish >= STOP:
+            self._stop(wish, reason, state)
+        elif wish == SAVE and state is not None:
+            self._save_in_passing(state, now)
+
+    def _stop(self, wish: int, reason: str, state: State | None) -> None:
+        """End the run, with a checkpoint where that is wanted and possible."""
+        if wish == AT_ONCE:
+            self.end()
+            raise by_all(
+                Interrupted("interrupted by a second Ctrl-C", hint="the last checkpoint, if any, is kept")
+            )
+        reason = next(text for text in self.comm.allgather(reason) if text)
+        if state is not None and self.checkpoint is not None:
             path = self._save(state)
             self.end()
             raise by_all(Stopped(path, f"{reason}; checkpoint written to {path}"))
         if wish == GIVE_UP:
             self.end()
             raise by_all(Interrupted(f"{reason}; this part of the run has no checkpoint"))
-        if wish == SAVE and state is not None:
-            self._save_in_passing(state, now)
 
     def _wish(self, reason: str, now: float, *, savable: bool) -> int:
         """Return what this process would do at this report."""
+        if self.signals is not None and self.signals.at_once:
+            return AT_ONCE
         if not reason:
             due = savable and now - self._saved_at >= self.interval
             return SAVE if due else NOTHING

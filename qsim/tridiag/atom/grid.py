@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["CORNER", "RadialGrid", "first_entry", "mapped", "uniform"]
 
 CORNER = math.sqrt(3.0) - 2.0  # y of the corners of M1 and D1: with it D1 M1 = -M1 D1^T
+NEWTON = 40  # steps to the number of cells; each doubles its digits
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,10 @@ class RadialGrid:
         r(n + 1), bohr.
     step : float
         r'(0): the spacing at the nucleus, bohr.
+    far : float
+        Spacing of the map far away, bohr.
+    width : float
+        Number of points over which the spacing changes.
     """
 
     r: NDArray[np.float64]
@@ -52,6 +57,8 @@ class RadialGrid:
     curvature: NDArray[np.float64]
     wall: float
     step: float
+    far: float
+    width: float
 
     @property
     def points(self) -> int:
@@ -63,36 +70,55 @@ class RadialGrid:
         """Largest spacing, bohr."""
         return float(self.slope[-1])
 
-
-def uniform(rmax: float, dr: float) -> RadialGrid:
-    """Return equidistant points up to `rmax`."""
-    n = max(round(rmax / dr), 1)
-    x = np.arange(1, n + 1, dtype=float)
-    return RadialGrid(dr * x, np.full(n, dr), np.zeros(n), dr * (n + 1), dr)
+    def of(self, points: int) -> RadialGrid:
+        """Return a grid of the same map with another number of points, and its wall elsewhere."""
+        return _on_map(points, self.far, self.step, self.width)
 
 
-def mapped(rmax: float, dr: float, dr0: float, width: float) -> RadialGrid:
+def uniform(rmax: float, dr: float, coarser: float = 1.0) -> RadialGrid:
+    """Return equidistant points before a wall at `rmax`; arguments as of `mapped`."""
+    return mapped(rmax, dr, dr, 1.0, coarser)
+
+
+def mapped(rmax: float, dr: float, dr0: float, width: float, coarser: float = 1.0) -> RadialGrid:
     """Return ``r = dr x - (dr - dr0) width tanh(x / width)``: spacing dr0 at the nucleus, dr far away.
+
+    A whole number of cells ends at the wall: where those of the spacings asked for do not, both are shortened by one factor.
 
     Parameters
     ----------
     rmax
-        Radius up to which points lie, bohr.
+        Radius of the wall, bohr.
     dr, dr0
-        Spacings, bohr.
+        Spacings, bohr, at most.
     width
         Number of points over which the spacing changes.
+    coarser
+        All spacings times this factor, up to a whole number of cells: points of the same map, at every `coarser`-th x.
     """
-    n = max(round((rmax + (dr - dr0) * width) / dr), 1)
-    x = np.arange(1, n + 1, dtype=float)
+    cells = (rmax + (dr - dr0) * width) / dr
+    for _ in range(NEWTON):  # from above, of a convex function
+        t = math.tanh(cells / width)
+        excess = dr * cells - (dr - dr0) * width * t - rmax
+        cells -= excess / (dr - (dr - dr0) * (1.0 - t * t))
+    whole = max(math.ceil(cells * (1.0 - 1e-12)), 2)
+    shorter = rmax / (dr * whole - (dr - dr0) * width * math.tanh(whole / width))
+    fewer = max(round(whole / coarser), 2)
+    stretch = whole / fewer
+    return _on_map(fewer - 1, dr * shorter * stretch, dr0 * shorter * stretch, width / stretch)
+
+
+def _on_map(points: int, dr: float, dr0: float, width: float) -> RadialGrid:
+    """Return the first points of a map."""
+    x = np.arange(1, points + 1, dtype=float)
     t = np.tanh(x / width)
     s = 1.0 - t * t
     slope = dr - (dr - dr0) * s
     second = 2.0 * (dr - dr0) * s * t / width
     third = 2.0 * (dr - dr0) * s * (1.0 - 3.0 * t * t) / width**2
     q = 0.75 * (second / slope) ** 2 - 0.5 * third / slope
-    wall = dr * (n + 1) - (dr - dr0) * width * math.tanh((n + 1) / width)
-    return RadialGrid(dr * x - (dr - dr0) * width * t, slope, q / (2.0 * slope**2), wall, dr0)
+    wall = dr * (points + 1) - (dr - dr0) * width * math.tanh((points + 1) / width)
+    return RadialGrid(dr * x - (dr - dr0) * width * t, slope, q / (2.0 * slope**2), wall, dr0, dr, width)
 
 
 Spacing = TypeVar("Spacing", float, complex)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.cuda import AnyPropagator
     from qsim.tridiag.atom.lanes import AnyLanes
     from qsim.tridiag.atom.polarization import Frame
+    from qsim.tridiag.atom.resonance import Wanted
     from qsim.tridiag.atom.surface import Sphere
     from qsim.tridiag.deck.atom import AtomDeck, AtomObserved
     from qsim.tridiag.deck.initial import StoredState
@@ -40,6 +41,7 @@ __all__ = [
     "AtomProblem",
     "Setting",
     "angular_estimate",
+    "dense",
     "enough",
     "lattice_of",
     "level_states",
@@ -109,10 +111,10 @@ class Setting:
         return math.ceil(self.core / CORE) if self.core > SAFE_CORE else 0
 
     def grid(self, coarser: float = 1.0) -> RadialGrid:
-        """Return the radial grid, or one with all spacings larger by a factor."""
+        """Return the radial grid, or one with all spacings larger by about a factor and the same wall."""
         if self.dr0 == self.dr:
-            return uniform(self.rmax, self.dr * coarser)
-        return mapped(self.rmax, self.dr * coarser, self.dr0 * coarser, self.width / coarser)
+            return uniform(self.rmax, self.dr, coarser)
+        return mapped(self.rmax, self.dr, self.dr0, self.width, coarser)
 
 
 @dataclass
@@ -149,8 +151,8 @@ class AtomProblem:
         Lattice of another grid.
     spheres : list of Sphere
         Where the flux is recorded.
-    scaled : function or None
-        V of complex radii, if a resonance is to be found.
+    resonance : Wanted or None
+        Which resonance in the static field is to be found.
     every : int
         Steps between two samples of the trace.
     notices : list of str
@@ -178,7 +180,7 @@ class AtomProblem:
     tail: float
     make: Callable[[RadialGrid], AtomLattice]
     spheres: list[Sphere] = field(default_factory=list)
-    scaled: Callable[[Any], Any] | None = None
+    resonance: Wanted | None = None
     every: int = 1
     accuracy: float | None = None
     notices: list[str] = field(default_factory=list)
@@ -460,15 +462,18 @@ def _map(deck: AtomDeck, gauge: Literal["length", "velocity"]) -> tuple[float, f
         return grid.map.dr0, grid.map.width
     if grid.map == "none":
         return grid.dr, 1.0
-    charge = asked(deck, lambda block: block.nucleus)
-    dr0, width = DENSE[gauge]
-    if charge > 10.5:
-        dr0, width = HEAVY[1]
-    elif charge > 1.5 and gauge == "length":
-        dr0, width = HEAVY[0]
-    else:
-        dr0 /= max(charge, 1.0)
+    dr0, width = dense(asked(deck, lambda block: block.nucleus), gauge)
     return min(dr0, grid.dr), width
+
+
+def dense(charge: float, gauge: Literal["length", "velocity"]) -> tuple[float, float]:
+    """Return the spacing at a nucleus and the width of the automatic map."""
+    if charge > 10.5:
+        return HEAVY[1]
+    if charge > 1.5 and gauge == "length":
+        return HEAVY[0]
+    dr0, width = DENSE[gauge]
+    return dr0 / max(charge, 1.0), width
 
 
 def angular_estimate(pulse: LaserField, peak_a: float, gauge: str) -> int:
@@ -496,9 +501,7 @@ def lattice_of(deck: AtomDeck) -> Callable[[RadialGrid], AtomLattice]:
     """Return the function that puts the atom of a deck on a grid."""
 
     def make(grid: RadialGrid) -> AtomLattice:
-        cap, mask = absorbers.evaluate(
-            deck.absorber, grid.r, box=(-1e9, float(grid.r[-1]), grid.wall - float(grid.r[-1]))
-        )
+        cap, mask = absorbers.evaluate(deck.absorber, grid.r, box=(-1e9, grid.wall, 0.0))
         values = asked(deck, lambda block: block.V(grid.r))
         slope = asked(deck, lambda block: block.dV(grid.r))
         return AtomLattice(grid, values, slope, asked(deck, lambda block: block.nucleus), cap, mask)

@@ -72,8 +72,12 @@ def truncated(lattice: AtomLattice, points: int) -> AtomLattice:
     grid = lattice.grid
     if points >= grid.points:
         return lattice
-    inner = RadialGrid(
-        grid.r[:points], grid.slope[:points], grid.curvature[:points], float(grid.r[points]), grid.step
+    inner = replace(
+        grid,
+        r=grid.r[:points],
+        slope=grid.slope[:points],
+        curvature=grid.curvature[:points],
+        wall=float(grid.r[points]),
     )
     return AtomLattice(inner, lattice.potential[:points], lattice.force[:points], lattice.charge)
 

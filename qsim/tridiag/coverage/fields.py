@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import erf
 
 if TYPE_CHECKING:
@@ -243,9 +244,16 @@ def _envelope(s: NDArray[np.float64], length: float, power: float) -> NDArray[np
     """Return the envelope about its centre: a power of the cosine, or a Gaussian cut at three of its FWHM."""
     if power:
         return np.asarray(np.maximum(np.cos(np.pi * s / length), 0.0) ** power)
-    fwhm = length / 6.0
-    edge = math.exp(-2 * math.log(2) * 9.0)
-    return np.asarray((np.exp(-2 * math.log(2) * (s / fwhm) ** 2) - edge) / (1 - edge))
+    fwhm, extent = length / 6.0, 3.0
+
+    def lowered(u: Any, k: float) -> Any:
+        edge = np.exp(-4 * k * extent**2)
+        return (np.exp(-4 * k * u * u) - edge) / (1 - edge)
+
+    k = brentq(
+        lambda k: lowered(0.5, k) - 2**-0.5, 0.1, 1.0, xtol=1e-15
+    )  # half of the intensity at half of the fwhm
+    return np.asarray(lowered(s / fwhm, k))
 
 
 def _minus_slope(vector: Curve) -> Curve:

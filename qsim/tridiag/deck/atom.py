@@ -13,7 +13,7 @@ from qsim.tridiag.deck.central import Central
 from qsim.tridiag.deck.electron import Absorber, NoAbsorber, TimeGrid
 from qsim.tridiag.deck.initial import AnyInitial, Level, StoredState
 from qsim.tridiag.deck.laser import SIZE, CarrierPulse, Laser, Pulse, StaticPulse, exactly_one
-from qsim.tridiag.deck.observe import Gabor, Hhg
+from qsim.tridiag.deck.observe import Gabor, Hhg, StarkState
 from qsim.tridiag.deck.photoelectrons import Spectrum, TsurffSpectrum
 from qsim.tridiag.deck.scan import Scan
 
@@ -38,12 +38,13 @@ class AtomGrid(Block):
 
     rmax: Literal["auto"] | Annotated[Length, Field(gt=1.0, lt=1e6)] = Field(
         default="auto",
-        description="radius of the box; auto: from the excursion of the electron; without an absorber the "
-        "box grows with the wave function",
+        description="radius of the wall, where the wave function vanishes; auto: from the excursion of the electron; "
+        "without an absorber the box grows with the wave function",
         json_schema_extra={"example": 150},
     )
     dr: Annotated[Length, Field(gt=1e-3, lt=10.0)] = Field(
-        default=0.2, description="spacing far from the nucleus"
+        default=0.2,
+        description="spacing far from the nucleus, at most: it is shortened so that whole cells end at rmax",
     )
     lmax: Literal["auto"] | Annotated[Count, Field(le=1000)] = Field(
         default="auto", description="largest angular momentum; auto: grows with the wave function"
@@ -264,9 +265,24 @@ class RadialMapStored(Block):
     points: Annotated[Count, Field(ge=2, le=100_000)] = Field(default=400, description="columns at most")
 
 
-FLAGS = ("norm", "energy", "dipole", "velocity", "acceleration", "field", "population_l", "resonance")
-ANALYTIC = ("hydrogen", "yukawa", "tong_lin", "gsz", "muller_ar", "sum_exp")  # potentials of complex radii
+FLAGS = ("norm", "energy", "dipole", "velocity", "acceleration", "field", "population_l")
+ANALYTIC = (
+    "hydrogen",
+    "hydrogenic",
+    "yukawa",
+    "tong_lin",
+    "gsz",
+    "muller_ar",
+    "sum_exp",
+)  # potentials of complex radii
 _Flag = Annotated[bool, Field(description="always written")]
+
+
+def _resonance_form(value: object) -> object:
+    """Read ``resonance: true`` as that of the initial level, and false as none."""
+    if isinstance(value, bool):
+        return {} if value else None
+    return value
 
 
 class AtomObservable(Block):
@@ -279,9 +295,9 @@ class AtomObservable(Block):
     acceleration: _Flag = False
     field: _Flag = False
     population_l: _Flag = False
-    resonance: Annotated[
-        bool, Field(description="position and rate of the level in a static field, by complex scaling")
-    ] = False
+    resonance: Annotated[StarkState | None, BeforeValidator(_resonance_form)] = Field(
+        default=None, description="position and rate of a level in a static field, by complex scaling"
+    )
     populations: AtomPopulations | None = Field(default=None, description="level populations")
     norm_within: (
         Annotated[list[Annotated[Length, Field(gt=0, lt=1e12)]], Field(min_length=1, max_length=100)] | None
@@ -317,7 +333,7 @@ class AtomObserved:
     norm_within: tuple[float, ...] = ()
     hhg: Hhg | None = None
     gabor: Gabor | None = None
-    resonance: bool = False
+    resonance: StarkState | None = None
     density: RadialMapStored = field(default_factory=RadialMapStored)
 
 
@@ -388,12 +404,11 @@ class AtomDeck(Deck):
         """What the list `observe` asks for."""
         found: dict[str, object] = {}
         for item in self.observe:
-            for name in ("populations", "norm_within", "hhg", "gabor", "density"):
+            for name in ("populations", "norm_within", "hhg", "gabor", "density", "resonance"):
                 value = getattr(item, name)
                 if value is not None:
                     found.setdefault(name, tuple(value) if isinstance(value, list) else value)
         found.setdefault("populations", AtomPopulations())
-        found["resonance"] = any(item.resonance for item in self.observe)
         return AtomObserved(**found)  # type: ignore[arg-type]
 
     @property
@@ -469,13 +484,13 @@ class AtomDeck(Deck):
                 yield Finding(
                     f"observe.{index}", f"one observable an item, found {', '.join(named) or 'none'}"
                 )
-            if item.resonance:
-                yield from self._check_resonance(f"observe.{index}.resonance")
+            if item.resonance is not None:
+                yield from self._check_resonance(f"observe.{index}.resonance", item.resonance)
             for name in named:
                 if seen.setdefault(name, index) != index:
                     yield Finding(f"observe.{index}.{name}", f"duplicate of observe.{seen[name]}")
 
-    def _check_resonance(self, key: str) -> Iterator[Finding]:
+    def _check_resonance(self, key: str, block: StarkState) -> Iterator[Finding]:
         """Yield what stands against a resonance in a static field."""
         pulses = [] if self.laser is None else self.laser.pulses
         if not pulses or any(
@@ -484,8 +499,12 @@ class AtomDeck(Deck):
             yield Finding(
                 key, "a resonance is that of a static field: pulses of shape static, without a duration"
             )
-        elif not self.along or len(self.levels) != 1 or self.scan is not None:
-            yield Finding(key, "a resonance starts from one level, in a field along z, without a scan")
+        elif not self.along or self.scan is not None or not (block.named or len(self.levels) == 1):
+            yield Finding(
+                key,
+                "a resonance starts from one level unless it is named by n1 and n2 or energy, in a field along z, without a scan",
+            )
+        yield from block.check(key, self.atom.type)
         if self.atom.type not in ANALYTIC:
             yield Finding(
                 key,

@@ -5,11 +5,13 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import Field
 
-from qsim.core.deck.blocks import Block, Finding
-from qsim.core.deck.units import Frequency, Time
+from qsim.core.deck.blocks import Block, Count, Finding
+from qsim.core.deck.units import Energy, Frequency, Time
 from qsim.tridiag.deck.laser import CarrierPulse
 
-__all__ = ["Gabor", "Hhg", "without_fundamental"]
+__all__ = ["Gabor", "Hhg", "StarkState", "without_fundamental"]
+
+MOST_N = 30  # principal quantum number of a Stark state
 
 
 class Hhg(Block):
@@ -50,6 +52,47 @@ class Harmonic(Protocol):
     @property
     def gabor(self) -> Gabor | None:
         """Time-frequency map."""
+
+
+class StarkState(Block):
+    """Position and rate of a resonance in a static field: that of the initial level, unless it is named here."""
+
+    n1: Annotated[Count, Field(lt=MOST_N)] | None = Field(
+        default=None,
+        description="parabolic quantum number of hydrogen: nodes uphill; of one n the state of largest n1 lies highest",
+    )
+    n2: Annotated[Count, Field(lt=MOST_N)] | None = Field(
+        default=None, description="nodes downhill, with n = n1 + n2 + |m| + 1"
+    )
+    m: Annotated[int, Field(gt=-MOST_N, lt=MOST_N)] | None = Field(
+        default=None, description="magnetic quantum number; by default that of the initial level"
+    )
+    energy: Annotated[Energy, Field(gt=-1e4, lt=1.0)] | None = Field(
+        default=None, description="instead of n1 and n2: the resonance nearest to this energy"
+    )
+
+    @property
+    def named(self) -> bool:
+        """Whether the state is named, so that the initial level does not matter."""
+        return self.n1 is not None or self.energy is not None
+
+    def check(self, key: str, kind: str) -> Iterator[Finding]:
+        """Yield quantum numbers that do not go together, or not with the potential of a kind."""
+        if (self.n1 is None) != (self.n2 is None):
+            yield Finding(key, "a Stark state has two parabolic quantum numbers: give both n1 and n2")
+        elif self.n1 is not None and self.n2 is not None:
+            n = self.n1 + self.n2 + abs(self.m or 0) + 1
+            if self.energy is not None:
+                yield Finding(key, "the state is named twice: give n1 and n2, or energy")
+            elif kind not in ("hydrogen", "hydrogenic"):
+                yield Finding(
+                    f"{key}.n1",
+                    f"parabolic quantum numbers are those of hydrogen, found {kind}: name the resonance by energy",
+                )
+            elif n > MOST_N:
+                yield Finding(f"{key}.n1", f"n = n1 + n2 + |m| + 1 is {n}, at most {MOST_N} is possible")
+        elif self.m is not None and self.energy is None:
+            yield Finding(f"{key}.m", "m belongs to n1 and n2, or to energy; the initial level has its own")
 
 
 def without_fundamental(pulses: Sequence[Block], observe: Sequence[Harmonic]) -> Iterator[Finding]:

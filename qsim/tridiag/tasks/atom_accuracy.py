@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.tridiag.atom.problem import AtomProblem
+    from qsim.tridiag.atom.propagator import AtomLattice
     from qsim.tridiag.deck.photoelectrons import Spectrum
     from qsim.tridiag.tasks.atom_result import AtomResult
 
@@ -129,11 +130,14 @@ class _Companions:
         base = self.result.problem
         h, k = (1.0 / STEP, 1.0 / SPACING) if self.fine else (STEP, SPACING)
         own = numbers(self.result)
-        a = self._numbers(base, h, 1.0, 0, report)
+        other = base.make(base.setting.grid(k))
+        k = other.grid.step / base.lattice.grid.step  # up to a whole number of cells
+        a = self._numbers(base, h, base.lattice, 0, report)
         report(Progress(1))
-        b = self._numbers(base, h, k, 0, report)
+        b = self._numbers(base, h, other, 0, report)
         report(Progress(2))
-        c = self._numbers(base, h, k, max(2, self.result.lanes.used // 4), report) if base.pulse.pulses else b
+        more = max(2, self.result.lanes.used // 4)
+        c = self._numbers(base, h, other, more, report) if base.pulse.pulses else b
         report(Progress(3))
         order = base.order if base.setting.gauge == "length" else 2
         for name, value in own.items():
@@ -148,7 +152,9 @@ class _Companions:
             known = self.result.errors.get(name, 0.0) + SAFETY * self.result.own.get(name, 0.0)
             self.errors[name] = SAFETY * sum(found.values()) + ROUNDING * (1.0 + abs(value)) + known
 
-    def _numbers(self, base: AtomProblem, h: float, k: float, more: int, report: Report) -> dict[str, float]:
+    def _numbers(
+        self, base: AtomProblem, h: float, lattice: AtomLattice, more: int, report: Report
+    ) -> dict[str, float]:
         steps = max(round(base.setting.steps / h), 1)
         changed = replace(
             base.setting,
@@ -157,7 +163,6 @@ class _Companions:
             lmax=self.result.lanes.lmax + more,
             grows=False,
         )
-        lattice = base.lattice if k == 1.0 else base.make(changed.grid(k))
         wanted = [(one.n, one.l) for one in base.levels]
         observed = AtomObserved(AtomPopulations(), base.observed.norm_within)
         blocks = _of_angle(self.result)
@@ -166,8 +171,8 @@ class _Companions:
             base,
             setting=changed,
             lattice=lattice,
-            start=base.start if k == 1.0 else base.start_on(lattice),
-            levels=base.levels if k == 1.0 else level_states(lattice, wanted),
+            start=base.start if lattice is base.lattice else base.start_on(lattice),
+            levels=base.levels if lattice is base.lattice else level_states(lattice, wanted),
             observed=observed,
             spectra=blocks,
             spheres=spheres(lattice, blocks),

@@ -22,6 +22,7 @@ from qsim.tridiag.atom.problem import AtomProblem
 from qsim.tridiag.atom.scan import AtomScan, settled
 from qsim.tridiag.deck.observe import without_fundamental
 from qsim.tridiag.kernels.atom_gpu import MOST_LANES
+from qsim.tridiag.tasks import atom_resonance
 from qsim.tridiag.tasks.atom_surff import flux_interval, spheres
 
 if TYPE_CHECKING:
@@ -214,8 +215,8 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
         threads=max(1, device.threads // len(runs.decks)),  # runs of a scan go side by side
         stored=deck.stored,
     )
-    if deck.observed.resonance:
-        made_problem.scaled = deck.atom.V
+    if deck.observed.resonance is not None:
+        made_problem.resonance = atom_resonance.wanted(deck, deck.observed.resonance)
     made_problem.spheres = spheres(lattice, deck.spectra)
     made_problem.every = sample_steps(made_problem)
     return made_problem

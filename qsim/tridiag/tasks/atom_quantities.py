@@ -65,6 +65,13 @@ NUMBERS: tuple[Q, ...] = (
         headline=True,
     ),
     Q(
+        "resonance_state",
+        "",
+        "which resonance: parabolic quantum numbers, the level it comes from, or the energy it is nearest to",
+        lambda r: r.resonance,
+        when=_found("resonance_energy"),
+    ),
+    Q(
         "resonance_rate",
         "a.u.",
         "decay rate of the resonance in the static field, by complex scaling",

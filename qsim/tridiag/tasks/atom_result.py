@@ -58,6 +58,8 @@ class AtomResult:
         Energies of the highest peaks of the photoelectron spectrum, by the name of the scalar.
     methods : list of str
         Methods of the spectra, in the order of the deck.
+    resonance : str
+        Which one was found.
     flux : (samples, spheres, 2, used) complex128
         u_l and its slope on the spheres, in velocity gauge.
     """
@@ -80,6 +82,7 @@ class AtomResult:
     parts: dict[str, tuple[float, ...]] = field(default_factory=dict)
     peaks: dict[str, float] = field(default_factory=dict)
     methods: list[str] = field(default_factory=list)
+    resonance: str = ""
     flux: NDArray[np.complex128] = field(default_factory=lambda: np.zeros((0, 0, 2, 0), complex))
 
     def components(self, name: str) -> NDArray[np.float64]:

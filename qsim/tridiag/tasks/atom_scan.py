@@ -15,8 +15,8 @@ import numpy as np
 from qsim.core.device.parallel import SerialComm
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom.cuda import CudaBatch, CudaMember, Stepping, merged
+from qsim.tridiag.atom.focus import focal_average, least_power
 from qsim.tridiag.atom.propagator import truncated
-from qsim.tridiag.atom.scan import below, focal_average
 from qsim.tridiag.tasks import atom_spectra
 from qsim.tridiag.tasks.atom import SPECTRA, WARNINGS, AtomEvolution, analyse, begun, warnings
 from qsim.tridiag.tasks.atom_result import AtomResult
@@ -226,15 +226,30 @@ def _focus(result: AtomScanResult, monitor: Monitor) -> None:
         return
     x = np.array(result.problem.values["intensity"])
     yields = result.each()["continuum_population"]
-    result.focal["focal_yield"] = np.array(
-        [float(focal_average(x, yields, peak, block.dimensions)) for peak in x]
-    )
-    share = below(x, yields, float(x[-1]), block.dimensions)
-    if share > EXTRAPOLATED:
+    found = [focal_average(x, yields, peak, block.dimensions) for peak in x]
+    last, least = found[-1], least_power(block.dimensions)
+    if np.isnan(last.value):
         monitor.warn(
-            f"{share:.0%} of the yield of the focus comes from below the first intensity of the scan, where it is "
-            f"extrapolated: add lower ones"
+            f"no average over the focus: its integral in {block.dimensions} dimensions diverges, because the yield falls off with"
+            f" power {last.power:.3g} of the intensity between the two lowest ({yields[0]:.3g} and {yields[1]:.3g}), and a power"
+            f" above {least:g} is needed; add lower intensities if it is higher there, or set dimensions: 2"
         )
+    else:
+        result.focal["focal_yield"] = np.array([float(one.value) for one in found])
+        result.focal["focal_yield_error"] = np.array([float(one.error) for one in found])
+        share = float(last.below / last.value) if last.value > 0.0 else 0.0
+        if share > EXTRAPOLATED:
+            monitor.warn(
+                f"{share:.0%} of the yield of the focus comes from below the first intensity of the scan, where it is "
+                f"extrapolated with power {last.power:.3g}: add lower ones"
+            )
     pes = result.stacked("pes")
     if pes is not None:
-        result.focal["focal_pes"] = focal_average(x, pes, float(x[-1]), block.dimensions)
+        spectrum = focal_average(x, pes, float(x[-1]), block.dimensions)
+        result.focal["focal_pes"] = spectrum.value
+        result.focal["focal_pes_error"] = spectrum.error
+        if missing := int(np.isnan(spectrum.value).sum()):
+            monitor.warn(
+                f"focal_pes is missing at {missing} of {spectrum.value.size} energies: the spectrum there falls off with power"
+                f" {least:g} of the intensity or less, so that the integral over the focus diverges"
+            )

@@ -185,7 +185,7 @@ class _Timer:
 
         a, b, c, d = self.given
         norms = stages.residual(self.device, a, b, c, d, self.x, self.used[3])
-        residual, x, rhs, matrix = norms[0]
+        residual, x, rhs, matrix, _rowwise = norms[0]
         return float(residual / (matrix * x + rhs)) if residual else 0.0
 
     def automatic(self) -> float | None:

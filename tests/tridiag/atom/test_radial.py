@@ -53,7 +53,7 @@ def dense(lattice, lanes, electric=0.0, vector=0.0):
     return h
 
 
-GRIDS = {"uniform": uniform(12.0, 0.3), "mapped": mapped(12.0, 0.4, 0.1, 12.0)}
+GRIDS = {"uniform": uniform(12.3, 0.3), "mapped": mapped(12.4, 0.4, 0.1, 12.0)}
 
 
 @pytest.mark.parametrize("grid", GRIDS.values(), ids=GRIDS)
@@ -122,7 +122,7 @@ def test_there_and_back(velocity):
 def test_lattice_exact_reference():
     """Populations and dipole of the dense exponential, and the error of the splitting."""
     want = REFERENCES["lattice_exact_length"]["result"]
-    lattice, lanes = hydrogen(uniform(60.0, 0.5)), Lanes(0, 4)
+    lattice, lanes = hydrogen(uniform(60.5, 0.5)), Lanes(0, 4)
     phi = np.zeros((5, 120), complex)
     energy, phi[0] = level(lattice, 1, 0)
     assert energy == pytest.approx(-0.506355618742, abs=1e-11)
@@ -140,18 +140,33 @@ def test_lattice_exact_reference():
 def test_levels_of_the_uniform_grid():
     want = REFERENCES["levels_uniform"]
     for h, box in zip(want["params"]["h"], want["params"]["R"], strict=True):
-        lattice = hydrogen(uniform(box - h, h))
+        lattice = hydrogen(uniform(box, h))
         for l in range(3):
             energies = want["result"][f"h{h}"][f"l{l}"]
             found = [Radial(lattice, l).energy(k) for k in range(len(energies))]
             assert found == pytest.approx(energies, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("dr", "dr0", "width"), [(0.03, 0.03, 1.0), (0.0371, 0.005, 20.0), (0.023, 0.011, 90.0)]
+)
+def test_the_wall_lies_at_rmax(dr, dr0, width):
+    """2s and 3s vanish at 2 and at (9 - sqrt(27)) / 2 bohr: so does hydrogen in such a box; 3p at 6."""
+    for rmax, l, energy in ((2.0, 0, -1 / 8), (4.5 - math.sqrt(6.75), 0, -1 / 18), (6.0, 1, -1 / 18)):
+        grid = mapped(rmax, dr, dr0, width)
+        assert grid.wall == pytest.approx(rmax, rel=1e-14)
+        assert grid.widest <= dr
+        assert Radial(hydrogen(grid), l).energy(0, highest=1.0) == pytest.approx(energy, abs=1e-6)
+    coarse = mapped(rmax, dr, dr0, width, 1.25)
+    assert coarse.wall == pytest.approx(rmax, rel=1e-14)
+    assert coarse.step / grid.step == pytest.approx(1.25, rel=0.02)
+
+
 def test_levels_of_the_mapped_grid():
     """Better than 1.1 times the errors of the reference: there, the corrections take r'(1) for r'(0)."""
     want = REFERENCES["levels_mapped"]
     for k, one in enumerate(want["params"]["sets"]):
-        grid = mapped(80.0, one["d1"], one["d0"], one["x0"])
+        grid = mapped(80.2, one["d1"], one["d0"], one["x0"])
         assert abs(grid.points - one["n"]) <= 1
         for name, n, l in (("1s", 1, 0), ("2s", 2, 0), ("2p", 2, 1), ("3d", 3, 2)):
             error = level(hydrogen(grid), n, l)[0] + 0.5 / n**2

@@ -6,7 +6,8 @@ import scipy.linalg
 from pydantic import TypeAdapter
 from scipy.special import eval_genlaguerre, gammaln, roots_laguerre
 
-from qsim.tridiag.atom.resonance import Level, resonance
+from qsim.tridiag.atom.resonance import Parabolic, Wanted, parabolic_weights, resonance
+from qsim.tridiag.coverage.atoms_resonances import separated
 from qsim.tridiag.deck.central import Central
 
 
@@ -41,6 +42,11 @@ def sturmian(field, guess, *, lmax=18, size=36, k=0.8, angle=0.5):
     return energy
 
 
+def hydrogen(which, m=0, charge=1.0, spacings=(0.025, 0.2, 40.0)):
+    dr0, dr, width = spacings
+    return Wanted(lambda r: -charge / r, charge, charge, which, m, (dr0 / charge, dr / charge, width))
+
+
 GUESS = {0.05: -0.5061 - 3.9e-5j, 0.1: -0.52742 - 7.27e-3j}
 
 
@@ -49,7 +55,7 @@ def test_hydrogen(field):
     """Rates to 1e-6 relative, within the claims."""
     exact = sturmian(field, GUESS[field])
     assert abs(exact - sturmian(field, GUESS[field], size=32, k=0.95, angle=0.55)) < 1e-10
-    found = resonance(Level(lambda r: -1.0 / r, 1.0, 0, 0, -0.5, (0.025, 0.2, 40.0)), field)
+    found = resonance(hydrogen((1, 0)), field)
     assert found.rate == pytest.approx(-2.0 * exact.imag, rel=1e-6)
     assert abs(found.energy - exact.real) < found.energy_error + 1e-11
     assert abs(found.rate + 2.0 * exact.imag) < found.rate_error + 1e-11
@@ -61,7 +67,7 @@ def test_coarse_grids_claim_more():
     """Whatever the spacing: the error lies within the claim."""
     exact = sturmian(0.1, GUESS[0.1])
     for dr0, dr, width in ((0.2, 0.4, 15.0), (0.1, 0.6, 25.0), (0.05, 0.3, 30.0)):
-        found = resonance(Level(lambda r: -1.0 / r, 1.0, 0, 0, -0.5, (dr0, dr, width)), 0.1)
+        found = resonance(hydrogen((1, 0), spacings=(dr0, dr, width)), 0.1)
         assert abs(found.rate + 2.0 * exact.imag) < found.rate_error
         assert abs(found.energy - exact.real) < found.energy_error
 
@@ -82,7 +88,7 @@ def test_analytic_potentials(block):
 
     grid = mapped(40.0, 0.1, 0.01, 80.0)
     level = Radial(AtomLattice(grid, one.V(grid.r), one.dV(grid.r), one.nucleus), 0).energy(0)
-    found = resonance(Level(one.V, one.nucleus, 0, 0, level, (0.02, 0.2, 60.0)), 0.0)
+    found = resonance(Wanted(one.V, one.nucleus, one.tail, (1, 0), 0, (0.02, 0.2, 60.0)), 0.0)
     assert found.energy == pytest.approx(level, abs=2e-6)
     assert abs(found.rate) < 1e-7
 
@@ -125,3 +131,84 @@ def test_position_and_rate_have_their_errors_in_the_summary(tridiag):
     for name, exact in (("resonance_energy", -0.513076765822), ("resonance_rate", 1.84736856642e-3)):
         found = scalars[name]
         assert abs(found["value"] - exact) < found["error"] < 1e-9
+
+
+STATES = (  # n1, n2, m, Z, F
+    pytest.param((0, 1, 0, 1.0, 0.004), id="downhill"),
+    pytest.param((0, 0, 1, 2.0, 0.05), marks=pytest.mark.slow),
+    pytest.param((1, 0, 0, 1.0, 0.006), marks=pytest.mark.slow),
+    pytest.param((1, 1, 0, 1.5, 0.004), marks=pytest.mark.slow),
+)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_stark_states(state):
+    """Every component of a level, against the separation in parabolic coordinates."""
+    n1, n2, m, charge, field = state
+    exact = separated(charge, n1, n2, m, field)
+    found = resonance(hydrogen(Parabolic(n1, n2, m), m, charge), field)
+    assert abs(found.energy - exact.real) < found.energy_error + 1e-13
+    assert abs(found.rate + 2.0 * exact.imag) < found.rate_error + 1e-13
+    assert found.rate_error < 1e-3 * found.rate
+    near = resonance(hydrogen(exact.real + 0.2 * n1 * field, m, charge), field)
+    assert abs(near.rate - found.rate) < found.rate_error + near.rate_error
+
+
+def test_shares_of_a_level():
+    """Clebsch-Gordan coefficients of two spins (n - 1) / 2."""
+    half = [share for _, share in parabolic_weights(2, 1, 0)]
+    assert half == pytest.approx([0.5, 0.5])
+    d = {(state.n1, state.n2): share for state, share in parabolic_weights(3, 2, 0)}
+    assert d == pytest.approx({(1, 1): 2 / 3, (2, 0): 1 / 6, (0, 2): 1 / 6})
+    assert parabolic_weights(3, 2, -2) == [(Parabolic(0, 0, -2), pytest.approx(1.0))]
+
+
+def stark(tridiag, resonance, **changes):
+    """The quickest run that there is."""
+    deck = {
+        "task": "atom",
+        "atom": "hydrogen",
+        "grid": {"rmax": 20, "dr": 0.4, "lmax": 2, "map": {"dr0": 0.1, "width": 20}},
+        "laser": {"gauge": "length", "pulses": [{"shape": "static", "E0": 0.005}]},
+        "time": {"dt": 0.1, "t_final": 0.2, "verify": False},
+        "observe": [resonance],
+    }
+    return tridiag.execute(**{**deck, **changes})
+
+
+def test_the_lower_state_of_n_2_can_be_asked_for(tridiag):
+    """Whatever the box of the run, and its initial level."""
+    found = stark(tridiag, {"resonance": {"n1": 0, "n2": 1}})
+    assert found["scalars"]["resonance_energy"]["value"] == pytest.approx(-0.142618607573, abs=1e-10)
+    assert found["scalars"]["resonance_rate"]["value"] == pytest.approx(1.0594446e-4, rel=1e-7)
+    assert found["scalars"]["resonance_state"]["value"] == "n1 = 0, n2 = 1, m = 0"
+    assert not any("mixture" in text for text in found["warnings"])
+
+
+def test_an_initial_level_that_is_a_mixture_is_told(tridiag):
+    grid = {"rmax": 60, "dr": 0.4, "lmax": 2, "map": {"dr0": 0.1, "width": 20}}
+    found = stark(tridiag, "resonance", initial="2p", grid=grid)
+    told = [text for text in found["warnings"] if "2p is a mixture of 2 Stark states" in text]
+    assert len(told) == 1
+    assert "the resonance is that of (1, 0), and observe: [{resonance: {n1: 0, n2: 1}}]" in told[0]
+
+
+NAMES = {
+    "one number": ({"n1": 1}, r"two parabolic quantum numbers: give both n1 and n2"),
+    "twice": ({"n1": 0, "n2": 1, "energy": -0.1}, r"named twice"),
+    "m alone": ({"m": 1}, r"m belongs to n1 and n2, or to energy"),
+    "large": ({"n1": 20, "n2": 9, "m": 1}, r"n1 \+ n2 \+ \|m\| \+ 1 is 31, at most 30"),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bad_names(tridiag, name):
+    block, message = NAMES[name]
+    tridiag.refuses(
+        r"observe\.0\.resonance.*" + message,
+        task="atom",
+        atom="hydrogen",
+        laser={"gauge": "length", "pulses": [{"shape": "static", "E0": 0.05}]},
+        time={"dt": 0.1, "t_final": 2.0},
+        observe=[{"resonance": block}],
+    )

@@ -134,7 +134,7 @@ def test_steps(lanes, grid, velocity, mask):
 )
 def test_threads_share_steps_to_the_bit(gauge, points, momenta, mask, parts, m):
     """All numbers of threads, also such as leave a thread with fewer lanes than a vector holds."""
-    lanes, lattice = Lanes(m, m + momenta - 1), atom(uniform(0.25 * points, 0.25), mask)
+    lanes, lattice = Lanes(m, m + momenta - 1), atom(uniform(0.25 * (points + 1), 0.25), mask)
     phi = np.random.default_rng(3).normal(size=(momenta, points)) + 0j
     found = []
     for threads in range(1, 6):
