@@ -43,6 +43,7 @@ SCALING = {
     "task": "scaling",
     "scaling": {"n": [200], "blocks": [2, 4, 8], "iterations": [1, 2], "repeats": 1, "compare": ["thomas"]},
 }
+SOLVE = {"task": "solve", "system": {"source": "random", "n": 300, "rhs": 2, "seed": 3}}
 # what is judged: the names that may lack then, each with all that begins so
 JUDGED = {
     "propagate": {
@@ -105,7 +106,11 @@ JUDGED = {
         "the cost model": ("alpha", "beta", "optimum_", "model"),
     },
 }
-DECKS = {"propagate": PROPAGATE, "atom": ATOM, "scan": SCAN, "scaling": SCALING}
+JUDGED["solve"] = {
+    "the profile of the solution": ("profile_",),
+    "the check sums of the solution": ("x_",),
+}
+DECKS = {"solve": SOLVE, "propagate": PROPAGATE, "atom": ATOM, "scan": SCAN, "scaling": SCALING}
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +171,7 @@ def test_all_judgements_fail_and_the_results_are_complete(tridiag, whole, monkey
     lack = tuple(name for names in JUDGED[task].values() for name in names)
     compare(undisturbed, tridiag.folder / "planted.h5", lack)
     assert all(scalar.get("error") is None for scalar in found["scalars"].values())
+    assert sum("could not be found" in text for text in found["warnings"]) == len(set(made))
 
 
 @pytest.mark.parametrize("what", JUDGED["propagate"])

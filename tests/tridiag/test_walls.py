@@ -88,6 +88,17 @@ def test_levels_of_a_box(tridiag, stencil, gauge, xmin, xmax, points, level):
     assert result.frames["norm"][-1] == pytest.approx(1.0, abs=1e-12)
 
 
+def test_walls_that_shape_the_start_are_no_error(tridiag):
+    """Those of a level of a box belong to the deck; those that a packet meets later are told, and claimed."""
+    level = tridiag.run(**deck(0.0, 10.0, 101, initial=1, observe=[{"populations": 2}]))
+    assert level.numbers["turned_back"] > 1e-3
+    assert level.accuracy.errors["population_1"] < 1e-9
+    assert level.accuracy.errors["dipole_final"] < 1e-9
+    packet = {"type": "gaussian", "x0": 5.0, "k0": 4.0, "width": 0.6}
+    later = tridiag.run(**deck(0.0, 10.0, 201, initial=packet, observe=[{"populations": 2}]))
+    assert later.accuracy.errors["population_1"] > later.numbers["turned_back"] > 0.1
+
+
 def test_the_two_boxes_of_the_documentation(tridiag):
     for points, tolerance in ((101, 1e-9), (201, 1e-10)):
         energy = tridiag.run(**deck(0.0, 10.0, points, initial=0)).frames["energy"][0]

@@ -69,6 +69,7 @@ PRESENT = 1e-8  # density, in units of its maximum, from which V counts in a lon
 STEP, SPACING, ROUNDED = "the time step", "the grid spacing", "rounding"
 WALLS, LEVELS = "the walls", "the mixing of close levels"
 BETWEEN = "the potential between the points"
+SHAPED = 1e-2  # |psi'|^2 at a wall, in units of its mean, from which a state is one of the box
 PURE = 1e-8  # deviation of <phi|P|phi> from +1 or -1 up to which a level counts as even or odd
 APART = math.sqrt(
     3.0
@@ -440,7 +441,7 @@ def _rest(
     relative += 0.0 if absorbs else abs(found["norm_final"] - 1.0)
     top = 3.0 / lattice.dx**2 + float(np.max(np.abs(lattice.potential)))
     reach = max(abs(problem.box.xmin), abs(problem.box.xmax))
-    walls = 0.0 if absorbs else turned_back
+    walls = 0.0 if absorbs or _between_walls(problem.psi0) else turned_back
     mixed = min(1.0, RESIDUAL * top / max(_gap(problem), 1e-300))
     out = {}
     for name, value in found.items():
@@ -454,6 +455,16 @@ def _rest(
             levels = mixed if name.startswith("population_") and name != "population_sum" else 0.0
             out[name] = {ROUNDED: relative, WALLS: walls, LEVELS: levels}
     return out
+
+
+def _between_walls(psi: NDArray[np.complex128]) -> bool:
+    """Tell whether walls shape a state: then they belong to what the deck states, and are no error of it.
+
+    The force ``|psi'|^2 / 2`` on a wall is ``2 <p^2/2> / L`` for every level of a box of length L, however large; `SHAPED` of the
+    half of that is more than the tail of a packet or an atom.
+    """
+    steps = np.abs(np.diff(np.pad(psi, 1))) ** 2
+    return float(max(steps[0], steps[-1])) > SHAPED * float(np.mean(steps))
 
 
 def _gap(problem: Propagation) -> float:

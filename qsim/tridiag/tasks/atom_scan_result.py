@@ -84,6 +84,11 @@ class AtomScanResult:
 Q = Quantity[AtomScanResult]
 
 
+def _largest(values: NDArray[np.float64] | None) -> float | None:
+    """Return the largest number of the runs; None if that of a run is unknown."""
+    return None if values is None or bool(np.isnan(values).any()) else float(values.max())
+
+
 def _values(name: str) -> Any:
     factor = intensity(1.0) if name == "intensity" else 1.0
     return lambda r: factor * np.array(r.problem.values[name])
@@ -129,7 +134,7 @@ QUANTITIES: tuple[Q, ...] = (
         "continuum_population_max",
         "",
         "largest continuum_population of a run",
-        lambda r: float(r.each()["continuum_population"].max()),
+        lambda r: _largest(r.each().get("continuum_population")),
         headline=True,
     ),
     Q(

@@ -15,8 +15,11 @@ from qsim.tridiag.deck.model import FileSystem
 from qsim.tridiag.solver.systems import ArraySource, Share, is_random
 from qsim.tridiag.tasks.solve_plan import FREE_SHARE, STORED, block_findings, bytes_in_memory, streamable
 from qsim.tridiag.tasks.solve_result import (
+    CHECKS,
     CHUNK,
     NAMES,
+    NO_CHECKS,
+    PROFILE,
     Solved,
     SolveResult,
     beside,
@@ -202,8 +205,10 @@ def _solved(
         with np.errstate(
             over="ignore", invalid="ignore"
         ):  # products and squares of numbers above 1e154 are infinite
-            profile = profile_of(lambda lo, hi: defect.read(lo, hi)[3], flat, low, whole)
-            checks = checks_of(flat, low, whole)
+            profile = monitor.judged(
+                PROFILE, lambda: profile_of(lambda lo, hi: defect.read(lo, hi)[3], flat, low, whole), None
+            )
+            checks = monitor.judged(CHECKS, lambda: checks_of(flat, low, whole), NO_CHECKS)
     info = {name: getattr(found, name) for name in (*NAMES, "equilibrated")}
     return Solved(flat, info, found.seconds, checks, profile, list(found.notes))
 

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from qsim.tridiag.solver.systems import BatchSource
 
 __all__ = [
+    "CHECKS",
     "CHUNK",
     "NAMES",
+    "NO_CHECKS",
+    "PROFILE",
     "QUANTITIES",
     "SolveResult",
     "Solved",
@@ -57,9 +60,9 @@ class SolveResult:
     seconds : float
         Wall time of the solution, reading and writing of blocks included, reading of a whole file not.
     checks : dict
-        ``sum``, ``sum_abs2``, ``wsum`` (sum of x cos(0.1 i)), ``first``, ``mid``, ``last``, ``max_abs``.
-    profile : (rows, x, residual)
-        Decimated: rows, the first column of x there, and the largest ``|d - T x|`` since the row before.
+        ``sum``, ``sum_abs2``, ``wsum`` (sum of x cos(0.1 i)), ``first``, ``mid``, ``last``, ``max_abs``; empty if unknown.
+    profile : (rows, x, residual) or None
+        Decimated: rows, the first column of x there, and the largest ``|d - T x|`` since the row before; None if unknown.
     """
 
     task: ClassVar[str] = "solve"
@@ -73,7 +76,7 @@ class SolveResult:
     columns: int
     seconds: float
     checks: dict[str, complex | float]
-    profile: tuple[NDArray[np.int64], NDArray[Any], NDArray[np.float64]]
+    profile: tuple[NDArray[np.int64], NDArray[Any], NDArray[np.float64]] | None
     notes: list[str] = field(default_factory=list)
 
 
@@ -99,7 +102,9 @@ def _check(name: str, text: str) -> Q:
     """Return the quantity of a check sum: one number, or real and imaginary part."""
 
     def parts(r: SolveResult) -> dict[str, Scalar]:
-        value = r.checks[name]
+        value = r.checks.get(name)
+        if value is None:
+            return {}
         if not isinstance(value, complex):
             return {f"x_{name}": Scalar(float(value), description=text)}
         return {
@@ -108,6 +113,14 @@ def _check(name: str, text: str) -> Q:
         }
 
     return Q(f"x_{name}*", "", f"{text}; _real and _imag if x is complex", parts)
+
+
+def _size(r: SolveResult, name: str) -> float | None:
+    return float(np.real(r.checks[name])) if name in r.checks else None
+
+
+def _profile(part: int) -> Any:
+    return lambda r: None if r.profile is None else r.profile[part]
 
 
 def _axes(r: SolveResult) -> tuple[str, ...]:
@@ -156,12 +169,12 @@ QUANTITIES: tuple[Q, ...] = (
     Q("systems", "", "number of systems", lambda r: r.batch),
     Q("columns", "", "right-hand sides of each system", lambda r: r.columns),
     _check("sum", "sum of x"),
-    Q("x_sum_abs2", "", "sum of |x|^2", lambda r: float(np.real(r.checks["sum_abs2"]))),
+    Q("x_sum_abs2", "", "sum of |x|^2", lambda r: _size(r, "sum_abs2")),
     _check("wsum", "sum of x cos(0.1 i), i the row"),
     _check("first", "x in the first row"),
     _check("mid", "x in row n/2"),
     _check("last", "x in the last row"),
-    Q("x_max_abs", "", "largest |x|", lambda r: float(np.real(r.checks["max_abs"]))),
+    Q("x_max_abs", "", "largest |x|", lambda r: _size(r, "max_abs")),
     Q(
         "x",
         "",
@@ -174,7 +187,7 @@ QUANTITIES: tuple[Q, ...] = (
         "profile_row",
         "",
         "rows of the profile",
-        lambda r: r.profile[0],
+        _profile(0),
         ("profile_row",),
         note="systems of a batch one after another",
     ),
@@ -182,7 +195,7 @@ QUANTITIES: tuple[Q, ...] = (
         "profile_x",
         "",
         "solution in some rows",
-        lambda r: r.profile[1],
+        _profile(1),
         ("profile_row",),
         note="first column",
     ),
@@ -190,7 +203,7 @@ QUANTITIES: tuple[Q, ...] = (
         "profile_residual",
         "",
         "largest |d - T x| since the row before",
-        lambda r: r.profile[2],
+        _profile(2),
         ("profile_row",),
     ),
 )
@@ -198,6 +211,8 @@ QUANTITIES: tuple[Q, ...] = (
 
 Profile: TypeAlias = "tuple[NDArray[np.int64], NDArray[Any], NDArray[np.float64]]"
 Checks: TypeAlias = "dict[str, complex | float]"
+PROFILE, CHECKS = "the profile of the solution", "the check sums of the solution"  # judgements that may fail
+NO_CHECKS: Checks = {}
 
 
 def profile_of(
@@ -233,12 +248,15 @@ def profile_of(
     return rows, column, largest
 
 
-def joined_profile(parts: list[Profile]) -> Profile:
-    """Return the profile of a system from those of its parts."""
-    column = np.array(parts[0][1])
-    for _rows, other, _largest in parts[1:]:
+def joined_profile(parts: list[Profile | None]) -> Profile | None:
+    """Return the profile of a system from those of its parts; None if one of them is unknown."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    column = np.array(known[0][1])
+    for _rows, other, _largest in known[1:]:
         column = np.where(other != 0, other, column)
-    return parts[0][0], column, np.max([largest for *_, largest in parts], axis=0)
+    return known[0][0], column, np.max([largest for *_, largest in known], axis=0)
 
 
 def checks_of(x: NDArray[Any], low: int = 0, n: int | None = None) -> Checks:
@@ -262,7 +280,9 @@ def checks_of(x: NDArray[Any], low: int = 0, n: int | None = None) -> Checks:
 
 
 def joined_checks(parts: list[Checks]) -> Checks:
-    """Return the check sums of a solution from those of its parts, added in their order."""
+    """Return the check sums of a solution from those of its parts, added in their order; none if those of a part are unknown."""
+    if not all(parts):
+        return NO_CHECKS
     out = dict(parts[0])
     for part in parts[1:]:
         for name, value in part.items():
@@ -290,7 +310,7 @@ class Solved:
     info: dict[str, Any]
     seconds: float
     checks: Checks
-    profile: Profile
+    profile: Profile | None
     notes: list[str]
 
 

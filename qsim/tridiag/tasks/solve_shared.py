@@ -22,7 +22,10 @@ from qsim.tridiag.solver.systems import RandomSource, Share
 from qsim.tridiag.solver.verdicts import difficulty
 from qsim.tridiag.tasks.solve_plan import STORED, bytes_in_memory, max_ranks
 from qsim.tridiag.tasks.solve_result import (
+    CHECKS,
     CHUNK,
+    NO_CHECKS,
+    PROFILE,
     Solved,
     SolveResult,
     beside,
@@ -176,9 +179,9 @@ def _rows(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> tuple
     with monitor.stage("analyse"):
         x = mine.own
         flat = x[:, 0] if source.columns == 1 else x
-        profile = profile_of(mine.residual, flat, span.low, source.n)
+        profile = monitor.judged(PROFILE, lambda: profile_of(mine.residual, flat, span.low, source.n), None)
         with np.errstate(over="ignore"):  # squares of numbers above 1e154 are infinite
-            checks = checks_of(flat, span.low, source.n)
+            checks = monitor.judged(CHECKS, lambda: checks_of(flat, span.low, source.n), NO_CHECKS)
         return Solved(flat, _info(mine, comm), seconds, checks, profile, []), span.low
 
 
