@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time as clock
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -185,7 +186,7 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
         for text in told.values():
             monitor.warn(text)
         monitor.note("no errors are claimed for scans; a run of its own claims them")
-        _focus(result, monitor)
+        monitor.judged("the average over the focus", partial(_focus, result, monitor), None)
     return result
 
 
