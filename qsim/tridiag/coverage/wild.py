@@ -55,13 +55,14 @@ def wild(rng: np.random.Generator, folder: Path) -> Trial:
     block: dict[str, Any] = {"source": "file", "file": str(path)}
     if cyclic:
         block["corners"] = "file"
-    exact = [rational_solution(*(band[s] for band in bands), right[s]) for s in range(batch)]
+    a, b, c = bands
+    exact = [rational_solution(a[s], b[s], c[s], right[s]) for s in range(batch)]
     limits = np.finfo(float)
 
     def judge(results: Results) -> Sequence[Claim]:
         scalars: Any = results.scalars
         x = np.asarray(results["x"]).reshape(batch, n, columns)
-        rows = max(rowwise(*(band[s] for band in bands), x[s], right[s]) for s in range(batch))
+        rows = max(rowwise(a[s], b[s], c[s], x[s], right[s]) for s in range(batch))
         stated = float(scalars["rowwise_error"].value)
         eps = float(limits.eps)
         claims = [
