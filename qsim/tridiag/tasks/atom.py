@@ -333,7 +333,7 @@ def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
         atom_resonance.find(result, monitor)
         atom_spectra.photoelectrons(result, evolution.state, monitor)
         atom_accuracy.claim(result, evolution.state, monitor, _companion)
-        for _, text in warnings(result):
+        for _, _, text in warnings(result):
             monitor.warn(text)
     return result
 
@@ -344,8 +344,7 @@ def _companion(problem: AtomProblem, report: Report) -> AtomResult:
     evolution.advance(report)
     result = evolution.result()
     analyse(result)
-    if problem.spectra:
-        atom_spectra.attoclock_of(result, report)
+    atom_spectra.of_companion(result, report)
     return result
 
 
@@ -442,25 +441,29 @@ def _gabor(result: AtomResult) -> None:
     result.spectra |= {"gabor_time": t, "gabor_order": order, "hhg_gabor": power}
 
 
-def warnings(result: AtomResult) -> Iterator[tuple[str, str]]:
-    """Yield what a user must know: a short name, and the text."""
+def warnings(result: AtomResult) -> Iterator[tuple[str, float, str]]:
+    """Yield what a user must know: a short name, how large it is, and the text."""
     problem, frames = result.problem, result.frames
     last = float(frames["last"].max())
     if last > LAST_L and problem.pulse.pulses:
         yield (
             "last l",
+            last,
             f"the last l has held {last:.2g} of the norm: raise grid.lmax above {result.lanes.lmax}",
         )
     wall = float(frames["wall"].max())
     if wall > AT_WALL and problem.absorber.type == "none":
         yield (
             "wall",
+            wall,
             f"the last {EDGE} points have held {wall:.2g} of the norm, which the wall turns back: raise "
             f"grid.rmax, or add an absorber; {enough(problem):.4g} bohr hold the fastest electrons until the end",
         )
     if result.lost > CLEARED:
         yield (
             "core",
+            result.lost,
             f"{result.lost:.2g} of the norm was set to zero at the core of high l (velocity gauge): "
             f"lower time.dt, or take length gauge",
         )
+    yield from atom_spectra.doubts(result)

@@ -161,7 +161,7 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
         )
     with monitor.stage("analyse"):
         own: list[AtomResult] = []
-        said: list[tuple[int, str, str]] = []
+        said: list[tuple[int, str, float, str]] = []
         states: dict[int, Any] = {}
         for rounds in range(batch.most):
             with monitor.alone():  # ranks may have different numbers of runs
@@ -169,24 +169,36 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
                     one = batch.runs[rounds].result()
                     analyse(one)
                     atom_spectra.photoelectrons(one, batch.state, monitor, states)
-                    said += [(batch.own[rounds], key, text) for key, text in warnings(one)]
+                    said += [(batch.own[rounds], *told) for told in warnings(one)]
                     own.append(one)
             if comm.size > 1:
                 monitor.poll(batch.state)
         result = AtomScanResult(problem, _of_all(batch, own))
         for text in [text for part in comm.allgather(monitor.warnings) for text in part]:
             monitor.warn(text)
-        told: dict[str, str] = {}
-        # in the order of the runs, whoever carried them
-        for k, key, text in sorted(
-            (one for part in comm.allgather(said) for one in part), key=lambda one: one[0]
-        ):
-            told.setdefault(key, f"run {k}: {text}")
-        for text in told.values():
+        for text in _worst([one for part in comm.allgather(said) for one in part]):
             monitor.warn(text)
         monitor.note("no errors are claimed for scans; a run of its own claims them")
         _focus(result, monitor)
     return result
+
+
+def _worst(said: list[tuple[int, str, float, str]]) -> list[str]:
+    """Return one warning per short name, that of the run with the largest size, in the order in which runs come to them.
+
+    Parameters
+    ----------
+    said
+        Number of the run, short name, size and text.
+    """
+    told: dict[str, list[tuple[int, float, str]]] = {}
+    for k, key, size, text in sorted(said, key=lambda one: one[0]):
+        told.setdefault(key, []).append((k, size, text))
+    found = []
+    for runs in told.values():
+        k, _, text = max(runs, key=lambda one: one[1])
+        found.append(f"run {k}: {text}" + (f" (the worst of {len(runs)} runs)" if len(runs) > 1 else ""))
+    return found
 
 
 def _of_all(batch: _Batch, own: list[AtomResult]) -> list[AtomResult]:

@@ -33,6 +33,19 @@ def test_a_scan_is_its_runs(tridiag):
         assert batch.each()["population_1s"][k] == alone.population("1s")
 
 
+def test_the_worst_run_is_told(tridiag):
+    """One l too few in all runs, and most in the second."""
+    grid = {**SMALL["grid"], "lmax": 1, "rmax": 40}
+    monitor = Monitor.silent()
+    problem = tridiag.build(**{**SMALL, "grid": grid}, scan={"intensity": [1e-4, 1.6e-3, 4e-4]})
+    found = run_scan(problem, monitor)
+    told = [text for text in monitor.warnings if "the last l has held" in text]
+    assert len(told) == 1
+    last = max(float(one.frames["last"].max()) for one in found.runs)
+    assert told[0].startswith(f"run 1: the last l has held {last:.2g} of the norm")
+    assert told[0].endswith("(the worst of 3 runs)")
+
+
 def test_threads(tridiag):
     """Two runs at a time give the bits of one at a time."""
     problem = tridiag.build(cpu(2), **SMALL, scan={"cep": [0.0, 0.7, 1.4]})
