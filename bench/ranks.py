@@ -351,7 +351,7 @@ def _launch(name: str, count: int, kind: str, quick: bool) -> tuple[Measured | N
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
         "OMPI_MCA_rmaps_base_oversubscribe": "1",
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
     }
     environ = os.environ | (threads if kind == "cpu" else {}) | root
     try:

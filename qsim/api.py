@@ -5,10 +5,13 @@ Loaded when one of its names is first asked for, so that importing `qsim` alone 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from qsim.core.deck.load import DeckSource
 
 __all__ = ["Results", "open_results", "run"]
+
+CHECKPOINTS = "*.ckpt.h5"
 
 
 def run(
@@ -45,7 +50,8 @@ def run(
         Show on standard error what the command line shows: a bar on a terminal, lines elsewhere.
     output
         Results file, or folder to put it in.  By default that of the command line for a file, ``NAME.h5`` in the current
-        folder; the results of a mapping are kept in a temporary folder until they are closed.
+        folder; the results of a mapping are kept in a temporary folder until they are closed. Where such a run is stopped, the
+        folder stays with its checkpoint, and ``resume=True`` finds it by the keys of the mapping.
     overrides
         Keys of the deck to replace: ``{"time.T": "100 fs"}``, or texts such as ``"time.T=4000"``.
     **options
@@ -91,14 +97,39 @@ def run(
     }
     if not isinstance(deck, Mapping) or output is not None:
         return open_results(execute(name, deck, Options(**settings)).results)
-    folder = Path(tempfile.mkdtemp(prefix="qsim-"))
+    prefix = f"qsim-{_digest(deck)}-"
+    folder = (_stopped(prefix) if options.get("resume") else None) or Path(tempfile.mkdtemp(prefix=prefix))
     try:
         results = open_results(execute(name, deck, Options(**{**settings, "output": folder})).results)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        if not any(folder.glob(CHECKPOINTS)):
+            shutil.rmtree(folder, ignore_errors=True)
         raise
     results.remove_with(folder)
     return results
+
+
+def _digest(deck: Mapping[str, Any]) -> str:
+    """Return what tells the problem of a mapping from others."""
+    from qsim.core.deck.mapping import deck_text
+
+    problem = {key: value for key, value in deck.items() if key not in ("run", "output", "title")}
+    return hashlib.sha256(deck_text(problem).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _user() -> int:
+    return os.getuid() if hasattr(os, "getuid") else 0  # Windows: folders belong to nobody
+
+
+def _stopped(prefix: str) -> Path | None:
+    """Return the temporary folder of this user with the newest checkpoint, if there is one."""
+    found: list[tuple[float, Path]] = []
+    for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+        with suppress(OSError):
+            about = folder.lstat()
+            if stat.S_ISDIR(about.st_mode) and about.st_uid == _user():
+                found += [(file.stat().st_mtime, folder) for file in folder.glob(CHECKPOINTS)]
+    return max(found)[1] if found else None
 
 
 def open_results(path: str | Path) -> Results:

@@ -11,14 +11,15 @@ import difflib
 import errno
 import json
 import logging
+import math
 import os
 import shlex
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,8 @@ from qsim.core.device.parallel import abort, connected, is_agreed, world
 from qsim.core.errors import DeckError, FileError, Interrupted, QsimError, Stopped
 from qsim.core.run.signals import before_the_work
 from qsim.core.run.streams import make_patient, output_error
-from qsim.core.text import json_text
+from qsim.core.text import json_text, printable
+from qsim.terminal import say
 from qsim.version import __version__
 
 if TYPE_CHECKING:
@@ -69,11 +71,13 @@ class Failure(click.ClickException):
             kind = "" if isinstance(self.error, Stopped | Interrupted) else "error: "
             click.echo(f"qsim: {kind}{self.message}", err=True)
         if self.error.hint:
-            click.echo(f"hint: {self.error.hint}", err=True)
+            say(f"hint: {self.error.hint}")
 
 
 class InternalError(QsimError):
     """A bug: an exception that qsim did not foresee."""
+
+    several_lines = True  # its notes
 
 
 def _unforeseen(error: Exception) -> InternalError:
@@ -99,6 +103,17 @@ def _wants_traceback() -> bool:
 
 
 # ---------------------------------------------------------------------------------------------- group
+
+
+@contextmanager
+def _escaped() -> Iterator[None]:
+    """Escape control characters of the words that a usage error repeats."""
+    try:
+        yield
+    except click.ClickException as error:
+        if not isinstance(error, Failure):
+            error.message = printable(error.message)
+        raise
 
 
 class QsimGroup(click.Group):
@@ -139,10 +154,16 @@ class QsimGroup(click.Group):
                 with formatter.section(title):
                     formatter.write_dl(list(rows.items()))
 
+    def make_context(self, *given: Any, **more: Any) -> click.Context:
+        """Read the options of the group."""
+        with _escaped():
+            return super().make_context(*given, **more)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; turn every error into a message and an exit code."""
         try:
-            return super().invoke(ctx)
+            with _escaped():
+                return super().invoke(ctx)
         except (click.exceptions.Exit, click.ClickException, click.Abort, BrokenPipeError):
             raise
         except KeyboardInterrupt as error:
@@ -201,8 +222,7 @@ def cli() -> None:
     Write a deck with 'qsim init METHOD', run it with 'qsim METHOD DECK', look at the results with 'qsim show'
     and 'qsim plot', or open them with any HDF5 reader.
     """
-    if path := os.environ.get("QSIM_LOG"):
-        handler = _log_file(path)
+    if (path := os.environ.get("QSIM_LOG")) and (handler := _log_file(path)):
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         logger = logging.getLogger("qsim")
         logger.addHandler(handler)
@@ -220,10 +240,7 @@ class _LogFile(logging.FileHandler):
         if self.level < OFF:
             self.setLevel(OFF)
             reason = sys.exc_info()[1]
-            click.echo(
-                f"warning: cannot write the log {self.baseFilename}: {reason}; continuing without it",
-                err=True,
-            )
+            say(f"warning: cannot write the log {self.baseFilename}: {reason}; continuing without it")
 
     def close(self) -> None:
         """Close the file, whatever of it could not be written."""
@@ -231,15 +248,16 @@ class _LogFile(logging.FileHandler):
             super().close()
 
 
-def _log_file(path: str) -> _LogFile:
-    """Open the file of QSIM_LOG to append to it."""
+def _log_file(path: str) -> _LogFile | None:
+    """Open the file of QSIM_LOG to append to it; warn if that is not possible."""
     try:
         if Path(path).is_fifo():  # to open it would wait for a reader
             raise OSError(errno.EINVAL, "it is a pipe, not a file")
         return _LogFile(path, encoding="utf-8", errors="backslashreplace")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise FileError(f"cannot write the log {path}: {reason}", hint="see QSIM_LOG") from error
+        say(f"warning: cannot write the log {path} (QSIM_LOG): {reason}; continuing without it")
+        return None
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -381,6 +399,12 @@ def _run(method: str, given: _Given) -> None:
                 json.dumps({"method": method, "status": "stopped", "checkpoint": str(stop.checkpoint)})
             )
         raise
+    except DeckError as error:
+        if given.as_json and not rank:
+            failure = None if error.diagnostics else str(error)
+            found = commands.findings_of(given.deck, method, error.diagnostics, failure)
+            click.echo(json_text({"valid": False, "decks": [found]}))
+        raise
     if rank:
         return
     if given.dry_run:
@@ -408,11 +432,12 @@ def _show_plan(plan: dict[str, Any], *, as_json: bool) -> None:
     rows += [
         ("memory on the host", size(memory["host"])),
         ("memory on the device", size(memory["device"])),
+        ("memory for a job (--mem)", f"{math.ceil(memory['job'] / 2**20)}M"),
     ]
     rows += [(f"free on {plan['device']}", size(memory["free"]))]
     click.echo(commands.columns(rows), err=True)
     for notice in plan["notices"]:
-        click.echo(notice, err=True)
+        say(notice)
     commands.say_warnings(warning.replace(": warning: ", ": ", 1) for warning in plan["warnings"])
     click.echo("\n".join(deck_lines(plan["deck"])))
 
@@ -428,7 +453,7 @@ def _show_outcome(method: str, outcome: Outcome, *, verbose: bool) -> None:
 
     summary, scalars = outcome.summary, outcome.summary["scalars"]
     if outcome.already:
-        click.echo(f"{outcome.results} is complete; nothing to do", err=True)
+        say(f"{outcome.results} is complete; nothing to do")
     first = [name for name in Method[Any, Any, Any](method).headline if name in scalars]
     names = list(dict.fromkeys([*first, *scalars]))
     shown = names if verbose else names[:MAX_ROWS]

@@ -26,10 +26,11 @@ from qsim.core.text import (
     json_text,
     printable,
 )
-from qsim.terminal import columns
+from qsim.terminal import columns, say
 from qsim.version import __version__
 
 if TYPE_CHECKING:
+    from qsim.core.deck.blocks import Deck
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.errors import Diagnostic
     from qsim.core.results.results import Results
@@ -40,6 +41,7 @@ __all__ = [
     "DeckFile",
     "columns",
     "device_name",
+    "findings_of",
     "format_bytes",
     "format_scalar",
     "format_seconds",
@@ -155,7 +157,20 @@ def init(method: str, full: bool, example: str | None, task: str | None) -> None
     from qsim.core.run.stages import stage
 
     model = stage(method, "deck").DECK
+    if task is not None and task not in (known := _tasks(model)):
+        listing = f"its tasks: {', '.join(known)}" if known else "its decks have no task"
+        raise click.UsageError(f"{method} has no task '{task}'; {listing}")
     click.echo(template(model.model_for({"task": task}) if task else model, full=full), nl=False)
+
+
+def _tasks(model: type[Deck]) -> list[str]:
+    """Return the tasks that decks of a method may name."""
+    from qsim.core.deck.fields import Annotation, fields_of, literals, tags
+
+    kinds = [
+        Annotation.of_field(fields_of(one)["task"]) for one in model.variants() if "task" in fields_of(one)
+    ]
+    return list(dict.fromkeys(str(name) for kind in kinds for name in (literals(kind) or tags(kind))))
 
 
 @click.command()
@@ -208,19 +223,20 @@ def validate(ctx: click.Context, decks: tuple[Path, ...], as_json: bool) -> None
         for diagnostic in diagnostics:
             click.echo(str(diagnostic), err=True)
         if failure or valid:
-            click.echo(f"{printable(str(path))}: {failure or 'valid'}", err=True)
-        found.append(
-            {
-                "file": str(path),
-                "method": method,
-                "valid": valid,
-                "problems": [_entry_of(diagnostic) for diagnostic in diagnostics],
-                "error": failure,
-            }
-        )
+            say(f"{path}: {failure or 'valid'}")
+        found.append(findings_of(path, method, diagnostics, failure))
     if as_json:
         _print_json({"valid": all(entry["valid"] for entry in found), "decks": found})
     ctx.exit(code)
+
+
+def findings_of(
+    path: Path, method: str | None, diagnostics: Iterable[Diagnostic], failure: str | None
+) -> dict[str, Any]:
+    """Return what was found about a deck, for ``--json``: errors and warnings with their places, or why it cannot be read."""
+    problems = [_entry_of(diagnostic) for diagnostic in diagnostics]
+    valid = failure is None and not any(problem["severity"] == "error" for problem in problems)
+    return {"file": str(path), "method": method, "valid": valid, "problems": problems, "error": failure}
 
 
 def _examine(method: str, path: Path) -> list[Diagnostic]:
@@ -233,6 +249,7 @@ def _examine(method: str, path: Path) -> list[Diagnostic]:
     loaded: LoadedDeck[Any] = load_deck(path, stage(method, "deck").DECK)
     findings = [
         *loaded.deck.check(),
+        *loaded.doubts(),
         *unknown_figures(loaded.deck, stage(method, "output")),
         *stage(method, "build").plan(loaded).findings,
     ]
@@ -412,9 +429,7 @@ def compare(first: Path, second: Path, only: tuple[str, ...], headline: bool, **
         if unknown := sorted(
             name for name in only if not any(name in r.scalars or name in r for r in (a, b))
         ):
-            raise click.UsageError(
-                f"neither file has '{printable(unknown[0])}'; 'qsim show FILE' lists names"
-            )
+            raise click.UsageError(f"neither file has '{unknown[0]}'; 'qsim show FILE' lists names")
         _compare(a, b, names, **how)
 
 
@@ -422,7 +437,7 @@ def _headline_of(results: Results) -> Sequence[str]:
     from qsim.core.run.stages import Method
 
     if not methods.is_available(results.method):
-        raise click.UsageError(printable(methods.refusal(results.method)))
+        raise click.UsageError(methods.refusal(results.method))
     return list(Method[Any, Any, Any](results.method).headline)
 
 
@@ -533,7 +548,7 @@ def _check_coverage(names: Sequence[str], count: int, seed: int, device: str | N
     def report(judged: Judged) -> None:
         place = f"{judged.method} --seed {seed}, trial {judged.index}"
         if judged.failure is not None:
-            click.echo(f"FAIL {place}: {judged.failure}", err=True)
+            say(f"FAIL {place}: {judged.failure}")
         for claim in judged.broken:
             click.echo(
                 f"FAIL {place}: {claim.quantity} is off by {claim.difference:.3g}; "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from qsim import methods
-from qsim.terminal import columns
+from qsim.terminal import columns, name_written, say
 
 if TYPE_CHECKING:
     from qsim.core.run.examples import Example
@@ -46,7 +46,7 @@ def examples(names: tuple[str, ...], method: str | None, output: Path | None, fo
     found = [_example(name, chosen) for name in names]
     for example in found:
         for path in copy_example(example, folder, force=force):
-            click.echo(str(path))
+            name_written(path)
 
 
 def print_example(name: str, method: str) -> None:
@@ -55,7 +55,7 @@ def print_example(name: str, method: str) -> None:
     click.echo(example.text(), nl=False)
     if example.files:
         files = ", ".join(path.name for path in example.files)
-        click.echo(f"it reads {files}; 'qsim examples {name}' copies deck and files", err=True)
+        say(f"it reads {files}; 'qsim examples {name}' copies deck and files")
 
 
 def _example(name: str, chosen: list[str]) -> Example:

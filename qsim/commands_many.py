@@ -12,7 +12,7 @@ import click
 
 from qsim import methods
 from qsim.commands import DeckFile, columns, device_name, format_scalar, format_seconds
-from qsim.core.text import printable
+from qsim.terminal import name_written, say
 
 if TYPE_CHECKING:
     from qsim.core.run.sweep import Axis, Done, Point, Sweep
@@ -82,7 +82,7 @@ def _sweep(
         raise click.UsageError("a sweep starts its own processes: --jobs N instead of mpirun or srun")
     method = peek_method(deck)
     if not methods.is_available(method):
-        raise click.UsageError(printable(methods.refusal(method)))
+        raise click.UsageError(methods.refusal(method))
     try:
         parsed = [parse_axis(text) for text in axes]
         values = points(parsed, zipped=zipped)
@@ -96,7 +96,7 @@ def _sweep(
         if not made.missing:
             click.echo(f"all {len(made.points)} decks are complete; nothing to submit", err=True)
             return
-        click.echo(str(write_array(made, at_once=how["jobs"], device=how["device"])))
+        name_written(write_array(made, at_once=how["jobs"], device=how["device"]))
         return
     _run_sweep(made, jobs=how["jobs"] or 1, device=how["device"], figures=how["figures"])
 
@@ -112,7 +112,7 @@ def _run_sweep(sweep: Sweep, *, jobs: int, device: str | None, figures: bool) ->
 
     total, left = len(sweep.points), len(sweep.missing)
     before = f", {total - left} complete already" if left < total else ""
-    click.echo(f"{sweep.method} {sweep.folder}: {total} decks{before}", err=True)
+    say(f"{sweep.method} {sweep.folder}: {total} decks{before}")
     failed: list[tuple[Point, Done]] = []
     first: Callable[[], Any] = lambda: Method[Any, Any, Any](sweep.method).headline  # noqa: E731 - loads the method
     done = 0
@@ -125,7 +125,7 @@ def _run_sweep(sweep: Sweep, *, jobs: int, device: str | None, figures: bool) ->
             if outcome.code:
                 failed.append((point, outcome))
             place = f"[{total - left + done}/{total}] {point.deck.stem}  {sweep.settings(point)}"
-            click.echo(printable(f"{place}  {_told(outcome, first())}"), err=True)
+            say(f"{place}  {_told(outcome, first())}")
         stop = signals.stop
     _close(sweep, failed, stop)
 
@@ -146,18 +146,14 @@ def _close(sweep: Sweep, failed: list[tuple[Point, Done]], stop: str | None) -> 
 
     missing = sweep.missing
     if not missing:
-        click.echo(
-            f"all {len(sweep.points)} decks are complete: qsim collect {sweep.folder} -o table.csv", err=True
-        )
+        folder = shlex.quote(str(sweep.folder))
+        say(f"all {len(sweep.points)} decks are complete: qsim collect {folder} -o table.csv")
         return
     broken = [(point, done) for point, done in failed if done.code not in (STOPPED, 130)]
     for point, done in broken[:LISTED]:
-        click.echo(
-            printable(f"{point.deck}: {done.message.splitlines()[0] if done.message else done.code}"),
-            err=True,
-        )
+        say(f"{point.deck}: {done.message.splitlines()[0] if done.message else done.code}")
         if done.hint:
-            click.echo(f"hint: {done.hint}", err=True)
+            say(f"hint: {done.hint}")
     if len(broken) > LISTED:
         click.echo(f"... and {len(broken) - LISTED} more", err=True)
     reason = f"stopped by {stop}; " if stop else ""
@@ -217,15 +213,15 @@ def collect(
         chosen = {k: tuple(Method[Any, Any, Any](k).headline) for k in kinds if methods.is_available(k)}
     table = gather.collect(found, chosen)
     if absent := [name for name in names if name not in {column.name for column in table.columns}]:
-        raise click.UsageError(f"no run has the scalar '{printable(absent[0])}'; 'qsim show FILE' lists them")
+        raise click.UsageError(f"no run has the scalar '{absent[0]}'; 'qsim show FILE' lists them")
     command = shlex.join(["qsim", *sys.argv[1:]])
-    click.echo(str(gather.write_collection(table, output, overwrite=force, command=command)))
+    name_written(gather.write_collection(table, output, overwrite=force, command=command))
     for path in gather.draw_collection(table, stem) if drawn else ():
-        click.echo(str(path))
+        name_written(path)
     if lacking := gather.incomplete(runs):
         click.echo(f"{len(lacking)} decks are not complete and not in the table:", err=True)
         for line in lacking[:LISTED]:
-            click.echo(f"  {printable(line)}", err=True)
+            say(f"  {line}")
 
 
 @click.command()
@@ -243,9 +239,11 @@ def warmup(folder: Path, names: tuple[str, ...], device: str | None) -> None:
     import tempfile
 
     from qsim.core.device.caches import keep_kernels_in
+    from qsim.core.results.atomic import refuse_controls
 
     if wrong := [name for name in names if not methods.is_available(name)]:
-        raise click.UsageError(printable(methods.refusal(wrong[0])))
+        raise click.UsageError(methods.refusal(wrong[0]))
+    refuse_controls(folder)
     keep_kernels_in(folder.absolute())
     from qsim.core.run.check import cases, folders, run_case
 
@@ -254,7 +252,7 @@ def warmup(folder: Path, names: tuple[str, ...], device: str | None) -> None:
         with tempfile.TemporaryDirectory(prefix="qsim-warmup-") as place:
             report = run_case(case, Path(place), device)
         click.echo(f"{report.seconds:7.2f} s  {case.name}", err=True)
-    click.echo(str(folder))
+    name_written(folder)
 
 
 COMMANDS: dict[str, click.Command] = {"sweep": sweep, "collect": collect, "warmup": warmup}

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from qsim import methods
-from qsim.core.text import printable, shorten
+from qsim.core.text import shorten
+from qsim.terminal import name_written, say
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,9 +71,7 @@ def plot(words: tuple[str, ...], overlay: bool, **given: Any) -> None:
     files = [Path(word) for word in words if word.endswith(SUFFIXES) or Path(word).is_file()]
     names = [word for word in words if Path(word) not in files]
     if not files:
-        raise click.UsageError(
-            f"no results file given; '{printable(shorten(words[0]))}' does not end with .h5"
-        )
+        raise click.UsageError(f"no results file given; '{shorten(words[0])}' does not end with .h5")
     if overlay and len(files) < 2:
         raise click.UsageError("--overlay needs two results files or more")
     for group in [files] if overlay else [[file] for file in files]:
@@ -114,9 +113,9 @@ def _plot(
                 title = "" if len(results) > 1 else None  # the legend names the runs
                 written = save_figure(figure, results[0], _file_name(name), stem, formats, title)
             for path in written:
-                click.echo(str(path))
+                name_written(path)
             if not written:
-                click.echo(f"figure '{name}': {files[0]} lacks the data it needs", err=True)
+                say(f"figure '{name}': {files[0]} lacks the data it needs")
 
 
 def _file_name(name: str) -> str:
@@ -134,7 +133,7 @@ def _functions(
 
     method = results[0].method
     if not methods.is_available(method):
-        raise click.UsageError(printable(methods.refusal(shorten(method))))
+        raise click.UsageError(methods.refusal(shorten(method)))
     if any(each.method != method for each in results):
         raise click.UsageError("the files are of different methods; --overlay needs one")
     known = stage(method, "output").FIGURES
@@ -190,7 +189,7 @@ def view(file: Path, output: Path | None, figures: str | None, show: bool, force
         names = None if figures is None else list(_functions([results], figures.split(",")))
         with reading(file, "what its figures show", place="page"):
             text = report(results, names)
-    click.echo(str(write_text(target, text)))
+    name_written(write_text(target, text))
     if show:
         click.launch(target.resolve().as_uri())
 
@@ -208,7 +207,7 @@ def cite(file: Path) -> None:
 
         method = peek_method(file)
         if not methods.is_available(method):
-            raise click.UsageError(printable(methods.refusal(shorten(method))))
+            raise click.UsageError(methods.refusal(shorten(method)))
         deck = stage(method, "deck")
         keys = list(deck.references(load_deck(file, deck.DECK).deck))
     else:

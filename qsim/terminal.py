@@ -1,14 +1,16 @@
-"""What several commands print: aligned columns."""
+"""What several commands print: aligned columns, names of files."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import click
 
 from qsim.core.text import printable
 
-__all__ = ["columns"]
+__all__ = ["columns", "name_written", "say"]
 
 
 def columns(rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> str:
@@ -23,3 +25,13 @@ def columns(rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> str:
     if header:
         texts[0] = click.style(texts[0], bold=True)
     return "\n".join(texts)
+
+
+def say(text: str) -> None:
+    """Print a line on standard error; names in it may hold anything."""
+    click.echo(printable(text), err=True)
+
+
+def name_written(path: Path) -> None:
+    """Print the path of a file that was made: as it is for a program, escaped on a terminal."""
+    click.echo(printable(str(path)) if sys.stdout.isatty() else str(path))

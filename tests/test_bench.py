@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 pytest.importorskip("bench", reason="the bench is part of a checkout only", exc_type=ModuleNotFoundError)
 
-from bench import parts, report  # noqa: E402
+from bench import parts, ranks, report  # noqa: E402
 
 
 def test_cases_of_every_method_are_listed():
@@ -161,6 +162,17 @@ def test_a_case_on_ranks_has_the_model_beside_each_row(tmp_path):
         assert alone["model_seconds"] == alone["seconds"]
         assert two["model_seconds"] > alone["seconds"]  # weak scaling: the same work, and messages besides
         assert two["bytes"] > 0
+
+
+def test_packages_that_are_found_by_pythonpath_are_found_on_ranks(monkeypatch):
+    """Those of a virtual environment beside a module of a cluster, say."""
+    given = []
+    monkeypatch.setenv("PYTHONPATH", "/packages/of/the/cluster")
+    monkeypatch.setattr(ranks.shutil, "which", lambda name: name)
+    reply = types.SimpleNamespace(stdout="", stderr="none", returncode=1)
+    monkeypatch.setattr(ranks.subprocess, "run", lambda *_, env, **__: given.append(env) or reply)
+    assert ranks._launch("tridiag-ranks-weak", 2, "cpu", True) == (None, "none")
+    assert given[0]["PYTHONPATH"].split(os.pathsep) == [str(ROOT), "/packages/of/the/cluster"]
 
 
 def test_ranks_that_make_no_sense_are_refused():

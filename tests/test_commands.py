@@ -210,3 +210,18 @@ def test_some_quantities_of_two_runs_are_compared(runs):
     names = {line.split()[0] for line in head.stdout.replace("differs", "").splitlines()[1:]}
     assert "error_estimate" in names
     assert not names & {"sz", "norm", "time"}
+
+
+@pytest.mark.parametrize(
+    ("method", "listing"),
+    [
+        ("tridiag", "its tasks: propagate, solve, scaling, atom"),
+        ("sturmian", "its tasks: bound"),
+        ("qoc", "its decks have no task"),
+    ],
+)
+def test_a_task_that_there_is_not_has_no_deck(command, method, listing):
+    reply = command("init", method, "--task", "atoms")
+    assert reply.exit_code == 2
+    assert reply.stdout == ""
+    assert f"{method} has no task 'atoms'; {listing}" in reply.stderr

@@ -4,10 +4,15 @@ A deck without a reference fails.  ``qsim check --deck NAME --update`` writes on
 there is one, the published value are then to be put in by hand.
 """
 
+import numpy as np
 import pytest
 import yaml
 
 from qsim import methods
+from qsim.core.errors import FileError
+from qsim.core.results import overlay as overlaying
+from qsim.core.results import plotting
+from qsim.core.results.results import open_results
 from qsim.core.run import pipeline
 from qsim.core.run.check import cases, folders, run_case
 from qsim.core.run.pipeline import Options, execute
@@ -107,6 +112,40 @@ SMALL = {
 }
 
 
+def overlaid(function, results):
+    """Overlay a figure of a file with itself and read the curves back: all of both are there, and can be told apart."""
+    with plotting.style():
+        alone = function(results)
+    single = overlaying._axes(alone)
+    if not any(map(overlaying._count, single)):
+        with pytest.raises(FileError, match="a map cannot be overlaid"):
+            overlaying.overlay(function, [results, results], ["a", "b"])
+        return
+    both = overlaying.overlay(function, [results, results], ["a", "b"])
+    for ax, source in zip(overlaying._axes(both), single, strict=True):
+        curves = overlaying._curves(ax)
+        for line in overlaying._curves(source):
+            same = [
+                one for one in curves if np.array_equal(one.get_xydata(), line.get_xydata(), equal_nan=True)
+            ]
+            assert len(same) >= 2, "a curve of one of the files is missing"
+            if line.get_linestyle() != "None":
+                assert len({(one.get_color(), one.get_linestyle()) for one in same}) >= 2
+        for band in overlaying._bands(source):
+            outline = band.get_paths()[0].vertices
+            same = [
+                one
+                for one in overlaying._bands(ax)
+                if np.array_equal(one.get_paths()[0].vertices, outline, equal_nan=True)
+            ]
+            assert len(same) >= 2, "a band of one of the files is missing"
+            assert len({(str(one.get_edgecolor()), str(one.get_linestyle())) for one in same}) >= 2
+        bars = [len(one.get_segments()) for one in overlaying._bars(ax)]
+        assert sum(bars) == 2 * sum(len(one.get_segments()) for one in overlaying._bars(source))
+    names = [text.get_text() for text in both.legends[-1].get_texts()]
+    assert names == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     "case",
     [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.slow else []) for case in CASES],
@@ -121,6 +160,8 @@ def test_deck(case, tmp_path, request, monkeypatch):
     assert least[0] <= report.summary["timing"]["run"], "the least time of the plan is a bound"
     for name in figures:
         assert (tmp_path / f"{case.deck.stem}.{name}.png").stat().st_size > 5000, name
+        with open_results(tmp_path / f"{case.deck.stem}.h5") as results:
+            overlaid(stage(case.method, "output").FIGURES[name], results)
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -130,6 +171,8 @@ def test_figures_of_small_decks(name, tmp_path):
     path.write_text(yaml.safe_dump({**SMALL[name], "output": {"figures": [figure]}}), encoding="utf-8")
     execute(method, path, Options(device="cpu", output=tmp_path, verbosity=-1))
     assert (tmp_path / f"deck.{figure}.png").stat().st_size > 5000
+    with open_results(tmp_path / "deck.h5") as results:
+        overlaid(stage(method, "output").FIGURES[figure], results)
 
 
 @pytest.mark.parametrize("method", methods.available())

@@ -58,7 +58,7 @@ def _on_host(device: Device, tables: Any) -> Any:
 def _moments(walkers: Walkers, take: Take) -> Callable[[], object]:
     """Return what one sample of an optimisation adds."""
     psi, device = walkers.wavefunction, walkers.device
-    places = ParameterTables(*map(device.asarray, parameter_tables(psi.jastrow)))
+    places = parameter_tables(device, psi.jastrow)
     count = psi.parameters.size
 
     def work() -> None:

@@ -150,14 +150,16 @@ class QsimError(Exception):
     """
 
     exit_code: ClassVar[int] = 1
+    several_lines = False
+    """True if line breaks of the message are its own, and not those of a name that it quotes."""
 
     def __init__(self, message: str = "", *, hint: str | None = None) -> None:
         super().__init__(message)
-        self.hint = None if hint is None else printable(hint, newlines=True)
+        self.hint = None if hint is None else printable(hint)
 
     def __str__(self) -> str:
         """Return the message, safe for a terminal whatever the deck or the file that it quotes holds."""
-        return printable(super().__str__(), newlines=True)
+        return printable(super().__str__(), newlines=self.several_lines)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by content: errors cross process borders, whatever their constructor takes."""
@@ -220,6 +222,7 @@ class DeckError(QsimError):
             self.diagnostics = (diagnostics,)
         elif not isinstance(diagnostics, str):
             self.diagnostics = at_most(diagnostics, untold)
+        self.several_lines = bool(self.diagnostics)
         text = diagnostics if isinstance(diagnostics, str) else "\n".join(map(str, self.diagnostics))
         super().__init__(text, hint=hint)
 
@@ -276,7 +279,7 @@ class Stopped(QsimError):
 
 
 class Interrupted(QsimError):
-    """The run was stopped at once, without a checkpoint, by a second Ctrl-C."""
+    """The run was stopped without a checkpoint: by a second Ctrl-C, or in a part that has none."""
 
     exit_code = 130
 

@@ -19,6 +19,7 @@ __all__ = [
     "format_scalar",
     "format_seconds",
     "grouped",
+    "has_controls",
     "json_text",
     "long_time",
     "printable",
@@ -53,6 +54,11 @@ def printable(text: str, *, newlines: bool = False) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or _harmless(c, newlines) else _escaped(c) for c in text)
+
+
+def has_controls(text: str) -> bool:
+    """Return True for a text with control characters or line breaks, which no name of a file should have."""
+    return not text.isprintable() and any(unicodedata.category(c) in ("Cc", "Zl", "Zp") for c in text)
 
 
 def _harmless(character: str, newlines: bool) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,9 +13,10 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.qmc.deck.series import MINIMUM_BLOCKS
 from qsim.qmc.sampling.series import ENERGIES
-from qsim.qmc.statistics.blocking import Chains, Estimate, derived, reblock, warm_up
+from qsim.qmc.statistics.blocking import ROUNDING, Chains, Estimate, derived, reblock, warm_up, without_error
 from qsim.qmc.statistics.correlation import correlation, drift, memory
 from qsim.qmc.statistics.timestep import ORDERS, Extrapolation, bounded, extrapolate
+from qsim.qmc.statistics.twists import average
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from qsim.qmc.sampling.series import Series
     from qsim.qmc.wavefunction.singular import Divergence
 
-__all__ = ["Analysis", "Fit", "analyse", "fit_sections"]
+__all__ = ["Analysis", "Fit", "analyse", "average_of", "fit_sections"]
 
 DRIFT = 0.01  # chance of a false alarm below which a decay in a series counts as drift
 AWAY = 1.0  # standard deviations of the local energy that walkers may be off where a section starts
@@ -43,6 +45,7 @@ VALENCE = (
     8.0 / 3.0
 )  # 1/hartree: that of an electron with zeta = 1, where the mean kinetic energy is that of a core
 RESOLVED = 3.0  # relaxations in a run whose correlation, however uncertain, is not longer than the run itself
+SINGLE = 1e-8  # of the parts of an energy: what single precision leaves of a constant one (traps and atoms: up to 4e-9)
 FEW_ACCEPTED = 0.1  # of the moves of vmc: walkers that stay in place have far too small an error bar
 
 
@@ -58,6 +61,8 @@ class Analysis:
         Of the energies (`ENERGIES`), ``variance`` and ``acceptance``; of diffusion also ``population``.
     population_bias
         Of diffusion: by how much the control of the population raises the energy, hartree, estimated; part of its error.
+    cut_energy
+        Of diffusion: mean of what the window of branching cuts off from local energies, hartree.
     memory, length
         Decay time of the correlation, and the time that the blocks last, 1/hartree.
     """
@@ -67,6 +72,7 @@ class Analysis:
     population_bias: float = 0.0
     memory: float = 0.0
     length: float = 0.0
+    cut_energy: float = 0.0
 
     @property
     def energy(self) -> Estimate:
@@ -103,9 +109,11 @@ class Fit:
 def analyse(
     series: Series,
     monitor: Monitor,
-    singular: Sequence[Divergence] = (),
+    singular: Sequence[Divergence] | None = (),
     momentum: float = 1.0,
     particles: int = 1,
+    *,
+    single: bool = False,
 ) -> Analysis | None:
     """Return the statistics of the blocks of a part, and warn of what they do not show; None for an optimisation.
 
@@ -116,14 +124,70 @@ def analyse(
     monitor
         Takes notes and warnings.
     singular
-        Where the local energy diverges.
+        Where the local energy diverges; None if that is not known.
     momentum
         Mass over half the number of particles: the mean kinetic energy times it is the square of a wave number.
     particles
         How many there are: the kinetic energy of one of them says how fast walkers leave the places where they started.
+    single
+        True if local energies have the rounding of single precision.
     """
     if series.kind == "optimize":
         return None
+    label = series.label
+    statistics = monitor.judged(
+        f"the error bars of {label}",
+        lambda: _statistics(series, particles, SINGLE if single else ROUNDING),
+        None,
+    )
+    cut, found, rows = statistics or (0, _means(series), None)
+    _without_error(series, found, singular, momentum, monitor)
+    if cut:
+        monitor.note(f"{label}: {cut} of {series.blocks['energy'].size} blocks are left out as warm-up")
+    if series.kind == "dmc" and (places := [one.where for one in singular or () if one.vanishes]):
+        monitor.warn(
+            f"{label}: the energy is not reliable at any time step, since the trial function vanishes where "
+            f"{' and where '.join(places)} meet, though the ground state does not; take orbitals that are finite there"
+        )
+    unseen: list[str] = []
+    for text in monitor.judged(
+        f"the warm-up that {label} needs",
+        lambda: list(_warnings(series, cut, found, rows, particles)),
+        unseen,
+    ):
+        monitor.warn(f"{label}: {text}")
+    bias = 0.0
+    if series.kind == "dmc":
+        bias = monitor.judged(
+            f"the population-control bias of {label}",
+            lambda: _population_bias(series, found["energy"], rows),
+            math.nan,
+        )
+    if error := found["energy"].error:
+        # what population control does is part of the error: without the one nothing is claimed of the other
+        found["energy"] = replace(
+            found["energy"], error=None if math.isnan(bias) else math.hypot(error, bias)
+        )
+        if bias > error:
+            monitor.warn(
+                f"{label}: the population-control bias of {series.info['walkers']:.0f} walkers, about {bias:.2g} hartree, "
+                f"is larger than the statistical error, {error:.2g}; more walkers make it smaller, in inverse proportion"
+            )
+    cut_energy = float(np.mean(series.blocks["cut_energy"][cut:])) if series.kind == "dmc" else 0.0
+    if rows is None or "block_time" not in series.info:
+        return Analysis(cut, found, bias, cut_energy=cut_energy)
+    time = series.info["block_time"] / rows.per_block
+    memory_time = monitor.judged(f"the memory of {label}", rows.memory, 0.0) * time
+    return Analysis(cut, found, bias, memory_time, rows.sums.shape[0] * time, cut_energy)
+
+
+def _statistics(
+    series: Series, particles: int, rounding: float
+) -> tuple[int, dict[str, Estimate], _Rows | None]:
+    """Return the blocks to leave out, the means of the others with their errors, and their sums.
+
+    The parts of an energy are added up with a relative error `rounding`, below which no error is claimed.
+    """
     total = int(series.blocks["energy"].size)
     most = max(0, total - MINIMUM_BLOCKS)  # a short series keeps its error bar
     cut = min(warm_up(series.blocks["energy"]), most)
@@ -133,52 +197,79 @@ def analyse(
     blocks = {name: np.asarray(values)[cut:] for name, values in series.blocks.items()}
     weights = blocks["weight"] if series.kind == "dmc" else None
     rows = _Rows.of(series, cut)
+    size = sum(abs(float(blocks[name].mean())) for name in ENERGIES[:-1])
     found = {
-        name: reblock(blocks[name], weights, rows.mean_of(k) if rows else None)
+        name: reblock(
+            blocks[name],
+            weights,
+            rows.mean_of(k) if rows else None,
+            rounding * size if blocks[name].any() else 0.0,
+        )
         for k, name in enumerate(ENERGIES)
     }
     energy, square = blocks["energy"], blocks["energy_squared"]
     shift = float(energy[0])  # squares of deviations from one of the values cancel less
     moved = energy - shift, square - 2.0 * shift * energy + shift * shift
     found["variance"] = derived(
-        lambda e, s: max(s - e * e, 0.0), moved, weights, rows.variance() if rows else None, positive=True
+        lambda e, s: max(s - e * e, 0.0),
+        moved,
+        weights,
+        rows.variance() if rows else None,
+        positive=True,
+        rounding=ROUNDING * size**2,
     )
-    found["acceptance"] = reblock(blocks["acceptance"])
-    if "population" in blocks:
-        found["population"] = reblock(blocks["population"])
-    _without_error(series, found, singular, momentum, monitor)
-    if cut:
-        monitor.note(f"{series.label}: {cut} of {total} blocks are left out as warm-up")
-    if series.kind == "dmc" and (places := [one.where for one in singular if one.vanishes]):
-        monitor.warn(
-            f"{series.label}: the energy is not reliable at any time step, since the trial function vanishes where "
-            f"{' and where '.join(places)} meet, though the ground state does not; take orbitals that are finite there"
-        )
-    for text in _warnings(series, found, rows, _Start.of(series, cut, particles), particles):
-        monitor.warn(f"{series.label}: {text}")
-    bias = _population_bias(series, found["energy"], rows)
-    if bias > 0.0 and (error := found["energy"].error):
-        found["energy"] = replace(found["energy"], error=math.hypot(error, bias))
-        if bias > error:
-            monitor.warn(
-                f"{series.label}: the population-control bias of {series.info['walkers']:.0f} walkers, about {bias:.2g} hartree, "
-                f"is larger than the statistical error, {error:.2g}; more walkers make it smaller, in inverse proportion"
-            )
-    if rows is None or "block_time" not in series.info:
-        return Analysis(cut, found, bias)
-    time = series.info["block_time"] / rows.per_block
-    return Analysis(cut, found, bias, rows.memory() * time, rows.sums.shape[0] * time)
+    for name in ("acceptance", "population"):
+        if name in blocks:
+            found[name] = reblock(blocks[name])
+    return cut, found, rows
+
+
+def _means(series: Series) -> dict[str, Estimate]:
+    """Return the means of all blocks, which claim nothing."""
+    weights = series.blocks["weight"]
+    means = {name: float(np.average(series.blocks[name], weights=weights)) for name in ENERGIES}
+    means["variance"] = series.info["variance"]
+    for name in ("acceptance", "population"):
+        if name in series.blocks:
+            means[name] = float(np.mean(series.blocks[name]))
+    return {name: without_error(x, weights.size, "it could not be found") for name, x in means.items()}
+
+
+def average_of(analyses: Sequence[Analysis], weights: Sequence[float]) -> Analysis:
+    """Return the statistics of a part averaged over twists; population control moves the energies of all to the same side."""
+    shares = np.asarray(weights) / sum(weights)
+    bias = float(shares @ [one.population_bias for one in analyses])
+    energies = [
+        replace(one.energy, error=math.sqrt(max(one.energy.error**2 - one.population_bias**2, 0.0)))
+        if one.energy.error
+        else one.energy
+        for one in analyses
+    ]
+    found = {
+        name: average([one.estimates[name] for one in analyses], weights) for name in analyses[0].estimates
+    }
+    energy = average(energies, weights)
+    if energy.error is not None:
+        energy = replace(energy, error=math.hypot(energy.error, bias))
+    return Analysis(
+        max(one.cut for one in analyses),
+        {**found, "energy": energy},
+        bias,
+        max(one.memory for one in analyses),
+        min(one.length for one in analyses),
+        float(shares @ [one.cut_energy for one in analyses]),
+    )
 
 
 def _population_bias(series: Series, energy: Estimate, rows: _Rows | None) -> float:
-    r"""Estimate by how much population control raises the energy of diffusion, hartree; 0 for the other kinds.
+    r"""Estimate by how much population control raises the energy of diffusion, hartree.
 
     A population of mean energy e(t) should grow by :math:`\exp(-\int(e-E)dt)`, and the trial energy undoes that within a time
     :math:`1/g`.  Undone, configurations of low energy weigh too little: to first order the mean energy is too high by
     :math:`\int_0^\infty\langle\delta E_T(t-s)\,\delta e(t)\rangle ds=\tfrac12\epsilon^2t\,gT/(1+gT)`, with the error
     :math:`\epsilon` of the mean over a time t and the memory T of e(t).
     """
-    if series.kind != "dmc" or rows is None or not energy.error or "feedback" not in series.info:
+    if rows is None or energy.constant or "feedback" not in series.info:
         return 0.0
     time = series.info["block_time"] / rows.per_block
     found = rows.mean_of(ENERGIES.index("energy"))
@@ -190,12 +281,15 @@ def _population_bias(series: Series, energy: Estimate, rows: _Rows | None) -> fl
 def _without_error(
     series: Series,
     found: dict[str, Estimate],
-    singular: Sequence[Divergence],
+    singular: Sequence[Divergence] | None,
     momentum: float,
     monitor: Monitor,
 ) -> None:
-    """Take the error bar from a variance that diverging local energies make up."""
+    """Take the error bar from a variance that diverging local energies make up, or may do if nobody knows."""
     variance = found["variance"]
+    if singular is None:
+        found["variance"] = replace(variance, error=None, error_of_error=None, plateau=False)
+        return
     square = momentum * abs(found["kinetic"].mean)  # 1/bohr^2
     where = [one.where for one in singular if one.strength**2 * square > HEAVY * abs(variance.mean)]
     if variance.error is None or not where:
@@ -209,13 +303,9 @@ def _without_error(
 
 
 def _warnings(
-    series: Series,
-    found: Mapping[str, Estimate],
-    rows: _Rows | None,
-    start: _Start | None,
-    particles: int,
+    series: Series, cut: int, found: Mapping[str, Estimate], rows: _Rows | None, particles: int
 ) -> Iterator[str]:
-    """Yield what the blocks that are kept do not show."""
+    """Yield what the blocks that are kept, those after the first `cut`, do not show."""
     if series.kind == "vmc" and (accepted := found["acceptance"].mean) < FEW_ACCEPTED:
         yield (
             f"only {100 * accepted:.2g} % of the moves were accepted, so that the walkers hardly left their places; take a "
@@ -225,8 +315,9 @@ def _warnings(
     too_short = bool(energy.reason) and not _is_resolved(series, rows, particles)
     if too_short:
         yield energy.reason
-    if not energy.error or rows is None:
+    if energy.error is None or energy.constant or rows is None:
         return  # nothing fluctuates
+    start = _Start.of(series, cut, particles)
     if start and start.missing:
         yield start.text(series)
     elif not too_short and (chance := min(_drift(rows.mean_of(k)) for k in rows.tested)) < DRIFT / len(
@@ -388,18 +479,20 @@ def fit_sections(
         energies: list[Any] = [found.energy for k in mine if (found := analyses[k]) is not None]
         taus = np.array([float(parts[k].timestep) for k in mine])
         errors = np.array([np.nan if e.error is None else e.error for e in energies])
-        _compare_memories(mine, parts, analyses, monitor)
-        means = np.array([e.mean for e in energies])
-        fits.append(
-            Fit(
-                index,
-                taus,
-                means,
-                errors,
-                _extrapolated(parts[mine[0]].extrapolate, taus, means, errors, scale, monitor),
-                mine,
-            )
+        monitor.judged(
+            f"the memories of dmc section {index}",
+            functools.partial(_compare_memories, mine, parts, analyses, monitor),
+            None,
         )
+        means = np.array([e.mean for e in energies])
+        cut = np.array([found.cut_energy for k in mine if (found := analyses[k]) is not None])
+        order = parts[mine[0]].extrapolate
+        at_zero = monitor.judged(
+            f"the extrapolation of section {index} to zero time step",
+            functools.partial(_extrapolated, order, taus, means, errors, cut, scale, monitor),
+            None,
+        )
+        fits.append(Fit(index, taus, means, errors, at_zero, mine))
     return fits
 
 
@@ -407,7 +500,7 @@ def _compare_memories(
     mine: list[int], parts: Sequence[Part], analyses: list[Analysis | None], monitor: Monitor
 ) -> None:
     """Tell of runs that are short beside the memory that runs at other time steps have: alone, they do not show it."""
-    found = {k: one for k in mine if (one := analyses[k]) is not None and one.energy.error}
+    found = {k: one for k in mine if (one := analyses[k]) and one.energy.error and not one.energy.constant}
     longest = max((one.memory for one in found.values()), default=0.0)
     for k, one in found.items():
         if not one.energy.reason and 0.0 < one.length < MEMORIES * longest:
@@ -422,6 +515,7 @@ def _extrapolated(
     taus: NDArray[np.float64],
     energies: NDArray[np.float64],
     errors: NDArray[np.float64],
+    cut: NDArray[np.float64],
     scale: float,
     monitor: Monitor,
 ) -> Extrapolation | None:
@@ -429,8 +523,6 @@ def _extrapolated(
     if order == "none" or taus.size < ORDERS[order] + 1:
         return None
     if not np.all(errors > 0.0):  # NaN where there are too few blocks
-        if np.all(errors == 0.0):
-            return None  # the local energy is constant: nothing depends on the time step
         monitor.warn(
             "no extrapolation to zero time step, since an error bar is missing; more blocks give one"
         )
@@ -444,10 +536,16 @@ def _extrapolated(
     if found.probability < 1e-3:
         text = f"the {order} fit of the energies to the time steps is poor (chi squared {found.chi2:.1f})"
         monitor.warn(f"{text}, so that the extrapolation is not reliable; {remedy}")
-    found = bounded(found, taus, energies, errors, order, scale)
+    found = bounded(found, taus, energies, errors, cut, order, scale)
     if found.truncation > 2.0 * math.sqrt(found.covariance[0, 0]):
+        reason = f"since the time steps reach {taus.max() * scale:.2g} over the highest energy"
+        if found.cut > 0.5 * found.truncation:
+            reason = (
+                f"since branching cuts off {cut.min():.2g} to {cut.max():.2g} hartree of the local energies"
+            )
+            remedy = "smaller time steps, or a trial function with less variance"
         monitor.warn(
             f"the error of the extrapolation to zero time step, {found.error:.2g} hartree, is mostly that of the {order} fit, "
-            f"since the time steps reach {taus.max() * scale:.2g} over the highest energy; {remedy}"
+            f"{reason}; {remedy}"
         )
     return found

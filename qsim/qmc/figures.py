@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -226,16 +227,20 @@ def timestep(r: Results) -> Figure | None:
 
 def optimisation(r: Results) -> Figure | None:
     """Energy and variance at each iteration."""
-    sections = [
-        i for i, kind in enumerate(r["section"]) if kind == "optimize" and f"series_{i}/history/energy" in r
+    # of several twists it is that of one of them
+    names = [
+        (i, name.removesuffix("/energy"))
+        for i, kind in enumerate(r["section"])
+        for name in r.names
+        if kind == "optimize" and fnmatch(name, f"series_{i}/*history/energy")
     ]
-    if not sections:
+    if not names:
         return None
     fig = figure("double", 2.3)
     left, right = fig.subplots(1, 2)
     first = 0
-    for k, index in enumerate(sections):
-        group, color = f"series_{index}/history", CYCLE[k % len(CYCLE)]
+    for k, (index, group) in enumerate(names):
+        color = CYCLE[k % len(CYCLE)]
         energy, variance = r[f"{group}/energy"], r[f"{group}/variance"]
         number = first + np.arange(energy.size)
         label = f"section {index}"
@@ -255,7 +260,7 @@ def optimisation(r: Results) -> Figure | None:
         _whole_numbers(ax)
     _no_offset(left)
     right.set_ylim(0.0, None)
-    if len(sections) > 1:
+    if len(names) > 1:
         left.legend()
     return fig
 
@@ -356,8 +361,8 @@ def density(r: Results) -> Figure | None:
     crystal = (
         r.deck["system"].get("cell") == "periodic"
     )  # whose axes are its lattice vectors, in any directions
-    listed = [] if crystal else r.deck["system"]["atoms"]
-    atoms = np.array([atom[1:4] for atom in listed] or [[0.0, 0.0, 0.0]], float)
+    symbols = [] if crystal or "atoms/symbol" not in r else list(r["atoms/symbol"])
+    atoms = r["atoms/position"] if symbols else np.zeros((1, 3))
     axis = int(np.argmin(np.ptp(atoms, axis=0)[::-1]))  # z first
     axis = 2 - axis
     grids, names = [x, y, z], ("a_1", "a_2", "a_3") if crystal else ("x", "y", "z")
@@ -375,8 +380,8 @@ def density(r: Results) -> Figure | None:
     bar = fig.colorbar(image, ax=ax, label="electrons per bohr$^2$")
     bar.set_ticks([f * float(flat.max()) for f in (0.0, 0.1, 0.3, 0.6, 1.0)])
     bar.ax.yaxis.set_major_formatter("{x:.2g}")
-    for atom, place in zip(listed, atoms, strict=False):
-        ax.annotate(str(atom[0]), (place[a], place[b]), color="white", fontsize=6, ha="center", va="center")
+    for symbol, place in zip(symbols, atoms, strict=False):
+        ax.annotate(str(symbol), (place[a], place[b]), color="white", fontsize=6, ha="center", va="center")
     ax.set_aspect("equal")
     ax.grid(visible=False)
     ax.set_xlabel(f"${names[a]}$ (bohr)")
@@ -393,7 +398,7 @@ def _radial(r: Results) -> Figure | None:
     group, label = found
     x = r[f"{group}/radial_r"]
     values = r[f"{group}/radial_up"] + r[f"{group}/radial_down"]
-    symbols = [str(atom[0]) for atom in r.deck["system"]["atoms"]]
+    symbols = [str(symbol) for symbol in r["atoms/symbol"]]
     fig = figure("single", 2.5)
     ax = fig.subplots()
     for k in range(min(values.shape[0], 6)):

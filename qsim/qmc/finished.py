@@ -32,16 +32,28 @@ class Finished(NamedTuple):
     analysis: Analysis | None
 
 
-def group_of(part: Part) -> str:
-    """Return where the arrays of a part are: ``series_1``, or ``series_2/tau_0`` for a time step."""
+def group_of(part: Part, series: Series) -> str:
+    """Return where the arrays of a part are: ``series_1``, or ``series_2/tau_0`` for a time step, of a twist below that."""
     name = f"series_{part.section}"
-    return f"{name}/tau_{part.step}" if part.kind == "dmc" else name
+    if part.kind == "dmc":
+        name += f"/tau_{part.step}"
+    return name if series.twist is None else f"{name}/twist_{series.twist}"
 
 
 def finished_parts(result: Result) -> list[Finished]:
-    """Return all parts in the order of the run."""
+    """Return all parts in the order of the run; of several twists their averages, and the optimisation of one of them."""
     found = zip(result.problem.parts, result.series, result.analyses, strict=True)
-    return [Finished(group_of(part), part, series, analysis) for part, series, analysis in found]
+    return [Finished(group_of(part, series), part, series, analysis) for part, series, analysis in found]
+
+
+def parts_of_twists(result: Result) -> list[Finished]:
+    """Return the parts of each of several twists, but for optimisations."""
+    return [
+        Finished(group_of(part, series), part, series, analysis)
+        for one in result.twists
+        for part, series, analysis in zip(result.problem.parts, one.series, one.analyses, strict=True)
+        if analysis is not None
+    ]
 
 
 def last_part(result: Result, kind: str) -> Finished | None:

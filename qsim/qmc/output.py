@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.results import quantities
-from qsim.core.results.quantities import Quantity
+from qsim.core.results.quantities import Failed, Quantity
 from qsim.qmc.bulk import finite_size, intensive
 from qsim.qmc.estimators.tables import estimator_tables
 from qsim.qmc.figures import FIGURES
@@ -27,10 +28,11 @@ from qsim.qmc.finished import (
     last_part,
     means_of,
     of_jastrow,
+    parts_of_twists,
     radii,
     reblocked,
 )
-from qsim.qmc.sampling.series import ENERGIES
+from qsim.qmc.sampling.series import ENERGIES, SUMMED
 from qsim.qmc.scalar_dat import extra_files, extra_paths
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from qsim.core.results.tables import Scalar
     from qsim.qmc.run import Result
     from qsim.qmc.statistics.blocking import Estimate
+    from qsim.qmc.system.ions import System
 
 __all__ = ["FIGURES", "HEADLINE", "QUANTITIES", "TABLES", "arrays", "extra_files", "extra_paths", "scalars"]
 
@@ -61,6 +64,10 @@ COLUMNS = {
     "nonlocal_moves": ("", "T-moves per electron and generation"),
     "population": ("", "mean sum of the weights of all walkers"),
     "trial_energy": (HARTREE, "trial energy at the end of the block"),
+    "cut_energy": (
+        HARTREE,
+        "mean by which local energies are outside of the window of branching, at the end of the block",
+    ),
     "seconds": ("s", "wall time"),
 }
 HISTORY = {
@@ -160,6 +167,10 @@ def _section(kind: str) -> tuple[Quantity[Result], ...]:
     )
 
 
+def _system(result: Result) -> System:
+    return result.problem.wavefunction.system
+
+
 def _of_twists(name: str, value: Callable[[Estimate], float]) -> Callable[[Result], object]:
     """Return the function for a number of every twist in every part but optimisations."""
 
@@ -175,18 +186,12 @@ def _of_twists(name: str, value: Callable[[Estimate], float]) -> Callable[[Resul
 
 
 def _blocks_of_twists(name: str) -> Callable[[Result], object]:
-    """Return the function for the blocks of the second twist and later ones; those of the first lie beside the averages."""
-
-    def values(result: Result) -> object:
-        groups = [item.group for item in finished_parts(result) if item.part.kind != "optimize"]
-        return {
-            f"{group}/twist_{one.number}/{name}": np.asarray(one.series[k].blocks[name])
-            for one in result.twists[1:]
-            for k, group in enumerate(groups)
-            if name in one.series[k].blocks
-        }
-
-    return values
+    """Return the function for the blocks of the twists; their averages lie beside them."""
+    return lambda result: {
+        f"{item.group}/{name}": np.asarray(item.series.blocks[name])
+        for item in parts_of_twists(result)
+        if name in item.series.blocks
+    }
 
 
 TWISTS: tuple[Quantity[Result], ...] = (
@@ -225,6 +230,14 @@ TWISTS: tuple[Quantity[Result], ...] = (
         when=lambda r: bool(r.twists),
     ),
     Quantity(
+        "twist_number",
+        "",
+        "their numbers in the deck, from 0, and in the names of arrays; one that failed is left out",
+        lambda r: np.array([one.number for one in r.twists]),
+        ("twist",),
+        when=lambda r: bool(r.twists),
+    ),
+    Quantity(
         "twist_weight",
         "",
         "their weights",
@@ -233,6 +246,34 @@ TWISTS: tuple[Quantity[Result], ...] = (
         note="of sum 1 over all twists of the deck",
         when=lambda r: bool(r.twists),
     ),
+)
+
+ATOMS: tuple[Quantity[Result], ...] = tuple(
+    Quantity(f"atoms/{name}", unit, text, value, axes, when=lambda r: any(_system(r).symbols))
+    for name, unit, text, value, axes in (
+        (
+            "symbol",
+            "",
+            "atoms, in the order of the run",
+            lambda r: np.array(_system(r).symbols, object),
+            ("atom",),
+        ),
+        ("position", "bohr", "where they are", lambda r: _system(r).positions, ("atom", "xyz")),
+        (
+            "charge",
+            "",
+            "their charges for electrons: less what is in a pseudopotential",
+            lambda r: _system(r).charges,
+            ("atom",),
+        ),
+        (
+            "bare",
+            "",
+            "1: a bare nucleus, 0: an atom with a pseudopotential",
+            lambda r: np.array([s not in _system(r).pseudopotentials for s in _system(r).symbols], np.int64),
+            ("atom",),
+        ),
+    )
 )
 
 EXTRAPOLATED: tuple[Quantity[Result], ...] = (
@@ -274,7 +315,7 @@ DIFFUSION: tuple[Quantity[Result], ...] = (
         "dmc_population_bias",
         HARTREE,
         "estimate of how much population control raises dmc_energy; part of its error",
-        lambda r: float(analysis_of(r, "dmc").population_bias),
+        lambda r: None if math.isnan(bias := analysis_of(r, "dmc").population_bias) else float(bias),
         when=has_part("dmc"),
     ),
     _number("dmc", "effective_timestep", "1/hartree", "time step after rejections"),
@@ -285,7 +326,12 @@ DIFFUSION: tuple[Quantity[Result], ...] = (
 
 OPTIMISED: tuple[Quantity[Result], ...] = (
     replace(
-        _number("optimize", "energy", HARTREE, "energy of the chosen parameters, in their own sample"),
+        _number(
+            "optimize",
+            "energy",
+            HARTREE,
+            "energy of the chosen parameters, in their own sample; with several twists at one of them",
+        ),
         error=lambda r: info_of(r, "optimize")["energy_error"],
     ),
     replace(
@@ -429,7 +475,17 @@ ARRAYS: tuple[Quantity[Result], ...] = (
         for table in estimator_tables()
     ),
     *TWISTS,
-    *(Quantity(f"series_*/{name}", *what, column(name), ("block",)) for name, what in COLUMNS.items()),
+    *(
+        Quantity(
+            f"series_*/{name}",
+            *what,
+            column(name),
+            ("block",),
+            note="of several twists the sum" if name in SUMMED else "of several twists the average",
+        )
+        for name, what in COLUMNS.items()
+    ),
+    *ATOMS,
     Quantity("jastrow/*/r", "bohr", "distances", of_jastrow("r", lambda before, after: radii(after)), ("r",)),
     Quantity(
         "jastrow/*/u",
@@ -461,11 +517,11 @@ TABLES = quantities.tables(QUANTITIES)
 HEADLINE = quantities.headline(QUANTITIES)
 
 
-def arrays(result: Result) -> dict[str, NDArray[Any]]:
+def arrays(result: Result, failed: Failed | None = None) -> dict[str, NDArray[Any]]:
     """Return the arrays of the results file by name."""
-    return quantities.arrays(QUANTITIES, result)
+    return quantities.arrays(QUANTITIES, result, failed)
 
 
-def scalars(result: Result) -> dict[str, Scalar]:
+def scalars(result: Result, failed: Failed | None = None) -> dict[str, Scalar]:
     """Return the headline numbers; of several sections of a kind, the last one's."""
-    return quantities.scalars(QUANTITIES, result)
+    return quantities.scalars(QUANTITIES, result, failed)

@@ -6,33 +6,31 @@ with more blocks in any of its sections: each has random numbers of its own, and
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.sections import Sections
-from qsim.qmc.analysis import Analysis, Fit, analyse, fit_sections
+from qsim.qmc.analysis import Analysis, Fit, analyse, average_of, fit_sections
 from qsim.qmc.deck.series import Dmc, Vmc
 from qsim.qmc.estimators import estimators
 from qsim.qmc.sampling.dmc import DmcSampling
 from qsim.qmc.sampling.optimise import Optimisation
-from qsim.qmc.sampling.series import Sampler, Series, sample
+from qsim.qmc.sampling.series import Sampler, Series, averaged, sample
 from qsim.qmc.sampling.vmc import VmcSampling
 from qsim.qmc.sampling.walkers import Walkers
-from qsim.qmc.statistics.twists import average
 from qsim.qmc.wavefunction.singular import divergences
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.qmc.estimators.estimators import Estimators
     from qsim.qmc.problem import Part, Problem
-    from qsim.qmc.system.twists import Twist
     from qsim.qmc.wavefunction.jastrow import Jastrow
 
 __all__ = ["Result", "final_state", "run"]
@@ -40,7 +38,10 @@ __all__ = ["Result", "final_state", "run"]
 TWISTS = 0x10000  # random streams from one twist to the next; those of one end with that which places walkers
 
 Saved = dict[int, Mapping[str, Any]]
-"""By the number of a part: its first Jastrow parameters, and the state from which blocks can be added."""
+"""By the number of a part: its first Jastrow parameters, and the state from which blocks can be added, or why it failed."""
+
+Optimised = dict[int, tuple[Series, NDArray[np.float64]]]
+"""By the number of a part: an optimisation that is over, and the Jastrow parameters that it chose."""
 
 
 @dataclass
@@ -61,7 +62,8 @@ class Result:
     state
         Everything that is needed to add blocks.
     twists : list of TwistResult
-        What each of several twists gave; empty for one.  `analyses` are averages over them, `series` those of the first.
+        What each of several twists gave; empty for one.  `series` and `analyses` are averages over them; an optimisation is that
+        of one of them, which `Series.twist` names.
     """
 
     problem: Problem
@@ -82,7 +84,7 @@ class TwistResult:
     number : int
         Of the twist.
     series : list of Series
-        Of its parts; without optimisations for all twists but the first.
+        Of all parts; an optimisation is that of the first twist which came to its end.
     analyses : list of Analysis
         Statistics of all parts; None for optimisations.
     jastrow : Jastrow
@@ -109,19 +111,46 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     before = dict(enumerate((monitor.restored or {}).get("parts", [])))
     saved: Saved = {k: part for k, part in before.items() if part}
     monitor.sections = Sections(_works(problem))
-    first = _run_twist(problem, 0, saved, monitor)
-    twists = [first]
-    for t in range(1, 1 + len(problem.others)):
-        try:
-            twists.append(_run_twist(problem, t, saved, monitor))
-        except NumericsError as error:  # one bad twist does not take the others with it
-            monitor.warn(f"twist {_words(problem.twists[t])} is left out of the average: {error}")
-    analyses = first.analyses if len(twists) == 1 else _averaged(problem, twists)
+    twists = _run_twists(problem, saved, monitor)
+    weights = [problem.twists[one.number].weight for one in twists]
+    series, analyses = twists[0].series, twists[0].analyses
+    if problem.others:
+        # the sums of an optimisation belong to one twist, all others are averaged
+        series = [
+            found[0] if found[0].kind == "optimize" else averaged(found, weights)
+            for found in zip(*(one.series for one in twists), strict=True)
+        ]
+        analyses = [
+            None if known[0] is None else average_of(known, weights)
+            for known in zip(*(one.analyses for one in twists), strict=True)
+        ]
     fits = fit_sections(problem.parts, analyses, monitor, problem.wavefunction.system.highest_energy)
     state = {"parts": _as_list(saved)}
-    return Result(
-        problem, first.series, analyses, fits, first.jastrow, state, twists if problem.others else []
-    )
+    return Result(problem, series, analyses, fits, twists[0].jastrow, state, twists if problem.others else [])
+
+
+def _run_twists(problem: Problem, saved: Saved, monitor: Monitor) -> list[TwistResult]:
+    """Run all twists; one that fails is left out, and told.
+
+    Raises
+    ------
+    NumericsError
+        If all twists fail.
+    """
+    twists: list[TwistResult] = []
+    optimised: Optimised = {}
+    for t in range(1 + len(problem.others)):
+        try:
+            twists.append(_Twist(problem, t, optimised, saved, monitor).run())
+        except NumericsError as error:
+            if not problem.others:
+                raise
+            monitor.warn(f"{_name(problem, t)} is left out of the average: {error}")
+            last = error
+    if not twists:
+        text = f"none of {1 + len(problem.others)} twists could be run; the last one: {last}"
+        raise NumericsError(text, hint=last.hint) from last
+    return twists
 
 
 def _works(problem: Problem) -> list[float]:
@@ -133,98 +162,141 @@ def _works(problem: Problem) -> list[float]:
     return first + len(problem.others) * other
 
 
-def _run_twist(problem: Problem, t: int, saved: Saved, monitor: Monitor) -> TwistResult:
-    """Run all sections with one twist; twists but the first take the Jastrow factors that were optimised with that."""
-    wavefunction = problem.wavefunction if t == 0 else problem.others[t - 1]
-    start = t * len(problem.parts)
-    walkers = Walkers(
-        problem.device,
-        wavefunction,
-        problem.parts[0].walkers,
-        problem.key,
-        single=problem.single,
-    )
-    if t:
-        monitor.note(f"twist {_words(problem.twists[t])}, weight {problem.twists[t].weight:.4g}")
-    if start not in saved:
-        walkers.place()
-    series = [_run_part(problem, k, t, walkers, saved, monitor) for k in range(len(problem.parts))]
-    singular = divergences(wavefunction)
-    momentum = 2.0 * wavefunction.system.mass / wavefunction.n_electrons
-    particles = wavefunction.n_electrons
-    analyses = [
-        None if one is None else analyse(one, monitor, singular, momentum, particles) for one in series
-    ]
-    jastrow = walkers.wavefunction.jastrow
-    return TwistResult(t, [one for one in series if one is not None], analyses, jastrow)
-
-
-def _words(twist: Twist) -> str:
-    return "(" + ", ".join(f"{x:g}" for x in twist.vector) + ")"
-
-
-def _averaged(problem: Problem, twists: list[TwistResult]) -> list[Analysis | None]:
-    """Return the statistics of each part, averaged over the twists that were run."""
-    weights = [problem.twists[one.number].weight for one in twists]
-    out: list[Analysis | None] = []
-    for k in range(len(problem.parts)):
-        found = [one.analyses[k] for one in twists]
-        known = [one for one in found if one is not None]
-        if len(known) < len(twists):  # an optimisation, of the first twist alone
-            out.append(None)
-            continue
-        names = known[0].estimates
-        estimates = {name: average([one.estimates[name] for one in known], weights) for name in names}
-        bias = sum(w * one.population_bias for w, one in zip(weights, known, strict=True)) / sum(weights)
-        out.append(replace(known[0], estimates=estimates, population_bias=bias))
-    return out
+def _name(problem: Problem, t: int) -> str:
+    """Return words for a twist."""
+    return "twist (" + ", ".join(f"{x:g}" for x in problem.twists[t].vector) + ")"
 
 
 def _as_list(saved: Saved) -> list[Mapping[str, Any]]:
     return [saved.get(k, {}) for k in range(1 + max(saved, default=-1))]
 
 
-def _run_part(
-    problem: Problem, k: int, t: int, walkers: Walkers, saved: Saved, monitor: Monitor
-) -> Series | None:
-    """Run part `k` of twist `t`, or what is missing of it, and keep its end in `saved`; None for what is not repeated."""
-    place = t * len(problem.parts) + k
-    part, mine = problem.parts[k], saved.get(place)
-    if t and part.kind == "optimize":
-        return None
-    if t and mine is None:
-        parameters = np.asarray(saved[k]["parameters"], np.float64)
-        if not np.array_equal(parameters, walkers.wavefunction.parameters):
-            walkers.set_wavefunction(walkers.wavefunction.with_parameters(parameters))
-            walkers.recompute()
-    if mine is not None:
-        parameters = np.asarray(mine["parameters"], np.float64)
-        if not np.array_equal(parameters, walkers.wavefunction.parameters):
-            walkers.set_wavefunction(walkers.wavefunction.with_parameters(parameters))
-    else:
-        parameters = walkers.wavefunction.parameters
-        if k:
-            _resize(walkers, part.walkers)
-    if monitor.sections is not None:
-        monitor.sections.enter(place)
-    measured = None
-    if problem.measured and part.kind != "optimize":
-        system = problem.wavefunction.system
-        measured = estimators.make(
-            problem.device, problem.measured, system.n_up, system.n_dn, problem.atoms, walkers.wavefunction
+@dataclass
+class _Twist:
+    """A twist that is run.
+
+    Attributes
+    ----------
+    problem
+        The problem.
+    number
+        Of the twist.
+    optimised
+        Optimisations that are over, of any twist; in/out.
+    saved
+        Ends of all parts; in/out.
+    monitor
+        Observer of the run.
+    """
+
+    problem: Problem
+    number: int
+    optimised: Optimised
+    saved: Saved
+    monitor: Monitor
+
+    @property
+    def prefix(self) -> str:
+        """Start of all that is said of one of several twists."""
+        return f"{_name(self.problem, self.number)}: " if self.problem.others else ""
+
+    def run(self) -> TwistResult:
+        """Run all parts, but for optimisations that an earlier twist has done, and analyse them."""
+        problem, monitor, t = self.problem, self.monitor, self.number
+        wavefunction = problem.wavefunction if t == 0 else problem.others[t - 1]
+        singular = monitor.judged(
+            "where the local energy diverges", functools.partial(divergences, wavefunction), None
         )
-    number = part.number + TWISTS * t
-    sampler = _sampler(part, number, walkers, mine["state"] if mine else None, measured)
-    within = _PartOfRun(place, sampler, parameters, saved)
-    series = sample(sampler, monitor, within)
-    saved[place] = within.own()
-    for text in (*series.warnings, *(measured.notes() if measured else ())):
-        monitor.warn(text)
-    return series
+        walkers = Walkers(
+            problem.device, wavefunction, problem.parts[0].walkers, problem.key, single=problem.single
+        )
+        if problem.others:
+            monitor.note(f"{_name(problem, t)}, weight {problem.twists[t].weight:.4g}")
+        if t * len(problem.parts) not in self.saved:
+            walkers.place()
+        series = [self._part(k, walkers) for k in range(len(problem.parts))]
+        momentum = 2.0 * wavefunction.system.mass / wavefunction.n_electrons
+        analyses = [
+            analyse(one, monitor, singular, momentum, wavefunction.n_electrons, single=problem.single)
+            for one in series
+        ]
+        return TwistResult(t, series, analyses, walkers.wavefunction.jastrow)
+
+    def _part(self, k: int, walkers: Walkers) -> Series:
+        """Run part `k`, or what is missing of it, and keep its end; an optimisation is done once for all twists."""
+        if k in self.optimised:
+            return self.optimised[k][0]
+        problem, monitor = self.problem, self.monitor
+        place = self.number * len(problem.parts) + k
+        part, mine = problem.parts[k], self.saved.get(place, {})
+        if "failed" in mine:
+            raise NumericsError(mine["failed"])
+        parameters = self._follow(k, walkers, mine)
+        if monitor.sections is not None:
+            monitor.sections.enter(place)
+        measured = None
+        if problem.measured and part.kind != "optimize":
+            system = problem.wavefunction.system
+            measured = estimators.make(
+                problem.device,
+                problem.measured,
+                system.n_up,
+                system.n_dn,
+                problem.atoms,
+                walkers.wavefunction,
+            )
+        number = part.number + TWISTS * self.number
+        sampler = _sampler(part, number, walkers, mine.get("state"), measured, monitor)
+        within = _PartOfRun(place, sampler, parameters, self.saved)
+        try:
+            series = sample(sampler, monitor, within)
+        except NumericsError as error:  # a run that is resumed need not fail again
+            self.saved[place] = {"parameters": parameters, "failed": str(error)}
+            raise
+        self.saved[place] = within.own()
+        if problem.others:
+            series.twist, series.label = self.number, self.prefix + series.label
+        if measured:
+            self._measure(series, measured)
+        for text in series.warnings:
+            monitor.warn(self.prefix + text)
+        if part.kind == "optimize":
+            self.optimised[k] = series, walkers.wavefunction.parameters
+        return series
+
+    def _follow(self, k: int, walkers: Walkers, mine: Mapping[str, Any]) -> NDArray[np.float64]:
+        """Let the walkers follow the trial function that part `k` begins with; return its Jastrow parameters."""
+        before = [self.optimised[j][1] for j in sorted(self.optimised) if j < k]
+        parameters = walkers.wavefunction.parameters
+        if mine:
+            parameters = np.asarray(mine["parameters"], np.float64)
+        elif before:
+            parameters = before[-1]
+        if not np.array_equal(parameters, walkers.wavefunction.parameters):
+            walkers.set_wavefunction(walkers.wavefunction.with_parameters(parameters))
+            if not mine:
+                walkers.recompute()
+        if k and not mine:
+            _resize(walkers, self.problem.parts[k].walkers)
+        return parameters
+
+    def _measure(self, series: Series, measured: Estimators) -> None:
+        """Give a part the tables of its estimators, and tell what they lack."""
+        judged, label = self.monitor.judged, series.label
+        found = judged(f"the errors of what {label} measured", measured.arrays, None)
+        series.arrays.update(measured.arrays(errors=False) if found is None else found)
+        unseen: list[str] = []
+        for text in judged(f"what {label} did not measure", measured.notes, unseen):
+            self.monitor.warn(self.prefix + text)
 
 
 def _sampler(
-    part: Part, number: int, walkers: Walkers, saved: Mapping[str, Any] | None, measured: Estimators | None
+    part: Part,
+    number: int,
+    walkers: Walkers,
+    saved: Mapping[str, Any] | None,
+    measured: Estimators | None,
+    monitor: Monitor,
 ) -> Sampler:
     """Return the computation of a part, from the state where it was interrupted or complete."""
     block = part.block
@@ -232,7 +304,7 @@ def _sampler(
         return VmcSampling(walkers, block, number, saved, measured)
     if isinstance(block, Dmc):
         return DmcSampling(walkers, block, part.walkers, part.timestep, number, saved, measured)
-    return Optimisation(walkers, block, number, saved)
+    return Optimisation(walkers, block, number, saved, monitor)
 
 
 def _resize(walkers: Walkers, count: int) -> None:

@@ -2,7 +2,8 @@
 
 A file holds the header ``#   index    LocalEnergy ...`` with names in fields of 20 characters, and a line per
 block: its number in 10 characters, then values in 20 with 10 decimals.  ``qmca`` takes the series from the
-name, ``<stem>.s<three digits>.scalar.dat``.
+name, ``<stem>.s<three digits>.scalar.dat``.  Of several twists that file has the averages over them, block by block, as
+``qmca -a`` makes them, and each twist has one of its own, ``<stem>.g<its number>.s<three digits>.scalar.dat``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from qsim.core.deck.columns import text_lines
 from qsim.core.errors import FileError
 from qsim.core.results.atomic import write_text
+from qsim.qmc.system.twists import twists_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -45,15 +47,17 @@ AVERAGES = {"total": "energy", "total_squared": "energy_squared"} | {
 LAST = ("BlockWeight", "BlockCPU", "AcceptRatio")
 
 
-def path_of(stem: Path, series: int) -> Path:
-    """Return the file of a series, such as ``he.s001.scalar.dat``."""
-    return stem.with_name(f"{stem.name}.s{series:03d}.scalar.dat")
+def path_of(stem: Path, series: int, twist: int | None = None) -> Path:
+    """Return the file of a series, such as ``he.s001.scalar.dat``, and ``he.g002.s001.scalar.dat`` of a twist."""
+    group = "" if twist is None else f".g{twist:03d}"
+    return stem.with_name(f"{stem.name}{group}.s{series:03d}.scalar.dat")
 
 
 def columns(
     blocks: Mapping[str, ArrayLike],
     *,
     ion_ion: float | None = None,
+    ions: bool = True,
     pseudopotential: bool = False,
     external: bool = False,
 ) -> dict[str, NDArray[np.float64]]:
@@ -67,6 +71,8 @@ def columns(
         exist ``nonlocal`` and ``external``.  Energies in hartree.
     ion_ion
         Energy of the ions among themselves; no column without one.
+    ions
+        True if there are any.
     pseudopotential
         True if ``local`` and ``nonlocal`` are those of pseudopotentials; else ``local`` is the attraction by
         bare ions.
@@ -84,7 +90,7 @@ def columns(
     )
     if pseudopotential:
         found |= {"LocalECP": data["local"], "NonLocalECP": data["nonlocal"]}
-    else:
+    elif ions:
         found["ElecIon"] = data["local"]
     if external:
         found["HarmonicExt"] = data["external"]
@@ -153,7 +159,10 @@ def extra_paths(deck: QmcDeck, stem: Path) -> list[Path]:
         for item in deck.series
         for _ in range(len(item.dmc.timesteps) if item.dmc is not None else 1)
     ]
-    return [path_of(stem, number) for number, kind in enumerate(kinds) if kind != "optimize"]
+    numbers = [number for number, kind in enumerate(kinds) if kind != "optimize"]
+    count = len(twists_of(deck.system))
+    twists = [None, *range(count)] if count > 1 else [None]
+    return [path_of(stem, number, twist) for number in numbers for twist in twists]
 
 
 def extra_files(results: Results, stem: Path) -> list[Path]:
@@ -164,8 +173,8 @@ def extra_files(results: Results, stem: Path) -> list[Path]:
     if not results.deck.get("output", {}).get("scalar_dat", False):
         return []
     ion_ion = results.scalars["ion_ion"].value
-    system = results.deck["system"]
-    among = float(ion_ion) if len(system["atoms"]) > 1 and isinstance(ion_ion, float) else None
+    bare = results["atoms/bare"] if "atoms/bare" in results else np.zeros(0)
+    twists = [None, *map(int, results["twist_number"])] if "twist_number" in results else [None]
     written: list[Path] = []
     number = 0
     for index, kind in enumerate(results["section"]):
@@ -173,15 +182,17 @@ def extra_files(results: Results, stem: Path) -> list[Path]:
         if kind == "dmc":
             groups = [f"series_{index}/tau_{k}" for k in range(results.shape(f"series_{index}/timestep")[0])]
         for group in groups:
-            if kind != "optimize":
-                blocks = {key: results[f"{group}/{name}"] for key, name in AVERAGES.items()}
+            for twist in twists if kind != "optimize" else ():
+                place = group if twist is None else f"{group}/twist_{twist}"
+                blocks = {key: results[f"{place}/{name}"] for key, name in AVERAGES.items()}
                 table = columns(
                     blocks,
-                    ion_ion=among,
-                    pseudopotential=bool(system["pseudopotentials"]),
-                    external=not system["atoms"],
+                    ion_ion=float(ion_ion) if isinstance(ion_ion, float) and ion_ion else None,
+                    ions=bare.size > 0,
+                    pseudopotential=not np.all(bare),
+                    external=bool(np.any(blocks["external"])),
                 )
-                written.append(path_of(stem, number))
+                written.append(path_of(stem, number, twist))
                 write(written[-1], table)
             number += 1
     return written

@@ -14,7 +14,7 @@ from qsim.core.errors import InvalidInput
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
 from qsim.qoc import checks
-from qsim.qoc.control import Parametrisation, band_modes, parametrisation, shape_function
+from qsim.qoc.control import band_modes, parametrisation, shape_function
 from qsim.qoc.deck.model import CrankNicolsonPropagator, EigenbasisPropagator, values_of
 from qsim.qoc.guess import initial_field, ladder_rungs
 from qsim.qoc.molecule import Molecule, molecule
@@ -189,7 +189,11 @@ def build(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
         control = parametrisation(deck.control, times, deck.time.T)
         guess = initial_field(deck, nominal, times, control.shape, deck.run.seed or 0)
         if not np.any(guess) and deck.optimizer.type in ("lbfgs", "krotov", "gauss_newton"):
-            guess = _seed(deck, nominal, times, control, warnings)
+            guess = _seed(deck, nominal, times, control.shape)
+            warnings.append(
+                "control.guess: zero is a critical point (dP/d eps = 0 exactly); it is replaced by a resonant seed of area "
+                f"0.1 pi on the transitions {', '.join(f'{a}-{b}' for a, b in ladder_rungs(deck, nominal))}"
+            )
     except InvalidInput as problem:
         loaded.raise_for([Finding(problem.key, str(problem))])
         raise  # raise_for has raised already
@@ -219,6 +223,7 @@ def build(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
         times=times,
         duration=deck.time.T,
         guess=guess,
+        escape=_escape(deck, nominal, times, control.shape, guess),
         guess_given=limits.guess.type in ("expression", "file", "random"),
         optimizer=deck.optimizer,
         verify=deck.verify,
@@ -241,20 +246,31 @@ def nominal_molecule(deck: QocDeck) -> Molecule:
 
 
 def _seed(
-    deck: QocDeck,
-    nominal: Molecule,
-    times: NDArray[np.float64],
-    control: Parametrisation,
-    warnings: list[str],
+    deck: QocDeck, nominal: Molecule, times: NDArray[np.float64], shape: NDArray[np.float64]
 ) -> NDArray[np.float64]:
+    """Return a weak resonant field (N,) on the transitions between the states, a.u."""
     from qsim.qoc.guess import carriers
 
     rungs = ladder_rungs(deck, nominal)
-    warnings.append(
-        "control.guess: zero is a critical point (dP/d eps = 0 exactly); it is replaced by a resonant seed of area 0.1 pi "
-        f"on the transitions {', '.join(f'{a}-{b}' for a, b in rungs)}"
-    )
-    return carriers(nominal, rungs, times, control.shape, 0.1 * math.sqrt(len(rungs)))
+    return carriers(nominal, rungs, times, shape, 0.1 * math.sqrt(len(rungs)))
+
+
+def _escape(
+    deck: QocDeck,
+    nominal: Molecule,
+    times: NDArray[np.float64],
+    shape: NDArray[np.float64],
+    guess: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the guess (N,) without its symmetries; one too weak to move the state gives way to a resonant seed."""
+    from qsim.qoc.guess import without_symmetry
+
+    try:
+        seed = _seed(deck, nominal, times, shape)
+    except InvalidInput:  # no path of dipole transitions, which a given field does not need
+        seed = guess
+    weak = np.linalg.norm(guess) < 0.1 * np.linalg.norm(seed)
+    return without_symmetry(seed if weak else guess, deck.run.seed or 0)
 
 
 def _fits_the_kernels(loaded: LoadedDeck[QocDeck], levels: int, block: PropagatorBlock) -> None:

@@ -31,6 +31,9 @@ WEAK = 1e-8  # dipole elements below this fraction of the largest count as zero
 NO_DIPOLE = 1e-30  # a.u.; below, squares underflow
 LARGEST_FIELD = 1e10  # a.u. of a formula or a file
 RANDOM_STREAM = 11  # stream number of the random guess
+ESCAPE_STREAM = 12  # stream number of the perturbation that leaves a critical point
+ESCAPE_MODES = 4  # sine modes of its envelope: detunings of a few bandwidths of the pulse
+ESCAPE_SIZE = 0.3  # root mean square of its envelope, relative to the field
 
 
 def initial_field(
@@ -99,6 +102,24 @@ def carriers(
         amplitude = area * np.pi / (abs(molecule.dipole_matrix[a, b]) * length)
         field += amplitude * np.cos(omega * (times - centre))
     return field * shape
+
+
+def without_symmetry(field: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    """Return a field (N,) near another one that is neither even nor odd in time, nor keeps its phases: ``Re a (1 + c)``.
+
+    ``a`` is the analytic signal of the field, so that carriers keep their frequencies and the pulse its shape; ``c`` a sum of
+    a few sine modes with complex random amplitudes.  A symmetry of the field can make the gradient vanish where P is no maximum:
+    the fields even in time, for one, contain no rotation about y.
+    """
+    count = field.size
+    spectrum = np.fft.fft(field)
+    spectrum[1 : (count + 1) // 2] *= 2.0  # of an even number of points, the last frequency has no partner
+    spectrum[count // 2 + 1 :] = 0.0
+    draws = rng.normal(rng.key_from_seed(seed), ESCAPE_STREAM, 0, 2 * ESCAPE_MODES)
+    phase = np.pi * (np.arange(count) + 0.5) / count
+    modes = np.sin(np.arange(1, ESCAPE_MODES + 1)[:, None] * phase)
+    envelope = (draws[::2] + 1j * draws[1::2]) @ modes * (ESCAPE_SIZE / np.sqrt(ESCAPE_MODES))
+    return np.asarray(field + (np.fft.ifft(spectrum) * envelope).real)
 
 
 def _reasonable(field: NDArray[np.float64], times: NDArray[np.float64], key: str) -> NDArray[np.float64]:

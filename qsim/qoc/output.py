@@ -8,7 +8,7 @@ import numpy as np
 
 from qsim.core.deck.units import to_unit
 from qsim.core.results import quantities
-from qsim.core.results.quantities import Quantity
+from qsim.core.results.quantities import Failed, Quantity
 from qsim.qoc.figures import FIGURES
 
 if TYPE_CHECKING:
@@ -399,11 +399,11 @@ TABLES = quantities.tables(QUANTITIES)
 HEADLINE = quantities.headline(QUANTITIES)
 
 
-def arrays(result: Result) -> dict[str, NDArray[Any]]:
+def arrays(result: Result, failed: Failed | None = None) -> dict[str, NDArray[Any]]:
     """Return the arrays of the results file by name."""
-    return quantities.arrays(QUANTITIES, result)
+    return quantities.arrays(QUANTITIES, result, failed)
 
 
-def scalars(result: Result) -> dict[str, Scalar]:
+def scalars(result: Result, failed: Failed | None = None) -> dict[str, Scalar]:
     """Return the scalars of the results file by name."""
-    return quantities.scalars(QUANTITIES, result)
+    return quantities.scalars(QUANTITIES, result, failed)

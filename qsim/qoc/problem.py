@@ -85,6 +85,8 @@ class Problem:
         T, a.u.
     guess : (N,) float64
         First field, a.u.
+    escape : (N,) float64
+        The guess without its symmetries: where a search goes on, once, that has come to a critical point, a.u.
     guess_given : bool
         Whether the guess has an amplitude of its own: a formula, a file, or random.
     optimizer : Optimizer
@@ -114,6 +116,7 @@ class Problem:
     times: NDArray[np.float64]
     duration: float
     guess: NDArray[np.float64]
+    escape: NDArray[np.float64]
     guess_given: bool
     optimizer: Optimizer
     verify: Verify

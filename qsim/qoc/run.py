@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import field as attribute
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import NumericsError
 from qsim.core.run.loop import drive
 from qsim.qoc import checks
 from qsim.qoc.claims import Errors, Judge
@@ -16,7 +17,7 @@ from qsim.qoc.objective import Objective
 from qsim.qoc.optimizers.gauss_newton import GaussNewton
 from qsim.qoc.optimizers.krotov import Krotov
 from qsim.qoc.optimizers.lbfgs import Lbfgs
-from qsim.qoc.optimizers.search import Finished, Search
+from qsim.qoc.optimizers.search import CriticalPoint, Finished, Search
 from qsim.qoc.optimizers.travolta import Travolta
 from qsim.qoc.verify import Verification, verify
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from qsim.qoc.propagators import Run
 
 STALLED = 1e-6  # a search that converges below this probability has not left the critical point at zero field
+AT_BOUND = 0.85  # of a bound: the soft clip keeps fields 8 % below it
 MEMBERS_AT_ONCE = 4096
 LARGEST_TABLE = 30_000_000  # numbers of the population table; above, times are thinned out
 
@@ -85,13 +87,14 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     optimisation = Optimisation(problem, search, monitor.restored)
     with monitor.stage("optimise"):
         drive(optimisation, monitor, total=limit, unit="sweeps", what=optimizer.type, at_most=True)
+    if optimisation.escaped:
+        monitor.warn(
+            "the search came to a critical point, where the gradient vanishes and P is no maximum, and went on from a field "
+            "without its symmetries"
+        )
     if optimizer.type != "none" and not search.reached:
+        search.reason = optimisation.why()
         best = max(search.history["probability"], default=0.0)
-        if best < STALLED and search.reason.startswith(("converged", "stopped")):
-            raise NumericsError(
-                f"the search stops at P = {best:.3g}, where the gradient vanishes: a critical point, not a maximum",
-                hint="start from a stronger field, such as control.guess: ladder; or lower objective.alpha",
-            )
         monitor.warn(
             f"the threshold P = {goal.threshold:g} was not reached (best {best:.6g}): {search.reason}"
         )
@@ -106,53 +109,111 @@ def run(problem: Problem, monitor: Monitor) -> Result:
 class Optimisation:
     """The search that the deck names; the field is left in ``search.field``.
 
+    A search that comes to a critical point goes on from a field without the guess's symmetries, once.
+
     Parameters
     ----------
     problem : Problem
     search : Search
     saved : mapping, optional
         State to continue from; one of another optimiser is not used.
+
+    Attributes
+    ----------
+    escaped : bool
+        Whether a critical point was left.
     """
 
     def __init__(self, problem: Problem, search: Search, saved: Mapping[str, Any] | None = None) -> None:
         self.problem = problem
         self.search = search
         self.saved = saved or {}
+        self.escaped = bool(self.saved.get("escaped", False))
         self.current: Resumable = _Given(problem, search)
 
     def state(self) -> State:
         """Return the state of the optimiser at work."""
-        return self.current.state()
+        return {**self.current.state(), "escaped": self.escaped}
 
     def advance(self, report: Report) -> None:
+        """Search until a maximum, the threshold or the limit is reached.
+
+        Raises
+        ------
+        CriticalPoint
+            If the gradient vanishes exactly at both first fields.
+        """
+        with suppress(Finished):
+            if self._stands_still(report):
+                self.escaped, self.saved = True, {}
+                self._search(report)
+
+    def why(self) -> str:
+        """Return why the search ended, and what may help where it has not left the field that it began with."""
+        if not self._stalled:
+            return self.search.reason
+        if self._at_the_bounds:
+            return f"{self.search.reason}, with the field at control.bounds: the maximum that they allow"
+        return (
+            f"{self.search.reason} at a critical point, where the gradient vanishes; start from a stronger field, such as "
+            "control.guess: ladder, or lower objective.alpha"
+        )
+
+    def _stands_still(self, report: Report) -> bool:
+        """Search, and return True if that has come to a critical point for the first time."""
+        if self.escaped or self.problem.optimizer.type == "none":
+            self._search(report)
+            return False
+        try:
+            self._search(report)
+        except CriticalPoint:
+            if not np.any(self.problem.escape):
+                raise
+            return True
+        return self._stalled and not self._at_the_bounds
+
+    @property
+    def _stalled(self) -> bool:
+        """True if a search has converged without having moved the state."""
+        return self.search.probability < STALLED and self.search.reason.startswith(("converged", "stopped"))
+
+    @property
+    def _at_the_bounds(self) -> bool:
+        """True if the field reaches its bounds somewhere, as near as their soft clip lets it."""
+        field, control = self.search.field, self.problem.control
+        if field is None:
+            return False
+        return bool(np.any(field >= AT_BOUND * control.high) or np.any(field <= AT_BOUND * control.low))
+
+    def _search(self, report: Report) -> None:
         """Run one optimiser, or two in succession."""
         options, search = self.problem.optimizer, self.search
-        try:
-            if options.type == "none":
-                self.current.advance(report)
-            elif options.type == "travolta":
-                self._run(Travolta(search, self.problem.guess, options, self._saved("travolta")), report)
-            elif options.type == "krotov":
-                first = search.control.field(self._parameters())
-                self._run(Krotov(search, first, options.step, self._saved("krotov")), report)
-            elif options.type == "lbfgs" and self._saved("gauss_newton") is None:
-                finish = options.finish_at if options.finish == "gauss_newton" else None
-                lbfgs = Lbfgs(search, self._parameters(), options.memory, finish, self._saved("lbfgs"))
-                self._run(lbfgs, report)
-                if options.finish == "gauss_newton":
-                    self._run(GaussNewton(search, lbfgs.last), report)
-            else:
-                saved = self._saved("gauss_newton")
-                self._run(GaussNewton(search, self._parameters(), saved), report)
-        except Finished:
-            pass
+        if options.type == "none":
+            self.current.advance(report)
+        elif options.type == "travolta":
+            self._run(Travolta(search, self._first_field(), options, self._saved("travolta")), report)
+        elif options.type == "krotov":
+            first = search.control.field(self._parameters())
+            self._run(Krotov(search, first, options.step, self._saved("krotov")), report)
+        elif options.type == "lbfgs" and self._saved("gauss_newton") is None:
+            finish = options.finish_at if options.finish == "gauss_newton" else None
+            lbfgs = Lbfgs(search, self._parameters(), options.memory, finish, self._saved("lbfgs"))
+            self._run(lbfgs, report)
+            if options.finish == "gauss_newton":
+                self._run(GaussNewton(search, lbfgs.last), report)
+        else:
+            saved = self._saved("gauss_newton")
+            self._run(GaussNewton(search, self._parameters(), saved), report)
 
     def _run(self, optimiser: Resumable, report: Report) -> None:
         self.current = optimiser
         optimiser.advance(report)
 
+    def _first_field(self) -> NDArray[np.float64]:
+        return self.problem.escape if self.escaped else self.problem.guess
+
     def _parameters(self) -> NDArray[np.float64]:
-        return self.problem.control.parameters(self.problem.guess)
+        return self.problem.control.parameters(self._first_field())
 
     def _saved(self, kind: str) -> Mapping[str, Any] | None:
         return self.saved if self.saved.get("kind") == kind else None
@@ -184,24 +245,20 @@ def analyse(problem: Problem, search: Search, final: NDArray[np.float64], monito
         members, norm, nominal = _propagate_members(objective, final)
         probability = float(members.mean())
         populations = propagator.populations(final)
-        leak, warning = checks.truncation(populations, problem.leak_tolerance)
-        if warning:
-            monitor.warn(warning)
         reached = populations.max(axis=0)
-        if warning := checks.walls(problem.molecule, reached):
-            monitor.warn(warning)
-        if warning := checks.strong_field(final, problem.intensity_limit, problem.guess_given):
-            monitor.warn(warning)
+        leak = _doubts(problem, final, populations, monitor)
         psi = _wavefunction(problem, nominal)
     verification, errors = None, None
     if problem.verify.propagator != "none":
         with monitor.stage("verify"):
-            judge = Judge(problem, final, reached, members, objective.sweeps)
-            errors = judge.errors()
-            verification = verify(problem, final, probability, judge, errors)
-            for text in (verification.warning, errors.fallen, errors.unclaimed):
-                if text:
-                    monitor.warn(text)
+            unknown: tuple[Judge | None, Errors | None] = (None, None)
+            judge, errors = monitor.judged(
+                "the error of P",
+                lambda: _judged(Judge(problem, final, reached, members, objective.sweeps)),
+                unknown,
+            )
+            if judge is not None and errors is not None:
+                verification = _verification(problem, final, probability, judge, errors, monitor)
     stride = max(1, -(-populations.size // LARGEST_TABLE))
     return Result(
         problem=problem,
@@ -242,6 +299,52 @@ def _propagate_members(
         probabilities.append(objective.member_probabilities(run.amplitudes)[0])
     found = objective.comm.allgather((np.concatenate(probabilities), norm))
     return np.concatenate([p for p, _ in found]), max(n for _, n in found), first
+
+
+def _doubts(
+    problem: Problem, final: NDArray[np.float64], populations: NDArray[np.float64], monitor: Monitor
+) -> float:
+    """Warn of levels, walls and field strengths that the run was not made for; return what leaks (NaN: unknown)."""
+    reached = populations.max(axis=0)
+    unknown: tuple[float, str | None] = (math.nan, None)
+    leak, left_out = monitor.judged(
+        "the population of the highest levels",
+        lambda: checks.truncation(populations, problem.leak_tolerance),
+        unknown,
+    )
+    doubts = {
+        "the density at the walls": lambda: checks.walls(problem.molecule, reached),
+        "the strength of the field": lambda: checks.strong_field(
+            final, problem.intensity_limit, problem.guess_given
+        ),
+    }
+    for text in (left_out, *(monitor.judged(what, doubt, None) for what, doubt in doubts.items())):
+        if text:
+            monitor.warn(text)
+    return leak
+
+
+def _judged(judge: Judge) -> tuple[Judge | None, Errors | None]:
+    """Return a judge with what it has found."""
+    return judge, judge.errors()
+
+
+def _verification(
+    problem: Problem,
+    final: NDArray[np.float64],
+    probability: float,
+    judge: Judge,
+    errors: Errors,
+    monitor: Monitor,
+) -> Verification | None:
+    """Propagate the field independently and warn of what is not confirmed; None if that fails."""
+    verification = monitor.judged(
+        "the verified probability", lambda: verify(problem, final, probability, judge, errors), None
+    )
+    for text in (verification and verification.warning, errors.fallen, errors.unclaimed):
+        if text:
+            monitor.warn(text)
+    return verification
 
 
 def search_guess(problem: Problem) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from qsim.sturmian.scattering.quantities import COLLISIONS, RESONANCES, collisio
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.results.quantities import Quantity
+    from qsim.core.results.quantities import Failed, Quantity
     from qsim.core.results.tables import Scalar, Table
     from qsim.sturmian.run import Result
     from qsim.sturmian.scattering.results import CollisionResult
@@ -46,11 +46,11 @@ def tables(result: Result) -> tuple[Table, ...]:
     return quantities.tables(_declared(result), result)
 
 
-def arrays(result: Result) -> dict[str, NDArray[Any]]:
+def arrays(result: Result, failed: Failed | None = None) -> dict[str, NDArray[Any]]:
     """Return the arrays of the results file by name."""
-    return quantities.arrays(_declared(result), result)
+    return quantities.arrays(_declared(result), result, failed)
 
 
-def scalars(result: Result) -> dict[str, Scalar]:
+def scalars(result: Result, failed: Failed | None = None) -> dict[str, Scalar]:
     """Return the scalars of the results file by name."""
-    return quantities.scalars(_declared(result), result)
+    return quantities.scalars(_declared(result), result, failed)

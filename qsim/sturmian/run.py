@@ -29,7 +29,7 @@ def run(problem: Problem | Collision, monitor: Monitor) -> Result:
         from qsim.sturmian.tasks.doubts import require_contained
 
         found = run_bound(problem, monitor)
-        for text in require_contained(found):
+        for text in require_contained(found, monitor.judged):
             monitor.warn(text)
         return found
     if problem.task.type == "integrals":

@@ -20,6 +20,7 @@ from qsim.tridiag.problem import (
     LEAST,
     SAMPLES_PER_PERIOD,
     Blame,
+    Box,
     Propagation,
     ScalingProblem,
     SolveProblem,
@@ -37,9 +38,10 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.tridiag.deck.atom import AtomDeck
     from qsim.tridiag.deck.electron import Grid
-    from qsim.tridiag.deck.model import PropagationBlocks, TridiagDeck
+    from qsim.tridiag.deck.model import PropagationBlocks, Solver, TridiagDeck
     from qsim.tridiag.problem import Problem
 
+BETWEEN = slice(1, -1)  # of all points of the grid those between the walls
 PLAN_POINTS = 1_000_000  # grid points up to which the plan evaluates the potential and checks the physics
 TRACE_SAMPLES = 20_000  # of a run that asks for no spectrum
 POINT_BYTES = {
@@ -51,23 +53,24 @@ POINT_BYTES = {
 TEMPORARY_BYTES = {"numerov": 88, "three_point": 72}
 EXACT_ARRAYS = 8  # complex ones of a step of the whole system on a GPU: its bands, right-hand side, solution, residual, sums
 STEP_SECONDS, POINT_SECONDS = 40e-6, 4e-9  # of a step, on one core: measured, observations included
+LEAST_FIRST = 2  # rows of the first block: row 0 and its joint line
 LARGE = 1 << 24  # points from which energies are taken in windows, and states are not stored
 LEVEL_POINTS = 1 << 16  # of the window that an eigenstate of a large grid lives in
 
 
 def grid_potential(deck: TridiagDeck) -> NDArray[np.float64]:
-    """Return V on the grid, (n,), hartree."""
+    """Return V on the grid with its walls, (n,), hartree."""
     blocks = deck.propagation
     return potentials.evaluate(blocks.potential, grid_points(blocks.grid))
 
 
 def initial_state(deck: TridiagDeck) -> NDArray[np.complex128]:
-    """Return the initial state (n,): its eigensolver is the most costly part of plan and build."""
+    """Return the initial state between the walls (n - 2,): its eigensolver is the most costly part of plan and build."""
     from qsim.tridiag.tdse import states
 
-    blocks, potential = deck.propagation, grid_potential(deck)
+    blocks, potential = deck.propagation, grid_potential(deck)[BETWEEN]
     grid = blocks.grid
-    return states.initial_state(blocks.initial, grid_points(grid), grid.dx, potential, grid.stencil)
+    return states.initial_state(blocks.initial, grid_points(grid)[BETWEEN], grid.dx, potential, grid.stencil)
 
 
 # ---------------------------------------------------------------------------------------------- plan
@@ -115,7 +118,7 @@ def _plan_propagation(loaded: LoadedDeck[TridiagDeck]) -> Plan:
 
 def _ranks(blocks: PropagationBlocks) -> int:
     """Return how many processes can share the grid: one where the analysis needs a state that no process has."""
-    solver, points = blocks.solver, blocks.grid.points
+    solver, points = between_walls(blocks), blocks.grid.inner
     whole = blocks.observed.photoelectron is not None or blocks.time.verify is True
     if solver.type != "nshape" or (whole and points > PSI_LIMIT):
         return 1
@@ -139,12 +142,14 @@ def _memory(blocks: PropagationBlocks, steps: int, dt: float) -> Memory:
     from qsim.tridiag.tdse.halo import chunks_pay
 
     grid, solver = blocks.grid, blocks.solver
-    n = grid.points
+    n = grid.inner
     item = 8 if blocks.precision == "single" else 16
     outputs = min(blocks.time.outputs, max(steps, 1)) + 1
     density = blocks.observed.density
     columns = min(n, DENSITY_POINTS if density is None else density.points)
-    whole = solver.mode == "exact" or (solver.mode == "auto" and not chunks_pay(n, grid.stencil, grid.dx, dt))
+    whole = solver.mode == "exact" or (
+        solver.mode == "auto" and not chunks_pay(n, grid.stencil, grid.dx, dt, single=item == 8)
+    )
     whole = whole and solver.type == "nshape" and solver.blocks == solver.iterations == "auto"
     compact, large = grid.stencil == "numerov", n > LARGE
     per_point = POINT_BYTES["numerov" if compact and not large else "three_point"]
@@ -195,7 +200,7 @@ def _physics(loaded: LoadedDeck[TridiagDeck], pulse: LaserField, dt: float, step
     if any(finding.severity == "error" for finding in findings):
         return findings
     try:
-        psi = loaded.once(initial_state)
+        psi = np.pad(loaded.once(initial_state), 1)
         setup = checks.Setup(blocks, grid_points(blocks.grid), potential, pulse, dt, steps, psi)
         return [*findings, *checks.physics(setup)]
     except NumericsError as error:
@@ -210,12 +215,33 @@ def _physics(loaded: LoadedDeck[TridiagDeck], pulse: LaserField, dt: float, step
 def _references(deck: TridiagDeck) -> Iterator[Finding]:
     """Yield what refers to something that is not there."""
     from qsim.tridiag.tasks.solve_plan import partition_findings
+    from qsim.tridiag.tdse.spectra import LARGEST_GRID
 
     yield from without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe)
     points = deck.propagation.grid.points
+    if deck.observed.photoelectron is not None and deck.propagation.grid.inner > LARGEST_GRID:
+        yield Finding(
+            "observe",
+            f"photoelectron: the grid has {points} points, at most {LARGEST_GRID:.0e} are allowed; take fewer, or leave it out",
+        )
     yield from partition_findings(deck.solver.blocks, points, f"the grid has {points} points", "points")
     if deck.time is not None and deck.time.t_final == "auto" and deck.laser is None:
         yield Finding("time.t_final", "auto is the end of the pulses, but there is no laser; give a time")
+
+
+def between_walls(blocks: PropagationBlocks) -> Solver:
+    """Return the solver for the points between the walls: the first and the last block of a deck hold a wall each."""
+    sizes = blocks.solver.blocks
+    if isinstance(sizes, int):
+        sizes = min(sizes, blocks.grid.inner - 1)
+    elif isinstance(sizes, list):
+        sizes = sizes.copy()
+        sizes[0] -= 1
+        sizes[-1] -= 1
+        if sizes[0] < LEAST_FIRST < sum(sizes):
+            sizes[:2] = [sizes[0] + sizes[1]]
+        sizes = [size for size in sizes if size]
+    return blocks.solver.model_copy(update={"blocks": sizes})
 
 
 def level_count(blocks: PropagationBlocks) -> int:
@@ -229,7 +255,7 @@ def level_count(blocks: PropagationBlocks) -> int:
 
 
 def grid_points(grid: Grid, threads: int = 1) -> NDArray[np.float64]:
-    """Return the grid points (n,), bohr."""
+    """Return the grid points with the walls (n,), bohr."""
     return equidistant(grid.xmin, grid.dx, grid.points, threads)
 
 
@@ -283,22 +309,27 @@ def _propagation(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) 
     blocks, notices = loaded.deck.propagation, list[str]()
     grid, time, populations = blocks.grid, blocks.time, blocks.observed.populations
     x, threads = grid_points(grid, device.threads), device.threads
+    inside = x[BETWEEN]
     if grid.points <= PLAN_POINTS:  # the plan has made them
-        potential, psi0 = loaded.once(grid_potential), loaded.once(initial_state)
+        with_walls, psi0 = loaded.once(grid_potential), loaded.once(initial_state)
     else:
-        potential = potentials.evaluate(blocks.potential, x, threads=threads)
-        psi0 = states.initial_state(blocks.initial, x, grid.dx, potential, grid.stencil, threads=threads)
+        with_walls = potentials.evaluate(blocks.potential, x, threads=threads)
+        psi0 = states.initial_state(
+            blocks.initial, inside, grid.dx, with_walls[BETWEEN], grid.stencil, threads=threads
+        )
+    potential = with_walls[BETWEEN]
     cap, mask = absorbers.evaluate(blocks.absorber, x)
     lattice = Lattice(
-        grid.xmin,
+        float(inside[0]),
         grid.dx,
-        grid.points,
+        grid.inner,
         grid.stencil,
         potential,
-        slope=potentials.slope(blocks.potential, x, threads=threads),
-        cap=cap,
-        mask=mask,
+        slope=potentials.slope(blocks.potential, inside, threads=threads),
+        cap=None if cap is None else cap[BETWEEN],
+        mask=None if mask is None else mask[BETWEEN],
     )
+    ends = (None if array is None else array[[0, -1]] for array in (cap, mask))
     pulse = LaserField(blocks.laser)
     steps, dt = step_count(blocks, pulse)
     notices += time.notices(steps, dt)
@@ -307,6 +338,7 @@ def _propagation(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) 
         energies, vectors, window = window_states(grid.dx, potential, grid.stencil, populations.levels)
     problem = Propagation(
         device=device,
+        box=Box(grid.xmin, grid.xmax, with_walls[[0, -1]], *ends),
         lattice=lattice,
         psi0=psi0,
         dt=dt,
@@ -315,11 +347,11 @@ def _propagation(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) 
         energies=energies,
         states=vectors,
         window=window,
-        ip=_ionisation_potential(blocks, potential, energies) if pulse.pulses else None,
+        ip=_ionisation_potential(blocks, with_walls, energies) if pulse.pulses else None,
         potential=blocks.potential,
         initial=blocks.initial,
         absorber=blocks.absorber,
-        solver=blocks.solver,
+        solver=between_walls(blocks),
         precision=blocks.precision,
         observed=blocks.observed,
         outputs=time.outputs,
@@ -335,7 +367,10 @@ def _propagation(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) 
 def _ionisation_potential(
     blocks: PropagationBlocks, potential: NDArray[np.float64], energies: NDArray[np.float64] | None
 ) -> float | None:
-    """Return the energy of the ground state below the threshold, hartree; None if it is not bound."""
+    """Return the energy of the ground state below the threshold, hartree; None if it is not bound.
+
+    `potential`: V on the grid with its walls.
+    """
     from qsim.tridiag.tdse.eigenstates import window_states
 
     free = potentials.threshold(blocks.potential, potential)
@@ -343,7 +378,7 @@ def _ionisation_potential(
         return None
     if energies is None:
         try:
-            energies, _, _ = window_states(blocks.grid.dx, potential, blocks.grid.stencil, 1)
+            energies, _, _ = window_states(blocks.grid.dx, potential[BETWEEN], blocks.grid.stencil, 1)
         except NumericsError:  # no bound state
             return None
     return free - float(energies[0]) if energies[0] < free else None

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
-from qsim.core.deck.units import to_unit
+from qsim.core.deck.units import FORGOTTEN, to_unit, without_unit
 from qsim.core.errors import NumericsError
 from qsim.tridiag.deck.electron import GaussianInitial, levels_of
-from qsim.tridiag.deck.laser import SPEED_OF_LIGHT, CarrierPulse
+from qsim.tridiag.deck.laser import CarrierPulse
 from qsim.tridiag.tdse import absorbers, potentials
 from qsim.tridiag.tdse.eigenstates import Pencil, mirror, window_states
 
@@ -25,17 +25,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.tridiag.deck.model import PropagationBlocks
-    from qsim.tridiag.tdse.pulses import LaserField
+    from qsim.tridiag.tdse.pulses import LaserField, PulseField
 
 STEPS_PER_CYCLE = (8, 20)  # below the first an error, below the second a warning
 PHASE_PER_STEP = (2.0, 0.5)  # energy times dt: the Cayley form turns by 2 atan(E dt/2) instead of E dt
-WALL_DENSITY = 1e-8  # |psi|^2 dx of the initial state at a wall
+WALL_DENSITY = 1e-8  # |psi|^2 dx of the initial state one spacing from a wall
 IN_ABSORBER = (1e-2, 1e-6)  # norm of the initial state in the strips
 OUTSIDE = (1e-2, 1e-6)  # norm of a packet outside of the box
 REFLECTION = 1e-2
 MIXED = 4e-12  # distance of levels, relative to the top of the spectrum, at which rounding mixes them by a thousandth
 CHECKED_LEVELS = 32
-CARRIER = 2.0 * math.pi * SPEED_OF_LIGHT  # frequency times wavelength of light
 WEAK = 1e11  # W/cm2: a weaker pulse does nothing to an atom in femtoseconds
 SOLVER_PHASE = 100.0  # dt times the largest potential, above which the solution loses digits
 
@@ -49,13 +48,13 @@ class Setup:
     blocks : PropagationBlocks
         Blocks of the deck.
     x, potential : (n,) float64
-        Grid points, bohr, and V, hartree.
+        Grid points with the walls, bohr, and V, hartree.
     pulse : LaserField
     dt : float
         Time step, atomic units.
     steps : int
     psi : (n,) complex128
-        Initial state.
+        Initial state, zero at the walls.
     """
 
     blocks: PropagationBlocks
@@ -87,13 +86,23 @@ class Setup:
         return potentials.threshold(self.blocks.potential, self.potential)
 
     @property
+    def inside(self) -> NDArray[np.float64]:
+        """V between the walls, hartree."""
+        return self.potential[1:-1]
+
+    @property
+    def pencil(self) -> Pencil:
+        """The field-free Hamiltonian of the run."""
+        return Pencil(self.inside, self.dx, self.blocks.grid.stencil)
+
+    @property
     def energy(self) -> float:
         """Energy of the initial state, hartree."""
-        pencil = Pencil(self.potential, self.dx, self.blocks.grid.stencil)
+        pencil = self.pencil
         return (
             sum(
                 float(part @ pencil.apply(np.ascontiguousarray(part)))
-                for part in (self.psi.real, self.psi.imag)
+                for part in (self.psi.real[1:-1], self.psi.imag[1:-1])
             )
             * self.dx
         )
@@ -106,8 +115,8 @@ class Setup:
 
 def physics(setup: Setup) -> Iterator[Finding]:
     """Yield the findings of all checks but `packet_in_box`, which comes before there is a state."""
-    mistyped = list(likely_units(setup.pulse))
-    yield from mistyped
+    yield from likely_units(setup.pulse)
+    mistyped = any(map(_mistyped, setup.pulse.pulses))
     for check in (
         field_sampling,
         time_step,
@@ -126,32 +135,34 @@ def physics(setup: Setup) -> Iterator[Finding]:
 
 
 def likely_units(pulse: LaserField) -> Iterator[Finding]:
-    """Yield wavelengths and intensities that look like numbers with the wrong unit, or without one.
-
-    A wavelength that is a round number of bohr between 100 and 20 000 is more often one of nm; an intensity that is a round
-    number of W/m2 and below 1e11 W/cm2 more often one of W/cm2.
-    """
+    """Yield intensities that look like numbers with the wrong unit: W/m2 in place of W/cm2."""
     for one in pulse.pulses:
-        if not isinstance(one.block, CarrierPulse):
-            continue
-        length, intensity, key = one.block.wavelength, one.block.intensity, one.key
-        if length is not None and 100.0 <= length <= 20_000.0 and _is_round(length):
-            nm = float(to_unit(length, "nm", "wavelength"))
+        if isinstance(one.block, CarrierPulse) and (metre := _square_metres(one.block.intensity)):
             yield Finding(
-                f"{key}.wavelength",
-                f"{length:g} bohr are {nm:.4g} nm, {CARRIER / length:.3g} hartree per photon; if {length:g} nm is meant, "
-                f"write '{length:g} nm'",
+                f"{one.key}.intensity",
+                f"{metre:.3g} W/m2 are {1e-4 * metre:.3g} W/cm2, which is very weak; if {metre:.3g} W/cm2 is meant, write "
+                f"'{metre:.3g} W/cm2'",
                 "warning",
             )
-        if intensity is not None:
-            metre, centimetre = (float(to_unit(intensity, unit, "intensity")) for unit in ("W/m2", "W/cm2"))
-            if metre >= 1e10 and centimetre < WEAK and _is_round(metre):
-                yield Finding(
-                    f"{key}.intensity",
-                    f"{metre:.3g} W/m2 are {centimetre:.3g} W/cm2, which is very weak; if {metre:.3g} W/cm2 is meant, write "
-                    f"'{metre:.3g} W/cm2'",
-                    "warning",
-                )
+
+
+def _mistyped(one: PulseField) -> bool:
+    """Tell whether a pulse has a wavelength or an intensity that is probably a slip, of which other warnings would follow."""
+    if not isinstance(one.block, CarrierPulse):
+        return False
+    length = one.block.wavelength
+    slip = (
+        length is not None
+        and _is_round(length)
+        and without_unit(length, "wavelength", FORGOTTEN["wavelength"])
+    )
+    return bool(slip or _square_metres(one.block.intensity))
+
+
+def _square_metres(intensity: float | None) -> float:
+    """Return an intensity in W/m2 if it is a round number of these and below 1e11 W/cm2, else 0."""
+    metre = float(to_unit(intensity or 0.0, "W/m2", "intensity"))
+    return metre if 1e10 <= metre < 1e4 * WEAK and _is_round(metre) else 0.0
 
 
 def _is_round(value: float) -> bool:
@@ -328,11 +339,12 @@ def absorber_reflection(setup: Setup) -> Iterator[Finding]:
 
 def walls(setup: Setup) -> Iterator[Finding]:
     """Yield an initial state that feels the walls."""
-    ends = float(max(setup.density[0], setup.density[-1]))
+    ends = float(max(setup.density[1], setup.density[-2]))
     if ends > WALL_DENSITY and setup.blocks.potential.type not in ("none", "free"):
         yield Finding(
             "grid",
-            f"|psi|^2 dx of the initial state at a wall is {ends:.2g} (should stay below {WALL_DENSITY:g}); widen the box",
+            f"|psi|^2 dx of the initial state at a wall is {ends:.2g} one spacing from it (should stay below {WALL_DENSITY:g}); "
+            "widen the box",
             "warning",
         )
 
@@ -342,7 +354,7 @@ def bound_levels(setup: Setup) -> Iterator[Finding]:
     levels, free = levels_of(setup.blocks.initial), setup.threshold
     if not levels or free is None or setup.blocks.potential.type in ("none", "free"):
         return
-    bound = Pencil(setup.potential, setup.dx, setup.blocks.grid.stencil).below(free)
+    bound = setup.pencil.below(free)
     if max(levels) >= bound:
         key = "initial.level" if setup.blocks.initial.type == "eigenstate" else "initial.levels"
         holds = f"bound levels 0 to {bound - 1} only" if bound else "no bound level"
@@ -369,12 +381,12 @@ def degenerate_levels(setup: Setup) -> Iterator[Finding]:
     if not 0 <= highest < CHECKED_LEVELS:
         return
     try:
-        energies, _, _ = window_states(setup.dx, setup.potential, setup.blocks.grid.stencil, highest + 1)
+        energies, _, _ = window_states(setup.dx, setup.inside, setup.blocks.grid.stencil, highest + 1)
     except NumericsError:
         return
-    pencil = Pencil(setup.potential, setup.dx, setup.blocks.grid.stencil)
+    pencil = setup.pencil
     slack = MIXED * pencil.top
-    like = 1 if mirror(setup.potential) is None else 2  # distance in number of two levels that can mix
+    like = 1 if mirror(setup.inside) is None else 2  # distance in number of two levels that can mix
     for key, levels in wanted.items():
         for level in sorted(levels):
             low, high = (pencil.below(energies[level] + far) for far in (-slack, slack))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.results.quantities import Quantity
+    from qsim.core.results.quantities import Failed, Quantity
     from qsim.core.results.results import Results
     from qsim.core.results.tables import Scalar, Table
     from qsim.tridiag.deck.model import TridiagDeck
@@ -49,14 +49,14 @@ def tables(result: Result) -> tuple[Table, ...]:
     return quantities.tables(QUANTITIES[result.task], result)
 
 
-def arrays(result: Result) -> dict[str, NDArray[Any]]:
+def arrays(result: Result, failed: Failed | None = None) -> dict[str, NDArray[Any]]:
     """Return the arrays of the results file by name."""
-    return quantities.arrays(QUANTITIES[result.task], result)
+    return quantities.arrays(QUANTITIES[result.task], result, failed)
 
 
-def scalars(result: Result) -> dict[str, Scalar]:
+def scalars(result: Result, failed: Failed | None = None) -> dict[str, Scalar]:
     """Return the scalars of the results file by name."""
-    return quantities.scalars(QUANTITIES[result.task], result)
+    return quantities.scalars(QUANTITIES[result.task], result, failed)
 
 
 def extra_paths(deck: TridiagDeck, stem: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.tridiag.tdse.lattice import Lattice
+from qsim.tridiag.tdse.lattice import Lattice, equidistant
 from qsim.tridiag.tdse.pulses import LaserField
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ __all__ = [
     "PIECE",
     "SAMPLES_PER_PERIOD",
     "Blame",
+    "Box",
     "Problem",
     "Propagation",
     "ScalingProblem",
@@ -60,12 +61,35 @@ Blame = Callable[[str, str], NoReturn]
 """Raises a mistake that only the run finds out: the key of the deck, and what is wrong."""
 
 
-@dataclass
-class Propagation:
-    """Everything that a propagation needs; arrays of the host.
+@dataclass(frozen=True)
+class Box:
+    """The walls of a propagation, and what the results file holds there; psi is zero.
 
     Attributes
     ----------
+    xmin, xmax : float
+        Positions of the walls, bohr.
+    potential : (2,) float64
+        V at the walls, hartree.
+    cap, mask : (2,) float64 or None
+        The absorber at the walls.
+    """
+
+    xmin: float
+    xmax: float
+    potential: NDArray[np.float64]
+    cap: NDArray[np.float64] | None = None
+    mask: NDArray[np.float64] | None = None
+
+
+@dataclass
+class Propagation:
+    """Everything that a propagation needs; arrays of the host, of the points between the walls.
+
+    Attributes
+    ----------
+    box : Box
+        The walls.
     lattice : Lattice
     psi0 : (n,) complex128
         Normalised state at t = 0.
@@ -100,6 +124,7 @@ class Propagation:
     """
 
     device: Device
+    box: Box
     lattice: Lattice
     psi0: NDArray[np.complex128]
     dt: float
@@ -206,7 +231,7 @@ class Propagation:
         Parameters
         ----------
         psi0 : (n,) complex
-            State, of the whole grid.
+            State, of all points between the walls.
         start
             Steps done before.
         links
@@ -249,16 +274,31 @@ class Propagation:
     # ------------------------------------------------------------------------------- what is stored
 
     @property
-    def columns(self) -> slice:
-        """Grid points of the density map."""
-        block, n = self.observed.density, self.lattice.points
+    def x(self) -> NDArray[np.float64]:
+        """Grid points with the walls (points + 2,), bohr."""
+        return equidistant(self.box.xmin, self.lattice.dx, self.lattice.points + 2)
+
+    def with_walls(self, name: str) -> NDArray[np.float64] | None:
+        """Return an array of the lattice (``potential``, ``cap`` or ``mask``) at all grid points, (points + 2,)."""
+        inside, walls = getattr(self.lattice, name), getattr(self.box, name)
+        return None if inside is None else np.concatenate([walls[:1], inside, walls[1:]])
+
+    @property
+    def columns(self) -> range:
+        """Grid points of the density map, counted with the walls."""
+        block, n = self.observed.density, self.lattice.points + 2
         first, last = 0, n
         if block is not None and block.range is not None:
-            x, half = self.lattice.x, 0.5 * self.lattice.dx
+            x, half = self.x, 0.5 * self.lattice.dx
             first, last = (int(np.searchsorted(x, v)) for v in (block.range[0] - half, block.range[1] + half))
         most = block.points if block is not None else DENSITY_POINTS
         stride = max(1, -(-(last - first) // most))
-        return slice(first, last, stride)
+        return range(first, last, stride)
+
+    @property
+    def x_of_columns(self) -> NDArray[np.float64]:
+        """Grid points of the density map, bohr."""
+        return self.box.xmin + self.lattice.dx * np.asarray(self.columns, dtype=float)
 
 
 @dataclass

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
+from qsim.trotter.deck.couplings import OrientedTerm
 from qsim.trotter.deck.initial import GroundStateInitial
 from qsim.trotter.model.lattices import bonds
+from qsim.trotter.model.tensors import undirected
 from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
@@ -41,12 +43,16 @@ def shells_of_terms(terms: Sequence[Term], system: System, key: str) -> Iterator
     for number, term in enumerate(terms):
         wanted = getattr(term, "shells", None)
         lattice = getattr(term, "lattice", None) or system.lattice
-        if wanted is None or lattice is None:
+        if lattice is None:
             continue
         try:
             bonds(lattice, system.spins, wanted)
         except ValueError as error:
             yield Finding(f"{key}.{number}.shells", str(error))
+            continue
+        why = undirected(term, lattice, system.spins) if isinstance(term, OrientedTerm) else ""
+        if why:
+            yield Finding(f"{key}.{number}.lattice", why)
 
 
 def _step(problem: Problem) -> Iterator[Finding]:

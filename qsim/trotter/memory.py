@@ -100,10 +100,7 @@ def sector_memory(
     if by_bonds and not problem.asked.block("energy_variance") and not problem.has_tensors:
         work = moments
     if problem.asked.cuts:
-        half = max(
-            math.comb(min(len(cut), chosen - len(cut)), min(len(cut), chosen - len(cut)) // 2)
-            for cut in problem.asked.cuts
-        )
+        half = max(math.comb(part, part // 2) for part in _parts(problem, chosen))
         work = max(
             work, (2 * state if sector.inversion else 0) + 16 * 4 * half**2 + 16 * min(1 << 22, states)
         )
@@ -145,12 +142,18 @@ def _work(problem: Problem, spins: int, state: int) -> int:
     found = 840 << max(spins - 12, 0)
     if problem.asked.block("energy_variance"):
         found = max(found, 2 * state)
-    for cut in problem.asked.cuts:
+    for rows in _parts(problem, spins):
         # as in observables.entropy_bytes, which would load the kernels
-        rows, piece = min(len(cut), spins - len(cut)), min(spins, 20)
+        piece = min(spins, 20)
         matrix, gathered = 16 << 2 * rows, 40 << max(rows, piece)
         found = max(found, 2 * matrix + gathered, 3 * matrix)
     return found
+
+
+def _parts(problem: Problem, spins: int) -> list[int]:
+    """Return the sites of the smaller part of every cut; among other numbers of spins a cut keeps its share of them."""
+    sites = [round(len(cut) * spins / problem.spins) for cut in problem.asked.cuts]
+    return [min(part, spins - part) for part in sites]
 
 
 def _batch(problem: Problem, spins: int) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.results import quantities
-from qsim.core.results.quantities import Quantity
+from qsim.core.results.quantities import Failed, Quantity
 from qsim.core.results.tables import Scalar
 from qsim.trotter.figures import AXES, FIGURES
 from qsim.trotter.quantities import DYNAMICS, FLOQUET, LEVELS, SPECTRUM, THERMAL, declared
@@ -312,7 +313,7 @@ SCALARS: tuple[Quantity[Result], ...] = (
         "error_estimate",
         "",
         "estimated error ||psi - psi_exact|| at t_final, of the state and of that of the way back of an echo",
-        lambda r: r.integration.error,
+        lambda r: None if math.isnan(r.integration.error) else r.integration.error,
         headline=True,
     ),
     Quantity("integrator", "", "integrator of the run", lambda r: r.integration.method, headline=True),
@@ -388,11 +389,11 @@ def tables(result: Result | TaskResult) -> tuple[Table, ...]:
     return quantities.tables(_declared(result), result)
 
 
-def arrays(result: Result | TaskResult) -> dict[str, NDArray[Any]]:
+def arrays(result: Result | TaskResult, failed: Failed | None = None) -> dict[str, NDArray[Any]]:
     """Return the arrays of the results file by name."""
-    return quantities.arrays(_declared(result), result)
+    return quantities.arrays(_declared(result), result, failed)
 
 
-def scalars(result: Result | TaskResult) -> dict[str, Scalar]:
+def scalars(result: Result | TaskResult, failed: Failed | None = None) -> dict[str, Scalar]:
     """Return the scalars of the results file by name."""
-    return quantities.scalars(_declared(result), result)
+    return quantities.scalars(_declared(result), result, failed)

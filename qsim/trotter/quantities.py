@@ -30,17 +30,15 @@ def _observed(name: str) -> Any:
 
 
 def _energies(result: SpectrumResult) -> dict[str, float]:
-    return {f"energy_{k}": float(result.levels[place]) for k, place in enumerate(result.order)}
+    return {f"energy_{k}": float(energy) for k, energy in enumerate(result.listed[:, 0])}
 
 
 def _bounds(result: SpectrumResult) -> dict[str, float]:
-    return {f"energy_error_{k}": result.error(k) for k in range(len(result.order))}
+    return {f"energy_error_{k}": result.error(k) for k in range(len(result.listed))}
 
 
-def _gap(result: SpectrumResult) -> float | None:
-    if len(result.order) < 2:
-        return None
-    return abs(float(result.levels[result.order[1]] - result.levels[result.order[0]]))
+def _gap(part: int) -> Callable[[SpectrumResult], float | None]:
+    return lambda result: None if result.gap is None else result.gap[part]
 
 
 def _pairs(axes: str) -> Any:
@@ -72,34 +70,49 @@ SPECTRUM: tuple[Quantity[SpectrumResult], ...] = (
         "E0_per_site",
         "J",
         "lowest (highest) level per site",
-        lambda r: float(r.levels[r.order[0]]) / r.problem.spins,
+        lambda r: float(r.listed[0, 0]) / r.problem.spins,
         error=lambda r: r.error(0) / r.problem.spins,
         headline=True,
     ),
     Quantity(
         "gap",
         "J",
-        "distance of the two lowest (highest) levels of all sectors; 0 to rounding where they are degenerate",
-        _gap,
-        error=lambda r: r.error(0) + r.error(1) if len(r.order) > 1 else None,
+        "distance of the two lowest (highest) distinct levels of H",
+        _gap(0),
+        error=_gap(1),
         headline=True,
+        when=lambda r: r.problem.complete and r.gap is not None,
+    ),
+    Quantity(
+        "sector_gap",
+        "J",
+        "distance of the two lowest (highest) distinct levels in the sectors of the deck, which do not hold all levels of H",
+        _gap(0),
+        error=_gap(1),
+        headline=True,
+        when=lambda r: not r.problem.complete and r.gap is not None,
     ),
     Quantity(
         "energy_*",
         "J",
-        "level * of all sectors, the lowest (highest) first",
+        "level *, the lowest (highest) first, each as often as H has it (with a sector in the deck, as the sectors have it)",
         _energies,
         headline=("energy_0", "energy_1"),
     ),
     Quantity("energy_error_*", "J", "bound of the error of level *: residual and rounding", _bounds),
     Quantity(
-        "degeneracy", "", "levels that cannot be told from the lowest (highest) one", lambda r: r.degeneracy
+        "degeneracy",
+        "",
+        "states of H at the lowest (highest) level (with a sector in the deck, in its sectors)",
+        lambda r: r.degeneracy,
+        headline=True,
+        when=lambda r: r.degeneracy is not None,
     ),
     Quantity(
         "residual_max",
         "J",
         "largest ||H psi - E psi||",
-        lambda r: float(np.nanmax(r.residuals)),
+        lambda r: max(float(np.nanmax(r.residuals)), float(r.listed[:, 1].max())),
         headline=True,
     ),
     Quantity("products", "", "products H psi", lambda r: r.products),
@@ -142,7 +155,13 @@ SPECTRUM: tuple[Quantity[SpectrumResult], ...] = (
         lambda r: np.array([s.dimension for s in r.sectors]),
         axes=("sector_sz",),
     ),
-    Quantity("sz", "hbar", "<Sz> of the lowest (highest) state", _observed("sz"), axes=("site",)),
+    Quantity(
+        "sz",
+        "hbar",
+        "<Sz> in the lowest (highest) level, the mean over its states",
+        _observed("sz"),
+        axes=("site",),
+    ),
     *(
         quantity
         for axes in AXES
@@ -150,7 +169,7 @@ SPECTRUM: tuple[Quantity[SpectrumResult], ...] = (
             Quantity(
                 f"correlator_{axes}",
                 "hbar^2",
-                f"<S{axes[0]}_j S{axes[1]}_k> of the lowest (highest) state",
+                f"<S{axes[0]}_j S{axes[1]}_k> in the lowest (highest) level, the mean over its states",
                 _observed(f"correlator_{axes}"),
                 axes=(f"pair_{axes}",),
             ),
@@ -178,7 +197,7 @@ SPECTRUM: tuple[Quantity[SpectrumResult], ...] = (
         Quantity(
             f"structure_factor_{axes}",
             "hbar^2",
-            f"sum_jk exp(iq(j-k)) <S{axes[0]}_j S{axes[0]}_k>/N of the lowest (highest) state",
+            f"sum_jk exp(iq(j-k)) <S{axes[0]}_j S{axes[0]}_k>/N in the lowest (highest) level, the mean over its states",
             _observed(f"structure_factor_{axes}"),
             axes=("wave_number",),
         )
@@ -255,6 +274,21 @@ THERMAL: tuple[Quantity[ThermalResult], ...] = (
     Quantity(
         "temperature_of_maximum", "J", "temperature at which it is", lambda r: float(r.temperatures[_peak(r)])
     ),
+    Quantity(
+        "steps",
+        "",
+        "largest number of products H psi of a random vector",
+        lambda r: r.steps,
+        when=lambda r: r.steps > 0,
+    ),
+    Quantity(
+        "change_max",
+        "",
+        "largest change of ln Z and <H> / T with the last two fifths of the products",
+        lambda r: None if r.change is None else float(r.change.max()),
+        headline=True,
+        when=lambda r: r.steps > 0,
+    ),
     Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
     Quantity("sectors", "", "sectors of Sz that were computed", lambda r: len(r.problem.sectors)),
     Quantity("temperature", "J", "temperatures, k_B = 1", lambda r: r.temperatures, axes=("temperature",)),
@@ -273,7 +307,7 @@ THERMAL: tuple[Quantity[ThermalResult], ...] = (
             Quantity(
                 f"{name}_error",
                 unit,
-                f"standard error of {name} over the random vectors",
+                f"error of {name}: standard error of the random vectors, and that of the end of the recurrences",
                 _row_error(number),
                 axes=("temperature",),
             ),
@@ -314,7 +348,7 @@ THERMAL: tuple[Quantity[ThermalResult], ...] = (
             Quantity(
                 f"{name}_error",
                 "hbar^2",
-                f"standard error of {name} over the random vectors",
+                f"error of {name}: standard error of the random vectors, and that of the end of the recurrences",
                 _observed_error(name),
                 axes=("temperature", axis),
             ),

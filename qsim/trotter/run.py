@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,8 @@ class Result:
 
 def run(problem: Problem | TaskProblem[Any], monitor: Monitor) -> Result | TaskResult:
     """Do the task of a problem."""
+    for text in problem.models.notes:
+        monitor.note(text)
     if isinstance(problem, TaskProblem):
         return TASKS[type(problem.block)](problem, monitor)
     return evolve(problem, monitor)
@@ -120,14 +123,18 @@ def evolve(problem: Problem, monitor: Monitor) -> Result:
     last = comm.size - 1  # the last rank has the last trajectory
     if problem.evolution.verify:
         with monitor.stage("verify"), monitor.alone():
-            found = verify(problem, how, made.current, monitor) if comm.rank == last else ({}, how)
+            found: tuple[dict[str, tuple[Any, str, str]], Choice] = ({}, how)
+            if comm.rank == last:
+                found = monitor.judged(
+                    "verification_error", lambda: verify(problem, how, made.current, monitor), found
+                )
         info, how = comm.bcast(found, root=last)
     return Result(
         problem=problem,
         integration=how,
         model=problem.hamiltonian().at(0.0),
         mean=made.averages.mean,
-        error=made.averages.errors(),
+        error=monitor.judged("the errors of the means", made.averages.errors, {}),
         numbers=_numbers(problem, how, made.drifts, each),
         psi=comm.bcast(_stored(problem, made.current.psi), last),
         info=info,
@@ -184,12 +191,11 @@ def _longest(problem: Problem, how: Choice) -> float | None:
 def integration(problem: Problem, monitor: Monitor) -> Choice:
     """Return integrator and step: as given, with an estimate of the error, or found by pilot runs."""
     block = problem.evolution
-    machine = Machine(problem.precision, problem.device.kind, _vectors(problem))
     sector = problem.sector
     if sector is not None:
         monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
     if problem.by_bonds:
-        choice = formula_choice(problem)
+        choice = formula_choice(problem, monitor)
         if block.dt is not None and choice.error > LARGE_ERROR:
             monitor.warn(_large(choice.error, block.dt))
         return choice
@@ -205,11 +211,32 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
             )
         alone = orbits is not None and problem.asked.echo is None and not problem.asked.turned_sites
         return sector_choice(problem, several, orbits if alone else None)
+    choice = _piloted(problem, monitor)
+    if block.integrator == "auto":
+        costs = ", ".join(
+            f"{name} {cost:.3g}" for name, cost in sorted(choice.costs.items(), key=lambda c: c[1])
+        )
+        monitor.note(f"{choice.method} is the cheapest for an error of {block.accuracy:g}; layers: {costs}")
+    if block.dt is not None and choice.error > LARGE_ERROR:
+        monitor.warn(_large(choice.error, block.dt))
+    return choice
+
+
+def _piloted(problem: Problem, monitor: Monitor) -> Choice:
+    """Return integrator and step of layers over the whole space, with the error that pilots tell of."""
+    block = problem.evolution
+    machine = Machine(problem.precision, problem.device.kind, _vectors(problem))
     panel, hamiltonians = pilots.panel(problem)
     # the one with the most layers: that of the way back, if there is one
     hamiltonian, end = hamiltonians[-1], problem.times[-1]
     kinks = pilots.kinks_of(panel)
     pilots.tell(panel, end, monitor)
+
+    def given(error: float) -> Choice:
+        """Return the integrator and the step of the deck."""
+        assert block.dt is not None
+        layers = layers_per_step(hamiltonian, block.integrator)
+        return Choice(block.integrator, block.dt, error, layers, layers * end / block.dt)
 
     def found() -> Choice:
         """Estimate the error of the given step, or choose a step for the given accuracy."""
@@ -224,8 +251,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
                 pilot=panel,
                 intervals=intervals.tolist(),
             )
-            layers = layers_per_step(hamiltonian, block.integrator)
-            return Choice(block.integrator, block.dt, error, layers, layers * end / block.dt)
+            return given(error)
         assert block.accuracy is not None  # the deck has seen to it
         return choose(
             hamiltonian,
@@ -236,16 +262,16 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
             pilot=panel,
         )
 
-    choice = found()
-    if choice.method in METHODS and pilots.compare(problem, panel, hamiltonians, choice):
+    def compared() -> Choice:
+        """Do so, with one step of the whole system beside the pilots."""
         choice = found()
-    if block.integrator == "auto":
-        costs = ", ".join(
-            f"{name} {cost:.3g}" for name, cost in sorted(choice.costs.items(), key=lambda c: c[1])
-        )
-        monitor.note(f"{choice.method} is the cheapest for an error of {block.accuracy:g}; layers: {costs}")
-    if block.dt is not None and choice.error > LARGE_ERROR:
-        monitor.warn(_large(choice.error, block.dt))
+        if choice.method in METHODS and pilots.compare(problem, panel, hamiltonians, choice):
+            choice = found()
+        return choice
+
+    # of a step that is given the error is judged, and nothing hangs on it
+    lost = None if block.dt is None else given(math.nan)
+    choice = compared() if lost is None else monitor.judged("the error of the state", compared, lost)
     return replace(choice, kinks=kinks)
 
 

@@ -51,6 +51,7 @@ DENSE = 2e10  # flops per second of small dense matrices
 EIGEN = 9.0  # operations of a real symmetric eigenproblem, of the cube of its size; a complex one takes `COMPLEX` times as many
 COMPLEX = 4.0
 WIDTH = 0.7  # half width of a spectrum, of its bound by the couplings
+THERMAL_STEPS = 70.0  # of a random vector at temperatures of a tenth of the couplings
 LOWEST = 60.0  # products of a recurrence that finds a level, twice: its vector is summed in a second one
 # launches on a GPU that wait for each other
 TERM = 3.0  # of a product with the recurrence beside it
@@ -270,7 +271,7 @@ def _task(problem: TaskProblem[Any], sizes: Sequence[int]) -> Counted:
     if problem.stored:
         product = RECURRENCE + STORED * _bonds(problem.model)[0]
     if isinstance(block, Spectrum):
-        count = 2.0 * LOWEST * block.levels
+        count = 2.0 * LOWEST * (block.levels + block.gap)
         seconds = count * (product * sum(sizes) + CALL * len(sizes))
         if block.vectors:
             seconds += sum(schmidt(problem.spins, len(cut), float(max(sizes))) for cut in problem.asked.cuts)
@@ -281,9 +282,9 @@ def _task(problem: TaskProblem[Any], sizes: Sequence[int]) -> Counted:
         return Counted(seconds, TERM * (2.0 * LOWEST * len(sizes) + count), 0.0)
     counted = _thermal(block, sizes, product)
     if problem.asked.pairs or problem.asked.block("structure_factor"):  # a second run, and what is observed
-        large = sum(size for size in sizes if size > thermal_exact())
+        large = sum(size for size in sizes if size > block.exact)
         rows = float(block.vectors * len(block.grid()))
-        seen = rows * large * (MEASURE + block.steps * ADDED)
+        seen = rows * large * (MEASURE + thermal_steps(block) * ADDED)
         host = 3.0 * counted.host  # eigenvectors, too
         return Counted(
             2.0 * (counted.seconds - counted.host) + host + seen, 2.0 * counted.launches + SEEN * rows, host
@@ -291,20 +292,16 @@ def _task(problem: TaskProblem[Any], sizes: Sequence[int]) -> Counted:
     return counted
 
 
-def thermal_exact() -> int:
-    """Return the states of a sector up to which it is diagonalised."""
-    from qsim.trotter.tasks.thermal import EXACT
-
-    return EXACT
+def thermal_steps(block: Thermal) -> float:
+    """Return about how many products a random vector takes."""
+    return THERMAL_STEPS if block.steps == "auto" else float(block.steps)
 
 
 def _thermal(block: Thermal, sizes: Sequence[int], product: float) -> Counted:
     """Return the work of all levels of small sectors, on the host, and of the recurrences in the others."""
-    from qsim.trotter.tasks.thermal import EXACT
-
-    large = [size for size in sizes if size > EXACT]
-    exact = sum(float(size) ** 3 for size in sizes if size <= EXACT)
-    host, count = EIGEN / 3.0 * exact / DENSE, float(block.vectors * block.steps)
+    large = [size for size in sizes if size > block.exact]
+    exact = sum(float(size) ** 3 for size in sizes if size <= block.exact)
+    host, count = EIGEN / 3.0 * exact / DENSE, float(block.vectors) * thermal_steps(block)
     return Counted(host + product * count * sum(large), TERM * count * len(large), host)
 
 

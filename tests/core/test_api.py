@@ -1,6 +1,8 @@
 """Decks and results in Python: mappings as decks, text and tables of results, labelled arrays, figures in given axes."""
 
 import gc
+import os
+import signal
 import subprocess
 import sys
 
@@ -9,8 +11,9 @@ import pytest
 from matplotlib.figure import Figure
 
 import qsim
-from qsim.core.errors import DeckError, FileError
+from qsim.core.errors import DeckError, FileError, NumericsError, Stopped
 from qsim.core.results.tables import Scalar
+from qsim.core.run.progress import Monitor
 
 ROTOR = {
     "method": "trotter",
@@ -128,3 +131,36 @@ def test_a_figure_shows_itself_in_a_notebook(results):
     picture = results.plot("sz_map")._repr_png_()
     assert picture.startswith(b"\x89PNG")
     assert len(picture) > 3000
+
+
+def test_a_mapping_that_is_stopped_keeps_its_checkpoint_and_is_resumed(counter, monkeypatch, tmp_path):
+    """With its overrides and settings of the run changed, too; another mapping starts anew."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    deck = {"method": "counter", "count": {"steps": 30}, "run": {"seed": 4}}
+    step = Monitor.step
+
+    def interrupted(self, done, *given, **more):
+        if done == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+        step(self, done, *given, **more)
+
+    with monkeypatch.context() as patch, pytest.raises(Stopped) as caught:
+        patch.setattr(Monitor, "step", interrupted)
+        qsim.run(deck)
+    assert caught.value.checkpoint.is_file()
+    with qsim.run({**deck, "run": {"seed": 4, "checkpoint": 5.0}}, resume=True) as results:
+        assert "continuing from" in "".join(results.log)
+        values = results["value"]
+        folder = results.path.parent
+    assert folder == caught.value.checkpoint.parent
+    assert not folder.exists()
+    with qsim.run(deck, resume=True) as results:
+        assert "no checkpoint" in "".join(results.log)
+        assert np.array_equal(results["value"], values)
+
+
+def test_a_mapping_that_fails_leaves_nothing(counter, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(NumericsError):
+        qsim.run({"method": "counter", "count": {"steps": 20, "fail": "nan"}})
+    assert list(tmp_path.glob("qsim-*")) == []

@@ -1,8 +1,11 @@
 """Checkpoints: exact round trips, atomic replacement, damage, changed decks; and stop signals."""
 
+import gc
 import os
 import signal
+import sys
 import threading
+import weakref
 from types import SimpleNamespace
 
 import h5py
@@ -14,6 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 from qsim.core.errors import DeckError, FileError, Interrupted
 from qsim.core.run.checkpoint import compatible, load, load_meta, save
+from qsim.core.run.progress import Monitor
 from qsim.core.run.signals import Signals
 
 
@@ -273,13 +277,57 @@ def test_first_signal_sets_the_flag_and_handlers_come_back(name, capfd):
     assert ("Ctrl-C again" in capfd.readouterr().err) == (name == "SIGINT")
 
 
-def test_second_interrupt_stops_at_once():
+def test_a_second_interrupt_raises_nothing_and_a_third_one_is_as_before(capfd):
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(Interrupted) as caught, Signals():
-        os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGINT)
-    assert caught.value.exit_code == 130
+    with Signals() as signals:
+        for at_once in (False, True):
+            os.kill(os.getpid(), signal.SIGINT)
+            assert (signals.stop, signals.at_once) == ("SIGINT", at_once)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
+    assert "press Ctrl-C again to end the process" in capfd.readouterr().err
+
+
+def test_interrupts_in_callbacks_of_the_interpreter_are_not_lost(monkeypatch):
+    """An exception in a weak reference's callback, a ``__del__`` or a callback of the collector is printed and forgotten."""
+
+    class Thing:
+        pass
+
+    def interrupt(*_):
+        if not signals.at_once:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def weak():
+        thing = Thing()
+        reference = weakref.ref(thing, interrupt)
+        del thing
+        return reference
+
+    def collected():
+        gc.callbacks.append(interrupt)
+        try:
+            gc.collect()
+        finally:
+            gc.callbacks.remove(interrupt)
+
+    def deleted():
+        monkeypatch.setattr(Thing, "__del__", interrupt, raising=False)
+        Thing()
+
+    lost = []
+    monkeypatch.setattr(sys, "unraisablehook", lost.append)
+    for happens in (weak, collected, deleted):
+        with Signals() as signals:
+            monitor = Monitor(signals=signals, quiet=True)
+            happens()
+            assert lost == []
+            assert signals.at_once
+            with pytest.raises(Interrupted, match="second Ctrl-C") as caught:
+                monitor.poll(dict)
+            assert caught.value.exit_code == 130
 
 
 def test_interrupt_after_a_term_signal_still_only_asks():

@@ -154,3 +154,32 @@ def test_tables_are_sorted_and_need_distinct_points(tmp_path):
 def test_curves_that_no_spline_follows_are_refused(x, y):
     with pytest.raises(FileError, match="v.csv: no spline in double precision"):
         smooth_curve("v.csv", np.array(x, float), np.array(y, float))
+
+
+# --- nothing is read that is known to be wrong ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        ("0 1\n0 2\n", "t:2: a table needs distinct x, but x = 0 is repeated"),
+        ("3 1\n1 1\n1 2\n", "t:3: a table needs distinct x, but x = 1 is repeated"),
+        ("\n" * 100_002, "t:100001: 100000 empty lines"),
+        ("1 2\n" + "# no\n" * 100_002, "t:100002: 100000 lines without numbers"),
+        ("".join(f"{k} 1\n" for k in range(60)), "t:51: more than 50 rows"),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_follows_a_mistake_is_not_read(tmp_path, monkeypatch, head, message, packed):
+    """The file ends with a byte that is no text: whoever reads to the end finds that."""
+    monkeypatch.setattr(columns, "MAX_CURVE", 50)
+    content = head.encode() + b"\xff\n"
+    (tmp_path / "t").write_bytes(gzip.compress(content) if packed else content)
+    with pytest.raises(FileError, match=message):
+        read_columns(tmp_path / "t", 2, "x, y", distinct="x")
+
+
+def test_rows_beyond_the_number_wanted_are_not_read(tmp_path):
+    (tmp_path / "t").write_bytes(b"1\n2\n3\n\xff\n")
+    with pytest.raises(FileError, match="t:3: more than 2 rows; expected columns of numbers"):
+        read_rows(tmp_path / "t", "value", (1,), most=2)

@@ -255,6 +255,12 @@ def test_too_large_for_the_host_counts_device_arrays_too(small):
     assert caught.value.exit_code == 4
 
 
+def test_a_job_asks_for_the_arrays_of_the_device_on_a_cpu_alone():
+    memory = Memory(5 * GB, 4 * GB)
+    assert memory.of_job(cuda=True) == 6 * GB
+    assert memory.of_job(cuda=False) == pytest.approx(10.8 * GB)
+
+
 def test_too_large_for_the_device(small):
     with pytest.raises(MemoryLimitError, match=r"needs 4.29 GB on cuda:0, but 4 GB is free"):
         small[1].require(Memory(0, 2**32))

@@ -112,7 +112,7 @@ def test_a_perturbed_scalar_of_the_run(case, monkeypatch, name, scalar):
 
     true = output.scalars
 
-    def perturbed(result):
+    def perturbed(result, failed):
         content = {**true(result), name: scalar}
         return {key: value for key, value in content.items() if value is not None}
 
@@ -126,7 +126,7 @@ def test_a_perturbed_array_of_the_run(case, monkeypatch, change):
 
     true = output.arrays
 
-    def perturbed(result):
+    def perturbed(result, failed):
         content = true(result)
         return {**content, "value": content["value"] + change}
 

@@ -14,6 +14,7 @@ class Signals:
     """Asks for a stop as soon as `stop` is set."""
 
     stop = None
+    at_once = False
 
 
 class Sum:

@@ -1,13 +1,18 @@
 """Decks with thousands of mistakes and values of any length: few lines, short ones, in linear time."""
 
-import time
+from pathlib import Path
 
+import numpy as np
 import pytest
+import yaml
 from pydantic import Field
 
+from qsim.core.deck import messages, yaml_marks
 from qsim.core.deck.blocks import Block, Deck, DeckPath, Finding
 from qsim.core.deck.load import load_deck
 from qsim.core.errors import MOST, DeckError, Diagnostic, More, at_most
+
+INPUTS = Path(__file__).resolve().parents[2] / "inputs"
 
 
 class Item(Block):
@@ -38,7 +43,7 @@ def mistakes(folder, text, *overrides):
 
 
 @pytest.mark.parametrize(
-    ("line", "count"), [("key{}: 1\n", 7001), ("items.{}: 1\n", 777), ("'{}': &a{} x\n", 3000)]
+    ("line", "count"), [("key{}: 1\n", 999), ("items.{}: 1\n", 777), ("'{}': &a{} x\n", 300)]
 )
 def test_fifty_lines_and_how_many_more(tmp_path, line, count):
     error = mistakes(tmp_path, "".join(line.replace("{}", str(i)) for i in range(count)))
@@ -64,15 +69,55 @@ def test_few_mistakes_are_all_told(tmp_path):
     assert not isinstance(error.diagnostics[-1], More)
 
 
-def test_time_is_linear(tmp_path):
-    def seconds(count):
-        text = "".join(f"sizes{i}: 1\n" for i in range(count))
-        start = time.process_time()
-        mistakes(tmp_path, text)
-        return time.process_time() - start
+def lookups(monkeypatch, text, folder):
+    """Return how many characters and keys are looked at for a deck, which does not depend on the machine."""
+    seen = []
+    for module, name in ((messages, "walk"), (messages, "_explain"), (yaml_marks, "Mark")):
+        real = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda *given, real=real, name=name: seen.append(name) or real(*given)
+        )
+    error = mistakes(folder, text)
+    monkeypatch.undo()
+    return str(error), {name: seen.count(name) for name in set(seen)}
 
-    seconds(100)
-    assert seconds(8000) < 24.0 * max(seconds(1000), 0.02)  # quadratic: 64 times
+
+def test_a_block_of_very_many_keys_is_read_no_further(tmp_path, monkeypatch):
+    said, looked = lookups(monkeypatch, "".join(f"sizes{i}: 1\n" for i in range(100_000)), tmp_path)
+    assert said.endswith(":1001:1: more than 1000 keys in one block; the rest is not read")
+    assert looked["Mark"] < 6000
+    assert "walk" not in looked
+
+
+def test_of_very_many_wrong_items_few_are_explained(tmp_path, monkeypatch):
+    text = "items:\n" + "- {sized: 1}\n" * 5000
+    said, looked = lookups(monkeypatch, text, tmp_path)
+    assert said.splitlines()[0].endswith("items.0.sized: unknown key; did you mean 'size'? allowed: size")
+    assert said.splitlines()[-1] == f"... and {5000 - MOST} more"
+    assert looked["walk"] <= messages.WALKED + 2 * messages.EXPLAINED
+    assert looked["_explain"] <= messages.EXPLAINED
+
+
+@pytest.mark.skipif(not yaml.__with_libyaml__, reason="PyYAML without libyaml")
+def test_large_plain_decks_are_read_by_libyaml_to_the_same_nodes_or_words(monkeypatch):
+    """Two inputs with some characters changed; 4 848 such texts were read to the same."""
+    texts = [(INPUTS / name).read_text() for name in ("sturmian/he_dpi.yaml", "tridiag/hhg_800nm.yaml")]
+    random = np.random.default_rng(5)
+    for trial in range(150):
+        characters = list(texts[trial % 2][:500])
+        for _ in range(int(random.integers(0, 4))):
+            place = int(random.integers(len(characters)))
+            characters[place] = str(
+                random.choice([*"{}[]:,-#*|>'\"@ ~=.aA0\\", "\n", "", characters[place - 1]])
+            )
+        found = []
+        for limit in (0, 10**9):
+            monkeypatch.setattr(yaml_marks, "LONG", limit)
+            try:
+                found.append(yaml_marks.parse_yaml("".join(characters), "deck"))
+            except DeckError as error:
+                found.append(str(error))
+        assert found[0] == found[1]
 
 
 def test_warnings_are_limited_and_told_once(tmp_path):

@@ -184,6 +184,31 @@ def test_a_figure_that_fails_costs_neither_results_nor_summary(counter, run):
 # --- refusals -------------------------------------------------------------------------------------
 
 
+def test_a_number_that_cannot_be_found_costs_neither_results_nor_summary(counter, run, monkeypatch):
+    from qsim.core.results import quantities
+    from qsim.core.results.quantities import Quantity
+
+    declared = [Quantity("mean", "au", "mean value", lambda r: 0.5, error=lambda r: 1 / 0)]
+    monkeypatch.setattr("qsim.counter.output.scalars", lambda *result: quantities.scalars(declared, *result))
+    outcome = run(counter.deck())
+    warning = "the error of mean could not be found: division by zero; everything else is complete"
+    assert outcome.summary["warnings"] == [warning]
+    with open_results(outcome.results) as results:
+        assert (results.scalars["mean"].value, results.scalars["mean"].error) == (0.5, None)
+        assert results.provenance["warnings"] == [warning]
+    assert run(counter.deck(), resume=True).already
+
+
+def test_what_goes_beside_the_results_and_fails_costs_no_summary(counter, run, monkeypatch):
+    def lost(results, stem):
+        raise FileError("no space left")
+
+    monkeypatch.setattr("qsim.counter.output.extra_files", lost)
+    with pytest.raises(FileError, match="no space left"):
+        run(counter.deck())
+    assert counter.files() == ["deck.h5", "deck.summary.json", "deck.value.png"]
+
+
 @pytest.mark.parametrize("existing", ["deck.h5", "deck.summary.json", "deck.value.png", "deck.ckpt.h5"])
 def test_nothing_is_overwritten_without_force(counter, run, no_work, existing):
     (counter.folder / existing).write_text("precious")
@@ -216,7 +241,7 @@ def test_a_forced_run_that_dies_between_results_and_summary_leaves_no_old_summar
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("qsim.core.run.pipeline.write_summary", die)
+        patch.setattr("qsim.core.run.publish.write_summary", die)
         with pytest.raises(KeyboardInterrupt):
             run(counter.deck(steps=30), force=True, figures=False)
     assert counter.files() == ["deck.h5"]

@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -506,3 +507,19 @@ def test_a_run_of_sections_tells_the_time_of_all(clock, stream):
     assert "dmc b (3/3):  77.5 %  31/40 blocks  0.2/s  0:45 left" in found
     assert Sections([3.0]).label == ""
     assert Sections([3.0, 4.0]).left_after(0.0, 0.0) is None
+
+
+def test_a_judgement_that_fails_costs_no_more_than_itself(stream):
+    monitor = Monitor(stream=stream)
+    assert monitor.judged("the error of P", lambda: 0.1, None) == 0.1
+    assert monitor.warnings == []
+    assert monitor.judged("the error of P", lambda: 1 / 0, None) is None
+    assert monitor.warnings == [
+        "the error of P could not be found: division by zero; everything else is complete"
+    ]
+
+    def stopped():
+        raise Stopped(Path("deck.ckpt.h5"), "stopped by SIGTERM")
+
+    with pytest.raises(Stopped):
+        monitor.judged("the error of P", stopped, None)

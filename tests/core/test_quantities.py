@@ -2,16 +2,18 @@
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase as fnmatch
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from qsim import methods
 from qsim.core.results.quantities import Quantity, arrays, headline, quantity_reference, scalars, tables
-from qsim.core.results.tables import Scalar, Table
+from qsim.core.results.tables import SPEED_UNITS, Scalar, Table
 from qsim.core.run.stages import stage
 
 METHODS = methods.available()
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass
@@ -140,3 +142,46 @@ def test_every_method_declares_its_quantities_once(method):
         assert page.count("\n| `") == len(task)
         found = [quantity.name for quantity in task if quantity.axes is None]
         assert all(any(fnmatch(name, one) for one in found) for name in headline(task))
+
+
+class Lost(RuntimeError):
+    """What a function of a quantity raises in these tests."""
+
+
+def lost(result):
+    raise Lost("no data")
+
+
+def test_a_quantity_that_cannot_be_found_costs_no_other():
+    declared = [
+        Quantity("a", "eV", "a number", lambda r: 1.5, error=lost),
+        Quantity("b", "eV", "another number", lost, error=lambda r: 0.1),
+        Quantity("p_*", "", "the number of *", lost),
+        Quantity("x", "", "places", lost, ("x",)),
+        Quantity("y", "", "values", lambda r: np.arange(3.0), ("x",)),
+        Quantity("c", "", "a third number", lambda r: 2.0, error=lambda r: 0.2),
+    ]
+    told = []
+    found = scalars(declared, None, lambda name, error: told.append((name, str(error))))
+    assert {name: (one.value, one.error, one.unit) for name, one in found.items()} == {
+        "a": (1.5, None, "eV"),
+        "b": (None, 0.1, "eV"),
+        "c": (2.0, 0.2, ""),
+    }
+    assert list(arrays(declared, None, lambda name, error: told.append((name, str(error))))) == ["y"]
+    assert told == [(name, "no data") for name in ("the error of a", "b", "p_*", "x")]
+    for function in (scalars, arrays):  # without anyone to tell, nothing is hidden
+        with pytest.raises(Lost):
+            function(declared, None)
+
+
+def test_the_promise_names_what_measures_the_machine():
+    text = (ROOT / "docs/reference/promises.md").read_text(encoding="utf-8")
+    promise = text.partition("## What is reproducible")[2].partition("\n- ")[2].partition("\n- ")[0]
+    for method in METHODS:
+        declared = stage(method, "output").QUANTITIES
+        for task in declared.values() if isinstance(declared, dict) else [declared]:
+            for quantity in task:
+                if quantity.unit in SPEED_UNITS and "paper" not in quantity.name:  # the paper's do not change
+                    short = quantity.name.removesuffix("_*")
+                    assert short.endswith(("seconds", "per_second")) or f"`{quantity.name}`" in promise

@@ -357,3 +357,39 @@ def test_damaged_files_are_refused_or_read(name, tmp_path):
 @pytest.mark.parametrize("name", READERS)
 def test_a_thousand_damaged_files_are_refused_or_read(name, tmp_path):
     assert _damage(name, tmp_path, ALL, _seed(name) + 1) > ALL // 20
+
+
+@pytest.mark.parametrize("how", ["no chunk", "some chunks", "no bytes"])
+def test_datasets_that_were_never_written_are_refused(tmp_path, how):
+    """A file of some kilobytes announces 8 GB; HDF5 would make up zeros."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name in ("small", "large"):
+            shape = (100,) if name == "small" else (10**9,)
+            item = file.create_dataset(
+                name,
+                shape,
+                "f4",
+                chunks=None if how == "no bytes" else (50,) if name == "small" else (10**6,),
+            )
+            if how == "some chunks":
+                item[:50] = 1.0
+    assert (tmp_path / "a.h5").stat().st_size < 10**8
+    file, found = open_datasets(tmp_path / "a.h5")
+    with file:
+        assert found["small"][()].shape == (100,)
+        with pytest.raises(
+            FileError, match="'large' announces 4e\\+09 bytes, and not all of them were written"
+        ):
+            found["large"][()]
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_datasets_that_were_written_are_read(tmp_path, compression):
+    values = np.arange(300_000.0).reshape(3, -1)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=values, chunks=(2, 70_000), compression=compression)
+        file.create_dataset("y", data=values)
+    file, found = open_datasets(tmp_path / "a.h5")
+    with file:
+        assert np.array_equal(found["x"][()], values)
+        assert np.array_equal(found["y"][:, 3], values[:, 3])

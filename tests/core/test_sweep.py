@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from qsim.core.run import workers
 from qsim.core.run.collect import collect, find_runs
 from qsim.core.run.sweep import Axis, parse_axis, points, prepare, run
 from qsim.core.run.workers import Crew
+from tests.faults.inject import wait_until
 
 RUNNER = Path(__file__).resolve().parents[1] / "methods" / "run_counter.py"
 
@@ -189,23 +189,35 @@ def test_failures_are_finished_by_the_same_command(counter):
 
 
 def test_a_stopped_sweep_leaves_checkpoints_and_continues(counter):
-    counter.deck(pause=0.05, steps=30)
+    counter.deck(fail="wait", extra="run: {checkpoint: 1 ms}\n")
+    waiting = counter.folder / "wait"
+    waiting.touch()
     words = [sys.executable, str(RUNNER), "sweep", "deck.yaml", "--over", "count.start=0.1,0.2"]
     folder = counter.folder / "deck.sweep"
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not (folder / "deck-0001.lock").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.3)
+    checkpoint = folder / "deck-0001.ckpt.h5"
+    wait_until(lambda: checkpoint.exists() or process.poll() is not None)
     process.send_signal(signal.SIGTERM)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 75, told
     assert "stopped by SIGTERM; 2 of 2 decks are not complete" in told
-    assert (folder / "deck-0001.ckpt.h5").exists()
+    assert checkpoint.exists()
+    waiting.unlink()
     again = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert again.returncode == 0, again.stderr
     with open_results(folder / "deck-0001.h5") as stopped, open_results(folder / "deck-0002.h5") as through:
-        assert stopped.scalars["steps"].value == through.scalars["steps"].value == 30
+        assert stopped.scalars["steps"].value == through.scalars["steps"].value == 20
+
+
+def test_a_folder_in_the_place_of_results_is_a_failure_that_is_told(counter):
+    counter.deck()
+    place = counter.folder / "deck.sweep" / "deck-0001.h5"
+    place.mkdir(parents=True)
+    reply = qsim("sweep", "deck.yaml", "--over", "count.start=0.1,0.2", cwd=counter.folder)
+    assert reply.returncode == 6, reply.stderr
+    assert "1 of 2 decks are not complete" in reply.stderr
+    assert f"{place.relative_to(counter.folder)} is a folder, where the results belong" in reply.stderr
+    assert list(place.iterdir()) == []
 
 
 def test_each_run_is_that_of_its_deck_alone(counter):

@@ -1,7 +1,8 @@
-"""Faults injected for real into runs of the method `counter`, each drawn at random from its kind.
+"""Faults injected for real into short runs, each drawn at random from its kind.
 
-``python tests/faults/inject.py --count 20 --seed 1`` tries every kind 20 times and prints the table of
-docs/reference/promises.md.  The test suite tries every kind a few times with a fixed seed.
+``python tests/faults/inject.py --method qoc --count 20 --seed 1`` tries every kind 20 times on the deck ``decks/qoc.yaml`` and
+prints the table of docs/reference/promises.md; without a method, all have their turn.  The test suite tries every kind a few
+times with a fixed seed on the method `counter`, whose runs take a quarter of a second.
 
 What a run promises, whatever happens (`verdict`): it ends by itself with a documented exit code and without a traceback;
 results that exist are complete and equal, bit for bit, to those of an undisturbed run; nothing temporary is left; what
@@ -9,6 +10,7 @@ existed before is unchanged unless it was to be replaced.
 """
 
 import argparse
+import functools
 import json
 import os
 import resource
@@ -18,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +30,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 RUNNER = ROOT / "tests/methods/run_counter.py"
 PATIENCE = 120
-DECK = """method: counter
-title: a count
-count: {steps: %d, pause: 4 ms}
-run: {seed: 7, checkpoint: 50 ms}
-"""
-STEPS = 60
+DECKS = ROOT / "tests/faults/decks"
 KNOWN = {0, 3, 4, 6, 75, 130}
 STOPS = ("SIGTERM", "SIGUSR1", "SIGINT", "SIGHUP", "SIGXCPU")
 
@@ -47,15 +44,63 @@ class Ended:
     err: str
 
 
+@dataclass(frozen=True)
+class Subject:
+    """A deck that runs for a second or two and saves on the way; `decks` holds one for each method.
+
+    Parameters
+    ----------
+    method
+        Name of the method and of its deck.
+    figure
+        A figure that it can draw.
+    shorter
+        Keys that make another, shorter run of it.
+    beside
+        A key that makes it write another file, and that file; None if the method has none.
+    """
+
+    method: str
+    figure: str
+    shorter: tuple[str, ...]
+    beside: tuple[str, str] | None = None
+
+    def changes(self) -> list[str]:
+        """Return the arguments of the shorter run."""
+        return [word for key in self.shorter for word in ("--set", key)]
+
+
+SUBJECTS = {
+    one.method: one
+    for one in (
+        Subject(
+            "counter", "value", ("count.steps=20", "count.pause=0"), ("count.beside=true", "s001.extra.dat")
+        ),
+        Subject("qoc", "overview", ("optimizer.max_sweeps=2",)),
+        Subject("trotter", "overview", ("evolve.t_final=2",)),
+        Subject("tridiag", "overview", ("time.t_final=20",)),
+        Subject("sturmian", "overview", ("scan={N: [8, 12]}",)),
+        Subject(
+            "qmc",
+            "overview",
+            ("series=[{vmc: {walkers: 64, blocks: 10, steps: 10}}]",),
+            ("output.scalar_dat=true", "s001.scalar.dat"),
+        ),
+    )
+}
+
+
 class Case:
     """One folder with a deck, and runs in it."""
 
-    def __init__(self, folder: Path, rng: np.random.Generator, steps: int = STEPS) -> None:
-        self.folder, self.rng, self.steps = folder, rng, steps
-        (folder / "deck.yaml").write_text(DECK % steps, encoding="utf-8")
+    def __init__(
+        self, folder: Path, rng: np.random.Generator, subject: Subject = SUBJECTS["counter"]
+    ) -> None:
+        self.folder, self.rng, self.subject = folder, rng, subject
+        shutil.copy(DECKS / f"{subject.method}.yaml", folder / "deck.yaml")
 
     def arguments(self, *more: str) -> list[str]:
-        return [sys.executable, str(RUNNER), "counter", "deck.yaml", "--no-figures", *more]
+        return [sys.executable, str(RUNNER), self.subject.method, "deck.yaml", "--no-figures", *more]
 
     def begin(self, *more: str, env: dict[str, str] | None = None, **settings: object) -> subprocess.Popen:
         """Start a run; its output is caught unless `settings` say otherwise."""
@@ -104,21 +149,71 @@ def maps(pid: int) -> str:
     return ""
 
 
-def expected(steps: int = STEPS) -> np.ndarray:
-    """Return the values of an undisturbed run, computed here."""
-    from qsim.core.device.rng import key_from_seed, uniform
+@dataclass(frozen=True)
+class Undisturbed:
+    """What a run leaves that nothing disturbs: its numbers but for times and speeds, and the bytes of its largest files."""
 
-    key, value, values = key_from_seed(7), 0.25, []
-    for done in range(steps):
-        value = 3.9 * value * (1.0 - value) * (1.0 - 1e-3 * float(uniform(key, 0, done, 1)[0]))
-        values.append(value)
-    return np.array(values)
+    numbers: Mapping[str, object]
+    results: int
+    files: int
 
 
-def verdict(case: Case, ended: Ended, codes: set[int] = KNOWN, stem: str = "deck") -> str:
-    """Return what is wrong after a run, ``""`` if nothing is."""
+@functools.cache
+def undisturbed(subject: Subject, *, shorter: bool = False) -> Undisturbed:
+    """Run a subject once without any fault.
+
+    Raises
+    ------
+    RuntimeError
+        If that fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="qsim-fault-") as folder:
+        case = Case(Path(folder), np.random.default_rng(), subject)
+        process = case.begin(*(subject.changes() if shorter else ()))
+        largest = 0
+        while process.poll() is None:  # a checkpoint that goes at the end may be the largest file
+            with suppress(OSError):
+                largest = max(largest, (case.folder / "deck.ckpt.h5").stat().st_size)
+            time.sleep(0.01)
+        ended, results = finish(process), case.folder / "deck.h5"
+        if ended.code:
+            raise RuntimeError(f"without any fault: exit code {ended.code}: {ended.err}")
+        return Undisturbed(numbers(results), results.stat().st_size, results.stat().st_size + largest)
+
+
+def numbers(path: Path) -> dict[str, object]:
+    """Return all arrays and scalars of a results file, with errors, but for those that measure the machine."""
     from qsim.core.results.results import open_results
+    from qsim.core.results.tables import SPEED_UNITS
 
+    with open_results(path) as results:
+        found = {
+            name: np.asarray(results[name]) for name in results.names if results.unit(name) not in SPEED_UNITS
+        }
+        for name, scalar in results.scalars.items():
+            if scalar.unit not in SPEED_UNITS:
+                found[f"scalar {name}"] = (scalar.value, scalar.error)
+    return found
+
+
+def other_numbers(found: Mapping[str, object], true: Mapping[str, object]) -> list[str]:
+    """Return the names of numbers that are not equal to the bit, or that one of the two lacks."""
+    return [
+        name
+        for name in {**true, **found}
+        if name not in found or name not in true or not same_bits(found[name], true[name])
+    ]
+
+
+def same_bits(a: object, b: object) -> bool:
+    """Compare arrays, or pairs of value and error; what is not a number equals itself."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    return repr(a) == repr(b)
+
+
+def verdict(case: Case, ended: Ended, codes: set[int] = KNOWN, *, shorter: bool = False) -> str:
+    """Return what is wrong after a run, ``""`` if nothing is."""
     said = ended.out + ended.err
     if ended.code not in codes:
         return f"exit code {ended.code}: {said[-300:]}"
@@ -126,13 +221,13 @@ def verdict(case: Case, ended: Ended, codes: set[int] = KNOWN, stem: str = "deck
         return f"traceback: {said[-300:]}"
     if left := [name for name in case.files() if name.endswith((".part", ".lock"))]:
         return f"left over: {left}"
-    results = case.folder / f"{stem}.h5"
+    results = case.folder / "deck.h5"
     if ended.code == 0 and not results.exists():
         return "exit code 0 without results"
     if results.exists():
-        with open_results(results) as found:
-            if not np.array_equal(found["value"], expected(len(found["value"]))):
-                return "the numbers are others"
+        true = undisturbed(case.subject, shorter=shorter).numbers
+        if other := other_numbers(numbers(results), true):
+            return f"other numbers: {', '.join(other[:5])}"
     return ""
 
 
@@ -224,12 +319,13 @@ def full_disk(case: Case) -> str:
     """A file system that is full: from the start, for a checkpoint, or for the results."""
     disk = case.folder / "disk"
     disk.mkdir()
-    with small_disk(disk, 48) as mounted:
+    needed = undisturbed(case.subject).files // 1024 + 1
+    with small_disk(disk, 4 * needed + 48) as mounted:
         if not mounted:
             return file_limit(case)
-        inner = Case(disk, case.rng)
-        free = int(case.rng.integers(0, 40))
-        (disk / "fill").write_bytes(bytes(1024 * max(0, 44 - free)))
+        inner = Case(disk, case.rng, case.subject)
+        free = int(case.rng.integers(0, 2 * needed))
+        (disk / "fill").write_bytes(bytes(1024 * max(0, 4 * needed + 40 - free)))
         wrong = verdict(inner, inner.run(env={"TMPDIR": "/dev"}), {0, 6})
         if wrong:
             return wrong
@@ -239,9 +335,10 @@ def full_disk(case: Case) -> str:
 
 def file_limit(case: Case) -> str:
     """A limit of the size of files (RLIMIT_FSIZE), over results that --force would replace."""
-    first = case.run("--set", "count.steps=20", "--set", "count.pause=0")
+    first = case.run(*case.subject.changes())
+    wrong = verdict(case, first, {0}, shorter=True)
     before = (case.folder / "deck.h5").read_bytes()
-    limit = int(case.rng.integers(0, 40_000))
+    limit = int(case.rng.integers(0, 2 * undisturbed(case.subject).results))
     ended = case.run(
         "--force",
         env={"TMPDIR": "/dev"},
@@ -249,7 +346,7 @@ def file_limit(case: Case) -> str:
     )
     if ended.code == 6 and (case.folder / "deck.h5").read_bytes() != before:
         return "the old results are damaged"
-    return verdict(case, first, {0}) or verdict(case, ended, {0, 6})
+    return wrong or verdict(case, ended, {0, 6}, shorter=ended.code == 6)
 
 
 def failing_call(case: Case) -> str:
@@ -321,8 +418,10 @@ def full_stdout(case: Case) -> str:
 
 def existing_file(case: Case) -> str:
     """A file, folder or link in the place of something that the run writes."""
-    names = ["deck.h5", "deck.summary.json", "deck.ckpt.h5", "deck.lock", "deck.value.png", "deck.value.pdf"]
-    path = case.folder / str(case.rng.choice([*names, "deck.s001.extra.dat"]))
+    subject = case.subject
+    ends = ["h5", "summary.json", "ckpt.h5", "lock", f"{subject.figure}.png", f"{subject.figure}.pdf"]
+    key, extra = subject.beside or ("title=nothing beside", ends[0])
+    path = case.folder / f"deck.{case.rng.choice([*ends, extra])}"
     kind = str(case.rng.choice(["text", "link", "dangling", "folder", "pipe"]))
     if kind == "text":
         path.write_text("precious")
@@ -340,7 +439,7 @@ def existing_file(case: Case) -> str:
     command.remove("--no-figures")
     ended = finish(
         subprocess.Popen(
-            [*command, "--set", "count.beside=true"],
+            [*command, "--set", key],
             cwd=case.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -390,7 +489,7 @@ def environment(case: Case) -> str:
             encoding="utf-8",
         )
         return verdict(case, finish(process), {0}) or (
-            "" if "deck.value.png" in case.files() else "no figure"
+            "" if any(name.endswith(".png") for name in case.files()) else "no figure"
         )
     if number == 1:
         value = str(case.rng.choice(["0", "-1", "many", "1.5"]))
@@ -426,7 +525,8 @@ def environment(case: Case) -> str:
         encoding="utf-8",
     )
     ended = finish(process)
-    return verdict(case, ended, {6}) or ("counting" in ended.err and "found only after the work") or ""
+    begun = f"{case.subject.method} deck" in ended.err
+    return verdict(case, ended, {6}) or ("found only after the work" if begun else "")
 
 
 KINDS: dict[str, Callable[[Case], str]] = {
@@ -446,11 +546,11 @@ KINDS: dict[str, Callable[[Case], str]] = {
 }
 
 
-def inject(kind: str, number: int, seed: int) -> str:
-    """Inject one fault into one run; return what is wrong then, ``""`` if nothing is."""
+def inject(kind: str, number: int, seed: int, method: str = "counter") -> str:
+    """Inject one fault into one run of a method; return what is wrong then, ``""`` if nothing is."""
     rng = np.random.default_rng([seed, number, list(KINDS).index(kind)])
     with tempfile.TemporaryDirectory(prefix="qsim-fault-") as folder:
-        case = Case(Path(folder), rng)
+        case = Case(Path(folder), rng, SUBJECTS[method])
         try:
             return KINDS[kind](case)
         except (subprocess.TimeoutExpired, TimeoutError) as error:
@@ -465,19 +565,28 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10, help="faults of each kind")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kind", help="only kinds whose name holds this text")
+    parser.add_argument("--method", choices=SUBJECTS, action="append", help="methods; all by default")
     asked = parser.parse_args()
     sys.path.insert(0, str(ROOT))
+    methods = asked.method or list(SUBJECTS)
     rows, failed = [], 0
     for kind in KINDS:
         if asked.kind and asked.kind not in kind:
             continue
-        wrong = [found for number in range(asked.count) if (found := inject(kind, number, asked.seed))]
-        for text in wrong:
-            print(f"{kind}: {text}", file=sys.stderr)
-        failed += len(wrong)
-        rows.append(f"| {kind} | {asked.count} | {asked.count - len(wrong)} |")
+        survived = []
+        for method in methods:
+            wrong = [found for k in range(asked.count) if (found := inject(kind, k, asked.seed, method))]
+            for text in wrong:
+                print(f"{kind}, {method}: {text}", file=sys.stderr)
+            failed += len(wrong)
+            survived.append(f"{asked.count - len(wrong)} of {asked.count}")
+        rows.append(f"| {kind} | {' | '.join(survived)} |")
         print(rows[-1], file=sys.stderr, flush=True)
-    print("\n".join(["| fault | tried | survived |", "|---|---|---|", *rows]))
+    head = [
+        f"| fault | {' | '.join(f'`{method}`' for method in methods)} |",
+        "|---" * (len(methods) + 1) + "|",
+    ]
+    print("\n".join([*head, *rows]))
     return int(failed > 0)
 
 

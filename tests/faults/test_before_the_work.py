@@ -15,9 +15,9 @@ from qsim.core.device import caches
 from qsim.core.device.footprint import INTERPRETER
 from qsim.core.errors import DeckError, DeviceError, FileError, MemoryLimitError
 from qsim.core.results.results import open_results
-from qsim.core.run import pipeline
-from qsim.core.run.files import refuse_inputs
-from qsim.core.run.pipeline import Options, execute, paths_in
+from qsim.core.run import publish
+from qsim.core.run.files import paths_in, refuse_inputs
+from qsim.core.run.pipeline import Options, execute
 from qsim.core.run.stages import stage
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -228,13 +228,13 @@ def test_what_a_complete_run_lacks_is_added_whatever_stops_it(counter, run, monk
     """A stop request before the work would end the process between two figures and say that nothing was written."""
     run(counter.deck(), figures=False)
     (counter.folder / "deck.summary.json").unlink()
-    draw, heard = pipeline.draw_figure, []
+    draw, heard = publish.draw_figure, []
 
     def draw_and_be_stopped(*arguments):
         os.kill(os.getpid(), signal.SIGTERM)
         return draw(*arguments)
 
-    monkeypatch.setattr(pipeline, "draw_figure", draw_and_be_stopped)
+    monkeypatch.setattr(publish, "draw_figure", draw_and_be_stopped)
     before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
     try:
         run(counter.deck(), resume=True)

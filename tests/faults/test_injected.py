@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from tests.faults import inject
-from tests.faults.inject import KINDS, ROOT
+from tests.faults.inject import KINDS, ROOT, SUBJECTS
 
 FEW = 1
 MANY = 8
@@ -26,6 +26,26 @@ def test_a_run_survives(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_survives_more(kind, number):
     assert inject.inject(kind, number, seed=3) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="faults are injected by means of Linux")
+@pytest.mark.parametrize("method", [method for method in SUBJECTS if method != "counter"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_of_every_method_survives(kind, method):
+    assert inject.inject(kind, 0, seed=4, method=method) == ""
+
+
+def test_two_runs_differ_in_what_measures_the_machine_alone(tmp_path):
+    found = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        case = inject.Case(tmp_path / name, None)
+        assert case.run().code == 0
+        found.append(inject.numbers(case.folder / "deck.h5"))
+    assert inject.other_numbers(*found) == []
+    assert "scalar rate" not in found[0], "a speed"
+    assert inject.other_numbers({**found[0], "value": found[0]["value"] + 1e-15}, found[1]) == ["value"]
 
 
 def test_the_verdict_sees_what_is_wrong(tmp_path):
@@ -48,7 +68,9 @@ def test_the_table_is_printed():
         "1",
         "--kind",
         "temporary files",
+        "--method",
+        "counter",
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "| temporary files of others | 1 | 1 |"
+    assert done.stdout.splitlines()[-1] == "| temporary files of others | 1 of 1 |"

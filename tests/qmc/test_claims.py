@@ -125,6 +125,21 @@ def test_where_local_energies_diverge(qmc, deck, expected):
     assert found == pytest.approx(expected, rel=1e-2)
 
 
+@pytest.mark.parametrize(("symbol", "zeta", "strength"), [("He", 1.7, 0.3), ("H", 1.1, 0.1)])
+@pytest.mark.parametrize("distance", [21.0, 33.0, 60.0])
+def test_atoms_out_of_reach_of_each_other_are_asked_one_by_one(qmc, symbol, zeta, strength, distance):
+    """Electrons that left their atom would leave nothing of the determinant; triplets of hydrogen, pairs of helium."""
+    deck = slater(symbol, n=1, zeta=zeta, spin=2 if symbol == "H" else 0)
+    deck["system"]["atoms"].append([symbol, 0, 0, distance])
+    del deck["wavefunction"]["orbitals"]["molecular_orbitals"]
+    found = {one.where: one.strength for one in divergences(qmc.build(**deck, series=[VMC]).wavefunction)}
+    assert found[f"an electron and the nucleus of {symbol}"] == pytest.approx(strength, rel=1e-2)
+    if distance == 33.0:
+        scalars = qmc.execute(**deck, series=[VMC])["scalars"]
+        assert scalars["vmc_variance"]["error"] is None
+        assert scalars["vmc_energy"]["error"] > 0.0
+
+
 def test_a_function_that_vanishes_at_the_nucleus_is_told(qmc):
     """r exp(-zeta r) is no node, but diffusion does not get its energy at any time step."""
     deck = slater("He", 1, 1, n=2, zeta=1.4)
@@ -218,7 +233,7 @@ def test_powers_that_a_fit_leaves_out_are_in_its_error(order, curvature, taus, s
     errors = np.full(x.size, 1e-4)
     plain = extrapolate(x, energies, errors, order)
     assert abs(plain.value - 1.0) > 5 * plain.error
-    found = bounded(plain, x, energies, errors, order, scale)
+    found = bounded(plain, x, energies, errors, np.zeros(x.size), order, scale)
     assert found.value == plain.value
     assert abs(found.value - 1.0) < 1.5 * found.error < 30 * abs(found.value - 1.0)
 
@@ -227,9 +242,64 @@ def test_small_time_steps_add_little_to_the_error():
     x = np.array([0.01, 0.005, 0.0025])
     errors = np.array([1e-3, 1.2e-3, 1.5e-3])
     plain = extrapolate(x, -1.0 + 0.1 * x, errors)
-    found = bounded(plain, x, -1.0 + 0.1 * x, errors, "linear", 4.0)
+    found = bounded(plain, x, -1.0 + 0.1 * x, errors, np.zeros(3), "linear", 4.0)
     assert found.error < 1.05 * plain.error
     assert found.truncation < 0.3 * plain.error
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 1.5, 2.5])
+@pytest.mark.parametrize("order", ["linear", "quadratic"])
+def test_what_branching_cuts_off_is_in_the_error(power, order):
+    """An error and the energy that is cut off that go as the same power of the time step, one of them half of the other."""
+    x = np.array([0.2, 0.1, 0.05, 0.025])
+    cut, errors = 0.3 * x**power, np.full(x.size, 1e-4)
+    plain = extrapolate(x, -1.0 + 0.5 * cut, errors, order)
+    found = bounded(plain, x, -1.0 + 0.5 * cut, errors, cut, order, 1e-3)
+    assert abs(found.value + 1.0) < 1.5 * found.error
+    if power == 1.0:  # which the fit takes away
+        assert found.error < 1.1 * plain.error
+    else:
+        assert found.error < 10.0 * abs(found.value + 1.0)
+
+
+@pytest.mark.parametrize(
+    ("zeta", "taus"), [(1.5, [0.4, 0.2, 0.1]), (0.6, [1.0, 0.5, 0.25]), (1.0, [0.4, 0.2, 0.1])]
+)
+def test_poor_trial_functions_and_coarse_steps_claim_little(qmc, zeta, taus):
+    """Hydrogen, whose local energies go as (zeta - 1) / r: without what is cut off these were 4 to 8 error bars off."""
+    dmc = {"walkers": 100, "timesteps": taus, "blocks": 20, "steps": 40, "warmup": 8.0}
+    summary = qmc.execute(**slater("H", 0, 1, n=1, zeta=zeta), run={"seed": 3}, series=[{"dmc": dmc}])
+    found = summary["scalars"]["dmc_energy_extrapolated"]
+    assert abs(found["value"] + 0.5) < 2.5 * found["error"]
+    assert any("branching cuts off" in text for text in summary["warnings"]) == (zeta != 1.0)
+
+
+def test_no_error_is_below_rounding(qmc):
+    """One electron in a plane wave has a constant energy, at all time steps; its extrapolation is told all the same."""
+    deck = {
+        "system": {
+            "electrons": 1,
+            "spin": 1,
+            "lattice": [[5, 0, 0], [0, 6, 0], [1, 0, 7]],
+            "twist": [0.2, 0.1, -0.3],
+        },
+        "wavefunction": {"orbitals": "planewave", "jastrow": "none"},
+        "series": [
+            VMC,
+            {"dmc": {"walkers": 8, "timesteps": [0.2, 0.1], "blocks": 20, "steps": 2, "warmup": 0.4}},
+        ],
+    }
+    summary = qmc.execute(**deck)
+    scalars = summary["scalars"]
+    k = 2.0 * np.pi * np.linalg.inv(deck["system"]["lattice"]) @ [0.2, 0.1, -0.3]
+    for name in ("vmc_kinetic", "dmc_kinetic"):
+        assert abs(scalars[name]["value"] - 0.5 * k @ k) < 10.0 * scalars[name]["error"] < 1e-12
+    assert scalars["dmc_energy_extrapolated"]["value"] == pytest.approx(
+        scalars["dmc_energy"]["value"], abs=1e-12
+    )
+    assert scalars["dmc_energy_extrapolated"]["error"] > 1e-15
+    assert not any("extrapolation" in text for text in summary["warnings"])
+    assert scalars["vmc_variance"]["value"] == pytest.approx(0.0, abs=10.0 * scalars["vmc_variance"]["error"])
 
 
 def test_a_run_shorter_than_the_memory_at_other_time_steps_is_told(qmc):

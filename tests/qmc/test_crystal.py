@@ -320,7 +320,7 @@ def test_derivatives_by_differences(case, device, tmp_path):
     walkers = ensemble(device, made, 2)
     stream, p = walk.Stream(KEY, 0, 0), made.parameters
     made_on = derivatives(
-        device, walkers.state, walkers.tables, parameter_tables(made.jastrow), p.size, stream
+        device, walkers.state, walkers.tables, parameter_tables(device, made.jastrow), p.size, stream
     )
     O, G = (device.to_host(x) for x in made_on)
     h = 1e-5

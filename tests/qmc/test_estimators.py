@@ -9,10 +9,10 @@ from scipy.special import erf
 
 from qsim.core.device.device import cpu
 from qsim.core.results.tables import match_tables, resolve_dimensions
+from qsim.core.statistics import student
 from qsim.qmc.deck.series import Density, Gofr, RadialDensity
 from qsim.qmc.estimators.estimators import default_extent, make
 from qsim.qmc.estimators.tables import estimator_tables
-from qsim.qmc.statistics.correlation import student
 
 ATOMS = np.array([[0.0, 0.0, 0.5], [0.0, 1.0, 0.0]])
 ALL = [

@@ -3,6 +3,8 @@
 The oracles are PySCF's own orbitals at points (`eval_gto`), its overlap matrix and its energies.
 """
 
+import dataclasses
+import json
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
@@ -187,6 +189,190 @@ def test_charge_that_nobody_stated_is_told(tmp_path):
     assert notes.warnings == []
 
 
+# ------------------------------------------------------------------- conventions of programs, and ghosts
+
+HYDROXIDE = (("O", 8, (0.0, 0.0, 0.1)), ("H", 1, (0.4, -0.9, 1.5)))
+GAUSSIANS = {
+    "O": [("s", (9.0, 1.4), (0.3, 0.8)), ("s", (0.5,), (1.0,)), ("p", (3.1, 0.6), (0.4, 0.7)), ("d", (1.9, 0.7), (0.5, 0.6)),
+          ("f", (1.5, 0.8), (0.3, 0.8)), ("g", (1.7, 0.9), (0.6, 0.5))],
+    "H": [("s", (1.2, 0.3), (0.5, 0.6)), ("p", (0.8,), (1.0,)), ("d", (0.9, 0.5), (0.2, 0.9))],
+}  # fmt: skip
+# Norms of the Cartesian functions of d, f and g shells in the order of molden: what programs are known to write.
+CFOUR = {"d": [3] * 3 + [1] * 3, "f": [15] * 3 + [3] * 6 + [1], "g": [105] * 3 + [15] * 6 + [9] * 3 + [3] * 3}
+PSI4 = {
+    "d": [1] * 3 + [1 / 3] * 3,
+    "f": [1] * 3 + [1 / 5] * 6 + [1 / 15],
+    "g": [1] * 3 + [1 / 7] * 6 + [3 / 35] * 3 + [1 / 35] * 3,
+}
+TURBOMOLE = {"d": [3] * 6, "f": [15] * 10, "g": [105] * 15}
+SIGNS = {"f": [1, 1, 1, 1, 1, -1, -1], "g": [1, 1, 1, 1, 1, -1, -1, -1, -1]}
+
+
+def molden(
+    atoms, orbitals, *, cartesian, occupied, title="", norms=None, signs=None, bare=False, centres=GAUSSIANS
+):
+    """Return a molden file of orbitals over functions with the norm 1, in the conventions of a program.
+
+    Parameters
+    ----------
+    norms, signs
+        Squared norms, and signs, of the functions of a shell in the file, where they are not 1.
+    bare
+        Contractions of Gaussians without their norms.
+    """
+    lines = ["[Molden Format]", "[Title]", title, "[Atoms] AU"]
+    lines += [
+        f"{name} {k + 1} {z} {x:.14f} {y:.14f} {w:.14f}" for k, (name, z, (x, y, w)) in enumerate(atoms)
+    ]
+    lines.append("[GTO]")
+    factors = []
+    for k, (name, _, _) in enumerate(atoms):
+        lines.append(f"{k + 1} 0")
+        for letter, exponents, coefficients in centres[name]:
+            l = "spdfg".index(letter)
+            lines.append(f"{letter} {len(exponents)} 1.0")
+            for a, c in zip(exponents, coefficients, strict=True):
+                lines.append(f"{a:.14e} {c * a ** (0.5 * l + 0.75) if bare else c:.14e}")
+            size = (l + 1) * (l + 2) // 2 if cartesian else 2 * l + 1
+            norm = np.sqrt((norms or {}).get(letter, [1.0] * size)) if cartesian else np.ones(size)
+            factors += list(norm * (signs or {}).get(letter, [1.0] * size))
+        lines.append("")
+    lines += [] if cartesian else ["[5D]", "[7F]", "[9G]"]
+    lines.append("[MO]")
+    for k, column in enumerate(orbitals.T):
+        lines += [f"Ene= {k}.0", "Spin= Alpha", f"Occup= {2.0 * (k < occupied)}"]
+        lines += [f"{i + 1} {c:.14e}" for i, c in enumerate(column / np.array(factors))]
+    return "\n".join(lines) + "\n"
+
+
+def orthonormal(tmp_path, *, cartesian, atoms=HYDROXIDE, centres=GAUSSIANS):
+    """Return random orthonormal orbitals over the functions of a file."""
+    path = tmp_path / "functions.molden"
+    path.write_text(
+        molden(atoms, np.eye(1), cartesian=cartesian, occupied=1, centres=centres), encoding="utf-8"
+    )
+    functions = read_molden(path)
+    S = overlap(functions.shells, functions.positions)
+    w, v = np.linalg.eigh(S)
+    turned, _ = np.linalg.qr(np.random.default_rng(5).standard_normal(S.shape))
+    return v / np.sqrt(w) @ turned
+
+
+PROGRAMS = {
+    "": {},
+    "ORCA": {"bare": True, "signs": SIGNS, "cartesian": False},
+    "PSI4 before 1.0": {"bare": True, "cartesian": False},
+    "CFOUR": {"norms": CFOUR, "cartesian": True},
+    "PSI4 before 1.4": {"norms": PSI4, "cartesian": True},
+    "Turbomole": {"norms": TURBOMOLE, "cartesian": True},
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_files_of_programs_give_the_orbitals_that_they_mean(tmp_path, program):
+    """The same orbitals, in the conventions of the format and of a program, have the same values everywhere."""
+    options = {"cartesian": True, **PROGRAMS[program]}
+    C = orthonormal(tmp_path, cartesian=options["cartesian"])
+    right, path = tmp_path / "right.molden", tmp_path / "program.molden"
+    right.write_text(molden(HYDROXIDE, C, cartesian=options["cartesian"], occupied=5), encoding="utf-8")
+    path.write_text(molden(HYDROXIDE, C, occupied=5, **options), encoding="utf-8")
+    molecule = read_molden(path)
+    assert molecule.conventions == program
+    found, true = orbitals_of(molecule), orbitals_of(read_molden(right))
+    assert (f"conventions of {program}" in found.about["summary"]) is bool(program)
+    points = np.random.default_rng(2).normal(size=(20, 3))
+    ours, theirs = (one.atomic(points)[:, 0] @ one.coefficients[0] for one in (found, true))
+    assert_allclose(ours, theirs, atol=1e-10 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("cartesian", [False, True])
+def test_conventions_that_occupied_orbitals_hardly_show_are_refused(tmp_path, cartesian):
+    """Of occupied orbitals with a little f, unoccupied ones tell that its signs or norms are wrong."""
+    rng = np.random.default_rng(8)
+    C = orthonormal(tmp_path, cartesian=cartesian)
+    path = tmp_path / "right.molden"
+    path.write_text(molden(HYDROXIDE, C, cartesian=cartesian, occupied=5), encoding="utf-8")
+    molecule = read_molden(path)
+    high = np.concatenate([np.full(len(shell.components), shell.l >= 3) for shell in molecule.shells])
+    # the lowest levels of an energy that is high for f and g functions hold little of them
+    S = overlap(molecule.shells, molecule.positions)
+    noise = 0.05 * rng.standard_normal(S.shape)
+    w, v = np.linalg.eigh(S)
+    root = v / np.sqrt(w) @ v.T
+    C = root @ np.linalg.eigh(root @ (np.diag(1.0 + 40.0 * high) + noise + noise.T) @ root)[1]
+    wrong = {"norms": {"f": [1.002] * 10}} if cartesian else {"signs": {"f": [1, 1, 1, 1, 1, -1, 1]}}
+    path.write_text(molden(HYDROXIDE, C, cartesian=cartesian, occupied=2, **wrong), encoding="utf-8")
+    molecule = read_molden(path)
+    occupied_alone = dataclasses.replace(molecule, all_orbitals=molecule.orbitals)
+    assert occupied_alone.off_orthonormal < 1e-3
+    with pytest.raises(FileError, match="must be orthonormal"):
+        orbitals_of(molecule)
+
+
+def test_the_title_decides_between_conventions_of_an_atom(tmp_path):
+    """Functions of different m of one atom never overlap, so that orthonormal orbitals tell nothing of their signs."""
+    atoms, centres = HYDROXIDE[:1], {"O": [*GAUSSIANS["O"]]}
+    C = orthonormal(tmp_path, cartesian=False, atoms=atoms, centres=centres)
+    path = tmp_path / "o.molden"
+    for title, program in (("", "PSI4 before 1.0"), ("Molden file created by orca_2mkl", "ORCA")):
+        text = molden(atoms, C, cartesian=False, occupied=5, title=title, bare=True, signs=SIGNS)
+        path.write_text(text, encoding="utf-8")
+        assert read_molden(path).conventions == program
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("name", ["He", "Bq"])
+def test_centres_without_charge_are_no_nuclei(tmp_path, place, name):
+    """A helium atom with functions on a ghost beside it: one nucleus, whose cusp is where it is."""
+    centres = {"He": [("s", (13.6267, 1.99935), (0.17523, 0.893483)), ("s", (0.382993,), (1.0,))]}
+    centres["Bq"] = centres["He"]
+    atoms = [("He", 2, (0.1, 0.0, 1.4)), ("He", 2, (0.0, 0.2, -1.1))]
+    atoms[place] = (name, 0, atoms[place][2])
+    C = orthonormal(tmp_path, cartesian=False, atoms=atoms, centres=centres)
+    path = tmp_path / "ghost.molden"
+    path.write_text(molden(atoms, C, cartesian=False, occupied=1, centres=centres), encoding="utf-8")
+    notes = Notes()
+    made = trial_function({}, {"source": "molden", "file": str(path)}, "none", notes=notes)
+    assert (made.system.symbols, made.n_up, made.n_dn) == (("He",), 1, 1)
+    assert_allclose(made.system.positions, [atoms[1 - place][2]])
+    assert made.system.ion_ion == 0.0
+    assert notes.warnings == []
+    points = np.random.default_rng(4).normal(size=(9, 3)) + np.array(atoms[place][2])
+    value, k = np.zeros(9), 0
+    for _, _, centre in atoms:
+        r2 = ((points - np.array(centre)) ** 2).sum(1)
+        for _, exponents, coefficients in centres["He"]:
+            a, c = np.array(exponents), np.array(coefficients)
+            c = c * (2 * a / np.pi) ** 0.75
+            c /= np.sqrt(c @ (np.pi / (a[:, None] + a)) ** 1.5 @ c)
+            value += C[k, 0] * (c * np.exp(-a * r2[:, None])).sum(1)
+            k += 1
+    plain = orbitals_of(read_molden(path))
+    assert_allclose((plain.atomic(points)[:, 0] @ plain.coefficients[0])[:, 0], value, rtol=1e-9)
+    assert made.orbitals.cusp(0, (1, 1)) == pytest.approx(2.0, rel=1e-2)
+    # the places of the deck, if it gives them, are those of nuclei alone
+    deck = {"atoms": [["He1", *atoms[1 - place][2]]]}
+    labelled = trial_function(deck, {"source": "molden", "file": str(path)}, "none", notes=Notes())
+    assert labelled.system.symbols == ("He1",)
+
+
+def test_ghosts_of_a_checkpoint_file_are_no_nuclei(tmp_path):
+    """The hydrogen of a hydroxyl radical made a ghost, as PySCF keeps it: charge 0, its functions stay."""
+    path = tmp_path / "ghost.chk"
+    shutil.copy(OH, path)
+    with h5py.File(path, "r+") as file:
+        mol = json.loads(file["mol"][()])
+        literal = isinstance(mol["_atm"], str)
+        atm = json.loads(mol["_atm"]) if literal else mol["_atm"]
+        atm[1][0] = 0
+        mol["_atm"] = json.dumps(atm) if literal else atm
+        replace(file, "mol", json.dumps(mol))
+    whole, ghost = read_chkfile(OH), read_chkfile(path)
+    assert (whole.symbols, ghost.symbols, ghost.charges) == (("O", "H"), ("O",), (6.0,))
+    assert_allclose(ghost.positions, whole.positions)
+    assert ghost.off_orthonormal < 1e-9
+
+
 # ------------------------------------------------------------------------------------------ bad input
 
 HYDRIDE = """[Molden Format]
@@ -218,7 +404,7 @@ BAD_MOLDEN = {
     "natural orbitals": (HYDRIDE.replace("Occup= 2.0", "Occup= 1.93"), "occupied by 1.93 electrons; one determinant needs"),
     "no occupation": (HYDRIDE.replace("Occup= 2.0\n", ""), "has no Occup="),
     "too many coefficients": (HYDRIDE + "9 0.1\n", r"orbitals have 9 coefficients, \[GTO\] gives 1 functions"),
-    "not normalised": (HYDRIDE.replace("1 1.0\n", "1 0.9\n"), "overlaps of the occupied orbitals differ .* by up to 0.19"),
+    "not normalised": (HYDRIDE.replace("1 1.0\n", "1 0.9\n"), "overlaps of the orbitals differ .* by up to 0.19"),
     "not finite": (HYDRIDE.replace("1 1.0\n", "1 nan\n"), "a coefficient of an orbital is not finite"),
     "nothing occupied": (HYDRIDE.replace("Occup= 2.0", "Occup= 0.0"), "holds no occupied orbitals"),
     "atom of a shell": (HYDRIDE.replace("1 0\ns", "7 0\ns"), "there is no atom 7"),

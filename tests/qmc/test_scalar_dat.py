@@ -1,10 +1,17 @@
 """The ``scalar.dat`` file: its form to the character, and that what is written is read."""
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from qsim.core.errors import FileError
+from qsim.core.results.results import open_results
+from qsim.qmc import figures
 from qsim.qmc.scalar_dat import columns, path_of, read, write
+
+INPUTS = Path(__file__).resolve().parents[2] / "inputs" / "qmc"
 
 
 def blocks(n=5, seed=1):
@@ -105,6 +112,34 @@ def test_bare_ions_have_one_column():
     assert "ElecIon" in table
     assert "LocalECP" not in table
     assert "IonIon" not in table
+
+
+def test_models_without_ions_have_no_column_of_theirs():
+    assert not {"ElecIon", "LocalECP", "IonIon"} & set(columns(blocks(), ions=False, external=True))
+
+
+def test_ions_of_a_file_are_those_of_the_run(qmc):
+    """The deck names no atoms: columns and figures take them from the results."""
+    shutil.copy(INPUTS / "oh_radical.chk", qmc.folder)
+    deck = {
+        "system": {"pseudopotentials": {"O": "ccecp", "H": "ccecp"}},
+        "wavefunction": {"orbitals": {"source": "chkfile", "file": "oh_radical.chk"}, "jastrow": "none"},
+        "series": [{"vmc": {"walkers": 8, "blocks": 3, "steps": 1, "warmup": 5}}],
+        "estimators": [{"radial_density": {"bins": 5}}],
+        "output": {"scalar_dat": True},
+    }
+    summary = qmc.execute("oh", **deck)
+    table = read(path_of(qmc.folder / "oh", 0))
+    assert list(table)[5:-3] == ["LocalECP", "NonLocalECP", "IonIon"]
+    np.testing.assert_allclose(table["IonIon"], summary["scalars"]["ion_ion"]["value"])
+    parts = ("Kinetic", "ElecElec", "LocalECP", "NonLocalECP", "IonIon")
+    np.testing.assert_allclose(sum(table[part] for part in parts), table["LocalEnergy"], atol=1e-9)
+    with open_results(qmc.folder / "oh.h5") as results:
+        assert list(results["atoms/symbol"]) == ["O", "H"]
+        np.testing.assert_array_equal(results["atoms/charge"], [6.0, 1.0])
+        np.testing.assert_array_equal(results["atoms/bare"], [0, 0])
+        labels = [text.get_text() for text in figures.density(results).axes[0].get_legend().get_texts()]
+    assert labels == ["O 0", "H 1"]
 
 
 def test_long_names_widen_the_fields(tmp_path):

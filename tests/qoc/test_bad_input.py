@@ -482,13 +482,12 @@ def test_a_threshold_that_is_not_reached_is_said(qoc):
     )
 
 
-def test_a_field_from_which_nothing_can_start(qoc, command):
-    deck = changed(control__guess={"type": "expression", "value": "1e-11*cos(0.01724*t)"})
-    reply = command("qoc", qoc.write(**deck), "--device", "cpu", "--no-figures", "-o", qoc.folder)
-    assert reply.exit_code == NumericsError.exit_code == 5
-    assert "the gradient vanishes: a critical point, not a maximum" in reply.stderr
-    assert "control.guess: ladder" in reply.stderr
-    assert not (qoc.folder / "deck.h5").exists()
+def test_a_field_that_is_too_weak_to_start_from_gives_way(qoc):
+    """Its gradient is rounding: the search goes on from a resonant field without symmetries, once, and says so."""
+    guess = {"type": "expression", "value": "1e-11*cos(0.01724*t)"}
+    summary = qoc.execute(**changed(control__guess=guess, optimizer__max_sweeps=200))
+    assert summary["scalars"]["probability"]["value"] > 0.99
+    assert len([text for text in summary["warnings"] if "came to a critical point" in text]) == 1
 
 
 def test_numbers_that_overflow_in_the_run(qoc):

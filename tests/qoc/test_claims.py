@@ -4,13 +4,17 @@ import math
 
 import numpy as np
 import pytest
+from scipy.linalg import expm
 
-from qsim.core.errors import NumericsError
+from qsim.core.results.results import open_results
 from qsim.qoc import checks, claims, costs
 from qsim.qoc.build import phase_steps
 from qsim.qoc.fields import resample, roughness, way_between
 from qsim.qoc.molecule import on_grid
+from qsim.qoc.objective import Objective
+from qsim.qoc.optimizers.search import Search
 from qsim.qoc.reference import landscape, refined, sine_levels, unresolved
+from qsim.qoc.run import Optimisation
 
 MORSE = {
     "mass": 1500.0,
@@ -290,16 +294,157 @@ def test_walls_weigh_densities_with_populations():
     assert "level 5" in checks.walls(molecule, reached)
 
 
-def test_a_critical_point_is_refused_however_the_search_ends(qoc):
-    with pytest.raises(NumericsError, match="critical point|gradient vanishes"):
-        qoc.run(
-            **deck(
-                control={"guess": {"type": "expression", "value": "1e-9*cos(3*t)"}},
-                optimizer={"type": "lbfgs"},
-                objective={"alpha": 1e6},
-                verify="none",
-            )
+def test_a_search_that_a_penalty_keeps_at_zero_leaves_its_results(qoc):
+    """J has its maximum at no field at all: the field is written, with the reason and what may help."""
+    summary = qoc.execute(
+        **deck(
+            control={"guess": {"type": "expression", "value": "1e-9*cos(3*t)"}},
+            optimizer={"type": "lbfgs"},
+            objective={"alpha": 1e6},
+            verify="none",
         )
+    )
+    assert summary["status"] == "complete"
+    assert "lower objective.alpha" in summary["scalars"]["stop_reason"]["value"]
+    assert any("lower objective.alpha" in text for text in summary["warnings"])
+
+
+def test_bounds_that_leave_no_strength_leave_their_maximum(qoc):
+    """The projected gradient vanishes at the bounds: a maximum under them, however small P is."""
+    control = {"guess": {"type": "ladder"}, "bounds": [-3e-7, 3e-7]}
+    system = {**MORSE, "target": 2}
+    summary = qoc.execute(**deck(system=system, control=control, optimizer={"type": "lbfgs"}, verify="none"))
+    scalars = summary["scalars"]
+    assert scalars["peak_field"]["value"] == pytest.approx(3e-7)
+    assert "the maximum that they allow" in scalars["stop_reason"]["value"]
+    assert 0 < scalars["probability"]["value"] < 1e-9
+    assert not any("critical point" in text for text in summary["warnings"])
+
+
+def rotation(angle, axis):
+    """Return the pairs of exp(-i angle axis.sigma / 2) on two levels, from the matrix exponential."""
+    sigma = np.array([[[0, 1], [1, 0]], [[0, -1j], [1j, 0]], [[1, 0], [0, -1]]])
+    gate = expm(-0.5j * angle * np.einsum("a,aij->ij", np.array(axis) / np.linalg.norm(axis), sigma))
+    return [
+        {
+            "initial": k,
+            "target": {
+                j: f"{gate[j, k].real:.17g}{gate[j, k].imag:+.17g}i"
+                for j in range(2)
+                if abs(gate[j, k]) > 1e-12
+            },
+        }
+        for k in range(2)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("angle", "axis", "optimizer"),
+    [
+        (math.pi, (0, 1, 0), "lbfgs"),
+        (math.pi, (0, 1, 0), "krotov"),
+        (math.pi, (0.3, 1, 0), "lbfgs"),
+        (math.pi, (0, 0, 1), "lbfgs"),
+        (0.5 * math.pi, (0, 0, 1), "krotov"),
+    ],
+)
+def test_rotations_of_a_qubit(qoc, angle, axis, optimizer):
+    """Coherent gates, also those that no field even in time makes, and those that only turn phases."""
+    pairs = rotation(angle, axis)
+    system = {key: value for key, value in MORSE.items() if key not in ("initial", "target")}
+    summary = qoc.execute(
+        **deck(
+            system={**system, "pairs": pairs},
+            time={"T": 25000, "steps": 2000},
+            propagator={"type": "eigenbasis", "states": 8},
+            control={"guess": {"type": "ladder"}},
+            objective={"combine": "coherent", "threshold": 0.99, "alpha": 0.001},
+            optimizer={"type": optimizer, "max_sweeps": 1200},
+            verify="none",
+        )
+    )
+    assert summary["scalars"]["threshold_reached"]["value"]
+    with open_results(qoc.folder / "deck.h5") as results:
+        # Kronecker-free oracle: exact exponentials of the stored field in the stored levels
+        energies, dipole, field = (
+            np.asarray(results[name]) for name in ("energies", "dipole_matrix", "field")
+        )
+    tau, total = 25000 / 2000, np.eye(len(energies), dtype=complex)
+    for value in field:
+        w, v = np.linalg.eigh(np.diag(energies) - value * dipole)
+        total = (v * np.exp(-1j * w * tau)) @ v.T @ total
+    overlaps = []
+    for pair in pairs:
+        weights = {k: complex(w.replace("i", "j")) for k, w in pair["target"].items()}
+        overlaps.append(sum(np.conj(w) * total[k, pair["initial"]] for k, w in weights.items()))
+    assert abs(np.mean(overlaps)) ** 2 == pytest.approx(
+        summary["scalars"]["probability"]["value"], abs=2e-4
+    )  # Strang steps
+
+
+def test_a_search_that_has_left_a_critical_point_is_resumed_to_the_bit(qoc):
+    blocks = deck(
+        system={
+            **{k: v for k, v in MORSE.items() if k not in ("initial", "target")},
+            "pairs": rotation(math.pi, (0, 1, 0)),
+        },
+        propagator={"type": "eigenbasis", "states": 8},
+        control={"guess": {"type": "ladder"}},
+        objective={"combine": "coherent", "threshold": 1.0, "alpha": 0.0},
+        optimizer={"type": "lbfgs", "max_sweeps": 40},
+        verify="none",
+        run={"seed": 5},
+    )
+    whole = qoc.run(**blocks)
+    kept = []
+
+    class Stop(Exception):
+        pass
+
+    problem = whole.problem
+    search = Search(Objective(problem.propagator, problem.targets, 0.0, True), problem.control, 1.0, 40)
+    first = Optimisation(problem, search)
+
+    def report(progress):
+        if first.escaped and progress.savable and search.objective.sweeps > 12:
+            kept.append(first.state())
+            raise Stop
+
+    with pytest.raises(Stop):
+        first.advance(report)
+    search = Search(Objective(problem.propagator, problem.targets, 0.0, True), problem.control, 1.0, 40)
+    second = Optimisation(problem, search, kept[0])
+    second.advance(lambda progress: None)
+    assert second.escaped
+    np.testing.assert_array_equal(search.field, whole.field)
+    assert search.history["probability"] == list(whole.history["probability"])
+
+
+JUDGEMENTS = {
+    "Judge": "the error of P",
+    "Judge.errors": "the error of P",
+    "verify": "the verified probability",
+    "checks.truncation": "the population of the highest levels",
+    "checks.walls": "the density at the walls",
+    "checks.strong_field": "the strength of the field",
+}
+
+
+@pytest.mark.parametrize("judgement", JUDGEMENTS)
+def test_a_judgement_that_fails_costs_no_results(qoc, monkeypatch, judgement):
+    def fail(*arguments, **options):
+        raise np.linalg.LinAlgError("Singular matrix")
+
+    whole = qoc.execute("whole", **deck())
+    monkeypatch.setattr(f"qsim.qoc.run.{judgement}", fail)
+    summary = qoc.execute("judged", **deck())
+    warning = f"{JUDGEMENTS[judgement]} could not be found: Singular matrix; everything else is complete"
+    assert warning in summary["warnings"]
+    for name in ("probability", "objective", "fluence", "norm_error"):
+        assert summary["scalars"][name]["value"] == whole["scalars"][name]["value"]
+    with open_results(qoc.folder / "judged.h5") as found, open_results(qoc.folder / "whole.h5") as true:
+        for name in ("field", "populations", "psi_final", "energies"):
+            np.testing.assert_array_equal(found[name], true[name])
 
 
 # ------------------------------------------------------------------------------------------- what claims cost

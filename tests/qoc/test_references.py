@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qsim.core.errors import NumericsError
 from qsim.qoc.build import midpoints
 from qsim.qoc.molecule import molecule
 from qsim.qoc.objective import Objective
@@ -486,9 +485,10 @@ def test_zeros_in_a_formula_are_a_zero_guess(qoc, reference, optimizer):
 @use("Z1_zero_guess")
 @pytest.mark.parametrize("optimizer", ["lbfgs", "krotov"])
 def test_a_field_too_weak_to_start_from_is_not_converged(qoc, reference, optimizer):
-    with pytest.raises(NumericsError, match=r"P = [0-9.]+e-1\d.* the gradient vanishes") as caught:
-        from_field(qoc, reference, "1e-10*cos(0.0172425*t)", optimizer)
-    assert "control.guess" in caught.value.hint
+    """Its gradient is of the size of rounding, where no search can end: it goes on from a stronger field, and says so."""
+    summary = from_field(qoc, reference, "1e-10*cos(0.0172425*t)", optimizer)
+    assert len([text for text in summary["warnings"] if "came to a critical point" in text]) == 1
+    assert summary["scalars"]["probability"]["value"] >= 0.99
 
 
 @use("Z1_zero_guess")

@@ -6,11 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from qsim.core.device.blas import one_thread
 from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError, MemoryLimitError, NumericsError
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
-from qsim.sturmian.scattering import initial, outgoing
+from qsim.sturmian.radial import potentials
+from qsim.sturmian.scattering import checks, initial, outgoing
+from qsim.sturmian.scattering.setup import Numbers, Setup
 from tests.changes import REMOVE, change
 from tests.decks import Decks
 
@@ -258,6 +261,14 @@ WARNINGS = {
         "basis.generating.tail: .*reflects channels of other energies",
     ),
     "steep contour": (change(BASE, {"grid__ecs__angle": 0.5}), "grid.ecs.angle: .*nearly dependent"),
+    "steep contour of many points": (
+        change(BASE, {"grid__R": 52, "task__energy": ["420 eV"]}),
+        "grid.ecs.angle: .*at 0.3 rad the eigenvectors on a grid of 469 points become nearly dependent, .*; 0.23 is safe",
+    ),
+    "slow electron": (
+        change(BASE, {"task__energy": [0.008]}),
+        "grid.ecs.length: .*22 % of the wave of an electron of 0.008 hartree come back .*; give about 93 bohr, or auto",
+    ),
 }
 
 
@@ -387,6 +398,36 @@ def test_elements_follow_the_fastest_electron(sturmian):
         widest = np.diff(bounds[bounds.imag == 0.0].real).max()
         assert widest * k / (10 * 2.0 * np.pi) <= 1.0 / 7.0 + 1e-9
     assert any(text.startswith("grid.elements: ") for text in fast.notices)
+
+
+def test_the_contour_follows_the_electrons(sturmian):
+    slow = sturmian.build(**change(BASE, {"grid__ecs": REMOVE, "task__energy": [0.008, 0.3]})).numbers
+    assert (slow.angle, slow.length) == (0.3, 93.0)
+    assert slow.reflection(0.016**0.5, 1.0) < 1e-3
+    fast = sturmian.build(**change(BASE, {"grid__R": 52, "grid__ecs": {}, "task__energy": ["420 eV"]}))
+    assert (fast.numbers.angle, fast.numbers.length) == (0.22, 25.0)
+    assert "grid.ecs: a contour of 25 bohr at 0.22 rad" in fast.notices
+
+
+def test_the_safe_angle_is_where_eigenvectors_become_nearly_dependent():
+    numbers = Numbers(30.0, 10, 0.3, 25.0, 22)
+    angle = 110.0 / numbers.points(1.0)
+    conditions = []
+    for turned in (0.7 * angle, angle):
+        grid = Setup(cpu(1), replace(numbers, angle=turned), 1.0, potentials.OneBody(None, 1.0))
+        with one_thread():
+            conditions.append(grid.orbitals(0, 1.0).condition)
+    assert conditions[0] < 2e8
+    assert 2e8 < conditions[1] < 5e9
+
+
+def test_an_equation_that_a_steep_contour_keeps_from_converging_names_an_angle(sturmian, monkeypatch):
+    monkeypatch.setattr(outgoing, "CONDITION", 1e3)
+    monkeypatch.setattr(checks, "TURNED", 25.0)
+    deck = change(BASE, {"solver": {"type": "matrix_free", "max_iterations": 3}})
+    with pytest.raises(NumericsError) as caught:
+        sturmian.run(**deck)
+    assert re.match(r"grid.ecs.angle: 0.14, since at 0.3 rad .* condition \d", str(caught.value.hint))
 
 
 def test_energies_are_those_of_the_deck(sturmian):

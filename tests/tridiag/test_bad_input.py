@@ -240,6 +240,10 @@ ERRORS = {
         {"solver": {"blocks": 500}},
         "solver.blocks: 401 points have room for at most 400 blocks, not 500",
     ),
+    "photoelectrons of a huge grid": (
+        {"grid__points": 9_000_001, "observe": ["photoelectron"]},
+        r"observe: photoelectron: the grid has 9000001 points, at most 8e\+06 are allowed",
+    ),
     "mixed precision": (
         {"run": {"precision": "mixed"}},
         "run.precision: tridiag runs in double or single precision, not mixed",

@@ -303,8 +303,6 @@ def test_three_and_more_equal_wells_far_apart_are_told(tmp_path, wells, apart):
 @pytest.mark.parametrize(
     ("pulse", "likely"),
     [
-        ({"wavelength": 400, "intensity": "1e14 W/cm2"}, "if 400 nm is meant"),
-        ({"wavelength": 1300, "intensity": "2e13 W/cm2"}, "if 1300 nm is meant"),
         ({"wavelength": "800 nm", "intensity": "3e14 W/m2"}, "if 3e.14 W/cm2 is meant"),
         ({"wavelength": "800 nm", "intensity": "3e14 W/cm2"}, None),
         ({"wavelength": "400 nm", "E0": 0.01}, None),

@@ -16,6 +16,7 @@ from scipy.linalg import eigh_tridiagonal, solve_banded
 from scipy.linalg.lapack import zgtsv
 
 from qsim.core.device.device import Device, cpu
+from qsim.tridiag.kernels import cn_cpu
 from qsim.tridiag.kernels.cn import Shape
 from qsim.tridiag.tdse import halo as decay
 from qsim.tridiag.tdse import propagator as propagation
@@ -625,3 +626,15 @@ def test_orders_in_dx(stencil, order, gauge):
         found.append(propagator.psi[::refine])
     coarse, fine = abs(found[0] - found[1]).max(), abs(found[1] - found[2]).max()
     assert abs(np.log2(coarse / fine) - order) < 0.25
+
+
+@pytest.mark.parametrize(("dx", "whole"), [(0.0018, True), (0.0045, False), (0.02, False)])
+def test_the_plan_knows_which_grids_are_propagated_whole(dx, whole):
+    """Small spacings against the time step: no halo is wide enough, and a step of the whole grid takes three times the memory."""
+    points = 80_000
+    x = (np.arange(points) - points // 2) * dx
+    lattice = Lattice(x[0], dx, points, "numerov", -1.0 / np.sqrt(x * x + 2.0))
+    propagator = Propagator(cpu(2), lattice, np.exp(-x * x / 4.0) + 0j, 0.1)
+    assert (propagator.shape.halo == 0) == whole
+    assert decay.chunks_pay(points, "numerov", dx, 0.1) != whole
+    assert decay.LANES == cn_cpu.LANES

@@ -124,8 +124,27 @@ def test_fwhm_is_that_of_the_intensity(shape):
     p = PulseField(block(Pulse, **keys))
     t = p.length / 2 + np.array([-200.0, 0.0, 200.0])
     intensity = p._envelope(t)[0] ** 2
-    assert intensity == pytest.approx([0.5, 1.0, 0.5], rel=1e-3 if shape == "gaussian" else 1e-12)
+    assert intensity == pytest.approx([0.5, 1.0, 0.5], rel=1e-12)
     assert p.electric(t)[1] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("extent", [1.0, 1.3, 1.7, 2.4, 6.0])
+def test_a_lowered_gaussian_has_its_width_and_vanishes_at_its_ends(extent):
+    keys = {"shape": "gaussian", "omega": 40.0, "E0": 0.7, "fwhm": 11.0, "envelope_on": "E", "extent": extent}
+    p = PulseField(block(Pulse, **keys))
+    assert p.length == pytest.approx(22.0 * extent)
+    t = np.linspace(0.0, p.length, 200_001)
+    envelope = p._envelope(t)[0]
+    above = t[envelope**2 >= 0.5]
+    assert np.ptp(above) == pytest.approx(11.0, abs=2 * (t[1] - t[0]))
+    assert envelope[[0, -1]] == pytest.approx([0.0, 0.0], abs=1e-15)
+    assert envelope.max() == 1.0
+    assert p._envelope(t)[1] == pytest.approx(np.gradient(envelope, t), abs=1e-5)
+    gaussian = 2.0 ** (-2.0 * ((t - 11.0 * extent) / 11.0) ** 2)
+    away = abs(envelope - gaussian).max()
+    assert away < {1.0: 0.3, 1.3: 0.1, 1.7: 0.02, 2.4: 4e-4, 6.0: 1e-14}[extent]
+    found = list(block(Pulse, **keys).check("laser.pulses.0"))
+    assert [finding.severity for finding in found] == ["warning"] * (extent < 1.8)
 
 
 def test_units_and_sums():

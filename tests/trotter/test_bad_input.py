@@ -279,6 +279,22 @@ def test_too_many_spins_for_the_memory(trotter, monkeypatch):
     assert caught.value.exit_code == 4
 
 
+@pytest.mark.parametrize("sites", ["half", [0, *range(12, 33)]])
+@pytest.mark.parametrize("field", ["x", "z"], ids=["whole", "sector"])
+def test_too_many_spins_for_the_memory_with_entropies(trotter, monkeypatch, sites, field):
+    """What fits is told of fewer spins than a cut has sites as well, in the whole space and in a sector."""
+    monkeypatch.setattr(core_device, "free_host_memory", lambda: 9 * 2**30)
+    deck = {
+        "system": {"spins": 35, "terms": [RING, {"type": "field", "axis": field, "values": 0.3}]},
+        "initial": {"type": "basis", "up": list(range(0, 35, 2))},
+        "evolve": {"t_final": 1.0, "outputs": {"count": 3}, "accuracy": 1e-6},
+        "observe": [{"entropy": {"sites": sites}}],
+    }
+    with pytest.raises(MemoryLimitError, match="states needs") as caught:
+        trotter.execute(**deck)
+    assert "spins fit in double precision" in str(caught.value.hint)
+
+
 @pytest.mark.skipif(cuda_status().count > 0, reason="there is a CUDA device")
 def test_without_a_gpu(trotter):
     with pytest.raises(QsimError, match="device 'cuda'.*is not available"):

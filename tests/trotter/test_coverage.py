@@ -7,6 +7,7 @@ import pytest
 
 from qsim.core.run.coverage import cover, draw, run_trial
 from qsim.trotter import run
+from qsim.trotter.tasks.lowest import LowestLevels
 
 SEED = 1
 COUNT = 24
@@ -39,8 +40,26 @@ def test_a_lie_is_seen(monkeypatch):
     pytest.fail("no lie was seen")
 
 
+@pytest.mark.parametrize(
+    ("name", "lie"),
+    [
+        ("degeneracy", property(lambda self: 1)),  # one state, whatever symmetries there are
+        ("second", property(lambda self: (10.0 * self.lowest[0], 0.0))),  # a level that was passed over
+    ],
+)
+def test_a_lie_about_levels_is_seen(monkeypatch, tmp_path, name, lie):
+    monkeypatch.setattr(LowestLevels, name, lie)
+    for index in range(100):
+        deck = draw("trotter", SEED, index, tmp_path).deck
+        if deck.get("task") == "spectrum" and run_trial("trotter", SEED, index).broken:
+            return
+    pytest.fail("no lie was seen")
+
+
 def test_the_decks_reach_what_is_rare(tmp_path):
-    decks = [dict(draw("trotter", 7, index, tmp_path).deck) for index in range(250)]
+    drawn = [dict(draw("trotter", 7, index, tmp_path).deck) for index in range(330)]
+    decks = [deck for deck in drawn if "task" not in deck]
+    _reach_what_is_rare_in_spectra([deck for deck in drawn if deck.get("task") in ("spectrum", "levels")])
     terms = [term for deck in decks for term in deck["system"]["terms"]]
     kinds = {term["type"] for term in terms}
     assert {
@@ -69,3 +88,18 @@ def test_the_decks_reach_what_is_rare(tmp_path):
     assert any("local" in echo for echo in echoes)
     assert any(term.get("profile") for echo in echoes for term in echo["sigma"])
     assert np.mean([bool(echo["sigma"]) for echo in echoes]) > 0.5
+
+
+def _reach_what_is_rare_in_spectra(decks):
+    """Degenerate levels of all kinds: rings with next neighbours, ferromagnets, tori, currents; every symmetry of a sector."""
+    terms = [term for deck in decks for term in deck["system"]["terms"]]
+    assert {term["type"] for term in terms} >= {"heisenberg", "xxz", "xx", "ising", "pairs", "dm", "field"}
+    assert any("shells" in term for term in terms)
+    assert any(term.get("J", 1.0) < 0 for term in terms if not isinstance(term.get("J"), list))
+    lattices = [term["lattice"] for term in terms if "lattice" in term]
+    assert {"ring", "square", "triangular", "ladder", "all"} <= {lattice["type"] for lattice in lattices}
+    assert {lattice.get("images") for lattice in lattices} == {None, "one", "all"}
+    sectors = [deck["sector"] for deck in decks if deck["sector"] != "auto"]
+    assert {name for sector in sectors for name in sector} == {"up", "momentum", "inversion", "reflection"}
+    assert len(sectors) < 0.6 * len(decks)
+    assert {deck["task"] for deck in decks} == {"spectrum", "levels"}

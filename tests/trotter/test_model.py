@@ -17,6 +17,7 @@ from qsim.trotter.deck import couplings as blocks
 from qsim.trotter.deck.rules import check_system
 from qsim.trotter.model import lattices
 from qsim.trotter.model.hamiltonian import Hamiltonian, Model, build_hamiltonian, conserved, dense, energies
+from qsim.trotter.model.models import Models
 from qsim.trotter.model.profiles import factor
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference_data" / "trotter.json"
@@ -409,6 +410,61 @@ def test_planes_against_brute_force(kind, periodic):
         assert counts.min() == degree
 
 
+def summed(kind, Lx, Ly):
+    """How often every pair is joined by bonds from each site to its neighbours along x and y (and x - y) of a torus."""
+    steps = {"square": [(1, 0), (0, 1)], "triangular": [(1, 0), (0, 1), (-1, 1)], "ring": [(1, 0)]}[kind]
+    steps = [(dx, dy) for dx, dy in steps if (Lx > 1 or not dx) and (Ly > 1 or not dy)]
+    counts = {}
+    for x, y in itertools.product(range(Lx), range(Ly)):
+        for dx, dy in steps:
+            pair = sorted((x + Lx * y, (x + dx) % Lx + Lx * ((y + dy) % Ly)))
+            counts[tuple(pair)] = counts.get(tuple(pair), 0) + 1
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("kind", "Lx", "Ly"),
+    [
+        ("ring", 2, 1),
+        ("ring", 5, 1),
+        ("square", 2, 3),
+        ("square", 2, 2),
+        ("square", 3, 3),
+        ("triangular", 3, 2),
+    ],
+)
+def test_bonds_across_periodic_directions(kind, Lx, Ly):
+    """images: one joins two sites once, all as often as a sum over all sites and directions does."""
+    keys = {"type": kind} if kind == "ring" else {"type": kind, "Lx": Lx, "Ly": Ly, "periodic": True}
+    expected = summed(kind, Lx, Ly)
+    for images in ("one", "all"):
+        spec = system(Lx * Ly, {"type": "heisenberg", "lattice": keys | {"images": images}, "J": 0.7})
+        J = build_hamiltonian(spec, seed=0).at(0.0).J[2]
+        found = {(int(j), int(k)): J[j, k] for j, k in np.argwhere(np.triu(J))}
+        counted = {pair: 0.7 * (count if images == "all" else 1) for pair, count in expected.items()}
+        assert found == pytest.approx(counted, rel=1e-14)
+        notes = Models(spec, 0).notes
+        assert bool(notes) == (max(expected.values()) > 1)
+        assert all(f"by {max(expected.values())} ways round" in note for note in notes)
+
+
+def test_directed_bonds_of_tori():
+    """A coupling of a site with the next ones along x and y of a torus has the shifts of the torus."""
+    keys = {"type": "square", "Lx": 3, "Ly": 4, "periodic": True}
+    spec = system(12, {"type": "dm", "lattice": keys, "D": 0.4})
+    D = build_hamiltonian(spec, seed=0).at(0.0).cross[0, 1]
+    expected = np.zeros((12, 12))
+    for x, y in itertools.product(range(3), range(4)):
+        for to in ((x + 1) % 3 + 3 * y, x + 3 * ((y + 1) % 4)):
+            expected[x + 3 * y, to] += 0.4
+            expected[to, x + 3 * y] -= 0.4
+    np.testing.assert_allclose(D, expected, rtol=0, atol=1e-15)
+    both = system(
+        4, {"type": "dm", "lattice": {"type": "square", "periodic": True, "images": "all"}, "D": 0.4}
+    )
+    assert build_hamiltonian(both, seed=0).at(0.0).cross is None  # a bond each way: they cancel
+
+
 def test_shapes_are_completed():
     assert blocks.plane_shape(lattice(type="square"), 9) == (3, 3)
     assert blocks.plane_shape(lattice(type="square", Lx=4), 8) == (4, 2)
@@ -652,7 +708,7 @@ def test_complaints_about_terms(terms, key, message):
 def test_complaints_about_the_lattice_of_the_system():
     found = complaints(5, {"type": "xx"}, lattice="square")
     assert found["system.lattice"] == "5 spins make no square; give Lx and Ly"
-    assert "a ring needs 3 sites" in complaints(2, {"type": "xx"}, lattice="ring")["system.lattice"]
+    assert "a ring needs 2 sites" in complaints(1, {"type": "xx"}, lattice="ring")["system.lattice"]
 
 
 def test_a_field_from_two_sources(tmp_path):

@@ -71,6 +71,16 @@ class Block(BaseModel):
         protected_namespaces=(),
     )
 
+    def forgotten(self, name: str) -> tuple[tuple[float, float, str], ...] | None:
+        """Return where a bare number was hardly meant in atomic units, as `FORGOTTEN` does, if that depends on other keys.
+
+        Parameters
+        ----------
+        name
+            A field with a `Quantity`; None leaves the ranges to that.
+        """
+        return None
+
 
 def _integral(value: object) -> object:
     if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST:

@@ -46,6 +46,10 @@ MAX_WORD = 400
 """Characters of a number."""
 MAX_HEADER = 2
 """Lines of names before the numbers."""
+MAX_EMPTY = 100_000
+"""Lines without a number, one after another: a small file packed with gzip can hold thousands of millions."""
+MAX_CURVE = 10_000_000
+"""Rows of a table of a function."""
 MIN_CURVE = 4
 """Points of a cubic spline."""
 
@@ -67,11 +71,17 @@ class _Layout:
         Number of columns to read; further ones on a line are ignored; None to read all.
     widths
         Allowed numbers of columns where all are read; empty for any, the same in every row.
+    most
+        Rows beyond which nothing is read; None for any number.
+    distinct
+        Name of the first column if it must not be the same in two rows; those after one another are told at once.
     """
 
     names: str
     first: int | None = None
     widths: tuple[int, ...] = ()
+    most: int | None = None
+    distinct: str = ""
 
     @property
     def expected(self) -> str:
@@ -80,9 +90,14 @@ class _Layout:
 
 
 def read_columns(
-    path: str | Path, count: int, names: str, *, check: Callable[[Sequence[float]], str] | None = None
+    path: str | Path,
+    count: int,
+    names: str,
+    *,
+    check: Callable[[Sequence[float]], str] | None = None,
+    distinct: str = "",
 ) -> NDArray[np.float64]:
-    """Read the first columns of a file; a line may hold more.
+    """Read the first columns of a table of a function, of at most `MAX_CURVE` rows; a line may hold more.
 
     Parameters
     ----------
@@ -94,6 +109,8 @@ def read_columns(
         What they hold, ``"t, field"``, for messages.
     check
         Returns what is wrong with a row, or an empty text.
+    distinct
+        Name of the first column, if rows after one another must differ in it.
 
     Returns
     -------
@@ -105,7 +122,7 @@ def read_columns(
     FileError
         With file and line, if something is no finite number, missing or refused by `check`.
     """
-    layout, path = _Layout(names, first=count), Path(path)
+    layout, path = _Layout(names, first=count, most=MAX_CURVE, distinct=distinct), Path(path)
     numbers = array("d")
     for line, row in _rows(path, layout, _real):
         if check is not None and (wrong := check(row)):
@@ -115,7 +132,9 @@ def read_columns(
     return np.frombuffer(numbers, dtype=np.float64).reshape(-1, count).copy()
 
 
-def read_rows(path: str | Path, names: str, widths: tuple[int, ...] = ()) -> list[list[float]]:
+def read_rows(
+    path: str | Path, names: str, widths: tuple[int, ...] = (), *, most: int | None = None
+) -> list[list[float]]:
     """Read whole rows of numbers.
 
     Parameters
@@ -126,6 +145,8 @@ def read_rows(path: str | Path, names: str, widths: tuple[int, ...] = ()) -> lis
         What the columns hold, for messages.
     widths
         Allowed numbers of columns; by default any, but the same in every row.
+    most
+        Rows that the file may have; it is read no further.
 
     Returns
     -------
@@ -137,7 +158,7 @@ def read_rows(path: str | Path, names: str, widths: tuple[int, ...] = ()) -> lis
     FileError
         With file and line, if something is no finite number, or a row has another length.
     """
-    layout, path = _Layout(names, widths=widths), Path(path)
+    layout, path = _Layout(names, widths=widths, most=most), Path(path)
     return [row for _, row in _rows(path, layout, _real)]
 
 
@@ -223,7 +244,7 @@ def text_lines(path: str | Path, expected: str) -> Iterator[tuple[int, str]]:
     FileError
         If the file is no regular file, damaged, no UTF-8 text, or has lines or a size beyond all measure.
     """
-    total, line = 0, 0
+    total, line, filled = 0, 0, 0
     with open_binary(path, expected) as file:
         while chunk := file.readline(MAX_LINE + 1):
             total += len(chunk)
@@ -242,6 +263,9 @@ def text_lines(path: str | Path, expected: str) -> Iterator[tuple[int, str]]:
                 raise FileError(f"{path}:{line + 1}: {byte} is not UTF-8 text; expected {expected}") from None
             for part in text.splitlines():
                 line += 1
+                filled = line if part.strip() else filled
+                if line - filled > MAX_EMPTY:
+                    raise FileError(f"{path}:{line}: {MAX_EMPTY} empty lines; expected {expected}")
                 yield line, part
 
 
@@ -252,19 +276,30 @@ def _rows(
     path: Path, layout: _Layout, number: Callable[[str], Number | None]
 ) -> Iterator[tuple[int, list[Number]]]:
     """Yield the rows of a file with their line numbers; refuse a file without any."""
-    headers, width = 0, None
+    headers, count, last, before = 0, 0, 0, None
+    width: int | None = None
     for line, full in text_lines(path, layout.expected):
         text = full.split("#", 1)[0].split("%", 1)[0]
         words = text.translate(_SEPARATORS).split()
         if not words:
+            if line - last > MAX_EMPTY:
+                raise FileError(
+                    f"{path}:{line}: {MAX_EMPTY} lines without numbers; expected {layout.expected}"
+                )
             continue
         wanted = words if layout.first is None else words[: layout.first]
         row = [number(word) for word in wanted]
         if width is None and headers < MAX_HEADER and all(value is None for value in row):
             headers += 1
             continue
+        if count == layout.most:
+            raise FileError(f"{path}:{line}: more than {count} rows; expected {layout.expected}")
         yield line, _checked(path, line, text, layout, width, wanted, row)
-        width = len(row)
+        if layout.distinct and row[0] == before:
+            raise FileError(
+                f"{path}:{line}: a table needs distinct {layout.distinct}, but {layout.distinct} = {before:g} is repeated"
+            )
+        width, count, last, before = len(row), count + 1, line, row[0]
     if width is None:
         raise FileError(f"{path} holds no numbers; expected {layout.expected}")
 

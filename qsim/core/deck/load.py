@@ -40,6 +40,7 @@ from qsim.core.deck.blocks import (
 )
 from qsim.core.deck.describe import without_unset
 from qsim.core.deck.fields import Annotation, fields_of, literals
+from qsim.core.deck.forgotten import forgotten_units
 from qsim.core.deck.mapping import MAPPING, deck_text
 from qsim.core.deck.messages import describe, diagnostics_of, did_you_mean
 from qsim.core.deck.reference import deck_reference
@@ -182,13 +183,17 @@ class LoadedDeck(Generic[D]):
                 raise
             raise DeckError(self.diagnostic(Finding(key, message)), hint=error.hint) from error
 
+    def doubts(self) -> list[Finding]:
+        """Return warnings about numbers that were probably meant with a unit."""
+        return list(forgotten_units(self.deck, self.root))
+
     def raise_for(self, findings: Iterable[Finding]) -> None:
         """Keep the warnings among `findings`, and raise the errors.
 
         Raises
         ------
         DeckError
-            If there is an error among them; it holds all of them.
+            If there is an error among them; it holds all of them, and the doubts about units, which they may follow from.
         """
         diagnostics = _in_order([self.diagnostic(finding) for finding in findings], str(self.path))
         for diagnostic in diagnostics:
@@ -198,7 +203,7 @@ class LoadedDeck(Generic[D]):
         if (untold := len(self._warnings) - MOST) > 0:
             self.warnings.append(f"... and {untold} more warnings")
         if errors := [diagnostic for diagnostic in diagnostics if diagnostic.severity == "error"]:
-            raise DeckError(errors)
+            raise DeckError(_in_order([*errors, *map(self.diagnostic, self.doubts())], str(self.path)))
 
 
 def load_deck(source: DeckSource, model: type[D], overrides: Sequence[str] = ()) -> LoadedDeck[D]:
@@ -235,8 +240,9 @@ def load_deck(source: DeckSource, model: type[D], overrides: Sequence[str] = ())
     findings = list(deck.check())
     diagnostics += [loaded.diagnostic(finding) for finding in findings if finding.severity == "error"]
     if diagnostics:
-        raise DeckError(_in_order(diagnostics, str(path)))
-    loaded.raise_for(findings)
+        doubts = map(loaded.diagnostic, loaded.doubts())
+        raise DeckError(_in_order([*diagnostics, *doubts], str(path)))
+    loaded.raise_for([*findings, *loaded.doubts()])
     return loaded
 
 

@@ -9,6 +9,7 @@ import difflib
 import operator
 from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -37,6 +38,8 @@ Path = tuple[str | int, ...]
 
 EXPLAINED = 2 * MOST
 """Values whose mistakes are explained."""
+WALKED = 20 * MOST
+"""Errors whose places among the types are found."""
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -116,18 +119,27 @@ def _first(error: ValidationError, model: Model, root: Node) -> tuple[list[tuple
 
     To explain a mistake takes a search for similar names in the whole model: thousands are not explained, but counted.
     """
-    items = [
-        (item, walk(model, item["loc"])) for item in error.errors(include_url=False, include_input=False)
-    ]
+    found, left = _nearest(error.errors(include_url=False, include_input=False), root)
+    items = [(item, walk(model, item["loc"])) for item in found]
     places: dict[Path, tuple[int, int]] = {}
     for _, step in items:
         if step.path not in places:
             mark = root.find(step.path)[0].mark
             places[step.path] = (mark.line, mark.column)
     if len(places) <= EXPLAINED:
-        return items, 0
+        return items, left
     kept = set(sorted(places, key=lambda path: places[path])[:EXPLAINED])
-    return [(item, step) for item, step in items if step.path in kept], len(places) - len(kept)
+    return [(item, step) for item, step in items if step.path in kept], len(places) - len(kept) + left
+
+
+def _nearest(found: list[Any], root: Node) -> tuple[list[Any], int]:
+    """Return the errors at the first places of the deck, if there are thousands, and the number of other places."""
+    if len(found) <= WALKED:
+        return found, 0
+    places = [(mark.line, mark.column) for mark in (root.find(item["loc"])[0].mark for item in found)]
+    last = sorted(places)[WALKED - 1]
+    others = {place for place in places if place > last}
+    return [item for item, place in zip(found, places, strict=True) if place <= last], len(others)
 
 
 def dotted(path: Sequence[str | int]) -> str:
@@ -239,7 +251,7 @@ def _homes(key: str, model: Model, here: tuple[str, ...]) -> tuple[list[str], li
     """Return the other blocks that have a key, and the types of blocks at this very place that have it."""
     homes: set[str] = set()
     types: list[str] = []
-    for home, block in blocks_below(model):
+    for home, block in _blocks(model):
         fields = fields_of(block)
         if key not in fields:
             continue
@@ -248,6 +260,11 @@ def _homes(key: str, model: Model, here: tuple[str, ...]) -> tuple[list[str], li
         elif home != here:
             homes.add(dotted(home) or "the top level")
     return sorted(homes), list(dict.fromkeys(types))
+
+
+@lru_cache(maxsize=8)
+def _blocks(model: Model) -> tuple[tuple[tuple[str, ...], Model], ...]:
+    return tuple(blocks_below(model))
 
 
 def _wrong_tag(kind: str, context: dict[str, Any], step: Step, exact: Node | None) -> tuple[str, Path]:

@@ -35,6 +35,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CODATA",
+    "FORGOTTEN",
     "UNITS",
     "Angle",
     "Dipole",
@@ -65,6 +67,7 @@ __all__ = [
     "format_quantity",
     "parse_quantity",
     "to_unit",
+    "without_unit",
 ]
 
 #: CODATA 2022 values in SI units, under the names of `scipy.constants.physical_constants`.
@@ -224,6 +227,25 @@ _EXAMPLES = {
     "duration": "10 min",
 }
 
+#: Numbers without a unit that are hardly meant in atomic units, by kind of quantity: between the first two (both excluded), and
+#: then probably in the third. What can be told from the number alone; fields whose usual size is known have ranges of their own.
+FORGOTTEN: dict[str, tuple[tuple[float, float, str], ...]] = {
+    # Light of less than 741 nm (14 000 bohr) is told in nm; x rays of 0.05 to 20 bohr in eV.
+    "wavelength": ((0.05, 20.0, "um"), (20.0, 14_000.0, "nm")),
+    # 0.5 and 1: positronium and an electron; a muon has 207 electron masses, the lightest molecule 918.
+    "mass": ((0.3, 0.5, "u"), (0.5, 1.0, "u"), (1.0, 206.0, "u"), (207.0, 900.0, "u")),
+    # Above 1e18 W/cm2 (28.5) electrons are relativistic.
+    "intensity": ((28.5, 1e5, "TW/cm2"), (1e5, math.inf, "W/cm2")),
+    "electric field": ((5.4, 1e3, "V/nm"), (1e7, math.inf, "W/cm2")),
+    "frequency": ((15.0, 100.0, "eV"), (100.0, 1e6, "cm-1"), (1e6, math.inf, "Hz")),
+    "energy": ((100.0, 1e3, "eV"), (1e3, 1e6, "cm-1")),
+    "angle": ((2.0 * math.pi + 0.1, 721.0, "deg"),),
+    "time": ((0.0, 1e-10, "s"),),
+    "length": ((0.0, 1e-7, "m"),),
+    "dipole": ((0.0, 1e-24, "C*m"),),
+    "inverse length": ((100.0, 1e3, "1/nm"),),
+}
+
 #: Other spellings of the units above, as they read after `_spelling`.
 _ALIASES = {
     "a.u.": "au",
@@ -361,6 +383,26 @@ def parse_quantity(value: object, kind: str) -> float:
     return result
 
 
+def without_unit(number: float, kind: str, ranges: Iterable[tuple[float, float, str]]) -> str:
+    """Return what to say of a number without a unit that was probably meant in one; empty if it may be in atomic units.
+
+    Parameters
+    ----------
+    number
+        As the deck gives it.
+    kind
+        A key of `UNITS`.
+    ranges
+        As `FORGOTTEN` has them.
+    """
+    for low, high, unit in ranges:
+        if low < abs(number) < high:
+            there, meant = format_quantity(number, kind, 4), f"{number:g} {unit}"
+            text = f"{number:g} without a unit is in {BARE[kind]}: {there}"
+            return f"{text}; if {meant} is meant, write '{meant}'"
+    return ""
+
+
 def to_unit(value: Any, unit: str, kind: str | None = None) -> Any:
     """Return `value` (a number or an array, in atomic units) in `unit`.
 
@@ -463,9 +505,12 @@ class Quantity:
     ----------
     kind
         A key of `UNITS`.
+    forgotten
+        As `FORGOTTEN`, where the usual size of this very quantity is known.
     """
 
     kind: str
+    forgotten: tuple[tuple[float, float, str], ...] | None = None
 
     @property
     def bare(self) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,12 @@ __all__ = ["MAX_DEPTH", "MAX_NODES", "Mark", "Node", "Source", "override", "pars
 MAX_DEPTH = 50
 #: Most values in a deck after its aliases are written out; real data belongs into files beside the deck.
 MAX_NODES = 200_000
+#: Most keys of one block: more are read no further, since no block has a tenth of them.
+MAX_KEYS = 1000
+#: Characters of a text that libyaml reads, in a twentieth of the time of PyYAML's own parser, if it is plain: without tabs, tags,
+#: anchors, directives and complex keys, in which the two differ. What it finds fault with is read again, for the other's words.
+LONG = 20_000
+_PLAIN = re.compile(r"[^%?&!\x00-\x09\x0b-\x1f\x7f-\U0010ffff]*")
 #: Characters of a key, and of the beginning and the end of a message, that are printed.
 LONGEST_KEY, LONGEST_START, LONGEST_END = 160, 800, 200
 #: Longest number, in characters.
@@ -156,6 +163,10 @@ def parse_yaml(text: str, file: str, prefix: str = "") -> tuple[Node | None, lis
         If the text is not YAML, or nests too deeply, or is too large.
     """
     source = Source(file, tuple(_LINE_BREAK.split(prefix + text)), len(prefix))
+    if len(text) > LONG and yaml.__with_libyaml__ and _PLAIN.fullmatch(text):
+        with suppress(yaml.YAMLError):
+            composer = _Composer(text, source, yaml.CSafeLoader)
+            return composer.document(), composer.diagnostics
     composer = _Composer(text, source)
     try:
         root = composer.document()
@@ -201,11 +212,11 @@ def override(root: Node, path: Sequence[str], value: Node, mark: Mark) -> Node:
 class _Composer:
     """Turns PyYAML's events into nodes; one instance per document."""
 
-    def __init__(self, text: str, source: Source) -> None:
+    def __init__(self, text: str, source: Source, loader: Any = yaml.SafeLoader) -> None:
         self.source = source
         self.diagnostics: list[Diagnostic] = []
         self.anchors: dict[str, Node | None] = {}
-        self.events: Iterator[Event] = iter(yaml.parse(text, Loader=yaml.SafeLoader))
+        self.events: Iterator[Event] = iter(yaml.parse(text, Loader=loader))
 
     def mark(self, mark: Any) -> Mark:
         shift = self.source.shift if mark.line == 0 else 0
@@ -270,6 +281,8 @@ class _Composer:
         for event in self.events:
             if isinstance(event, yaml.MappingEndEvent):
                 break
+            if len(children) == MAX_KEYS:
+                raise self.fail(event, f"more than {MAX_KEYS} keys in one block; the rest is not read")
             place = self.mark(event.start_mark)
             key = self.key(event, path)
             child = self.node(next(self.events), (*path, key or "?"), place)
@@ -325,7 +338,7 @@ class _Composer:
         if any("\ud800" <= character <= "\udfff" for character in value):
             self.diagnostics.append(mark.diagnostic(_dotted(path), "the text holds half of a surrogate pair"))
             return Node("", mark)
-        quoted = event.style is not None and event.tag is None
+        quoted = event.style and event.tag is None  # plain: None, of libyaml an empty text
         if quoted or event.tag in ("!", _CORE_TAG + "str"):
             return Node(value, mark)
         resolved = self.resolve(value, path, mark)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import math
 import os
 import re
 import sys
@@ -53,6 +54,7 @@ __all__ = [
 Array: TypeAlias = "NDArray[Any]"
 """An array of NumPy or CuPy: on whichever device the problem lives."""
 
+SPARE = 1.2  # times the estimate: what a batch system is asked for, which ends jobs that take more
 SPECIFICATION = re.compile(r"auto|cpu|cuda(?::(\d+))?")
 
 
@@ -93,6 +95,16 @@ class Memory:
     """True if the run needs compiled CPU kernels."""
     context: int = 0
     """Bytes of `device` that belong to the CUDA context, which exists when the free memory is asked for."""
+
+    def of_job(self, *, cuda: bool) -> int:
+        """Return the bytes of host memory to ask a batch system for: a fifth more than the estimate.
+
+        Parameters
+        ----------
+        cuda
+            True if the run computes on a GPU; on a CPU the arrays of the device are in host memory, too.
+        """
+        return math.ceil(SPARE * (self.host if cuda else self.host + self.device))
 
     def of_processes(self, count: int) -> Memory:
         """Return the memory of several processes on one host that share the problem: one problem, an interpreter each."""

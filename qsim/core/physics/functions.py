@@ -187,7 +187,7 @@ def spline(path: Path, name: str, x: NDArray[np.float64] | None = None, key: str
     InvalidInput
         If the table does not cover the points.
     """
-    table = by_first_column(path, read_columns(path, 2, f"{name}, value"), name)
+    table = by_first_column(path, read_columns(path, 2, f"{name}, value", distinct=name), name)
     first, last = float(table[0, 0]), float(table[-1, 0])
     slack = 1e-9 * (last - first)
     if x is not None and (x[0] < first - slack or x[-1] > last + slack):

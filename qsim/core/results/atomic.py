@@ -11,21 +11,32 @@ error to itself, and raises it when HDF5 has closed the file.
 
 from __future__ import annotations
 
+import errno
 import io
 import itertools
 import os
 import socket
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qsim.core.errors import FileError
+from qsim.core.text import has_controls, printable
 
 if TYPE_CHECKING:
     from collections.abc import Buffer  # type: ignore[attr-defined]  # of Python 3.12
 
-__all__ = ["PartFile", "remove_parts_of", "replacing", "temporary_name", "write_bytes", "write_text"]
+__all__ = [
+    "PartFile",
+    "refuse_controls",
+    "remove_parts_of",
+    "replacing",
+    "temporary_name",
+    "write_bytes",
+    "write_text",
+]
 
 KEPT = 2**20
 """Pieces up to this many bytes are kept when they cannot be written, since HDF5 reads its own tables back."""
@@ -175,6 +186,21 @@ def _short_host() -> str:
     return "".join(c for c in name if c.isascii() and (c.isalnum() or c == "-"))[:16] or "host"
 
 
+def refuse_controls(path: Path) -> None:
+    """Refuse to make a file or a folder whose name would do something to a terminal, or begin a line of a script.
+
+    Raises
+    ------
+    FileError
+        If the path, as it is given, holds control characters.
+    """
+    if has_controls(str(path)):
+        raise FileError(
+            f"{printable(str(path))} holds control characters, so nothing is written there",
+            hint="choose another name",
+        )
+
+
 def temporary_name(path: Path, number: int = 0) -> str:
     """Return the temporary name of a file of this process, such as ``run.h5.node7-4711.part``."""
     count = f"-{number}" if number else ""
@@ -209,12 +235,19 @@ def replacing(path: str | Path, *, overwrite: bool = True, durable: bool = True)
 
     Raises
     ------
+    FileError
+        If the name holds control characters.
     FileExistsError
-        If the file exists and must not be replaced; what was written is then kept beside it, and named.
+        If the file exists and must not be replaced, or is a folder, a device or a pipe; in the first case, what was written is
+        kept beside it, and named.
     OSError
         If anything else fails; the old file is untouched and nothing new is left.
     """
     path = Path(path)
+    refuse_controls(path)
+    with suppress(FileNotFoundError):
+        if not (stat.S_ISREG(mode := path.lstat().st_mode) or stat.S_ISLNK(mode)):
+            raise FileExistsError(errno.EEXIST, "it exists and is no plain file")
     part = _new_part(path)
     kept = False
     try:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.results.tables import SPEED_UNITS
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -22,9 +24,6 @@ if TYPE_CHECKING:
     from qsim.core.results.tables import Scalar
 
 __all__ = ["Comparison", "Tolerance", "compare_results"]
-
-SPEED_UNITS = ("s", "1/s")
-"""Units that measure the machine, not the physics, which is in atomic units; shown, but not compared."""
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,8 @@ SCALES = "DIMENSION_LIST"
 """Attribute with references to the dimension scales of each axis."""
 MAX_ATTRIBUTE = 1000
 """Numbers of an attribute."""
+UNWRITTEN = 2**20
+"""Bytes from which a dataset must have been written: a file of a kilobyte can announce as many as the memory holds."""
 MAX_SCAN = 2**30
 """Bytes of a file beyond which it is not searched for damaged heaps; such files hold numbers."""
 TEXT_HEAD = 16
@@ -236,17 +238,30 @@ def member(path: Path, group: h5py.Group, name: str) -> h5py.Group | h5py.Datase
 
 
 def require_inside(path: Path, place: str, item: h5py.Dataset) -> None:
-    """Refuse a dataset without data, or whose data are in another file.
+    """Refuse a dataset without data, whose data are in another file, or a large one that was never written.
 
     Raises
     ------
     FileError
-        For an empty dataspace, external storage, or a virtual dataset.
+        For an empty dataspace, external storage, a virtual dataset, or chunks that are not in the file.
     """
     if item.shape is None:
         raise FileError(f"{path}: {place} is empty; expected data", hint=DAMAGED)
     if item.external or item.is_virtual:
         raise FileError(f"{path}: {place} keeps its data in other files", hint=OTHER_FILE)
+    size = math.prod(item.shape) * item.dtype.itemsize
+    if size > UNWRITTEN and not _is_written(item, size):
+        raise FileError(
+            f"{path}: {place} announces {size:.3g} bytes, and not all of them were written", hint=DAMAGED
+        )
+
+
+def _is_written(item: h5py.Dataset, size: int) -> bool:
+    """Return True if all chunks, or all bytes, of a dataset are stored; HDF5 makes up the others."""
+    if item.chunks is None:
+        return bool(item.id.get_storage_size() >= size)
+    whole = math.prod(-(-n // c) for n, c in zip(item.shape, item.chunks, strict=True))
+    return bool(item.id.get_num_chunks() == whole)
 
 
 def attribute(holder: h5py.File | h5py.Group | h5py.Dataset, name: str, default: object = None) -> Any:

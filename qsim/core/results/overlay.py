@@ -1,7 +1,9 @@
 """One figure of several results files: the lines of all runs in the same axes.
 
 The figure function of the method draws each file; the lines, bands and error bars of the second and further files then go into
-the axes of the first.  Where an axes has one line, colour tells the runs apart, else the dashes do; maps cannot be overlaid.
+the axes of the first, but for insets, which show a part of one run.  Where every panel has one curve, colour tells the runs
+apart; else colour keeps its meaning within the figure, and the dashes of lines and of the outlines of bands tell the runs
+apart.  Maps cannot be overlaid.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from qsim.core.results import plotting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import LineCollection, PolyCollection
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     from qsim.core.results.results import Results
 
@@ -49,8 +53,6 @@ def overlay(
     FileError
         If the figure is nothing but maps, or has other axes for one file than for another.
     """
-    from matplotlib.lines import Line2D
-
     with plotting.style():
         drawn = [
             (figure, label)
@@ -66,23 +68,16 @@ def overlay(
                     f"the figure has other panels for {label} than for {drawn[0][1]}",
                     hint="plot the files one by one",
                 )
-        handles: list[Any] = []
-        alone = all(len(_curves(ax)) <= 1 for ax in _axes(first))
-        if not any(_curves(ax) for ax in _axes(first)):
+        panels = [_axes(figure) for figure, _ in drawn]
+        for ax in panels[0]:
+            _remove_insets(ax)
+        alone = all(_count(ax) <= 1 for ax in panels[0])
+        if not any(_count(ax) for ax in panels[0]):
             raise FileError("a map cannot be overlaid", hint="plot the files one by one")
-        colors = list(plotting.COLORS.values())
-        for number, (figure, label) in enumerate(drawn):
-            look = {"color": colors[number % len(colors)]} if alone else {}
-            look["linestyle"] = DASHES[number % len(DASHES)]
-            for target, source in zip(_axes(first), _axes(figure), strict=True):
-                if number:
-                    _take_over(target, source, look)
-                elif alone:
-                    _restyle(target, look)
-            named = Line2D([], [], label=label)
-            named.set(**{"color": "0.2", **look})
-            handles.append(named)
-        for ax in _axes(first):
+        handles = [_overlaid(panels[0], of_run, number, alone) for number, of_run in enumerate(panels)]
+        for handle, (_, label) in zip(handles, drawn, strict=True):
+            handle.set_label(label)
+        for ax in panels[0]:
             if not ax.images and not ax.collections:
                 ax.relim()
             ax.autoscale_view()
@@ -90,12 +85,54 @@ def overlay(
     return first
 
 
+def _overlaid(targets: list[Axes], sources: list[Axes], number: int, alone: bool) -> Line2D:
+    """Draw the panels of a run into those of the first; return the line that stands for the run in the legend."""
+    from matplotlib.lines import Line2D
+
+    colors = list(plotting.COLORS.values())
+    look: dict[str, Any] = {"linestyle": DASHES[number % len(DASHES)]}
+    if alone:
+        look["color"] = colors[number % len(colors)]
+    for target, source in zip(targets, sources, strict=True):
+        if number == 0:
+            _restyle(target, look)
+            continue
+        _take_over(target, source, look)
+        _widen(target, source)
+        if source.get_title() != target.get_title():  # a number of the first run alone
+            target.set_title("")
+    return Line2D([], [], **{"color": "0.2", **look})
+
+
+def _widen(target: Axes, source: Axes) -> None:
+    """Let fixed limits of an axes hold those of another, too."""
+    for axis in ("x", "y"):
+        if not getattr(target, f"get_autoscale{axis}_on")() and not getattr(target, f"{axis}axis_inverted")():
+            limits = [*getattr(target, f"get_{axis}lim")(), *getattr(source, f"get_{axis}lim")()]
+            getattr(target, f"set_{axis}lim")(min(limits), max(limits))
+
+
 def _axes(figure: Figure) -> list[Axes]:
     """Return all axes, those of subfigures included, without colour bars."""
     return [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
 
 
-def _curves(ax: Axes) -> list[Any]:
+def _remove_insets(ax: Axes) -> None:
+    """Remove the insets of an axes, and the room that was left for them above its curves."""
+    from matplotlib.axes import Axes
+
+    if insets := [inner for inner in ax.child_axes if isinstance(inner, Axes)]:
+        for inner in insets:
+            inner.remove()
+        ax.set_autoscaley_on(True)
+
+
+def _count(ax: Axes) -> int:
+    """Return the number of curves of an axes; a band counts where there is no line for it to surround."""
+    return len(_curves(ax)) or len(_bands(ax))
+
+
+def _curves(ax: Axes) -> list[Line2D]:
     """Return the lines that hold data, not those that mark a value."""
     return [
         line
@@ -104,16 +141,61 @@ def _curves(ax: Axes) -> list[Any]:
     ]
 
 
+def _bands(ax: Axes) -> list[PolyCollection]:
+    """Return the filled bands of an axes."""
+    from matplotlib.collections import PolyCollection
+
+    return [band for band in ax.collections if isinstance(band, PolyCollection)]
+
+
+def _bars(ax: Axes) -> list[LineCollection]:
+    """Return the error bars of an axes, and its levels, which are short lines as well."""
+    from matplotlib.collections import LineCollection
+
+    return [bars for bars in ax.collections if isinstance(bars, LineCollection)]
+
+
 def _restyle(ax: Axes, look: dict[str, Any]) -> None:
-    """Give the curve of the first run the look by which the legend of the figure knows it; what marked its values goes."""
+    """Give the curves of the first run the look by which the legend of the figure knows it; what marked its values goes.
+
+    With a colour for each run, legends of the panels would name colours that mean something else now.
+    """
     curves = _curves(ax)
     for line in ax.get_lines():
         if line in curves:
-            line.set(**look)
-        elif len(set(_rgb(line.get_color()))) > 1:  # grey lines are axes and exact values
+            line.set(**{key: value for key, value in look.items() if not _unjoined(line, key)})
+        elif "color" in look and len(set(_rgb(line.get_color()))) > 1:  # grey lines are axes and exact values
             line.remove()
-    if (legend := ax.get_legend()) is not None:
-        legend.remove()
+    for band in _bands(ax):
+        _restyle_band(band, look)
+    legend = ax.get_legend()
+    if "color" in look:
+        for bars in _bars(ax):
+            bars.set_color(look["color"])
+        if legend is not None:
+            legend.remove()
+    elif legend is not None:
+        for line in legend.get_lines():
+            if not _unjoined(line, "linestyle"):
+                line.set_linestyle("-")  # dashes are those of the runs
+
+
+def _unjoined(line: Line2D, key: str) -> bool:
+    """Return True for the dashes of points that no line joins."""
+    return key == "linestyle" and line.get_linestyle() == "None"
+
+
+def _restyle_band(band: PolyCollection, look: dict[str, Any]) -> None:
+    """Give a band the outline and, if runs have colours, the colour of a run; how much it covers stays."""
+    red, green, blue, alpha = np.asarray(band.get_facecolor())[0].tolist()
+    color = _rgb(look["color"]) if "color" in look else (red, green, blue)
+    band.set(
+        alpha=None,
+        facecolor=(*color, alpha),
+        edgecolor=(*color, 1.0),
+        linewidth=0.8,
+        linestyle=look["linestyle"],
+    )
 
 
 def _rgb(color: Any) -> tuple[float, float, float]:
@@ -123,10 +205,27 @@ def _rgb(color: Any) -> tuple[float, float, float]:
 
 
 def _take_over(target: Axes, source: Axes, look: dict[str, Any]) -> None:
-    """Draw the curves of one axes into another."""
+    """Draw curves, bands and error bars of one axes into another."""
+    from matplotlib.collections import LineCollection, PolyCollection
+
     for line in _curves(source):
-        style = {"color": line.get_color(), "linewidth": line.get_linewidth(), "marker": line.get_marker()}
+        style: dict[str, Any] = {"color": line.get_color()}
+        style |= {"linewidth": line.get_linewidth(), "marker": line.get_marker()}
         style |= {"markersize": line.get_markersize(), "zorder": line.get_zorder()} | look
-        if line.get_linestyle() == "None":
+        if _unjoined(line, "linestyle"):
             style["linestyle"] = "none"
         target.plot(line.get_xdata(), line.get_ydata(), **style)
+    for band in _bands(source):
+        outline = [path.vertices for path in band.get_paths()]
+        copy = PolyCollection(
+            outline, closed=False, facecolors=band.get_facecolor(), zorder=band.get_zorder()
+        )
+        _restyle_band(copy, look)
+        target.add_collection(copy)
+    for bars in _bars(source):
+        color = look.get("color", bars.get_color())
+        target.add_collection(
+            LineCollection(
+                bars.get_segments(), colors=color, linewidths=bars.get_linewidth(), zorder=bars.get_zorder()
+            )
+        )

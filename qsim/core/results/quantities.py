@@ -18,9 +18,12 @@ from qsim.core.results.tables import Scalar, Table, Value
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Quantity", "arrays", "headline", "quantity_reference", "scalars", "tables"]
+__all__ = ["Failed", "Quantity", "arrays", "headline", "quantity_reference", "scalars", "tables"]
 
 R = TypeVar("R")
+
+Failed = Callable[[str, Exception], None]
+"""Takes the name of what could not be found, and why."""
 
 
 @dataclass(frozen=True)
@@ -121,29 +124,60 @@ def tables(quantities: Iterable[Quantity[R]], result: R | None = None) -> tuple[
     )
 
 
-def arrays(quantities: Iterable[Quantity[R]], result: R) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a result by name; those of the device are still there."""
+def arrays(
+    quantities: Iterable[Quantity[R]], result: R, failed: Failed | None = None
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a result by name; those of the device are still there.
+
+    An array whose function raises is left out and given to `failed`; without it the exception is raised.
+    """
     return {
         name: cast("NDArray[Any]", value)
         for quantity in quantities
         if quantity.axes is not None
-        for name, value in quantity.named(result)
+        for name, value in _named(quantity, result, failed)
     }
 
 
-def scalars(quantities: Iterable[Quantity[R]], result: R) -> dict[str, Scalar]:
-    """Return the scalars of a result by name, with units, errors and meanings."""
+def scalars(quantities: Iterable[Quantity[R]], result: R, failed: Failed | None = None) -> dict[str, Scalar]:
+    """Return the scalars of a result by name, with units, errors and meanings.
+
+    A scalar whose function raises has no value, one whose error function raises has no error; `failed` is told.  Without it
+    the exception is raised.
+    """
     found: dict[str, Scalar] = {}
     for quantity in quantities:
         if quantity.axes is not None:
             continue
-        for name, value in quantity.named(result):
-            error = quantity.claimed(result, name)
+        for name, value in _named(quantity, result, failed):
+            error = _claimed(quantity, result, name, failed)
             if not isinstance(value, Scalar):
                 found[name] = Scalar(cast("Value", value), quantity.unit, error, quantity.meaning(name))
             else:
                 found[name] = value if error is None else replace(value, error=error)
     return found
+
+
+def _named(quantity: Quantity[R], result: R, failed: Failed | None) -> list[tuple[str, object]]:
+    """Return names and values of a quantity: what it costs to write is never lost because one of them fails."""
+    try:
+        return list(quantity.named(result))
+    except Exception as error:
+        if failed is None:
+            raise
+        failed(quantity.name, error)
+    return [(quantity.name, None)] if quantity.axes is None and "*" not in quantity.name else []
+
+
+def _claimed(quantity: Quantity[R], result: R, name: str, failed: Failed | None) -> float | None:
+    """Return the claimed error of a scalar; None, too, if it cannot be found."""
+    try:
+        return quantity.claimed(result, name)
+    except Exception as error:
+        if failed is None:
+            raise
+        failed(f"the error of {name}", error)
+    return None
 
 
 def headline(*tasks: Iterable[Quantity[Any]]) -> tuple[str, ...]:

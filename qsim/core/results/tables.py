@@ -15,7 +15,20 @@ from qsim.core.text import format_scalar
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Scalar", "Table", "Value", "leaf", "match_tables", "parent", "resolve_dimensions", "storable"]
+__all__ = [
+    "SPEED_UNITS",
+    "Scalar",
+    "Table",
+    "Value",
+    "leaf",
+    "match_tables",
+    "parent",
+    "resolve_dimensions",
+    "storable",
+]
+
+SPEED_UNITS = ("s", "ns", "1/s")
+"""Units that measure the machine, not the physics, which is in atomic units: shown, not compared, never the same twice."""
 
 Value = float | int | bool | str | None
 

@@ -189,7 +189,7 @@ def fitting(state: Mapping[str, Any], name: str, shape: tuple[int | None, ...]) 
         wanted = " x ".join("any" if size is None else str(size) for size in shape)
         raise FileError(
             f"the checkpoint does not fit this deck: '{name}' has shape {found}, the deck needs {wanted} numbers",
-            hint="restore the deck that the checkpoint was written for, or start anew with --force instead of --resume",
+            hint="continue with the deck and the qsim that wrote it, or start anew with --force instead of --resume",
         )
     return array
 

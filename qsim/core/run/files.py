@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from qsim.core.errors import FileError
-from qsim.core.results.atomic import temporary_name
+from qsim.core.results.atomic import refuse_controls, temporary_name
 from qsim.core.results.plotting import FORMATS
 
 if TYPE_CHECKING:
@@ -78,15 +79,16 @@ class RunFiles:
             asked = asked.expanduser()
             if asked.is_dir():
                 asked = asked / f"{loaded.name}.h5"
+            unfit = asked.exists() and not asked.is_file()
         except (OSError, ValueError, RuntimeError) as error:  # too long, with a NUL, or the home of nobody
             raise FileError(
                 f"the output {_shortened(asked)} cannot be used: {getattr(error, 'strerror', None) or error}",
                 hint="choose another one with -o FILE",
             ) from error
-        if "\0" in str(asked):
+        refuse_controls(asked)
+        if unfit:
             raise FileError(
-                f"the output {str(asked)!r} cannot be used: no file name holds a NUL",
-                hint="choose another one",
+                f"the output {asked} exists and is no plain file", hint="choose another one with -o FILE"
             )
         if not asked.name or asked.name == "..":
             raise FileError(
@@ -239,6 +241,7 @@ def remove(paths: Iterable[Path]) -> list[Path]:
 
 def require_folder(folder: Path) -> None:
     """Raise a `FileError` unless files can be written into the folder."""
+    refuse_controls(folder)
     try:
         exists, is_folder = folder.exists(), folder.is_dir()
     except (OSError, ValueError) as error:
@@ -247,7 +250,10 @@ def require_folder(folder: Path) -> None:
             hint="choose another one with -o FILE",
         ) from error
     if not exists:
-        raise FileError(f"the output folder {folder} does not exist", hint=f"create it: mkdir -p {folder}")
+        raise FileError(
+            f"the output folder {folder} does not exist",
+            hint=f"create it: mkdir -p {shlex.quote(str(folder))}",
+        )
     if not is_folder:
         raise FileError(f"{folder} is not a folder, so no results can be written into it")
     if not os.access(folder, os.W_OK | os.X_OK):

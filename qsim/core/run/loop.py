@@ -86,7 +86,7 @@ def drive(
     Stopped
         If a stop was requested, or the wall time is nearly over; the state is saved.
     Interrupted
-        If a stop was requested and the task cannot be saved.
+        If a stop was requested and the task cannot be saved, or a second Ctrl-C came.
     """
 
     def report(progress: Progress) -> None:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from qsim.core.device.compilation import Compilation
 from qsim.core.device.parallel import SerialComm, by_all, first
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
 __all__ = ["Monitor", "RunClock"]
 
 State = Callable[[], Mapping[str, Any]]
+T = TypeVar("T")
 
 GRACE = 10.0
 """Seconds that a stop request waits for a step that can be saved, in a task that never could."""
 
-NOTHING, SAVE, STOP, GIVE_UP = range(4)
+NOTHING, SAVE, STOP, GIVE_UP, AT_ONCE = range(5)
 """What to do at a report; of several processes, the highest wish counts."""
 
 TOLD = 1.0
@@ -289,7 +290,7 @@ class Monitor:
         Stopped
             If a stop was requested or the wall time is nearly over, and the state is saved.
         Interrupted
-            If a stop was requested and this task cannot save.
+            If a stop was requested and this task cannot save, or a second Ctrl-C came.
         """
         self._tell_compilation()
         for name, value in observables.items():
@@ -329,22 +330,31 @@ class Monitor:
         wish = self.comm.allmax(self._wish(reason, now, savable=savable))
         if savable and wish < STOP:
             self._savable = True
-        if wish == NOTHING:
-            return
-        if wish != SAVE:
-            reason = next(text for text in self.comm.allgather(reason) if text)
-        if state is not None and self.checkpoint is not None and wish != SAVE:
+        if wish >= STOP:
+            self._stop(wish, reason, state)
+        elif wish == SAVE and state is not None:
+            self._save_in_passing(state, now)
+
+    def _stop(self, wish: int, reason: str, state: State | None) -> None:
+        """End the run, with a checkpoint where that is wanted and possible."""
+        if wish == AT_ONCE:
+            self.end()
+            raise by_all(
+                Interrupted("interrupted by a second Ctrl-C", hint="the last checkpoint, if any, is kept")
+            )
+        reason = next(text for text in self.comm.allgather(reason) if text)
+        if state is not None and self.checkpoint is not None:
             path = self._save(state)
             self.end()
             raise by_all(Stopped(path, f"{reason}; checkpoint written to {path}"))
         if wish == GIVE_UP:
             self.end()
             raise by_all(Interrupted(f"{reason}; this part of the run has no checkpoint"))
-        if wish == SAVE and state is not None:
-            self._save_in_passing(state, now)
 
     def _wish(self, reason: str, now: float, *, savable: bool) -> int:
         """Return what this process would do at this report."""
+        if self.signals is not None and self.signals.at_once:
+            return AT_ONCE
         if not reason:
             due = savable and now - self._saved_at >= self.interval
             return SAVE if due else NOTHING
@@ -375,7 +385,7 @@ class Monitor:
                 raise
             raise FileError(
                 f"the run cannot be continued from {self.checkpoint}, whose state does not fit this deck: {reason(error)}",
-                hint="restore the deck that the checkpoint was written for, or start anew with --force instead of --resume",
+                hint="continue with the deck and the qsim that wrote it, or start anew with --force instead of --resume",
             ) from error
 
     def _stop_reason(self, now: float) -> str:
@@ -407,6 +417,41 @@ class Monitor:
         self._saved_at = self._polled_at = self.now()
         self._save_seconds = max(self._save_seconds, self._saved_at - start)
         return path
+
+    # --------------------------------------------------------------------------------------- judgements
+
+    def judged(self, what: str, judge: Callable[[], T], missing: T) -> T:
+        """Return what a judgement finds about computed results, or `missing` with a warning if it fails.
+
+        Error estimates, comparisons and diagnostics judge results that have cost work: a judgement that fails may cost no
+        more than itself.  The main computation is never wrapped in it.
+
+        Parameters
+        ----------
+        what
+            What is judged, as the subject of the warning: ``"the error of the energy"``.
+        judge
+            Finds it. If it communicates with other processes, it must fail on all of them.
+        missing
+            What stands for it if it fails.
+
+        Raises
+        ------
+        Stopped, Interrupted
+            If a stop was requested while it was judged.
+        """
+        try:
+            return judge()
+        except (Stopped, Interrupted):
+            raise
+        except Exception as error:
+            self.not_found(what, error)
+            return missing
+
+    def not_found(self, what: str, error: Exception) -> None:
+        """Warn of something about the results that an exception keeps from being known."""
+        _logger.debug("%s", what, exc_info=error)
+        self.warn(f"{what} could not be found: {reason(error)}; everything else is complete")
 
     # ----------------------------------------------------------------------------------------- talking
 

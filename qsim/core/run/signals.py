@@ -2,8 +2,8 @@
 
 A run of the command line has three times.  Before the work begins (imports, deck, plan), `before_the_work`
 ends the process at once: nothing is lost.  `leaving_later` holds a request back while a file is made whose
-removal cannot be asked for yet.  During the work, `Signals` notes the request, and the run stops with a
-checkpoint.  When the results are written, requests no longer matter and are ignored.
+removal cannot be asked for yet.  During the work, `Signals` notes the request, and the run loop, which looks for it, stops
+with a checkpoint.  When the results are written, requests no longer matter and are ignored.
 
 Nothing heavy is imported here, since the first handlers come before everything else.
 """
@@ -85,10 +85,19 @@ def _leave(number: int, frame: FrameType | None) -> None:
     if _held_back is not None:
         _held_back.append(number)
         return
+    hint = "" if number == signal.SIGINT else "hint: repeat the same command\n"
     name = signal.Signals(number).name
-    hint = b"" if number == signal.SIGINT else b"hint: repeat the same command\n"
+    _end(number, f"qsim: stopped by {name} before the run began; nothing was written\n{hint}")
+
+
+def _leave_work(number: int, frame: FrameType | None) -> None:
+    """End the process in the middle of its work."""
+    _end(number, "\nqsim: interrupted by a third Ctrl-C; the last checkpoint, if any, is kept\n")
+
+
+def _end(number: int, said: str) -> None:
     with suppress(OSError):
-        os.write(2, f"qsim: stopped by {name} before the run began; nothing was written\n".encode() + hint)
+        os.write(2, said.encode())
     for cleanup in _cleanups:
         with suppress(Exception):
             cleanup()
@@ -98,9 +107,11 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 class Signals:
-    """Context in which SIGTERM, SIGUSR1, SIGHUP, SIGXCPU and the first Ctrl-C only ask for a stop.
+    """Context in which SIGTERM, SIGUSR1, SIGHUP, SIGXCPU and Ctrl-C only ask for a stop.
 
-    The run looks at :attr:`stop` between its steps.  A second Ctrl-C stops at once.  Outside the main thread,
+    The run looks at :attr:`stop` and :attr:`at_once` between its steps, and raises there: an exception of a handler comes out
+    in any line, and is lost in a callback of a weak reference or a ``__del__``.  After a second Ctrl-C, which stops at the next
+    report, a third one does what Ctrl-C did before; the command line then ends the process.  Outside the main thread,
     where Python does not allow handlers, the context does nothing.  A SIGHUP that is ignored (``nohup``) stays
     ignored.
     """
@@ -110,7 +121,9 @@ class Signals:
     def __init__(self) -> None:
         self.stop: str | None = None
         """Name of the signal that asked for a stop; None as long as none did."""
-        self._interrupts = 0
+        self.at_once = False
+        """True after a second Ctrl-C: stop at the next report, without a checkpoint."""
+        self._interrupted = False
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Signals:
@@ -129,15 +142,16 @@ class Signals:
         self._previous.clear()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        name = signal.Signals(number).name
-        self.stop = self.stop or name
+        self.stop = self.stop or signal.Signals(number).name
         if number != signal.SIGINT:
             return
-        self._interrupts += 1
-        if self._interrupts > 1:
-            from qsim.core.errors import Interrupted
-
-            raise Interrupted("interrupted by a second Ctrl-C", hint="the last checkpoint, if any, is kept")
+        text = b"\nstopping after this step; press Ctrl-C again to stop at once\n"
+        if self._interrupted:
+            self.at_once = True
+            previous = self._previous.get(number)
+            signal.signal(number, _leave_work if previous in (_leave, None) else previous)
+            text = b"\nstopping without a checkpoint; press Ctrl-C again to end the process\n"
+        self._interrupted = True
         # not print: a handler may run in the middle of a write to the same stream
         with suppress(OSError):
-            os.write(2, b"\nstopping after this step; press Ctrl-C again to stop at once\n")
+            os.write(2, text)

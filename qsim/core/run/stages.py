@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from qsim.core.deck.blocks import Deck, Finding
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
+    from qsim.core.results.quantities import Failed
     from qsim.core.results.results import Results
     from qsim.core.results.tables import Scalar, Table
     from qsim.core.run.progress import Monitor
@@ -162,11 +163,11 @@ class OutputStage(Protocol[R_contra]):
     def FIGURES(self) -> Mapping[str, FigureFunction]:
         """Functions from a results file to a figure."""
 
-    def arrays(self, result: R_contra, /) -> Mapping[str, NDArray[Any]]:
-        """Return the arrays, host or device, by table name."""
+    def arrays(self, result: R_contra, failed: Failed | None = None, /) -> Mapping[str, NDArray[Any]]:
+        """Return the arrays, host or device, by table name; one that cannot be found is given to `failed`, if that is there."""
 
-    def scalars(self, result: R_contra, /) -> Mapping[str, Scalar]:
-        """Return the headline numbers."""
+    def scalars(self, result: R_contra, failed: Failed | None = None, /) -> Mapping[str, Scalar]:
+        """Return the headline numbers; what cannot be found is given to `failed`, if that is there."""
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,10 @@ from qsim.core.deck.blocks import Deck
 from qsim.core.deck.describe import deck_lines
 from qsim.core.deck.load import LoadedDeck, load_deck
 from qsim.core.errors import DeckError, FileError, Interrupted, QsimError, Stopped
-from qsim.core.results.atomic import write_text
+from qsim.core.results.atomic import refuse_controls, write_text
 from qsim.core.results.reading import read_bytes
-from qsim.core.run.pipeline import Options, execute, paths_in
+from qsim.core.run.files import paths_in
+from qsim.core.run.pipeline import Options, execute
 from qsim.core.run.stages import Method
 from qsim.core.run.workers import Crew
 from qsim.core.text import format_bytes, printable, reason, shorten
@@ -253,6 +254,7 @@ def prepare(
     keys = tuple(axis.key for axis in axes)
     wanted = points(axes, zipped=zipped)
     folder = folder or Path(f"{path.stem}.sweep")
+    refuse_controls(folder / path.stem)
     known = _read_index(folder, keys)
     number = max(known.values(), default=0)
     made: list[Point] = []
@@ -462,6 +464,8 @@ def _run_one(task: _Task) -> Done:
         command=task.command,
     )
     try:
+        if point.results.is_dir():  # as an output it would be filled, and the deck never be complete
+            raise FileError(f"{point.results} is a folder, where the results belong", hint="move it away")
         outcome = execute(task.method, point.deck, options)
     except (Stopped, Interrupted) as error:
         return Done(error.exit_code, message=str(error))
@@ -507,11 +511,13 @@ def write_array(sweep: Sweep, *, at_once: int | None = None, device: str | None 
     DeckError
         If the plan of an examined deck is refused.
     FileError
-        If the script cannot be written.
+        If the script cannot be written, or names hold control characters: its comments would not hold them.
     """
+    refuse_controls(sweep.folder / sweep.points[0].deck.name)
     missing = sweep.missing
     examined = missing[:: max(1, -(-len(missing) // MOST_EXAMINED))]
-    memory = max((_memory(sweep.method, point.deck) for point in examined), default=0)
+    cuda = device is not None and device.startswith("cuda")
+    memory = max((_memory(sweep.method, point.deck, cuda=cuda) for point in examined), default=0)
     script = sweep.folder / "array.sbatch"
     template = Template(resources.files("qsim.core.run").joinpath("array.sbatch").read_text(encoding="utf-8"))
     content = template.substitute(
@@ -521,7 +527,7 @@ def write_array(sweep: Sweep, *, at_once: int | None = None, device: str | None 
         script=shlex.quote(str(script)),
         name=shlex.quote(sweep.points[0].deck.stem.rpartition("-")[0]),
         array=_ranges([point.number for point in missing]) + (f"%{at_once}" if at_once else ""),
-        memory=math.ceil(1.2 * memory / 2**20),
+        memory=math.ceil(memory / 2**20),
         memory_text=format_bytes(memory),
         examined=len(examined),
         program=f"{shlex.quote(sys.executable)} -m qsim",
@@ -531,13 +537,13 @@ def write_array(sweep: Sweep, *, at_once: int | None = None, device: str | None 
     return write_text(script, content)
 
 
-def _memory(method: str, deck: Path) -> int:
-    """Return the bytes of the host that a run of a deck needs, interpreter and compilation included."""
+def _memory(method: str, deck: Path, *, cuda: bool) -> int:
+    """Return the bytes of the host to ask for, for a run of a deck, interpreter and compilation included."""
     stages = Method[Deck, object, object](method)
     loaded = load_deck(deck, stages.deck.DECK)
     plan = stages.build.plan(loaded)
     loaded.raise_for(plan.findings)
-    return plan.memory.with_interpreter(method, figures=False, cuda=False, compiled=False).host
+    return plan.memory.with_interpreter(method, figures=False, cuda=cuda, compiled=False).of_job(cuda=cuda)
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -129,10 +129,9 @@ def _begin(counter: object, lock: Lock) -> None:
 
 
 def _pass_on(name: str) -> None:
-    """Send a signal to the processes; a Ctrl-C has reached them already."""
-    if name == "SIGINT":
-        return
+    """Send a signal to the processes; SIGTERM for a Ctrl-C, which they may not have heard."""
+    number = signal.SIGTERM if name == "SIGINT" else signal.Signals[name]
     for process in multiprocessing.active_children():
         if process.pid is not None:
             with contextlib.suppress(OSError):
-                os.kill(process.pid, signal.Signals[name])
+                os.kill(process.pid, number)

@@ -24,7 +24,9 @@ from qsim.qmc.coverage.oracles import (
     ion_pair,
     molecular_ion,
     oscillators,
+    over_twists,
     pair,
+    pseudo_atom,
 )
 from qsim.qmc.wavefunction.bloch import Crystal, KPoint
 from qsim.qmc.wavefunction.eshdf import write_eshdf
@@ -36,7 +38,7 @@ __all__ = ["trial"]
 
 ELEMENTS = {1: "H", 2: "He", 3: "Li", 4: "Be"}
 WORK = 25_000  # electron moves of a section: a tenth of a second
-BANDS = "bands.h5"
+BANDS, CORE = "bands.h5", "core.xml"
 BREAKUP = 2e-5  # hartree, relative: the division of the Coulomb potential of a few electrons
 SPLINES = 1e-4  # and splines of 32 points for the longest wave
 TABLES = 1e-6  # hartree, relative: errors of radial tables, and what rounding leaves of exact trial functions
@@ -63,8 +65,10 @@ class _Case:
         How many.
     fitted
         Means at another b of the Padé function, where an optimisation can change it.
-    crystal
-        Bands that the deck reads.
+    write
+        Writes the file that the deck reads into a folder.
+    coarse
+        True of a core with energies of its own, which make time steps of the outer electron coarse.
     precision
         The only one, of crystals: kernels of another take another eight seconds to compile.
     tables
@@ -76,7 +80,8 @@ class _Case:
     means: Means
     electrons: int
     fitted: Callable[[float], Means] | None = None
-    crystal: Crystal | None = None
+    write: Callable[[Path], object] | None = None
+    coarse: bool = False
     precision: str = ""
     tables: float = TABLES
 
@@ -86,14 +91,20 @@ def trial(rng: np.random.Generator, folder: Path) -> Trial:
     shares = np.array(list(MAKERS.values()))
     number = int(rng.choice(len(MAKERS), p=shares / shares.sum()))
     case = list(MAKERS)[number](rng)
-    if case.crystal is not None:
-        write_eshdf(folder / BANDS, case.crystal, (1, 1))
+    if case.write is not None:
+        case.write(folder)
     kinds = _kinds(rng, case)
     series = [{kind: _SECTIONS[kind](rng, case)} for kind in kinds]
     name = next(iter(case.means.density), None)
+    if case.means.mesh is not None:
+        name = str(rng.choice(["density_up", "sofk"]))
     measured = name is not None and bool(rng.random() < 0.4) and "dmc" not in kinds[-1:]
     estimators: list[dict[str, Any]] = []
-    if measured:
+    if measured and name == "density_up":
+        estimators = [{"density": {"mesh": rng.integers(1, 5, 3).tolist()}}]
+    elif measured and name == "sofk":
+        estimators = [{"sofk": {}}]
+    elif measured:
         key = "gofr" if name == "gofr_ud" else "radial_density"
         estimators = [
             {key: {"bins": int(rng.integers(4, 30)), "rmax": float(rng.uniform(1.0, 4.0) / _width(case))}}
@@ -208,28 +219,82 @@ def _lattice(rng: np.random.Generator) -> np.ndarray:
     return np.asarray(_uniform(rng, 3.0, 8.0) * (np.eye(3) + rng.uniform(-0.25, 0.25, (3, 3))))
 
 
+def _pseudo_atom(rng: np.random.Generator) -> _Case:
+    """Draw one electron around a pseudopotential with a repulsive core, in an s function that is good or bad there."""
+    core, width = _uniform(rng, 0.5, 20.0), _uniform(rng, 0.4, 2.5)
+    inner, zeta = _uniform(rng, 0.3, 2.0), _uniform(rng, 0.3, 1.0)
+
+    def local(r: np.ndarray) -> np.ndarray:
+        return np.expm1(-inner * r * r) / r
+
+    def s(r: np.ndarray) -> np.ndarray:
+        return local(r) + core * np.exp(-width * r * r)
+
+    system = {"atoms": [["Na", 0.0, 0.0, 0.0]], "spin": 1, "pseudopotentials": {"Na": CORE}}
+    orbitals = {"source": "sto", "shells": [{"atom": "Na", "n": 1, "l": 0, "zeta": zeta}]}
+    return _Case(
+        system,
+        {"orbitals": orbitals, "jastrow": "none"},
+        pseudo_atom(1.0, local, s, zeta),
+        1,
+        write=functools.partial(_write_core, channels=(s, local)),
+        coarse=True,
+        tables=1e-5,
+    )
+
+
+def _write_core(folder: Path, channels: tuple[Callable[[np.ndarray], np.ndarray], ...]) -> None:
+    """Write a pseudopotential of charge 1, s and the local p, in the FSATOM format."""
+    r = np.linspace(0.0, 10.0, 4001)
+    found = []
+    for letter, potential in zip("sp", channels, strict=True):
+        values = np.concatenate([[0.0], r[1:] * potential(r[1:])])
+        data = " ".join(f"{x:.14e}" for x in values)
+        found.append(f'<vps l="{letter}" cutoff="10"><radfunc><data>{data}</data></radfunc></vps>')
+    (folder / CORE).write_text(
+        '<pseudo><header symbol="Na" atomic-number="11" zval="1"/><grid type="linear" units="bohr" ri="0" rf="10" npts="4001"/>'
+        f'<semilocal units="hartree" format="r*V" npots-down="2" l-local="1">{"".join(found)}</semilocal></pseudo>'
+    )
+
+
+def _twists(rng: np.random.Generator) -> tuple[list[np.ndarray], list[float]]:
+    """Draw up to three twists and their weights."""
+    count = int(rng.choice([1, 1, 2, 3]))
+    return list(rng.uniform(-0.5, 0.5, (count, 3))), [_uniform(rng, 0.1, 10.0) for _ in range(count)]
+
+
+def _asked(twists: list[np.ndarray], weights: list[float]) -> dict[str, Any]:
+    """Return the keys of twists in a deck."""
+    if len(twists) == 1:
+        return {"twist": twists[0].tolist()}
+    return {"twists": [{"twist": t.tolist(), "weight": w} for t, w in zip(twists, weights, strict=True)]}
+
+
 def _electron_gas(rng: np.random.Generator) -> _Case:
     """Draw electrons in plane waves: real determinants of one each at Gamma, complex ones at any twist."""
     while True:
-        lattice, twist = _lattice(rng), rng.uniform(-0.5, 0.5, 3)
+        lattice, (twists, weights) = _lattice(rng), _twists(rng)
         up, down = [(1, 1), (2, 0), (2, 1), (3, 3), (4, 2)][int(rng.integers(5))]
         if rng.random() < 0.3:
-            twist, up, down = np.zeros(3), 1, 1
-        means = electron_gas(lattice, twist, up, down)
-        if means is not None:
+            twists, up, down = [np.zeros(3), *twists[1:]], 1, 1
+        found = [electron_gas(lattice, twist, up, down) for twist in twists]
+        means = [one for one in found if one is not None]
+        if len(means) == len(twists):
             break
-    # the kinetic energy has no variance and no error: it would count as a claim that always holds
-    means = replace(means, trial={name: x for name, x in means.trial.items() if name != "kinetic"})
+    # the kinetic energy of one twist has no variance and no error: it would count as a claim that always holds
+    means = [
+        replace(one, trial={name: x for name, x in one.trial.items() if name != "kinetic"}) for one in means
+    ]
     system = {
         "lattice": lattice.tolist(),
         "electrons": up + down,
         "spin": up - down,
-        "twist": twist.tolist(),
+        **_asked(twists, weights),
     }
     return _Case(
         system,
         {"orbitals": "planewave", "jastrow": "none"},
-        means,
+        over_twists(means, weights),
         up + down,
         precision="double",
         tables=BREAKUP,
@@ -237,21 +302,24 @@ def _electron_gas(rng: np.random.Generator) -> _Case:
 
 
 def _bloch_pair(rng: np.random.Generator) -> _Case:
-    """Draw two electrons among two protons, in one Bloch function of two waves from a file of bands."""
-    lattice, twist = _lattice(rng), rng.uniform(-0.5, 0.5, 3)
+    """Draw two electrons among two protons, at each twist in one Bloch function of two waves from a file of bands."""
+    lattice, (twists, weights) = _lattice(rng), _twists(rng)
     m = np.array([(1, 0, 0), (0, 1, 1), (1, -1, 0), (1, 1, 1)][int(rng.integers(4))])
-    share, phase = float(rng.uniform(0.05, 0.45)), float(rng.uniform(0.0, 2.0 * np.pi))
     places = (np.array([[0.1, 0.2, 0.3], [0.6, 0.5, 0.9]]) + rng.uniform(-0.1, 0.1, (2, 3))) @ lattice
-    other = np.array([np.sqrt(share), -np.sqrt(1.0 - share) * np.exp(1j * phase)])
-    bands = np.array([[np.sqrt(1.0 - share), np.sqrt(share) * np.exp(1j * phase)], other])
-    point = KPoint(twist, np.array([[0, 0, 0], m]), np.array([[0.0, 1.0]]), bands[None])
-    crystal = Crystal(lattice, ("H", "H"), places, {"H": 1.0}, (point,), "coverage")
+    points, means = [], []
+    for twist in twists:
+        share, phase = float(rng.uniform(0.05, 0.45)), float(rng.uniform(0.0, 2.0 * np.pi))
+        other = np.array([np.sqrt(share), -np.sqrt(1.0 - share) * np.exp(1j * phase)])
+        bands = np.array([[np.sqrt(1.0 - share), np.sqrt(share) * np.exp(1j * phase)], other])
+        points.append(KPoint(twist, np.array([[0, 0, 0], m]), np.array([[0.0, 1.0]]), bands[None]))
+        means.append(bloch_pair(lattice, twist, places, m, share, phase))
+    crystal = Crystal(lattice, ("H", "H"), places, {"H": 1.0}, tuple(points), "coverage")
     return _Case(
-        {"cell": "periodic", "twist": twist.tolist()},
+        {"cell": "periodic", **_asked(twists, weights)},
         {"orbitals": {"source": "eshdf", "file": BANDS, "meshfactor": 8.0}, "jastrow": "none"},
-        bloch_pair(lattice, twist, places, m, share, phase),
+        over_twists(means, weights),
         2,
-        crystal=crystal,
+        write=lambda folder: write_eshdf(folder / BANDS, crystal, (1, 1)),
         precision="double",
         tables=SPLINES,
     )
@@ -290,9 +358,11 @@ def _vmc(rng: np.random.Generator, case: _Case) -> dict[str, Any]:
 
 def _dmc(rng: np.random.Generator, case: _Case) -> dict[str, Any]:
     """Draw a section of diffusion with one to four time steps, of any length."""
-    count = int(rng.choice([1, 2, 3, 3, 4]))
+    count = int(rng.choice([1, 2, 3, 3, 4][case.coarse :]))  # one step makes an error that nobody claims
     blocks = int(_uniform(rng, 20, 80))
-    largest = NEGLIGIBLE if count == 1 else _uniform(rng, 0.05, 1.4)
+    largest = _uniform(rng, 0.01, 0.3) if case.coarse else _uniform(rng, 0.05, 1.4)
+    if count == 1:
+        largest = NEGLIGIBLE
     taus = [largest / 2.0**k / case.means.scale for k in range(count)]
     # imaginary time in units of the time scale: some runs are shorter than their correlation allows
     generations = _uniform(rng, 40.0, 300.0) / (0.7 * largest)
@@ -364,7 +434,8 @@ def _judge(
                 )
             )
     if estimator is not None and kinds[-1] == "vmc":
-        claims += _bin(
+        judge = _of_crystal if means.mesh is not None else _bin
+        claims += judge(
             results, f"series_{len(kinds) - 1}/", means, estimator, place, _withdrawing(series, "vmc")
         )
     return claims
@@ -379,6 +450,32 @@ def _withdrawing(series: list[dict[str, Any]], kind: str) -> str:
     labels = "|".join(re.escape(f"{kind}, tau = {tau:g}") for tau in taus)
     pattern = f"({labels}): .*({UNRELIABLE[kind]})"
     return f"{pattern}|extrapolation is not reliable" if kind == "dmc" else pattern
+
+
+def _of_crystal(
+    results: Results, group: str, means: Means, name: str, place: float, warning: str
+) -> list[Claim]:
+    """Judge one cell of the mesh of a density, or one wave of a structure factor."""
+    found = np.asarray(results[group + name])
+    if name == "sofk":
+        lengths = np.asarray(results[group + "sofk_k"])
+        known = np.ones_like(lengths)
+        for k, value in means.structure.items():
+            known[np.abs(lengths - k) < 1e-6] = value
+        at = {float(k) for k in lengths[known != 1.0]}  # one of the waves that matter, if there is one
+        choices = [k for k, length in enumerate(lengths) if float(length) in at] or list(range(len(lengths)))
+    else:
+        assert means.mesh is not None
+        known = means.mesh(found.shape).ravel()
+        choices = list(range(known.size))
+    k = choices[int(place * len(choices))]
+    error = float(np.asarray(results[f"{group}{name}_error"]).ravel()[k])
+    if not np.isfinite(error) or (found.size == 1 and name != "sofk"):  # all electrons in one cell
+        return []
+    difference = float(found.ravel()[k] - known[k])
+    return [
+        Claim(name, difference, error, oracle=1e-6 * abs(float(known[k])), warning=warning, statistical=True)
+    ]
 
 
 def _bin(results: Results, group: str, means: Means, name: str, place: float, warning: str) -> list[Claim]:
@@ -399,6 +496,13 @@ def _bin(results: Results, group: str, means: Means, name: str, place: float, wa
     return [Claim(name, value - true, error, oracle=1e-6 * true, warning=warning, statistical=True)]
 
 
-OPEN = {_one_electron: 0.22, _two_electrons: 0.2, _molecule: 0.08, _trap: 0.25, _pair_in_a_trap: 0.13}
+OPEN = {
+    _one_electron: 0.2,
+    _two_electrons: 0.18,
+    _molecule: 0.07,
+    _trap: 0.23,
+    _pair_in_a_trap: 0.12,
+    _pseudo_atom: 0.08,
+}
 MAKERS = {**OPEN, _electron_gas: 0.06, _bloch_pair: 0.06}
 """Kinds of systems that are drawn, with their shares; those of `OPEN` have no cell."""

@@ -6,10 +6,12 @@ closed form, of a radial equation, or of the literature.  Hartree atomic units.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +28,9 @@ __all__ = [
     "ion_pair",
     "molecular_ion",
     "oscillators",
+    "over_twists",
     "pair",
+    "pseudo_atom",
 ]
 
 IONS = {1: -0.527751016544, 2: -2.903724377034, 3: -7.279913412669, 4: -13.655566238424}
@@ -35,6 +39,7 @@ MOLECULE = -0.602634214494946
 """Ground state of H2+ at 2 bohr, repulsion of the protons included (exactly separable; Madsen and Peek)."""
 
 Density = Callable[[float], float]
+Mesh = Callable[[tuple[int, int, int]], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,10 @@ class Means:
         By estimator: the mean number of electrons or pairs per length of r, normalised to their number; of the trial function.
     exact
         True if the trial function is the ground state: no statistical error at all.
+    mesh
+        Of a crystal: the density of one spin, averaged over each cell of a mesh of these sizes, bohr^-3.
+    structure
+        Of a crystal: the structure factor at the waves, by their lengths (1/bohr), where it is not 1.
     """
 
     trial: Mapping[str, float]
@@ -60,6 +69,8 @@ class Means:
     scale: float
     density: Mapping[str, Density] = field(default_factory=dict)
     exact: bool = False
+    mesh: Mesh | None = None
+    structure: Mapping[float, float] = field(default_factory=dict)
 
 
 def hydrogen_ion(Z: float, n: int, l: int, zeta: float) -> Means:
@@ -260,4 +271,85 @@ def bloch_pair(
         "local_pp": -4.0 * form * float((wave * np.exp(1j * places @ G)).real.sum()),
     }
     trial["energy"] = sum(trial.values()) + ewald_energy(cell, np.ones(2), places)
-    return Means(trial, math.nan, max(1.0, 0.5 * float(G @ G)))
+
+    def mesh(sizes: tuple[int, int, int]) -> np.ndarray:
+        """Average the density of one wave over cells: of each axis a sinc."""
+        u = np.stack(np.meshgrid(*((np.arange(n) + 0.5) / n for n in sizes), indexing="ij"), -1)
+        smooth = float(np.prod(np.sinc(np.asarray(m) / np.asarray(sizes))))
+        wave_at = np.cos(2.0 * math.pi * (u @ m) + phase)
+        return np.asarray((1.0 + 2.0 * abs(wave) * smooth * wave_at) / cell.volume)
+
+    # the density of the mean is taken away: 1 - |<exp(iGr)>|^2
+    structure = {float(np.linalg.norm(G)): 1.0 - abs(wave) ** 2}
+    return Means(trial, math.nan, max(1.0, 0.5 * float(G @ G)), mesh=mesh, structure=structure)
+
+
+def over_twists(means: Sequence[Means], weights: Sequence[float]) -> Means:
+    """Return the averages over twists of means of the same waves."""
+    shares = np.asarray(weights) / np.sum(weights)
+
+    def average(values: Sequence[Any]) -> Any:
+        return sum(share * one for share, one in zip(shares, values, strict=True))
+
+    meshes = [one.mesh for one in means if one.mesh is not None]
+    return Means(
+        {name: average([one.trial[name] for one in means]) for name in means[0].trial},
+        means[0].ground,
+        max(one.scale for one in means),
+        mesh=(lambda sizes: np.asarray(average([mesh(sizes) for mesh in meshes]))) if meshes else None,
+        structure={k: average([one.structure[k] for one in means]) for k in means[0].structure},
+    )
+
+
+def pseudo_atom(
+    charge: float,
+    local: Callable[[np.ndarray], np.ndarray],
+    s: Callable[[np.ndarray], np.ndarray],
+    zeta: float,
+) -> Means:
+    r"""Return the means of one electron in :math:`e^{-\zeta r}` around a pseudopotential.
+
+    The s channel acts on the trial function and on the ground state alone, so that both are those of one radial potential.
+
+    Parameters
+    ----------
+    charge
+        Of the ion.
+    local, s
+        Potentials of the local channel and of s, functions of radii, hartree.
+    zeta
+        Exponent, 1/bohr.
+    """
+    from scipy.integrate import quad
+    from scipy.linalg import eigh_tridiagonal
+
+    def density(r: float) -> float:
+        return 4.0 * zeta**3 * r * r * math.exp(-2.0 * zeta * r)
+
+    def mean(f: Callable[[float], float]) -> float:
+        ends = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 60.0 / zeta)
+        return sum(
+            quad(lambda r: density(r) * f(r), a, b, epsabs=1e-11)[0] for a, b in itertools.pairwise(ends)
+        )
+
+    def local_energy(r: float) -> float:
+        return -0.5 * zeta**2 + zeta / r + float(s(np.array(r)))
+
+    trial = {
+        "kinetic": 0.5 * zeta**2,
+        "local_pp": mean(lambda r: float(local(np.array(r)))),
+        "nonlocal_pp": mean(lambda r: float(s(np.array(r)) - local(np.array(r)))),
+    }
+    trial["energy"] = sum(trial.values())
+    trial["variance"] = mean(lambda r: (local_energy(r) - trial["energy"]) ** 2)
+
+    def lowest(points: int) -> float:
+        r = 60.0 / charge * np.arange(1, points + 1) / (points + 1)
+        h = float(r[0])
+        off = np.full(points - 1, -0.5 / h**2)
+        return float(
+            eigh_tridiagonal(1.0 / h**2 + s(r), off, eigvals_only=True, select="i", select_range=(0, 0))[0]
+        )
+
+    coarse, fine = lowest(3999), lowest(7999)
+    return Means(trial, (4.0 * fine - coarse) / 3.0, 0.25 * charge**2, {"radial_up": density})

@@ -337,7 +337,8 @@ def _estimators(deck: QmcDeck) -> Iterator[Finding]:
                     "the structure factor needs a crystal; in open boundaries it is left out",
                     "warning",
                 )
-            if name == "radial_density" and not deck.system.atoms:
+            ions = deck.system.atoms or deck.wavefunction.orbitals.source in FILES
+            if name == "radial_density" and not ions:
                 yield Finding(f"{key}.{name}", "radial_density is around atoms, and there are none")
         if item.density is not None and item.density.extent is not None:
             if deck.system.cell == "periodic":

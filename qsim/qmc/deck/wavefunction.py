@@ -261,6 +261,10 @@ class Harmonic(Block):
 
 
 MeshFactor = Annotated[float, Field(ge=0.6, le=8.0)]
+CUSP = (
+    "correct the electron-nucleus cusps at bare nuclei (Ma, Towler, Drummond, Needs); without a Jastrow factor, the energy is "
+    "then below that of the mean field, which false gives"
+)
 MESHFACTOR = "points of the splines for each axis over four times the largest plane wave"
 Occupied = Annotated[list[Annotated[Count, Field(le=100)]], Field(min_length=2, max_length=2)]
 
@@ -324,7 +328,7 @@ class Pyscf(Block):
     )
     cusp: bool = Field(
         default=True,
-        description="correct the electron-nucleus cusps at bare nuclei (Ma, Towler, Drummond, Needs)",
+        description=CUSP,
     )
     cache: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
         default=None,
@@ -363,12 +367,13 @@ class Imported(Block):
     file: DeckPath = Field(
         validation_alias=AliasChoices("file", "orbitals"),
         description="chkfile: checkpoint file of a mean field of PySCF (mf.chkfile); molden: a text file as most programs write; "
-        "qmcpack: HDF5 of QMCPACK's converters.  It brings ions, electrons and occupied orbitals",
+        "qmcpack: HDF5 of QMCPACK's converters.  It brings ions, electrons and occupied orbitals; centres without charge are no "
+        "ions",
         json_schema_extra={"example": "h2o.chk"},
     )
     cusp: bool = Field(
         default=True,
-        description="correct the electron-nucleus cusps at bare nuclei (Ma, Towler, Drummond, Needs)",
+        description=CUSP,
     )
 
 
@@ -489,7 +494,8 @@ class Wavefunction(Block):
     )
     jastrow: Annotated[Jastrow, BeforeValidator(_none_form)] = Field(
         default=Jastrow(),
-        description="Jastrow factor; none: determinants alone.  By default none, for source: hooke J2 of type log1p",
+        description="Jastrow factor; none: determinants alone, whose energy is that of the mean field, but for corrected cusps "
+        "of bare nuclei.  By default none, for source: hooke J2 of type log1p",
         validate_default=True,
     )
 

@@ -61,9 +61,9 @@ class StructureFactor(Histogram):
             self.counts[1] += weight @ rho.real
             self.counts[2] += weight @ rho.imag
 
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
+    def arrays(self, *, errors: bool = True) -> dict[str, NDArray[np.float64]]:
         """Return the tables."""
-        mean, error = self.sums.mean(), self.sums.error()
+        mean, error = self.sums.mean(), self._error(errors)
         lattice = (mean[1] ** 2 + mean[2] ** 2) / (self.n_up + self.n_dn) if self.ions else 0.0
         return {"sofk_k": self.size, "sofk": mean[0] - lattice, "sofk_error": error[0]}
 
@@ -81,10 +81,10 @@ class CrystalPairDensity(Histogram):
         """Add walkers."""
         crystal_pair_histogram(self.device, self.orbitals, R, count, self.n_up, self.rmax, self.counts)
 
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
+    def arrays(self, *, errors: bool = True) -> dict[str, NDArray[np.float64]]:
         """Return the tables; those of a kind of pair that does not exist are zero."""
         r, volume = shells(self.bins, self.rmax)
-        return {"gofr_r": r, **self._named("gofr", ("uu", "ud", "dd"), volume)}
+        return {"gofr_r": r, **self._named("gofr", ("uu", "ud", "dd"), volume, errors)}
 
 
 class CrystalDensity(Histogram):
@@ -114,10 +114,10 @@ class CrystalDensity(Histogram):
         u[u >= 1.0] = 0.0  # what rounding has made of a place just below a whole number
         mesh_histogram(self.device, u, count, self.n_up, np.zeros(3), self.spacing, self.counts)
 
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
+    def arrays(self, *, errors: bool = True) -> dict[str, NDArray[np.float64]]:
         """Return the tables."""
         axes = {
             f"density_{axis}": (np.arange(self.counts.shape[1 + d]) + 0.5) * self.spacing[d] * self.edges[d]
             for d, axis in enumerate("xyz")
         }
-        return {**axes, **self._named("density", ("up", "down"), self.volume)}
+        return {**axes, **self._named("density", ("up", "down"), self.volume, errors)}

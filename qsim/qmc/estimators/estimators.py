@@ -60,10 +60,10 @@ class PairDensity(Histogram):
         """Add walkers."""
         pair_histogram(self.device, R, count, self.n_up, self.rmax, self.counts)
 
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
+    def arrays(self, *, errors: bool = True) -> dict[str, NDArray[np.float64]]:
         """Return the tables; those of a kind of pair that does not exist are zero."""
         r, volume = shells(self.bins, self.rmax)
-        return {"gofr_r": r, **self._named("gofr", ("uu", "ud", "dd"), volume)}
+        return {"gofr_r": r, **self._named("gofr", ("uu", "ud", "dd"), volume, errors)}
 
 
 class MeshDensity(Histogram):
@@ -93,13 +93,13 @@ class MeshDensity(Histogram):
         """Electrons inside of the mesh, on average."""
         return float(np.sum(self.sums.mean()))
 
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
+    def arrays(self, *, errors: bool = True) -> dict[str, NDArray[np.float64]]:
         """Return the tables."""
         axes = {
             f"density_{axis}": self.origin[d] + (np.arange(self.counts.shape[1 + d]) + 0.5) * self.spacing[d]
             for d, axis in enumerate("xyz")
         }
-        return {**axes, **self._named("density", ("up", "down"), float(np.prod(self.spacing)))}
+        return {**axes, **self._named("density", ("up", "down"), float(np.prod(self.spacing)), errors)}
 
     def notes(self) -> list[str]:
         """Return a remark if many electrons are outside."""
@@ -133,10 +133,10 @@ class AtomDensity(Histogram):
         """Add walkers."""
         radial_histogram(self.device, R, count, self.atoms, self.n_up, self.rmax, self.counts)
 
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
+    def arrays(self, *, errors: bool = True) -> dict[str, NDArray[np.float64]]:
         """Return the tables."""
         r, volume = shells(self.bins, self.rmax)
-        return {"radial_r": r, **self._named("radial", ("up", "down"), volume)}
+        return {"radial_r": r, **self._named("radial", ("up", "down"), volume, errors)}
 
 
 class Estimators:
@@ -188,9 +188,13 @@ class Estimators:
             member.close_block(weight, _summed(shared, self.device.to_host(member.counts)))
         self._weight.fill(0)
 
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Return the tables of all estimators by name."""
-        return {name: table for member in self.members.values() for name, table in member.arrays().items()}
+    def arrays(self, *, errors: bool = True) -> dict[str, NDArray[np.float64]]:
+        """Return the tables of all estimators by name; without `errors`, they are NaN."""
+        return {
+            name: table
+            for member in self.members.values()
+            for name, table in member.arrays(errors=errors).items()
+        }
 
     def notes(self) -> list[str]:
         """Return the remarks of all estimators."""

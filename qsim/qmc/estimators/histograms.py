@@ -46,18 +46,22 @@ class Histogram(ABC):
         """Add walkers: R (walkers, N, 3) float64 and their weights (walkers,) int64 on the device."""
 
     @abstractmethod
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Return the tables of the results file by name."""
+    def arrays(self, *, errors: bool = True) -> dict[str, NDArray[np.float64]]:
+        """Return the tables of the results file by name; all errors are NaN if they are not asked for."""
+
+    def _error(self, asked: bool) -> NDArray[np.float64]:
+        """Return the errors of the mean of the sums, or NaN."""
+        return self.sums.error() if asked else np.full(self.sums.shape, np.nan)
 
     def notes(self) -> list[str]:
         """Return what the user should know about the result."""
         return []
 
     def _named(
-        self, prefix: str, kinds: Sequence[str], volume: NDArray[np.float64] | float
+        self, prefix: str, kinds: Sequence[str], volume: NDArray[np.float64] | float, errors: bool
     ) -> dict[str, NDArray[np.float64]]:
         """Return means and errors of the first axis by name, per volume."""
-        mean, error = self.sums.mean() / volume, self.sums.error() / volume
+        mean, error = self.sums.mean() / volume, self._error(errors) / volume
         found = {}
         for k, kind in enumerate(kinds):
             found[f"{prefix}_{kind}"], found[f"{prefix}_{kind}_error"] = mean[k], error[k]

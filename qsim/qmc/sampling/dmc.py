@@ -241,6 +241,7 @@ class DmcSampling:
             if self.estimators:
                 walkers.measure(self.estimators)
         error = walkers.recompute()
+        cut_energy = walkers.cut_energy(self.steering.energy, self.window)
         if self.estimators:
             self.estimators.close_block(walkers.comm)
         means = sums / weight
@@ -252,6 +253,7 @@ class DmcSampling:
             nonlocal_moves=self.moves[NONLOCAL] / moves,
             population=weight / steps,
             trial_energy=self.steering.trial,
+            cut_energy=cut_energy,
             seconds=time.perf_counter() - begin,
         )
         return error
@@ -301,7 +303,6 @@ class DmcSampling:
                 **self.walkers.cell_info(),
             },
             samples=self.samples,
-            arrays=self.estimators.arrays() if self.estimators else {},
             warnings=list(self._warnings(acceptance)),
         )
 

@@ -23,6 +23,8 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress
+from qsim.core.run.progress import Monitor
+from qsim.core.statistics import student
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.derivatives import derivatives
 from qsim.qmc.kernels.derivatives_cpu import ParameterTables
@@ -38,13 +40,14 @@ from qsim.qmc.sampling.linear_method import (
 )
 from qsim.qmc.sampling.series import ENERGIES, Series
 from qsim.qmc.sampling.vmc import Rows, WarmUp, mode_of
-from qsim.qmc.statistics.correlation import SKEW, lognormal, skewness, student
+from qsim.qmc.statistics.correlation import SKEW, lognormal, skewness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.device import Device
     from qsim.core.run.loop import Report
     from qsim.qmc.deck.series import Optimize
     from qsim.qmc.sampling.walkers import Walkers
@@ -80,8 +83,8 @@ MOST = 1.0  # change of a coefficient in one step
 SHRINK = 0.1  # fraction of b of a Padé form that one step leaves
 
 
-def parameter_tables(jastrow: Jastrow) -> ParameterTables:
-    """Return which parameter moves which number of the Jastrow tables."""
+def parameter_tables(device: Device, jastrow: Jastrow) -> ParameterTables:
+    """Return which parameter moves which number of the Jastrow tables, on the device."""
     first: list[int] = []
     place: list[int] = []
     for function, where in zip(jastrow.functions, jastrow.slices(), strict=True):
@@ -92,7 +95,7 @@ def parameter_tables(jastrow: Jastrow) -> ParameterTables:
             place.append(-1)  # of the zero that ends each row of the tables
         else:
             place += range(where.start, where.stop)
-    return ParameterTables(np.array(first, np.int64), np.array(place, np.int64))
+    return ParameterTables(*(device.asarray(np.array(numbers, np.int64)) for numbers in (first, place)))
 
 
 class Target(NamedTuple):
@@ -156,13 +159,21 @@ class Optimisation:
         Number of the section, a word of the random counters.
     saved
         State to continue from.
+    monitor
+        Is told of an error bar that cannot be found; a silent one by default.
     """
 
     unit = "iterations"
 
     def __init__(
-        self, walkers: Walkers, block: Optimize, section: int, saved: Mapping[str, Any] | None = None
+        self,
+        walkers: Walkers,
+        block: Optimize,
+        section: int,
+        saved: Mapping[str, Any] | None = None,
+        monitor: Monitor | None = None,
     ) -> None:
+        self.judged = (monitor or Monitor.silent()).judged
         self.walkers = walkers
         self.section = section
         self.total = block.iterations + 1  # the last sample measures what the last step led to
@@ -183,7 +194,7 @@ class Optimisation:
         self.functions = list(zip(start.jastrow.functions, start.jastrow.slices(), strict=True))
         splines = [place for function, place in self.functions if function.kind == "bspline"]
         self.smooth = smoothing(splines, self.count)
-        self.places = ParameterTables(*map(walkers.device.asarray, parameter_tables(start.jastrow)))
+        self.places = parameter_tables(walkers.device, start.jastrow)
         self.shift = max(self.home if block.shift is None else block.shift, self.smallest)
         self.rows = Rows()
         self.parameters: list[NDArray[np.float64]] = []  # of each row
@@ -385,13 +396,19 @@ class Optimisation:
             energy_squared=float(np.mean(E**2)),
             weight=float(E.size),
             acceptance=float(walkers.join(device.to_host(walkers.mine.moves[:, ACCEPTED])).sum()) / moves,
-            energy_error=_claimed(deviation),
+            energy_error=self._claimed("energy", deviation),
             variance=variance,
-            variance_error=_claimed(deviation**2 - variance, scale=variance),
+            variance_error=self._claimed("variance", deviation**2 - variance, scale=variance),
             target=(1.0 - x) * mean + x * float(square.mean()),
             target_error=_error((1.0 - x) * deviation + x * (square - square.mean())),
         )
         return sets, moments, row
+
+    def _claimed(self, what: str, influence: NDArray[np.float64], scale: float = 0.0) -> float:
+        """Return an error bar that is shown, and steers nothing; NaN if it cannot be found."""
+        return self.judged(
+            f"the error of the {what} of an optimisation", lambda: _claimed(influence, scale), math.nan
+        )
 
     def _check_finite(self, O: Any, G: Any) -> None:
         """Raise if a derivative (W, P) is not finite, with the coordinates of its walker; a collective call."""

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from qsim.core.run.loop import Resumable, drive
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
     from qsim.qmc.statistics.samples import Samples
 
-__all__ = ["ENERGIES", "Sampler", "Series", "sample"]
+__all__ = ["ENERGIES", "Sampler", "Series", "averaged", "sample"]
 
 #: Names of the energies of a block, in the order of ``State.energy``; hartree, for the whole system.
 ENERGIES = ("kinetic", "electron_electron", "local", "nonlocal", "external", "energy")
+SUMMED = ("weight", "seconds", "generations", "persistent")  # of all twists, and not their mean
+LARGEST = ("inverse_error",)
 
 
 @dataclass
@@ -32,7 +38,8 @@ class Series:
         1/hartree.
     blocks : dict of (blocks,) float64
         Means over a block: ``energy``, its components (:data:`ENERGIES`), ``energy_squared``, ``weight`` (sum of the weights of
-        all walkers and generations), ``acceptance``, ``seconds``; of diffusion also ``population`` and ``trial_energy``.
+        all walkers and generations), ``acceptance``, ``seconds``; of diffusion also ``population``, ``trial_energy`` and
+        ``cut_energy`` (what the window of branching cuts off).
     info : dict of float
         Numbers of the whole section.
     arrays : dict
@@ -41,6 +48,8 @@ class Series:
         What error bars come from; not part of the results.
     warnings : list of str
         What a user must know about the sampling.
+    twist : int or None
+        Number of the twist, where there are several; None for their average.
     """
 
     kind: str
@@ -51,6 +60,36 @@ class Series:
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
     samples: Samples | None = None
     warnings: list[str] = field(default_factory=list)
+    twist: int | None = None
+
+
+def averaged(series: Sequence[Series], weights: Sequence[float]) -> Series:
+    """Return the average of a section over twists: means over each block of all of them, estimators, and numbers."""
+    shares = np.asarray(weights) / np.sum(weights)
+
+    def mean(name: str, values: list[Any]) -> Any:
+        if name in LARGEST:
+            return max(values)
+        if name in SUMMED:
+            return sum(values)
+        if all(np.array_equal(one, values[0]) for one in values):  # axes of estimators
+            return values[0]
+        if name.endswith("_error"):  # of independent runs
+            return np.sqrt(sum((share * one) ** 2 for share, one in zip(shares, values, strict=True)))
+        return sum(share * one for share, one in zip(shares, values, strict=True))
+
+    def combined(found: list[dict[str, Any]]) -> dict[str, Any]:
+        return {name: mean(name, [one[name] for one in found]) for name in found[0]}
+
+    return replace(
+        series[0],
+        label=f"{series[0].kind}, tau = {series[0].timestep:g}",
+        blocks=combined([one.blocks for one in series]),
+        info=combined([one.info for one in series]),
+        arrays=combined([one.arrays for one in series]),
+        samples=None,
+        twist=None,
+    )
 
 
 class Sampler(Resumable, Protocol):

@@ -256,7 +256,6 @@ class VmcSampling:
                 "related": float(walkers.related),
                 **walkers.cell_info(),
             },
-            arrays=self.estimators.arrays() if self.estimators else {},
             samples=self.samples,
         )
 

@@ -228,6 +228,14 @@ class Walkers:
         put_rows(self.device, arrays, places, self.device.asarray(rows))
         return np.concatenate(parts[::2]).view(np.float64).reshape(-1, sums.shape[1]).sum(axis=0)
 
+    def cut_energy(self, reference: float, window: float) -> float:
+        """Return the mean by which local energies are farther than a window (hartree) from a reference; a collective call."""
+        xp, mine = self.device.xp, self.mine
+        beyond = xp.maximum(xp.abs(mine.energy[:, 5] - reference) - window, 0.0)
+        found = self.join(self.device.to_host(xp.stack((mine.weight * beyond, mine.weight), axis=1)))
+        cut, weight = found.sum(axis=0)
+        return float(cut / weight)
+
     def measure(self, estimators: Estimators) -> None:
         """Add one sample of every walker to the histograms; a collective call.
 

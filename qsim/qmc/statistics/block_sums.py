@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.statistics import student
 from qsim.qmc.deck.series import MINIMUM_BLOCKS
-from qsim.qmc.statistics.correlation import student
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

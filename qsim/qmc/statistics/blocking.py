@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "ROUNDING",
     "BlockingCurve",
     "Chains",
     "Estimate",
@@ -44,6 +45,7 @@ __all__ = [
     "require_blocks",
     "warm_up",
     "weighted_mean",
+    "without_error",
 ]
 
 
@@ -52,6 +54,7 @@ FEW_DEGREES = 4.0  # of freedom: an error bar with fewer may be off by any facto
 DIFFERENT = 5.0  # standard deviations between the start of a series and its rest that count as a warm-up
 SMALLEST_LEVEL = 8  # blocks a level needs to say anything about correlation
 BATCH = 5  # of MSER-5
+ROUNDING = 1e-14  # of what was added up: error of a number in double precision
 
 
 class BlockingCurve(NamedTuple):
@@ -114,6 +117,8 @@ class Estimate:
         Why there is no error, or why it is not to be trusted; else empty.
     degrees
         Degrees of freedom of the error.
+    constant
+        True if the series differs by rounding alone, which the error then stands for.
     """
 
     mean: float
@@ -126,6 +131,7 @@ class Estimate:
     curve: BlockingCurve
     reason: str = ""
     degrees: float = 0.0
+    constant: bool = False
 
 
 def require_blocks(blocks: int, minimum: int = MINIMUM_BLOCKS) -> str:
@@ -135,7 +141,20 @@ def require_blocks(blocks: int, minimum: int = MINIMUM_BLOCKS) -> str:
     return f"{blocks} block{'' if blocks == 1 else 's'} after the warm-up give no error bar; {minimum} are needed"
 
 
-def reblock(series: ArrayLike, weights: ArrayLike | None = None, chains: Chains | None = None) -> Estimate:
+def without_error(mean: float, blocks: int, reason: str) -> Estimate:
+    """Return an estimate that claims nothing, and why."""
+    lengths, errors = np.zeros(0, np.int64), np.zeros(0)
+    return Estimate(
+        mean, None, None, 1.0, blocks, 0, False, BlockingCurve(lengths, lengths, errors, errors), reason
+    )
+
+
+def reblock(
+    series: ArrayLike,
+    weights: ArrayLike | None = None,
+    chains: Chains | None = None,
+    rounding: float | None = None,
+) -> Estimate:
     """Return the mean of a correlated series with its error.
 
     Parameters
@@ -146,6 +165,8 @@ def reblock(series: ArrayLike, weights: ArrayLike | None = None, chains: Chains 
         Weights of the blocks, in any unit; correlation with the values is accounted for.
     chains
         Influences of the same mean in more detail; by default those of the blocks.
+    rounding
+        Error of each value, in the unit of the series, below which none is claimed; by default that of double precision.
 
     Returns
     -------
@@ -160,7 +181,8 @@ def reblock(series: ArrayLike, weights: ArrayLike | None = None, chains: Chains 
     x = _series(series)
     w = _weights(weights, x.size)
     mean = float(np.sum(w * x) / np.sum(w))
-    return _estimate(mean, w * (x - mean) / np.mean(w), scale=float(np.max(np.abs(x))), chains=chains)
+    least = ROUNDING * float(np.max(np.abs(x))) if rounding is None else rounding
+    return _estimate(mean, w * (x - mean) / np.mean(w), least, chains=chains)
 
 
 def derived(
@@ -168,7 +190,9 @@ def derived(
     columns: Sequence[ArrayLike],
     weights: ArrayLike | None = None,
     chains: Chains | None = None,
+    *,
     positive: bool = False,
+    rounding: float | None = None,
 ) -> Estimate:
     r"""Return a function of the weighted means of several columns, such as a variance, with its error.
 
@@ -187,6 +211,8 @@ def derived(
         Influences of the same function in more detail.
     positive
         True if the function is a scale, whose logarithm has the symmetric error: a variance.
+    rounding
+        As for :func:`reblock`.
 
     Returns
     -------
@@ -198,13 +224,20 @@ def derived(
     whole, without = _leave_one_out(function, sums, w)
     n = w.size
     if n < MINIMUM_BLOCKS:
-        return _estimate(whole, np.zeros(n), scale=0.0)
-    found = _estimate(whole, (n - 1) * (np.mean(without) - without), scale=abs(whole), chains=chains)
+        return _estimate(whole, np.zeros(n), 0.0)
+    least = ROUNDING * abs(whole) if rounding is None else rounding
+    found = _estimate(whole, (n - 1) * (np.mean(without) - without), least, chains=chains)
     for _ in range(found.level):  # blocks that are independent
         sums, w = _pairs(sums), _pairs(w)
     whole, without = _leave_one_out(function, sums, w)
     found = replace(found, mean=w.size * whole - (w.size - 1) * float(np.mean(without)))
-    if positive and found.error and found.error_of_error is not None and found.mean > 0.0:
+    if (
+        positive
+        and not found.constant
+        and found.error
+        and found.error_of_error is not None
+        and found.mean > 0.0
+    ):
         factor = lognormal(found.error / found.mean)
         found = replace(found, error=found.error * factor, error_of_error=found.error_of_error * factor)
     return found
@@ -271,7 +304,7 @@ def warm_up(series: ArrayLike) -> int:
 def _difference(start: NDArray[np.float64], rest: NDArray[np.float64]) -> float:
     """Return the difference of the means in standard deviations, both with the spread and correlation of the rest."""
     difference = float(np.mean(start) - np.mean(rest))
-    found = _estimate(0.0, rest - np.mean(rest), scale=float(np.max(np.abs(rest))), minimum=2)
+    found = _estimate(0.0, rest - np.mean(rest), ROUNDING * float(np.max(np.abs(rest))), minimum=2)
     squared = (found.error or 0.0) ** 2 * (1.0 + rest.size / start.size)
     if squared == 0.0:
         return 0.0 if difference == 0.0 else float(np.copysign(np.inf, difference))
@@ -284,20 +317,19 @@ def _difference(start: NDArray[np.float64], rest: NDArray[np.float64]) -> float:
 def _estimate(
     mean: float,
     y: NDArray[np.float64],
-    scale: float,
+    rounding: float,
     minimum: int = MINIMUM_BLOCKS,
     chains: Chains | None = None,
 ) -> Estimate:
-    """Return the estimate of a mean whose influences are y (blocks,); `scale` is the size that rounding is relative to."""
+    """Return the estimate of a mean whose influences are y (blocks,); no error is smaller than that of `rounding`."""
     n = y.size
     if reason := require_blocks(n, minimum):
-        lengths, errors = np.zeros(0, np.int64), np.zeros(0)
-        empty = BlockingCurve(lengths, lengths, errors, errors)
-        return Estimate(mean, None, None, 1.0, n, 0, False, empty, reason)
+        return without_error(mean, n, reason)
     curve = _levels(y)
-    if curve.error[0] <= 1e-14 * scale:
-        error = float(curve.error[0])
-        return Estimate(mean, error, float(curve.error_of_error[0]), 1.0, n, 0, True, curve, degrees=n - 1.0)
+    if curve.error[0] <= rounding:
+        return Estimate(
+            mean, rounding, 0.0, 1.0, n, 0, plateau=True, curve=curve, degrees=n - 1.0, constant=True
+        )
     chains = chains if chains is not None and chains.y.shape[1] > 0 else Chains(y[None])
     found = correlation(chains.y, independent=chains.independent)
     rows = chains.y.shape[1]
@@ -308,7 +340,7 @@ def _estimate(
             f"{n} blocks are about {max(1.0, rows / found.time):.0f} correlation times of {time:.2g} blocks, too few to know an "
             "error bar, which may be too small; take more or longer blocks, or more walkers"
         )
-    error = found.error * found.factor
+    error = max(found.error * found.factor, rounding)
     deepest = int(np.flatnonzero(curve.blocks >= min(SMALLEST_LEVEL, n))[-1])
     return Estimate(
         mean,

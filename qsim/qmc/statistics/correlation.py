@@ -36,10 +36,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from qsim.core.statistics import LEVEL, student
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MANY_CHAINS", "Correlation", "correlation", "drift", "lognormal", "memory", "skewness", "student"]
+__all__ = ["MANY_CHAINS", "Correlation", "correlation", "drift", "lognormal", "memory", "skewness"]
 
 MANY_CHAINS = 20  # independent chains whose scatter alone gives the error bar
 MANY_BLOCKS = 100  # joined blocks that tell whether there is a slow part
@@ -47,8 +49,6 @@ SLOW_PART = (
     1.3  # what they must say of the square of the error, over the autocorrelation: two standard deviations
 )
 STEEPNESS = 2.0  # S of Wolff: how much longer than the integrated one the slowest correlation time may be
-LEVEL = 3.0  # standard errors that are made to cover as much as a normal law says
-MOST_FACTOR = 10.0  # of the Student factor: beyond, an error bar means nothing
 SKEW = 0.5  # of the skewness of a mean: by how much it enlarges the error bar, relative
 BY_CHANCE = 2.0  # standard deviations of the skewness of normal numbers that do not count
 FEWEST_JOINED = 8  # numbers that tell a skewness
@@ -86,15 +86,6 @@ class Correlation(NamedTuple):
     def factor(self) -> float:
         """Factor on the error that makes three of them cover as a normal law says: Student's, and that of skewness."""
         return student(self.degrees) * (1.0 + SKEW * self.skew)
-
-
-def student(degrees: float, level: float = LEVEL) -> float:
-    """Return the factor that makes `level` error bars with few degrees of freedom cover as much as those of a normal law."""
-    from scipy.special import ndtr, stdtrit
-
-    if not degrees > 0.0:
-        return MOST_FACTOR
-    return float(min(stdtrit(degrees, ndtr(level)) / level, MOST_FACTOR))
 
 
 def skewness(y: NDArray[np.float64]) -> float:

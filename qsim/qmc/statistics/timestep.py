@@ -9,6 +9,11 @@ where q is the value at zero of such a fit to :math:`\tau^{p+1}`.  The coefficie
 highest energy :math:`\Lambda` of the problem, fall off as its powers do, so that :math:`|c|\le\Lambda(|c_p|+\delta c_p)` is
 expected; a fit of degree p + 1, if there are enough time steps, may say that it is smaller.  The smaller one of both times
 :math:`|q|` is added to the error in quadrature.  Where the fit is poor, errors are scaled by :math:`\sqrt{\chi^2/\nu}`, too.
+
+**Window.**  Branching takes local energies only within a window around the mean.  While it cuts off much of them, as of a poor
+trial function in the core of a pseudopotential or at a nucleus, E is no power series: for :math:`E_L\sim c/r` it has all powers
+of :math:`\sqrt\tau`.  The energy is wrong by about the mean of what is cut off, which vanishes with the time step; where the
+same fit to that does not, as much is left of it in the energy at zero, and is added in quadrature.
 """
 
 from __future__ import annotations
@@ -47,7 +52,9 @@ class Extrapolation(NamedTuple):
     degrees : int
         Degrees of freedom: time steps minus coefficients.
     truncation : float
-        Part of the error (hartree) that stands for the powers that are left out; 0 if it was not asked for.
+        Part of the error (hartree) that stands for what is left out; 0 if it was not asked for.
+    cut : float
+        Of that, what the window of branching leaves.
     """
 
     value: float
@@ -57,6 +64,7 @@ class Extrapolation(NamedTuple):
     covariance: NDArray[np.float64]
     degrees: int
     truncation: float = 0.0
+    cut: float = 0.0
 
     @property
     def probability(self) -> float:
@@ -131,7 +139,13 @@ def extrapolate(
 
 
 def bounded(
-    fit: Extrapolation, taus: ArrayLike, energies: ArrayLike, errors: ArrayLike, order: Order, scale: float
+    fit: Extrapolation,
+    taus: ArrayLike,
+    energies: ArrayLike,
+    errors: ArrayLike,
+    cut: ArrayLike,
+    order: Order,
+    scale: float,
 ) -> Extrapolation:
     """Return a fit whose error has a part for the powers that are left out.
 
@@ -141,6 +155,8 @@ def bounded(
         What `extrapolate` made of the rest.
     taus, energies, errors, order
         As there.
+    cut : (runs,) float64
+        Mean of what the window of branching cuts off from local energies, hartree.
     scale
         Highest energy of the problem, hartree.
 
@@ -149,11 +165,15 @@ def bounded(
     Extrapolation
         With the same value and a larger error.
     """
-    x, y, e = (np.asarray(values, np.float64) for values in (taus, energies, errors))
+    x, y, e, c = (np.asarray(values, np.float64) for values in (taus, energies, errors, cut))
     degree = ORDERS[order]
     unit = float(x.max())
     powers = (x[:, None] / unit) ** np.arange(degree + 1)
-    lever = float(np.linalg.lstsq(powers / e[:, None], (x / unit) ** (degree + 1) / e, rcond=None)[0][0])
+
+    def at_zero(values: NDArray[np.float64]) -> float:
+        return float(np.linalg.lstsq(powers / e[:, None], values / e, rcond=None)[0][0])
+
+    lever = at_zero((x / unit) ** (degree + 1))
     last = abs(float(fit.coefficients[degree])) + float(np.sqrt(fit.covariance[degree, degree]))
     missing = LARGEST_RATIO * scale * last * unit ** (degree + 1)
     if np.unique(x).size > degree + 1:
@@ -163,10 +183,11 @@ def bounded(
         found = back @ (q.T @ ((y - y.mean()) / e))
         noise = float(np.sqrt((back @ back.T)[-1, -1]))
         missing = min(missing, abs(float(found[-1])) + noise)
-    truncation = missing * abs(lever)
+    left = abs(at_zero(c))
+    truncation = float(np.hypot(missing * lever, left))
     stretch = max(1.0, fit.chi2 / fit.degrees) if fit.degrees and fit.probability < POOR else 1.0
     error = float(np.sqrt(fit.error**2 * stretch + truncation**2))
-    return fit._replace(error=error, truncation=truncation)
+    return fit._replace(error=error, truncation=truncation, cut=left)
 
 
 def curve(fit: Extrapolation, taus: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -20,7 +20,7 @@ from qsim.core.results.reading import reading
 from qsim.qmc.wavefunction.eshdf import StoredEcp
 from qsim.qmc.wavefunction.harmonics import order
 from qsim.qmc.wavefunction.hdf_file import HdfFile
-from qsim.qmc.wavefunction.molecule import GaussianShell, Molecule, monomials, occupied
+from qsim.qmc.wavefunction.molecule import GaussianShell, Molecule, ions_first, monomials, occupied
 
 __all__ = ["read_chkfile"]
 
@@ -58,12 +58,8 @@ def _read(
     bas = np.asarray(_value(mol["_bas"]), np.int64).reshape(-1, 8)
     env = np.asarray(_value(mol["_env"]), np.float64)
     atoms = _value(mol["_atom"])
-    symbols = tuple(str(atom[0]) for atom in atoms)
-    for symbol, row in zip(symbols, atm, strict=True):
-        if row[CHARGE] == 0 or "GHOST" in symbol.upper():
-            raise FileError(
-                f"{path}: '{symbol}' is a ghost atom; basis functions without an ion are not supported"
-            )
+    ghosts = [bool(row[CHARGE] == 0) for row in atm]
+    symbols = tuple(str(atom[0]) for atom, ghost in zip(atoms, ghosts, strict=True) if not ghost)
     n = occupations.astype(np.float64)
     if np.iscomplexobj(C) and np.abs(C.imag).max(initial=0.0) > 0.0:
         raise FileError(f"{path}: the orbitals are complex; those of molecules must be real")
@@ -76,13 +72,17 @@ def _read(
             "generalised (spinor) fields are not supported"
         )
     pairs = ([C], [n]) if C.ndim == 2 else (list(C), list(n))
+    positions, in_order = ions_first(
+        ghosts, np.array([env[row[COORDINATES] : row[COORDINATES] + 3] for row in atm]), shells
+    )
     return Molecule(
         path=path,
         symbols=symbols,
-        positions=np.array([env[row[COORDINATES] : row[COORDINATES] + 3] for row in atm]),
-        charges=tuple(float(row[CHARGE]) for row in atm),
-        shells=tuple(shells),
+        positions=positions,
+        charges=tuple(float(row[CHARGE]) for row, ghost in zip(atm, ghosts, strict=True) if not ghost),
+        shells=in_order,
         orbitals=occupied(path, *pairs),
+        all_orbitals=tuple(pairs[0]),
         energy=energy if energy is not None and math.isfinite(energy) else None,
         ecp=_stored(mol, symbols),
     )

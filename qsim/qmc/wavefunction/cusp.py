@@ -211,7 +211,9 @@ def correct_cusps(orbitals: OrbitalSet, system: System) -> OrbitalSet:
     if not extra:
         return orbitals.noting(cusp_summary="no nuclear cusps to correct")
     return orbitals.with_shells(extra, np.stack(columns, axis=1)).noting(
-        cusps=len(extra), cusp_summary=f"nuclear cusps corrected: {len(extra)}, within {largest_rc:.3g} bohr"
+        cusps=len(extra),
+        cusp_summary=f"nuclear cusps corrected: {len(extra)}, within {largest_rc:.3g} bohr (the determinant's energy is no "
+        "longer that of the mean field; cusp: false leaves its orbitals)",
     )
 
 

@@ -44,6 +44,8 @@ def system_of(
 ) -> System:
     """Return ions and electrons of a file; what the deck says of them must agree.
 
+    Centres of basis functions without charge are no ions.
+
     Parameters
     ----------
     block
@@ -61,7 +63,7 @@ def system_of(
         If geometry, electrons or ions of the deck are others.
     """
     symbols = _symbols(block, molecule)
-    atoms = [(symbol, *map(float, p)) for symbol, p in zip(symbols, molecule.positions, strict=True)]
+    atoms = [(symbol, *map(float, p)) for symbol, p in zip(symbols, molecule.positions, strict=False)]
     _check_ions(molecule, symbols, potentials)
     n_up, n_dn = (C.shape[1] for C in molecule.orbitals)
     stated = block.model_fields_set
@@ -98,12 +100,12 @@ def _symbols(block: blocks.System, molecule: Molecule) -> list[str]:
     if not block.atoms:
         return list(molecule.symbols)
     labels: list[str] = []
-    for symbol, place in zip(molecule.symbols, molecule.positions, strict=True):
+    for symbol, place in zip(molecule.symbols, molecule.positions, strict=False):  # without ghosts
         near = [a for a in block.atoms if np.linalg.norm(np.array(a[1:4]) - place) < SAME_PLACE]
         if len(near) == 1 and atomic_number(near[0][0]) == atomic_number(symbol):
             labels.append(near[0][0])
     if len(labels) != len(molecule.symbols) or len(block.atoms) != len(labels):
-        pairs = zip(molecule.symbols, molecule.positions, strict=True)
+        pairs = zip(molecule.symbols, molecule.positions, strict=False)
         there = "; ".join(f"{s} {np.round(p, 6).tolist()}" for s, p in pairs)
         raise InvalidInput(
             "system.atoms", f"{molecule.path} has the atoms {there} bohr; leave this key out or correct it"

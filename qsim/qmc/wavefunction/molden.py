@@ -2,13 +2,18 @@
 
 Contractions refer to normalised Gaussians, and every function, each Cartesian one too, has the norm 1; spherical functions are in
 the order m = 0, 1, -1, 2, -2, ... (p: x, y, z).  Without [5D], [7F], [9G] functions are Cartesian.
+
+Some programs follow other conventions (`CONVENTIONS`), as is known from the test files that the library IODATA collects
+(Verstraelen et al., J. Comput. Chem. 42, 458 (2021)).  Of conventions in which the orbitals of a file, occupied or not, are
+orthonormal, those of the format come first.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +23,17 @@ from qsim.core.errors import FileError
 from qsim.core.results.reading import reading
 from qsim.core.text import shorten
 from qsim.qmc.deck.elements import ELEMENTS, atomic_number
-from qsim.qmc.wavefunction.molecule import GAMESS, Molecule, normalised, occupied, powers
+from qsim.qmc.wavefunction.molecule import (
+    GAMESS,
+    ORTHONORMAL,
+    Components,
+    Molecule,
+    double_factorial,
+    ions_first,
+    normalised,
+    occupied,
+    powers,
+)
 from qsim.qmc.wavefunction.orbitals import L_MAX
 
 __all__ = ["read_molden"]
@@ -28,6 +43,39 @@ BOHR = 0.529177210903  # angstrom, CODATA 2018; programs differ in the ninth dig
 LETTERS = "spdfghi"
 F_ORDER = ("xxx", "yyy", "zzz", "xyy", "xxy", "xxz", "xzz", "yzz", "yyz", "xyz")  # molden's own, of f alone
 SPHERICAL = {"5D": (2, 3), "5D7F": (2, 3), "5D10F": (2,), "7F": (3,), "9G": (4,)}
+
+
+@dataclass(frozen=True)
+class Convention:
+    """How a program writes basis functions.
+
+    Parameters
+    ----------
+    program
+        Its name, for messages; empty for the format itself.
+    of_primitives
+        Contraction coefficients are those of normalised Gaussians, else of ``x^i y^j z^k exp(-a r^2)``.
+    negative
+        Spherical functions of m = 3, -3, 4 and -4 have the opposite sign.
+    cartesian
+        Norms of the Cartesian functions of a shell: ``one`` each; ``large``, ``sqrt((2l - 1)!!)`` each; or those of one factor,
+        with which the ``first`` (xx, xxx) or the ``last`` (xy, xyz) is normalised.
+    """
+
+    program: str
+    of_primitives: bool = True
+    negative: bool = False
+    cartesian: Literal["one", "large", "first", "last"] = "one"
+
+
+CONVENTIONS = (
+    Convention(""),
+    Convention("PSI4 before 1.0", of_primitives=False),
+    Convention("ORCA", of_primitives=False, negative=True),
+    Convention("CFOUR", cartesian="last"),
+    Convention("PSI4 before 1.4", cartesian="first"),
+    Convention("Turbomole", cartesian="large"),
+)
 
 
 @dataclass
@@ -43,6 +91,7 @@ class _Content:
 
     path: Path
     units: float = 1.0
+    program: str = ""
     symbols: list[str] = field(default_factory=list)
     charges: list[float] = field(default_factory=list)
     places: list[list[float]] = field(default_factory=list)
@@ -78,6 +127,8 @@ def read_molden(path: Path) -> Molecule:
         if text.startswith("["):
             section = _section(content, text, number)
             continue
+        if section == "TITLE" and "orca" in text.lower():
+            content.program = "ORCA"
         if not text or section not in readers:
             continue
         with reading(path, EXPECTED, place=f"line {number}, {shorten(repr(text))}"):
@@ -87,7 +138,22 @@ def read_molden(path: Path) -> Molecule:
     for name, found in (("Atoms", content.symbols), ("GTO", content.basis), ("MO", content.orbitals)):
         if not found:
             raise FileError(f"{path}: section [{name}] is missing or empty; expected {EXPECTED}")
-    return _molecule(content)
+    return _understood(content)
+
+
+def _understood(content: _Content) -> Molecule:
+    """Return the molecule in the first conventions in which its orbitals are orthonormal; in those of the format if in none.
+
+    Of an atom, whose functions of different m never overlap, all conventions may be right: then the title decides.
+    """
+    first = None
+    for convention in sorted(CONVENTIONS, key=lambda one: one.program != content.program):
+        molecule = _molecule(content, convention)
+        if molecule.off_orthonormal <= ORTHONORMAL:
+            return molecule
+        first = molecule if first is None or not convention.program else first
+    assert first is not None
+    return first
 
 
 def _section(content: _Content, text: str, number: int) -> str:
@@ -112,7 +178,7 @@ def _atom(content: _Content, text: str) -> None:
     """Read a line of [Atoms]: label, number, charge, place."""
     label, _, charge, x, y, z = text.split()[:6]
     element = "".join(c for c in label if c.isalpha()).capitalize()
-    if element not in ELEMENTS:
+    if element not in ELEMENTS and float(charge) != 0.0:  # a centre without charge may be called as one likes
         raise ValueError(f"'{label}' is no element")
     content.symbols.append(element)
     content.charges.append(float(charge))
@@ -174,11 +240,14 @@ def _pseudo(content: _Content, text: str) -> None:
     content.core[k] = atomic_number(content.symbols[k]) - round(float(charge))
 
 
-def _molecule(content: _Content) -> Molecule:
+def _molecule(content: _Content, convention: Convention) -> Molecule:
     """Put together what the sections say."""
     path = content.path
+    ghosts = [charge == 0.0 for charge in content.charges]
     charges: list[float | None] = []
     for k, (symbol, charge) in enumerate(zip(content.symbols, content.charges, strict=True)):
+        if ghosts[k]:
+            continue
         number = atomic_number(symbol)
         # a third column below the atomic number is the charge of an ion; equal to it, nothing is known of a core
         known = charge if 0 < charge < number else None
@@ -188,7 +257,9 @@ def _molecule(content: _Content) -> Molecule:
         a, c = np.array(primitives, np.float64).T
         if not (np.all(np.isfinite(a) & (a > 0.0)) and np.all(np.isfinite(c)) and c.any()):
             raise FileError(f"{path}: a shell of atom {atom + 1} has impossible exponents or coefficients")
-        shells.append(normalised(atom, l, a, c, _components(l, l in content.spherical)))
+        components = _components(l, l in content.spherical)
+        shell = normalised(atom, l, a, c, components, of_primitives=convention.of_primitives)
+        shells.append(replace(shell, scale=shell.scale * _factors(components, convention)))
     size = sum(len(shell.components) for shell in shells)
     most = max(max(o.coefficients, default=0) for o in content.orbitals) + 1
     if most > size:
@@ -204,17 +275,35 @@ def _molecule(content: _Content) -> Molecule:
         C.append(matrix)
         n.append(np.array([o.occupation for o in mine], np.float64))
     both = 2 if n[1].size else 1
+    positions, in_order = ions_first(ghosts, np.array(content.places, np.float64), shells)
     return Molecule(
         path=path,
-        symbols=tuple(content.symbols),
-        positions=np.array(content.places, np.float64),
+        symbols=tuple(symbol for symbol, ghost in zip(content.symbols, ghosts, strict=True) if not ghost),
+        positions=positions,
         charges=tuple(charges),
-        shells=tuple(shells),
+        shells=in_order,
         orbitals=occupied(path, C[:both], n[:both]),
+        all_orbitals=tuple(C[:both]),
+        conventions=convention.program,
     )
 
 
-def _components(l: int, spherical: bool) -> tuple[int, ...] | tuple[tuple[int, int, int], ...]:
+def _factors(components: Components, convention: Convention) -> NDArray[np.float64]:
+    """Return the norm of each function of a shell in the conventions of a program, with its sign, (components,)."""
+    found: list[float] = []
+    for component in components:
+        if isinstance(component, int):
+            found.append(-1.0 if convention.negative and abs(component) >= 3 else 1.0)
+            continue
+        # with one factor for all, the norm of x^i y^j z^k goes as sqrt((2i-1)!! (2j-1)!! (2k-1)!!), largest for the power of x
+        own = math.prod(double_factorial(2 * power - 1) for power in component)
+        largest = double_factorial(2 * sum(component) - 1)
+        norms = {"one": 1.0, "large": largest, "first": own / largest, "last": own}
+        found.append(math.sqrt(norms[convention.cartesian]))
+    return np.array(found)
+
+
+def _components(l: int, spherical: bool) -> Components:
     """Return the functions of a shell in molden's order."""
     if l == 1:
         return (1, -1, 0)  # x, y, z

@@ -14,7 +14,7 @@ computed here from the Gaussians in closed form, must make the orbitals orthonor
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,15 +33,28 @@ if TYPE_CHECKING:
 
     from qsim.qmc.wavefunction.eshdf import StoredEcp
 
-__all__ = ["GAMESS", "GaussianShell", "Molecule", "normalised", "occupied", "orbitals_of", "overlap"]
+__all__ = [
+    "GAMESS",
+    "ORTHONORMAL",
+    "Components",
+    "GaussianShell",
+    "Molecule",
+    "double_factorial",
+    "ions_first",
+    "normalised",
+    "occupied",
+    "orbitals_of",
+    "overlap",
+]
 
-ORTHONORMAL = 1e-3  # deviation of the overlaps of orbitals from 1 and 0 that is refused
+ORTHONORMAL = 1e-4  # deviation of the overlaps of orbitals from 1 and 0 that is refused
 DIGITS = 1e-5  # and the one that is told: files of text often have six digits
 WHOLE = 1e-3  # how closely occupations must be 0, 1 or 2
 MOST_FUNCTIONS = 5000  # of a basis: the overlap matrix of more would not fit into the time of a check
 LARGEST = 1e100
 
 Component = tuple[int, int, int]
+Components = tuple[int, ...] | tuple[Component, ...]
 GAMESS: dict[int, tuple[str, ...]] = {
     0: ("",),
     1: ("x", "y", "z"),
@@ -88,7 +101,7 @@ class GaussianShell:
     l: int
     exponent: NDArray[np.float64]
     coefficient: NDArray[np.float64]
-    components: tuple[int, ...] | tuple[Component, ...]
+    components: Components
     scale: NDArray[np.float64]
 
     @property
@@ -106,15 +119,19 @@ class Molecule:
     path
         The file.
     symbols
-        By atom.
+        Of each ion.
     positions : (A, 3) float64
-        Bohr.
+        Of the ions, bohr; further ones are centres of basis functions alone (ghost atoms).
     charges
-        Of the ions as the file says, by atom; None where it does not.
+        Of the ions as the file says; None where it does not.
     shells
         In the order of the file's basis functions.
     orbitals
         For spin up and down, (B, n) float64: occupied orbitals over the basis functions.
+    all_orbitals
+        (B, n) float64 each: all orbitals of the file, the unoccupied ones too, whose overlaps tell whether it is understood.
+    conventions
+        Name of those of a program that the file was read in; empty if they are those of the format.
     energy
         Of the self-consistent field, hartree, if the file has it.
     ecp
@@ -129,9 +146,40 @@ class Molecule:
     charges: tuple[float | None, ...]
     shells: tuple[GaussianShell, ...]
     orbitals: tuple[NDArray[np.float64], NDArray[np.float64]]
+    all_orbitals: tuple[NDArray[np.float64], ...]
     energy: float | None = None
     ecp: StoredEcp | None = None
     doubts: tuple[str, ...] = ()
+    conventions: str = ""
+
+    @property
+    def off_orthonormal(self) -> float:
+        """Largest deviation of the overlaps of orbitals from 1 and 0; infinite if functions and coefficients do not fit."""
+        size = sum(len(shell.components) for shell in self.shells)
+        if any(C.shape[0] != size or not np.all(np.abs(C) <= LARGEST) for C in self.all_orbitals):
+            return math.inf
+        S = overlap(self.shells, self.positions)
+        found = [C.T @ S @ C for C in self.all_orbitals]
+        return max(float(np.abs(one - np.eye(len(one))).max(initial=0.0)) for one in found)
+
+
+def ions_first(
+    ghosts: Sequence[bool], positions: NDArray[np.float64], shells: Sequence[GaussianShell]
+) -> tuple[NDArray[np.float64], tuple[GaussianShell, ...]]:
+    """Return positions and shells with centres without charge behind all ions, whose order stays.
+
+    Parameters
+    ----------
+    ghosts
+        Whether a centre has no charge, (A,).
+    positions : (A, 3) float64
+        Bohr.
+    shells
+        In the order of the file, which stays.
+    """
+    where = np.argsort(np.array(ghosts, bool), kind="stable")
+    new = np.argsort(where)
+    return positions[where], tuple(replace(shell, atom=int(new[shell.atom])) for shell in shells)
 
 
 # ------------------------------------------------------------------------------------- normalisation
@@ -152,7 +200,7 @@ def normalised(
     l: int,
     exponent: NDArray[np.float64],
     coefficient: NDArray[np.float64],
-    components: tuple[int, ...] | tuple[Component, ...],
+    components: Components,
     *,
     of_primitives: bool = True,
 ) -> GaussianShell:
@@ -338,20 +386,18 @@ def orbitals_of(molecule: Molecule) -> OrbitalSet:
         For basis functions that kernels do not know, numbers that are not finite, orbitals that are not orthonormal.
     """
     _check(molecule)
-    S = overlap(molecule.shells, molecule.positions)
-    off = max(_from_orthonormal(C, S) for C in molecule.orbitals)
+    off = molecule.off_orthonormal
     if off > ORTHONORMAL:
         raise FileError(
-            f"{molecule.path}: overlaps of the occupied orbitals differ from 1 and 0 by up to {off:.2g}; they must be "
-            "orthonormal: either the file is damaged, or the program that wrote it orders or normalises basis functions "
-            "in another way",
+            f"{molecule.path}: overlaps of the orbitals differ from 1 and 0 by up to {off:.2g}; they must be "
+            f"orthonormal (within {ORTHONORMAL:g}): either the file is damaged or has too few digits, or the program that wrote "
+            "it orders or normalises basis functions in a way that is not known",
             hint="export with another program, for example from PySCF",
         )
     doubts = list(molecule.doubts)
     if off > DIGITS:
         doubts.append(
-            f"{molecule.path}: overlaps of the orbitals differ from 1 and 0 by up to {off:.1g}, as coefficients of few digits "
-            "have it"
+            f"{molecule.path}: overlaps of the orbitals differ from 1 and 0 by up to {off:.1g}: its numbers have few digits"
         )
     shells, rows = _spherical(molecule)
     n_up, n_dn = (C.shape[1] for C in molecule.orbitals)
@@ -360,17 +406,13 @@ def orbitals_of(molecule: Molecule) -> OrbitalSet:
     coefficients[1, :, :n_dn] = rows @ molecule.orbitals[1]
     about: dict[str, Any] = {"doubts": doubts}
     energy = "" if molecule.energy is None else f", {molecule.energy:.6f} hartree"
+    read_as = f", read in the conventions of {molecule.conventions}" if molecule.conventions else ""
     about["summary"] = (
-        f"orbitals from {molecule.path}: {rows.shape[1]} basis functions, {n_up} and {n_dn} orbitals occupied{energy}"
+        f"orbitals from {molecule.path}{read_as}: {rows.shape[1]} basis functions, {n_up} and {n_dn} orbitals occupied{energy}"
     )
     if molecule.energy is not None:
         about["energy"] = molecule.energy
     return orbital_set(molecule.positions, shells, coefficients, about)
-
-
-def _from_orthonormal(C: NDArray[np.float64], S: NDArray[np.float64]) -> float:
-    found = C.T @ S @ C
-    return float(np.abs(found - np.eye(len(found))).max(initial=0.0))
 
 
 def _check(molecule: Molecule) -> None:

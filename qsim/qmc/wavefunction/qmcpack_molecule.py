@@ -16,7 +16,7 @@ from qsim.core.results.reading import reading
 from qsim.qmc.deck.elements import ELEMENTS
 from qsim.qmc.wavefunction.harmonics import order
 from qsim.qmc.wavefunction.hdf_file import HdfFile
-from qsim.qmc.wavefunction.molecule import GAMESS, GaussianShell, Molecule, normalised, powers
+from qsim.qmc.wavefunction.molecule import GAMESS, GaussianShell, Molecule, ions_first, normalised, powers
 from qsim.qmc.wavefunction.orbitals import L_MAX
 
 __all__ = ["read_qmcpack"]
@@ -93,13 +93,17 @@ def _read(path: Path, file: HdfFile) -> Molecule:
         doubts = (
             f"{path} holds an expansion in determinants; only its first orbitals, as one determinant, are used",
         )
+    ghosts = [charges[k] == 0.0 for k in ids]
+    ions = [k for k, ghost in zip(ids, ghosts, strict=True) if not ghost]
+    positions, in_order = ions_first(ghosts, positions, shells)
     return Molecule(
         path=path,
-        symbols=tuple(symbols[k] for k in ids),
+        symbols=tuple(symbols[k] for k in ions),
         positions=positions,
-        charges=tuple(charges[k] for k in ids),
-        shells=tuple(shells),
+        charges=tuple(charges[k] for k in ions),
+        shells=in_order,
         orbitals=(up[: counts[0]].T, dn[: counts[1]].T),
+        all_orbitals=(up.T, dn.T),
         doubts=doubts,
     )
 

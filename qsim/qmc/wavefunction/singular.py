@@ -70,15 +70,24 @@ def divergences(wavefunction: Wavefunction) -> list[Divergence]:
 def _meetings(
     wavefunction: Wavefunction, R: NDArray[np.float64]
 ) -> Iterator[tuple[str, int, NDArray[np.float64]]]:
-    """Yield the electrons that are put near something, and where that is."""
-    system = wavefunction.system
-    if system.interacting and min(wavefunction.n_up, wavefunction.n_dn) > 0:
-        yield "two electrons of opposite spin", wavefunction.n_up, R[0].copy()
+    """Yield the electrons that are put near something, and where that is.
+
+    It is the nearest one of its spin: another would leave its own atom empty, and of orbitals that do not reach from one atom to
+    the next nothing is left then.
+    """
+    system, n_up = wavefunction.system, wavefunction.n_up
+    spins = [range(n_up), range(n_up, wavefunction.n_electrons)]
+
+    def nearest(spin: range, place: NDArray[np.float64]) -> int:
+        return spin[int(np.argmin(np.linalg.norm(R[spin.start : spin.stop] - place, axis=1)))]
+
+    if system.interacting and all(spins):
+        yield "two electrons of opposite spin", nearest(spins[1], R[0]), R[0].copy()
     for symbol in system.species:
         if symbol and system.is_bare(symbol):
             place = system.positions[system.symbols.index(symbol)]
-            for e in {0, wavefunction.n_electrons - 1}:
-                yield f"an electron and the nucleus of {symbol}", e, place
+            for spin in filter(None, spins):
+                yield f"an electron and the nucleus of {symbol}", nearest(spin, place), place
 
 
 def _strength(
@@ -93,8 +102,10 @@ def _strength(
     for distance in DISTANCES:
         moved = R.copy()
         moved[e] = centre + distance * direction
-        energy.append(_local_energy(wavefunction, moved))
         density.append(2.0 * wavefunction.log_psi(moved)[0])
+        if not math.isfinite(density[-1]):  # nothing is ever found there
+            return 0.0, False
+        energy.append(_local_energy(wavefunction, moved))
     first, second = energy[1] - energy[0], energy[2] - energy[1]
     if not (math.isfinite(first) and math.isfinite(second)) or first == 0.0 or second == 0.0:
         return 0.0, False

@@ -369,7 +369,9 @@ class QocDeck(Deck):
         states = self.propagator.states if isinstance(self.propagator, EigenbasisPropagator) else "auto"
         room = system.grid.points if states == "auto" else states
         pairs = system.state_pairs()  # one of several pairs may ask to keep a state
-        nothing_to_do = self.optimizer.type != "none" and all(_same(a, b) for a, b in pairs)
+        # of several pairs together, the phases between them count, which the free motion changes as well
+        phases = self.objective.combine == "coherent" and len(pairs) > 1
+        nothing_to_do = self.optimizer.type != "none" and not phases and all(_same(a, b) for a, b in pairs)
         for i, (initial, target) in enumerate(pairs):
             where = f"system.pairs.{i}." if system.pairs is not None else "system."
             if nothing_to_do:

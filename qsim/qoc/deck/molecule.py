@@ -6,7 +6,7 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 
 from qsim.core.deck.blocks import Block, Count, DeckPath, short_form
 from qsim.core.deck.expression import ExpressionText
-from qsim.core.deck.units import DipoleSlope, Energy, Frequency, InverseLength, Length, Mass
+from qsim.core.deck.units import DipoleSlope, Frequency, Length, Mass, Quantity
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,13 +95,20 @@ def levels_of(state: Any) -> tuple[int, ...]:
 # ------------------------------------------------------------------------------------------- system
 
 
+# Of diatomic molecules, CO has the deepest well (0.412 hartree), N2 the largest range parameter (1.42/bohr), H2 the shortest bond
+# (1.40 bohr).
+WELL = Quantity("energy", ((0.45, 13.0, "eV"), (1e3, 1e6, "cm-1")))
+RANGE = Quantity("inverse length", ((1.6, 5.0, "1/angstrom"), (5.0, 50.0, "1/nm")))
+DISTANCE = Quantity("length", ((0.5, 1.39, "angstrom"), (70.0, 500.0, "pm")))
+
+
 class Morse(Block):
     """``V = D (exp(-beta (x - r0)) - 1)^2 - D``, Eq. (8)."""
 
     type: Literal["morse"]
-    D: Annotated[Energy, SIZE] = Field(description="well depth")
-    beta: Annotated[InverseLength, SIZE] = Field(description="range parameter")
-    r0: Annotated[Length, SIGNED] = Field(description="equilibrium distance")
+    D: Annotated[float, WELL, SIZE] = Field(description="well depth")
+    beta: Annotated[float, RANGE, SIZE] = Field(description="range parameter")
+    r0: Annotated[float, DISTANCE, SIGNED] = Field(description="equilibrium distance")
 
     def at(self, x: Points, mass: float) -> Points:
         """Return V (L,), hartree, Eq. (8); the mass does not matter."""

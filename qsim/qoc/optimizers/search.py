@@ -23,9 +23,16 @@ COLUMNS = ("sweeps", "probability", "objective", "fluence", "gradient_norm", "se
 STATIONARY = 1e-11
 """Change of J by the smallest step tried from which a search without success has not converged."""
 
+ROUNDING = 1e-13
+"""Rounding of an overlap after thousands of steps; below the noise of 3.2e-13 with which the paper starts from no field."""
+
 
 class Finished(Exception):
     """The threshold is reached or the budget is spent."""
+
+
+class CriticalPoint(NumericsError):
+    """The gradient vanishes at a field that is no maximum."""
 
 
 class Search:
@@ -55,6 +62,7 @@ class Search:
         self.reason = "converged"
         self.field: NDArray[np.float64] | None = None
         self.best = -np.inf
+        self.probability = 0.0  # P of `field`
         self._start = time.monotonic()
         self._before = 0.0
 
@@ -97,7 +105,7 @@ class Search:
         for name in COLUMNS:
             self.history[name].append(row[name])
         if objective > self.best or probability >= self.threshold:
-            self.best, self.field = objective, field.copy()
+            self.best, self.field, self.probability = objective, field.copy(), probability
         # a checkpoint of the last report would be continued beyond it: the result itself follows at once
         last = probability >= self.threshold or self.spent
         done = min(self.objective.sweeps, self.max_sweeps)
@@ -119,9 +127,12 @@ class Search:
             raise Finished
 
     def refuse_critical_point(self, gradient: NDArray[np.float64], probability: float) -> None:
-        """Stop when the gradient vanishes exactly: a first field from which no gradient method can move."""
-        if not np.any(gradient):
-            raise NumericsError(
+        """Raise :class:`CriticalPoint` at a first field from which no gradient method can move.
+
+        Its gradient is zero; or the overlap with the target is, to which the gradient of its square is proportional.
+        """
+        if not np.any(gradient) or probability < ROUNDING**2:
+            raise CriticalPoint(
                 f"the gradient vanishes at the first field (P = {probability:.3g}): it is a critical point, not a maximum",
                 hint="start from control.guess: ladder, resonant or random",
             )
@@ -137,6 +148,7 @@ class Search:
             "sweeps": self.objective.sweeps,
             "norm_error": self.objective.norm_error,
             "best": float(self.best),
+            "probability": self.probability,
             "field": self.field,
         }
 
@@ -148,6 +160,7 @@ class Search:
         self.objective.sweeps = int(state["sweeps"])
         self.objective.norm_error = float(state["norm_error"])
         self.best, self.field = float(state["best"]), state["field"]
+        self.probability = float(state["probability"])
         self._before = self.history["seconds"][-1] if self.history["seconds"] else 0.0
 
 

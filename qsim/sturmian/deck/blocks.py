@@ -36,6 +36,7 @@ Range = Annotated[InverseLength, Field(gt=1e-6, lt=1e4)]
 Momentum = Annotated[Count, Field(le=MAX_L)]
 Spin = Annotated[Count, Field(le=1)]
 AUTO = "auto"
+ANGLE, LENGTH = 0.3, 25.0  # rad and bohr, of a contour, where nothing speaks against them
 LESS = "basis.N, or take solver.type: matrix_free (Davidson; Krylov in collisions), which needs no matrix"
 """What to do about a dense matrix that does not fit; follows "lower"."""
 
@@ -99,10 +100,25 @@ class System(Block):
 class Ecs(Block):
     """Exterior complex scaling: beyond R the radius turns into the complex plane, ``r = R + exp(i angle) s``."""
 
-    angle: Annotated[Angle, Field(gt=0.0, lt=0.785)] = Field(
-        default=0.3, description="angle; above 0.4 rad the eigenvectors become nearly dependent"
+    angle: Literal["auto"] | Annotated[Angle, Field(gt=0.0, lt=0.785)] = Field(
+        default="auto",
+        description="angle; auto: 0.3 rad, in collisions less where the grid has so many points that the eigenvectors of one "
+        "electron would become nearly dependent",
     )
-    length: Radius = Field(default=25.0, description="length of the contour, bohr")
+    length: Literal["auto"] | Radius = Field(
+        default="auto",
+        description="length of the contour, bohr; auto: 25, in collisions more where the incident electron is slow",
+    )
+
+    @property
+    def usual(self) -> float:
+        """Angle, rad, with the usual one in place of ``auto``."""
+        return ANGLE if isinstance(self.angle, str) else float(self.angle)
+
+    @property
+    def reach(self) -> float:
+        """Length, bohr, with the usual one in place of ``auto``."""
+        return LENGTH if isinstance(self.length, str) else float(self.length)
 
 
 def _grid_form(value: object) -> object:

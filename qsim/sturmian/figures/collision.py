@@ -21,6 +21,7 @@ CYCLE = [color for name, color in COLORS.items() if name != "black"]
 HARTREE_EV = 27.211386245981
 DECADES = 5.0  # of |u| that a map shows
 ROWS = 4  # energies of a figure with one row each
+BREAK_UP = "0.25"  # colour of break-up; level k has CYCLE[k] in every panel
 SHOWN = 4  # fixed angles of a polar plot
 LINES = ("-", "--", ":")  # of curves that may lie on one another, such as those of three gauges
 KEYS = {
@@ -128,17 +129,18 @@ def cross_sections(r: Results) -> Figure | None:
     fig = figure("double", 2.6)
     axes = np.atleast_1d(fig.subplots(1, len(labels), squeeze=False)[0])
     for j, (ax, label) in enumerate(zip(axes, labels, strict=True)):
-        curves = [("break-up", r["sigma_ionisation"][order, j], r["sigma_ionisation_error"][order, j])]
+        broken, error = r["sigma_ionisation"][order, j], r["sigma_ionisation_error"][order, j]
+        curves = [("break-up", BREAK_UP, broken, error)]
         if "sigma_level" in r:
             for k, name in enumerate(str(name) for name in r["level"]):
                 if k < 4:
                     level, error = r["sigma_level"][order, j, k], r["sigma_level_error"][order, j, k]
-                    curves.append((name, level, error))
-        for k, (name, y, error) in enumerate(curves):
+                    curves.append((name, CYCLE[k], level, error))
+        for name, color, y, error in curves:
             good = np.isfinite(y) & (y > 0.0)
             ax.errorbar(
                 energy[good], y[good], yerr=np.minimum(error[good], 0.99 * y[good]), marker="o", markersize=3,
-                capsize=2, color=CYCLE[k % len(CYCLE)], label=name, linestyle="-" if energy.size > 3 else "none",
+                capsize=2, color=color, label=name, linestyle="-" if energy.size > 3 else "none",
             )  # fmt: skip
         ax.set_yscale("log")
         ax.set_xlabel("energy (eV)")
@@ -182,18 +184,19 @@ def unitarity(r: Results) -> Figure | None:
     ax = fig.subplots()
     place = np.arange(len(bars))[::-1]
     left = np.zeros(len(bars))
-    parts: list[tuple[str, NDArray[np.float64]]] = []
+    parts: list[tuple[str, str, NDArray[np.float64]]] = []
     for k, name in enumerate(levels[:5]):
-        parts.append((name, np.array([r["sigma_level"][i, j, k] / total[i, j] for i, j in bars])))
+        level = np.array([r["sigma_level"][i, j, k] / total[i, j] for i, j in bars])
+        parts.append((name, CYCLE[k], level))
     if len(levels) > 5:
         higher = np.array([r["sigma_level"][i, j, 5:].sum() / total[i, j] for i, j in bars])
-        parts.append(("higher levels", higher))
-    parts.append(("beyond the box", np.nan_to_num([r["sigma_rest"][i, j] / total[i, j] for i, j in bars])))
+        parts.append(("higher levels", CYCLE[5], higher))
+    rest = np.nan_to_num([r["sigma_rest"][i, j] / total[i, j] for i, j in bars])
+    parts.append(("beyond the box", "0.75", rest))
     ionisation = np.array([r["sigma_ionisation"][i, j] / total[i, j] for i, j in bars])
-    parts.append(("break-up", np.nan_to_num(ionisation)))
-    palette = [*CYCLE, "0.6", "0.3", "0.8"]
-    for k, (name, share) in enumerate(parts):
-        ax.barh(place, share, left=left, height=0.7, color=palette[k % len(palette)], label=name)
+    parts.append(("break-up", BREAK_UP, np.nan_to_num(ionisation)))
+    for name, color, share in parts:
+        ax.barh(place, share, left=left, height=0.7, color=color, label=name)
         left = left + share
     errors = np.nan_to_num([r["unitarity_error"][i, j] for i, j in bars])
     ax.errorbar(left, place, xerr=errors, fmt="none", ecolor="black", capsize=2, linewidth=0.8)

@@ -1,7 +1,8 @@
 """Work on many matrices and long vectors that threads of a CPU take in turn: rows of matrices, ranges of vectors.
 
-Each piece calls BLAS with one thread.  Rows of a product do not depend on each other; sums over a vector are made range by range,
-and the ranges depend on its length alone, so that neither depends on the number of threads.
+Each piece calls BLAS with one thread.  The bits of a row may depend on how many rows are multiplied with it, as most kernels of
+BLAS round the last rows of a matrix in another way: tiles depend on the numbers and sizes of the matrices alone.  So do the
+ranges of a vector, whose sums are added in their order.  Neither depends on the number of threads.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["copied", "each_range", "each_tile", "scaled", "squares", "subtract_along", "subtracted"]
 
 TALL = 96  # rows with which BLAS is as quick as with all of a matrix
-FLAT = 32  # rows below which it is slow
-TILES = 3  # of each thread, so that those that end first can help
+FLAT = 48  # rows below which it is slow
+TILES = 24  # in all, where FLAT allows so many: three for each of eight threads, so that those that end first can help
 RANGE = 1 << 15  # complex numbers: half a megabyte
 PARALLEL_SIZE = 1 << 20  # multiplications below which starting threads costs more than it saves
 
@@ -53,7 +54,7 @@ def each_tile(
     """
     count, pairs, height = shape
     least, most = -(-height // TALL), -(-height // FLAT)
-    tiles = max(1, min(most, max(least, -(-TILES * device.threads // max(1, count * pairs)))))
+    tiles = max(1, min(most, max(least, -(-TILES // max(1, count * pairs)))))
     edges = [height * place // tiles for place in range(tiles + 1)]
 
     def several(first: int, last: int) -> None:

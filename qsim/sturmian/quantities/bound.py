@@ -34,9 +34,9 @@ def _names(r: BoundResult) -> list[str]:
 
 
 def _exact(r: BoundResult, k: int) -> float | None:
-    """Return the known energy of a state, hartree; None where there is none."""
+    """Return the known energy of a state, hartree; None where there is none, and for models with some pairs only."""
     problem, state = r.problem, r.states[k]
-    if not problem.is_bare:
+    if not problem.is_bare or problem.lists_pairs:
         return None
     return known.energy(problem.Z, state.L, state.S, state.parity, state.root)
 

@@ -190,7 +190,7 @@ def bounds_of(radial: Radial, values: Values) -> NDArray[Any]:
         breaks=_breaks(radial, values),
     )
     ecs = radial.grid.ecs
-    return bounds if ecs is None else grid.contour_bounds(bounds, ecs.angle, ecs.length)
+    return bounds if ecs is None else grid.contour_bounds(bounds, ecs.usual, ecs.reach)
 
 
 def grid_size(radial: Radial, values: Values) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
+from qsim.sturmian.deck.blocks import ANGLE
 from qsim.sturmian.radial import automatic, potentials
 
 if TYPE_CHECKING:
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
 
 POINTS_PER_WAVE = 5.0
 SAFE_ANGLE = 0.42  # rad, above which eigenvectors on the contour become nearly dependent
+# angle times points of the radial grid, up to which they do not: the condition of the eigenvectors is about
+# exp(2.35 (n angle)^(1/2) - 4), within a factor of five (230 to 626 points, 0.1 to 0.3 rad), and 1e9 here
+TURNED = 110.0
+RETURNED = (
+    1e-3  # of the amplitude of the slowest incident electron, that a contour of automatic length may return
+)
+REFLECTED = 0.02  # from which a given contour is worth a warning
 NEAR_LEVEL = 1e-6  # hartree: distance of a total energy to a level, where a channel opens
 
 
@@ -45,12 +53,30 @@ def fastest(asked: Asked) -> float | None:
     return math.sqrt(2.0 * max(max(energies) + depth, depth))
 
 
+def safe_angle(points: int) -> float:
+    """Return the largest angle of a contour, rad, at which the eigenvectors on a radial grid of n points are no danger."""
+    return min(SAFE_ANGLE, max(0.01, math.floor(100.0 * TURNED / points) / 100.0))
+
+
+def contour_length(asked: Asked, angle: float) -> float:
+    """Return the length of a contour that returns next to nothing of the slowest incident electron, bohr; 0 without any."""
+    if asked.task.process != "e_h":
+        return 0.0
+    k = math.sqrt(2.0 * min(asked.energies))
+    return math.ceil(-math.log(RETURNED) / (2.0 * k * math.sin(angle)))
+
+
 def of_numbers(asked: Asked, numbers: Numbers, bounds: NDArray[np.complex128]) -> Iterator[Finding]:
     """Yield what grid, box and basis do to the waves of the collision."""
     task, system = asked.task, asked.system
-    if numbers.angle > SAFE_ANGLE:
-        text = f"at {numbers.angle:g} rad the eigenvectors on the contour become nearly dependent"
-        yield Finding("grid.ecs.angle", f"{text}, and the solver slow or wrong; 0.3 is safe", "warning")
+    points = numbers.points(float(system.Z))
+    if numbers.angle > (safe := safe_angle(points) if numbers.whole else SAFE_ANGLE):
+        text = (
+            f"at {numbers.angle:g} rad the eigenvectors on a grid of {points} points become nearly dependent"
+        )
+        yield Finding(
+            "grid.ecs.angle", f"{text}, and the solver slow or wrong; {min(ANGLE, safe):g} is safe", "warning"
+        )
     if numbers.r0 is not None and numbers.r0 > numbers.R * (1.0 + 1e-12):
         text = f"the well ends at r0 = {numbers.r0:g}, beyond R = {numbers.R:g} bohr"
         yield Finding("basis.generating.r0", text)
@@ -65,6 +91,7 @@ def of_numbers(asked: Asked, numbers: Numbers, bounds: NDArray[np.complex128]) -
         task.process, "task.near"
     )
     yield from _box(asked, numbers, depth)
+    yield from _contour(asked, numbers, charge)
     if task.process == "e_h" and system.potential.type == "coulomb":
         yield from _thresholds(energies, depth, key)
     positive = [value for value in energies if value > 0.0]
@@ -80,6 +107,19 @@ def of_numbers(asked: Asked, numbers: Numbers, bounds: NDArray[np.complex128]) -
     yield from _resolution(numbers, bounds, k_max)
     if not numbers.whole:
         yield from _functions(numbers, bounds, k_max, min(energies))
+
+
+def _contour(asked: Asked, numbers: Numbers, charge: float) -> Iterator[Finding]:
+    """Yield a contour on which the slowest incident electron does not decay."""
+    if asked.task.process != "e_h":
+        return
+    slowest = min(asked.energies)
+    returned = numbers.reflection(math.sqrt(2.0 * slowest), charge)
+    if returned > REFLECTED:
+        text = f"{100.0 * returned:.0f} % of the wave of an electron of {slowest:.3g} hartree come back from the end of a "
+        text += f"contour of {numbers.length:g} bohr at {numbers.angle:g} rad"
+        fix = f"give about {contour_length(asked, numbers.angle):g} bohr, or auto"
+        yield Finding("grid.ecs.length", f"{text}; {fix}", "warning")
 
 
 def _functions(

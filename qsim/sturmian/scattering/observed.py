@@ -64,24 +64,6 @@ class Observed:
     matrix_error: float = 0.0
 
 
-def reflection(k: float, setup: Setup) -> float:
-    """Return the relative amplitude of a wave that comes back from the end of the contour, ``exp(-2 K l sin(angle))``.
-
-    K is the wave number at the end of a contour of length l, ``K^2 = k^2 + 2 (charge - 1) / (R + l)`` outside of one bound
-    electron.  There the functions are zero, which reflects whatever is left of an outgoing wave.  Two solutions with contours of
-    nearly the same length may agree by accident in what returns to them, so that their difference does not tell it.
-
-    Parameters
-    ----------
-    k : float
-        Wave number far outside, 1/bohr.
-    setup : Setup
-    """
-    numbers = setup.numbers
-    pull = 2.0 * max(setup.potential.charge - 1.0, 0.0) / (numbers.R + numbers.length)
-    return math.exp(-2.0 * math.sqrt(k * k + pull) * numbers.length * math.sin(numbers.angle))
-
-
 def observe(
     solution: amplitudes.Inside,
     setup: Setup,
@@ -109,7 +91,7 @@ def observe(
     total_error = matrix_error = 0.0
     for channel in found:
         value, spread = weight * channel.flux, weight * channel.flux_error
-        returned = RETURNED * reflection(channel.k, setup)
+        returned = RETURNED * setup.reflection(channel.k)
         total_error += returned * value
         spread += 2.0 * returned * value
         before = levels.get((channel.n, channel.l), (0.0, 0.0))
@@ -127,7 +109,7 @@ def observe(
         x, _ = spectra.energies()
         densities = amplitudes.density(solution, setup.continuum, E, x * E, ends)
         sharing = spectra.extrapolate(ends, 2.0 * math.pi * weight * E * densities)
-        returned = RETURNED * reflection(math.sqrt(2.0 * E), setup)
+        returned = RETURNED * setup.reflection(math.sqrt(2.0 * E))
         total_error += returned * abs(sharing.total)
         sharing = replace(
             sharing,

@@ -12,13 +12,13 @@ from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
-from qsim.sturmian.deck.blocks import LESS, SquareWell, as_list
+from qsim.sturmian.deck.blocks import ANGLE, AUTO, LENGTH, LESS, Ecs, SquareWell, as_list
 from qsim.sturmian.deck.collision_symmetry import Asked, Sector, pairs_of, sectors_of
 from qsim.sturmian.deck.symmetry import pairs as pairs_up_to
 from qsim.sturmian.radial import automatic, potentials
 from qsim.sturmian.radial.grid import element_bounds
 from qsim.sturmian.scattering import kinematics
-from qsim.sturmian.scattering.checks import fastest, of_numbers
+from qsim.sturmian.scattering.checks import contour_length, fastest, of_numbers, safe_angle
 from qsim.sturmian.scattering.driven import BATCH
 from qsim.sturmian.scattering.initial import Recorded, recorded, require_same
 from qsim.sturmian.scattering.krylov import FIRST, RESTART
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from qsim.sturmian.scattering.kinematics import Kinematics
 
 SPINS = ("singlet", "triplet")
-ANGLE, LENGTH = 0.3, 25.0
 POINTS = 7.0  # of the shortest wave, where the elements are left to the program
 MOST_ELEMENTS = 2000
 ROUNDING = 1e-14  # of the residual, times the condition of the contour
@@ -273,11 +272,7 @@ def numbers_of(asked: Asked) -> tuple[Numbers, list[str]]:
     if isinstance(R, str):
         R = _radius(asked)
         notices.append(f"grid.R: auto is {R:g} bohr")
-    angle, length = ANGLE, LENGTH
-    if block.ecs is not None:
-        angle, length = block.ecs.angle, block.ecs.length
-    else:
-        notices.append(f"grid.ecs: a contour of {length:g} bohr at {angle:g} rad")
+    ecs = Ecs() if block.ecs is None else block.ecs
     elements: int | tuple[float, ...] | None = None
     if bounds is not None:
         elements = tuple(bounds)
@@ -286,7 +281,15 @@ def numbers_of(asked: Asked) -> tuple[Numbers, list[str]]:
     else:
         elements, text = _elements(asked, float(R))
         notices += [text] if text else []
-    numbers = Numbers(float(R), block.order, float(angle), float(length), elements)
+    numbers = Numbers(float(R), block.order, ecs.usual, ecs.reach, elements)
+    if (
+        ecs.angle == AUTO and basis is None
+    ):  # few functions of many points have eigenvectors of a small condition
+        numbers = replace(numbers, angle=min(ANGLE, safe_angle(numbers.points(float(asked.system.Z)))))
+    if ecs.length == AUTO:
+        numbers = replace(numbers, length=max(LENGTH, contour_length(asked, numbers.angle)))
+    if AUTO in (ecs.angle, ecs.length):
+        notices.append(f"grid.ecs: a contour of {numbers.length:g} bohr at {numbers.angle:g} rad")
     if basis is None:
         return numbers, notices + ([] if asked.settled else ["basis: the whole grid (fedvr)"])
     well = basis.generating

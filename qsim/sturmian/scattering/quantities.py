@@ -244,8 +244,13 @@ def _totals(result: CollisionResult) -> Scalars:
     }
 
 
-def _of(value: tuple[float, float], unit: str) -> tuple[float, str, float]:
-    return value[0], unit, value[1]
+def _of(value: tuple[float, float], unit: str) -> tuple[float, str, float | None]:
+    return value[0], unit, _claimed(value[1])
+
+
+def _claimed(error: float) -> float | None:
+    """Return an error, None where it is not known."""
+    return error if np.isfinite(error) else None
 
 
 def _breakups(process: str, what: str) -> Callable[[CollisionResult], Scalars]:
@@ -272,7 +277,7 @@ def _both_spins(result: CollisionResult) -> Scalars:
             name, unit = result.kinematics[i].name, result.kinematics[i].unit
             value, error = sum(value for value, _ in parts), sum(error for _, error in parts)
             text = f"ionisation, both spins with their weights, {name}"
-            out[f"sigma_ionisation_{i}"] = Scalar(value, unit, error, text)
+            out[f"sigma_ionisation_{i}"] = Scalar(value, unit, _claimed(error), text)
     return out
 
 
@@ -283,7 +288,7 @@ def _single(base: str) -> Callable[[CollisionResult], Scalars]:
             if seen.ionisation is not None:
                 value, error = seen.total[0] - seen.ionisation[0], seen.total[1] + seen.ionisation[1]
                 meaning = f"one electron leaves, any state of the ion, {text}"
-                out[f"{base}_{end}"] = Scalar(value, result.kinematics[i].unit, error, meaning)
+                out[f"{base}_{end}"] = Scalar(value, result.kinematics[i].unit, _claimed(error), meaning)
         return out
 
     return of
@@ -309,7 +314,7 @@ def _elastic(part: str) -> Callable[[CollisionResult], Scalars]:
         return {
             f"s_matrix_{part}_L{L}_{end}": Scalar(
                 S.real if part == "re" else S.imag,
-                error=error,
+                error=_claimed(error),
                 description=f"S-matrix element ({part}), 1s to 1s, L = {L}, {text}",
             )
             for _, end, seen, text in _points(result)
@@ -324,7 +329,7 @@ def _phase_shifts(result: CollisionResult) -> Scalars:
         f"phase_shift_L{L}_{end}": Scalar(
             0.5 * float(np.angle(S)) % np.pi,
             "rad",
-            0.5 * error,
+            _claimed(0.5 * error),
             f"phase shift modulo pi, 1s to 1s, L = {L}, {text}",
         )
         for i, end, seen, text in _points(result)
@@ -342,7 +347,7 @@ def _defects(result: CollisionResult) -> Scalars:
         if defects:
             value, error = max(defects, key=lambda entry: abs(entry[0]))
             text = f"what the channels lack of the total, relative to it, {result.kinematics[i].name}"
-            out[f"unitarity_defect_{i}"] = Scalar(value, error=error, description=text)
+            out[f"unitarity_defect_{i}"] = Scalar(value, error=_claimed(error), description=text)
     return out
 
 
@@ -491,7 +496,7 @@ def _each(
             f"{name}_{k}": Scalar(
                 of(found)[0],
                 unit,
-                of(found)[1],
+                None if (error := of(found)[1]) is None else _claimed(error),
                 f"{what}, L = {found.L}, S = {found.S}, near {found.near:g} hartree",
             )
             for k, found in enumerate(result.found)
@@ -502,7 +507,7 @@ def _each(
 
 RESONANCES: tuple[Quantity[ResonanceResult], ...] = (
     _each("resonance_energy", "hartree", lambda found: (found.energy.real, found.error), "position of the resonance"),
-    _each("resonance_width", "hartree", lambda found: (found.width, 2.0 * found.error), "width of the resonance"),
+    _each("resonance_width", "hartree", lambda found: (found.width, found.width_error), "width of the resonance"),
     _each("residual", "hartree", lambda found: (found.residual, None), "|H v - E v|"),
     Quantity("unknowns", "", "coefficients of the largest solution", lambda r: r.unknowns),
     Quantity("solver_iterations", "", "steps of the linear solver for one resonance",
@@ -514,7 +519,7 @@ RESONANCES: tuple[Quantity[ResonanceResult], ...] = (
     Quantity("resonance_width", "hartree", "widths, -2 Im E", lambda r: np.array([found.width for found in r.found]),
              ("resonance",)),
     Quantity("resonance_error", "hartree", "largest error of position and half width",
-             lambda r: np.array([found.error for found in r.found]), ("resonance",)),
+             lambda r: np.array([max(found.error, 0.5 * found.width_error) for found in r.found]), ("resonance",)),
 )  # fmt: skip
 
 COLLISIONS = collisions()

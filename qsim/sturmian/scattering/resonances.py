@@ -7,9 +7,11 @@ continuum do, which the coarser grid of the error estimate shows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,7 +22,7 @@ from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.scattering import driven
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -35,8 +37,11 @@ STEPS = 12
 FIXED = 2  # first steps at the energy of the deck, so that the nearest eigenvalue is found
 SOLVE = 1e-6  # relative residual of a solution within the iteration
 MOVED = 0.2  # change of a complex energy with the grid, relative to its width, from which it is no resonance for sure
+POOR = 0.2  # relative error of a width that is worth a warning
+BY_CHANCE = 1e-3  # of the change of the position with the partial waves, that the width may be off where it does not change
 
 Stage = Callable[[str], AbstractContextManager[None]]
+Judged = Callable[[str, Callable[[], Any], Any], Any]
 
 
 @dataclass
@@ -50,8 +55,10 @@ class Found:
         Where it was sought, hartree.
     energy : complex
         ``E - i Gamma/2``, hartree.
-    error : float
-        Change with the coarser grid and with fewer partial waves, hartree; 0 without them.
+    moved : float
+        Change of the complex energy with the coarser grid, hartree; 0 without it.
+    error, width_error : float
+        Of position and width, hartree: that change, and those with fewer partial waves; 0 without them.
     residual : float
         ``|H v - E v| / |v|``, hartree.
     iterations : int
@@ -64,10 +71,12 @@ class Found:
     S: int
     near: float
     energy: complex
-    error: float
     residual: float
     iterations: int
     inside: float
+    moved: float = 0.0
+    error: float = 0.0
+    width_error: float = 0.0
 
     @property
     def width(self) -> float:
@@ -97,14 +106,21 @@ class Resonances:
         State to continue from.
     stage : callable, optional
         Measures the time of a stage, as `Monitor.stage`.
+    judged : callable, optional
+        Lets what only judges the resonances fail, as `Monitor.judged`.
     """
 
     def __init__(
-        self, problem: Problem, restored: Mapping[str, Any] | None = None, stage: Stage | None = None
+        self,
+        problem: Problem,
+        restored: Mapping[str, Any] | None = None,
+        stage: Stage | None = None,
+        judged: Judged | None = None,
     ) -> None:
         self.problem, self.stage = problem, stage or (lambda _: nullcontext())
+        self.judged = judged or (lambda _what, judge, _missing: judge())
         self.setup = problem.setup()
-        self.coarse = problem.setup(coarser=True) if problem.errors else None
+        self.coarse: Setup | None = None
         near = list(problem.task.near or [])
         self.sought = [(number, energy) for number in range(len(problem.sectors)) for energy in near]
         self.found: list[Found] = []
@@ -132,27 +148,40 @@ class Resonances:
             operator = self.setup.operator(sector.L, sector.S, pairs, 1.0)
             with self.stage("solve"):
                 found = _search(operator, sector, energy, self.problem, poll)
-            if self.coarse is not None:
+            if self.problem.errors:
                 with self.stage("errors"):
-                    found.error = self._error(number, found, poll)
+                    found.moved, found.error, found.width_error = self.judged(
+                        "the error of a resonance",
+                        partial(self._errors, number, found, poll),
+                        (math.nan, math.nan, math.nan),
+                    )
             self.unknowns = max(self.unknowns, operator.unknowns)
             self.condition = max(self.condition, self.setup.condition)
             self.found.append(found)
             report(Progress(len(self.found)))
 
-    def _error(self, number: int, found: Found, poll: Callable[[], None]) -> float:
-        """Return the change of a complex energy with the coarser grid and with other partial waves, hartree."""
-        assert self.coarse is not None
+    def _errors(self, number: int, found: Found, poll: Callable[[], None]) -> tuple[float, float, float]:
+        """Return how a complex energy moves with the coarser grid, and the errors of position and width.
+
+        They are these changes, and there those with other partial waves.  A wave that comes back from the contour changes
+        position and width alike.  Partial waves move the position by far more than the width, which therefore has an error of
+        its own.
+        """
+        if self.coarse is None:
+            self.coarse = self.problem.setup(coarser=True)
         sector, start = self.problem.sectors[number], found.energy.real
         operator = self.coarse.operator(sector.L, sector.S, self.problem.pairs()[number], 1.0)
         there = _search(operator, sector, start, self.problem, poll).energy
-        error = abs(there - found.energy)
+        moved = abs(there - found.energy)
+        error, width_error = moved, 2.0 * moved
         other = self.problem.other_pairs()
         if other is not None:
             operator = self.coarse.operator(sector.L, sector.S, other[number], 1.0)
-            less = _search(operator, sector, start, self.problem, poll).energy
-            error += self.problem.beyond * abs(less - there)
-        return float(error)
+            change = _search(operator, sector, start, self.problem, poll).energy - there
+            error += self.problem.beyond * abs(change.real)
+            share = max(abs(change.imag), BY_CHANCE * abs(change.real))
+            width_error += 2.0 * self.problem.beyond * share
+        return float(moved), float(error), float(width_error)
 
     def result(self) -> ResonanceResult:
         """Return what was found; complete after `advance`."""
@@ -167,15 +196,25 @@ def run_resonances(problem: Problem, monitor: Monitor) -> ResonanceResult:
     NumericsError
         If an iteration does not converge.
     """
-    search = Resonances(problem, monitor.restored, monitor.stage)
+    search = Resonances(problem, monitor.restored, monitor.stage, monitor.judged)
     drive(search, monitor, total=len(search.sought), unit="energies", what="resonances")
     for found in search.found:
-        if found.error > MOVED * max(found.width, 1e-12):
+        for text in monitor.judged(
+            "what is doubtful about a resonance", lambda f=found: list(_doubts(f)), []
+        ):
             monitor.warn(
-                f"L = {found.L}, S = {found.S}: {found.energy.real:.6f} hartree, width {found.width:.2e}, moves by "
-                f"{found.error:.1e} with the contour and basis; it may be no resonance, or needs a larger grid.R or l_max"
+                f"L = {found.L}, S = {found.S}: {found.energy.real:.6f} hartree, width {found.width:.2e}, {text}"
             )
     return search.result()
+
+
+def _doubts(found: Found) -> Iterator[str]:
+    """Yield what is doubtful about a complex energy."""
+    if found.moved > MOVED * max(found.width, 1e-12):
+        yield f"moves by {found.moved:.1e} with the contour and basis; it may be no resonance, or needs a larger grid.R"
+    elif found.width_error > POOR * found.width:
+        percent = 100.0 * found.width_error / found.width
+        yield f"the width is known to {percent:.0f} % only; a larger channels.l_max or grid.R is needed"
 
 
 def _search(
@@ -215,7 +254,7 @@ def _search(
     u = np.asarray(device.to_host(v[0]))
     count = int(np.count_nonzero(operator.grid.is_real))
     inside = float((np.abs(u[:, :count, :count]) ** 2).sum() / (np.abs(u) ** 2).sum())
-    return Found(sector.L, sector.S, near, quotient, 0.0, residual, iterations, inside)
+    return Found(sector.L, sector.S, near, quotient, residual, iterations, inside)
 
 
 def _start(operator: driven.Driven, sector: Sector) -> NDArray[np.complex128]:

@@ -100,7 +100,6 @@ class CollisionResult:
     wave: Wave | None
     initial: Bound | None
     task: ClassVar[str] = "collisions"
-    warnings: list[str] = field(default_factory=list)
     convergence: dict[str, dict[str, list[object]]] = field(default_factory=dict)
 
     @property

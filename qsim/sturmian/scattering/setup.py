@@ -102,6 +102,23 @@ class Numbers:
         tail = np.cumsum(widths) * (self.length / sum(widths))
         return np.concatenate((real.astype(complex), real[-1] + tail * np.exp(1j * self.angle)))
 
+    def reflection(self, k: float, charge: float) -> float:
+        """Return the relative amplitude of a wave that comes back from the end of the contour, ``exp(-2 K l sin(angle))``.
+
+        K is the wave number at the end of a contour of length l, ``K^2 = k^2 + 2 (charge - 1) / (R + l)`` outside of one bound
+        electron.  There the functions are zero, which reflects whatever is left of an outgoing wave.  Two solutions with contours
+        of nearly the same length may agree by accident in what returns to them, so that their difference does not tell it.
+
+        Parameters
+        ----------
+        k : float
+            Wave number far outside, 1/bohr.
+        charge : float
+            Of nucleus or core.
+        """
+        pull = 2.0 * max(charge - 1.0, 0.0) / (self.R + self.length)
+        return math.exp(-2.0 * math.sqrt(k * k + pull) * self.length * math.sin(self.angle))
+
     def points(self, Z: float) -> int:
         """Return the number of functions of the radial grid."""
         return (self.bounds(Z).size - 1) * (self.order - 1) - 1
@@ -166,6 +183,10 @@ class Setup:
 
     def _real_potential(self, r: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(self.potential(r), float)
+
+    def reflection(self, k: float) -> float:
+        """Return the relative amplitude of a wave of k, 1/bohr, that comes back from the end of the contour."""
+        return self.numbers.reflection(k, self.potential.charge)
 
     @property
     def count(self) -> int:

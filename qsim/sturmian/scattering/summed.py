@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SAFETY, FUNCTIONS_SAFETY = 1.5, 4.0
 STATIONARY, FUNCTIONS_STATIONARY = 0.1, 0.5  # of the errors of all levels, that the total may have
-UNKNOWN = 0.02  # relative error of a level that the coarser box does not hold
+SERIES = 2.0  # relative error of a level that the coarser box does not hold, over that of the next lower one of its l
 MIXING = (
     0.5  # of the largest relative error of partial waves among levels of one n, that each of them may have
 )
@@ -38,6 +38,7 @@ class Summed:
     direct, missing : (float, float) or None
         Break-up from its amplitudes, and as what the discrete channels leave of the total.
     levels : dict of (float, float)
+        The error is NaN where it is not known.
     rest : (float, float) or None
         All higher levels together, extrapolated; None where the box holds too few to tell.
     sdcs, sdcs_error : (k,) float64 or None
@@ -90,6 +91,8 @@ class Solutions:
         Error of the momenta that are left out over the change with `fewer`.
     whole_grid : bool
         Whether the basis is the whole grid.
+    lost : bool
+        Whether the other solutions could not be found, so that no error is known.
     """
 
     parts: Sequence[Observed]
@@ -97,6 +100,7 @@ class Solutions:
     fewer: Sequence[Observed] | None
     beyond: float
     whole_grid: bool = True
+    lost: bool = False
 
     @property
     def safety(self) -> float:
@@ -106,7 +110,7 @@ class Solutions:
     def error(self, value: Callable[[Sequence[Observed]], complex]) -> float:
         """Return the error of a quantity of the solutions of all L, without what they show of it themselves."""
         if self.coarse is None:
-            return 0.0
+            return math.nan if self.lost else 0.0
         there = value(self.coarse)
         error = self.safety * abs(value(self.parts) - there)
         if self.fewer is not None:
@@ -116,7 +120,7 @@ class Solutions:
     def errors(self, curve: Callable[[Sequence[Observed]], NDArray[np.float64]]) -> NDArray[np.float64]:
         """Return `error` for every point of a curve."""
         if self.coarse is None:
-            return np.zeros(1)
+            return np.full(1, math.nan if self.lost else 0.0)
         there = curve(self.coarse)
         error = self.safety * np.abs(curve(self.parts) - there)
         if self.fewer is not None:
@@ -147,7 +151,7 @@ def combined(
     parts = solutions.parts
     levels = _levels(solutions)
     rest = _sum_of([part.rest for part in parts])
-    level_error = sum(error for _, error in levels.values())
+    level_error = _error_of_all(levels)
     # the total is stationary: two solutions may agree in it by more than they deserve
     share = STATIONARY if solutions.whole_grid else FUNCTIONS_STATIONARY
     own = sum(part.total_error for part in parts)
@@ -203,21 +207,38 @@ def _sum_of(values: Sequence[Measured | None]) -> Measured | None:
 
 
 def _levels(solutions: Solutions) -> dict[tuple[int, int], Measured]:
-    """Return all levels with their errors."""
+    """Return all levels with their errors.
+
+    Levels of one l are alike near the nucleus but for a factor, and so are their relative errors.  A level that the coarser box
+    does not hold takes over that of the next lower one of its l; the error of the first excited level of an l is then not
+    known, NaN.
+    """
     parts, coarse = solutions.parts, solutions.coarse
     levels: dict[tuple[int, int], Measured] = {}
+    relative: dict[int, float] = {}
     for name in sorted({name for part in parts for name in part.levels}):
 
         def level(of: Sequence[Observed], name: tuple[int, int] = name) -> float:
             return sum(part.levels.get(name, (0.0, 0.0))[0] for part in of)
 
-        held = coarse is None or all(name in part.levels for part in coarse if name in parts[0].levels)
+        n, l = name
+        value = level(parts)
+        held = coarse is None or all(
+            name in there.levels for here, there in zip(parts, coarse, strict=True) if name in here.levels
+        )
         spread = sum(part.levels[name][1] for part in parts if name in part.levels)
-        change = solutions.error(level) if held else UNKNOWN * level(parts)
-        levels[name] = level(parts), spread + change
+        change = solutions.error(level) if held else SERIES * relative.get(l, math.nan) * abs(value)
+        if held and n >= FIRST:
+            relative[l] = change / max(abs(value), 1e-300)
+        levels[name] = value, spread + change
     if coarse is not None and solutions.fewer is not None:
         levels = _mixed(levels, coarse, solutions.fewer, solutions.beyond)
     return levels
+
+
+def _error_of_all(levels: dict[tuple[int, int], Measured]) -> float:
+    """Return the error of the sum of levels, to which one with an error that is not known adds itself."""
+    return sum(error if math.isfinite(error) else abs(value) for value, error in levels.values())
 
 
 def _sharing(
@@ -256,7 +277,10 @@ def _closed(
     missing = abs(total[0] - sum(value for value, _ in levels.values()))
     largest = max(levels, key=lambda name: levels[name][0])
     value, error = levels[largest]
-    return {**levels, largest: (value, max(error, missing))}, (total[0], max(total[1], missing))
+    return {**levels, largest: (value, float(np.maximum(error, missing)))}, (
+        total[0],
+        float(np.maximum(total[1], missing)),
+    )
 
 
 def _unitarity(
@@ -269,7 +293,7 @@ def _unitarity(
     if rest is None or total[0] <= 0.0:
         return None, None
     bound = sum(value for value, _ in levels.values()) + rest[0]
-    error = sum(error for _, error in levels.values()) + rest[1] + total[1]
+    error = _error_of_all(levels) + rest[1] + total[1]
     missing = total[0] - bound, error
     if direct is None:
         return None, (missing[0] / total[0], error / total[0])
@@ -303,7 +327,7 @@ def _agreed(first: Measured | None, second: Measured | None) -> Measured | None:
     """Return the mean of two estimates with weights 1/error^2; the error grows where they disagree by more than their errors."""
     if first is None or second is None:
         return first
-    if min(first[1], second[1]) <= 0.0:
+    if not min(first[1], second[1]) > 0.0:
         return first
     weights = np.array([first[1] ** -2, second[1] ** -2])
     value = float((weights @ np.array([first[0], second[0]])) / weights.sum())

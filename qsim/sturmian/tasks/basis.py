@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -54,10 +55,14 @@ def run_basis(problem: Problem, monitor: Monitor) -> BasisResult:
         for k, l in enumerate(problem.ls):
             functions = problem.functions(l)
             result.bases[l] = functions
-            result.condition[l] = condition(functions.c)
-            errors = result.beta_errors[l] = beta_errors(problem, functions)
-            result.notes += _doubts(problem, functions)
-            result.notes += _coarse(functions, errors)
+            result.condition[l] = monitor.judged(
+                "the condition of the functions", partial(condition, functions.c), np.nan
+            )
+            errors = result.beta_errors[l] = monitor.judged(
+                "errors of beta", partial(beta_errors, problem, functions), np.full(functions.size, np.nan)
+            )
+            for doubts in (partial(_doubts, problem, functions), partial(_coarse, functions, errors)):
+                result.notes += monitor.judged("what is doubtful about the functions", doubts, [])
             monitor.step(k + 1, orthogonality=functions.orthogonality)
     monitor.end()
     for text in result.notes:

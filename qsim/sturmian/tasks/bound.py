@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,7 +40,7 @@ MAP_POINTS = 400  # largest grid whose (r1, r2) map is kept
 SYMMETRY = 1e-8  # largest norm of the part of a state with the wrong exchange symmetry
 ROUNDING = 1e-14  # relative to kinetic and potential energy, of an energy
 SATELLITES = 2  # other l_max computed besides, which tell how far the partial waves have converged
-FEW_WAVES = 3.0  # of the limit's own error: with three waves it is too small by up to 2.4 (H- to Ne8+)
+FEW_WAVES = 1.5  # of the limit's own error: with three waves it is too small by up to 1.2 (H- to Ne8+)
 ROUGH = (
     0.02  # relative error of what further partial waves lower the energy by, where that only tells an error
 )
@@ -203,7 +203,9 @@ class _Run:
         """Find the states of the deck, again in a larger box where an automatic one does not hold them."""
         for _ in range(ENLARGEMENTS):
             states = self._main()
-            grown = self._larger(states)
+            grown = self.monitor.judged(
+                "whether the box holds the states", partial(self._larger, states), None
+            )
             if grown is None:
                 return
             self.done |= {"states": [], "info": {}, "grown": grown}
@@ -274,7 +276,11 @@ class _Run:
             error_solver=float(found.errors[root])
             + ROUNDING * (abs(seen.moments["kinetic"]) + abs(seen.moments["nuclear"])),
             error_radial=float("nan"),
-            error_box=wall_shift(seen.wall, threshold - energy, float(problem.grid.R)),
+            error_box=self.monitor.judged(
+                "the error of the box",
+                lambda: wall_shift(seen.wall, threshold - energy, float(problem.grid.R)),
+                float("nan"),
+            ),
             error_angular=float("nan"),
             error_threshold=float("nan"),
             one_electron=level,
@@ -298,7 +304,13 @@ class _Run:
         if self.fine is None or self.fine[0] is not problem.grid:
             self.fine = (problem.grid, cache(lambda: reference.finer(problem.grid)), {})
         _, fine, planes = self.fine
-        return reference.relax(operator, found, problem.potential, planes=planes, fine=fine, comm=self.comm)
+
+        def relaxed() -> reference.Reference | None:
+            return reference.relax(
+                operator, found, problem.potential, planes=planes, fine=fine, comm=self.comm
+            )
+
+        return self.monitor.judged("what functions and grid leave out", relaxed, None)
 
     # --------------------------------------------------------------------------------------- scans
 
@@ -318,21 +330,32 @@ class _Run:
             if not sector.pairs:  # an l_max too small for this L
                 energies |= {(sector.L, sector.S, sector.parity, root): np.nan for root in sector.roots}
                 continue
-            own = {pair for part in self.problem.sectors if _same(part, sector) for pair in part.pairs}
-            more = point.key == "partial" and not own >= set(sector.pairs)
-            rough = more and not self.problem.extrapolate
-            try:
-                operator, found = self._energies(problem, sector, name, energies, rough=rough)
-                unknowns = max(unknowns, operator.size)
-                if more and point.value == max(self.problem.extrapolate, default=None):
-                    self._radial_errors(operator, sector, found)
-            except NumericsError:
-                if point.key != "partial" or self.problem.extrapolate:
-                    raise
-                # nobody asked for it: it tells an error only
-                energies |= {(sector.L, sector.S, sector.parity, root): np.nan for root in sector.roots}
+            if (
+                point.key == "partial" and not self.problem.extrapolate
+            ):  # nobody asked for it: it tells an error only
+                solve = partial(self._scan_sector, problem, sector, point, name)
+                found, size = self.monitor.judged("what further partial waves add", solve, ({}, 0))
+                missing = {(sector.L, sector.S, sector.parity, root): np.nan for root in sector.roots}
+                energies |= missing | found
+            else:
+                found, size = self._scan_sector(problem, sector, point, name)
+                energies |= found
+            unknowns = max(unknowns, size)
         self.done["energies"] = [*self.done["energies"], np.array([energies[key] for key in self.order])]
         self.done["unknowns"] = [*self.done["unknowns"], unknowns]
+
+    def _scan_sector(
+        self, problem: Problem, sector: Sector, point: _Point, name: str
+    ) -> tuple[dict[tuple[Any, ...], float], int]:
+        """Return the energies of a sector's states at a point and their unknowns; rough ones where they tell an error only."""
+        energies: dict[tuple[Any, ...], float] = {}
+        own = {pair for part in self.problem.sectors if _same(part, sector) for pair in part.pairs}
+        more = point.key == "partial" and not own >= set(sector.pairs)
+        rough = more and not self.problem.extrapolate
+        operator, found = self._energies(problem, sector, name, energies, rough=rough)
+        if more and point.value == max(self.problem.extrapolate, default=None):
+            self._radial_errors(operator, sector, found)
+        return energies, operator.size
 
     def _energies(
         self,
@@ -390,16 +413,22 @@ class _Run:
             key: self._scan([n for n, point in enumerate(self.points) if point.key == key])
             for key in dict.fromkeys(point.key for point in self.points)
         }
-        partial = scans.pop("partial", _EMPTY)
+        waves = scans.pop("partial", _EMPTY)
         limits = []
         for k, state in enumerate(states):
-            used = self._used(partial, state, k)
+            used = self._used(waves, state, k)
             if used.sum() <= SATELLITES:
                 limits.append((float("nan"), float("nan")))
                 continue
             if problem.extrapolate:  # where the deck's own states have all pairs, theirs is the largest error
                 state.error_radial_limit = float(self.done.get("radial", {}).get(str(k), state.error_radial))
-            limit, error, total = _limit(state, partial.values[used], partial.energies[used, k])
+            limit, error, total = self.monitor.judged(
+                "the limit of all partial waves",
+                lambda state=state, k=k, used=used: _limit(
+                    state, waves.values[used], waves.energies[used, k]
+                ),
+                (float("nan"),) * 3,
+            )
             # what is missing of the energy is known from the limit, and no better than that is
             state.error_angular = abs(state.energy - limit) + FEW_WAVES * error
             limits.append((limit, total))
@@ -409,7 +438,7 @@ class _Run:
             states=states,
             bases={l: problem.functions(l) for l in ls} if problem.is_gsf else {},
             convergence=scans,
-            partial=partial,
+            partial=waves,
             limits=limits if problem.extrapolate else [],
             solver_iterations=int(info["iterations"]),
             products=int(info["products"]),

@@ -12,12 +12,13 @@ import numpy as np
 from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
-from qsim.sturmian.scattering import amplitudes, driven, saved, sources
+from qsim.sturmian.scattering import amplitudes, driven, outgoing, saved, sources
+from qsim.sturmian.scattering.checks import safe_angle
 from qsim.sturmian.scattering.krylov import Krylov
 from qsim.sturmian.scattering.observed import Observed, observe
-from qsim.sturmian.scattering.results import CollisionResult, Solved, Wave
+from qsim.sturmian.scattering.results import CollisionResult, Solved, Wave, level_name
 from qsim.sturmian.scattering.summed import Solutions, Summed, combined
-from qsim.sturmian.tasks.jobs import Job, chain_of, chains_of, one_of, shares_of
+from qsim.sturmian.tasks.jobs import Job, Judged, chain_of, chains_of, one_of, plainly, shares_of
 from qsim.sturmian.two_electron.hamiltonian import coefficients
 
 if TYPE_CHECKING:
@@ -35,13 +36,14 @@ if TYPE_CHECKING:
 __all__ = ["Collisions", "run_collisions"]
 
 DEFECT = 0.05  # of the total, that unitarity may miss before it is worth a warning
-POOR = 0.1  # relative error of a break-up cross section that is worth a warning
+POOR = 0.1  # relative error of a total or break-up cross section that is worth a warning
 TAIL = 0.02  # relative weight of the L that are left out, likewise
 EXACT = 1e-8  # hartree: largest residual of an initial state
 ROUGH = 1e-6  # residual of the solutions whose differences to the others are the errors
 ROUGHEST = 1e-5  # the same of those with other momenta, where the differences are larger
 
 Stage = Callable[[str], AbstractContextManager[None]]
+ERRORS = "the error of the cross sections"
 
 
 def run_collisions(problem: Problem, monitor: Monitor) -> CollisionResult:
@@ -53,10 +55,10 @@ def run_collisions(problem: Problem, monitor: Monitor) -> CollisionResult:
         If an equation does not converge: there is no cross section without a solution.
     """
     ranks = Ranks(monitor.comm, monitor.alone)
-    collisions = Collisions(problem, monitor.restored, monitor.stage, ranks)
+    collisions = Collisions(problem, monitor.restored, monitor.stage, ranks, monitor.judged)
     drive(collisions, monitor, total=collisions.total, unit="equations", what="driven equations")
     result = collisions.result()
-    for text in result.warnings:
+    for text in monitor.judged("what is doubtful about the cross sections", lambda: _warnings(result), []):
         monitor.warn(text)
     return result
 
@@ -157,6 +159,8 @@ class Collisions:
         Measures the time of a stage, as `Monitor.stage`.
     ranks : Ranks, optional
         Processes that share the symmetries and energies.
+    judged : callable, optional
+        Lets what only judges the solutions fail, as `Monitor.judged`.
     """
 
     def __init__(
@@ -165,8 +169,9 @@ class Collisions:
         restored: Mapping[str, Any] | None = None,
         stage: Stage | None = None,
         ranks: Ranks | None = None,
+        judged: Judged = plainly,
     ) -> None:
-        self.problem, self.stage = problem, stage or (lambda _: nullcontext())
+        self.problem, self.stage, self.judged = problem, stage or (lambda _: nullcontext()), judged
         self.ranks = Ranks() if ranks is None else ranks
         self.rounds = rounds_of(problem)
         self.jobs = list(jobs_of(self.rounds))
@@ -175,6 +180,7 @@ class Collisions:
         self.observed: dict[tuple[int, int, str, int], list[Observed]] = {}
         self.solved: list[Solved] = []
         self.wave: Wave | None = None
+        self.lost = False  # the solutions that tell errors
         self.kept: dict[tuple[int, str], Any] = {}
         self._grids: dict[int, _Grid] = {}
         if restored:
@@ -187,6 +193,7 @@ class Collisions:
             "observed": {key: [saved.observed(seen) for seen in of] for key, of in self.observed.items()},
             "solved": [saved.plain(solved) for solved in self.solved],
             "wave": None if self.wave is None else saved.plain(self.wave),
+            "lost": self.lost,
             # several processes stop only where nothing that is kept is needed any more
             "kept": dict(self.kept) if self.ranks.comm.size == 1 else {},
         }
@@ -198,6 +205,7 @@ class Collisions:
         }
         self.solved = [Solved(**solved) for solved in state["solved"]]
         self.wave = None if state["wave"] is None else Wave(**state["wave"])
+        self.lost = bool(state["lost"])
         self.kept = {key: self.problem.device.asarray(u) for key, u in state["kept"].items()}
 
     def advance(self, report: Report) -> None:
@@ -218,7 +226,14 @@ class Collisions:
             report(Progress(equations, {"residual": residual}))
 
     def _one(self, job: Job, poll: Callable[[], None]) -> float:
-        """Solve one job and keep what is seen; return its largest residual."""
+        """Solve one job and keep what is seen; return its largest residual, 0 if it only tells errors and fails."""
+        if self.rounds[job.round].coarser:
+            residual = None if self.lost else self.judged(ERRORS, lambda: self._seen(job, poll), None)
+            self.lost = residual is None
+            return residual or 0.0
+        return self._seen(job, poll)
+
+    def _seen(self, job: Job, poll: Callable[[], None]) -> float:
         with self.stage(self.rounds[job.round].stage):
             found = self._solve(job, poll)
             self._take(job, found)
@@ -237,16 +252,17 @@ class Collisions:
         seen, solved = self.observed, self.solved
         self.observed, worst = {}, 0.0
         own: list[tuple[int, list[Solved]]] = []
-        if not begun:
+        if not begun and not self.lost:
             self._prepare(chains, poll)
         with self.ranks.alone():
             for number, jobs in tasks[comm.rank] if comm.rank < len(tasks) else []:
                 self.solved = []
                 worst = max([worst, *(self._one(job, poll) for job in jobs)])
                 own.append((number, self.solved))
-        parts = comm.allgather((self.observed, own, worst))
+        parts = comm.allgather((self.observed, own, worst, self.lost))
+        self.lost = any(part[3] for part in parts)
         self.observed, self.solved = seen, solved
-        for observed, _, _ in parts:
+        for observed, *_ in parts:
             for key, of in observed.items():
                 self.observed.setdefault(key, []).extend(of)
         for number in range(len(chains)):
@@ -402,7 +418,9 @@ class Collisions:
             )
         )
         if self.wave is None:
-            self.wave = _picture(grid.setup, operator, found, job.label)
+            self.wave = self.judged(
+                "the picture of a solution", lambda: _picture(grid.setup, operator, found, job.label), None
+            )
 
     # ----------------------------------------------------------------------------------- the result
 
@@ -413,15 +431,17 @@ class Collisions:
         kinematics = self._kinematics(first, lambda: None)
         setup = self._grid(0).setup
         observed = []
+        known = problem.errors and not self.lost
         for i, kin in enumerate(kinematics):
             by_label: dict[str, Summed] = {}
             for label in problem.labels:
                 solutions = Solutions(
                     self.observed[0, 0, label, i],
-                    self.observed.get((1, 0, label, i)) if problem.errors else None,
-                    self.observed.get((1, 1, label, i)) if problem.errors else None,
+                    self.observed.get((1, 0, label, i)) if known else None,
+                    self.observed.get((1, 1, label, i)) if known else None,
                     problem.beyond,
                     problem.numbers.whole,
+                    self.lost,
                 )
                 theta, charge = np.radians(problem.angles), setup.potential.charge
                 by_label[label] = combined(solutions, kin, problem.ejected(kin), theta, charge)
@@ -429,7 +449,6 @@ class Collisions:
         initial = self._grid(0).initial.get(0)
         result = CollisionResult(problem, setup, kinematics, observed, self.solved, self.wave, initial)
         result.convergence = self._convergence(len(kinematics))
-        result.warnings = _warnings(result)
         return result
 
     def _convergence(self, count: int) -> dict[str, dict[str, list[object]]]:
@@ -505,9 +524,21 @@ def _solved(
             f"L = {operator.L}, S = {operator.S}, E = {E[worst]:.6g} hartree: the relative residual is "
             f"{found.residuals[worst]:.1e} after {int(found.iterations[worst])} steps, but {tolerance:.1e} is asked for; "
             "no cross section is taken from it",
-            hint="a larger solver.max_iterations, or a smaller grid.ecs.angle if the condition of the contour is large",
+            hint=_remedy(problem, operator, int(found.iterations[worst])),
         )
     return found
+
+
+def _remedy(problem: Problem, operator: driven.Driven, steps: int) -> str:
+    """Return what makes an equation converge that did not: an angle at which the eigenvectors are no danger, or more steps."""
+    safe = safe_angle(operator.points)
+    condition = max(orbital.condition for orbital in operator.orbitals.values())
+    if condition > outgoing.CONDITION and problem.numbers.angle > safe:
+        text = f"grid.ecs.angle: {safe:g}, since at {problem.numbers.angle:g} rad the eigenvectors on {operator.points} points"
+        return f"{text} are nearly dependent, condition {condition:.1e}"
+    if steps >= problem.asked.solver.max_iterations:
+        return "a larger solver.max_iterations"
+    return "a larger solver.tolerance, or a smaller grid.ecs.angle"
 
 
 def _picture(setup: Setup, operator: driven.Driven, found: driven.Solution, label: str) -> Wave:
@@ -524,11 +555,9 @@ def _picture(setup: Setup, operator: driven.Driven, found: driven.Solution, labe
 
 def _warnings(result: CollisionResult) -> list[str]:
     """Return what should not be believed without a second look."""
-    from qsim.sturmian.scattering.outgoing import CONDITION
-
     out = []
     condition = result.condition
-    if condition > CONDITION:
+    if condition > outgoing.CONDITION:
         out.append(
             f"the eigenvectors on the contour are nearly dependent, condition {condition:.1e}; a smaller grid.ecs.angle is safer"
         )
@@ -536,7 +565,20 @@ def _warnings(result: CollisionResult) -> list[str]:
         for label, seen in by_label.items():
             where = f"{kin.name}, {label}"
             out += [f"{where}: {text}" for text in _doubts(seen, "unitarity" in result.problem.wants)]
+            if "excitation" in result.problem.wants:
+                out += [f"{where}: {text}" for text in _unknown(seen, result.problem.task.levels)]
     return out
+
+
+def _unknown(seen: Summed, highest: int) -> list[str]:
+    """Return which of the levels up to a principal quantum number have no error."""
+    names = [
+        level_name(n, l) for (n, l), (_, error) in seen.levels.items() if n <= highest and np.isnan(error)
+    ]
+    if not names or np.isnan(seen.total[1]):  # or no error at all is known, as a warning says
+        return []
+    text = f"the error of {', '.join(names)} is not known, as the smaller box that would tell it holds no such level"
+    return [f"{text}; a larger grid.R is needed"]
 
 
 def _doubts(seen: Summed, unitarity: bool) -> list[str]:
@@ -546,6 +588,10 @@ def _doubts(seen: Summed, unitarity: bool) -> list[str]:
         defect, error = seen.unitarity
         if abs(defect) > DEFECT + error:
             out.append(f"the channels add up to {1.0 - defect:.3f} of the total; a larger grid.R is needed")
+    value, error = seen.total
+    if error > POOR * abs(value) > 0.0:
+        text = f"the total cross section is known to {100.0 * error / abs(value):.0f} % only"
+        out.append(f"{text}; a larger grid.R, a longer contour or a larger l_max is needed")
     if seen.ionisation is not None:
         value, error = seen.ionisation
         if error > POOR * abs(value) > 0.0:

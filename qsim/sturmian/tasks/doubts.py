@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.sturmian.radial.box import BOX_DENSITY, outer_density
+from qsim.sturmian.tasks.jobs import Judged, plainly
 from qsim.sturmian.two_electron.known import term
 
 if TYPE_CHECKING:
@@ -119,6 +121,10 @@ def _doubts(result: BoundResult, state: State) -> Iterator[str]:
             yield f"{text}, more than the {state.error_in_pairs:.1g} estimated; give {remedy}"
 
 
+def _said(result: BoundResult, state: State) -> list[str]:
+    return list(_doubts(result, state))
+
+
 def box_density(state: State) -> float:
     """Return the density that a bound state would have at R if there were no wall, 1/bohr.
 
@@ -128,8 +134,14 @@ def box_density(state: State) -> float:
     return state.wall / (2.0 * kappa) ** 2
 
 
-def require_contained(result: BoundResult) -> list[str]:
+def require_contained(result: BoundResult, judged: Judged = plainly) -> list[str]:
     """Refuse a result whose lowest states the box cuts off; return what is to be said about all states.
+
+    Parameters
+    ----------
+    result : BoundResult
+    judged : callable
+        `Monitor.judged`: lets what only judges the states fail.
 
     Raises
     ------
@@ -143,8 +155,11 @@ def require_contained(result: BoundResult) -> list[str]:
         first = symmetry not in seen
         seen.add(symmetry)
         name = f"state {k} ({term(state.L, state.S, state.parity, state.root)})"
-        said += [f"{name}: {text}" for text in _doubts(result, state)]
-        needed = radius_needed(result.problem, state)
+        doubts = judged("what is doubtful about the states", partial(_said, result, state), [])
+        said += [f"{name}: {text}" for text in doubts]
+        needed = judged(
+            "whether the box holds the states", partial(radius_needed, result.problem, state), None
+        )
         if needed is None:
             continue
         density, R = box_density(state), result.problem.grid.R

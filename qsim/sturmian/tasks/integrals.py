@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -153,7 +154,7 @@ def run_integrals(problem: Problem, monitor: Monitor) -> IntegralsResult:
     with monitor.stage("compile"):
         _integrate(problem, functions.c[:, :2], 0, kind, each, task.inner, lambda: None)
     monitor.begin(len(sizes) * len(multipoles) * len(each), "matrices", "integrals")
-    done = 0
+    done, few = 0, False
 
     def count() -> None:
         nonlocal done
@@ -170,12 +171,14 @@ def run_integrals(problem: Problem, monitor: Monitor) -> IntegralsResult:
                 result.overlap = integrals.overlap(c, c)
                 result.coulomb, result.exchange = _diagonals(problem, matrix, N)
                 with monitor.stage("errors"):
-                    result.errors = _errors(result, problem.functions(l, N), multipole)
+                    judge = partial(_errors, result, problem.functions(l, N), multipole)
+                    errors = monitor.judged("errors of the integrals", judge, None)
+                    result.errors, few = errors or {}, errors == {}
             if task.rank_report:
                 with monitor.stage("rank"):
                     result.ranks[N, multipole] = integrals.repulsion_rank(problem.grid, multipole, c, c)
     monitor.end()
-    if result.overlap is not None and not result.errors:
+    if few:
         monitor.warn(
             "errors of the integrals could not be estimated, for a finer grid has not so many functions; scan grid.order and R"
         )

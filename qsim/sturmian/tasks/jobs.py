@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from qsim.sturmian.scattering.results import Solved
 
-__all__ = ["Job", "chain_of", "chains_of", "one_of", "shares_of"]
+__all__ = ["Job", "Judged", "chain_of", "chains_of", "one_of", "plainly", "shares_of"]
+
+Judged = Callable[[str, Callable[[], Any], Any], Any]
+"""Lets what only judges results fail, as `Monitor.judged`."""
+
+
+def plainly(_what: str, judge: Callable[[], Any], _missing: object) -> Any:
+    """Return what a judgement finds, and let it fail."""
+    return judge()
 
 
 class Job(NamedTuple):

@@ -22,19 +22,15 @@ from qsim.tridiag.atom.polarization import field_of
 from qsim.tridiag.atom.problem import Setting, setting
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from qsim.core.device.device import Device
     from qsim.tridiag.atom.problem import AtomProblem
     from qsim.tridiag.deck.atom import AtomDeck
     from qsim.tridiag.deck.scan import FocalAverage
     from qsim.tridiag.tdse.pulses import LaserField
 
-__all__ = ["AtomScan", "Settled", "below", "focal_average", "settled"]
+__all__ = ["AtomScan", "Settled", "settled"]
 
 SCANNED = ("intensity", "cep", "delay")
-NODES = 800  # of the focal integral
-WINGS = 1e-7  # of the first intensity: where the focal integral ends
 
 
 @dataclass(frozen=True)
@@ -132,46 +128,3 @@ def _decks(deck: AtomDeck) -> tuple[list[AtomDeck], dict[str, list[float]]]:
         decks.append(deck.model_copy(update={"laser": laser, "scan": None}))
     columns = zip(*combinations, strict=True)
     return decks, {name: [float(v) for v in column] for name, column in zip(given, columns, strict=True)}
-
-
-def focal_average(
-    intensity: NDArray[np.float64], values: NDArray[np.float64], peak: float, dimensions: int
-) -> NDArray[np.float64]:
-    """Return the integral of a yield over a Gaussian focus, (...), in units of ``pi w0^2 zR`` (or ``pi w0^2``).
-
-    Parameters
-    ----------
-    intensity : (k,) float64
-        Rising.
-    values : (k, ...) float64
-        Yield at each, interpolated as a power law between them and continued below the first by the power between the first two.
-    peak : float
-        Peak intensity, at most the last.
-    dimensions : int
-        3 or 2.
-    """
-    logs = np.log(np.maximum(values, 1e-300))
-    x = np.log(intensity)
-    # t = sqrt(log(peak / I)): the weight of the highest intensities is smooth in t
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    lowest = intensity[0] * WINGS
-    end = math.sqrt(math.log(peak / lowest))
-    t = 0.5 * end * (1.0 + nodes)
-    i = peak * np.exp(-t * t)
-    k = np.clip(np.searchsorted(intensity, i) - 1, 0, intensity.size - 2)
-    share = ((np.log(i) - x[k]) / (x[k + 1] - x[k])).reshape(-1, *(1,) * (values.ndim - 1))
-    found = np.exp(np.clip((1.0 - share) * logs[k] + share * logs[k + 1], -690.0, 690.0))
-    volume = 0.5 / i
-    if dimensions == 3:
-        volume = (2.0 * i + peak) * np.sqrt(np.maximum(peak - i, 0.0)) / (3.0 * i**2.5)
-    # dI = -2 t I dt
-    measure = 0.5 * end * weights * volume * 2.0 * t * i
-    return np.asarray(np.tensordot(measure, found, axes=(0, 0)))
-
-
-def below(intensity: NDArray[np.float64], values: NDArray[np.float64], peak: float, dimensions: int) -> float:
-    """Return the share of a focal average (of (k,) values) that is extrapolated, from below the first intensity."""
-    whole = float(focal_average(intensity, values, peak, dimensions))
-    cut = np.concatenate([[intensity[0] * (1.0 - 1e-9)], intensity])
-    known = focal_average(cut, np.concatenate([[1e-300], values]), peak, dimensions)
-    return 1.0 - float(known) / whole if whole > 0.0 else 0.0

@@ -10,6 +10,7 @@ from qsim.tridiag.coverage.atoms_resonances import resonant
 from qsim.tridiag.coverage.atoms_spectra import photoelectron
 from qsim.tridiag.coverage.motion import motion
 from qsim.tridiag.coverage.systems import system
+from qsim.tridiag.coverage.wild import wild
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["trial"]
 
+WILD = 0.06  # up to which number systems have elements that lie far apart
 # up to which numbers decks are systems, motion in one dimension, atoms in a field along z, in one that turns, their spectra
 SHARES = 0.45, 0.82, 0.88, 0.92, 0.96
 
@@ -27,6 +29,8 @@ SHARES = 0.45, 0.82, 0.88, 0.92, 0.96
 def trial(rng: np.random.Generator, folder: Path) -> Trial:
     """Draw a deck of ``task: solve``, ``task: propagate`` or ``task: atom`` and its judge."""
     drawn = rng.random()
+    if drawn < WILD:
+        return wild(rng, folder)
     if drawn < SHARES[0]:
         return system(rng, folder)
     if drawn < SHARES[1]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import erf
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-__all__ = ["absorber", "potential", "pulse"]
+__all__ = ["absorber", "potential", "pulse", "walled"]
 
 POTENTIALS = (
     "softcore", "morse", "harmonic", "square_well", "gaussian_well", "poschl_teller", "eckart", "double_well", "yukawa",
@@ -93,6 +94,45 @@ def potential(rng: np.random.Generator, folder: Path) -> tuple[dict[str, Any], C
         text = f"-{depth} * exp(-x^2 / 8) * cos({k} * x)"
         return block | {"value": text}, lambda x: -depth * np.exp(-x * x / 8) * np.cos(k * x), wide
     return block, np.zeros_like, wide
+
+
+def walled(rng: np.random.Generator, folder: Path) -> tuple[dict[str, Any], Curve, tuple[float, float]]:
+    """Return a random potential that walls cut where it is not small, its formula, and the box between the walls."""
+    u = lambda low, high: _three(rng, low, high)  # noqa: E731
+    left = u(-6, -1)
+    right = round(left + u(3, 9), 4)
+    kind = str(rng.choice(["free", "harmonic", "square_well", "softcore", "table", "expression"]))
+    block: dict[str, Any] = {"type": kind}
+    if kind == "harmonic":
+        omega, x0 = u(0.1, 1), u(left, right)
+        return block | {"omega": omega, "x0": x0}, lambda x: 0.5 * omega**2 * (x - x0) ** 2, (left, right)
+    if kind == "square_well":  # it ends at the walls, or beyond one of them
+        depth, width = u(-2, 2), 2.0 * (right - left)
+        x0, edge = round(float(rng.choice([left, 0.5 * (left + right)])), 4), u(0.3, 0.8)
+        found = block | {"depth": depth, "width": width, "x0": x0, "edge": edge}
+        return found, lambda x: _well(x - x0, depth, width, edge), (left, right)
+    if kind == "softcore":
+        z, x0 = u(-2, 2), u(left, right)
+        return (
+            block | {"Z": z, "a2": 0.5, "x0": x0},
+            lambda x: -z / np.sqrt((x - x0) ** 2 + 0.5),
+            (left, right),
+        )
+    if kind == "table":  # it ends at the walls
+        from scipy.interpolate import CubicSpline
+
+        x = np.linspace(left, right, 41)
+        v = u(0.2, 2) * np.cos(u(0.3, 1.5) * x + u(0, 3))
+        np.savetxt(folder / "potential.txt", np.column_stack([x, v]), fmt="%.17g")
+        return block | {"file": str(folder / "potential.txt")}, CubicSpline(x, v), (left, right)
+    if kind == "expression":
+        slope, k = u(-1, 1), u(0.3, 2)
+        return (
+            block | {"value": f"{slope} * x + cos({k} * x)"},
+            lambda x: slope * x + np.cos(k * x),
+            (left, right),
+        )
+    return block, np.zeros_like, (left, right)
 
 
 def _tabled(
@@ -204,9 +244,16 @@ def _envelope(s: NDArray[np.float64], length: float, power: float) -> NDArray[np
     """Return the envelope about its centre: a power of the cosine, or a Gaussian cut at three of its FWHM."""
     if power:
         return np.asarray(np.maximum(np.cos(np.pi * s / length), 0.0) ** power)
-    fwhm = length / 6.0
-    edge = math.exp(-2 * math.log(2) * 9.0)
-    return np.asarray((np.exp(-2 * math.log(2) * (s / fwhm) ** 2) - edge) / (1 - edge))
+    fwhm, extent = length / 6.0, 3.0
+
+    def lowered(u: Any, k: float) -> Any:
+        edge = np.exp(-4 * k * extent**2)
+        return (np.exp(-4 * k * u * u) - edge) / (1 - edge)
+
+    k = brentq(
+        lambda k: lowered(0.5, k) - 2**-0.5, 0.1, 1.0, xtol=1e-15
+    )  # half of the intensity at half of the fwhm
+    return np.asarray(lowered(s / fwhm, k))
 
 
 def _minus_slope(vector: Curve) -> Curve:
@@ -242,9 +289,7 @@ def _tabled_pulse(
 # -------------------------------------------------------------------------------------------- absorbers
 
 
-def absorber(
-    rng: np.random.Generator, xmin: float, xmax: float, dx: float
-) -> tuple[dict[str, Any], Curve, Curve]:
+def absorber(rng: np.random.Generator, xmin: float, xmax: float) -> tuple[dict[str, Any], Curve, Curve]:
     """Return the block of a random absorber, W(x), and the mask of one step."""
     u = lambda low, high: _three(rng, low, high)  # noqa: E731
     kind = str(rng.choice(["none", "none", "none", "cap", "manolopoulos", "mask"]))
@@ -252,25 +297,18 @@ def absorber(
         return {"type": "none"}, np.zeros_like, np.ones_like
     width = round(float(rng.uniform(0.1, 0.2)) * (xmax - xmin), 3)
 
-    def depth(x: NDArray[np.float64], beyond: float, strip: float) -> NDArray[np.float64]:
-        return np.clip(np.maximum(x - (xmax + beyond - strip), (xmin - beyond + strip) - x), 0.0, None)
+    def depth(x: NDArray[np.float64], strip: float) -> NDArray[np.float64]:
+        return np.clip(np.maximum(x - (xmax - strip), (xmin + strip) - x), 0.0, None)
 
     if kind == "cap":
         strength, power = u(0.01, 0.5), float(rng.choice([2, 3, 4]))
         block = {"type": kind, "width": width, "strength": strength, "power": power}
-        # The strip ends at xmin or xmax; the wall is one spacing beyond
-        return (
-            block,
-            lambda x: strength * np.minimum(depth(x, 0.0, width) / width, 1.0) ** power,
-            np.ones_like,
-        )
+        return block, lambda x: strength * (depth(x, width) / width) ** power, np.ones_like
     if kind == "mask":
         power = float(rng.choice([0.125, 0.25, 1.0]))
 
         def mask(x: NDArray[np.float64]) -> NDArray[np.float64]:
-            return (
-                np.maximum(np.cos(0.5 * np.pi * np.minimum(depth(x, 0.0, width) / width, 1.0)), 0.0) ** power
-            )
+            return np.maximum(np.cos(0.5 * np.pi * depth(x, width) / width), 0.0) ** power
 
         return {"type": kind, "width": width, "power": power}, np.zeros_like, mask
     c, delta = 2.622057554292119, 0.2
@@ -278,7 +316,7 @@ def absorber(
     strip = c / (2 * delta * kmin)
 
     def cap(x: NDArray[np.float64]) -> NDArray[np.float64]:
-        y = np.minimum(2 * delta * kmin * depth(x, dx, strip), c * (1 - 1e-6))
+        y = np.minimum(2 * delta * kmin * depth(x, strip), c * (1 - 1e-6))
         a, b = 1 - 16 / c**3, (1 - 17 / c**3) / c**2
         return 0.5 * kmin**2 * np.maximum(a * y - b * y**3 + 4 / (c - y) ** 2 - 4 / (c + y) ** 2, 0.0)
 

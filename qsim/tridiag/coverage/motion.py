@@ -1,9 +1,10 @@
 """Random decks of ``task: propagate``.
 
-The oracle expands the wavefunction in the sines of the box (collocation, spectral accuracy) and takes Strang steps, extrapolated
-in the step.  Its own error is the difference of the last two extrapolants and the largest of three numbers of sines: the edges of
-absorbers and the points of tables, where potentials are not smooth, lie differently between the collocation points of each, and
-of two of them the errors may agree by chance.
+The oracle expands the wavefunction in the sines between the walls (collocation, spectral accuracy) and takes Strang steps,
+extrapolated in the step; where the walls are felt all the time, the Hamiltonian without the field is diagonalised.  Its own error
+is the difference of the last two extrapolants and the largest of three numbers of sines: the edges of absorbers and the points of
+tables, where potentials are not smooth, lie differently between the collocation points of each, and of two of them the errors may
+agree by chance.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["motion"]
 
+WALLED = 0.2  # share of the decks whose electron feels the walls of its box all the time
 LARGEST = 5e6  # points times steps
 LONG = 4.2e6  # of the decks whose companions are coarser
 FEWEST = 255  # sines
@@ -53,23 +55,24 @@ class _World:
     levels: int
     radii: list[float]
     places: list[float]
+    walled: bool
 
 
 def motion(rng: np.random.Generator, folder: Path) -> Trial:
     """Draw a deck with ``task: propagate``."""
-    block, potential, (xmin, xmax) = fields.potential(rng, folder)
+    walled = bool(rng.random() < WALLED)
+    block, potential, (xmin, xmax) = (fields.walled if walled else fields.potential)(rng, folder)
     duration = float(f"{10 ** rng.uniform(0.2, 1.35):.4g}")
     points, steps = _sizes(rng, xmax - xmin, duration)
-    dx = (xmax - xmin) / (points - 1)
-    confined = block["type"] in ("harmonic", "double_well", "polynomial")
+    confined = walled or block["type"] in ("harmonic", "double_well", "polynomial")
     strip, cap, mask = (
-        ({"type": "none"}, np.zeros_like, np.ones_like) if confined else fields.absorber(rng, xmin, xmax, dx)
+        ({"type": "none"}, np.zeros_like, np.ones_like) if confined else fields.absorber(rng, xmin, xmax)
     )
     deck: dict[str, Any] = {
         "task": "propagate",
         "grid": {"xmin": xmin, "xmax": xmax, "points": points},
         "potential": block,
-        "initial": _initial(rng, block["type"], folder),
+        "initial": _between_walls(rng, xmin, xmax) if walled else _initial(rng, block["type"], folder),
         "absorber": strip,
         "time": {
             "steps": steps,
@@ -93,9 +96,9 @@ def motion(rng: np.random.Generator, folder: Path) -> Trial:
         def electric(t: NDArray[np.float64]) -> NDArray[np.float64]:
             return sum((curve(t) for curve in curves), start=np.zeros_like(t))
 
-    levels = int(rng.integers(1, 5)) if block["type"] != "free" or rng.random() < 0.3 else 0
+    levels = int(rng.integers(1, 5)) if walled or block["type"] != "free" or rng.random() < 0.3 else 0
     radii = [round(float(rng.uniform(1, 6)), 2)] if rng.random() < 0.5 else []
-    places = [round(float(rng.uniform(-3, 3)), 2)] if rng.random() < 0.5 else []
+    places = [round(float(rng.uniform(max(-3, xmin), min(3, xmax))), 2)] if rng.random() < 0.5 else []
     deck["observe"] = [{"populations": {"levels": levels}}] if levels else []
     deck["observe"] += [{"norm_within": radii}] if radii else []
     deck["observe"] += [{"norm_right": places}] if places else []
@@ -104,9 +107,22 @@ def motion(rng: np.random.Generator, folder: Path) -> Trial:
     deck["solver"] = _solver(rng, points)
     world = _World(
         xmin, xmax, points, [0.0, *breaks, duration], duration / steps, potential, electric, cap, mask, deck["initial"], levels,
-        radii, places,
+        radii, places, walled,
     )  # fmt: skip
     return Trial(deck, lambda results: _judge(world, results))
+
+
+def _between_walls(rng: np.random.Generator, xmin: float, xmax: float) -> dict[str, Any]:
+    """Return levels of the box, or a packet in it whose tails the walls hardly cut."""
+    if rng.random() < 0.7:
+        first, second = (int(level) for level in rng.choice(5, 2, replace=False))
+        return {
+            "type": "superposition",
+            "levels": {str(first): 1.0, str(second): round(float(rng.uniform(0, 1)), 2)},
+        }
+    width = round(0.07 * (xmax - xmin), 3)
+    k0 = round(float(rng.uniform(-2, 2)), 3)
+    return {"type": "gaussian", "x0": round(0.5 * (xmin + xmax), 3), "k0": k0, "width": width}
 
 
 def _sizes(rng: np.random.Generator, width: float, duration: float) -> tuple[int, int]:
@@ -217,17 +233,19 @@ class _Box:
         from scipy.fft import dst
 
         self.world, self.sines = world, sines
-        dx = (world.xmax - world.xmin) / (world.points - 1)
-        width = world.xmax - world.xmin + 2 * dx
+        width = world.xmax - world.xmin
         self.step = width / (sines + 1)
-        self.x: NDArray[np.float64] = np.asarray(world.xmin - dx + self.step * np.arange(1, sines + 1), float)
+        self.x: NDArray[np.float64] = np.asarray(world.xmin + self.step * np.arange(1, sines + 1), float)
         self.k = np.pi * np.arange(1, sines + 1) / width
         self.v = world.potential(self.x)
         sine = dst(np.eye(sines), type=1, axis=0, norm="ortho")
         self.h = sine @ (0.5 * self.k[:, None] ** 2 * sine) + np.diag(self.v)
         self.h = 0.5 * (self.h + self.h.T)
-        needed = world.levels or world.initial["type"] in ("eigenstate", "superposition")
-        self.states: Any = np.linalg.eigh(self.h)[1] if needed else None
+        needed = world.levels or world.walled or world.initial["type"] in ("eigenstate", "superposition")
+        self.energies: Any = None
+        self.states: Any = None
+        if needed:
+            self.energies, self.states = np.linalg.eigh(self.h)
 
     def level(self, number: int) -> NDArray[np.float64]:
         """Return an eigenstate; its first lobe is positive."""
@@ -283,6 +301,8 @@ class _Box:
         from scipy.fft import dst
 
         world, h = self.world, (last - first) / steps
+        if world.walled:
+            return self._between_walls(psi, first, h, steps)
         absorbed = np.exp(-0.5 * h * world.cap(self.x)) * world.mask(self.x) ** (0.5 * h / world.dt)
         half = np.exp(-0.5j * h * self.v) * absorbed
         whole = np.exp(-0.5j * h * self.k**2)
@@ -291,6 +311,16 @@ class _Box:
         for e in field:
             kick = half * np.exp(-0.5j * h * e * self.x) if moving else half
             psi = kick * dst(whole * dst(kick * psi, type=1, norm="ortho"), type=1, norm="ortho")
+        return psi
+
+    def _between_walls(self, psi: NDArray[Any], first: float, h: float, steps: int) -> NDArray[Any]:
+        """Take Strang steps of the field alone: V that does not vanish at the walls takes splitting its order."""
+        field = self.world.electric(np.asarray(first + (np.arange(steps) + 0.5) * h, float))
+        moving = bool(np.any(field))
+        whole = np.exp(-1j * (h if moving else h * steps) * self.energies)
+        for e in field if moving else field[:1]:
+            kick = np.exp(-0.5j * h * e * self.x)
+            psi = kick * (self.states @ (whole * (kick * psi @ self.states)))
         return psi
 
     def _fine(self, psi: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.complex128]]:

@@ -418,7 +418,7 @@ class TableAtom(CentralBlock):
         """
         from qsim.core.deck.columns import by_first_column, read_columns, smooth_curve
 
-        table = by_first_column(self.file, read_columns(self.file, 2, "r, V"), "r")
+        table = by_first_column(self.file, read_columns(self.file, 2, "r, V", distinct="r"), "r")
         r, product = table[:, 0], table[:, 0] * table[:, 1]
         if r[0] < 0.0 or r.size < 8:
             raise InvalidInput(

@@ -29,10 +29,14 @@ MIN_POINTS = 8
 
 
 class Grid(Block):
-    """Equidistant points, both ends included; the wavefunction vanishes one spacing outside of them."""
+    """Equidistant points, both ends included; hard walls stand at xmin and xmax, where the wavefunction is zero."""
 
-    xmin: Annotated[Length, SIGNED] = Field(description="first point", json_schema_extra={"example": -200.0})
-    xmax: Annotated[Length, SIGNED] = Field(description="last point", json_schema_extra={"example": 200.0})
+    xmin: Annotated[Length, SIGNED] = Field(
+        description="left wall, the first point", json_schema_extra={"example": -200.0}
+    )
+    xmax: Annotated[Length, SIGNED] = Field(
+        description="right wall, the last point", json_schema_extra={"example": 200.0}
+    )
     points: Annotated[Count, Field(ge=MIN_POINTS, le=20_000_000_000)] = Field(
         description="number of points", json_schema_extra={"example": 2001}
     )
@@ -45,6 +49,11 @@ class Grid(Block):
     def dx(self) -> float:
         """Spacing, bohr."""
         return (self.xmax - self.xmin) / (self.points - 1)
+
+    @property
+    def inner(self) -> int:
+        """Number of points between the walls, where the wavefunction is not zero."""
+        return self.points - 2
 
     def check(self, key: str = "grid") -> Iterator[Finding]:
         """Yield what contradicts itself."""
@@ -154,7 +163,7 @@ class CapAbsorber(Block):
         description="width of either strip", json_schema_extra={"example": 50.0}
     )
     strength: Annotated[Energy, SIZE] = Field(
-        description="value at the wall", json_schema_extra={"example": 5.0e-4}
+        description="value at the wall, xmin or xmax", json_schema_extra={"example": 5.0e-4}
     )
     power: Annotated[float, Field(ge=1, le=20)] = Field(default=2.0, description="power of the depth")
 
@@ -172,7 +181,7 @@ class ManolopoulosAbsorber(Block):
 
 
 class MaskAbsorber(Block):
-    """A factor ``cos(pi/2 d / width)^power`` after every step, 0 at xmin and xmax; its strength depends on dt."""
+    """A factor ``cos(pi/2 d / width)^power`` after every step, 0 at the walls; its strength depends on dt."""
 
     type: Literal["mask"]
     width: Annotated[Length, SIZE] = Field(

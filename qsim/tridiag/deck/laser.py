@@ -16,6 +16,7 @@ SIGNED = Field(gt=-1e12, lt=1e12)
 NOT_NEGATIVE = Field(ge=0, lt=1e12)
 
 SPEED_OF_LIGHT = 137.035999177  # CODATA 2022, atomic units
+GAUSSIAN = 1.8  # extent from which a lowered Gaussian is one within 1 %
 
 Cycles = Annotated[float, Field(gt=1e-3, lt=1e7)]
 
@@ -100,6 +101,12 @@ class LobePulse(CarrierPulse):
         "E: E(t) = -E0 f cos(omega (t - tc) + cep); tc is the middle of the pulse",
     )
 
+    def forgotten(self, name: str) -> tuple[tuple[float, float, str], ...] | None:
+        """Return a cycle of the carrier as the shortest usual length of a pulse."""
+        if name not in ("duration", "fwhm") or self.wavelength is self.omega is None:
+            return None
+        return ((0.0, self.cycle, "fs"),)
+
 
 class Sin2Pulse(LobePulse):
     """Envelope ``f = sin^2(pi t / T)``."""
@@ -125,7 +132,10 @@ class CosPulse(LobePulse):
 
 
 class GaussianPulse(LobePulse):
-    """Envelope ``f = exp(-2 ln 2 (t - tc)^2 / fwhm^2)``, lowered to vanish where it is cut off."""
+    """Envelope ``f = (g - g_end) / (1 - g_end)`` with a Gaussian g: lowered to vanish at its ends, with fwhm that of ``f^2``.
+
+    With an extent of 2 or more it is a Gaussian within 4e-3 of its peak.
+    """
 
     shape: Literal["gaussian"]
     extent: Annotated[float, Field(ge=1, le=20)] = Field(
@@ -134,9 +144,16 @@ class GaussianPulse(LobePulse):
     )
 
     def check(self, key: str) -> Iterator[Finding]:
-        """Yield what is missing or given twice."""
+        """Yield what is missing or given twice, and a pulse that is no Gaussian."""
         yield from super().check(key)
         yield from exactly_one(self, key, "cycles", "duration", "fwhm")
+        if self.extent < GAUSSIAN:
+            yield Finding(
+                f"{key}.extent",
+                f"found {self.extent:g}: a Gaussian that ends so near to its middle is lowered by more than 1 % of its"
+                f" peak to vanish there; it has its fwhm, but another shape. From {GAUSSIAN:g} on it is a Gaussian within 1 %",
+                "warning",
+            )
 
 
 class FlatTopPulse(CarrierPulse):

@@ -185,25 +185,27 @@ extern "C" __global__ void build_cn(int64 n, const real* potential, const cplx* 
     d[i] = here - times_i(cfma(off, near, on * here));
 }
 
-// r = d - T x, and the largest |r|, |x|, |d| and row sum of |T| in `rows` rows of one system: one block each.
-// norms (systems, parts, 4); magnitudes as in magnitude().
-extern "C" __global__ void residual(int64 n, int64 parts, int64 rows, const scalar* a, const scalar* b, const scalar* c,
-                                    const scalar* d, const scalar* x, scalar* r, real* norms) {
+// r = d - T x, and the largest |r|, |x|, |d|, row sum of |T| and |r| / (|T| |x| + |d|) in `rows` rows of one system: one block each.
+// norms (systems, parts, 5); magnitudes as in magnitude().  In the last, rows whose divisor is not above `floor` do not count.
+extern "C" __global__ void residual(int64 n, int64 parts, int64 rows, real floor, const scalar* a, const scalar* b,
+                                    const scalar* c, const scalar* d, const scalar* x, scalar* r, real* norms) {
     __shared__ real scratch[QSIM_WARP];
     int64 system = blockIdx.x / parts, part = blockIdx.x % parts;
     int64 first = part * rows, last = first + rows < n ? first + rows : n;
     a += system * n, b += system * n, c += system * n, d += system * n, x += system * n, r += system * n;
-    real found[4] = {0, 0, 0, 0}, broken = 0;
+    real found[5] = {0, 0, 0, 0, 0}, broken = 0;
     for (int64 i = first + threadIdx.x; i < last; i += blockDim.x) {
         scalar xi = x[i], di = d[i], ri = mul_add(-a[i], xi, di);
-        real sum = magnitude(a[i]);
+        real sum = magnitude(a[i]), whole = magnitude(di) + sum * magnitude(xi);
         if (i > 0) {
             ri = mul_add(-b[i], x[i - 1], ri);
             sum += magnitude(b[i]);
+            whole += magnitude(b[i]) * magnitude(x[i - 1]);
         }
         if (i < n - 1) {
             ri = mul_add(-c[i], x[i + 1], ri);
             sum += magnitude(c[i]);
+            whole += magnitude(c[i]) * magnitude(x[i + 1]);
         }
         r[i] = ri;
         if (!(magnitude(ri) < REAL_INFINITY)) broken = 1;  // comparisons pass over NaN, so it is kept apart
@@ -211,11 +213,12 @@ extern "C" __global__ void residual(int64 n, int64 parts, int64 rows, const scal
         found[1] = fmax(found[1], magnitude(xi));
         found[2] = fmax(found[2], magnitude(di));
         found[3] = fmax(found[3], sum);
+        if (whole > floor && magnitude(ri) > found[4] * whole) found[4] = magnitude(ri) / whole;
     }
     broken = block_max(broken, scratch, real(0));
-    for (int k = 0; k < 4; ++k) {
+    for (int k = 0; k < 5; ++k) {
         real value = block_max(found[k], scratch, real(0));
-        if (k == 0 && broken > 0) value = REAL_INFINITY;
-        if (threadIdx.x == 0) norms[(int64)blockIdx.x * 4 + k] = value;
+        if ((k == 0 || k == 4) && broken > 0) value = REAL_INFINITY;
+        if (threadIdx.x == 0) norms[(int64)blockIdx.x * 5 + k] = value;
     }
 }

@@ -310,26 +310,34 @@ def residual(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, r: Any) -> 
 
     Returns
     -------
-    (systems, 4) float64, on the host
-        Largest ``|r|``, ``|x|``, ``|d|`` and row sum of ``|T|``, with ``|z| = |Re z| + |Im z|``.  The first is infinite if any
-        element of r is not finite.
+    (systems, 5) float64, on the host
+        Largest ``|r|``, ``|x|``, ``|d|``, row sum of ``|T|``, and ``|r| / (|T| |x| + |d|)`` of a row (Eq. T23), with
+        ``|z| = |Re z| + |Im z|``.  The first and the last are infinite if any element of r is not finite; in the last, rows
+        whose divisor is below :func:`smallest_row` do not count.
     """
     systems, n = a.shape
     parts = -(-n // RESIDUAL_ROWS)
+    floor = smallest_row(a.dtype)
     if device.is_cuda:
-        norms = device.xp.empty((systems, parts, 4), a.real.dtype)
-        counts = (np.int64(n), np.int64(parts), np.int64(RESIDUAL_ROWS))
+        norms = device.xp.empty((systems, parts, 5), a.real.dtype)
+        counts = (np.int64(n), np.int64(parts), np.int64(RESIDUAL_ROWS), floor)
         grid = (systems * parts,)
         _function("residual", a)(grid, (RESIDUAL_THREADS,), (*counts, a, b, c, d, x, r, norms))
         norms = device.to_host(norms)
     else:
-        norms = np.empty((systems, parts, 4), a.real.dtype)
+        norms = np.empty((systems, parts, 5), a.real.dtype)
 
         def work(first: int, last: int) -> None:
-            _residual_cpu(first, last, parts, RESIDUAL_ROWS, a, b, c, d, x, r, norms)
+            _residual_cpu(first, last, parts, RESIDUAL_ROWS, floor, a, b, c, d, x, r, norms)
 
         each_part(work, systems * parts, systems * n, device.threads)
     return norms.max(axis=1).astype(np.float64)
+
+
+def smallest_row(dtype: np.dtype[Any]) -> Any:
+    """Return the size ``(|T| |x| + |d|)_i``, real number of the precision, from which underflow is below rounding in a row."""
+    limits = np.finfo(dtype)
+    return limits.dtype.type(4 * limits.tiny / limits.eps)
 
 
 # ------------------------------------------------------------------------------------------ CPU twins
@@ -491,31 +499,36 @@ def _build_cn_cpu(first, last, potential, psi, xmin, dx, dt, field, a, b, c, d):
 
 
 @nb.njit(**JIT)
-def _residual_cpu(first, last, parts, rows, a, b, c, d, x, r, norms):
+def _residual_cpu(first, last, parts, rows, floor, a, b, c, d, x, r, norms):
     """Parts ``first .. last`` of the residual, each of ``rows`` rows of one system."""
     n = a.shape[1]
     for task in range(first, last):
         s, part = task // parts, task % parts
-        largest = np.zeros(4)
-        start, stop = part * rows, min(n, (part + 1) * rows)
+        aa, bb, cc, dd, xx, rr = a[s], b[s], c[s], d[s], x[s], r[s]
+        rest, big_x, big_d, norm, share = 0.0, 0.0, 0.0, 0.0, 0.0
         finite = True
-        for i in range(start, stop):
-            ri = d[s, i] - a[s, i] * x[s, i]
-            total = magnitude(a[s, i])
+        for i in range(part * rows, min(n, (part + 1) * rows)):
+            ri = dd[i] - aa[i] * xx[i]
+            total = magnitude(aa[i])
+            here = magnitude(xx[i])
+            whole = magnitude(dd[i])
+            big_d = max(big_d, whole)
+            whole += total * here
             if i > 0:
-                ri -= b[s, i] * x[s, i - 1]
-                total += magnitude(b[s, i])
+                ri -= bb[i] * xx[i - 1]
+                total += magnitude(bb[i])
+                whole += magnitude(bb[i]) * magnitude(xx[i - 1])
             if i < n - 1:
-                ri -= c[s, i] * x[s, i + 1]
-                total += magnitude(c[s, i])
+                ri -= cc[i] * xx[i + 1]
+                total += magnitude(cc[i])
+                whole += magnitude(cc[i]) * magnitude(xx[i + 1])
             size = magnitude(ri)
             finite = finite and size < np.inf
-            # `d` may be overwritten by `r`: its norm comes first
-            largest[2] = max(largest[2], magnitude(d[s, i]))
-            r[s, i] = ri
-            largest[0] = max(largest[0], size)
-            largest[1] = max(largest[1], magnitude(x[s, i]))
-            largest[3] = max(largest[3], total)
-        norms[s, part] = largest
-        if not finite:
-            norms[s, part, 0] = np.inf
+            rr[i] = ri  # may be d itself, whose norm came first
+            rest = max(rest, size)
+            big_x = max(big_x, here)
+            norm = max(norm, total)
+            if size > share * whole and whole > floor:
+                share = size / whole
+        norms[s, part, 0], norms[s, part, 4] = (rest, share) if finite else (np.inf, np.inf)
+        norms[s, part, 1], norms[s, part, 2], norms[s, part, 3] = big_x, big_d, norm

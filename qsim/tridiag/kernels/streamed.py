@@ -20,6 +20,7 @@ from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
 from qsim.core.device.rng_numba import normal2, uniform2
 from qsim.tridiag.kernels.jit import JIT, PART, magnitude, reciprocal
+from qsim.tridiag.kernels.stages import smallest_row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,7 +116,8 @@ def residual_pieces(
         x in the row before the block.
     stats : (columns, pieces, 4) real, out
         Largest ``|d - T x|``, ``|x|``, ``|d|`` and ``|d - T x| / (|T| |x| + |d|)`` of a row (Oettli and Prager), with
-        ``|z| = |Re z| + |Im z|``.  In the last, rows whose divisor is below :func:`smallest_row` do not count.
+        ``|z| = |Re z| + |Im z|``.  In the last, rows whose divisor is below
+        :func:`~qsim.tridiag.kernels.stages.smallest_row` do not count.
     sums : (pieces,) real, out
         Largest row sum of ``|T|``.
     """
@@ -130,12 +132,6 @@ def residual_pieces(
         _residual_pieces_cpu(first, last, known, floor, edges, a, b, c, d, x, before, stats, sums)
 
     each_part(work, pieces, len(a), device.threads)
-
-
-def smallest_row(dtype: np.dtype[Any]) -> Any:
-    """Return the size ``(|T| |x| + |d|)_i``, real number of the precision, from which underflow is below rounding in a row."""
-    limits = np.finfo(dtype)
-    return limits.dtype.type(4 * limits.tiny / limits.eps)
 
 
 def random_rows(

@@ -17,10 +17,11 @@ import numpy as np
 
 from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
-from qsim.tridiag.solver import equilibrate
+from qsim.tridiag.solver import equilibrate, extended
 from qsim.tridiag.solver.defect import largest_share, size
-from qsim.tridiag.solver.ladder import PIVOTED, SUSPICIOUS, WEAK_PIVOT, SingularMatrixError
+from qsim.tridiag.solver.ladder import PIVOTED, ROUGH, WEAK_PIVOT
 from qsim.tridiag.solver.solution import Solution
+from qsim.tridiag.solver.verdicts import SUSPICIOUS, SingularMatrixError, underflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,11 +163,16 @@ def _sherman_morrison(matrix: Matrix, d: Array, inner: Solve, tolerance: float) 
     except NumericsError:
         return None
     # x is as good as its worst row: the norms of the backward error are those of the largest unknowns
-    accurate = max(worst, backward) <= tolerance
+    accurate = backward <= tolerance and worst <= max(tolerance, ROUGH * eps)
     if not accurate or bound * eps > SUSPICIOUS or whole.equilibrated:
         return None
     return replace(
-        whole, x=x, residual=residual, backward_error=backward, refinements=max(count, whole.refinements)
+        whole,
+        x=x,
+        residual=residual,
+        backward_error=backward,
+        rowwise_error=worst,
+        refinements=max(count, whole.refinements),
     )
 
 
@@ -179,7 +185,8 @@ def _folded(matrix: Matrix, d: Array, tolerance: float, asked: bool) -> Solution
     right = np.asarray(_host(d))
     scales = equilibrate.find(*(band[None] for band in (host.a, host.b, host.c)))
     scaled = Matrix(*(band[0] for band in scales.matrix(host.a[None], host.b[None], host.c[None])))
-    rhs = equilibrate.ldexp(right, scales.rows[0][:, None])
+    scaled_rhs, top = scales.rhs(right.T)
+    rhs = scaled_rhs.T
     factors = _Factors(scaled)
     eps = float(np.finfo(host.a.dtype).eps)
     if factors.condition * eps >= 1.0:
@@ -192,19 +199,38 @@ def _folded(matrix: Matrix, d: Array, tolerance: float, asked: bool) -> Solution
     y = factors.solve(rhs)
     y = y + factors.solve(rhs - scaled.times(y))
     _residual, backward, _bound = scaled.errors(y, rhs)
-    if not backward <= tolerance:
-        raise NumericsError(
-            f"backward error {backward:.1e} exceeds the tolerance {tolerance:.0e}",
-            hint="raise solver.tolerance, or use a larger precision",
-        )
+    x = scales.solution(y.T, top).T
+    rowwise = host.rowwise(x, right)
     notes = [] if asked else [f"{PIVOTED}: the cyclic system was solved by LAPACK gbtrf"]
     if factors.condition * eps > SUSPICIOUS:
         notes.append(f"ill-conditioned: condition number {factors.condition:.1e}")
-    x = equilibrate.ldexp(y, scales.columns[0][:, None])
-    residual = host.errors(x, right)[0]
-    scaled_by = scales.worst > 0
+    if backward <= tolerance and rowwise <= max(tolerance, ROUGH * eps):
+        residual, algorithm = host.errors(x, right)[0], "lapack"
+    elif extended.fits(right.shape[1], len(right), right.dtype):
+        exact = extended.solve_extended(extended.Numbers(host.a, host.b, host.c, right.T))
+        x, residual, algorithm = exact.x.T, exact.residual, "extended"
+        backward, rowwise = exact.backward, exact.rowwise
+        notes = ["elements far apart: the cyclic system was solved in extended precision"]
+        if exact.underflows and rowwise > max(tolerance, ROUGH * eps):
+            notes.append(underflow(right.dtype, exact.underflows))
+    else:
+        raise NumericsError(
+            f"backward error of a row {max(rowwise, backward):.1e} exceeds the tolerance {tolerance:.0e}",
+            hint="raise solver.tolerance, or use a larger precision",
+        )
     return Solution(
-        namespace(d).asarray(x), residual, backward, "lapack", 1, 1, 1.0, 1, 0.0, notes, scaled_by
+        namespace(d).asarray(x),
+        residual,
+        backward,
+        rowwise,
+        algorithm,
+        1,
+        1,
+        1.0,
+        1,
+        0.0,
+        notes,
+        scales.worst > 0,
     )
 
 

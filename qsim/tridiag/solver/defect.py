@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.tridiag.kernels.streamed import smallest_row
+from qsim.tridiag.kernels.stages import smallest_row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,7 +82,7 @@ def largest_share(r: NDArray[Any], whole: NDArray[Any]) -> float:
     W. Oettli and W. Prager, Numer. Math. 6, 405 (1964).
 
     Scales of rows and columns do not change it, so that large unknowns cannot hide what is wrong with small ones.  Rows that
-    underflow (:func:`~qsim.tridiag.kernels.streamed.smallest_row`) do not count.
+    underflow (:func:`~qsim.tridiag.kernels.stages.smallest_row`) do not count.
 
     Parameters
     ----------

@@ -41,6 +41,11 @@ class Scales:
         """Largest difference of two exponents, of rows or of columns, in any system."""
         return int(max(np.ptp(self.rows, axis=1).max(), np.ptp(self.columns, axis=1).max()))
 
+    @property
+    def farthest(self) -> int:
+        """Largest size of an exponent: how far elements lie from 1."""
+        return int(max(np.abs(self.rows).max(), np.abs(self.columns).max()))
+
     def matrix(
         self, a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -52,13 +57,20 @@ class Scales:
             ldexp(c, self.rows + right),
         )
 
-    def rhs(self, d: NDArray[Any]) -> NDArray[Any]:
-        """Return ``R d``, d (systems, n)."""
-        return ldexp(d, self.rows)
+    def rhs(self, d: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
+        """Return ``2^-e R d``, d (systems, n), and e (systems, 1), with which the largest element is about 1."""
+        exponents = _exponents(d) + self.rows
+        top = exponents.max(axis=1, keepdims=True)
+        top = np.where(top > NOTHING // 2, top, 0).astype(np.int32)
+        return ldexp(d, self.rows - top), top
 
-    def solution(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Return ``C y``, y (systems, n)."""
-        return ldexp(y, self.columns)
+    def solution(self, y: NDArray[Any], top: NDArray[np.int32]) -> NDArray[Any]:
+        """Return ``2^e C y``, y (systems, n), for the e of :meth:`rhs`."""
+        return ldexp(y, self.columns + top)
+
+    def sizes(self, y: NDArray[Any], top: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the exponents of the elements of :meth:`solution`, which need not be in the range of the precision."""
+        return _exponents(y) + self.columns + top
 
 
 def find(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> Scales:

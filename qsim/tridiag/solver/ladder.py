@@ -5,11 +5,13 @@ that is small, or the backward error is not, these are tried in turn:
 
 1. residual and refinement with the same algorithm;
 2. other joint lines for the blocks with small pivots, one or two rows away, which mends a block that is singular by itself;
-3. LAPACK's ``gtsv``, with partial pivoting, on the host;
-4. :class:`SingularMatrixError`, which names the row.
+3. LAPACK's ``gtsv``, with partial pivoting, on the host, and refinement of what it gives;
+4. decimal numbers of as many digits as it takes, for small systems (:mod:`qsim.tridiag.solver.extended`);
+5. :class:`SingularMatrixError`, which names the row, or :class:`~qsim.core.errors.NumericsError`.
 
-The normwise backward error ``max|T x - d| / (||T|| max|x| + max|d|)`` decides (``||T||``: largest row sum; ``|z|`` here is
-``|Re z| + |Im z|``, which cannot overflow).
+The row-wise backward error, the largest ``|T x - d| / (|T| |x| + |d|)`` of a row, decides (``|z|`` here is ``|Re z| + |Im z|``,
+which cannot overflow): norms are those of the largest rows and hide what is wrong with small ones.  The normwise one, ``max|T x -
+d| / (||T|| max|x| + max|d|)`` with the largest row sum ``||T||``, is never larger but where rows underflow, and is reported.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from qsim.core.errors import NumericsError
 from qsim.tridiag.kernels import stages
 from qsim.tridiag.solver import equilibrate
 from qsim.tridiag.solver.partition import auto, joints, levels, shift
+from qsim.tridiag.solver.verdicts import SUSPICIOUS, SingularMatrixError, which
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,28 +37,15 @@ WEAK_PIVOT = 1e-3  # relative pivots above this lose at most three of sixteen di
 REFINEMENTS = 3  # of one solution; what needs more is better solved otherwise
 SHIFTS = 2  # attempts with other joint lines
 SHIFTED_SYSTEMS = 8  # of a batch: each is partitioned by itself; the others go to LAPACK at once
-SUSPICIOUS, SUSPICIOUS_PIVOT = 1e-3, 1e3  # condition number times eps, and relative pivot over eps
+ROUNDED, ROUGH = (
+    8,
+    45,
+)  # roundings of a row: of a good solution, and of one that is accepted whatever the tolerance
 BADLY_SCALED = (
     10  # powers of two between the scales of two rows or columns from which a doubtful system is equilibrated
 )
-CHECKED_SYSTEMS = 8  # of a batch whose condition numbers LAPACK estimates
+FAR = 4  # share of the range of exponents from 1 beyond which all elements of a doubtful system are scaled
 PIVOTED = "without pivoting this matrix cannot be solved reliably"
-
-
-class SingularMatrixError(NumericsError):
-    """The matrix is singular, exactly or to working precision.
-
-    Attributes
-    ----------
-    row
-        Row whose pivot vanishes under partial pivoting, counted from 0.
-    system
-        Number of the system in a batch.
-    """
-
-    def __init__(self, message: str, *, row: int, system: int = 0, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
-        self.row, self.system = row, system
 
 
 @dataclass
@@ -82,6 +72,15 @@ class Systems:
         """Rounding unit of the precision."""
         return float(np.finfo(self.a.dtype).eps)
 
+    @property
+    def accepted(self) -> float:
+        """Largest row-wise backward error that is accepted."""
+        return max(self.tolerance, ROUGH * self.eps)
+
+    def failing(self, errors: Errors) -> NDArray[np.bool_]:
+        """Return which solutions have a larger backward error than is accepted, of the norms or of a row."""
+        return (errors.backward > self.tolerance) | (errors.rowwise > self.accepted)
+
     def take(self, index: NDArray[np.int64]) -> Systems:
         """Return the systems of these numbers; the batch itself if these are all."""
         if len(index) == self.a.shape[0]:
@@ -90,11 +89,12 @@ class Systems:
         a, b, c, d = (v[where] for v in (self.a, self.b, self.c, self.d))
         return Systems(self.device, a, b, c, d, self.tolerance)
 
-    def scaled(self, scales: equilibrate.Scales) -> Systems:
-        """Return the systems with scaled rows and columns, on the same device."""
+    def scaled(self, scales: equilibrate.Scales) -> tuple[Systems, NDArray[np.int32]]:
+        """Return the systems with scaled rows and columns, on the same device, and the exponents of their right-hand sides."""
         host = self.to_host()
         a, b, c = (self.device.asarray(v) for v in scales.matrix(host.a, host.b, host.c))
-        return Systems(self.device, a, b, c, self.device.asarray(scales.rhs(host.d)), self.tolerance)
+        d, top = scales.rhs(host.d)
+        return Systems(self.device, a, b, c, self.device.asarray(d), self.tolerance), top
 
     def errors(self, x: Array, r: Array) -> Errors:
         """Write the residual to ``r`` and return norms of it."""
@@ -120,6 +120,7 @@ class Errors:
     x: NDArray[np.float64]
     d: NDArray[np.float64]
     matrix: NDArray[np.float64]
+    rowwise: NDArray[np.float64]
 
     @property
     def backward(self) -> NDArray[np.float64]:
@@ -139,15 +140,20 @@ class Errors:
         bound[self.d == 0.0] = 0.0
         return bound
 
+    @property
+    def worst(self) -> NDArray[np.float64]:
+        """Larger of the normwise and the row-wise backward error."""
+        return np.maximum(self.backward, self.rowwise)
+
     def update(self, better: NDArray[np.bool_], other: Errors) -> None:
         """Take the norms of ``other`` where it is better."""
-        for name in ("residual", "x", "d", "matrix"):
+        for name in self.__dataclass_fields__:
             mine = getattr(self, name)
             mine[better] = getattr(other, name)[better]
 
     def put(self, index: NDArray[np.int64], other: Errors) -> None:
         """Store the norms of some systems of the batch."""
-        for name in ("residual", "x", "d", "matrix"):
+        for name in self.__dataclass_fields__:
             getattr(self, name)[index] = getattr(other, name)
 
 
@@ -180,32 +186,46 @@ class Outcome:
 Solver = Callable[[Systems, Any], Any]
 
 
-def scales_of(
-    systems: Systems, outcome: Outcome, smallest: NDArray[np.float64], *, always: bool = False
-) -> equilibrate.Scales | None:
-    """Return the scales with which a doubtful batch has to be solved and judged; None for the usual one.
-
-    Norms of a badly scaled system hide what is wrong with its small rows, and call it singular for its large ones.
+def doubtful(systems: Systems, errors: Errors, smallest: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which systems of a solved batch need a closer look: small pivots, large errors, few digits, or nothing to judge.
 
     Parameters
     ----------
-    systems, outcome, smallest
-        As for :func:`climb`.
-    always
-        Look at the scales of all systems: pivoting, too, goes wrong where rows differ much in size.
+    systems, errors
+        Systems and the norms of their solutions.
+    smallest : (systems,) real
+        Smallest relative pivots.
     """
-    backward = outcome.errors.backward
-    doubtful = (smallest < WEAK_PIVOT) | (backward > systems.tolerance)
-    doubtful |= outcome.errors.condition * systems.eps > SUSPICIOUS
-    if not (doubtful.any() or always):
-        return None
+    with np.errstate(all="ignore"):
+        size = errors.matrix * errors.x + errors.d
+    found = (smallest < WEAK_PIVOT) | systems.failing(errors) | (errors.condition * systems.eps > SUSPICIOUS)
+    # rows that underflow are not judged: if they all do, nothing is
+    found |= (size > 0.0) & (size * systems.eps < stages.smallest_row(systems.a.dtype))
+    return np.asarray(found)
+
+
+def scales_of(systems: Systems, doubt: NDArray[np.bool_]) -> equilibrate.Scales | None:
+    """Return the scales with which a batch has to be solved and judged; None for the usual ones.
+
+    Norms of a badly scaled system hide what is wrong with its small rows, and call it singular for its large ones; pivoting, too,
+    goes wrong where rows differ much in size.
+
+    Parameters
+    ----------
+    doubt
+        Which systems are :func:`doubtful`.
+    """
     host = systems.to_host()
     b, c = host.b.copy(), host.c.copy()
     b[:, 0] = c[:, -1] = 0
-    if not doubtful.any() and equilibrate.spread(host.a, b, c) <= BADLY_SCALED:
+    if not doubt.any() and equilibrate.spread(host.a, b, c) <= BADLY_SCALED:
         return None
     scales = equilibrate.find(host.a, b, c)
-    return scales if scales.worst > BADLY_SCALED else None
+    far = np.finfo(host.a.dtype).maxexp // FAR
+    _d, top = scales.rhs(host.d)
+    return (
+        scales if scales.worst > BADLY_SCALED or max(scales.farthest, int(np.abs(top).max())) > far else None
+    )
 
 
 def climb(
@@ -217,8 +237,9 @@ def climb(
     partition: Sequence[Any] | None = None,
     shiftable: bool = False,
     strict: bool = False,
-) -> None:
-    """Take the doubtful systems of a solved batch up the ladder, in place.
+    polished: bool = False,
+) -> NDArray[np.int64]:
+    """Take the doubtful systems of a solved batch up the ladder, in place, as far as LAPACK.
 
     Parameters
     ----------
@@ -234,50 +255,49 @@ def climb(
         Whether other joint lines may help.
     strict
         Raise instead of climbing.
+    polished
+        Refine whatever LAPACK solves, which is better in small unknowns, too.
+
+    Returns
+    -------
+    (left,) int64
+        Systems whose backward error is still too large.
 
     Raises
     ------
     NumericsError
-        If ``strict`` and a backward error is too large, or if even pivoting does not make it small.
+        If ``strict`` and a backward error is too large.
     SingularMatrixError
         If a matrix is singular.
     """
-    backward = outcome.errors.backward
-    weak = (smallest < WEAK_PIVOT) | (backward > systems.tolerance)
-    if not weak.any():  # the usual case
-        _check_condition(systems, outcome, smallest)
-        return
+    weak = (smallest < WEAK_PIVOT) | systems.failing(outcome.errors)
+    if not (weak.any() or (polished and again is None)):  # the usual case
+        return np.flatnonzero(weak)
     if again is not None:
         if strict:
-            _refuse(systems, backward, smallest, outcome)
+            _refuse(systems, smallest, outcome)
         else:
-            _refine_weak(systems, outcome, weak, again)
+            refine_some(systems, outcome, weak, again)
             if (bad := _bad(systems, outcome)).size and shiftable:
                 _shift_bad(systems, outcome, bad, partition)
-    if (bad := _bad(systems, outcome)).size:
-        if again is not None:
-            _pivot_bad(systems, outcome, bad)
-        if (bad := _bad(systems, outcome)).size:
-            _give_up(systems, outcome, int(bad[0]))
-    _check_condition(systems, outcome, smallest)
+            if (bad := _bad(systems, outcome)).size:
+                _pivot_bad(systems, outcome, bad)
+    rough = systems.failing(outcome.errors) | polished
+    if outcome.algorithm == "lapack" and rough.any():
+        _polish(systems, outcome, rough)
+    return _bad(systems, outcome)
 
 
 def _bad(systems: Systems, outcome: Outcome) -> NDArray[np.int64]:
-    return np.flatnonzero(outcome.errors.backward > systems.tolerance)
+    return np.flatnonzero(systems.failing(outcome.errors))
 
 
-def _which(systems: Systems, s: int) -> str:
-    return f" of system {s}" if systems.a.shape[0] > 1 else ""
-
-
-def _refuse(
-    systems: Systems, backward: NDArray[np.float64], smallest: NDArray[np.float64], outcome: Outcome
-) -> None:
+def _refuse(systems: Systems, smallest: NDArray[np.float64], outcome: Outcome) -> None:
     """Raise where the ladder would have been needed; note small pivots that did no harm."""
-    worst = int(np.argmax(backward))
-    if backward[worst] > systems.tolerance:
+    if systems.failing(outcome.errors).any():
+        worst = int(np.argmax(outcome.errors.worst))
         raise NumericsError(
-            f"{PIVOTED}: backward error{_which(systems, worst)} {backward[worst]:.1e}"
+            f"{PIVOTED}: backward error{which(systems, worst)} {outcome.errors.worst[worst]:.1e}"
             f" (tolerance {systems.tolerance:.0e}), smallest relative pivot {smallest.min():.1e}",
             hint="set on_unstable: ladder, or type: lapack",
         )
@@ -287,10 +307,20 @@ def _refuse(
 # ----------------------------------------------------------------------------------------- refinement
 
 
-def _refine_weak(systems: Systems, outcome: Outcome, weak: NDArray[np.bool_], again: Solver) -> None:
-    index = np.flatnonzero(weak & np.isfinite(outcome.errors.backward))
+def refine_some(
+    systems: Systems, outcome: Outcome, some: NDArray[np.bool_], again: Solver, why: str = "small pivots"
+) -> None:
+    """Refine some systems of a batch, in place."""
+    index = np.flatnonzero(some & np.isfinite(outcome.errors.worst))
     if not index.size:
         return
+    count = _refine(systems, outcome, index, again)
+    plural = "s" if count > 1 else ""
+    outcome.notes.append(f"{why}: {count} refinement{plural} of {index.size} system(s)")
+
+
+def _refine(systems: Systems, outcome: Outcome, index: NDArray[np.int64], again: Solver) -> int:
+    """Refine systems of these numbers, in place; return how often."""
     part = systems.take(index)
     whole = part is systems
     where = systems.device.asarray(index)
@@ -302,8 +332,7 @@ def _refine_weak(systems: Systems, outcome: Outcome, weak: NDArray[np.bool_], ag
         outcome.x = x
     else:
         outcome.x[where] = x
-    plural = "s" if count > 1 else ""
-    outcome.notes.append(f"small pivots: {count} refinement{plural} of {index.size} system(s)")
+    return count
 
 
 def refine(systems: Systems, x: Array, again: Solver) -> tuple[Any, Errors, int]:
@@ -322,34 +351,38 @@ def refine(systems: Systems, x: Array, again: Solver) -> tuple[Any, Errors, int]
     errors, count = systems.errors(x, r), 0
     while count < REFINEMENTS:
         count += 1
-        before = errors.backward
+        before = errors.worst
         with np.errstate(all="ignore"):  # a correction may be infinite; it is not taken then
             trial = x + again(systems, r)
         rest = systems.device.xp.empty_like(x)
         found = systems.errors(trial, rest)
-        after = found.backward
+        after = found.worst
         # The first correction repairs digits that the backward error does not see; of two equally good, the later.
-        better = (after <= before) | ((after <= 4 * systems.eps) & (before <= 4 * systems.eps))
+        better = (after <= before) | ((after <= ROUNDED * systems.eps) & (before <= ROUNDED * systems.eps))
         if better.all():
             x, r = trial, rest
         elif better.any():
             mask = systems.device.asarray(better)[:, None]
             x, r = (systems.device.xp.where(mask, new, old) for new, old in ((trial, x), (rest, r)))
         errors.update(better, found)
-        if (errors.backward <= 4 * systems.eps).all() or not (after < 0.5 * before).any():
+        if (errors.worst <= ROUNDED * systems.eps).all() or not (after < 0.5 * before).any():
             break
     return x, errors, count
 
 
-def polish(systems: Systems, outcome: Outcome) -> None:
-    """Refine solutions of a pivoted elimination, so that each row has a small residual by itself, in place."""
+def _polish(systems: Systems, outcome: Outcome, rough: NDArray[np.bool_]) -> None:
+    """Refine solutions of a pivoted elimination, so that each row has a small residual by itself, in place.
+
+    R. D. Skeel, Math. Comp. 35, 817 (1980).
+    """
 
     def again(part: Systems, d: Array) -> Any:
         one = Systems(part.device, part.a, part.b, part.c, d, part.tolerance)
         return systems.device.asarray(pivoted(one))
 
-    outcome.x, outcome.errors, count = refine(systems, outcome.x, again)
-    outcome.refinements = max(outcome.refinements, count)
+    index = np.flatnonzero(rough & np.isfinite(outcome.errors.worst))
+    if index.size:
+        _refine(systems, outcome, index, again)
 
 
 # --------------------------------------------------------------------------------- other joint lines
@@ -378,10 +411,10 @@ def _shift_bad(
     for s in bad.tolist():
         one = systems.take(np.array([s]))
         x, errors = _shifted(one, first)
-        if errors.backward[0] <= systems.tolerance:
+        if not systems.failing(errors)[0]:
             outcome.x[s], outcome.algorithm = x[0], "nshape-shifted"
             outcome.errors.put(np.array([s]), errors)
-            outcome.notes.append(f"singular block{_which(systems, s)}: joint lines moved")
+            outcome.notes.append(f"singular block{which(systems, s)}: joint lines moved")
 
 
 def _shifted(one: Systems, first: NDArray[np.int64]) -> tuple[Any, Errors]:
@@ -400,7 +433,7 @@ def _shifted(one: Systems, first: NDArray[np.int64]) -> tuple[Any, Errors]:
         errors = one.errors(x, device.xp.empty_like(x))
         if attempt and np.isfinite(errors.backward).all():
             x, errors, _count = refine(one, x, literal(device, partition))
-            if errors.backward[0] <= one.tolerance:
+            if not one.failing(errors)[0]:
                 break
         flagged = np.flatnonzero(device.to_host(pivots[0]) < WEAK_PIVOT)
         lines = shift(lines, flagged if flagged.size else np.arange(len(lines) - 1), weight)
@@ -446,7 +479,7 @@ def pivoted(systems: Systems) -> NDArray[Any]:
         s, position = divmod(info - 1, n)
         row = _origin(host, s, position)
         raise SingularMatrixError(
-            f"the matrix{_which(systems, s)} is singular: no pivot is left for row {row}", row=row, system=s
+            f"the matrix{which(systems, s)} is singular: no pivot is left for row {row}", row=row, system=s
         )
     return x.reshape(count, n)
 
@@ -473,7 +506,7 @@ def _pivot_bad(systems: Systems, outcome: Outcome, bad: NDArray[np.int64]) -> No
     except SingularMatrixError as error:
         s = int(bad[error.system])
         raise SingularMatrixError(
-            f"the matrix{_which(systems, s)} is singular: no pivot is left for row {error.row}",
+            f"the matrix{which(systems, s)} is singular: no pivot is left for row {error.row}",
             row=error.row,
             system=s,
         ) from None
@@ -485,66 +518,3 @@ def _pivot_bad(systems: Systems, outcome: Outcome, bad: NDArray[np.int64]) -> No
         outcome.x[systems.device.asarray(bad)] = found
     outcome.algorithm = "lapack"
     outcome.notes.append(f"{PIVOTED}: {bad.size} system(s) solved by LAPACK gtsv")
-
-
-# -------------------------------------------------------------------------------------------- errors
-
-
-def _give_up(systems: Systems, outcome: Outcome, s: int) -> None:
-    error = outcome.errors.backward[s]
-    if not np.isfinite(error):
-        _number, row = _condition(systems, s)
-        raise SingularMatrixError(
-            f"the matrix{_which(systems, s)} is singular to working precision near row {row}: no finite solution was found",
-            row=row,
-            system=s,
-        )
-    raise NumericsError(
-        f"backward error{_which(systems, s)} {error:.1e} exceeds the tolerance {systems.tolerance:.0e}",
-        hint="raise solver.tolerance, or use a larger precision",
-    )
-
-
-def _check_condition(systems: Systems, outcome: Outcome, smallest: NDArray[np.float64]) -> None:
-    """Refuse answers without one correct digit; warn of few.
-
-    ``||T|| max|x| / max|d|`` is a lower bound of the condition number that costs nothing.  Where it, or a vanishing pivot,
-    raises suspicion, LAPACK estimates the number itself.
-    """
-    bound, eps = outcome.errors.condition, systems.eps
-    suspect = np.flatnonzero((bound * eps > SUSPICIOUS) | (smallest < SUSPICIOUS_PIVOT * eps))
-    for s in suspect[np.argsort(-bound[suspect])][:CHECKED_SYSTEMS].tolist():
-        condition, row = _condition(systems, s)
-        condition = max(condition, float(bound[s]))
-        if condition * eps >= 1.0:
-            raise SingularMatrixError(
-                f"the matrix{_which(systems, s)} is singular to working precision near row {row}"
-                f" (condition number {condition:.1e})",
-                row=row,
-                system=s,
-                hint="no digit of the solution would be correct",
-            )
-        if condition * eps > SUSPICIOUS:
-            outcome.notes.append(f"ill-conditioned{_which(systems, s)}: condition number {condition:.1e}")
-
-
-def _condition(systems: Systems, s: int) -> tuple[float, int]:
-    """Return the condition number (1-norm, LAPACK's estimate) and the row with the smallest pivot relative to its entries."""
-    from scipy.linalg import get_lapack_funcs
-
-    one = systems.take(np.array([s])).to_host()
-    a, b, c = one.a[0], one.b[0].copy(), one.c[0].copy()
-    b[0] = c[-1] = 0
-    size = np.maximum(np.maximum(np.abs(a), np.abs(b)), np.abs(c))
-    with np.errstate(all="ignore"):
-        if len(a) < 3:  # too small for the wrappers of SciPy
-            full = np.diag(a) + (np.diag(b[1:], -1) + np.diag(c[:-1], 1) if len(a) == 2 else 0)
-            return float(np.linalg.cond(full)), int(np.argmin(np.abs(a)))
-        gttrf, gtcon = get_lapack_funcs(("gttrf", "gtcon"), (a,))
-        lower, pivots, upper, second, order, info = gttrf(b[1:], a, c[:-1])
-        row = info - 1 if info > 0 else int(np.argmin(np.nan_to_num(np.abs(pivots) / size, nan=0.0)))
-        columns = np.abs(a)
-        columns[:-1] += np.abs(b[1:])
-        columns[1:] += np.abs(c[:-1])
-        reciprocal, _info = gtcon(lower, pivots, upper, second, order, columns.max())
-        return float(np.divide(1.0, reciprocal)), row

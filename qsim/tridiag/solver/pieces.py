@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.tridiag.solver.ladder import SingularMatrixError
+from qsim.tridiag.solver.verdicts import SingularMatrixError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

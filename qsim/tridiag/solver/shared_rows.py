@@ -13,10 +13,10 @@ import numpy as np
 
 from qsim.core.device.device import namespace
 from qsim.tridiag.kernels import stages
-from qsim.tridiag.solver.defect import CHUNK, largest_share, size
-from qsim.tridiag.solver.ladder import REFINEMENTS, SUSPICIOUS, SUSPICIOUS_PIVOT, WEAK_PIVOT, Errors
+from qsim.tridiag.solver.ladder import REFINEMENTS, ROUGH, ROUNDED, WEAK_PIVOT, Errors
 from qsim.tridiag.solver.shared import SharedSolver
 from qsim.tridiag.solver.systems import RandomSource
+from qsim.tridiag.solver.verdicts import SUSPICIOUS, SUSPICIOUS_PIVOT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -101,33 +101,33 @@ class SharedRows:
         r = namespace(self.x).empty_like(self.x)
         self.errors = self._judged(self.x, r)
         self.smallest = smallest
-        if self._good(tolerance):
+        if self._good(tolerance, WEAK_PIVOT):
             self.doubtful = False
             return
         eps = float(np.finfo(self.dtype).eps)
         while self.refinements < REFINEMENTS and np.isfinite(self.errors.residual).all():
-            if self.refinements and (self.errors.backward <= eps).all():
+            if self.refinements and (self.errors.worst <= ROUNDED * eps).all():
                 break
             self.refinements += 1
             trial = self.x + self._applied(r)
             rest = namespace(r).empty_like(r)
             found = self._judged(trial, rest)
-            better = found.backward < self.errors.backward
+            better = found.worst < self.errors.worst
             if not better.any():
                 break
             for column in np.flatnonzero(better).tolist():
                 self.x[column], r[column] = trial[column], rest[column]
             self.errors.update(better, found)
-        # no scaling of rows and columns can make a row-wise error larger, so that a badly scaled system is judged as well
-        sound = smallest >= SUSPICIOUS_PIVOT * eps and (self.errors.condition * eps <= SUSPICIOUS).all()
-        self.doubtful = not (
-            sound and self.rowwise() <= tolerance and (self.errors.backward <= tolerance).all()
-        )
+        self.doubtful = not self._good(tolerance, SUSPICIOUS_PIVOT * eps)
 
-    def _good(self, tolerance: float) -> bool:
+    def _good(self, tolerance: float, pivot: float) -> bool:
+        """Return whether all rows are solved well with pivots above `pivot`.
+
+        No scaling of rows and columns can make a row-wise error larger, so that a badly scaled system is judged as well.
+        """
         eps = float(np.finfo(self.dtype).eps)
-        fine = (self.errors.backward <= tolerance) & (self.errors.condition * eps <= SUSPICIOUS)
-        return bool(self.smallest >= WEAK_PIVOT and fine.all())
+        fine = (self.errors.backward <= tolerance) & (self.errors.rowwise <= max(tolerance, ROUGH * eps))
+        return bool(self.smallest >= pivot and (fine & (self.errors.condition * eps <= SUSPICIOUS)).all())
 
     def _applied(self, d: Array) -> Array:
         """Return the solution for right-hand sides of these rows, with the neighbours' at both ends."""
@@ -146,7 +146,7 @@ class SharedRows:
 
     def _judged(self, x: Array, r: Array) -> Errors:
         """Write the residual of the own rows to `r`, zero in the neighbours'; return norms over all processes."""
-        norms = np.empty((self.columns, 4))
+        norms = np.empty((self.columns, 5))
         for column in range(self.columns):
             one = slice(column, column + 1)
             norms[one] = stages.residual(
@@ -164,17 +164,6 @@ class SharedRows:
 
     def residual(self, low: int, high: int) -> NDArray[Any]:
         """Return ``d - T x`` of some of the own rows, counted from the first of them, (columns, high - low)."""
-        return self._rows(low, high)[0]
-
-    def rowwise(self) -> float:
-        """Return the row-wise backward error over all processes (:func:`largest_share`); a collective call."""
-        worst = 0.0
-        for low in range(0, self.span.size, CHUNK):
-            worst = max(worst, largest_share(*self._rows(low, min(low + CHUNK, self.span.size))))
-        return float(self.links.gather(np.array([worst])).max())
-
-    def _rows(self, low: int, high: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return residuals of own rows, and ``|T| |x| + |d|``, each (columns, high - low)."""
         host, at = self.device.to_host, self._first
         rows = slice(at + low, at + high)
         a, b, c, d = (host(part[..., rows]) for part in (self.a, self.b, self.c, self.d))
@@ -183,6 +172,4 @@ class SharedRows:
         x[:, first - (at + low - 1) : last - (at + low - 1)] = host(self.x[:, first:last])
         below, here, above = x[:, :-2], x[:, 1:-1], x[:, 2:]
         with np.errstate(all="ignore"):
-            r = d - a * here - b * below - c * above
-            whole = size(a) * size(here) + size(b) * size(below) + size(c) * size(above) + size(d)
-        return r, whole
+            return np.asarray(d - a * here - b * below - c * above)

@@ -20,9 +20,12 @@ class Solution:
         Largest ``|T x - d|``, with ``|z| = |Re z| + |Im z|``.
     backward_error
         Largest normwise backward error ``max|T x - d| / (||T|| max|x| + max|d|)`` of a system.
+    rowwise_error
+        Largest row-wise backward error ``|T x - d| / (|T| |x| + |d|)`` of a row, which no scale of rows or columns changes; rows
+        that underflow do not count.
     algorithm
         What solved the most difficult system: ``nshape-local``, ``nshape-exact``, ``nshape-literal``, ``nshape-shifted``,
-        ``thomas``, ``woodbury`` or ``lapack``.
+        ``thomas``, ``woodbury``, ``lapack`` or ``extended`` (:mod:`qsim.tridiag.solver.extended`).
     blocks, iterations
         Blocks of the first partition, and number of nested partitions.
     min_pivot
@@ -41,6 +44,7 @@ class Solution:
     x: Any
     residual: float
     backward_error: float
+    rowwise_error: float
     algorithm: str
     blocks: int
     iterations: int

@@ -17,13 +17,23 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
-from qsim.core.device.device import Device, Memory, cpu, out_of_memory, select
+from qsim.core.device.device import Device, Memory, cpu, namespace, out_of_memory, select
 from qsim.tridiag.kernels import nshape, serial, stages
 from qsim.tridiag.solver import cyclic as cycles
-from qsim.tridiag.solver import ladder
-from qsim.tridiag.solver.ladder import Outcome, SingularMatrixError, Systems
+from qsim.tridiag.solver import extended, ladder
+from qsim.tridiag.solver.ladder import Outcome, Systems
 from qsim.tridiag.solver.partition import auto, joints, levels, nested, rows_of
 from qsim.tridiag.solver.solution import Solution
+from qsim.tridiag.solver.systems import require_unmasked
+from qsim.tridiag.solver.verdicts import (
+    SingularMatrixError,
+    check_condition,
+    difficulty,
+    give_up,
+    out_of_range,
+    underflow,
+    which,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +42,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from qsim.core.device.device import Array
+    from qsim.tridiag.solver import equilibrate
 
     Arrays = tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike]
 
@@ -57,7 +68,8 @@ class Options(TypedDict, total=False):
     on_unstable
         ``"ladder"`` (the default) mends what needs pivoting (see :mod:`qsim.tridiag.solver.ladder`); ``"error"`` refuses it.
     tolerance
-        Largest backward error to accept; by default 1e-14 in double, 1e-6 in single precision.
+        Largest backward error to accept; by default 1e-14 in double, 1e-6 in single precision.  Row by row, 45 rounding errors
+        are accepted whatever it is.
     cyclic
         ``b[0]`` couples row 0 to row n - 1 and ``c[n-1]`` row n - 1 to row 0; b and c need n entries then
         (:mod:`qsim.tridiag.solver.cyclic`).  False by default.
@@ -120,11 +132,11 @@ def solve(
     Raises
     ------
     ValueError
-        For shapes that do not fit, partitions that do not, and arrays with NaN or infinity.
+        For shapes that do not fit, partitions that do not, arrays with NaN or infinity, and masked elements.
     SingularMatrixError
         If the matrix is singular, with the row.
     NumericsError
-        If the backward error exceeds the tolerance.
+        If the backward error of the norms or of a row exceeds the tolerance, or the solution overflows or underflows.
     """
     start = time.perf_counter()
     unknown = sorted(set(options) - set(Options.__annotations__))
@@ -134,6 +146,8 @@ def solve(
     if how.on_unstable not in ("ladder", "error"):
         raise ValueError(f"on_unstable is 'ladder' or 'error', not {how.on_unstable!r}")
     arrays = (a, b, c, d)
+    for name, v in zip("abcd", arrays, strict=True):
+        require_unmasked(name, v)
     where = _device(device, arrays, how.type)
     if how.cyclic:
         return _solve_cyclic(where, arrays, how)
@@ -144,8 +158,9 @@ def solve(
         x = finish(found.outcome.x)
     return Solution(
         x,
-        found.residual,
-        float(found.outcome.errors.backward.max()),
+        float(found.residual.max()),
+        float(found.backward.max()),
+        float(found.rowwise.max()),
         found.outcome.algorithm,
         plan.blocks,
         plan.iterations,
@@ -159,40 +174,117 @@ def solve(
 
 @dataclass(frozen=True)
 class _Found:
-    """Solutions of a batch, with the residual of the systems as they were given, and the smallest pivots."""
+    """Solutions of a batch, with their errors and smallest pivots.
+
+    Residuals and row-wise errors are those of the systems as they were given.
+    """
 
     outcome: Outcome
-    residual: float
+    residual: NDArray[np.float64]
+    backward: NDArray[np.float64]
+    rowwise: NDArray[np.float64]
     smallest: NDArray[np.float64]
     equilibrated: bool
 
+    def put(self, s: int, exact: extended.Extended) -> None:
+        """Take the solution of one system from the last rung."""
+        self.outcome.x[s] = namespace(self.outcome.x).asarray(exact.x[0])
+        self.residual[s], self.backward[s], self.rowwise[s] = exact.residual, exact.backward, exact.rowwise
+
 
 def _climbed(systems: Systems, arrays: Arrays, plan: _Plan, how: _How) -> _Found:
-    """Solve a batch, judge it (equilibrated where it is badly scaled), and climb the ladder where it needs pivoting."""
+    """Solve a batch, judge it (equilibrated where it is badly scaled), and climb the ladder where a row is not solved well."""
     outcome, smallest = _first(systems, plan)
     _finite(outcome, arrays, systems)
-    scales = ladder.scales_of(systems, outcome, smallest, always=how.pivoted)
-    judged = systems if scales is None else systems.scaled(scales)
+    again = None if how.pivoted else plan.again(systems.device)
+    doubt = ladder.doubtful(systems, outcome.errors, smallest)
+    if again is not None and how.on_unstable == "ladder" and doubt.any():
+        # good pivots, and rows that are far smaller than others: the kernels see no further than a rounding of the largest
+        small = systems.failing(outcome.errors) & (smallest >= ladder.WEAK_PIVOT)
+        ladder.refine_some(systems, outcome, small, again, "small rows")
+        doubt = ladder.doubtful(systems, outcome.errors, smallest)
+    if again is not None and not doubt.any():  # the usual case
+        errors = outcome.errors
+        return _Found(outcome, errors.residual, errors.backward, errors.rowwise, smallest, equilibrated=False)
+    scales = ladder.scales_of(systems, doubt)
+    judged, top = (systems, None) if scales is None else systems.scaled(scales)
     if scales is not None:
         outcome, smallest = _first(judged, plan)
-    ladder.climb(
-        judged,
-        outcome,
-        smallest,
-        None if how.pivoted else plan.again(systems.device),
-        partition=plan.partition or None,
-        shiftable=how.type == "nshape",
-        strict=how.on_unstable == "error",
-    )
-    residual = outcome.errors.residual
-    if scales is not None:
-        if outcome.algorithm == "lapack":
-            # R. D. Skeel, Math. Comp. 35, 817 (1980): small components, too
-            ladder.polish(judged, outcome)
-        device = systems.device
-        outcome.x = device.asarray(scales.solution(device.to_host(outcome.x)))
-        residual = systems.errors(outcome.x, device.xp.empty_like(outcome.x)).residual
-    return _Found(outcome, float(residual.max()), smallest, scales is not None)
+    try:
+        left = ladder.climb(
+            judged,
+            outcome,
+            smallest,
+            again,
+            partition=plan.partition or None,
+            shiftable=how.type == "nshape",
+            strict=how.on_unstable == "error",
+            polished=scales is not None,
+        )
+    except SingularMatrixError:
+        if scales is None:
+            raise
+        # pivots of elements this far apart may have underflowed
+        left = np.flatnonzero(judged.failing(outcome.errors))
+        if not left.size or not extended.fits(len(left), systems.a.shape[1], systems.a.dtype):
+            raise
+    errors = outcome.errors
+    found = _Found(outcome, errors.residual, errors.backward, errors.rowwise, smallest, scales is not None)
+    if scales is not None and top is not None:
+        found, left = _unscaled(systems, found, left, scales, top)
+    if left.size:
+        _mend(systems, judged, found, left, strict=how.on_unstable == "error")
+    check_condition(judged, outcome, smallest, left)
+    return found
+
+
+def _unscaled(
+    systems: Systems,
+    found: _Found,
+    left: NDArray[np.int64],
+    scales: equilibrate.Scales,
+    top: NDArray[np.int32],
+) -> tuple[_Found, NDArray[np.int64]]:
+    """Return the solutions in the units of the given systems, and those that are not solved well in these."""
+    outcome, dtype = found.outcome, systems.a.dtype
+    y = systems.device.to_host(outcome.x)
+    outcome.x = systems.device.asarray(scales.solution(y, top))
+    given = systems.errors(outcome.x, systems.device.xp.empty_like(outcome.x))
+    found = replace(found, residual=given.residual, rowwise=given.rowwise)
+    worse = np.setdiff1d(np.flatnonzero(systems.failing(given)), left)
+    if worse.size:  # what was a good solution: some of its numbers are out of range
+        sizes = scales.sizes(y, top)
+        for s in worse.tolist():
+            row = int(np.argmax(sizes[s]))
+            if not np.finfo(dtype).minexp < sizes[s, row] <= np.finfo(dtype).maxexp:
+                power = int(sizes[s, row] * np.log10(2.0))
+                raise out_of_range(dtype, row, power, which(systems, s))
+        if not extended.fits(len(worse), systems.a.shape[1], dtype):
+            tiny = sizes[worse] <= np.finfo(dtype).minexp
+            outcome.notes.append(underflow(dtype, int(tiny.sum())))
+            worse = worse[~tiny.any(axis=1)]
+    return found, np.union1d(left, worse)
+
+
+def _mend(systems: Systems, judged: Systems, found: _Found, left: NDArray[np.int64], *, strict: bool) -> None:
+    """Solve in extended precision what no other rung has solved, in place; raise what to say of large systems."""
+    n, dtype, worst = systems.a.shape[1], systems.a.dtype, int(left[0])
+    if strict or not extended.fits(len(left), n, dtype):
+        raise give_up(judged, worst, max(found.backward[worst], found.rowwise[worst]))
+    host = systems.take(left).to_host()
+    b, c = host.b.copy(), host.c.copy()
+    b[:, 0] = c[:, -1] = 0
+    underflows = 0
+    for k, s in enumerate(left.tolist()):
+        numbers = extended.Numbers(host.a[k], b[k], c[k], host.d[k : k + 1])
+        exact = extended.solve_extended(numbers, which(systems, s), s)
+        found.put(s, exact)
+        if exact.rowwise > systems.accepted:
+            underflows += exact.underflows
+    found.outcome.algorithm = "extended"
+    found.outcome.notes.append(f"elements far apart: {len(left)} system(s) solved in extended precision")
+    if underflows:
+        found.outcome.notes.append(underflow(dtype, underflows))
 
 
 def _solve_cyclic(device: Device, arrays: Arrays, how: _How) -> Solution:
@@ -240,12 +332,13 @@ def _solve_cyclic(device: Device, arrays: Arrays, how: _How) -> Solution:
             )
             found.append(one)
         x = device.xp.ascontiguousarray(device.xp.concatenate([one.x.T for one in found]))
-    worst = max(found, key=lambda one: (one.algorithm == "lapack", one.backward_error))
+    worst = max(found, key=lambda one: (difficulty(one.algorithm), one.backward_error))
     return replace(
         worst,
         x=finish(x),
         residual=max(one.residual for one in found),
         backward_error=max(one.backward_error for one in found),
+        rowwise_error=max(one.rowwise_error for one in found),
         min_pivot=min(one.min_pivot for one in found),
         refinements=max(one.refinements for one in found),
         seconds=sum(one.seconds for one in found),

@@ -26,7 +26,7 @@ from qsim.core.device.pool import each_part
 from qsim.core.errors import MemoryLimitError, NumericsError
 from qsim.tridiag.kernels import streamed as kernel
 from qsim.tridiag.solver.defect import Defect, largest_share, size
-from qsim.tridiag.solver.ladder import WEAK_PIVOT
+from qsim.tridiag.solver.ladder import ROUGH, WEAK_PIVOT
 from qsim.tridiag.solver.pieces import Reduced, stubborn, substitute
 
 if TYPE_CHECKING:
@@ -182,25 +182,22 @@ def solve_streamed(
         out = np.empty(shape, source.dtype)
     if out is not None and tuple(out.shape) != shape:
         raise ValueError(f"the solution has shape {shape}, but the place for it has {tuple(out.shape)}")
-    limit = how.limit(source.dtype)
     rows = _block_rows(source, device, how.budget)
     stream = _Stream(source, device, rows, how, progress)
     stream.run(out, None)
     refinements = 0
-    while stream.backward > limit and refinements < REFINEMENTS and out is not None:
+    while (exceeding := _exceeding(stream, how)) and refinements < REFINEMENTS and out is not None:
         before = stream
         stream = _Stream(Defect(source, out), device, rows, how, progress)
         stream.run(out, before)
+        stream.rowwise = Defect(source, out).rowwise(min(stream.rows, CHECK_ROWS))
         refinements += 1
-    _require_accurate(stream, limit)
-    share = stream.rowwise
-    if out is not None and refinements:
-        share = Defect(source, out).rowwise(min(stream.rows, CHECK_ROWS))
+    _require_accurate(stream, exceeding)
     return Streamed(
         out,
         stream.residual,
         stream.backward,
-        share,
+        stream.rowwise,
         stream.min_pivot,
         refinements,
         stream.blocks,
@@ -211,25 +208,35 @@ def solve_streamed(
         time.perf_counter() - start,
         stream.checks(),
         stream.profile(),
-        notes=_notes(stream, refinements, limit),
+        notes=_notes(stream, refinements, exceeding),
     )
 
 
-def _require_accurate(stream: _Stream, limit: float) -> None:
-    """Refuse a solution whose backward error is far above the limit."""
-    give_up = max(GIVE_UP[stream.real.itemsize == 4], 10 * limit)
-    if not stream.backward <= give_up:
-        raise NumericsError(
-            f"the backward error {stream.backward:.2g} of the streamed solution exceeds {give_up:.0e}",
-            hint="a system this close to a singular one needs solver.type: lapack, in memory",
-        )
+def _exceeding(stream: _Stream, how: _How) -> list[tuple[str, float, float]]:
+    """Return the backward errors, of the norms and of a row, that exceed their limits, with these."""
+    limit = how.limit(stream.dtype)
+    rows = max(limit, ROUGH * float(np.finfo(stream.dtype).eps))
+    errors = (("", stream.backward, limit), (" of a row", stream.rowwise, rows))
+    return [one for one in errors if not one[1] <= one[2]]
 
 
-def _notes(stream: _Stream, refinements: int, limit: float) -> list[str]:
+def _require_accurate(stream: _Stream, exceeding: list[tuple[str, float, float]]) -> None:
+    """Refuse a solution with a backward error far above its limit."""
+    for what, error, limit in exceeding:
+        most = max(GIVE_UP[stream.real.itemsize == 4], 10 * limit)
+        if not error <= most:
+            raise NumericsError(
+                f"the backward error{what} {error:.2g} of the streamed solution exceeds {most:.0e}",
+                hint="a system this close to a singular one, or this badly scaled, is solved in memory: raise solver.memory",
+            )
+
+
+def _notes(stream: _Stream, refinements: int, exceeding: list[tuple[str, float, float]]) -> list[str]:
     """Return what was not done in the plain way."""
-    notes = []
-    if stream.backward > limit:
-        notes.append(f"backward error {stream.backward:.2g} after {refinements} refinements, not {limit:.0e}")
+    notes = [
+        f"backward error{what} {error:.2g} after {refinements} refinements, not {limit:.0e}"
+        for what, error, limit in exceeding
+    ]
     if stream.pivoted:
         notes.append(
             f"{stream.pivoted} of {len(stream.lines.joint)} pieces needed pivoting (smallest pivot {stream.min_pivot:.2g})"

@@ -46,6 +46,7 @@ __all__ = [
     "laplace",
     "materialise",
     "random",
+    "require_unmasked",
 ]
 
 Block: TypeAlias = "tuple[Array, Array, Array, Array]"
@@ -183,6 +184,8 @@ class ArraySource:
         self, a: Stored, b: Stored, c: Stored, d: Stored, name: str = "arrays", dtype: DTypeLike | None = None
     ) -> None:
 
+        for letter, array in zip("abcd", (a, b, c, d), strict=True):
+            require_unmasked(letter, array)
         check_shapes(a.shape, b.shape, c.shape, d.shape)
         self._row = int(a.shape[-1])  # rows of one system
         self._a, self._b, self._c, self._d = a, b, c, d
@@ -489,6 +492,13 @@ def _cut_corners(b: NDArray[Any], c: NDArray[Any], lo: int, hi: int, n: int) -> 
         b[0] = 0
     if hi == n:
         c[-1] = 0
+
+
+def require_unmasked(name: str, array: Any) -> None:
+    """Raise a ValueError for an array with masked elements, whose numbers mean nothing."""
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        place = ", ".join(str(int(i)) for i in np.argwhere(np.ma.getmaskarray(array))[0])
+        raise ValueError(f"{name}[{place}] is masked; all elements must be given, e.g. by {name}.filled(0.0)")
 
 
 def check_shapes(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...], d: tuple[int, ...]) -> None:

@@ -131,7 +131,8 @@ def numbers(problem: Propagation, rows: Mapping[str, NDArray[Any]]) -> dict[str,
 def companions(problem: Propagation) -> tuple[tuple[int, int], ...]:
     """Return steps and points of the companions A and B, and of C where there is one.
 
-    The walls, one spacing beyond either end, stay where they are: points + 1 times the spacing is the width of the box.
+    The walls, one spacing beyond either end, stay where they are: points + 1 times the spacing is the width of the box, so
+    that no companion has a point outside of it, where a table of V may know nothing.
     """
     steps, points = problem.steps, problem.lattice.points
     potential = problem.potential
@@ -149,18 +150,16 @@ def companions(problem: Propagation) -> tuple[tuple[int, int], ...]:
 
 def companion(problem: Propagation, steps: int, points: int, average: bool = False) -> Propagation:
     """Return the same problem with other steps and points, or with the average of V about each point."""
-    old = problem.lattice
-    width = (old.points + 1) * old.dx
-    dx = width / (points + 1)
-    xmin = old.xmin - old.dx + dx
+    old, box = problem.lattice, problem.box
+    dx = (box.xmax - box.xmin) / (points + 1)
+    xmin = box.xmin + dx
     threads = problem.device.threads
     x = equidistant(xmin, dx, points, threads)
     if average:
         potential = potentials.averaged(problem.potential, x)
     else:
         potential = potentials.evaluate(problem.potential, x, threads=threads)
-    box = (old.xmin, old.xmin + (old.points - 1) * old.dx, old.dx)
-    cap, mask = absorbers.evaluate(problem.absorber, x, box)
+    cap, mask = absorbers.evaluate(problem.absorber, x, (box.xmin, box.xmax, 0.0))
     dt = problem.steps * problem.dt / steps
     if mask is not None:  # it acts like -log(mask) / dt, which must stay the same
         mask = mask ** (dt / problem.dt)
@@ -409,18 +408,26 @@ def cuts(problem: Propagation, psi: NDArray[Any]) -> dict[str, float]:
     }
     edges |= {f"norm_right_{place:g}": (place,) for place in problem.observed.norm_right}
     out = {}
+    xmin = problem.box.xmin
     for name, places in edges.items():
         out[name] = 0.0
         for place in places:
-            i = round((place - lattice.xmin) / lattice.dx)
-            if not 1 <= i < lattice.points - 1:
+            i = round((place - xmin) / lattice.dx)
+            if not 0 <= i <= lattice.points + 1:
                 continue
-            u = (place - lattice.xmin) / lattice.dx - i
-            before, here, after = (float(abs(z)) ** 2 for z in psi[i - 1 : i + 2])
+            u = (place - xmin) / lattice.dx - i
+            before, here, after = (_density(psi, k) for k in (i - 1, i, i + 1))
             slope, bend = 0.5 * abs(after - before), abs(after - 2.0 * here + before)
             size = abs(0.5 * (0.25 - u * u) - 1.0 / 24.0) + 0.01
             out[name] += lattice.dx * (slope * size + bend / 24.0)
     return out
+
+
+def _density(psi: NDArray[Any], point: int) -> float:
+    """Return |psi|^2 at a point counted from the left wall, where psi is odd: the density beyond a wall is its mirror image."""
+    walls = len(psi) + 1
+    inside = walls - abs(walls - abs(point))
+    return float(abs(psi[inside - 1])) ** 2 if 0 < inside < walls else 0.0
 
 
 def _rest(
@@ -432,7 +439,7 @@ def _rest(
     absorbs = lattice.cap is not None or lattice.mask is not None
     relative += 0.0 if absorbs else abs(found["norm_final"] - 1.0)
     top = 3.0 / lattice.dx**2 + float(np.max(np.abs(lattice.potential)))
-    reach = max(abs(lattice.xmin), abs(lattice.xmin + lattice.points * lattice.dx))
+    reach = max(abs(problem.box.xmin), abs(problem.box.xmax))
     walls = 0.0 if absorbs else turned_back
     mixed = min(1.0, RESIDUAL * top / max(_gap(problem), 1e-300))
     out = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time as clock
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from qsim.tridiag.tasks.atom_plan import fundamental, highest_order
 from qsim.tridiag.tasks.atom_result import AtomResult, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -35,8 +36,9 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.cuda import AnyPropagator
     from qsim.tridiag.atom.problem import AtomProblem
 
-__all__ = ["AtomEvolution", "analyse", "begun", "run_atom", "warnings"]
+__all__ = ["SPECTRA", "WARNINGS", "AtomEvolution", "analyse", "begun", "run_atom", "warnings"]
 
+SPECTRA, WARNINGS = "the photoelectron spectra", "warnings about the run"  # what may fail
 GROUP = 256  # samples of the trace that one call on a GPU takes, at most
 EDGE = 25  # last points, whose norm is `wall_density`
 # norm of the last two l at which grid.lmax: auto grows: in velocity gauge a dense core leaves more than 1e-11 in high l
@@ -329,11 +331,17 @@ def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
         )
     with monitor.stage("analyse"):
         result = evolution.result()
-        analyse(result)
-        atom_resonance.find(result, monitor)
-        atom_spectra.photoelectrons(result, evolution.state, monitor)
-        atom_accuracy.claim(result, evolution.state, monitor, _companion)
-        for _, _, text in warnings(result):
+        analyse(result, monitor)
+        state, judged = evolution.state, monitor.judged
+        judged("the resonance", lambda: atom_resonance.find(result, monitor), None)
+        judged(SPECTRA, lambda: atom_spectra.photoelectrons(result, state, monitor), None)
+        judged(
+            "the errors of the numbers",
+            lambda: atom_accuracy.claim(result, state, monitor, _companion),
+            None,
+        )
+        told: list[tuple[str, float, str]] = []
+        for *_, text in judged(WARNINGS, lambda: list(warnings(result)), told):
             monitor.warn(text)
     return result
 
@@ -348,8 +356,33 @@ def _companion(problem: AtomProblem, report: Report) -> AtomResult:
     return result
 
 
-def analyse(result: AtomResult) -> None:
-    """Add what the end of the run tells: bound and free population, energy, spectra."""
+def analyse(result: AtomResult, monitor: Monitor | None = None) -> None:
+    """Add what the end of the run tells: bound and free population, energy, spectra.
+
+    Parameters
+    ----------
+    result
+        The propagation.
+    monitor
+        Told of what fails, which costs nothing of the rest; without it an exception is raised.
+    """
+    parts: dict[str, Callable[[AtomResult], None]] = {
+        "energies and bound population": _ending,
+        "the decay rate": _rate,
+    }
+    if result.problem.observed.hhg is not None:
+        parts["the harmonic spectrum"] = _hhg
+    if result.problem.observed.gabor is not None:
+        parts["the time-frequency map"] = _gabor
+    for what, part in parts.items():
+        if monitor is None:
+            part(result)
+        else:
+            monitor.judged(what, partial(part, result), None)
+
+
+def _ending(result: AtomResult) -> None:
+    """Find the energies at both ends and the bound population."""
     problem, lanes = result.problem, result.lanes
     phi = observables.length_gauge(result.phi, problem.lattice.grid.r, lanes, problem.kick(problem.t_final))
     result.numbers["energy_initial"] = observables.energy(
@@ -357,11 +390,6 @@ def analyse(result: AtomResult) -> None:
     )
     result.numbers["energy_final"] = observables.energy(phi, problem.lattice, lanes)
     result.numbers["bound_population"] = _bound(result, phi)
-    _rate(result)
-    if problem.observed.hhg is not None:
-        _hhg(result)
-    if problem.observed.gabor is not None:
-        _gabor(result)
 
 
 def _bound(result: AtomResult, phi: NDArray[np.complex128]) -> float:
@@ -442,7 +470,7 @@ def _gabor(result: AtomResult) -> None:
 
 
 def warnings(result: AtomResult) -> Iterator[tuple[str, float, str]]:
-    """Yield what a user must know: a short name, how large it is, and the text."""
+    """Yield what a user must know: a short name, how bad it is compared with other runs, and the text."""
     problem, frames = result.problem, result.frames
     last = float(frames["last"].max())
     if last > LAST_L and problem.pulse.pulses:

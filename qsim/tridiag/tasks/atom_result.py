@@ -155,6 +155,11 @@ def _number(name: str) -> Any:
     return lambda r: r.numbers.get(name)
 
 
+def _continuum(r: AtomResult) -> float | None:
+    bound = r.numbers.get("bound_population")
+    return None if bound is None else float(r.frames["norm"][0]) - float(bound)
+
+
 def _frame(name: str) -> Any:
     return lambda r: r.frames.get(name)
 
@@ -233,7 +238,7 @@ QUANTITIES: tuple[Q, ...] = (
         "continuum_population",
         "",
         "1 minus bound_population: positive energies, and what was absorbed",
-        lambda r: float(r.frames["norm"][0]) - float(r.numbers["bound_population"] or 0.0),
+        _continuum,
         headline=True,
         error=_errors,
     ),

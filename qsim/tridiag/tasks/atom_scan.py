@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time as clock
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,15 +15,15 @@ import numpy as np
 from qsim.core.device.parallel import SerialComm
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom.cuda import CudaBatch, CudaMember, Stepping, merged
+from qsim.tridiag.atom.focus import focal_average, least_power
 from qsim.tridiag.atom.propagator import truncated
-from qsim.tridiag.atom.scan import below, focal_average
 from qsim.tridiag.tasks import atom_spectra
-from qsim.tridiag.tasks.atom import AtomEvolution, analyse, begun, warnings
+from qsim.tridiag.tasks.atom import SPECTRA, WARNINGS, AtomEvolution, analyse, begun, warnings
 from qsim.tridiag.tasks.atom_result import AtomResult
 from qsim.tridiag.tasks.atom_scan_result import AtomScanResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -167,9 +168,10 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
             with monitor.alone():  # ranks may have different numbers of runs
                 if rounds < len(batch.runs):
                     one = batch.runs[rounds].result()
-                    analyse(one)
-                    atom_spectra.photoelectrons(one, batch.state, monitor, states)
-                    said += [(batch.own[rounds], *told) for told in warnings(one)]
+                    _judge(one, batch, monitor, states)
+                    none: list[tuple[str, float, str]] = []
+                    told = monitor.judged(WARNINGS, partial(list, warnings(one)), none)
+                    said += [(batch.own[rounds], *warning) for warning in told]
                     own.append(one)
             if comm.size > 1:
                 monitor.poll(batch.state)
@@ -179,26 +181,23 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
         for text in _worst([one for part in comm.allgather(said) for one in part]):
             monitor.warn(text)
         monitor.note("no errors are claimed for scans; a run of its own claims them")
-        _focus(result, monitor)
+        monitor.judged("averages over the focus", partial(_focus, result, monitor), None)
     return result
 
 
-def _worst(said: list[tuple[int, str, float, str]]) -> list[str]:
-    """Return one warning per short name, that of the run with the largest size, in the order in which runs come to them.
+def _judge(one: AtomResult, batch: _Batch, monitor: Monitor, states: dict[int, Any]) -> None:
+    """Add what the end of a run tells, and its spectra; `states` are those of the runs before."""
+    analyse(one, monitor)
+    monitor.judged(SPECTRA, lambda: atom_spectra.photoelectrons(one, batch.state, monitor, states), None)
 
-    Parameters
-    ----------
-    said
-        Number of the run, short name, size and text.
-    """
-    told: dict[str, list[tuple[int, float, str]]] = {}
-    for k, key, size, text in sorted(said, key=lambda one: one[0]):
-        told.setdefault(key, []).append((k, size, text))
-    found = []
-    for runs in told.values():
-        k, _, text = max(runs, key=lambda one: one[1])
-        found.append(f"run {k}: {text}" + (f" (the worst of {len(runs)} runs)" if len(runs) > 1 else ""))
-    return found
+
+def _worst(said: list[tuple[int, str, float, str]]) -> Iterator[str]:
+    """Yield the worst warning of each kind, from (run, kind, how bad, text) of all runs, whoever carried them."""
+    for kind in dict.fromkeys(one[1] for one in sorted(said)):
+        alike = [one for one in said if one[1] == kind]
+        run, _, _, text = max(alike, key=lambda one: (one[2], -one[0]))
+        others = f" (the worst of {len(alike)} runs)" if len(alike) > 1 else ""
+        yield f"run {run}: {text}{others}"
 
 
 def _of_all(batch: _Batch, own: list[AtomResult]) -> list[AtomResult]:
@@ -227,15 +226,30 @@ def _focus(result: AtomScanResult, monitor: Monitor) -> None:
         return
     x = np.array(result.problem.values["intensity"])
     yields = result.each()["continuum_population"]
-    result.focal["focal_yield"] = np.array(
-        [float(focal_average(x, yields, peak, block.dimensions)) for peak in x]
-    )
-    share = below(x, yields, float(x[-1]), block.dimensions)
-    if share > EXTRAPOLATED:
+    found = [focal_average(x, yields, peak, block.dimensions) for peak in x]
+    last, least = found[-1], least_power(block.dimensions)
+    if np.isnan(last.value):
         monitor.warn(
-            f"{share:.0%} of the yield of the focus comes from below the first intensity of the scan, where it is "
-            f"extrapolated: add lower ones"
+            f"no average over the focus: its integral in {block.dimensions} dimensions diverges, because the yield falls off with"
+            f" power {last.power:.3g} of the intensity between the two lowest ({yields[0]:.3g} and {yields[1]:.3g}), and a power"
+            f" above {least:g} is needed; add lower intensities if it is higher there, or set dimensions: 2"
         )
+    else:
+        result.focal["focal_yield"] = np.array([float(one.value) for one in found])
+        result.focal["focal_yield_error"] = np.array([float(one.error) for one in found])
+        share = float(last.below / last.value) if last.value > 0.0 else 0.0
+        if share > EXTRAPOLATED:
+            monitor.warn(
+                f"{share:.0%} of the yield of the focus comes from below the first intensity of the scan, where it is "
+                f"extrapolated with power {last.power:.3g}: add lower ones"
+            )
     pes = result.stacked("pes")
     if pes is not None:
-        result.focal["focal_pes"] = focal_average(x, pes, float(x[-1]), block.dimensions)
+        spectrum = focal_average(x, pes, float(x[-1]), block.dimensions)
+        result.focal["focal_pes"] = spectrum.value
+        result.focal["focal_pes_error"] = spectrum.error
+        if missing := int(np.isnan(spectrum.value).sum()):
+            monitor.warn(
+                f"focal_pes is missing at {missing} of {spectrum.value.size} energies: the spectrum there falls off with power"
+                f" {least:g} of the intensity or less, so that the integral over the focus diverges"
+            )

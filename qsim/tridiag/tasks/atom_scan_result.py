@@ -58,10 +58,10 @@ class AtomScanResult:
         found = [quantities.scalars(RUN, one) for one in self.runs]
         names = [
             name
-            for name, scalar in found[0].items()
-            if isinstance(scalar.value, float)
-            and name.startswith(PATTERNS)
-            and all(name in other for other in found)
+            for name in found[0]
+            if name.startswith(PATTERNS)
+            and all(name in one for one in found)
+            and any(isinstance(one[name].value, float) for one in found)
         ]
         out = {}
         for name in names:
@@ -111,6 +111,12 @@ def _side(index: int) -> Any:
     return value
 
 
+def _focal_error(r: AtomScanResult) -> float | None:
+    """Return the error of the average at the last intensity, None where it is not known."""
+    error = float(r.focal["focal_yield_error"][-1])
+    return error if np.isfinite(error) else None
+
+
 QUANTITIES: tuple[Q, ...] = (
     Q("runs", "", "number of runs", lambda r: len(r.runs), headline=True),
     Q("steps", "", "time steps of each run", lambda r: r.runs[0].problem.setting.steps, headline=True),
@@ -118,7 +124,7 @@ QUANTITIES: tuple[Q, ...] = (
     Q("gauge", "", "gauge of the runs", lambda r: r.runs[0].problem.setting.gauge),
     Q("points", "", "radial points", lambda r: r.runs[0].problem.lattice.grid.points),
     Q("lmax", "", "largest angular momentum at the end of any run", lambda r: max(one.lanes.lmax for one in r.runs)),
-    Q("energy_initial", "hartree", "<H> at t = 0", lambda r: r.runs[0].numbers["energy_initial"]),
+    Q("energy_initial", "hartree", "<H> at t = 0", lambda r: r.runs[0].numbers.get("energy_initial")),
     Q(
         "continuum_population_max",
         "",
@@ -131,7 +137,9 @@ QUANTITIES: tuple[Q, ...] = (
         "",
         "focal_yield at the last intensity",
         lambda r: float(r.focal["focal_yield"][-1]),
+        error=_focal_error,
         when=lambda r: "focal_yield" in r.focal,
+        note="the error is that of the average: of yields between and below the intensities of the scan",
         headline=True,
     ),
     *(Q(f"scan_{name}", unit, f"{name} of each run", _values(name), ("run",), when=_given(name)) for name, unit in UNITS.items()),
@@ -151,6 +159,14 @@ QUANTITIES: tuple[Q, ...] = (
         ("run",),
         note="in units of pi w0^2 zR (3 dimensions) or pi w0^2 (2)",
     ),
+    Q(
+        "focal_yield_error",
+        "",
+        "error of focal_yield by the interpolation between the intensities and the extrapolation below the first",
+        lambda r: r.focal.get("focal_yield_error"),
+        ("run",),
+        note="infinite where the extrapolated integral may diverge",
+    ),
     Q("energy", "hartree", "energies of the photoelectron spectra", _axis("energy"), ("energy",)),
     Q("scan_pes", "1/hartree", "photoelectron spectrum of each run", _stack("pes"), ("run", "energy")),
     Q(
@@ -159,7 +175,14 @@ QUANTITIES: tuple[Q, ...] = (
         "photoelectron spectrum integrated over the focus",
         lambda r: r.focal.get("focal_pes"),
         ("energy",),
-        note="in the units of focal_yield, per hartree",
+        note="in the units of focal_yield, per hartree; NaN where the integral diverges",
+    ),
+    Q(
+        "focal_pes_error",
+        "1/hartree",
+        "error of focal_pes, as focal_yield_error",
+        lambda r: r.focal.get("focal_pes_error"),
+        ("energy",),
     ),
     Q("scan_pes_along", "1/hartree", "d2P/(dE dOmega) along the field, theta = 0", _side(0), ("run", "energy")),
     Q("scan_pes_against", "1/hartree", "d2P/(dE dOmega) against the field, theta = pi", _side(-1), ("run", "energy")),

@@ -52,7 +52,9 @@ class Observer:
         self.x = convert(self.lattice.x[own])
         self.slope = None if self.lattice.slope is None else convert(self.lattice.slope[own])
         self._at_walls = np.array([self.span.low == 0, self.span.high == self.span.rows], float)
-        self._columns = _within(problem.columns, self.span)
+        columns = problem.columns  # counted with the walls, where the density is zero
+        self._all = range(columns.start - 1, columns.stop - 1, columns.step)
+        self._columns = _within(self._all, self.span)
         self.states = None
         if problem.states is not None:
             low, high = self._levels(problem.states.shape[1])
@@ -156,13 +158,10 @@ class Observer:
         return self.xp.concatenate(parts), 0 if before is None else OVERLAP
 
     def _all_columns(self, own: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Return the density map of all processes; a row of it is padded to the longest part."""
-        columns, span = self.problem.columns, self.span
-        if self.links.size == 1:
-            return own
-        count = len(range(*columns.indices(span.rows)))
-        whole = np.zeros(count)
-        start = max(0, -(-(span.low - columns.start) // columns.step))
+        """Return the density map of all processes, and zeros at the walls."""
+        columns = self._all
+        whole = np.zeros(len(columns), own.dtype)
+        start = max(0, -(-(self.span.low - columns.start) // columns.step))
         whole[start : start + len(own)] = own
         return total(self.links, whole)
 
@@ -212,8 +211,8 @@ class Observer:
         return self.xp.concatenate([states @ real, states @ imag])
 
 
-def _within(columns: slice, span: Span) -> slice:
-    """Return those of some columns of the grid that lie in a span, counted from its start."""
+def _within(columns: range, span: Span) -> slice:
+    """Return those of some columns that lie in a span, counted from its start."""
     start, stop, step = columns.start, columns.stop, columns.step
     first = start + step * max(0, -(-(span.low - start) // step))
     last = min(stop, span.high)

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 TURNED_BACK = 1e-3  # norm reflected by the walls above which a warning is given
 UNSURE = 0.02  # error of a population or norm above which a warning is given
-WALL_DENSITY = 1e-6  # |psi|^2 dx at a wall, relative to the norm, above which a warning is given
+WALL_DENSITY = (
+    1e-6  # |psi|^2 dx one spacing from a wall, relative to the norm, above which a warning is given
+)
 
 
 Row = dict[str, "float | NDArray[np.float64]"]
@@ -189,7 +191,7 @@ def _unstacked(columns: Mapping[str, NDArray[Any]]) -> list[Row]:
 
 
 def analyse(result: Propagated, state: Callable[[], State], monitor: Monitor) -> None:
-    """Add spectra, errors and warnings to what was recorded.
+    """Add spectra, errors and warnings to what was recorded; what fails of that is told, and costs nothing of the rest.
 
     Parameters
     ----------
@@ -200,23 +202,29 @@ def analyse(result: Propagated, state: Callable[[], State], monitor: Monitor) ->
     monitor
         Told of progress and warnings.
     """
-    problem, observed = result.problem, result.problem.observed
-    if observed.hhg is not None:
-        _harmonics(result, observed.hhg)
-    if observed.gabor is not None:
-        _time_frequency(result, observed.gabor)
-    if observed.photoelectron is not None:
-        _photoelectrons(result, observed.photoelectron, state, monitor)
-    wall = float(result.numbers["wall_density"] or 0.0)
-    turned = turned_back(result)
-    result.numbers["turned_back"] = turned
+    observed = result.problem.observed
+    judged = monitor.judged
+    if (harmonics := observed.hhg) is not None:
+        judged("the harmonic spectrum", lambda: _harmonics(result, harmonics), None)
+    if (map_of := observed.gabor) is not None:
+        judged("the time-frequency map", lambda: _time_frequency(result, map_of), None)
+    if (electrons := observed.photoelectron) is not None:
+        judged("the photoelectron spectrum", lambda: _photoelectrons(result, electrons, state, monitor), None)
+    result.numbers["turned_back"] = judged("what walls turned back", lambda: turned_back(result), None)
+    judged("what walls disturb", lambda: _about_walls(result, monitor), None)
+    judged("the errors of the numbers", lambda: _claim(result, state, monitor), None)
+
+
+def _about_walls(result: Propagated, monitor: Monitor) -> None:
+    """Warn of density that has reached the walls."""
+    problem = result.problem
+    wall, turned = (float(result.numbers[name] or 0.0) for name in ("wall_density", "turned_back"))
     if wall > WALL_DENSITY * max(float(result.frames["norm"][-1]), 1e-300) or turned > TURNED_BACK:
         monitor.warn(
-            f"|psi|^2 dx at a wall is {wall:.2g} at the end, and the walls have turned back about {turned:.2g}: reflected "
-            "density disturbs what is seen; widen grid, "
+            f"|psi|^2 dx at a wall is {wall:.2g} one spacing from it at the end, and the walls have turned back about "
+            f"{turned:.2g}: reflected density disturbs what is seen; widen grid, "
             + ("or add an absorber" if problem.absorber.type == "none" else "or strengthen the absorber")
         )
-    _claim(result, state, monitor)
 
 
 def turned_back(result: Propagated) -> float:

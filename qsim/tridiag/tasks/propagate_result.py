@@ -34,7 +34,7 @@ class Propagated:
     trace : (samples, 4) float64
         Step number, and the sums of |psi|^2, x |psi|^2 and V' |psi|^2 at evenly spaced steps.
     psi : (points,) complex
-        State at the end.
+        State at the end, between the walls.
     info : dict
         How the steps were done.
     spectra : dict of arrays
@@ -181,7 +181,7 @@ QUANTITIES: tuple[Q, ...] = (
     Q(
         "wall_density",
         "",
-        "largest |psi|^2 dx at a wall at the end",
+        "largest |psi|^2 dx one spacing from a wall at the end",
         lambda r: r.numbers["wall_density"],
     ),
     Q(
@@ -245,7 +245,13 @@ QUANTITIES: tuple[Q, ...] = (
         note="dipole acceleration (Ehrenfest)",
     ),
     Q("energy", "hartree", "<(p + A)^2/2 + V>", _frame("energy"), ("time",), note="not divided by the norm"),
-    Q("wall_density", "", "|psi|^2 dx at both walls together", _frame("wall_density"), ("time",)),
+    Q(
+        "wall_density",
+        "",
+        "|psi|^2 dx one spacing from both walls, together",
+        _frame("wall_density"),
+        ("time",),
+    ),
     Q("field", "a.u.", "electric field E(t)", lambda r: np.asarray(r.problem.field_at(r.time)), ("time",)),
     Q(
         "vector_potential",
@@ -287,36 +293,42 @@ QUANTITIES: tuple[Q, ...] = (
     ),
     Q("place", "bohr", "places of norm_right", _listed("norm_right"), ("place",)),
     Q("norm_right", "", "norm right of the place", _frame("norm_right"), ("time", "place")),
-    Q("x", "bohr", "grid points", _on_grid(lambda r: r.problem.lattice.x), ("x",)),
-    Q("potential", "hartree", "potential energy", _on_grid(lambda r: r.problem.lattice.potential), ("x",)),
+    Q("x", "bohr", "grid points, the walls first and last", _on_grid(lambda r: r.problem.x), ("x",)),
+    Q(
+        "potential",
+        "hartree",
+        "potential energy",
+        _on_grid(lambda r: r.problem.with_walls("potential")),
+        ("x",),
+    ),
     Q(
         "absorber",
         "hartree",
         "W of the complex potential -i W",
-        _on_grid(lambda r: r.problem.lattice.cap),
+        _on_grid(lambda r: r.problem.with_walls("cap")),
         ("x",),
     ),
-    Q("mask", "", "factor after every step", _on_grid(lambda r: r.problem.lattice.mask), ("x",)),
+    Q("mask", "", "factor after every step", _on_grid(lambda r: r.problem.with_walls("mask")), ("x",)),
     Q(
         "psi_initial",
         "bohr^-1/2",
         "wavefunction at t = 0",
-        _on_grid(lambda r: r.problem.psi0.astype(r.psi.dtype)),
+        _on_grid(lambda r: np.pad(r.problem.psi0.astype(r.psi.dtype), 1)),
         ("x",),
     ),
     Q(
         "psi_final",
         "bohr^-1/2",
         "wavefunction at the end",
-        _on_grid(lambda r: r.psi),
+        _on_grid(lambda r: np.pad(r.psi, 1)),
         ("x",),
-        note="in the gauge of the run",
+        note="zero at the walls; in the gauge of the run",
     ),
     Q(
         "x_density",
         "bohr",
         "grid points of the density map",
-        lambda r: r.problem.lattice.x[r.problem.columns],
+        lambda r: r.problem.x_of_columns,
         ("x_density",),
     ),
     Q("density", "1/bohr", "|psi|^2", _frame("density"), ("time", "x_density")),

@@ -56,7 +56,7 @@ def measure(
     monitor
         Told of the progress.
     """
-    timings = _Timings(make, device, setting)
+    timings = _Timings(make, device, setting, monitor)
     drive(timings, monitor, total=int(timings.times.size), unit="timings", what="scaling")
     if not device.is_cuda:
         monitor.note(
@@ -68,8 +68,10 @@ def measure(
 class _Timings:
     """Times of all solvers for all sizes; they cannot be continued."""
 
-    def __init__(self, make: Callable[[int], Source], device: Device, setting: Scaling) -> None:
-        self.make, self.device, self.setting = make, device, setting
+    def __init__(
+        self, make: Callable[[int], Source], device: Device, setting: Scaling, monitor: Monitor
+    ) -> None:
+        self.make, self.device, self.setting, self.monitor = make, device, setting, monitor
         sizes = setting.n
         self.counts = sorted(set(block_numbers(sizes) if isinstance(setting.blocks, str) else setting.blocks))
         self.nested = sorted(set(setting.iterations))
@@ -112,8 +114,9 @@ class _Timings:
         for i, levels in enumerate(self.nested):
             for k, count in enumerate(self.counts):
                 if count < n:
-                    self.times[s, i, k], error = timer.literal(count, levels)
-                    self.backward[s] = max(self.backward[s], error)
+                    self.times[s, i, k] = timer.literal(count, levels)
+                    error = self.monitor.judged("a backward error", timer.error, math.nan)
+                    self.backward[s] = np.maximum(self.backward[s], error)  # NaN stays
                 done = (s * len(self.nested) + i) * len(self.counts) + k + 1
                 report(Progress(done, savable=False))
 
@@ -126,7 +129,11 @@ class _Timings:
         counts = [count for count, good in zip(self.counts, usable, strict=True) if good]
         alpha, beta = 0.0, 0.0
         if len(counts) > 1:
-            alpha, beta = fit(counts, first[usable].tolist(), sizes[0], self.nested[0])
+            alpha, beta = self.monitor.judged(
+                "the cost model",
+                lambda: fit(counts, first[usable].tolist(), sizes[0], self.nested[0]),
+                (math.nan, math.nan),
+            )
         return ScalingResult(
             self.name,
             list(sizes),
@@ -163,22 +170,22 @@ class _Timer:
                 seconds.append(time.perf_counter() - start)
         return min(seconds)
 
-    def literal(self, blocks: int, iterations: int) -> tuple[float, float]:
-        """Return seconds and backward error of the literal stages."""
+    def literal(self, blocks: int, iterations: int) -> float:
+        """Return the seconds of the literal stages."""
         from qsim.tridiag.kernels import stages
         from qsim.tridiag.solver.partition import levels
 
         a, b, c, d = self.used
         partition = levels(a.shape[1], blocks, iterations)
-        seconds = self._best(lambda: stages.solve_levels(self.device, partition, a, b, c, d, self.x))
-        return seconds, self._error()
+        return self._best(lambda: stages.solve_levels(self.device, partition, a, b, c, d, self.x))
 
-    def _error(self) -> float:
+    def error(self) -> float:
+        """Return the backward error of the solution before."""
         from qsim.tridiag.kernels import stages
 
         a, b, c, d = self.given
         norms = stages.residual(self.device, a, b, c, d, self.x, self.used[3])
-        residual, x, rhs, matrix = norms[0]
+        residual, x, rhs, matrix, _rowwise = norms[0]
         return float(residual / (matrix * x + rhs)) if residual else 0.0
 
     def automatic(self) -> float | None:

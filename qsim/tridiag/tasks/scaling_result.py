@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -93,11 +94,11 @@ Q = Quantity[ScalingResult]
 def _by_iterations(r: ScalingResult) -> dict[str, Scalar]:
     """Return the best numbers of blocks of the first size, measured and of the model, for each number of partitions."""
     out: dict[str, Scalar] = {}
-    for count, measured, predicted in zip(r.iterations, r.measured[0], r.predicted[0], strict=True):
+    known = not math.isnan(r.alpha)  # the model could be fitted
+    predicted = r.predicted[0].tolist() if known else [None] * len(r.iterations)
+    for count, measured, model in zip(r.iterations, r.measured[0], predicted, strict=True):
         out[f"optimum_blocks_{count}"] = Scalar(int(measured), description=f"fastest with {count} partitions")
-        out[f"optimum_model_{count}"] = Scalar(
-            int(predicted), description=f"cost model with {count} partitions"
-        )
+        out[f"optimum_model_{count}"] = Scalar(model, description=f"cost model with {count} partitions")
     return out
 
 

@@ -199,11 +199,12 @@ def _solved(
         parts = [where.to_host(part) for part in (a, b, c, d)]
         host = _Arrays(source, parts if corners is None else _without_corners(parts, flat, rows))
         defect = Defect(host, flat)
-        profile = profile_of(lambda lo, hi: defect.read(lo, hi)[3], flat, low, whole)
-        rowwise = defect.rowwise() if corners is None else _rowwise_cyclic(parts, flat, rows)
-        with np.errstate(over="ignore"):  # squares of numbers above 1e154 are infinite
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # products and squares of numbers above 1e154 are infinite
+            profile = profile_of(lambda lo, hi: defect.read(lo, hi)[3], flat, low, whole)
             checks = checks_of(flat, low, whole)
-    info = {name: getattr(found, name) for name in (*NAMES, "equilibrated")} | {"rowwise_error": rowwise}
+    info = {name: getattr(found, name) for name in (*NAMES, "equilibrated")}
     return Solved(flat, info, found.seconds, checks, profile, list(found.notes))
 
 
@@ -260,6 +261,7 @@ def _solve_cyclic(a: Array, b: Array, c: Array, d: Array, rows: int, options: di
     """Solve cyclic systems that lie one after another, d (columns, n); x is (n,) or (n, columns)."""
     from qsim.core.device.device import namespace
     from qsim.tridiag.solver.solve import solve
+    from qsim.tridiag.solver.verdicts import difficulty
 
     parts = []
     for low in range(0, a.shape[0], rows):
@@ -267,9 +269,11 @@ def _solve_cyclic(a: Array, b: Array, c: Array, d: Array, rows: int, options: di
         parts.append(solve(a[part], b[part], c[part], d[:, part].T, cyclic=True, **options))
     x = namespace(parts[0].x).concatenate([part.x for part in parts])
     return replace(
-        max(parts, key=lambda part: part.backward_error),
+        max(parts, key=lambda part: (difficulty(part.algorithm), part.backward_error)),
         x=x[:, 0] if x.shape[1] == 1 else x,
         residual=max(part.residual for part in parts),
+        backward_error=max(part.backward_error for part in parts),
+        rowwise_error=max(part.rowwise_error for part in parts),
         min_pivot=min(part.min_pivot for part in parts),
         refinements=max(part.refinements for part in parts),
         seconds=sum(part.seconds for part in parts),
@@ -287,19 +291,6 @@ def _without_corners(parts: list[Any], x: NDArray[Any], rows: int) -> list[Any]:
     b[::rows] = 0
     c[rows - 1 :: rows] = 0
     return [a, b, c, d]
-
-
-def _rowwise_cyclic(parts: list[Any], x: NDArray[Any], rows: int) -> float:
-    """Return the row-wise backward error of cyclic systems that lie one after another."""
-    from qsim.tridiag.solver.cyclic import Matrix
-
-    a, b, c, d = parts
-    columns = x.reshape(x.shape[0], -1)
-    worst = 0.0
-    for low in range(0, x.shape[0], rows):
-        one = slice(low, low + rows)
-        worst = max(worst, Matrix(a[one], b[one], c[one]).rowwise(columns[one], d[:, one].T))
-    return worst
 
 
 class _Arrays:
@@ -396,10 +387,7 @@ def _streamed(problem: SolveProblem, source: BatchSource, limit: int, monitor: M
             drive(solution, monitor, total=None, unit="blocks", what="solve")
         found = solution.found
     rows = source.n // batch
-    info = {
-        name: getattr(found, name)
-        for name in (*NAMES, "rowwise_error", "block_rows", "largest_read", "pieces")
-    }
+    info = {name: getattr(found, name) for name in (*NAMES, "block_rows", "largest_read", "pieces")}
     info["pivoted_pieces"] = found.pivoted
     if path is not None:
         info["x_file"] = path.name

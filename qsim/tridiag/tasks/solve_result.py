@@ -77,7 +77,16 @@ class SolveResult:
     notes: list[str] = field(default_factory=list)
 
 
-NAMES = ("residual", "backward_error", "algorithm", "blocks", "iterations", "min_pivot", "refinements")
+NAMES = (
+    "residual",
+    "backward_error",
+    "rowwise_error",
+    "algorithm",
+    "blocks",
+    "iterations",
+    "min_pivot",
+    "refinements",
+)
 Q = Quantity[SolveResult]
 
 

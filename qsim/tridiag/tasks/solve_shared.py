@@ -19,6 +19,7 @@ from qsim.core.errors import DeviceError, MemoryLimitError, QsimError
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.solver.shared import spans
 from qsim.tridiag.solver.systems import RandomSource, Share
+from qsim.tridiag.solver.verdicts import difficulty
 from qsim.tridiag.tasks.solve_plan import STORED, bytes_in_memory, max_ranks
 from qsim.tridiag.tasks.solve_result import (
     CHUNK,
@@ -50,12 +51,6 @@ __all__ = ["shared"]
 
 TOLERANCE = {8: 1e-14, 4: 1e-6}  # backward errors accepted, by bytes of a real number: those of one rank
 WORST = ("residual", "backward_error", "rowwise_error", "refinements")  # largest of all ranks
-DIFFICULTY = (
-    "nshape",
-    "thomas",
-    "woodbury",
-    "lapack",
-)  # what solved a batch is what solved its most difficult system
 
 
 def shared(
@@ -206,7 +201,7 @@ def _info(mine: SharedRows, comm: Comm) -> dict[str, Any]:
         "min_pivot": mine.smallest,
         "refinements": mine.refinements,
         "equilibrated": False,
-        "rowwise_error": mine.rowwise(),
+        "rowwise_error": float(mine.errors.rowwise.max()),
     }
 
 
@@ -238,14 +233,10 @@ def _systems(
     own.info |= {name: max(info[name] for info in infos) for name in WORST}
     own.info["min_pivot"] = min(info["min_pivot"] for info in infos)
     own.info["equilibrated"] = any(info["equilibrated"] for info in infos)
-    own.info["algorithm"] = max((str(info["algorithm"]) for info in infos), key=_difficulty)
+    own.info["algorithm"] = max((str(info["algorithm"]) for info in infos), key=difficulty)
     own.seconds = max(seconds for _info, seconds, _notes in told)
     own.notes = list(dict.fromkeys(note for _info, _seconds, notes in told for note in notes))
     return own, mine.start * rows
-
-
-def _difficulty(algorithm: str) -> int:
-    return DIFFICULTY.index(algorithm.partition("-")[0])
 
 
 # ------------------------------------------------------------------------------------ on rank 0

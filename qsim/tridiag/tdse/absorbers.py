@@ -24,31 +24,30 @@ def evaluate(
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
     """Return ``(cap, mask)`` on the grid, (n,) float64 each, or None for what the absorber has not.
 
-    ``cap`` is W >= 0 of ``-i W`` in hartree, ``mask`` the factor of psi after every step.  The strips lie inside the box,
-    ``xmax - width`` to ``xmax`` and the mirror image; d is the depth in them:
+    ``cap`` is W >= 0 of ``-i W`` in hartree, ``mask`` the factor of psi after every step.  The strips end at the
+    walls, where psi is zero; d is the depth in them:
 
     * cap: ``W = strength (d / width)^power`` (Eq. T13);
     * manolopoulos (Eq. T14): ``W = kmin^2/2 (a u - b u^3 + 4/(c-u)^2 - 4/(c+u)^2)`` with ``u = 2 delta kmin d``,
-      D. E. Manolopoulos, J. Chem. Phys. 117, 9552 (2002), Eqs. (2.19)-(2.25); u = c lies where psi vanishes, one spacing
-      beyond the last point;
-    * mask: ``cos(pi/2 d/width)^power`` (Eq. T15), which is 1 at the inner edge of a strip and 0 at xmin and xmax.
+      D. E. Manolopoulos, J. Chem. Phys. 117, 9552 (2002), Eqs. (2.19)-(2.25); u = c lies at the wall, where the
+      value is that a millionth of the strip before it;
+    * mask: ``cos(pi/2 d/width)^power`` (Eq. T15), which is 1 at the inner edge of a strip and 0 at the walls.
 
     Parameters
     ----------
     block
         A member of `qsim.tridiag.deck.electron.Absorber`.
     x : (n,) float64
-        Grid points, bohr.
+        Points, bohr.
     box
-        xmin, xmax and the distance of the walls from them; by default the ends of the grid and its spacing.
+        First and last point, bohr, and the distance of the walls from them; by default walls stand at the ends of x.
     """
     if block.type == "none":
         return None, None
     x = np.asarray(x, float)
-    first, last, gap = (float(x[0]), float(x[-1]), float(x[1] - x[0])) if box is None else box
+    first, last, gap = (float(x[0]), float(x[-1]), 0.0) if box is None else box
     strip = width(block)
-    beyond = gap if block.type == "manolopoulos" else 0.0
-    depth = np.maximum(x - (last + beyond - strip), (first - beyond + strip) - x)
+    depth = np.maximum(x - (last + gap - strip), (first - gap + strip) - x)
     depth = np.clip(depth, 0.0, strip)
     if block.type == "cap":
         return block.strength * (depth / strip) ** block.power, None
@@ -88,14 +87,13 @@ def reflection(
         return np.ones(k.shape)
     dx = max(dx, strip / points)
     count = int(strip / dx) + 4
-    x = np.asarray(
-        dx * np.arange(2 * count + 4), dtype=float
-    )  # two walls, two strips, and a little space between them
+    # two walls, two strips, and a little space between them
+    x = np.asarray(dx * np.arange(2 * count + 6), dtype=float)
     cap, mask = evaluate(block, x)
     if mask is not None:
         cap = -np.log(np.maximum(mask, 1e-12)) / dt
     assert cap is not None
-    w = cap[-count - 2 :][::-1]  # from the wall inwards, down to where it is zero
+    w = cap[-count - 3 : -1][::-1]  # from beside the wall inwards, down to where it is zero
     half, energy = 0.5 / dx**2, 0.5 * k**2
     step = [(-1j * value - energy) / 12.0 for value in w]
     before, now = np.zeros(k.shape, complex), np.ones(k.shape, complex)

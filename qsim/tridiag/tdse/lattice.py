@@ -41,12 +41,12 @@ IMAGES = 18  # points after which that is below rounding
 
 @dataclass(frozen=True)
 class Lattice:
-    """An equidistant grid with a potential; psi vanishes one point beyond either end.
+    """Equidistant points between two hard walls, with a potential; psi is zero at the walls, one spacing beyond either end.
 
     Attributes
     ----------
     xmin, dx : float
-        First point and spacing, bohr.
+        First point, one spacing from the wall, and spacing, bohr.
     points : int
     stencil : {"three_point", "numerov"}
     potential : (points,) float64

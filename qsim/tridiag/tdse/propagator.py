@@ -17,8 +17,16 @@ import numpy as np
 from qsim.core.device.device import cpu
 from qsim.core.errors import InvalidInput
 from qsim.tridiag.kernels.cn import Operator, Shape, cn_steps, sample_slots, shared_bytes
-from qsim.tridiag.kernels.cn_cpu import LANES
-from qsim.tridiag.tdse.halo import halo, range_of_potential
+from qsim.tridiag.tdse.halo import (
+    AGREE,
+    MARGINS,
+    PASS_COST,
+    STEPS,
+    TAIL,
+    chunk_rows,
+    halo,
+    range_of_potential,
+)
 from qsim.tridiag.tdse.lattice import bands, mass, step_table
 
 if TYPE_CHECKING:
@@ -31,15 +39,6 @@ if TYPE_CHECKING:
 
 Mode = Literal["auto", "exact", "local", "literal"]
 
-TAIL = 1e-15  # amplitude that a pass may miss at the end of the halo
-AGREE = {
-    8: 2e-13,
-    4: 2e-5,
-}  # largest relative difference of a tested pass from exact steps, by bytes of a real number
-STEPS = (32, 24, 16, 12, 8, 6, 4, 3, 2, 1)  # steps per pass
-PASS_COST = {"cpu": 2.5, "cuda": 1.5}  # cost of moving a row in and out of a pass, in steps of that row
-CHUNK = 1536  # rows of a CPU chunk: eight of them with their scratch fit the second-level cache
-SHORT = 256  # rows: chunks are no shorter for the sake of another thread
 CUDA_SHAPES = (
     (11, 256, 2),
 )  # rows per thread, threads per block, blocks per multiprocessor; the first that fits
@@ -355,7 +354,7 @@ class Propagator:
             return whole
         potentials = self._potentials()
         fit = self._fit_cuda if self.device.is_cuda else self._fit_cpu
-        for margin in (1.1, 1.4, 2.0):
+        for margin in MARGINS:
             self.margin = margin
             shape = self._cheapest(n, potentials, fit)
             if shape is None:
@@ -384,7 +383,7 @@ class Propagator:
         fit: Callable[[int, int, int], tuple[Shape, float] | None],
     ) -> Shape | None:
         best: tuple[float, Shape] | None = None
-        tolerance = 1e-7 if self.single else TAIL
+        tolerance = TAIL[self.real.itemsize]
         for steps in STEPS:
             lattice = self.lattice
             reach = halo(lattice.stencil, lattice.dx, self.dt, steps, potentials, tolerance)
@@ -398,12 +397,8 @@ class Propagator:
         return None if best is None else best[1]
 
     def _fit_cpu(self, n: int, reach: int, steps: int) -> tuple[Shape, float] | None:
-        # More threads than this would spend their time in halos.
-        threads = min(self.device.threads, max(1, n // (LANES * max(SHORT, 2 * reach))))
-        lanes = LANES * threads
-        chunk = -(-n // (lanes * max(1, round(n / (lanes * max(CHUNK, 4 * reach))))))
-        redundancy = min(n, chunk + 2 * reach) / chunk
-        return None if chunk < 2 or redundancy > 7 else (Shape(chunk, reach, steps), redundancy)
+        found = chunk_rows(n, reach, self.device.threads)
+        return None if found is None else (Shape(found[0], reach, steps), found[1])
 
     def _fit_cuda(self, n: int, reach: int, steps: int) -> tuple[Shape, float] | None:
         """Return the block size with the smallest modelled time, and that time of a step over the time of its rows alone."""

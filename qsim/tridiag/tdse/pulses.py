@@ -50,6 +50,25 @@ def fwhm_factor(power: float) -> float:
     return 2.0 / math.pi * math.acos(2.0 ** (-1.0 / (2.0 * power)))
 
 
+def gaussian_exponent(extent: float) -> float:
+    """Return k of the lowered Gaussian ``(g(u) - g(extent)) / (1 - g(extent))``, ``g(u) = exp(-4 k u^2)``.
+
+    Its square is 1/2 at u = 1/2 (Eq. T17a): its full width at half maximum is 1 then; without the lowering k is ``log(2) / 2``.
+
+    Parameters
+    ----------
+    extent
+        Distance of the ends from the middle, at least 1.
+    """
+    low, high = 0.0, 0.5 * math.log(2.0)
+    whole = 4.0 * extent * extent
+    for _halving in range(60):
+        k = 0.5 * (low + high)
+        height = math.exp(-k) * math.expm1(-k * (whole - 1.0)) / math.expm1(-k * whole)
+        low, high = (k, high) if height > math.sqrt(0.5) else (low, k)
+    return 0.5 * (low + high)
+
+
 class PulseField:
     """One pulse in its own time, which starts with the pulse.
 
@@ -233,9 +252,10 @@ class PulseField:
             cos = np.maximum(np.cos(k * s), 0.0)  # rounding may leave it below zero at the ends
             return cos**n, -n * k * cos ** (n - 1.0) * np.sin(k * s)
         if self.shape == "gaussian":
-            # lowered by its value at the ends and stretched, so that it vanishes there and is 1 in the middle
-            rate = 4.0 * math.log(2.0) / (length / (2.0 * block.extent)) ** 2
-            edge = math.exp(-2.0 * math.log(2.0) * block.extent**2)
+            # lowered by its value at the ends and stretched, so that it vanishes there and is 1 in the middle; Eq. T17a
+            exponent = gaussian_exponent(block.extent)
+            rate = 8.0 * exponent * (2.0 * block.extent / length) ** 2
+            edge = math.exp(-4.0 * exponent * block.extent**2)
             g = np.exp(-0.5 * rate * s * s)
             return (g - edge) / (1.0 - edge), -rate * s * g / (1.0 - edge)
         if self.shape == "flat_top":

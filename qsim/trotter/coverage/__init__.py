@@ -37,6 +37,8 @@ from qsim.trotter.coverage.oracle import (
     fields,
     profile,
 )
+from qsim.trotter.coverage.spectra import spectrum
+from qsim.trotter.coverage.tasks import beside, pulses
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
@@ -46,11 +48,18 @@ __all__ = ["judge", "trial"]
 WARNING = r"dt = .* is long|error of the state is|half the step"
 """Warnings that withdraw claims."""
 STREAMS = (0x5F1E0000, 0x5C0F0000)
+SPECTRA, BESIDE, PULSES, DYNAMICS = 0.25, 0.2, 0.1, 0.45
+"""Shares of decks that ask for levels, of other tasks beside an evolution, of driven evolutions in sectors, and of others."""
 
 
 def trial(rng: np.random.Generator, folder: Path) -> Trial:
     """Draw a deck and return it with its judge."""
-    drawn = draw_deck(rng, folder)
+    kind = rng.choice(["spectrum", "beside", "pulses", "dynamics"], p=[SPECTRA, BESIDE, PULSES, DYNAMICS])
+    if kind == "spectrum":
+        return spectrum(rng)
+    if kind == "beside":
+        return beside(rng)
+    drawn = pulses(rng) if kind == "pulses" else draw_deck(rng, folder)
     return Trial(_public(drawn), lambda results: judge(drawn, folder, results))
 
 

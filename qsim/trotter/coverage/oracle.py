@@ -91,15 +91,32 @@ def distances(lattice: Deck, spins: int) -> Real:
         return np.where(apart > 0, 1.0, 0.0)
     if kind == "ring":
         return np.minimum(apart, spins - apart)
+    return np.asarray(_of_images(lattice, spins).min(axis=0))
+
+
+def _of_images(lattice: Deck, spins: int) -> Real:
+    """Return the distances (images, N, N) of sites from the images of others."""
     flat, shifts = _places(lattice, spins)
     difference = flat[:, None] - flat[None]
-    found = np.full((spins, spins), np.inf)
-    first = shifts[0] if shifts else np.zeros(2)
-    second = shifts[1] if len(shifts) > 1 else np.zeros(2)
-    for a in range(-2, 3):
-        for b in range(-2, 3):
-            found = np.minimum(found, np.linalg.norm(difference + a * first + b * second, axis=2))
-    return found
+    numbers = [range(-2, 3) if k < len(shifts) else (0,) for k in range(2)]
+    shifts = [*shifts, np.zeros(2), np.zeros(2)]
+    found = [
+        np.linalg.norm(difference + a * shifts[0] + b * shifts[1], axis=2)
+        for a in numbers[0]
+        for b in numbers[1]
+    ]
+    return np.array(found)
+
+
+def ways(lattice: Deck, spins: int) -> Real:
+    """Return by how many ways two sites are nearest, (N, N); 1 where the deck counts them once."""
+    if lattice.get("images", "one") == "one":
+        return np.ones((spins, spins))
+    if lattice["type"] == "ring":
+        apart = np.abs(np.subtract.outer(np.arange(spins), np.arange(spins)))
+        return np.where(2 * apart == spins, 2.0, 1.0)
+    images = _of_images(lattice, spins)
+    return np.asarray((images < images.min(axis=0) + 1e-6).sum(axis=0), float)
 
 
 def shell_numbers(r: Real) -> NDArray[np.int64]:
@@ -168,6 +185,7 @@ def couplings(term: Deck, system: Deck, drawn: Real | None) -> Real:
         parts = (-0.5, -0.5, 1.0)
     else:
         if "positions" in term:
+            lattice = None
             place = np.array(term["positions"], float)
             r = np.linalg.norm(place[:, None] - place[None], axis=2)
             shells = np.ones_like(r, int)
@@ -191,6 +209,8 @@ def couplings(term: Deck, system: Deck, drawn: Real | None) -> Real:
             size[upper] += drawn
         if "alpha" in term:
             size = size / np.where(r > 0, r, 1.0) ** term["alpha"]
+        if lattice is not None:
+            size = size * ways(lattice, spins)
         strength[upper] = np.where(coupled, size, 0.0)[upper]
         parts = _components(term)
     strength = strength + strength.T
@@ -351,7 +371,8 @@ class Evolution:
         stops = sorted({0.0, *times, *(k for k in kinks if 0.0 < k < times[-1])})
         states, here = {0.0: psi}, psi
         for a, b in pairwise(stops):
-            pad = 1e-13 * (b - a)  # a jump belongs to the side that it is integrated on
+            # a jump belongs to the side that it is integrated on
+            pad = min(max(1e-13 * (b - a), 4e-16 * b), 0.1 * (b - a))
             low, high = a + pad, b - pad
 
             def inside(t: float, y: Complex, low: float = low, high: float = high) -> Complex:

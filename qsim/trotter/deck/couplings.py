@@ -53,10 +53,20 @@ class Chain(Block):
     type: Literal["chain", "open_chain"]
 
 
+Images = Annotated[
+    Literal["one", "all"],
+    Field(
+        description="sites equally near by several ways round, across a periodic direction of two sites or opposite on a ring: "
+        "one bond, or all: a bond for each way, as a sum over all sites and directions has; a note of the run names such sites",
+    ),
+]
+
+
 class Ring(Block):
     """Sites 0 ... N-1 in a circle; the distance of two sites is counted along it."""
 
     type: Literal["ring", "periodic_chain"]
+    images: Images = "one"
 
 
 class _Plane(Block):
@@ -67,6 +77,7 @@ class _Plane(Block):
     periodic: bool | Annotated[list[bool], Field(min_length=2, max_length=2)] = Field(
         default=False, description="periodic in both directions, or [x, y]"
     )
+    images: Images = "one"
 
 
 class Square(_Plane):
@@ -87,6 +98,7 @@ class Ladder(Block):
     type: Literal["ladder"]
     legs: Annotated[PositiveCount, Field(ge=2)] = Field(default=2, description="number of legs")
     periodic: bool = Field(default=False, description="whether the legs are closed")
+    images: Images = "one"
     bonds: Literal["all", "legs", "rungs"] = Field(
         default="all",
         description="all bonds, or only those along the legs or the rungs, for different couplings",
@@ -304,8 +316,8 @@ class _Oriented(_Term):
 
     lattice: Lattice | None = Field(
         default=None,
-        description="chain, ring, ladder, square, triangular (not periodic) or all; by default system.lattice; j comes before k, "
-        "on a ring also N - 1 before 0",
+        description="chain, ring, ladder, square, triangular or all; by default system.lattice; j comes before k, across a "
+        "periodic boundary the last site before the first",
         json_schema_extra={"example": "chain"},
     )
     shells: Annotated[list[PositiveCount], Field(min_length=1)] | None = Field(

@@ -7,12 +7,8 @@ from qsim.core.deck.blocks import Finding
 from qsim.trotter.deck.couplings import (
     DM,
     AllToAll,
-    Ladder,
     OrientedTerm,
-    Ring,
-    Square,
     System,
-    Triangular,
 )
 
 __all__ = ["check_oriented"]
@@ -39,16 +35,6 @@ def check_oriented(term: OrientedTerm, system: System, key: str) -> Iterator[Fin
         return
     if isinstance(lattice, AllToAll) and term.shells is not None:
         yield Finding(f"{key}.shells", "lattice all has no shells: every pair is at distance 1")
-    if isinstance(lattice, Ladder | Square | Triangular) and lattice.periodic not in (False, [False, False]):
-        yield Finding(
-            f"{key}.lattice",
-            f"which of two sites comes first is not defined on a periodic {lattice.type}; give the pairs as a list",
-        )
-    if isinstance(lattice, Ring) and system.spins % 2 == 0 and system.spins // 2 in (term.shells or []):
-        yield Finding(
-            f"{key}.shells",
-            f"opposite sites of a ring of {system.spins} have no direction; give the pairs as a list",
-        )
 
 
 def _check_rows(term: OrientedTerm, rows: list[list[float]], spins: int, key: str) -> Iterator[Finding]:

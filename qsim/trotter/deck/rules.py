@@ -430,5 +430,5 @@ def check_lattice(lattice: Lattice, spins: int, key: str) -> Iterator[Finding]:
             yield Finding(key, shape)
     elif isinstance(lattice, Ladder) and spins % lattice.legs:
         yield Finding(key, f"{spins} spins are not made of {lattice.legs} legs of equal length")
-    elif isinstance(lattice, Ring) and spins < 3:
-        yield Finding(key, f"a ring needs 3 sites, system.spins = {spins}; use chain")
+    elif isinstance(lattice, Ring) and spins < 2:
+        yield Finding(key, "a ring needs 2 sites, system.spins = 1; use chain")

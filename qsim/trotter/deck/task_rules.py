@@ -66,6 +66,11 @@ def check_task(deck: TrotterDeck) -> Iterator[Finding]:
         yield Finding(
             "spectrum.vectors", "what is observed needs the state; leave vectors out, or observe nothing"
         )
+    if deck.task == "spectrum" and deck.observe and not deck.spectrum.gap:
+        yield Finding(
+            "spectrum.gap",
+            "what is observed needs all states of the lowest level; leave gap out, or observe nothing",
+        )
     if deck.task == "dynamics":
         yield from _check_dynamics(deck)
     if deck.task == "thermal":

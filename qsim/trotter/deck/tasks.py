@@ -8,6 +8,7 @@ from qsim.core.deck.blocks import Block, Count, PositiveCount
 
 __all__ = [
     "LEAST_LEVELS",
+    "MOST_THERMAL_STEPS",
     "TASKS",
     "CycleStep",
     "Dynamics",
@@ -20,6 +21,7 @@ __all__ = [
 ]
 
 TASKS = Literal["evolve", "spectrum", "dynamics", "thermal", "levels", "floquet"]
+MOST_THERMAL_STEPS = 1000  # of a random vector
 LEAST_LEVELS = 3  # of a gap ratio: two spacings
 
 
@@ -30,6 +32,11 @@ class Spectrum(Block):
         default=1, description="how many of each sector", json_schema_extra={"example": 4}
     )
     vectors: bool = Field(default=True, description="whether the lowest (highest) state is observed")
+    gap: bool = Field(
+        default=True,
+        description="whether sectors with the lowest (highest) level are searched for all its states and the level beyond, for "
+        "gap, degeneracy and what is observed; about twice the work of one level",
+    )
     which: Literal["lowest", "highest"] = Field(default="lowest", description="end of the spectrum")
     tolerance: Annotated[float, Field(ge=1e-14, le=1e-2)] = Field(
         default=1e-10,
@@ -122,8 +129,15 @@ class Thermal(Block):
     vectors: Annotated[PositiveCount, Field(ge=2, le=1000)] = Field(
         default=10, description="random vectors of each sector; errors fall like the root of their number"
     )
-    steps: Annotated[PositiveCount, Field(ge=2, le=1000)] = Field(
-        default=100, description="products H psi of each vector"
+    steps: Literal["auto"] | Annotated[PositiveCount, Field(ge=2, le=MOST_THERMAL_STEPS)] = Field(
+        default="auto",
+        description="products H psi of each vector; auto: until none of the temperatures needs more",
+        json_schema_extra={"example": 100},
+    )
+
+    exact: Annotated[Count, Field(le=4096)] = Field(
+        default=1024,
+        description="states of a sector up to which it is diagonalised instead, without statistical error",
     )
 
     def grid(self) -> list[float]:

@@ -311,7 +311,7 @@ def _single_rounding(passes: float) -> float:
 
 def rounded_angles(hamiltonian: Hamiltonian | Model, duration: float) -> float:
     """Return the error that the rounding of angles makes: the rms energy times the time."""
-    model = hamiltonian.peak(duration)
+    model = hamiltonian.average(duration)
     square = (np.asarray(model.J) ** 2).sum() / 32.0 + (np.asarray(model.h) ** 2).sum() / 4.0
     if model.cross is not None:
         square += (model.cross**2).sum() / 32.0

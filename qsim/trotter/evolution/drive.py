@@ -42,6 +42,12 @@ SIZES, ROUGH = 3, 6  # classes by size (each half of the one before) and by roug
 SAMPLES = 3  # steps of a class
 FEW_SPINS = 3  # up to which the error of a random state may be far from that of another
 MISSED = 3.0  # times the error that the halves of a step show: more than that was passed over
+STRONG = 4.0  # times the mean field of an evolution: a part with more may be cut into short ones
+WITHIN = (
+    1e-3,
+    0.5,
+    0.999,
+)  # of a part of time without kinks: where its profiles are looked at; a jump belongs to one side
 WALKED = 128  # parts of steps, between kinks, up to which all steps of an evolution are made
 
 
@@ -134,6 +140,8 @@ class Drive:
         Times of the kinks, and within pulses narrower than a cell.
     missed : int
         Narrow pulses beyond the number that steps are cut for.
+    fields : (P, P, N) float64
+        With factors f of the parts, ``f fields f`` is the square of the rms field of every spin.
     """
 
     small: Small
@@ -142,8 +150,10 @@ class Drive:
     rough: NDArray[np.float64]
     places: list[float]
     missed: int = 0
+    fields: NDArray[np.float64] = field(default_factory=lambda: np.zeros((1, 1, 1)))
     known: dict[tuple[str, float], float] = field(default_factory=dict)
     walked: dict[tuple[str, float, tuple[float, ...]], float] = field(default_factory=dict)
+    paces: dict[tuple[float, ...], float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, hamiltonian: Hamiltonian, end: float) -> Drive:
@@ -164,7 +174,45 @@ class Drive:
             k = min(int(t / end * CELLS), CELLS - 1)
             values = [abs(n * f(t)) for n, f in zip(norms[1:], small.profiles[1:], strict=True)]
             size[k] = max(size[k], float(norms[0] + sum(values)))
-        return cls(small, end, size, rough, found, missed)
+        parts = [hamiltonian.static.size, *(part.size for _, part in hamiltonian.driven)]
+        J, h = np.array([0.5 * part.J for part in parts]), np.array([part.h for part in parts])
+        fields = np.einsum("pajk,qajk->pqj", J, J) + np.einsum("paj,qaj->pqj", h, h)
+        return cls(small, end, size, rough, found, missed, fields)
+
+    def parts(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Return starts and lengths of the parts between places, and the largest rms field of a spin within each."""
+        stops = np.unique(np.array([0.0, *self.places, self.end]))
+        edges = np.unique(np.concatenate([stops, np.linspace(0.0, self.end, CELLS + 1)]))
+        begin, length = edges[:-1], np.diff(edges)
+        factors = [
+            np.max([np.abs(many(f, begin + x * length)) for x in WITHIN], axis=0) for f in self.small.profiles
+        ]
+        square = np.einsum("pc,qc,pqj->jc", factors, factors, self.fields).max(axis=0)
+        strongest = np.maximum.reduceat(square, np.searchsorted(begin, stops[:-1]))
+        return stops[:-1], np.diff(stops), np.sqrt(strongest)
+
+    def pace(self, widest: float) -> float:
+        """Return the largest rms field of a spin, without parts between places that it takes no more than `widest` through."""
+        key = tuple(self.places)
+        if key not in self.paces:
+            _, length, field = self.parts()
+            self.paces[key] = float(field[length * field > widest].max(initial=0.0))
+        return self.paces[key]
+
+    def strong(self, widest: float, most: int) -> list[float]:
+        """Return at most so many further places, by which short parts with a strong field become shorter than `widest` in it.
+
+        A pulse of a table is cut like those of formulas: no step elsewhere has to be as short as in it.
+        """
+        begin, length, field = self.parts()
+        counts = np.ceil(length * field / widest)
+        strong = (field > STRONG * float(length @ field) / self.end) & (counts > 1.0)
+        found: list[float] = []
+        for k in np.flatnonzero(strong)[np.argsort(-field[strong])]:
+            if len(found) + counts[k] - 1.0 > most:
+                break
+            found.extend(begin[k] + length[k] * np.arange(1.0, counts[k]) / counts[k])
+        return found
 
     def error(self, method: str, dt: float) -> float:
         """Return the sum of the errors of all steps of an evolution with steps of dt."""

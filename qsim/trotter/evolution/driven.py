@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["advance", "half_maps", "pieces", "stages"]
 
-NEAR = 1e-9  # of a step: a kink so close to its end is at its end
+NEAR = 2e-15  # of the time: a kink so close to the end of a step is there, but for rounding
 
 
 def stages(method: str, start: float, dt: float) -> list[tuple[float, tuple[float, ...]]]:
@@ -90,7 +90,7 @@ def pieces(start: float, dt: float, places: Sequence[float]) -> list[tuple[float
         Times of kinks, ascending.
     """
     low, high = min(start, start + dt), max(start, start + dt)
-    near = NEAR * abs(dt)
+    near = NEAR * max(abs(low), abs(high))
     left = int(np.searchsorted(places, low + near, "right"))
     right = int(np.searchsorted(places, high - near, "left"))
     if left >= right:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
+    from qsim.core.run.progress import Monitor
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
     from qsim.trotter.problem import Problem
 
@@ -325,7 +326,7 @@ def _pilot(problem: Problem, hamiltonian: Hamiltonian) -> Pilot:
     return found
 
 
-def formula_choice(problem: Problem) -> Choice:
+def formula_choice(problem: Problem, monitor: Monitor) -> Choice:
     """Return the step of a product formula in the sector of a problem, as given or for the accuracy, and its error.
 
     The error is that of pilots of at most 12 spins (:mod:`qsim.trotter.evolution.pilot`) whose states are carried by the same
@@ -359,7 +360,12 @@ def formula_choice(problem: Problem) -> Choice:
     rounding += ROUNDING["double"] * (8.0 + BOND_ROUNDING * made)
     if problem.precision == "single":
         rounding += ROUNDING["single"] * (8.0 + PASS_ROUNDING * math.sqrt(made))
-    error = panel.total(name, intervals, dt) + rounding
+
+    def total() -> float:
+        return panel.total(name, intervals, dt) + rounding
+
+    # of a step that is given the error is judged, and nothing hangs on it
+    error = total() if accuracy is not None else monitor.judged("the error of the state", total, math.nan)
     if accuracy is not None and not error <= accuracy:
         raise NumericsError(
             f"an error of {accuracy:.2g} after t = {duration:g} is out of reach of {name} in {problem.precision} precision: "
@@ -371,4 +377,4 @@ def formula_choice(problem: Problem) -> Choice:
             f"{name} takes {groups * steps:.2g} groups of bonds for t = {duration:g}; at most {HUGE:.0g}",
             hint="a shorter evolution",
         )
-    return Choice(name, dt, min(2.0, error), groups, groups * steps)
+    return Choice(name, dt, float(np.minimum(2.0, error)), groups, groups * steps)

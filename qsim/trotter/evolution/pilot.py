@@ -263,12 +263,17 @@ class Pilot:
     @property
     def span(self) -> float:
         """Time of a pilot run."""
-        return min(DURATION / max(self.strength, 1e-300), self.duration)
+        return min(DURATION / max(self.pace, 1e-300), self.duration)
+
+    @property
+    def pace(self) -> float:
+        """The strength that limits steps: that of parts of the evolution that are not cut into short ones anyway."""
+        return self.strength if self.drive is None else self.drive.pace(WIDEST)
 
     @property
     def longest(self) -> float:
         """Longest step that is tried."""
-        return min(WIDEST / max(self.strength, 1e-300), self.span)
+        return min(WIDEST / max(self.pace, 1e-300), self.span)
 
     def rate(self, method: str, dt: float) -> float:
         """Return the error of the whole system per unit of time with steps of dt, on average over the evolution.

@@ -25,6 +25,7 @@ __all__ = ["COMPARED_SPINS", "compare", "hardest", "kinks_of", "panel", "tell"]
 REALISATIONS = 64  # of the disorder, of which the hardest is taken
 MOST_KINKS = 2000  # at which steps are cut
 HALVINGS = 12  # of the parts of narrow pulses
+SHORT = 0.5  # of a part of a strong pulse, in units of the inverse strength there
 PULSE_SHARE = 0.05  # of the accuracy, for steps in narrow pulses
 PULSE_ACCURACY = 1e-7  # where dt is given, not an accuracy
 COMPARED_SPINS = (
@@ -74,6 +75,9 @@ def _cut(made: list[Pilot], problem: Problem) -> None:
     for drive in drives:
         drive.places = [t for t, _ in found]
         drive.missed = missed
+    more = {t for drive in drives for t in drive.strong(SHORT, MOST_KINKS // 2 // len(drives))}
+    for drive in drives:
+        drive.places = sorted({*drive.places, *more})
     method = "bm4" if block.integrator == "auto" else block.integrator
     error = PULSE_SHARE * (block.accuracy or PULSE_ACCURACY)
     for _ in range(HALVINGS):

@@ -79,15 +79,19 @@ def _smallest(s, tables, turned, full):
 
 
 @nb.njit(**JIT)
-def entries_of_orbits(spins, tables, turned, characters, found, norms, masks, values, first, to, data):
+def entries_of_orbits(
+    spins, tables, turned, characters, found, norms, masks, values, currents, first, to, data
+):
     """Fill the rows of H but for its diagonal, in the states of orbits.
 
     ``H_ba = h chi(g)* sqrt(nu_b / nu_a)``, where g leads from the flipped string of a to b; row a holds its complex conjugate.
 
     Parameters
     ----------
-    masks, values : (T,) int64, float64
-        Flips of two spins that differ: their bits, and the matrix element.
+    masks : (T,) int64
+        Bits j < k of two spins that are flipped if they differ.
+    values, currents : (T,) float64
+        v and c of the matrix element ``v + i c`` for S^+_j S^-_k, ``v - i c`` for S^-_j S^+_k.
     first : (D + 1,) int64
         First entry of every row.
     to, data : int32, complex128, out
@@ -102,11 +106,13 @@ def entries_of_orbits(spins, tables, turned, characters, found, norms, masks, va
                 continue
             s, g = _smallest(found[a] ^ masks[m], tables, turned, full)
             b = np.searchsorted(found, s)
+            raised = inside == masks[m] & -masks[m]  # spin j is down, and S^+_j acts on it
+            h = complex(values[m], -currents[m] if raised else currents[m])  # complex conjugate: row a
             to[k] = a
             data[k] = 0.0
             if b < found.size and found[b] == s:
                 to[k] = b
-                data[k] = values[m] * characters[g] * np.sqrt(norms[b] / norms[a])
+                data[k] = h * characters[g] * np.sqrt(norms[b] / norms[a])
             k += 1
 
 

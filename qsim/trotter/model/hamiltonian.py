@@ -128,6 +128,10 @@ class Model:
         """Return a model with every coupling and field as large as it can become until some time."""
         return self
 
+    def average(self, end: float) -> Model:
+        """Return a model with every coupling and field as large as it is on average until some time."""
+        return self
+
     @property
     def size(self) -> Model:
         """The model with the size of every coupling and field."""
@@ -233,6 +237,16 @@ class Hamiltonian:
             found = found + size * part.size
         return found
 
+    def average(self, end: float) -> Model:
+        """Return a model with every coupling and field as large as it is on average until some time."""
+        found = self.static.size
+        for f, part in self.driven:
+            kinks = [k for k in getattr(f, "kinks", None) or () if 0.0 < k < end]
+            times = np.unique([*np.linspace(0.0, end, PEAK_SAMPLES), *kinks])
+            size = np.trapezoid([abs(f(float(t))) for t in times], times) / end if end > 0.0 else abs(f(0.0))
+            found = found + float(size) * part.size
+        return found
+
     def __add__(self, other: Hamiltonian) -> Hamiltonian:
         """Return the sum, such as that with the perturbation of an echo."""
         return Hamiltonian(self.static + other.static, self.driven + other.driven)
@@ -316,7 +330,7 @@ def _field(
     elif term.values is not None:
         values = values + np.asarray(term.values, dtype=np.float64)
     elif term.file is not None:
-        values = np.array(read_rows(term.file, "one value per site", (1,)))[:, 0]
+        values = np.array(read_rows(term.file, "one value per site", (1,), most=sites.size))[:, 0]
         if values.size != sites.size:
             raise FileError(f"{term.file}: {values.size} values for {sites.size} sites")
     h = np.zeros((3, spins))
@@ -357,6 +371,8 @@ def _coupling(
             strength = strength + drawn[place[pairs[:, 0], pairs[:, 1]]]
         if term.alpha is not None:
             strength = strength * distance**-term.alpha
+        if not isinstance(term, blocks.PowerLaw) or term.positions is None:
+            strength = strength * _ways(lattice, pairs, spins)
     J = np.zeros((3, spins, spins))
     for a, component in enumerate(_components(term)):
         J[a, pairs[:, 0], pairs[:, 1]] = component * strength
@@ -403,6 +419,14 @@ def _bonds(
     return pairs, np.full(len(found), J), distance
 
 
+def _ways(lattice: blocks.Lattice | None, pairs: NDArray[np.int64], spins: int) -> NDArray[np.float64]:
+    """Return how many bonds each pair is, (P,): the equally near ways round with ``images: all``."""
+    if getattr(lattice, "images", "one") == "one":
+        return np.ones(len(pairs))
+    assert lattice is not None
+    return np.array([len(lattices.images_of(lattice, spins, int(j), int(k))) for j, k in pairs], np.float64)
+
+
 def _positions(term: blocks.PlacedTerm, lattice: blocks.Lattice | None, spins: int) -> NDArray[np.float64]:
     """Return (N, 3) positions of a term, or those of the lattice."""
     if term.positions is None:
@@ -410,7 +434,7 @@ def _positions(term: blocks.PlacedTerm, lattice: blocks.Lattice | None, spins: i
         return np.array(lattices.positions(lattice, spins), dtype=np.float64)
     if isinstance(term.positions, list):
         return np.array(term.positions, dtype=np.float64)
-    found = np.array(read_rows(term.positions, "x, y, z", (3,)))
+    found = np.array(read_rows(term.positions, "x, y, z", (3,), most=spins))
     if len(found) != spins:
         raise FileError(f"{term.positions}: {len(found)} positions, but system.spins = {spins}")
     return found
@@ -464,7 +488,7 @@ def _listed(term: blocks.Pairs, spins: int, *, full: bool) -> NDArray[np.float64
     rows = term.list
     if rows is None:
         assert term.file is not None  # check() has seen to it
-        rows = read_rows(term.file, "j, k, Jx, Jy, Jz or j, k, J", (3, 5))
+        rows = read_rows(term.file, "j, k, Jx, Jy, Jz or j, k, J", (3, 5), most=spins**2)
         for number, message in pair_problems(rows, spins):
             raise FileError(f"{term.file}, pair {number + 1}: {message}")
     J = np.zeros((3, spins, spins))

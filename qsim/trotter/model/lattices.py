@@ -1,7 +1,8 @@
 """Lattices: which pairs of sites are neighbours of which shell, how far apart they are, and where the sites lie.
 
 Plain Python, since there are at most 780 pairs, and the checks of a deck need it.  Every pair counts once, j < k; in a periodic
-direction the nearest image counts, so two sites that are neighbours both ways round are one pair.
+direction the nearest image counts.  Two sites that are equally near by several ways round (across a periodic direction of two
+sites, opposite sites of a ring) are one bond with ``images: one``, and as many as there are ways with ``images: all``.
 """
 
 from __future__ import annotations
@@ -14,18 +15,28 @@ from qsim.trotter.deck import couplings as blocks
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Bond", "bonds", "distances_of_shells", "pair_distance", "positions"]
+__all__ = [
+    "Bond",
+    "bonds",
+    "directions",
+    "distances_of_shells",
+    "images_of",
+    "pair_distance",
+    "positions",
+    "wrapped",
+]
 
 SAME = 1e-9  # relative difference below which two distances are one shell
 
 
 class Bond(NamedTuple):
-    """A pair of sites j < k of a lattice, its distance and the number of its shell, from 1."""
+    """A pair of sites j < k of a lattice, its distance, the number of its shell, from 1, and that of the equally near ways."""
 
     j: int
     k: int
     distance: float
     shell: int
+    ways: int
 
 
 def bonds(lattice: blocks.Lattice, spins: int, shells: Sequence[int] | None = None) -> list[Bond]:
@@ -45,14 +56,16 @@ def bonds(lattice: blocks.Lattice, spins: int, shells: Sequence[int] | None = No
     ValueError
         If a shell does not exist, or holds none of the bonds of a ladder that are meant; the message names those that do.
     """
-    found = [(j, k, pair_distance(lattice, spins, j, k)) for j in range(spins) for k in range(j + 1, spins)]
-    if not found:  # a single site: a sum over no pairs, whatever the shells
+    pairs = [(j, k) for j in range(spins) for k in range(j + 1, spins)]
+    if not pairs:  # a single site: a sum over no pairs, whatever the shells
         return []
-    radii = _radii(r for _, _, r in found)
+    ways = [images_of(lattice, spins, j, k) for j, k in pairs]
+    found = [(*pair, _distance(lattice, each[0]), len(each)) for pair, each in zip(pairs, ways, strict=True)]
+    radii = _radii(r for _, _, r, _ in found)
     for shell in shells or ():
         if shell > len(radii):
             raise ValueError(_no_shell(lattice, spins, shell, radii))
-    everything = [Bond(j, k, r, _shell(radii, r)) for j, k, r in found]
+    everything = [Bond(j, k, r, _shell(radii, r), ways) for j, k, r, ways in found]
     if isinstance(lattice, blocks.Ladder) and lattice.bonds != "all":
         same = _same_rung if lattice.bonds == "rungs" else _same_leg
         everything = [bond for bond in everything if same(lattice.legs, bond)]
@@ -70,14 +83,49 @@ def distances_of_shells(lattice: blocks.Lattice, spins: int) -> list[float]:
 
 def pair_distance(lattice: blocks.Lattice, spins: int, j: int, k: int) -> float:
     """Return the distance of two sites, in lattice spacings; along the circle of a ring, to the nearest image of a torus."""
+    return _distance(lattice, images_of(lattice, spins, j, k)[0])
+
+
+def _distance(lattice: blocks.Lattice, way: tuple[float, float]) -> float:
+    return 1.0 if isinstance(lattice, blocks.AllToAll) else math.hypot(*way)
+
+
+def images_of(lattice: blocks.Lattice, spins: int, j: int, k: int) -> list[tuple[float, float]]:
+    """Return the ways from site j to the nearest images of site k; more than one where these are equally near."""
     if isinstance(lattice, blocks.AllToAll):
-        return 1.0
-    if isinstance(lattice, blocks.Ring):
-        step = abs(j - k)
-        return float(min(step, spins - step))
+        return [(float(k - j), 0.0)]
     here, there = _flat(lattice, spins, j), _flat(lattice, spins, k)
     dx, dy = there[0] - here[0], there[1] - here[1]
-    return min(math.hypot(dx + ax, dy + ay) for ax, ay in _translations(lattice, spins))
+    found = [(dx + ax, dy + ay) for ax, ay in _translations(lattice, spins)]
+    nearest = min(math.hypot(*way) for way in found)
+    return [way for way in found if math.hypot(*way) - nearest <= SAME * nearest]
+
+
+def directions(lattice: blocks.Lattice, spins: int, j: int, k: int) -> tuple[int, int]:
+    """Return how many of the nearest ways from site j to site k lead forwards, and how many backwards.
+
+    Forwards is along x in a row and to higher rows; of a ladder, to further rungs and from leg to leg on one.
+    """
+    ahead = 0
+    ways = images_of(lattice, spins, j, k)
+    for dx, dy in ways:
+        first, second = (dx, dy) if isinstance(lattice, blocks.Ladder) else (dy, dx)
+        ahead += first > SAME or (abs(first) <= SAME and second > 0.0)
+    return ahead, len(ways) - ahead
+
+
+def wrapped(lattice: blocks.Lattice, spins: int, shells: Sequence[int] | None) -> str:
+    """Describe the first bond of a lattice that joins its sites by several ways round, ``""`` if there is none."""
+    bond = next((bond for bond in bonds(lattice, spins, shells) if bond.ways > 1), None)
+    if bond is None:
+        return ""
+    every = getattr(lattice, "images", "one") == "all"
+    rule = (
+        f"{bond.ways} bonds, images: one makes it a single one"
+        if every
+        else "one bond, images: all makes one for each"
+    )
+    return f"sites {bond.j} and {bond.k} of the {lattice.type} are equally near by {bond.ways} ways round: {rule}"
 
 
 def positions(lattice: blocks.Lattice, spins: int) -> list[tuple[float, float, float]]:
@@ -112,19 +160,21 @@ def _flat(lattice: blocks.Lattice, spins: int, site: int) -> tuple[float, float]
 def _translations(lattice: blocks.Lattice, spins: int) -> list[tuple[float, float]]:
     """Return the shifts that lead to the images of a site, none first."""
     first = second = (0.0, 0.0)
-    if isinstance(lattice, blocks.Ladder) and lattice.periodic:
+    if isinstance(lattice, blocks.Ring):
+        first = (float(spins), 0.0)
+    elif isinstance(lattice, blocks.Ladder) and lattice.periodic:
         first = (float(spins // lattice.legs), 0.0)
     elif isinstance(lattice, blocks.Square | blocks.Triangular):
         Lx, Ly = _shape(lattice, spins)
-        along, up = (
+        both = (
             lattice.periodic if isinstance(lattice.periodic, list) else (lattice.periodic, lattice.periodic)
         )
         lean, height = (0.5, math.sqrt(0.75)) if isinstance(lattice, blocks.Triangular) else (0.0, 1.0)
-        first = (float(Lx), 0.0) if along else first
-        second = (lean * Ly, height * Ly) if up else second
+        first = (float(Lx), 0.0) if both[0] else first
+        second = (lean * Ly, height * Ly) if both[1] else second
     # two images each way: a triangular torus leans, so the nearest image is not always the next one
-    steps = range(-2, 3)
-    return [(a * first[0] + b * second[0], a * first[1] + b * second[1]) for a in steps for b in steps]
+    along, up = (range(-2, 3) if any(shift) else (0,) for shift in (first, second))
+    return [(a * first[0] + b * second[0], a * first[1] + b * second[1]) for a in along for b in up]
 
 
 def _shape(lattice: blocks.Square | blocks.Triangular, spins: int) -> tuple[int, int]:

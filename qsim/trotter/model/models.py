@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from qsim.trotter.deck.couplings import OrientedTerm
+from qsim.trotter.deck.couplings import AllToAll, Dipolar, FieldTerm, OrientedTerm, Pairs
 from qsim.trotter.deck.model import are_driven
 from qsim.trotter.model.hamiltonian import Model, build_hamiltonian
+from qsim.trotter.model.lattices import wrapped
 
 if TYPE_CHECKING:
     from qsim.trotter.deck.couplings import System, Term
@@ -60,6 +61,26 @@ class Models:
     def driven_sigma(self) -> bool:
         """True if a term of the way back depends on time."""
         return are_driven(self.sigma_terms)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user must know of bonds across periodic boundaries, by term."""
+        found = []
+        for term in (*self.system.terms, *self.sigma_terms, *self.ground_terms):
+            lattice = getattr(term, "lattice", None) or self.system.lattice
+            placed = getattr(term, "positions", None) is not None or isinstance(term, Dipolar)
+            if (
+                lattice is None
+                or placed
+                or isinstance(term, FieldTerm | Pairs)
+                or getattr(term, "list", None)
+            ):
+                continue
+            shells = term.shells
+            if shells is None and getattr(term, "alpha", None) is None and not isinstance(lattice, AllToAll):
+                shells = [1]
+            found.append(wrapped(lattice, self.spins, shells))
+        return [text for text in dict.fromkeys(found) if text]
 
     @property
     def has_tensors(self) -> bool:

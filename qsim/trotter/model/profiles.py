@@ -18,6 +18,9 @@ from qsim.trotter.deck import profiles as blocks
 
 __all__ = ["Factor", "factor", "is_constant"]
 
+MOST_ROWS = 1_000_000
+"""Times of a table."""
+
 
 @dataclass(frozen=True)
 class Factor:
@@ -96,7 +99,7 @@ def _table(table: blocks.TableProfile) -> Factor:
     points = table.points
     if points is None:
         assert table.file is not None  # check() has seen to it
-        points = read_rows(table.file, "t, f", (2,))
+        points = read_rows(table.file, "t, f", (2,), most=MOST_ROWS)
         for k, (a, b) in enumerate(pairwise(points)):
             if b[0] <= a[0]:
                 raise FileError(

@@ -31,7 +31,7 @@ def read_matrix(path: Path, spins: int, *, symmetric: bool) -> NDArray[np.float6
     elif path.suffix == ".npy":
         found = next(iter(read_arrays(path, COUPLINGS).values()), None)
     else:
-        found = np.array(read_rows(path, "J of site j with every site k"))
+        found = np.array(read_rows(path, "J of site j with every site k", most=spins))
     return _checked(path, "J", found, spins, symmetric)
 
 

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["cross_of", "extremes", "mixed", "singular", "tensors_of"]
+__all__ = ["cross_of", "extremes", "mixed", "singular", "tensors_of", "undirected"]
 
 
 def tensors_of(term: blocks.OrientedTerm, lattice: blocks.Lattice | None, spins: int) -> NDArray[np.float64]:
-    """Return the 3 x 3 matrix of every ordered pair of sites, (3, 3, N, N); each pair at one of its two places."""
+    """Return the 3 x 3 matrix of every ordered pair of sites, (3, 3, N, N)."""
     made = np.zeros((3, 3, spins, spins))
     for j, k, matrix in _given(term, lattice, spins):
         made[:, :, j, k] += matrix
@@ -49,9 +49,30 @@ def _given(
     numbers = term.D if isinstance(term, blocks.DM) else [x for row in term.J or () for x in row]
     matrix = _matrix(term, numbers if isinstance(numbers, list) else [float(numbers or 0.0)])
     for bond in lattices.bonds(lattice, spins, shells):
-        # the short way round a ring
-        turned = isinstance(lattice, blocks.Ring) and 2 * (bond.k - bond.j) > spins
-        yield (bond.k, bond.j, matrix) if turned else (bond.j, bond.k, matrix)
+        ahead, back = lattices.directions(lattice, spins, bond.j, bond.k)
+        if getattr(lattice, "images", "one") == "one":  # checks.py refuses what has no direction
+            ahead, back = (1, 0) if ahead else (0, 1)
+        yield bond.j, bond.k, ahead * matrix
+        yield bond.k, bond.j, back * matrix
+
+
+def undirected(term: blocks.OrientedTerm, lattice: blocks.Lattice, spins: int) -> str:
+    """Return which two sites of a lattice a coupling joins in both directions at once, so that it has none; ``""`` if none."""
+    if term.list is not None:
+        return ""
+    numbers = term.D if isinstance(term, blocks.DM) else [x for row in term.J or () for x in row]
+    matrix = _matrix(term, numbers if isinstance(numbers, list) else [float(numbers or 0.0)])
+    if getattr(lattice, "images", "one") == "all" or np.array_equal(matrix, matrix.T):
+        return ""
+    shells = term.shells or (None if isinstance(lattice, blocks.AllToAll) else [1])
+    for bond in lattices.bonds(lattice, spins, shells):
+        if all(lattices.directions(lattice, spins, bond.j, bond.k)):
+            return (
+                f"sites {bond.j} and {bond.k} are equally near both ways round and have no direction: which of them comes first "
+                f"is not defined on a periodic {lattice.type}; give the pairs as a list, or lattice: {{..., images: all}} for a "
+                "bond each way"
+            )
+    return ""
 
 
 def _matrix(term: blocks.OrientedTerm, numbers: list[float]) -> NDArray[np.float64]:

@@ -104,11 +104,11 @@ def energy(moments: Moments, hamiltonian: Hamiltonian | Model, time: float = 0.0
     if moments.energy is not None:
         return float(moments.energy)
     model = hamiltonian.at(time)
-    upper = np.triu_indices(int(model.spins), 1)
     terms: list[float] = []
     for a, axis in enumerate(AXES):
         if model.J[a].any():
-            terms.extend(model.J[a][upper] * _of_axis(moments.ss, axis)[upper])
+            chosen = np.triu(model.J[a] != 0.0, 1)  # other pairs may not have been measured
+            terms.extend(model.J[a][chosen] * _of_axis(moments.ss, axis)[chosen])
         if model.h[a].any():
             terms.extend(model.h[a] * _of_axis(moments.s, axis))
     return math.fsum(terms) / float(moments.norm)

@@ -9,7 +9,7 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.trotter.model.hamiltonian import scale_of
-from qsim.trotter.sectors.lanczos import Search
+from qsim.trotter.sectors.lowest import lowest_levels, same
 from qsim.trotter.sectors.operator import SectorOperator
 
 if TYPE_CHECKING:
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.sectors.basis import Sector
 
-__all__ = ["Ground", "ground_state"]
+__all__ = ["TOLERANCE", "Ground", "ground_state"]
 
-SAME = 1e3  # residuals: levels closer than that have no lowest state that numbers could tell
 TOLERANCE = 1e-13  # residual in units of the size of the spectrum
 
 
@@ -58,16 +57,16 @@ def ground_state(device: Device, sector: Sector, model: Model) -> Ground:
         If it is degenerate in the sector, to what the residuals can tell.
     """
     scale, linear = scale_of(model), SectorOperator(device, sector, model)
-    search = Search(device, linear, 2, TOLERANCE * scale, scale, dtype=linear.dtype)
-    while not search.complete:
-        search.next_level()
-    found = search.found
-    if len(found.energies) == 1:
-        return Ground(found.vectors[0], found.energies[0], found.residuals[0], np.inf)
-    gap = found.energies[1] - found.energies[0]
-    if gap <= SAME * max(sum(found.residuals), search.tolerance):
+    found = lowest_levels(linear, 1, TOLERANCE * scale, scale)
+    first = float(found.energies[0]), float(found.errors[0])
+    states = sum(
+        same(first, other, scale) is not False for other in zip(found.energies, found.errors, strict=True)
+    )
+    if states > 1 or not found.known:
         raise NumericsError(
-            f"the ground state is degenerate in the sector {sector}: two levels at {found.energies[0]:.10g}, {gap:.1g} apart",
+            f"the ground state is degenerate in the sector {sector}: {'' if found.known else 'at least '}{states} states have "
+            f"the energy {first[0]:.10g}",
             hint="another sz, the sign of the inversion (sector: {sz: 0, inversion: 1}), or a small term that chooses one state",
         )
-    return Ground(found.vectors[0], found.energies[0], found.residuals[0], gap)
+    gap = np.inf if found.every and len(found.energies) == 1 else float(found.energies[1] - found.energies[0])
+    return Ground(found.vectors[0], first[0], float(found.residuals[0]), gap)

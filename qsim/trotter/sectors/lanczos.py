@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
 
 
-__all__ = ["Levels", "Linear", "Search", "chain", "dot", "random_start", "ritz"]
+__all__ = ["EPS", "Levels", "Linear", "Search", "chain", "dot", "random_start", "ritz", "turn_vectors"]
 
 STEPS = 300  # of one recurrence, before it starts again from the best vector
 ROUNDS = 12
@@ -80,6 +80,18 @@ def add(c: complex, x: NDArray[Any], y: NDArray[Any]) -> None:
     step = _pieces(y.size, xp).step
     for k in _pieces(y.size, xp):
         y[k : k + step] += factor * x[k : k + step]
+
+
+def turn_vectors(device: Device, vectors: list[Any], turn: NDArray[Any]) -> None:
+    """Replace vectors x_j by ``sum_j x_j turn[j, k]``, in place, piece by piece."""
+    xp = device.xp
+    with device.use():
+        factors = device.asarray(np.ascontiguousarray(turn.T))
+        step = _pieces(vectors[0].size, xp).step
+        for start in _pieces(vectors[0].size, xp):
+            made = factors @ xp.stack([x[start : start + step] for x in vectors])
+            for x, row in zip(vectors, made, strict=True):
+                x[start : start + step] = row
 
 
 def random_start(device: Device, size: int, seed: int, dtype: Any = np.float64) -> Any:
@@ -251,6 +263,34 @@ class Search:
             f"{self.products} products",
             hint="ask for a larger spectrum.tolerance",
         )
+
+    def separate(self, least: float) -> None:
+        """Diagonalise H among the vectors of levels that are at most `least` apart, which residuals do not tell apart."""
+        found, self.found = self.found, Levels()
+        first = 0
+        for last in range(1, len(found.energies) + 1):
+            if last < len(found.energies) and abs(found.energies[last] - found.energies[last - 1]) <= least:
+                continue
+            group = found.vectors[first:last]
+            if len(group) == 1:
+                self.found.add(found.energies[first], found.residuals[first], group[0], self.sign)
+            else:
+                self._rotate(group)
+                for vector in group:
+                    self.found.add(*self._judged(vector), vector, self.sign)
+            first = last
+
+    def _rotate(self, group: list[Any]) -> None:
+        """Turn orthonormal vectors into those with which H is diagonal among them, in place."""
+        rows = np.empty((len(group), len(group)), self.dtype)
+        with self.device.use():
+            out = self.device.xp.empty_like(group[0])
+            for k, vector in enumerate(group):
+                self.linear.apply(vector, out)
+                self.products += 1
+                found = [dot(other, out) for other in group]
+                rows[:, k] = found if rows.dtype.kind == "c" else np.real(found)
+            turn_vectors(self.device, group, np.linalg.eigh(0.5 * (rows + rows.conj().T))[1])
 
     def _orthogonal(self, vector: NDArray[Any]) -> Any:
         for _ in range(2):

@@ -34,19 +34,21 @@ def sector_moments(
     ----------
     psi : (D,) real or complex
     pairs : of (j, k), optional
-        Pairs whose transverse moments are wanted; those of others are left at zero.
+        Pairs whose transverse moments are wanted; those of others are not a number.
     """
     sector, device = operator.sector, operator.device
     norm, s, ss = diagonal_moments(sector, device, psi)
     spins = sector.spins
     nothing = np.zeros(spins)
     moments = Moments(norm, {"x": nothing, "y": nothing, "z": s}, {"z": ss})
-    across = np.zeros((spins, spins))
+    across = np.full(
+        (spins, spins), np.nan
+    )  # a pair that is not measured must not pass for an uncorrelated one
+    np.fill_diagonal(across, 0.25 * norm)
     if pairs:
         values = operator.flips(psi, pairs)
         for (j, k), value in zip(pairs, values, strict=True):
             across[j, k] = across[k, j] = value
-        np.fill_diagonal(across, 0.25 * norm)
     moments.ss |= {"x": across, "y": across}
     return moments
 

@@ -40,6 +40,7 @@ __all__ = [
     "SymmetricSector",
     "Symmetry",
     "broken",
+    "flips_of",
     "image_tables",
     "order_of",
     "reflected",
@@ -102,7 +103,8 @@ def order_of(sites: Sequence[int]) -> int:
 def broken(model: Model, sites: Sequence[int]) -> str:
     """Return where H is not invariant under a permutation of the sites, ``""`` if it is."""
     p = np.array(sites)
-    scale = max(float(np.abs(model.J).max(initial=0.0)), float(np.abs(model.h).max(initial=0.0)), 1e-300)
+    cross = np.zeros((3, 3, p.size, p.size)) if model.cross is None else model.cross
+    scale = max(*(float(np.abs(part).max(initial=0.0)) for part in (model.J, model.h, cross)), 1e-300)
     different = np.argwhere(np.abs(model.J[:, p][:, :, p] - model.J) > SAME * scale)
     if len(different):
         a, j, k = (int(i) for i in different[0])
@@ -110,8 +112,13 @@ def broken(model: Model, sites: Sequence[int]) -> str:
             f"J{'xyz'[a]} of sites {j} and {k} is {model.J[a, j, k]:g}, that of sites {p[j]} and {p[k]}, to which they go, "
             f"{model.J[a, p[j], p[k]]:g}"
         )
-    if model.cross is not None:
-        return "Dzyaloshinskii-Moriya couplings, with which permutations are not used"
+    different = np.argwhere(np.abs(cross[:, :, p][:, :, :, p] - cross) > SAME * scale)
+    if len(different):
+        a, b, j, k = (int(i) for i in different[0])
+        return (
+            f"J{'xyz'[a]}{'xyz'[b]} of sites {j} and {k} (Dzyaloshinskii-Moriya) is {cross[a, b, j, k]:g}, that of sites {p[j]} "
+            f"and {p[k]}, to which they go, {cross[a, b, p[j], p[k]]:g}"
+        )
     different = np.argwhere(np.abs(model.h[:, p] - model.h) > SAME * scale)
     if len(different):
         a, j = (int(i) for i in different[0])
@@ -324,6 +331,16 @@ def symmetric_sectors(asked: SectorBlock, model: Model) -> list[SymmetricSector]
 AnySector = Sector | SymmetricSector
 
 
+def flips_of(
+    model: Model,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the pairs j < k that H flips, and v and c of ``(v + i c) S^+_j S^-_k`` and its adjoint, (pairs,) each."""
+    flip = (model.J[0] + model.J[1]) / 4.0
+    current = np.zeros_like(flip) if model.cross is None else 0.5 * model.cross[0, 1]
+    j, k = np.nonzero(np.triu((flip != 0.0) | (current != 0.0), 1))
+    return j, k, flip[j, k], current[j, k]
+
+
 class StoredOperator:
     """H in a sector of further symmetries, as a stored matrix.
 
@@ -333,7 +350,7 @@ class StoredOperator:
         A CPU.
     sector : SymmetricSector
     model : Model
-        Invariant under the symmetries, with ``Jx = Jy`` and fields along z.
+        Invariant under the symmetries, with ``Jx = Jy``, Dzyaloshinskii-Moriya couplings and fields along z.
     """
 
     needs_work = False
@@ -349,8 +366,8 @@ class StoredOperator:
 
     @property
     def dtype(self) -> Any:
-        """Of the vectors: real where all characters are."""
-        return np.dtype(np.float64 if self.sector.is_real else np.complex128)
+        """Of the vectors: real where H and all characters are."""
+        return np.dtype(np.float64 if self.sector.is_real and self.model.cross is None else np.complex128)
 
     @cached_property
     def matrix(self) -> csr_array:
@@ -358,8 +375,7 @@ class StoredOperator:
         from scipy.sparse import csr_array
 
         found, norms = self.sector.orbits
-        flip = np.triu((self.model.J[0] + self.model.J[1]) / 4.0, 1)
-        j, k = np.nonzero(flip)
+        j, k, flip, current = flips_of(self.model)
         masks = (1 << j.astype(np.int64)) | (1 << k.astype(np.int64))
         first = np.zeros(found.size + 1, np.int64)
         for mask in masks:
@@ -368,7 +384,7 @@ class StoredOperator:
         first = np.cumsum(first)
         to, data = np.empty(first[-1], np.int32), np.empty(first[-1], np.complex128)
         entries_of_orbits(
-            self.sector.spins, *self.sector.group, found, norms, masks, flip[j, k], first, to, data
+            self.sector.spins, *self.sector.group, found, norms, masks, flip, current, first, to, data
         )
         values = data.real.copy() if self.dtype.kind == "f" else data
         made = csr_array((values, to, first), shape=(found.size, found.size))

@@ -19,7 +19,7 @@ from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.tasks.spectrum import structure_factor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,6 +33,15 @@ TOGETHER = 16  # vectors of the recurrence that are added to those of all temper
 MOST_NUMBERS = (
     1 << 27
 )  # of vectors of temperatures that are kept at once; with more the recurrence runs again
+
+
+def _coefficients(
+    made: chain, T: NDArray[np.float64], steps: int, low: float | None = None
+) -> NDArray[np.float64]:
+    """Return the coefficients (T, steps) of phi in the basis of the first steps of a recurrence, energies from `low`."""
+    values, Y = ritz(made.alpha[:steps], made.beta[:steps])
+    low = float(values[0]) if low is None else low
+    return np.asarray((Y * np.exp(-(values - low) / (2.0 * T[:, None]))[:, None, :]) @ Y[0], np.float64)
 
 
 @dataclass(frozen=True)
@@ -95,6 +104,22 @@ class Correlators:
             found.append(0.25 * (boltzmann @ overlap))
         return np.array(found).reshape(self.count, T.size).T
 
+    @staticmethod
+    def change(made: chain, T: NDArray[np.float64], counts: Sequence[int]) -> NDArray[np.float64]:
+        """Return how far ``D |phi|^2`` may be off (T,), if the recurrence had ended after one of some smaller numbers of steps.
+
+        An operator A has ``|<phi|A|phi> - <phi'|A|phi'>|`` of at most ``|A| |phi - phi'| (|phi| + |phi'|)``.
+        """
+        low = float(ritz(made.alpha, made.beta)[0][0])
+        whole = _coefficients(made, T, len(made.alpha), low)
+        found = np.zeros(T.size)
+        for count in counts:
+            fewer = np.zeros_like(whole)
+            fewer[:, :count] = _coefficients(made, T, count, low)
+            sizes = np.linalg.norm(whole, axis=1) + np.linalg.norm(fewer, axis=1)
+            found = np.maximum(found, np.linalg.norm(whole - fewer, axis=1) * sizes)
+        return found * made.linear.size
+
     def sampled(
         self,
         operator: SectorOperator,
@@ -115,8 +140,7 @@ class Correlators:
         scale : float
             Size of the spectrum, as in the first run.
         """
-        values, Y = ritz(made.alpha, made.beta)
-        c = (Y * np.exp(-(values - values[0]) / (2.0 * T[:, None]))[:, None, :]) @ Y[0]  # (T, steps)
+        c = _coefficients(made, T, len(made.alpha))
         step = max(1, MOST_NUMBERS // start.size)
         parts = [
             self._of_temperatures(operator, start, c[k : k + step], scale, poll)

@@ -18,24 +18,22 @@ from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
 from qsim.trotter.evolution.chebyshev import lanczos_bounds
 from qsim.trotter.model.hamiltonian import scale_of
-from qsim.trotter.sectors.ground import ground_state
+from qsim.trotter.sectors.ground import TOLERANCE, Ground
 from qsim.trotter.sectors.lanczos import chain, dot, ritz
 from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.operators import current_of, raised, target_of, wave, weighted
 from qsim.trotter.tasks.kpm import chebyshev_moments, smoothed
+from qsim.trotter.tasks.lowest import LowestLevels
 from qsim.trotter.tasks.results import DynamicsResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
     from qsim.trotter.deck.tasks import Dynamics
     from qsim.trotter.sectors.basis import Sector
-    from qsim.trotter.sectors.ground import Ground
     from qsim.trotter.tasks.problem import TaskProblem
 
 __all__ = ["lorentzians", "run"]
@@ -55,16 +53,16 @@ class Computation:
         problem: TaskProblem[Dynamics],
         sector: Sector,
         ground: Ground,
-        restored: Mapping[str, Any] | None,
+        monitor: Monitor,
     ) -> None:
-        self.problem, self.sector, self.ground = problem, sector, ground
+        self.problem, self.sector, self.ground, self.monitor = problem, sector, ground, monitor
         self.count, steps = problem.block.rows(problem.spins), problem.block.steps
         count = self.count
         self.poles, self.weights = np.full((count, steps), math.nan), np.zeros((count, steps))
         self.change = np.zeros(count)
         self.moments = np.zeros((count, 2 * steps + 1)) if problem.block.method == "kpm" else None
         self.done = 0
-        if restored is not None:
+        if (restored := monitor.restored) is not None:
             self.poles, self.weights = np.array(restored["poles"]), np.array(restored["weights"])
             self.change, self.done = np.array(restored["change"]), int(restored["done"])
             self.moments = None if restored["moments"] is None else np.array(restored["moments"])
@@ -144,9 +142,19 @@ class Computation:
         if goes_on and count > 1:
             fewer = max(1, 4 * count // 5)
             before = self._poles(made.alpha[:fewer], made.beta[:fewer], square)
-            omega, eta = np.array(block.omega.values()), block.broadening
-            found = lorentzians(omega, eta, poles, weights)
-            self.change[number] = np.abs(found - lorentzians(omega, eta, *before)).max() / found.max()
+            self.change[number] = self.monitor.judged(
+                "change_max", lambda: self._changed((poles, weights), before), math.nan
+            )
+
+    def _changed(
+        self,
+        now: tuple[NDArray[np.float64], NDArray[np.float64]],
+        before: tuple[NDArray[np.float64], NDArray[np.float64]],
+    ) -> float:
+        """Return by how much a spectral function differs, relative to its maximum."""
+        omega, eta = np.array(self.problem.block.omega.values()), self.problem.block.broadening
+        found = lorentzians(omega, eta, *now)
+        return float(np.abs(found - lorentzians(omega, eta, *before)).max() / found.max())
 
     def _factors(self, number: int) -> NDArray[np.complex128]:
         """Return the factors of the sites in the operator of a row."""
@@ -208,7 +216,7 @@ def run(problem: TaskProblem[Dynamics], monitor: Monitor) -> DynamicsResult:
     monitor.note(
         f"ground state in the sector {sector} ({sector.dimension} states), energy {ground.energy:.10g}"
     )
-    made = Computation(problem, sector, ground, monitor.restored)
+    made = Computation(problem, sector, ground, monitor)
     total = made.count
     with monitor.stage("recurrences"):
         drive(made, monitor, total=total, unit="functions", what="dynamics", done=made.done)
@@ -248,9 +256,10 @@ def _of_moments(
         moments,
         made.band,
     )
-    if result.captured is not None and result.captured < CAPTURED:
+    captured = monitor.judged("captured", lambda: result.captured, None)
+    if captured is not None and captured < CAPTURED:
         monitor.warn(
-            f"dynamics.omega holds {result.captured:.3g} of the weight of S(q, w) at one q, the rest lies outside; a wider grid "
+            f"dynamics.omega holds {captured:.3g} of the weight of S(q, w) at one q, the rest lies outside; a wider grid "
             f"reaches from {result.edges[0]:.4g} to {result.edges[1]:.4g}"
         )
     return result
@@ -262,16 +271,18 @@ def lowest(problem: TaskProblem[Dynamics]) -> tuple[Sector, Ground]:
     Raises
     ------
     NumericsError
-        If it is degenerate, within its sector or with another one.
+        If it is degenerate.
     """
-    found = [(sector, ground_state(problem.place, sector, problem.model)) for sector in problem.plain_sectors]
-    found.sort(key=lambda entry: entry[1].energy)
-    sector, ground = found[0]
-    same = 1e-9 * scale_of(problem.model)
-    several = len(found) > 1 and found[1][1].energy - ground.energy <= same
-    if several or (sector.sz != 0.0 and problem.mirrored):
+    found = LowestLevels(problem, 1, TOLERANCE * scale_of(problem.model))
+    for number in found.order:
+        found.visit(number)
+    energy, residual, _, _ = min(found.entries)
+    sector = problem.plain_sectors[found.members[0].sector]
+    if found.degeneracy != 1:
+        count = "several" if found.degeneracy is None else str(found.degeneracy)
         raise NumericsError(
-            f"the ground state is degenerate: it lies in {sector} and in other sectors with the same energy",
-            hint="name one: sector: {sz: ...}",
+            f"the ground state is degenerate: {count} states have the energy {energy:.10g}, one of them in the sector {sector}",
+            hint="name a sector in which it is not: sector: {sz: ...}, or add a small term that chooses one state",
         )
-    return sector, ground
+    gap = np.inf if found.second is None else found.second[0] - energy
+    return sector, Ground(found.members[0].vector, energy, residual, gap)

@@ -178,8 +178,9 @@ def run(problem: TaskProblem[Floquet], monitor: Monitor) -> FloquetResult:
     if block.quasienergies:
         with monitor.stage("quasi-energies"):
             angles = quasienergies(made.steps, sector.dimension)
-        if angles.size > 2:  # on a circle the last angle is a neighbour of the first
-            ratio = float(gap_ratios(np.append(angles, angles[0] + 2.0 * np.pi), SAME).mean())
+        if angles.size > 2:  # on a circle n angles have n spacings and n ratios of neighbouring ones
+            around = np.concatenate([angles, angles[:2] + 2.0 * np.pi])
+            ratio = monitor.judged("gap_ratio", lambda: float(gap_ratios(around, SAME).mean()), None)
     return FloquetResult(problem, sector, rows, made.error, made.products, angles, ratio)
 
 

@@ -124,7 +124,9 @@ def run(problem: TaskProblem[Levels], monitor: Monitor) -> LevelsResult:
     open_inversion = sector.sz == 0.0 and not sector.inversion and not obstacle(problem.hamiltonian, 1)
     inside = problem.block.within(sector.dimension)
     enough = inside.stop - inside.start >= LEAST_LEVELS
-    symmetry = left_over(model, sector, open_inversion)
+    symmetry = monitor.judged(
+        "the symmetries that are left over", lambda: left_over(model, sector, open_inversion), ""
+    )
     if symmetry and enough:
         monitor.warn(
             f"levels of different symmetry under {symmetry} are mixed: they do not repel each other, and the gap ratio looks "
@@ -142,7 +144,7 @@ def run(problem: TaskProblem[Levels], monitor: Monitor) -> LevelsResult:
         )
     else:
         least = SAME * max(scale_of(model), math.ulp(1.0))
-        found = [gap_ratios(row[inside], least) for row in levels]
+        found = monitor.judged("gap_ratio", lambda: [gap_ratios(row[inside], least) for row in levels], [])
     return LevelsResult(
         problem,
         levels,

@@ -166,23 +166,48 @@ class TaskProblem(Generic[B]):
 
     def _downs(self) -> range:
         """Return the numbers of spins down of the sectors in which every level has a member."""
-        model, half = self.model, self.spins // 2
-        if isinstance(self.block, Thermal):  # all states count
-            return range(half + 1) if self.doubled else range(self.spins + 1)
-        if model.h[2].any():
+        half = self.spins // 2
+        if not self.doubled:
             return range(self.spins + 1)
-        if (
-            model.cross is None
-            and np.array_equal(model.J[0], model.J[2])
-            and np.array_equal(model.J[0], model.J[1])
-        ):
+        if self.isotropic and not isinstance(self.block, Thermal):  # for which all states count
             return range(half, half + 1)  # every multiplet has a member with the least |Sz|
         return range(half + 1)  # Sz and -Sz have the same levels
+
+    @cached_property
+    def isotropic(self) -> bool:
+        """Whether levels are multiplets of total spin: H has no field and equal couplings along x, y and z."""
+        model = self.model
+        equal = np.array_equal(model.J[0], model.J[2]) and np.array_equal(model.J[0], model.J[1])
+        return model.cross is None and not model.h.any() and equal
 
     @property
     def mirrored(self) -> bool:
         """Whether Sz and -Sz have the same levels, and only one of them is looked at."""
-        return self.sector == "auto" and not self.model.h[2].any()
+        return self.sector == "auto" and self.doubled
+
+    @property
+    def multiplets(self) -> bool:
+        """Whether one sector stands for the whole multiplets of its levels."""
+        return self.sector == "auto" and self.isotropic
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether every level of H has a state in the sectors of the task."""
+        asked = self.sector
+        if not isinstance(asked, SectorBlock):
+            return True
+        if asked.inversion or asked.reflection or asked.permutations:
+            return False
+        momenta = set(asked.momenta(self.spins))
+        if momenta != {None}:
+            if self.model.cross is None:  # of a real H, k and -k have the same levels
+                momenta |= {-k % self.spins for k in momenta if k is not None}
+            if len(momenta) < self.spins:
+                return False
+        named = {self.spins - round(up) for up in asked.ups(self.spins)}
+        if self.doubled:
+            named |= {self.spins - down for down in named}
+        return set(self._downs()) <= named
 
     @property
     def doubled(self) -> bool:
@@ -204,7 +229,9 @@ def task_memory(problem: TaskProblem[Any], states: int) -> dict[str, int]:
     spins, block = problem.spins, problem.block
     tables = (spins + 40) << ((spins + 1) // 2 + 2)
     if problem.stored and states:
-        pairs = int(np.count_nonzero(np.triu(problem.model.J[0], 1)))
+        from qsim.trotter.sectors.symmetric import flips_of
+
+        pairs = flips_of(problem.model)[0].size
         # strings, and the entries of the matrix while they are sorted
         tables = states * (16 + 40 * (1 + pairs))
         # what is observed is taken from the state in the sector of Sz: strings, places, factors, amplitudes
@@ -218,8 +245,13 @@ def task_memory(problem: TaskProblem[Any], states: int) -> dict[str, int]:
         return {"matrix": matrices * (16 if wide else 8) * states**2, "tables": tables}
     if isinstance(block, Floquet) and block.quasienergies:
         return {"matrix": 4 * 16 * states**2, "tables": tables}
-    vectors = 3 + block.levels if isinstance(block, Spectrum) else VECTORS[type(block).__name__.lower()]
+    own = 3 + block.levels + block.gap if isinstance(block, Spectrum) else None
+    vectors = own or VECTORS[type(block).__name__.lower()]
     parts = {"vectors": (16 if wide else 8) * states * vectors, "tables": tables}
+    if isinstance(
+        block, Thermal
+    ):  # the matrix of the largest that is diagonalised, its eigenvectors, work space
+        parts["matrix"] = 4 * (16 if wide else 8) * min(states, block.exact) ** 2
     if isinstance(block, Thermal) and (count := thermal_vectors(problem, states)):
         parts["temperatures"] = (16 if wide else 8) * states * count
     return parts

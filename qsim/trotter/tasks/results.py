@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["DynamicsResult", "FloquetResult", "LevelsResult", "SpectrumResult", "TaskResult", "ThermalResult"]
 
 EPS = 2.2e-16
-SAME = 10.0  # times the residuals: levels closer than that may be one level
 
 
 @dataclass
@@ -34,8 +33,14 @@ class SpectrumResult:
     sectors : list of Sector or SymmetricSector
     levels, residuals : (sectors, levels) float64
         Not a number where a sector has fewer states.
+    listed : (n, 2) float64
+        Levels and residuals of all sectors, the lowest (highest) first, up to where they are complete.
+    degeneracy : int or None
+        States at the lowest (highest) level; None where they are not all known.
+    second : (float, float) or None
+        Energy and residual of the next level; None where it is not known, or where there is none.
     observed : dict of arrays
-        Expectation values in the lowest (highest) state.
+        Expectation values in the lowest (highest) level, means over its states.
     products : int
     """
 
@@ -43,6 +48,9 @@ class SpectrumResult:
     sectors: list[AnySector]
     levels: NDArray[np.float64]
     residuals: NDArray[np.float64]
+    listed: NDArray[np.float64]
+    degeneracy: int | None
+    second: tuple[float, float] | None
     observed: dict[str, NDArray[Any]] = field(default_factory=dict)
     products: int = 0
 
@@ -58,18 +66,22 @@ class SpectrumResult:
         """Sector of the lowest (highest) level."""
         return self.sectors[self.order[0][0]]
 
+    @property
+    def rounding(self) -> float:
+        """Rounding of an energy."""
+        return 4.0 * EPS * scale_of(self.problem.model)
+
     def error(self, number: int) -> float:
-        """Return the bound of the error of a level: its residual, and rounding."""
-        place = self.order[number]
-        return float(self.residuals[place]) + 4.0 * EPS * scale_of(self.problem.model)
+        """Return the bound of the error of a listed level: its residual, and rounding."""
+        return float(self.listed[number, 1]) + self.rounding
 
     @property
-    def degeneracy(self) -> int:
-        """Levels that cannot be told from the lowest (highest) one."""
-        energies = [self.levels[place] for place in self.order]
-        return sum(
-            abs(e - energies[0]) <= SAME * (self.error(0) + self.error(k)) for k, e in enumerate(energies)
-        )
+    def gap(self) -> tuple[float, float] | None:
+        """Distance of the two lowest (highest) distinct levels of the sectors, and its error; None where it is not known."""
+        if self.second is None:
+            return None
+        energy, residual = self.second
+        return abs(energy - float(self.listed[0, 0])), self.error(0) + residual + self.rounding
 
 
 @dataclass
@@ -172,9 +184,13 @@ class ThermalResult:
     values : (4, T) float64
         Energy, specific heat, susceptibility and entropy, per site.
     errors : (4, T) float64 or None
-        Standard errors; None where every sector was diagonalised.
+        Standard errors with those of the end of the recurrences; None where every sector was diagonalised.
     observed, observed_errors : dict of (T, ...) float64
-        Correlators and structure factors, and their standard errors.
+        Correlators and structure factors, and their errors.
+    steps : int
+        Largest number of steps of a random vector; 0 where every sector was diagonalised.
+    change : (T,) float64 or None
+        Largest change of ln Z and <H> / T with the last two fifths of the steps.
     """
 
     problem: TaskProblem[Thermal]
@@ -183,6 +199,8 @@ class ThermalResult:
     errors: NDArray[np.float64] | None
     observed: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     observed_errors: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    steps: int = 0
+    change: NDArray[np.float64] | None = None
 
 
 @dataclass

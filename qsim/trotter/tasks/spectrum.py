@@ -1,4 +1,4 @@
-"""Lowest levels of the sectors of H, and what is observed in the lowest state of all."""
+"""Lowest levels of the sectors of H, and what is observed in the lowest level of all."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.loop import Progress, drive
-from qsim.trotter.model.hamiltonian import scale_of
-from qsim.trotter.sectors.lanczos import Search
 from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.schmidt import sector_schmidt
 from qsim.trotter.sectors.symmetric import SymmetricSector
+from qsim.trotter.tasks.lowest import LowestLevels
 from qsim.trotter.tasks.results import SpectrumResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.trotter.deck.tasks import Spectrum
     from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.tasks.lowest import Member
     from qsim.trotter.tasks.problem import TaskProblem
 
 __all__ = ["run"]
@@ -39,102 +39,138 @@ class Computation:
         shape = (len(problem.sectors), block.levels)
         self.levels, self.residuals = np.full(shape, math.nan), np.full(shape, math.nan)
         self.done = self.products = 0
-        self.best: tuple[float, int, Any] | None = None
         if restored is not None:
             self.levels, self.residuals = np.array(restored["levels"]), np.array(restored["residuals"])
             self.done, self.products = int(restored["done"]), int(restored["products"])
-            if restored["best"] is not None:
-                energy, number, vector = (restored["best"][key] for key in ("energy", "sector", "vector"))
-                self.best = float(energy), int(number), problem.place.asarray(vector)
+        self.lowest = LowestLevels(
+            problem,
+            block.levels,
+            block.tolerance,
+            passing=block.gap,
+            highest=block.which == "highest",
+            restored=None if restored is None else restored["lowest"],
+        )
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
-        best = None
-        if self.best is not None:
-            best = dict(zip(("energy", "sector", "vector"), self.best, strict=True))
         return {
             "levels": self.levels,
             "residuals": self.residuals,
             "done": self.done,
             "products": self.products,
-            "best": best,
+            "lowest": self.lowest.state(),
         }
 
     def advance(self, report: Report) -> None:
         """Find the levels of the sectors that are left."""
-        problem, block = self.problem, self.problem.block
-        sign = -1.0 if block.which == "highest" else 1.0
-        for number in range(self.done, len(problem.sectors)):
-            linear = problem.operator(problem.sectors[number], problem.model)
-            search = Search(
-                problem.place,
-                linear,
-                block.levels,
-                block.tolerance,
-                scale_of(problem.model),
-                highest=sign < 0,
-                dtype=linear.dtype,
-            )
-            while not search.complete:
-                search.next_level(lambda: report(Progress()))
-            found = len(search.found.energies)
-            self.levels[number, :found] = search.found.energies
-            self.residuals[number, :found] = search.found.residuals
-            self.products += search.products
-            if self.best is None or sign * search.found.energies[0] < sign * self.best[0]:
-                self.best = search.found.energies[0], number, search.found.vectors[0]
-            self.done = number + 1
-            report(Progress(self.done, {"energy": search.found.energies[0]}))
+        for number in self.lowest.order[self.done :]:
+            found = self.lowest.visit(number, lambda: report(Progress()))
+            count = min(self.problem.block.levels, len(found.energies))
+            self.levels[number, :count] = found.energies[:count]
+            self.residuals[number, :count] = found.residuals[:count]
+            self.products += found.products
+            self.done += 1
+            report(Progress(self.done, {"energy": float(found.energies[0])}))
 
 
 def run(problem: TaskProblem[Spectrum], monitor: Monitor) -> SpectrumResult:
-    """Find the levels of all sectors and observe the lowest state."""
+    """Find the levels of all sectors and observe the lowest one."""
     for sector in problem.sectors:
         monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
     made = Computation(problem, monitor.restored)
     with monitor.stage("levels"):
         drive(made, monitor, total=len(problem.sectors), unit="sectors", what="levels", done=made.done)
-    assert made.best is not None
-    result = SpectrumResult(problem, problem.sectors, made.levels, made.residuals, products=made.products)
-    if not problem.block.vectors:
+    lowest = made.lowest
+    result = SpectrumResult(
+        problem,
+        problem.sectors,
+        made.levels,
+        made.residuals,
+        lowest.listed,
+        lowest.degeneracy,
+        lowest.second,
+        products=made.products,
+    )
+    energy, which = result.listed[0, 0], problem.block.which
+    if problem.block.gap and not lowest.known:
+        monitor.warn(
+            f"the {which} level, {energy:.12g}, has more states than were found, or lies closer to others than the tolerance "
+            f"{problem.block.tolerance:.2g} can tell: its degeneracy and the gap are not given, nor is it observed; lower "
+            "spectrum.tolerance, or name a smaller sector"
+        )
+        return result
+    if problem.block.gap and not problem.complete:
+        monitor.note("gap: the sectors of the deck do not hold all levels of H; sector_gap is their own")
+    if not (problem.block.vectors and problem.asked.items):
         return result
     with monitor.stage("observe"):
-        sector, psi = problem.sectors[made.best[1]], made.best[2]
-        if isinstance(sector, SymmetricSector):
-            result.observed = observe(problem, sector.base, sector.whole(psi))
-        else:
-            result.observed = observe(problem, sector, psi)
-    if result.degeneracy > 1 and problem.asked.items:
+        result.observed = observe(problem, lowest.members)
+    if result.degeneracy != 1:
+        left_out = "; entropies, of which a mixture has none, are left out" if problem.asked.cuts else ""
         monitor.warn(
-            f"{result.degeneracy} levels have the energy {result.levels[result.order[0]]:.12g}: what is observed is that of one "
-            "state among them"
+            f"{result.degeneracy} states have the {which} energy, {energy:.12g}: what is observed is the mean over them{left_out}"
         )
     return result
 
 
-def observe(problem: TaskProblem[Spectrum], sector: Sector, psi: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return what the deck asks for, in one state of a sector."""
-    operator = SectorOperator(problem.place, sector, problem.model)
-    across = {pair for axes, pairs in problem.asked.pairs.items() if axes != "zz" for pair in pairs}
+def observe(problem: TaskProblem[Spectrum], members: Sequence[Member]) -> dict[str, NDArray[Any]]:
+    """Return what the deck asks for, as the mean over the states of a level; entropies of a single state alone."""
+    total = sum(member.states for member in members)
     factors = structure_axes(problem)
-    if "xx" in factors:
-        across |= {(j, k) for j in range(problem.spins) for k in range(j + 1, problem.spins)}
-    moments = sector_moments(operator, psi, sorted(across))
+    everywhere = {(j, k) for j in range(problem.spins) for k in range(j + 1, problem.spins)}
+    across = {
+        pair
+        for axes, pairs in problem.asked.pairs.items()
+        if axes != "zz" or (problem.multiplets and total > 1)
+        for pair in pairs
+    }
+    if "xx" in factors or (factors and problem.multiplets and total > 1):
+        across = everywhere
+    spins = problem.spins
+    sz, ss = np.zeros(spins), {"x": np.zeros((spins, spins)), "z": np.zeros((spins, spins))}
+    for member in members:
+        sector, psi = plain(problem, member)
+        moments = sector_moments(SectorOperator(problem.place, sector, problem.model), psi, sorted(across))
+        share = member.states / total / moments.norm
+        if member.states == 1 or not problem.mirrored:  # otherwise that of -Sz has the opposite one
+            sz += share * moments.s["z"]
+        x, z = moments.ss["x"], moments.ss["z"]
+        if problem.multiplets and total > 1:  # the mean over a multiplet has no direction
+            x = z = (2.0 * x + z) / 3.0
+        ss["x"] += share * x
+        ss["z"] += share * z
     found: dict[str, NDArray[Any]] = {}
     if problem.asked.block("sz") is not None:
-        found["sz"] = moments.s["z"] / moments.norm
+        found["sz"] = sz
     for axes, pairs in problem.asked.pairs.items():
         j, k = np.array(pairs).T
-        found[f"correlator_{axes}"] = moments.ss[axes[0]][j, k] / moments.norm
+        found[f"correlator_{axes}"] = ss["z" if axes == "zz" else "x"][j, k]
     for axes in factors:
-        found[f"structure_factor_{axes}"] = structure_factor(moments.ss[axes[0]] / moments.norm)
+        found[f"structure_factor_{axes}"] = structure_factor(ss["z" if axes == "zz" else "x"])
+    if total == 1:
+        found |= entropies(problem, *plain(problem, members[0]))
+    return found
+
+
+def plain(problem: TaskProblem[Spectrum], member: Member) -> tuple[Sector, NDArray[Any]]:
+    """Return the sector of Sz of a state, and the state there."""
+    sector = problem.sectors[member.sector]
+    if isinstance(sector, SymmetricSector):
+        return sector.base, sector.whole(member.vector)
+    return sector, member.vector
+
+
+def entropies(problem: TaskProblem[Spectrum], sector: Sector, psi: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return the entropies of all cuts, and their largest Schmidt coefficients if they are asked for."""
     spectra = [sector_schmidt(sector, problem.place, psi, cut) for cut in problem.asked.cuts]
-    if spectra:
-        found["entropy"] = np.array([s.entropy for s in spectra])
-        found["number_entropy"] = np.array([s.number_entropy for s in spectra])
-        found["renyi2"] = np.array([s.renyi2 for s in spectra])
-    stored = problem.asked.schmidt
-    if stored and spectra:
+    if not spectra:
+        return {}
+    found = {
+        "entropy": np.array([s.entropy for s in spectra]),
+        "number_entropy": np.array([s.number_entropy for s in spectra]),
+        "renyi2": np.array([s.renyi2 for s in spectra]),
+    }
+    if stored := problem.asked.schmidt:
         found["schmidt"], found["schmidt_sz"] = map(
             np.array, zip(*(s.largest(stored) for s in spectra), strict=True)
         )

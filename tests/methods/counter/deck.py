@@ -16,7 +16,7 @@ class CountBlock(Block):
     start: float = Field(0.25, description="first value", gt=0, lt=1)
     growth: float = Field(3.9, description="parameter of the map", gt=0, le=4)
     pause: Duration = Field(0.0, description="waiting time per step")
-    fail: Literal["none", "nan", "bug", "memory", "figure", "rank", "death", "disk"] = Field(
+    fail: Literal["none", "nan", "bug", "memory", "figure", "rank", "death", "disk", "wait"] = Field(
         "none", description="what goes wrong"
     )
     beside: bool = Field(False, description="also write <name>.s001.extra.dat")

@@ -12,12 +12,12 @@ TABLES = (
 HEADLINE = ("final", "mean")
 
 
-def arrays(result):
+def arrays(result, failed=None):
     step = np.arange(1, len(result.values) + 1)
     return {"step": step, "value": result.values, "phase": np.exp(1j * result.values)}
 
 
-def scalars(result):
+def scalars(result, failed=None):
     spread = float(np.std(result.values) / np.sqrt(len(result.values)))
     return {
         "mean": Scalar(float(np.mean(result.values)), "au", error=spread, description="mean value"),

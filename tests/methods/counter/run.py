@@ -6,6 +6,7 @@ import resource
 import signal
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -52,6 +53,9 @@ class Counting:
                 os.kill(os.getpid(), signal.SIGKILL)
             shown = math.nan if problem.fail == "nan" and self.done == 5 else self.value
             report(Progress(self.done, {"value": shown}))
+            while problem.fail == "wait" and self.done == 5 and Path("wait").exists():
+                time.sleep(0.01)
+                report(Progress(self.done))
             if problem.pause:
                 time.sleep(problem.pause)
 

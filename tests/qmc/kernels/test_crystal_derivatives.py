@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from qsim.core.device.device import cpu
 from qsim.qmc.kernels import crystal_walk, launches, walk
-from qsim.qmc.kernels.derivatives import ParameterTables, derivatives
+from qsim.qmc.kernels.derivatives import derivatives
 from qsim.qmc.kernels.walk_cpu import PLAIN
 from qsim.qmc.sampling.optimise import parameter_tables
 from qsim.qmc.sampling.walkers import Walkers
@@ -26,7 +26,7 @@ def differentiated(device, made, count, single=False):
     walkers.place()
     walk.walk(device, walkers.state, walkers.tables, 0.2, PLAIN, 2, walk.Stream(KEY, 1, 0))
     walkers.recompute()
-    tables = ParameterTables(*map(device.asarray, parameter_tables(made.jastrow)))
+    tables = parameter_tables(device, made.jastrow)
     slopes = derivatives(device, walkers.state, walkers.tables, tables, made.parameters.size, STREAM)
     return tuple(device.to_host(array) for array in (*slopes, walkers.state.energy))
 

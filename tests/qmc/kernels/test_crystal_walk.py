@@ -230,7 +230,7 @@ import sys
 from pathlib import Path
 from qsim.core.device.device import cpu
 from qsim.qmc.kernels import bloch_cpu, crystal_advance_cpu, crystal_cpu, inverses_cpu, walk
-from qsim.qmc.kernels.derivatives import ParameterTables, derivatives
+from qsim.qmc.kernels.derivatives import derivatives
 from qsim.qmc.sampling.optimise import parameter_tables
 from tests.qmc.kernels.test_crystal_walk import made_of, run
 from qsim.qmc.sampling.walkers import Walkers
@@ -239,7 +239,7 @@ made = made_of("{case}", Path(sys.argv[1]), tins={tins})
 run(cpu(1), made, 2)
 walkers = Walkers(cpu(1), made, 2, (1, 2))
 walkers.place()
-places = ParameterTables(*parameter_tables(made.jastrow))
+places = parameter_tables(cpu(1), made.jastrow)
 derivatives(cpu(1), walkers.state, walkers.tables, places, made.parameters.size, walkers.stream(1))
 kernels = (
     bloch_cpu.wave_sums,

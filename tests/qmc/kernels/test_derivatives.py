@@ -13,7 +13,7 @@ from qsim.core.device.device import cpu
 from qsim.qmc.deck.wavefunction import Jastrow as JastrowBlock
 from qsim.qmc.deck.wavefunction import Sto, System
 from qsim.qmc.kernels import launches, walk
-from qsim.qmc.kernels.derivatives import ParameterTables, derivatives
+from qsim.qmc.kernels.derivatives import derivatives
 from qsim.qmc.sampling.optimise import parameter_tables
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.system.ions import build_system
@@ -95,7 +95,7 @@ def measured(w, R, single=False, threads=1, device=None):
 
 def differentiated(walkers):
     w = walkers.wavefunction
-    tables = ParameterTables(*map(walkers.device.asarray, parameter_tables(w.jastrow)))
+    tables = parameter_tables(walkers.device, w.jastrow)
     slopes = derivatives(walkers.device, walkers.state, walkers.tables, tables, w.parameters.size, STREAM)
     return tuple(map(walkers.device.to_host, slopes))
 
@@ -148,7 +148,7 @@ def test_threads_and_single_precision():
 
 def test_parameters_of_tables():
     w = hydrocarbon(PADE, ecp=True)
-    tables = parameter_tables(w.jastrow)
+    tables = parameter_tables(cpu(1), w.jastrow)
     assert tables.first.tolist() == [0, 1, 2, 12]
     assert tables.place[:2].tolist() == [0, 1]
     # c_0 = p_1 - 2 h cusp, c_1 = p_0, c_2 = p_1, ...

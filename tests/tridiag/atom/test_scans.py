@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.special import beta
 
 from qsim.core.device.device import cpu
 from qsim.core.run.progress import Monitor
-from qsim.tridiag.atom.scan import below, focal_average
-from qsim.tridiag.tasks.atom_scan import _Batch, run_scan
+from qsim.tridiag.atom.focus import focal_average
+from qsim.tridiag.tasks.atom_scan import _Batch, _worst, run_scan
 
 PULSE = {"shape": "sin2", "omega": 0.7, "E0": 0.02, "cycles": 3}
 SMALL = {
@@ -33,17 +34,19 @@ def test_a_scan_is_its_runs(tridiag):
         assert batch.each()["population_1s"][k] == alone.population("1s")
 
 
-def test_the_worst_run_is_told(tridiag):
-    """One l too few in all runs, and most in the second."""
-    grid = {**SMALL["grid"], "lmax": 1, "rmax": 40}
+def test_a_warning_of_a_scan_is_that_of_its_worst_run(tridiag):
+    """Not that of the first run that offends; one run alone is named without comparison."""
+    keys = SMALL | {"grid": SMALL["grid"] | {"lmax": 1}}
     monitor = Monitor.silent()
-    problem = tridiag.build(**{**SMALL, "grid": grid}, scan={"intensity": [1e-4, 1.6e-3, 4e-4]})
-    found = run_scan(problem, monitor)
+    found = tridiag.run(monitor=monitor, **keys, scan={"intensity": [3e-4, 9e-3, 2e-8, 1e-3]})
+    held = [float(one.frames["last"].max()) for one in found.runs]
+    assert int(np.argmax(held)) == 1
     told = [text for text in monitor.warnings if "the last l has held" in text]
     assert len(told) == 1
-    last = max(float(one.frames["last"].max()) for one in found.runs)
-    assert told[0].startswith(f"run 1: the last l has held {last:.2g} of the norm")
-    assert told[0].endswith("(the worst of 3 runs)")
+    assert told[0].startswith(f"run 1: the last l has held {held[1]:.2g} of the norm")
+    assert told[0].endswith("(the worst of 4 runs)")
+    said = [(3, "wall", 0.1, "c"), (0, "core", 1e-6, "a"), (2, "core", 1e-6, "b"), (1, "core", 1e-7, "d")]
+    assert list(_worst(said)) == ["run 0: a (the worst of 3 runs)", "run 3: c"]
 
 
 def test_threads(tridiag):
@@ -71,24 +74,73 @@ def test_laws(tridiag):
     assert pad[1] == pytest.approx(pad[0][:, ::-1], abs=1e-9 * pad.max())
 
 
-@pytest.mark.parametrize("power", [1.0, 3.0, 7.5])
-def test_focal_average(power):
-    """Power laws: the closed form of a thin target, and the volume of Gaussian isophotes, integrated by parts."""
-    intensity = np.geomspace(0.1, 2.0, 9)
+def volume(i, peak):
+    """Volume of a Gaussian beam with intensities above i, in units of pi w0^2 zR."""
+    c = np.sqrt(peak / i - 1.0)
+    return 4 * c / 3 + 2 * c**3 / 9 - 4 * np.arctan(c) / 3
+
+
+@pytest.mark.parametrize("power", [1.53, 1.6, 1.89, 3.0, 7.5])
+@pytest.mark.parametrize(
+    "intensity", [np.geomspace(0.1, 1.7, 9), np.array([1.1, 1.3, 1.7])], ids=["nine", "three"]
+)
+def test_focal_averages_of_power_laws(power, intensity):
+    """The volume of Gaussian isophotes, integrated by parts; in logarithms, so that no tail is cut."""
     values = 0.3 * intensity**power
-    share = (0.1 / 1.7) ** power
-    assert below(intensity, values, 1.7, 2) == pytest.approx(share, abs=2e-3)
-    assert focal_average(intensity, values, 1.7, 2) == pytest.approx(0.3 * 1.7**power / (2 * power), rel=1e-6)
+    found = focal_average(intensity, values, 1.7, 3)
+    closed = 0.3 * 1.7**power * (2 * beta(power - 0.5, 1.5) + beta(power - 1.5, 1.5)) / 3
+    if power >= 3.0:  # less, and quadrature misses the tail
+        by_parts = quad(lambda i: 0.3 * power * i ** (power - 1) * volume(i, 1.7), 0.0, 1.7, epsrel=1e-10)[0]
+        assert closed == pytest.approx(by_parts, rel=1e-8)
+    assert found.value == pytest.approx(closed, rel=1e-10)
+    assert abs(found.value - closed) <= 10 * found.error
+    both = focal_average(intensity, np.stack([values, 2 * values], axis=1), 1.7, 3)
+    assert both.value == pytest.approx(closed * np.array([1.0, 2.0]), rel=1e-10)
 
-    def volume(i):
-        c = np.sqrt(1.7 / i - 1.0)
-        return 4 * c / 3 + 2 * c**3 / 9 - 4 * np.arctan(c) / 3
 
-    if power > 1.5:  # below, the wings of the beam hold most of the yield
-        by_parts = quad(lambda i: 0.3 * power * i ** (power - 1) * volume(i), 0.0, 1.7, epsrel=1e-10)[0]
-        assert focal_average(intensity, values, 1.7, 3) == pytest.approx(by_parts, rel=1e-5)
-        both = focal_average(intensity, np.stack([values, 2 * values], axis=1), 1.7, 3)
-        assert both == pytest.approx(by_parts * np.array([1.0, 2.0]), rel=1e-5)
+@pytest.mark.parametrize("power", [0.4, 1.0, 3.0])
+def test_focal_averages_of_a_thin_target(power):
+    intensity = np.geomspace(0.1, 2.0, 9)
+    found = focal_average(intensity, 0.3 * intensity**power, intensity[6], 2)
+    assert found.value == pytest.approx(0.3 * intensity[6] ** power / (2 * power), rel=1e-12)
+    assert found.below / found.value == pytest.approx((0.1 / intensity[6]) ** power)
+
+
+@pytest.mark.parametrize(("power", "dimensions"), [(0.2, 3), (1.0, 3), (1.5, 3), (0.0, 2), (-0.3, 2)])
+def test_divergent_focal_averages_are_none(power, dimensions):
+    intensity = np.array([0.3, 0.5, 1.0, 2.0])
+    found = focal_average(intensity, intensity**power, 2.0, dimensions)
+    assert np.isnan(found.value)
+    assert np.isnan(found.error)
+    assert found.power == pytest.approx(power)
+
+
+def test_errors_of_focal_averages():
+    """Yields that saturate, and rise with another power below the scan: the errors hold."""
+    fine = np.geomspace(1e-6, 1.0, 400)
+    rng = np.random.default_rng(3)
+    for _case in range(15):
+        power, scale = rng.uniform(1.7, 8.0), 10.0 ** rng.uniform(-2, 2)
+
+        def law(i, power=power, scale=scale):
+            return -np.expm1(-scale * i**power) / (1.0 + 2.0 * i**2)
+
+        intensity = np.geomspace(10.0 ** rng.uniform(-2, -0.5), 1.0, int(rng.integers(3, 12)))
+        found = focal_average(intensity, law(intensity), 1.0, 3)
+        exact = focal_average(fine, law(fine), 1.0, 3).value
+        assert abs(found.value - exact) <= 10 * found.error
+
+
+def test_a_divergent_average_leaves_the_runs(tridiag):
+    """One photon in a long focus: no number, and the reason; everything else is there."""
+    scan = {"intensity": [2e-8, 1e-7, 6e-7], "focal_average": {"dimensions": 3}}
+    monitor = Monitor.silent()
+    weak = run_scan(tridiag.build(**SMALL, scan=scan), monitor)
+    assert weak.focal == {}
+    assert any(
+        "integral in 3 dimensions diverges" in text and "above 1.5" in text for text in monitor.warnings
+    )
+    assert weak.each()["continuum_population"].shape == (3,)
 
 
 def test_streaking(tridiag):

@@ -257,7 +257,12 @@ def test_residual_and_norms(device, dtype, n):
     expected = [size(v).max(axis=1) for v in (d - product, x, d)] + [
         (size(a) + size(b) + size(c)).max(axis=1)
     ]
-    np.testing.assert_allclose(norms.T, expected, rtol=50 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(norms[:, :4].T, expected, rtol=50 * np.finfo(dtype).eps)
+    whole = size(d) + size(a) * size(x)
+    whole[:, 1:] += size(b[:, 1:]) * size(x[:, :-1])
+    whole[:, :-1] += size(c[:, :-1]) * size(x[:, 1:])
+    share = (size(d - product) / whole).max(axis=1)
+    np.testing.assert_allclose(norms[:, 4], share, rtol=50 * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -267,7 +272,14 @@ def test_residual_sees_what_is_not_finite(device, array, value):
     arrays[array][1, 20] = value
     norms = stages.residual(device, *put(device, *arrays), device.asarray(np.zeros((2, 50), complex)))
     assert np.isfinite(norms[0]).all()
-    assert norms[1, 0] == np.inf
+    assert norms[1, 0] == norms[1, 4] == np.inf
+
+
+def test_rows_that_underflow_do_not_count(device):
+    a, d = (np.full((2, 3), value) for value in (1.0, 1e-300))
+    d[1, 2] = 1e-290
+    norms = stages.residual(device, *put(device, a, 0 * a, 0 * a, d, 0 * d), device.asarray(0 * d))
+    assert norms[:, 4].tolist() == [0.0, 1.0]
 
 
 @pytest.mark.gpu

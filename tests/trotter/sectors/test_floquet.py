@@ -58,6 +58,33 @@ def test_the_reference(trotter):
     assert found.error <= 1e-10
 
 
+def test_the_gap_ratio_has_no_first_angle(trotter):
+    """All n ratios on the circle, of four states: a field that only adds a phase to U changes nothing."""
+    found = [
+        floquet(
+            trotter,
+            {
+                "spins": 4,
+                "terms": [
+                    {"type": "pairs", "list": [[0, 1, 1.0, 1.0, 0.4], [2, 3, 0.7, 0.7, 1.0]]},
+                    {"type": "pairs", "list": [[1, 2, 0.9, 0.9, -0.6]]},
+                    {"type": "field", "axis": "z", "values": [0.3 + f, -0.8 + f, 0.45 + f, 0.1 + f]},
+                ],
+            },
+            initial={"type": "basis", "bits": "0100"},
+            cycle=cycle(0.9),
+            cycles=1,
+            quasienergies=True,
+        )
+        for f in (0.0, 0.4, 1.5, 2.9)
+    ]
+    angles = found[0].quasienergies
+    spacing = np.diff(angles, append=angles[0] + 2.0 * np.pi)
+    after = np.roll(spacing, -1)
+    expected = np.mean(np.minimum(spacing, after) / np.maximum(spacing, after))
+    assert [f.ratio for f in found] == pytest.approx(4 * [expected], abs=1e-10)
+
+
 @pytest.mark.parametrize("down", [2, 3])
 def test_against_dense_propagators(trotter, down):
     """Steps of several terms in any order, from a random state of the sector, observed every third cycle."""

@@ -12,7 +12,6 @@ from qsim.trotter.kernels.sectors import sector_product
 from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.operator import SectorOperator
-from qsim.trotter.tasks import thermal
 
 pytestmark = pytest.mark.gpu
 
@@ -89,13 +88,12 @@ def test_equal_to_the_cpu(trotter, cuda, name):
         np.testing.assert_allclose(found[key], values, rtol=0, atol=2e-8, equal_nan=True, err_msg=key)
 
 
-def test_sampled_correlators_against_temperature(trotter, cuda, monkeypatch):
+def test_sampled_correlators_against_temperature(trotter, cuda):
     """Random vectors in every sector, the same on both devices; the second run of the recurrence has other rounding."""
-    monkeypatch.setattr(thermal, "EXACT", 3)
     deck = {
         "task": "thermal",
         "system": {"spins": 8, "terms": [{**RING, "lattice": "chain"}]},
-        "thermal": {"temperatures": [0.2, 1.0, 5.0], "vectors": 3, "steps": 20},
+        "thermal": {"temperatures": [0.2, 1.0, 5.0], "vectors": 3, "steps": 20, "exact": 3},
         "observe": [{"correlator": ["xx", "zz"], "pairs": [[0, 1], [0, 3]]}, {"structure_factor": "zz"}],
         "run": {"seed": 1},
     }

@@ -1,6 +1,7 @@
 """Levels of sectors: Bethe's ansatz, dense matrices, degeneracies, and what is observed in the lowest state."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -8,12 +9,15 @@ import pytest
 
 from qsim.core.device import device as core_device
 from qsim.core.device.device import cpu
-from qsim.core.errors import DeckError, MemoryLimitError
+from qsim.core.errors import DeckError, MemoryLimitError, NumericsError
+from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
 from qsim.trotter.model.hamiltonian import Model, dense
+from qsim.trotter.sectors import lowest
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.lanczos import Search
 from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.tasks.spectrum import Computation
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "sectors.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
@@ -152,6 +156,199 @@ def test_observables_of_the_ground_state(trotter):
         )
 
 
+def on(lattice, *shells, **keys):
+    """A coupling on a lattice, by default with equal components."""
+    more = {"shells": list(range(1, len(shells) + 1)), "J": list(shells)} if len(shells) > 1 else {}
+    return {"type": "heisenberg", "lattice": lattice, "J": shells[0] if shells else 1.0, **more, **keys}
+
+
+#: Spins, terms, the end of the spectrum, and the degeneracy of the level there, from symmetries.
+LEVELS = {
+    "a second level in the same sector": (6, [on("ring", type="xxz", J=1.0, Jz=4.0)], "lowest", 1),
+    "Majumdar and Ghosh": (8, [on("ring", 2.0, 1.0)], "lowest", 2),  # two coverings by singlets
+    "a frustrated ring": (7, [on("ring", 0.7)], "lowest", 4),  # spin 1/2 of the momenta k and -k
+    "a ferromagnet": (5, [on("ring", -1.3)], "lowest", 6),  # one multiplet of spin 5/2
+    "the other end": (6, [on("chain")], "highest", 7),  # one multiplet of spin 3
+    "Ising, all pairs": (5, [on("all", type="ising")], "lowest", 20),  # two or three of five up
+    "Ising, a chain": (6, [on("chain", -1.0, type="ising")], "lowest", 2),  # all up, all down
+    "a plane ferromagnet": (5, [on("ring", type="xxz", J=-1.0, Jz=0.4)], "lowest", 2),  # Sz = 1/2 and -1/2
+    "singlets and free spins": (6, [{"type": "pairs", "list": [[0, 1, 1.0], [2, 3, 1.0]]}], "lowest", 4),
+    "several spins": (
+        4,
+        [{"type": "pairs", "list": [[0, 1, -1.0]]}],
+        "lowest",
+        12,
+    ),  # spin 1 with two free spins
+    "a field": (5, [on("ring"), {"type": "field", "axis": "z", "values": 0.3}], "lowest", 2),
+    "no couplings": (3, [{"type": "field", "axis": "z", "values": 0.0}], "lowest", 8),
+    "nearly degenerate": (6, [on("ring", 1.0, 0.5), {"type": "pairs", "list": [[0, 1, 3e-10]]}], "lowest", 1),
+    "currents": (5, [on("ring"), {"type": "dm", "lattice": "ring", "D": 0.4}], "lowest", 2),
+}
+OBSERVED = [
+    {"sz": "all"},
+    {"correlator": ["xx", "zz"], "pairs": "all"},
+    {"structure_factor": ["xx", "zz"]},
+    {"entropy": {"sites": [0, 1]}},
+]
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_levels_gap_degeneracy_and_means(trotter, name):
+    """All numbers of the lowest level against dense diagonalisation of all states."""
+    spins, terms, which, degeneracy = LEVELS[name]
+    found = levels(trotter, {"spins": spins, "terms": terms}, observe=OBSERVED, which=which)
+    H = dense(found.problem.model)
+    energies, states = np.linalg.eigh(H if which == "lowest" else -H)
+    energies *= 1.0 if which == "lowest" else -1.0
+    scalars = stage("trotter", "output").scalars(found)
+    assert scalars["degeneracy"].value == degeneracy
+    for k in range(len(found.listed)):
+        error = scalars[f"energy_error_{k}"].value
+        assert scalars[f"energy_{k}"].value == pytest.approx(energies[k], abs=error + 1e-14)
+    assert len(found.listed) > degeneracy or len(found.listed) == energies.size
+    if degeneracy == energies.size:
+        assert "gap" not in scalars
+    else:
+        gap = abs(energies[degeneracy] - energies[0])
+        assert scalars["gap"].value == pytest.approx(gap, abs=scalars["gap"].error + 1e-14)
+        assert scalars["gap"].error < 1e-8
+    _means(found, states[:, :degeneracy], 1e-5 if name == "nearly degenerate" else 1e-8)
+
+
+def _means(found, states, tolerance):
+    """Hold what is observed against the mean over all states of the level."""
+    spins = found.problem.spins
+    index = np.arange(1 << spins)
+    p = (abs(states) ** 2).mean(axis=1)
+    s = 0.5 - (index[:, None] >> np.arange(spins) & 1)
+    flipped = [[index ^ (1 << j) ^ (1 << k) for k in range(spins)] for j in range(spins)]
+    ss = {
+        "zz": np.einsum("n,nj,nk->jk", p, s, s),
+        "xx": np.array(
+            [[(states.conj() * states[to]).sum(axis=0).mean().real / 4 for to in row] for row in flipped]
+        ),
+    }
+    np.testing.assert_allclose(found.observed["sz"], p @ s, rtol=0, atol=tolerance)
+    wave = np.exp(2j * np.pi * np.outer(np.arange(spins), np.arange(spins)) / spins)
+    for axes, matrix in ss.items():
+        expected = matrix[np.triu_indices(spins, 1)]
+        np.testing.assert_allclose(found.observed[f"correlator_{axes}"], expected, rtol=0, atol=tolerance)
+        expected = np.einsum("qj,jk,qk->q", wave, matrix, wave.conj()).real / spins
+        np.testing.assert_allclose(
+            found.observed[f"structure_factor_{axes}"], expected, rtol=0, atol=10 * tolerance
+        )
+    assert ("entropy" in found.observed) == (states.shape[1] == 1)  # a mixture has none
+
+
+@pytest.mark.parametrize(
+    ("sector", "name"),
+    [
+        ({"sz": 1}, "sector_gap"),
+        ({"sz": 0, "inversion": -1}, "sector_gap"),
+        ({"sz": 0, "momentum": [0, 1]}, "sector_gap"),
+        ({"sz": [0, 1, -2, 3]}, "gap"),  # every level has a state there
+        ({"sz": [0, 1]}, "sector_gap"),
+    ],
+)
+def test_the_gap_of_some_sectors_is_not_called_that_of_H(trotter, sector, name):
+    found = levels(trotter, ring(6, 4.0), sector)
+    scalars = stage("trotter", "output").scalars(found)
+    assert {"gap", "sector_gap"} & scalars.keys() == {name}
+    energies = np.linalg.eigvalsh(dense(found.problem.model))
+    strings = np.concatenate(
+        [s.strings() for s in found.problem.plain_sectors if not s.inversion] or [[]]
+    ).astype(int)
+    if name == "gap":
+        assert scalars["gap"].value == pytest.approx(energies[1] - energies[0], abs=1e-9)
+    elif strings.size:
+        own = np.linalg.eigvalsh(dense(found.problem.model)[np.ix_(strings, strings)])
+        own = own[[True, *(b - a > 1e-9 for a, b in pairwise(own))]]
+        assert scalars["sector_gap"].value == pytest.approx(own[1] - own[0], abs=1e-9)
+
+
+def test_multiplets_hold_all_levels_in_one_sector(trotter):
+    """Sz = 0 of an isotropic H, or all its momenta, have every level."""
+    energies = np.unique(np.round(np.linalg.eigvalsh(dense(levels(trotter, ring(6)).problem.model)), 9))
+    for sector in ({"sz": 0}, {"sz": 0, "momentum": "all"}, {"sz": 0, "momentum": [0, 5, 2, 3]}):
+        scalars = stage("trotter", "output").scalars(levels(trotter, ring(6), sector))
+        assert scalars["gap"].value == pytest.approx(energies[1] - energies[0], abs=1e-8)
+
+
+def test_what_is_not_known_is_not_said(trotter, monkeypatch):
+    """More states of one energy than are sought, in a sector too large to be diagonalised: a warning, and no numbers."""
+    monkeypatch.setattr(lowest, "MOST_DENSE", 10)
+    monkeypatch.setattr(lowest, "MOST_FOUND", 6)
+    system = {"spins": 6, "terms": [on("all", type="ising")]}
+    monitor = Monitor.silent()
+    found = trotter.run(monitor, task="spectrum", system=system, observe=["sz"])
+    scalars = stage("trotter", "output").scalars(found)
+    assert not {"gap", "degeneracy", "sector_gap"} & scalars.keys()
+    assert not found.observed
+    assert any("has more states than were found" in warning for warning in monitor.warnings)
+    monkeypatch.undo()
+    assert levels(trotter, system).degeneracy == 20
+
+
+def test_a_loose_tolerance_does_not_join_levels(trotter):
+    """Levels 0.06 apart with residuals of 0.01: told apart by what the errors of energies are, or not named."""
+    for tolerance in (1e-2, 1e-5):
+        monitor = Monitor.silent()
+        found = trotter.run(
+            monitor, task="spectrum", system=ring(6, 4.0), spectrum={"tolerance": tolerance, "levels": 2}
+        )
+        scalars = stage("trotter", "output").scalars(found)
+        exact = np.linalg.eigvalsh(dense(found.problem.model))
+        if "gap" in scalars:
+            assert scalars["gap"].value == pytest.approx(exact[1] - exact[0], abs=scalars["gap"].error)
+            assert scalars["degeneracy"].value == 1
+        else:
+            assert monitor.warnings
+
+
+def test_without_the_gap(trotter):
+    found = levels(trotter, ring(6, 4.0), gap=False)
+    scalars = stage("trotter", "output").scalars(found)
+    assert not {"gap", "degeneracy", "energy_1"} & scalars.keys()
+    assert scalars["energy_0"].value == pytest.approx(
+        np.linalg.eigvalsh(dense(found.problem.model))[0], abs=1e-9
+    )
+
+
+def test_a_search_goes_on_where_it_was_stopped(trotter):
+    """The state after every sector, put back, leads to the same numbers."""
+    problem = trotter.build(
+        task="spectrum", system={"spins": 5, "terms": [on("ring", type="xxz", J=1.0, Jz=0.5)]}
+    )
+    whole = Computation(problem, None)
+    states = []
+    whole.advance(lambda progress: states.append(whole.state()) if progress.done else None)
+    assert len(states) == len(problem.sectors)
+    for state in states:
+        made = Computation(problem, state)
+        made.advance(lambda progress: None)
+        np.testing.assert_array_equal(made.levels, whole.levels)
+        np.testing.assert_array_equal(made.lowest.listed, whole.lowest.listed)
+        assert made.lowest.second == whole.lowest.second
+        assert made.lowest.degeneracy == whole.lowest.degeneracy == 4
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_spectral_functions_agree_on_what_is_degenerate(trotter, name):
+    spins, terms, which, degeneracy = LEVELS[name]
+    if which == "highest":
+        return
+    deck = {
+        "task": "dynamics",
+        "system": {"spins": spins, "terms": terms},
+        "dynamics": {"q": [0.0], "steps": 5},
+    }
+    if degeneracy > 1:
+        with pytest.raises(NumericsError, match=f"degenerate: {degeneracy} states"):
+            trotter.run(**deck)
+    else:
+        assert trotter.run(**deck).energy < 0.0
+
+
 REFUSED = {
     "a field across": (
         {"system": {"spins": 4, "terms": [{"type": "ising", "lattice": "chain", "axis": "x", "J": 1.0}]}},
@@ -164,6 +361,7 @@ REFUSED = {
     "twice": ({"sector": {"sz": [0, 0]}}, "expected different values"),
     "empty": ({"sector": {"up": [1, 5]}}, "the sector is empty"),
     "vectors": ({"spectrum": {"vectors": False}, "observe": ["sz"]}, "what is observed needs the state"),
+    "gap": ({"spectrum": {"gap": False}, "observe": ["sz"]}, "needs all states of the lowest level"),
     "single": ({"run": {"precision": "single"}}, "double precision"),
 }
 

@@ -23,8 +23,8 @@ from qsim.trotter.sectors.symmetric import (
 )
 
 
-def ring(n, fields=False, seed=0):
-    """Random XXZ couplings that depend on the distance alone."""
+def ring(n, fields=False, seed=0, chiral=False):
+    """Random XXZ couplings that depend on the distance alone, and Dzyaloshinskii-Moriya ones along z."""
     generator = np.random.default_rng([n, seed])
     J = np.zeros((3, n, n))
     for r in range(1, n // 2 + 1):
@@ -35,7 +35,14 @@ def ring(n, fields=False, seed=0):
             J[2, j, k] = J[2, k, j] = z
     h = np.zeros((3, n))
     h[2] = 0.7 if fields else 0.0
-    return Model(n, J, h)
+    cross = np.zeros((3, 3, n, n)) if chiral else None
+    if chiral:
+        for r, D in ((1, 0.4), (2, -0.9)):
+            for j in range(n):
+                k = (j + r) % n
+                cross[0, 1, j, k] = cross[1, 0, k, j] = D  # K_ab of j and k is K_ba of k and j
+                cross[1, 0, j, k] = cross[0, 1, k, j] = -D
+    return Model(n, J, h, cross)
 
 
 def sector(n, down, momentum=None, reflection=0, inversion=0):
@@ -64,10 +71,21 @@ def embedded(made, psi):
     return out
 
 
-@pytest.mark.parametrize(("n", "down", "fields"), [(6, 3, False), (7, 3, True), (8, 4, False), (8, 2, True)])
-def test_every_momentum(n, down, fields):
+@pytest.mark.parametrize(
+    ("n", "down", "fields", "chiral"),
+    [
+        (6, 3, False, False),
+        (7, 3, True, False),
+        (8, 4, False, False),
+        (8, 2, True, False),
+        (7, 3, True, True),
+        (6, 2, False, True),
+    ],
+)
+def test_every_momentum(n, down, fields, chiral):
     """States are orthonormal eigenstates of the shift, H in them is the dense H, and all momenta give all levels."""
-    model, levels = ring(n, fields), []
+    model, levels = ring(n, fields, chiral=chiral), []
+    assert not broken(model, shifted(n))
     H, T = dense(model), unitary(n, shifted(n))
     for k in range(n):
         made = sector(n, down, momentum=k)

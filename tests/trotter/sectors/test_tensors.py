@@ -193,11 +193,59 @@ def test_bad_input(trotter, terms, more, message):
         trotter.run(**deck | more)
 
 
-def test_permutations_are_refused(trotter):
-    with pytest.raises(DeckError, match="permutations are not used"):
-        run(
-            trotter,
-            task="spectrum",
-            system={"spins": N, "terms": [RING, {"type": "dm", "lattice": "ring", "D": 0.4}]},
-            sector={"sz": 0, "momentum": 0},
-        )
+def test_momenta_of_a_uniform_ring(trotter):
+    """The lowest levels of every momentum, by the projectors of the shift; k and -k differ at Sz = 1."""
+    found = run(
+        trotter,
+        task="spectrum",
+        system={"spins": N, "terms": [RING, {"type": "dm", "lattice": "ring", "D": 0.4}]},
+        sector={"sz": 1, "momentum": "all"},
+        spectrum={"levels": 2},
+        observe=[{"correlator": "xx", "pairs": [[0, 1]]}],
+    )
+    H, S = hamiltonian((0.0, 0.0, 0.4), fields=False)
+    strings = np.arange(1 << N)
+    images = ((strings << 1) & (2**N - 1)) | (strings >> (N - 1))  # the spin of site j goes to j + 1
+    shift = np.zeros((1 << N, 1 << N))
+    shift[images, strings] = 1.0
+    inside = np.flatnonzero(np.bitwise_count(strings) == N // 2 - 1)
+    shift, h = shift[np.ix_(inside, inside)], H[np.ix_(inside, inside)]
+    for k in range(N):
+        powers = (np.exp(2j * np.pi * k * n / N) * np.linalg.matrix_power(shift, n) for n in range(N))
+        values, vectors = np.linalg.eigh(sum(powers) / N)
+        basis = vectors[:, values > 0.5]
+        expected = np.linalg.eigvalsh(basis.conj().T @ h @ basis)[:2]
+        np.testing.assert_allclose(found.levels[k], expected, rtol=0, atol=1e-10)
+    assert abs(found.levels[1, 0] - found.levels[7, 0]) > 0.1
+    states = np.linalg.eigh(h)[1]
+    xx = (S[0][0] @ S[0][1])[np.ix_(inside, inside)]
+    assert found.observed["correlator_xx"][0] == pytest.approx(
+        np.vdot(states[:, 0], xx @ states[:, 0]).real, abs=1e-8
+    )
+
+
+def test_momenta_of_a_torus(trotter):
+    """3 x 3 sites: the lowest levels of the sector of Sz are those of all nine pairs of momenta."""
+    square = {"type": "square", "Lx": 3, "periodic": True}
+    terms = [{"type": "xx", "lattice": square}, {"type": "dm", "lattice": square, "D": -0.3}]
+    right, up = [3 * (j // 3) + (j + 1) % 3 for j in range(9)], [(j + 3) % 9 for j in range(9)]
+
+    def levels(count, **more):
+        deck = {"task": "spectrum", "system": {"spins": 9, "terms": terms}, "spectrum": {"levels": count}}
+        return run(trotter, **deck, sector={"up": 3} | more).levels[0]
+
+    parts = [
+        levels(3, permutations=[{"sites": right, "number": x}, {"sites": up, "number": y}])
+        for x in range(3)
+        for y in range(3)
+    ]
+    np.testing.assert_allclose(np.sort(np.concatenate(parts))[:4], levels(4), rtol=0, atol=1e-9)
+
+
+def test_a_ring_that_is_not_uniform_has_no_momenta(trotter):
+    """What is missing is named: the pair that differs."""
+    terms = [RING, {"type": "dm", "list": [[j, j + 1, 0.4] for j in range(N - 1)]}]
+    with pytest.raises(
+        DeckError, match=r"Jxy of sites 0 and 7 \(Dzyaloshinskii-Moriya\) is 0, that of sites 1 and 0"
+    ):
+        run(trotter, task="spectrum", system={"spins": N, "terms": terms}, sector={"sz": 0, "momentum": 0})

@@ -8,7 +8,7 @@ import pytest
 
 from qsim.core.errors import DeckError
 from qsim.trotter.model.hamiltonian import dense
-from qsim.trotter.tasks import averaged, thermal
+from qsim.trotter.tasks import averaged
 from qsim.trotter.tasks.levels import gap_ratios
 from tests.trotter.kernels.test_exchange import spin
 
@@ -34,14 +34,19 @@ def test_ring_of_12_diagonalised(trotter):
     np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-11)
 
 
-def test_errors_of_random_vectors_hold(trotter, monkeypatch):
+def test_errors_of_random_vectors_hold(trotter):
     """With every sector sampled, errors from the truth follow the standard errors: rms of 1, and none beyond 5."""
-    monkeypatch.setattr(thermal, "EXACT", 3)
     temperatures, expected = ring_of_12()
     ratios = []
     for seed in range(6):
         found = averages(
-            trotter, {"spins": 12, "terms": [RING]}, seed, temperatures=temperatures, vectors=20, steps=40
+            trotter,
+            {"spins": 12, "terms": [RING]},
+            seed,
+            temperatures=temperatures,
+            vectors=20,
+            steps=40,
+            exact=3,
         )
         ratios.append((found.values - expected) / np.maximum(found.errors, 1e-12))
     ratios = np.array(ratios)
@@ -116,7 +121,7 @@ def test_errors_of_sampled_correlators_hold(trotter, monkeypatch):
         ],
     }
     exact = trotter.run(**deck)
-    monkeypatch.setattr(thermal, "EXACT", 3)
+    deck["thermal"]["exact"] = 3
     monkeypatch.setattr(averaged, "MOST_NUMBERS", 2 * 252)  # of the largest sector two temperatures at once
     ratios = []
     for seed in range(6):

@@ -1,0 +1,83 @@
+"""Moments in a sector: what was not measured is not a number, and every observable of the deck agrees with the whole space."""
+
+import numpy as np
+import pytest
+
+from qsim.core.device.device import cpu
+from qsim.core.run.stages import stage
+from qsim.trotter.deck.model import Observable
+from qsim.trotter.model.hamiltonian import Model
+from qsim.trotter.observables import observables
+from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.moments import sector_moments
+from qsim.trotter.sectors.operator import SectorOperator
+
+N = 5
+SYSTEM = {
+    "spins": N,
+    "terms": [
+        {"type": "xxz", "lattice": "chain", "Jxy": 1.0, "Jz": 0.3},
+        {"type": "field", "axis": "z", "values": "0.2*j"},
+    ],
+}
+#: How each observable of the deck is asked for; None: not of an evolution.
+ASKED = {
+    "sx": "all",
+    "sy": [1, 3],
+    "sz": "all",
+    "total": "all",
+    "correlator": ["xx", "yy", "zz"],
+    "entropy": {"cuts": "all"},
+    "echo": {"sigma": [{"type": "field", "axis": "z", "values": 0.3}], "local": [0, 2]},
+    "autocorrelation": None,  # starts from a state of no single Sz
+    "fidelity": None,  # the same
+    "time_correlation": 2,
+    "otoc": {"w": 0, "v": [1, 4]},
+    "return_probability": True,
+    "energy_variance": True,
+    "imbalance": True,
+    "structure_factor": None,  # of other tasks
+    "energy": True,
+    "state": True,
+}
+
+
+def test_pairs_that_are_not_measured_are_no_zeros():
+    sector = Sector(6, 3)
+    operator = SectorOperator(cpu(1), sector, Model.zero(6))
+    psi = np.random.default_rng(3).normal(size=sector.dimension)
+    for pairs in ((), [(1, 4)]):
+        moments = sector_moments(operator, psi, pairs)
+        known = np.eye(6, dtype=bool)
+        for j, k in pairs:
+            known[j, k] = known[k, j] = True
+        for axis in "xy":
+            np.testing.assert_array_equal(np.isfinite(moments.ss[axis]), known)
+            assert np.isnan(observables.correlators(moments, axis)).sum() == 15 - len(pairs)
+
+
+@pytest.mark.parametrize("name", [name for name in Observable.model_fields if name != "pairs"])
+def test_every_observable_is_the_same_in_the_sector(trotter, name):
+    """The names are those of the deck: an observable that is added must say here how it is asked for."""
+    asked = ASKED[name]
+    if asked is None:
+        return
+    item = {name: asked} | ({"pairs": [[0, 3], [1, 2]]} if name == "correlator" else {})
+    found = []
+    for sector in ({"up": 3}, "full"):
+        result = trotter.run(
+            system=SYSTEM,
+            initial={"type": "basis", "up": [0, 2, 4]},
+            sector=sector,
+            evolve={"t_final": 1.5, "outputs": 3, "accuracy": 1e-9, "integrator": "chebyshev"},
+            observe=[item],
+        )
+        assert (result.problem.sector is None) == (sector == "full")
+        found.append(stage("trotter", "output").arrays(result))
+    assert found[0].keys() == found[1].keys()
+    for key, values in found[1].items():
+        if key == "state":
+            overlap = abs(np.vdot(found[0][key], values))
+            assert overlap == pytest.approx(1.0, abs=1e-8)
+        elif values.dtype.kind == "f":
+            np.testing.assert_allclose(found[0][key], values, rtol=0, atol=1e-7, err_msg=key)
