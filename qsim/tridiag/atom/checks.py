@@ -229,7 +229,6 @@ def spectra(setup: Setup) -> Iterator[Finding]:
             f"need a field that is over; "
             f"it ends at {setup.pulse.duration:.6g} a.u.",
         )
-    wall = setup.lattice.grid.wall
     for index, one in enumerate(setup.deck.spectra):
         if isinstance(one, TsurffSpectrum):
             yield from _sphere(setup, f"spectra.{index}.radius", one.radius)
@@ -239,16 +238,6 @@ def spectra(setup: Setup) -> Iterator[Finding]:
                 "the run goes along the field, where azimuths are all alike: leave polar out, and set angles",
             )
         k = math.sqrt(2.0 * max(one.energy[1], 0.0))
-        distance = math.pi * k / wall
-        gamma = getattr(one, "gamma", None)
-        if one.method == "window" and gamma is not None and gamma < 0.25 * distance:
-            yield Finding(
-                f"spectra.{index}.gamma",
-                f"gamma = {gamma:.3g} lies below a quarter of the distance of the levels of the box, pi k / "
-                f"R = {distance:.3g} hartree at the "
-                "highest energy: the spectrum would show single levels",
-                "warning",
-            )
         widest = setup.setting.dr
         if k * widest > 1.0:
             yield Finding(

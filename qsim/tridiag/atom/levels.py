@@ -70,14 +70,24 @@ class Radial:
         return x if x[near] > 0 else -x
 
     def resolvent(
-        self, z: complex, phi: NDArray[np.complex128] | NDArray[np.float64]
+        self, z: complex, phi: NDArray[np.complex128] | NDArray[np.float64], rho: complex = 0.0
     ) -> NDArray[np.complex128]:
-        """Return ``(H - z)^-1 phi``, (n,) or (n, columns): one tridiagonal system."""
+        """Return ``(H - z)^-1 phi``, (n,) or (n, columns): one tridiagonal system.
+
+        It vanishes at the wall, unless `rho` says how it goes on (:mod:`qsim.tridiag.atom.outgoing`).
+        """
         g = 6.0 + self.square * (z - self.potential)
         bands, (slope, divisor) = self._bands(6.0 / g), (self.slope, g)
+        if rho:
+            bands = bands.astype(complex)
+            bands[1, -1] += rho / 12.0
         if phi.ndim == 2:
             slope, divisor = slope[:, None], g[:, None]
         return np.asarray(slope * solve_banded((1, 1), bands, -self.mass(slope * phi)) / divisor)
+
+    def edge(self, z: complex, phi: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        """Return Z of the last point of a state (n,) or (n, columns)."""
+        return np.asarray(phi[-1] * (6.0 + self.square[-1] * (z - self.potential[-1])) / self.slope[-1])
 
     def resolvent_absorbed(
         self, energy: float, phi: NDArray[np.complex128], cap: NDArray[np.float64] | None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
@@ -63,6 +64,7 @@ REACH = 20.0  # bohr before the wall in which nothing may be, of a box that grow
 WATCHED = 25  # points beside these
 SPEED = 2.0  # of the fastest electrons, over the estimate: they cross REACH between two looks at most
 LOOKS = 8  # at the channels, per cycle of the fastest pulse
+BEYOND_WALL = 200.0  # bohr, and as far again as the wall, from where a wave goes on without being sent back
 BEYOND = 1e-16  # norm of the initial state outside of the first box
 DEEPEST = 4  # l, and levels of each, among which that is looked for that a state from a file holds most of
 SAFE_CORE = 4.0  # from which the core of high l is emptied
@@ -227,6 +229,13 @@ class AtomProblem:
             times.append(2.0 * math.pi / (LOOKS * self.pulse.fastest))
         every = max(1, int(min(times) / setting.dt))
         return np.arange(every, setting.steps, every)
+
+    @cached_property
+    def beyond(self) -> AtomLattice:
+        """The atom on a grid that goes on beyond the wall, to where waves leave undisturbed, without an absorber."""
+        grid = self.lattice.grid
+        further = self.make(grid.of(grid.points + math.ceil((grid.wall + BEYOND_WALL) / grid.widest)))
+        return replace(further, cap=None, mask=None)
 
     @property
     def t_final(self) -> float:

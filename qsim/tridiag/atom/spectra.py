@@ -4,9 +4,10 @@ r"""Photoelectron spectra of the final state: window operator, and projection on
 
     W(E) = gamma^p / ((H - E)^p + gamma^p),   p = 2^order;
 
-half of the shifts ``H - E - gamma exp(i pi (2 k - 1) / p)`` are solved for, one tridiagonal system each, and the norm of what is
-left, over the integral of the window ``2 pi gamma / (p sin(pi / p))``, is dP/dE.  The angle-resolved spectrum takes
-positions as angles.
+is a sum of resolvents at half of the shifts, ``sum_k a_k (H - E - s_k)^-1``, ``s_k = gamma exp(i pi (2 k - 1) / p)``, ``a_k =
+prod_(j != k) 1 / (s_k - s_j)``: one tridiagonal system each, in a box without an end (:mod:`qsim.tridiag.atom.outgoing`).  The
+norm of what is left, over the integral of the window ``2 pi gamma / (p sin(pi / p))``, is dP/dE.  The angle-resolved spectrum
+takes positions as angles.
 
 **Scattering states** ``u_El -> sqrt(2 / (pi k)) sin(k r + Z ln(2 k r) / k - l pi / 2 + eta_l)``, ``eta_l = sigma_l +
 delta_l``, by
@@ -33,6 +34,7 @@ from qsim.tridiag.atom.angles import Sky, even_azimuths
 from qsim.tridiag.atom.lanes import PlanarLanes
 from qsim.tridiag.atom.levels import Radial
 from qsim.tridiag.atom.observables import by_momentum
+from qsim.tridiag.atom.outgoing import QUIET, beyond, leaving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Angles", "Photoelectrons", "local_wave", "scattering", "scattering_states", "window"]
 
-QUIET = 1e-15  # norm of an l that gives nothing
 NODES = 64  # of the integral of the phase to infinity
 SWEEPS = 3  # of the iteration for zeta
 STENCIL = 1e-3  # relative step of the derivatives of zeta
@@ -119,7 +120,7 @@ def directions(lanes: AnyLanes, count: int) -> NDArray[np.float64]:
 
 
 def window(
-    lattice: AtomLattice,
+    atom: tuple[AtomLattice, AtomLattice],
     lanes: AnyLanes,
     phi: NDArray[np.complex128],
     energy: NDArray[np.float64],
@@ -132,8 +133,8 @@ def window(
 
     Parameters
     ----------
-    lattice
-        Grid and potential; its absorber is left out.
+    atom : (box, beyond)
+        Grid and potential of the box, whose absorber is left out, and those of a larger box.
     lanes, phi
         Channels and the length-gauge state (used, n).
     energy : (k,) float64
@@ -154,16 +155,21 @@ def window(
     y = np.zeros((0, 0)) if isinstance(lanes, PlanarLanes) else harmonics(lanes, theta)
     alive = np.sum(np.abs(phi) ** 2, axis=1) > QUIET
     used = {int(l): np.flatnonzero((lanes.ls == l) & alive) for l in np.unique(lanes.ls[alive])}
+    lattice, far = atom
     radials = {l: Radial(lattice, l) for l in used}
+    parts = np.array([1.0 / np.prod((one - shifts)[shifts != one]) for one in shifts])
+    z = energy[:, None] + shifts
+    rho = {l: leaving(far, phi.shape[1], l, z.ravel()).reshape(z.shape) for l in used}
+    outside = {l: beyond(rho[l], z) for l in used}
     partial, angular = np.zeros((energy.size, lanes.used)), np.zeros((energy.size, theta.size))
     sphere = np.zeros((energy.size, 0 if sky is None else sky.theta.size, theta.size))
-    for i, e in enumerate(energy):
-        left = np.zeros_like(phi)
+    for i in range(energy.size):
+        left = np.zeros((phi.shape[0], phi.shape[1] + shifts.size), dtype=complex)
         for l, here in used.items():
-            w = phi[here].T
-            for shift in shifts:
-                w = radials[l].resolvent(e + shift, w)
-            left[here] = w.T
+            for s, part in enumerate(parts):
+                w = radials[l].resolvent(z[i, s], phi[here].T, rho[l][i, s])
+                left[here, : phi.shape[1]] += part * w.T
+                left[here, phi.shape[1] :] += part * radials[l].edge(z[i, s], w)[:, None] * outside[l][i, s]
         partial[i] = factor * np.sum(np.abs(left) ** 2, axis=1)
         if sky is not None:
             sphere[i] = factor * sky.density(left.T)
@@ -202,7 +208,9 @@ def scattering(
 
     Parameters
     ----------
-    lattice, lanes, phi, energy, angles
+    lattice
+        Grid and potential.
+    lanes, phi, energy, angles
         As of `window`.
     tail
         Charge that is seen from far away.

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from qsim.tridiag.coverage.atoms import atom
 from qsim.tridiag.coverage.atoms_planar import turning
+from qsim.tridiag.coverage.atoms_resonances import resonant
+from qsim.tridiag.coverage.atoms_spectra import photoelectron
 from qsim.tridiag.coverage.motion import motion
 from qsim.tridiag.coverage.systems import system
 from qsim.tridiag.coverage.wild import wild
@@ -19,8 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["trial"]
 
-WILD = 0.06  # of systems whose elements lie far apart
-SHARES = 0.45, 0.88, 0.96  # of all systems, with motion in one dimension, and with atoms in a field along z
+WILD = 0.06  # up to which number systems have elements that lie far apart
+# up to which numbers decks are systems, motion in one dimension, atoms in a field along z, in one that turns, their spectra
+SHARES = 0.45, 0.82, 0.88, 0.92, 0.96
 
 
 def trial(rng: np.random.Generator, folder: Path) -> Trial:
@@ -32,4 +35,5 @@ def trial(rng: np.random.Generator, folder: Path) -> Trial:
         return system(rng, folder)
     if drawn < SHARES[1]:
         return motion(rng, folder)
-    return atom(rng) if drawn < SHARES[2] else turning(rng)
+    makers = (atom, turning, photoelectron, resonant)
+    return makers[sum(drawn >= share for share in SHARES[2:])](rng)

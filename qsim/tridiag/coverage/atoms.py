@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
-__all__ = ["Basis", "atom", "central", "claims_of"]
+__all__ = ["Basis", "atom", "central", "claims_of", "pulse_of"]
 
 HELIUM = (1.231, 0.662, -1.325, 1.236, -0.231, 0.480)  # Tong and Lin
 LANCZOS, TOLERANCE = 40, 1e-12
@@ -168,6 +168,21 @@ def central(rng: np.random.Generator) -> tuple[dict[str, Any], Callable[[Any], A
     return {"type": kind, "value": f"-(1 + {c}*exp(-2*r))/r"}, lambda r: -(1 + c * np.exp(-2 * r)) / r
 
 
+def pulse_of(omega: float, peak: float, cycles: int, cep: float) -> tuple[float, Callable[[float], float]]:
+    """Return the duration and the field of a pulse with a vector potential of the shape sin^2."""
+    duration = 2.0 * math.pi * cycles / omega
+
+    def field(t: float) -> float:
+        p, angle = math.pi / duration, omega * (t - 0.5 * duration) + cep
+        return (
+            -peak
+            / omega
+            * (p * math.sin(2 * p * t) * math.sin(angle) + omega * math.sin(p * t) ** 2 * math.cos(angle))
+        )
+
+    return duration, field
+
+
 def atom(rng: np.random.Generator) -> Trial:
     """Draw a deck with ``task: atom``."""
     block, potential = central(rng)
@@ -176,7 +191,7 @@ def atom(rng: np.random.Generator) -> Trial:
     omega, peak = round(float(rng.uniform(0.3, 1.2)), 3), round(float(10 ** rng.uniform(-2.5, -0.9)), 4)
     cycles = int(rng.integers(1, 4))
     cep = round(float(rng.uniform(0, 3)), 2)
-    duration = 2.0 * math.pi * cycles / omega
+    duration, field = pulse_of(omega, peak, cycles, cep)
     lmax = l + int(rng.integers(1, 6))
     nuclear = {"hydrogen": 0.05, "yukawa": 0.05, "tong_lin": 0.025, "expression": 0.025}[block["type"]]
     dr0 = round(nuclear * float(10 ** rng.uniform(-0.3, 0.4)), 4)
@@ -202,14 +217,6 @@ def atom(rng: np.random.Generator) -> Trial:
         },
         "observe": [{"populations": {"nmax": 2}}],
     }
-
-    def field(t: float) -> float:
-        p, angle = math.pi / duration, omega * (t - 0.5 * duration) + cep
-        return (
-            -peak
-            / omega
-            * (p * math.sin(2 * p * t) * math.sin(angle) + omega * math.sin(p * t) ** 2 * math.cos(angle))
-        )
 
     levels = [name for name, level_m in (("1s", 0), ("2s", 0), ("2p", 1)) if m <= level_m]
     world = _World(potential, field, duration, (n, l), m, lmax, levels)

@@ -38,7 +38,8 @@ class WindowSpectrum(Block):
     energy: Energies = Field(default=[-0.6, 1.0], description="first and last energy")
     points: Annotated[Count, Field(ge=2, le=20_000)] = Field(default=400, description="number of energies")
     gamma: Annotated[Energy, SIZE] | None = Field(
-        default=None, description="half width of the window; by default the distance of the energies"
+        default=None,
+        description="half width of the window; by default the distance of the energies: levels of the box are not seen",
     )
     order: Annotated[PositiveCount, Field(le=4)] = Field(
         default=2, description="exponent of the window, 1 to 4"

@@ -352,8 +352,7 @@ def _companion(problem: AtomProblem, report: Report) -> AtomResult:
     evolution.advance(report)
     result = evolution.result()
     analyse(result)
-    if problem.spectra:
-        atom_spectra.attoclock_of(result, report)
+    atom_spectra.of_companion(result, report)
     return result
 
 
@@ -495,3 +494,4 @@ def warnings(result: AtomResult) -> Iterator[tuple[str, float, str]]:
             f"{result.lost:.2g} of the norm was set to zero at the core of high l (velocity gauge): "
             f"lower time.dt, or take length gauge",
         )
+    yield from atom_spectra.doubts(result)

@@ -19,16 +19,21 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from qsim.core.errors import NumericsError
 from qsim.core.results.quantities import scalars
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom.problem import level_states
 from qsim.tridiag.deck.atom import AtomObserved, AtomPopulations
 from qsim.tridiag.tasks.atom_result import QUANTITIES
-from qsim.tridiag.tasks.atom_surff import flux_interval, spheres
+from qsim.tridiag.tasks.atom_spectra import error_of
+from qsim.tridiag.tasks.atom_surff import flux_interval, spheres, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
 
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
@@ -86,6 +91,7 @@ def claim(result: AtomResult, state: Callable[[], State], monitor: Monitor, evol
         monitor.note(f"no errors are claimed: {error}")
         return
     result.errors.update(companions.errors)
+    result.spectra |= companions.spectra
     result.parts = {name: tuple(found.values()) for name, found in companions.parts.items()}
     shares = {name: e for name, e in result.errors.items() if name.startswith(("norm", "pop", "bound"))}
     worst = max(shares, key=lambda name: shares[name])
@@ -117,6 +123,7 @@ class _Companions:
     evolve: Evolve
     fine: bool
     errors: dict[str, float] = field(default_factory=dict)
+    spectra: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     parts: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def advance(self, report: Report) -> None:
@@ -129,32 +136,43 @@ class _Companions:
         """
         base = self.result.problem
         h, k = (1.0 / STEP, 1.0 / SPACING) if self.fine else (STEP, SPACING)
-        own = numbers(self.result)
         other = base.make(base.setting.grid(k))
         k = other.grid.step / base.lattice.grid.step  # up to a whole number of cells
-        a = self._numbers(base, h, base.lattice, 0, report)
+        runs = [self.result, self._run(base, h, base.lattice, 0, report)]
         report(Progress(1))
-        b = self._numbers(base, h, other, 0, report)
+        runs.append(self._run(base, h, other, 0, report))
         report(Progress(2))
         more = max(2, self.result.lanes.used // 4)
-        c = self._numbers(base, h, other, more, report) if base.pulse.pulses else b
+        runs.append(self._run(base, h, other, more, report) if base.pulse.pulses else runs[-1])
         report(Progress(3))
         order = base.order if base.setting.gauge == "length" else 2
+        shares = 1.0 / abs(h**order - 1.0), 1.0 / abs(k**ORDER - 1.0), 1.0
+        own, a, b, c = (numbers(one) for one in runs)
         for name, value in own.items():
             if name not in a:  # found beside the propagation, with an error of its own
                 continue
             found = {
-                STEP_CAUSE: _apart(name, a[name], value) / abs(h**order - 1.0),
-                "the spacing (grid.dr, grid.map)": _apart(name, b[name], a[name]) / abs(k**ORDER - 1.0),
+                STEP_CAUSE: shares[0] * _apart(name, a[name], value),
+                "the spacing (grid.dr, grid.map)": shares[1] * _apart(name, b[name], a[name]),
                 "the angular momenta (grid.lmax)": _apart(name, c[name], b[name]),
             }
             self.parts[name] = found
             known = self.result.errors.get(name, 0.0) + SAFETY * self.result.own.get(name, 0.0)
             self.errors[name] = SAFETY * sum(found.values()) + ROUNDING * (1.0 + abs(value)) + known
+        for name, unsure in self.result.unsure.items():
+            seen = [one.spectra[name] for one in runs]
+            apart = sum(
+                share * np.abs(after - before)
+                for share, before, after in zip(shares, seen[:-1], seen[1:], strict=True)
+            )
+            self.spectra[error_of(name)] = (
+                SAFETY * (spread(np.where(np.isnan(unsure), 0.0, apart)) + unsure) + ROUNDING
+            )
 
-    def _numbers(
+    def _run(
         self, base: AtomProblem, h: float, lattice: AtomLattice, more: int, report: Report
-    ) -> dict[str, float]:
+    ) -> AtomResult:
+        """Return the result of a companion: steps and l of its own, on a lattice."""
         steps = max(round(base.setting.steps / h), 1)
         changed = replace(
             base.setting,
@@ -165,7 +183,7 @@ class _Companions:
         )
         wanted = [(one.n, one.l) for one in base.levels]
         observed = AtomObserved(AtomPopulations(), base.observed.norm_within)
-        blocks = _of_angle(self.result)
+        blocks = [_without_directions(self.result, block) for block in base.spectra]
         every = max(1, steps // SAMPLES)
         problem = replace(
             base,
@@ -179,14 +197,15 @@ class _Companions:
             outputs=1,
             every=flux_interval(blocks, steps, changed.dt, every),
         )
-        return numbers(self.evolve(problem, lambda progress: report(Progress())))
+        return self.evolve(problem, lambda progress: report(Progress()))
 
 
-def _of_angle(result: AtomResult) -> list[Spectrum]:
-    """Return the spectrum that companions need for the attoclock angle, if the run has one."""
-    if "attoclock_angle" not in result.numbers:
-        return []
-    return [result.problem.spectra[0].model_copy(update={"polar": None})]
+def _without_directions(result: AtomResult, block: Spectrum) -> Spectrum:
+    """Return a spectrum as companions need it: azimuths for an attoclock angle alone."""
+    few: dict[str, int | None] = {"polar": None}
+    if "attoclock_angle" not in result.numbers or block is not result.problem.spectra[0]:
+        few["angles"] = None if block.method == "window" else 2
+    return block.model_copy(update=few)
 
 
 def _apart(name: str, one: float, other: float) -> float:

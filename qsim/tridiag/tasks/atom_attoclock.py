@@ -35,8 +35,8 @@ NEAR, ROUNDS = (
 ROUND = 0.02  # contrast of W below which it has no direction
 
 
-def attoclock(result: AtomResult, found: Photoelectrons) -> str | None:
-    """Store the momentum map and the angle; return what a user must know.
+def attoclock(result: AtomResult, found: Photoelectrons) -> list[tuple[str, float, str]]:
+    """Store the momentum map and the angle; return what a user must know: a short name, its size, and the text.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def attoclock(result: AtomResult, found: Photoelectrons) -> str | None:
     """
     free = found.energy > 0.0
     if np.count_nonzero(free) < 4:
-        return None
+        return []
     energy, azimuth, angular = found.energy[free], found.theta, found.angular[free]
     k = np.sqrt(2.0 * energy)
     over = _over(k, angular)
@@ -62,7 +62,7 @@ def attoclock(result: AtomResult, found: Photoelectrons) -> str | None:
         result.spectra |= _upright(k, found.polar, azimuth, found.sphere[free] / k[:, None, None])
     pulse = result.problem.pulse
     if not isinstance(pulse, PlaneField) or pulse.sense == 0 or energy.size < FEWEST:
-        return None
+        return []
     a = result.problem.vector(_peak(result, pulse))
     reference = math.atan2(-float(a[1]), -float(a[0]))
     best = highest(azimuth, over)
@@ -78,10 +78,12 @@ def attoclock(result: AtomResult, found: Photoelectrons) -> str | None:
     }
     edge = max(float(angular[-1].max()), 0.0) / max(float(angular.max()), 1e-300)
     if contrast < ROUND:
-        return f"the azimuths of the photoelectrons have a contrast of {contrast:.2g}: their maximum is no attoclock angle"
+        text = f"the azimuths of the photoelectrons have a contrast of {contrast:.2g}: their maximum is no attoclock angle"
+        return [("contrast", -contrast, text)]
     if edge > 1e-2:
-        return f"the photoelectron spectrum has {edge:.2g} of its maximum at its highest energy: raise spectra.0.energy"
-    return None
+        text = f"the photoelectron spectrum has {edge:.2g} of its maximum at its highest energy: raise spectra.0.energy"
+        return [("highest energy", edge, text)]
+    return []
 
 
 def _peak(result: AtomResult, pulse: PlaneField) -> float:

@@ -122,7 +122,14 @@ SPECTRA: tuple[Q, ...] = (
         ("energy",),
     ),
     Q("pes_l", "1/hartree", "its parts by l", _spectrum("pes_l"), ("energy", "l_final")),
-    Q("pes_error", "1/hartree", "claimed error of pes (tsurff)", _spectrum("pes_error"), ("energy",)),
+    Q(
+        "pes_error",
+        "1/hartree",
+        "claimed error of pes",
+        _spectrum("pes_error"),
+        ("energy",),
+        note="not a number below 0, where levels are; without time.verify that of t-SURFF alone",
+    ),
     *(
         Q(name, unit, text, _spectrum(name), ("tsurff_energy",))
         for name, unit, text in (
@@ -182,6 +189,7 @@ SPECTRA: tuple[Q, ...] = (
         _spectrum("window_pes"),
         ("window_energy",),
     ),
+    Q("window_error", "1/hartree", "its claimed error", _spectrum("window_error"), ("window_energy",)),
     Q(
         "scattering_energy",
         "hartree",
@@ -194,6 +202,13 @@ SPECTRA: tuple[Q, ...] = (
         "1/hartree",
         "photoelectron spectrum by projection on scattering states",
         _spectrum("scattering_pes"),
+        ("scattering_energy",),
+    ),
+    Q(
+        "scattering_error",
+        "1/hartree",
+        "its claimed error",
+        _spectrum("scattering_error"),
         ("scattering_energy",),
     ),
     Q(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.run.loop import Progress, drive
+from qsim.core.run.loop import Progress
 from qsim.tridiag.atom import surface, surface_planar
 from qsim.tridiag.atom.lanes import Lanes, PlanarLanes
 from qsim.tridiag.atom.observables import by_momentum
@@ -25,14 +25,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.run.loop import Report, State
-    from qsim.core.run.progress import Monitor
+    from qsim.core.run.loop import Report
     from qsim.tridiag.atom.problem import AtomProblem
     from qsim.tridiag.atom.propagator import AtomLattice
     from qsim.tridiag.deck.photoelectrons import Spectrum
     from qsim.tridiag.tasks.atom_result import AtomResult
 
-__all__ = ["Flux", "finished", "flux_interval", "made", "spheres", "tsurff"]
+__all__ = ["Flux", "flux_interval", "made", "spheres", "spread"]
 
 INNER = 0.75  # radius of the second sphere over that of the first
 LIMIT = INNER / (1.0 - INNER)  # error over the difference of both, of an error that falls as 1/R
@@ -70,14 +69,13 @@ class Flux:
         result: AtomResult,
         block: TsurffSpectrum,
         phi: NDArray[np.complex128],
-        state: Callable[[], State],
     ) -> None:
-        self.result, self.block, self.phi, self.state = result, block, phi, state
+        self.result, self.block, self.phi = result, block, phi
         self.energy = np.linspace(block.energy[0], block.energy[1], block.points)
         self.k = np.sqrt(2.0 * self.energy)
         self.time, self.a, self.alpha = _field(result.problem, result.trace[:, 0] * result.problem.setting.dt)
         self.reach = float(self.k[-1] * np.hypot.reduce(self.alpha, axis=0).max())
-        self.found: list[NDArray[np.complex128]] = []
+        self.passed: list[NDArray[np.complex128]] = []
 
     @property
     def total(self) -> int:
@@ -100,7 +98,8 @@ class Flux:
             b = self.amplitudes(surface.Surface(sphere, self.time, value, slope, a, alpha), each)
             if self.block.tail == "isurfv":
                 b += self.tail(sphere, float(self.time[-1]))
-            self.found.append(b)
+            self.passed.append(b)
+        self.found = _finished(self)
 
     def amplitudes(self, seen: surface.Surface, each: Callable[[], None]) -> NDArray[np.complex128]:
         """Return b(k) from u and its slope on a sphere."""
@@ -127,9 +126,8 @@ class _Along(Flux):
         result: AtomResult,
         block: TsurffSpectrum,
         phi: NDArray[np.complex128],
-        state: Callable[[], State],
     ) -> None:
-        super().__init__(result, block, phi, state)
+        super().__init__(result, block, phi)
         assert isinstance(result.lanes, Lanes)
         self.lanes = result.lanes
         self.theta = np.linspace(0.0, math.pi, block.angles)
@@ -155,7 +153,7 @@ class _Along(Flux):
 
     def resolved(self, found: Photoelectrons) -> Photoelectrons:
         """Return the spectrum with its polar angles."""
-        angular = self.k[:, None] * np.abs(self.found[0][:, self.weights.size :]) ** 2
+        angular = self.k[:, None] * np.abs(self.passed[0][:, self.weights.size :]) ** 2
         return replace(found, theta=self.theta, angular=angular)
 
 
@@ -167,9 +165,8 @@ class _Around(Flux):
         result: AtomResult,
         block: TsurffSpectrum,
         phi: NDArray[np.complex128],
-        state: Callable[[], State],
     ) -> None:
-        super().__init__(result, block, phi, state)
+        super().__init__(result, block, phi)
         assert isinstance(result.lanes, PlanarLanes)
         self.lanes = result.lanes
         self.rays = surface_planar.rays(self.lanes, self.reach, block.polar or 0, block.angles)
@@ -191,12 +188,12 @@ class _Around(Flux):
     def resolved(self, found: Photoelectrons) -> Photoelectrons:
         """Return the spectrum with its azimuths, and with polar angles if they are asked for."""
         azimuth = self.rays.sky.azimuth[:: self.rays.stride]
-        outer, inner = (self.rays.in_plane(b, self.k) for b in self.found)
+        outer, inner = (self.rays.in_plane(b, self.k) for b in self.passed)
         found = replace(found, theta=azimuth, angular=outer, inner=inner)
         if self.block.polar is None:
             return found
         polar = self.rays.sky.theta[self.rays.nodes + 1 :]
-        return replace(found, polar=polar, sphere=self.rays.asked(self.found[0], self.k))
+        return replace(found, polar=polar, sphere=self.rays.asked(self.passed[0], self.k))
 
 
 def _field(
@@ -209,41 +206,24 @@ def _field(
     return time, np.asarray(a[:, ::FINE]), np.asarray(alpha[:, ::FINE])
 
 
-def tsurff(
-    result: AtomResult,
-    block: TsurffSpectrum,
-    phi: NDArray[np.complex128],
-    state: Callable[[], State],
-    monitor: Monitor,
-) -> Photoelectrons:
-    """Return the spectrum, with its error.
+def made(result: AtomResult, block: TsurffSpectrum, phi: NDArray[np.complex128]) -> Flux:
+    """Return the computation of a spectrum.
 
     Parameters
     ----------
     result, block
         Propagation with its flux, and block of the deck.
     phi : (used, n) complex128
-        State at the end, where A = 0.
-    state, monitor
-        What a stop request saves, and whom to tell.
+        State at the end in length gauge, where A = 0.
     """
-    flux = made(result, block, phi, state)
-    drive(flux, monitor, total=flux.total, unit="samples", what="flux")
-    return finished(flux)
+    return (_Around if isinstance(result.lanes, PlanarLanes) else _Along)(result, block, phi)
 
 
-def made(
-    result: AtomResult, block: TsurffSpectrum, phi: NDArray[np.complex128], state: Callable[[], State]
-) -> Flux:
-    """Return the computation of a spectrum; arguments as of `tsurff`."""
-    return (_Around if isinstance(result.lanes, PlanarLanes) else _Along)(result, block, phi, state)
-
-
-def finished(flux: Flux) -> Photoelectrons:
+def _finished(flux: Flux) -> Photoelectrons:
     """Return the spectrum of both spheres, with its error."""
     result = flux.result
-    (whole, parts), (other, _) = (flux.spectrum(b) for b in flux.found)
-    error = LIMIT * _spread(np.abs(whole - other)) + _spread(_sent_back(result, flux, parts))
+    (whole, parts), (other, _) = (flux.spectrum(b) for b in flux.passed)
+    error = LIMIT * spread(np.abs(whole - other)) + spread(_sent_back(result, flux, parts))
     nothing = np.zeros((flux.energy.size, 0))
     return flux.resolved(Photoelectrons(flux.energy, whole, parts, nothing[0], nothing, error=error))
 
@@ -259,7 +239,7 @@ def _sent_back(result: AtomResult, flux: Flux, parts: NDArray[np.float64]) -> ND
     return out
 
 
-def _spread(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def spread(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the largest value in the neighbourhood of each energy."""
     from scipy.ndimage import maximum_filter1d
 

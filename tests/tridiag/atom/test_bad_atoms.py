@@ -251,10 +251,6 @@ WARNINGS = {
         },
         r"laser\.gauge: warning: length gauge with rmax E dt",
     ),
-    "narrow window": (
-        {"spectra": [{"method": "window", "energy": [0.1, 1.0], "gamma": 1e-4}]},
-        r"spectra\.0\.gamma: warning: gamma = 0\.0001 lies below a quarter .*= 0\.07",
-    ),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from qsim.tridiag.atom.grid import mapped
 from qsim.tridiag.atom.levels import Radial, level
 from qsim.tridiag.atom.propagator import AtomLattice
-from qsim.tridiag.atom.resonance import Level, resonance
+from qsim.tridiag.atom.resonance import Wanted, resonance
 from qsim.tridiag.atom.spectra import scattering_states
 from qsim.tridiag.atom.tunnelling import adk_rate, adk_yield
 from qsim.tridiag.output import scalars
@@ -61,7 +61,7 @@ def test_static_rates(field):
     """Within 4e-6 of the table, which is as far as it lies from a converged Laguerre basis (`test_resonance`)."""
     entry = REFERENCES["static_field"]
     k = entry["params"]["F"].index(field)
-    found = resonance(Level(lambda r: -1.0 / r, 1.0, 0, 0, -0.5, (0.025, 0.2, 40.0)), field)
+    found = resonance(Wanted(lambda r: -1.0 / r, 1.0, 1.0, (1, 0), 0, (0.025, 0.2, 40.0)), field)
     assert found.rate == pytest.approx(entry["result"]["rate"][k], rel=4e-6)
     assert found.energy == pytest.approx(entry["result"]["E"][k], abs=2e-9)
 
