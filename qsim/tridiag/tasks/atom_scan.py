@@ -181,7 +181,7 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
         for text in _worst([one for part in comm.allgather(said) for one in part]):
             monitor.warn(text)
         monitor.note("no errors are claimed for scans; a run of its own claims them")
-        monitor.judged("the average over the focus", partial(_focus, result, monitor), None)
+        monitor.judged("averages over the focus", partial(_focus, result, monitor), None)
     return result
 
 
