@@ -335,10 +335,11 @@ def krylov_choice(problem: Problem, hamiltonians: Sequence[Hamiltonian]) -> Choi
     for hamiltonian in hamiltonians:
         found, _ = survey([f for f, _ in hamiltonian.driven], end) if end > 0.0 else ([], 0)
         places |= _graded(sorted(t for t, _ in found), end)
-        low, high = hamiltonian.average(end).bounds
+        model = hamiltonian.average(end, sorted(places))
+        low, high = model.bounds
         products = (high - low) * end + VECTORS * len(problem.times)
         ulp = ROUNDING[problem.precision]
-        angles = rounded_angles(hamiltonian, end)
+        angles = rounded_angles(model, end)
         rounding = max(rounding, ulp * (8.0 + PRODUCT_ROUNDING[problem.precision] * products) + angles)
     if rounding > (1.0 - SHARE) * accuracy:
         raise NumericsError(

@@ -128,7 +128,7 @@ class Model:
         """Return a model with every coupling and field as large as it can become until some time."""
         return self
 
-    def average(self, end: float) -> Model:
+    def average(self, end: float, places: Sequence[float] = ()) -> Model:
         """Return a model with every coupling and field as large as it is on average until some time."""
         return self
 
@@ -237,12 +237,18 @@ class Hamiltonian:
             found = found + size * part.size
         return found
 
-    def average(self, end: float) -> Model:
-        """Return a model with every coupling and field as large as it is on average until some time."""
+    def average(self, end: float, places: Sequence[float] = ()) -> Model:
+        """Return a model with every coupling and field as large as it is on average until some time.
+
+        Parameters
+        ----------
+        places
+            Times within narrow pulses, if they are known.
+        """
         found = self.static.size
         for f, part in self.driven:
             kinks = [k for k in getattr(f, "kinks", None) or () if 0.0 < k < end]
-            times = np.unique([*np.linspace(0.0, end, PEAK_SAMPLES), *kinks])
+            times = np.unique([*np.linspace(0.0, end, PEAK_SAMPLES), *kinks, *places])
             size = np.trapezoid([abs(f(float(t))) for t in times], times) / end if end > 0.0 else abs(f(0.0))
             found = found + float(size) * part.size
         return found
