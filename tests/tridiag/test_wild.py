@@ -95,6 +95,14 @@ def test_wild_cyclic_systems(seed):
     assert found.rowwise_error <= 1e-14
 
 
+def test_cyclic_systems_whose_products_overflow():
+    """The residual of a first solution may overflow where the right-hand side is finite: it is pivoted, not called infinite."""
+    a, b, c = (np.array([v, 2e-90, -3e80, 5e99, 1e-70]) for v in (4e-99, -7e95, 6e98))
+    d = np.array([1e100, -2e-95, 3e98, 4e-60, 1e99])
+    found = solve(a, b, c, d, cyclic=True)
+    assert worst_row(a, b, c, found.x, d) <= 1e-14
+
+
 def test_single_precision_is_wild_sooner():
     a, b, c, d = (v.astype(np.float32) for v in draw(8, 9, 15))
     found = solve(a, b, c, d)

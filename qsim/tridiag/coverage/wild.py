@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.coverage import Claim, Trial
-from qsim.tridiag.solver.ladder import ROUGH
+from qsim.tridiag.solver.batch import ROUGH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ def wild(rng: np.random.Generator, folder: Path) -> Trial:
         bands[1][:, 0] = bands[2][:, -1] = 0.0
     path = folder / "wild.npz"
     given = [band if batch > 1 else band[0] for band in bands]
-    d = right[..., 0] if batch > 1 else right[0] if columns > 1 else right[0, :, 0]
+    d = right[0] if columns > 1 else right[..., 0].reshape(given[0].shape)
     np.savez(path, a=given[0], b=given[1], c=given[2], d=d)
     solver: dict[str, Any] = {"type": str(rng.choice(["nshape", "nshape", "thomas", "lapack", "woodbury"]))}
     block: dict[str, Any] = {"source": "file", "file": str(path)}

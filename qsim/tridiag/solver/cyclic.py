@@ -18,8 +18,9 @@ import numpy as np
 from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
 from qsim.tridiag.solver import equilibrate, extended
+from qsim.tridiag.solver.batch import ROUGH
 from qsim.tridiag.solver.defect import largest_share, size
-from qsim.tridiag.solver.ladder import PIVOTED, ROUGH, WEAK_PIVOT
+from qsim.tridiag.solver.ladder import PIVOTED, WEAK_PIVOT
 from qsim.tridiag.solver.solution import Solution
 from qsim.tridiag.solver.verdicts import SUSPICIOUS, SingularMatrixError, underflow
 
@@ -151,7 +152,11 @@ def _sherman_morrison(matrix: Matrix, d: Array, inner: Solve, tolerance: float) 
         count = 0
         while (worst > 4 * eps or whole.min_pivot < WEAK_PIVOT) and count < REFINEMENTS:
             count += 1
-            trial = x + corrected(inner(main, lower, upper, d - matrix.times(x)).x)
+            with np.errstate(all="ignore"):
+                rest = d - matrix.times(x)
+            if not bool(xp.isfinite(rest).all()):
+                return None
+            trial = x + corrected(inner(main, lower, upper, rest).x)
             found = matrix.rowwise(trial, d)
             if not found <= max(worst, 4 * eps):
                 break

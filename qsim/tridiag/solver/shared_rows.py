@@ -13,7 +13,8 @@ import numpy as np
 
 from qsim.core.device.device import namespace
 from qsim.tridiag.kernels import stages
-from qsim.tridiag.solver.ladder import REFINEMENTS, ROUGH, ROUNDED, WEAK_PIVOT, Errors
+from qsim.tridiag.solver.batch import ROUGH, Errors
+from qsim.tridiag.solver.ladder import REFINEMENTS, ROUNDED, WEAK_PIVOT
 from qsim.tridiag.solver.shared import SharedSolver
 from qsim.tridiag.solver.systems import RandomSource
 from qsim.tridiag.solver.verdicts import SUSPICIOUS, SUSPICIOUS_PIVOT

@@ -21,7 +21,7 @@ from qsim.core.device.device import Device, Memory, cpu, namespace, out_of_memor
 from qsim.tridiag.kernels import nshape, serial, stages
 from qsim.tridiag.solver import cyclic as cycles
 from qsim.tridiag.solver import extended, ladder
-from qsim.tridiag.solver.ladder import Outcome, Systems
+from qsim.tridiag.solver.batch import Outcome, Systems
 from qsim.tridiag.solver.partition import auto, joints, levels, nested, rows_of
 from qsim.tridiag.solver.solution import Solution
 from qsim.tridiag.solver.systems import require_unmasked

@@ -11,7 +11,7 @@ from qsim.core.errors import NumericsError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.tridiag.solver.ladder import Outcome, Systems
+    from qsim.tridiag.solver.batch import Outcome, Systems
 
 __all__ = [
     "SUSPICIOUS",
