@@ -35,7 +35,7 @@ from qsim.sturmian.scattering import (
 )
 from qsim.sturmian.scattering.outgoing import outgoing
 from qsim.sturmian.scattering.setup import Numbers, Setup
-from qsim.sturmian.tasks import collision
+from qsim.sturmian.tasks import collision_doubts
 from tests.changes import change
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -566,8 +566,8 @@ def test_a_level_that_the_coarser_box_does_not_hold_has_the_error_of_its_series_
     whole = summed.combined(summed.Solutions(parts, coarse, fewer, 1.0), PHOTON, None, np.zeros(1), 2.0)
     assert 0.0 < whole.total[1] < 0.1
     assert 0.003 < whole.unitarity[1] * whole.total[0] < 0.3
-    assert collision._unknown(whole, 3) == []
-    (text,) = collision._unknown(whole, 4)
+    assert collision_doubts._unknown(whole, 3) == []
+    (text,) = collision_doubts._unknown(whole, 4)
     assert "the error of 4f is not known" in text
     assert quantities._of(levels[4, 3], "kb") == (0.003, "kb", None)
 
@@ -575,7 +575,7 @@ def test_a_level_that_the_coarser_box_does_not_hold_has_the_error_of_its_series_
 @pytest.mark.parametrize("error", [2.4, 34.0])
 def test_a_total_that_is_poorly_known_is_told(error):
     seen = summed.Summed((24.0, error), None, None, None, {}, None, None, None, {}, None, None)
-    said = collision._doubts(seen, unitarity=True)
+    said = collision_doubts._doubts(seen, unitarity=True)
     assert [text.split(";")[0] for text in said] == (
         [] if error <= 2.4 else ["the total cross section is known to 142 % only"]
     )
