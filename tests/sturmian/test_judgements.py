@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qsim.sturmian.scattering import problem, resonances
-from qsim.sturmian.tasks import basis, bound, collision, doubts, integrals
+from qsim.sturmian.tasks import basis, bound, collision, collision_doubts, doubts, integrals
 from qsim.sturmian.two_electron import reference
 
 GSF = {"type": "gsf", "generating": {"type": "yukawa", "alpha": 0.6}, "energy": -0.9, "N": 6}
@@ -47,7 +47,7 @@ PLACES = {
     "doubts about states": (doubts, "_doubts", BOUND, "what is doubtful about the states", []),
     "radius": (doubts, "radius_needed", BOUND, "whether the box holds the states", []),
     "coarser grid": (problem.Problem, "setup", MODEL, "the error of the cross sections", []),
-    "doubts about cross sections": (collision, "_doubts", MODEL, "what is doubtful about the cross sections", []),
+    "doubts about cross sections": (collision_doubts, "_doubts", MODEL, "what is doubtful about the cross sections", []),
     "picture": (collision, "_picture", MODEL, "the picture of a solution", []),
     "resonance": (resonances.Resonances, "_errors", RESONANCE, "the error of a resonance", []),
     "doubts about a resonance": (resonances, "_doubts", RESONANCE, "what is doubtful about a resonance", []),

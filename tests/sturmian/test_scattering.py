@@ -23,19 +23,14 @@ from qsim.sturmian.scattering import (
     angles,
     continuum,
     driven,
-    kinematics,
     known,
     krylov,
     observed,
-    quantities,
-    resonances,
     sources,
     spectra,
-    summed,
 )
 from qsim.sturmian.scattering.outgoing import outgoing
 from qsim.sturmian.scattering.setup import Numbers, Setup
-from qsim.sturmian.tasks import collision
 from tests.changes import change
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -410,22 +405,6 @@ def test_a_width_is_better_known_than_a_position_that_partial_waves_move(sturmia
     assert not monitor.warnings
 
 
-@pytest.mark.parametrize(
-    ("errors", "text"),
-    [
-        ((2e-5, 1e-3, 1e-4), None),
-        ((3e-4, 1e-3, 1e-4), "may be no resonance"),
-        ((2e-5, 1e-3, 4e-4), "the width is known to 40 % only"),
-    ],
-)
-def test_what_is_said_of_a_resonance(errors, text):
-    moved, error, width_error = errors
-    found = resonances.Found(0, 0, -0.7, -0.7 - 5e-4j, 0.0, 1, 1.0, moved, error, width_error)
-    said = resonances._doubts(found)
-    assert (text is None) == (not said)
-    assert all(text in line for line in said)
-
-
 def test_s_waves_of_double_ionisation_by_fast_electrons(sturmian):
     deck = {
         **PHOTO,
@@ -545,40 +524,6 @@ def test_higher_levels_follow_from_the_known_ones():
 
 
 # ------------------------------------------------------------------------------------------ whole runs
-
-
-PHOTON = kinematics.photon(1.2, -2.9)
-
-
-def test_a_level_that_the_coarser_box_does_not_hold_has_the_error_of_its_series_or_none():
-    """3d changes by 10 % with the box and by 15 % with the partial waves there; nothing tells the error of 4f."""
-
-    def seen(levels):
-        known = {name: (value, 0.0) for name, value in levels.items()}
-        return observed.Observed(1, 0, 10.0, known, (0.1, 0.01), None, None, [(0, 1)])
-
-    parts = [seen({(1, 0): 9.0, (3, 2): 0.2, (4, 2): 0.08, (4, 3): 0.003})]
-    coarse, fewer = [seen({(1, 0): 9.0, (3, 2): 0.22})], [seen({(1, 0): 9.0, (3, 2): 0.253})]
-    levels = summed._levels(summed.Solutions(parts, coarse, fewer, 1.0))
-    assert levels[4, 2][1] == pytest.approx(2.0 * (1.5 * 0.1 + 0.165) * 0.08)
-    assert levels[4, 2][1] == pytest.approx(0.8 * levels[3, 2][1], rel=0.3)
-    assert np.isnan(levels[4, 3][1])
-    whole = summed.combined(summed.Solutions(parts, coarse, fewer, 1.0), PHOTON, None, np.zeros(1), 2.0)
-    assert 0.0 < whole.total[1] < 0.1
-    assert 0.003 < whole.unitarity[1] * whole.total[0] < 0.3
-    assert collision._unknown(whole, 3) == []
-    (text,) = collision._unknown(whole, 4)
-    assert "the error of 4f is not known" in text
-    assert quantities._of(levels[4, 3], "kb") == (0.003, "kb", None)
-
-
-@pytest.mark.parametrize("error", [2.4, 34.0])
-def test_a_total_that_is_poorly_known_is_told(error):
-    seen = summed.Summed((24.0, error), None, None, None, {}, None, None, None, {}, None, None)
-    said = collision._doubts(seen, unitarity=True)
-    assert [text.split(";")[0] for text in said] == (
-        [] if error <= 2.4 else ["the total cross section is known to 142 % only"]
-    )
 
 
 def test_energies_in_one_run_are_those_of_single_runs(sturmian):
