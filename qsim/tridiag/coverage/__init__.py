@@ -23,7 +23,7 @@ __all__ = ["trial"]
 
 WILD = 0.06  # up to which number systems have elements that lie far apart
 # up to which numbers decks are systems, motion in one dimension, atoms in a field along z, in one that turns, their spectra
-SHARES = 0.45, 0.82, 0.88, 0.92, 0.96
+SHARES = 0.45, 0.88, 0.92, 0.94, 0.97
 
 
 def trial(rng: np.random.Generator, folder: Path) -> Trial:
