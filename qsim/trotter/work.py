@@ -277,17 +277,19 @@ def _task(problem: TaskProblem[Any], sizes: Sequence[int]) -> Counted:
             seconds += sum(schmidt(problem.spins, len(cut), float(max(sizes))) for cut in problem.asked.cuts)
         return Counted(seconds, TERM * count * len(sizes), 0.0)
     if isinstance(block, Dynamics):
-        count = block.rows(problem.spins) * float(block.steps)
+        count = float(block.rows(problem.spins) * block.steps)
         seconds = product * (2.0 * LOWEST * sum(sizes) + count * max(sizes))
         return Counted(seconds, TERM * (2.0 * LOWEST * len(sizes) + count), 0.0)
     counted = _thermal(block, sizes, product)
     if problem.asked.pairs or problem.asked.block("structure_factor"):  # a second run, and what is observed
         large = sum(size for size in sizes if size > block.exact)
         rows = float(block.vectors * len(block.grid()))
-        seen = rows * large * (MEASURE + thermal_steps(block) * ADDED)
+        measured = rows * large * (MEASURE + thermal_steps(block) * ADDED)
         host = 3.0 * counted.host  # eigenvectors, too
         return Counted(
-            2.0 * (counted.seconds - counted.host) + host + seen, 2.0 * counted.launches + SEEN * rows, host
+            2.0 * (counted.seconds - counted.host) + host + measured,
+            2.0 * counted.launches + SEEN * rows,
+            host,
         )
     return counted
 

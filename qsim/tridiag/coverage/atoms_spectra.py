@@ -79,11 +79,13 @@ def photoelectron(rng: np.random.Generator) -> Trial:
     if rng.random() < 0.5:
         window["gamma"] = float(f"{10 ** rng.uniform(-3.5, -1.5):.3g}")
     spectra.insert(int(rng.integers(0, 2)), window)
-    rmax, absorber = round(box * float(rng.uniform(1.0, 1.15)), 1), {"type": "none"}
+    rmax = round(box * float(rng.uniform(1.0, 1.15)), 1)
+    absorber: dict[str, object] = {"type": "none"}
     if flux:
         radius = round(8.0 * n * n + float(rng.uniform(15.0, 30.0)), 1)
         spectra = [{"method": "tsurff", "radius": radius, **energies, "angles": 2}]
-        rmax, absorber = round(radius + 50.0, 1), {"type": "manolopoulos", "kmin": 0.2, "delta": 0.2}
+        rmax = round(radius + 50.0, 1)
+        absorber = {"type": "manolopoulos", "kmin": 0.2, "delta": 0.2}
     deck: dict[str, Any] = {
         "task": "atom",
         "atom": "hydrogen",
@@ -134,11 +136,9 @@ def _judge(world: _World, results: Results, methods: list[str]) -> list[Claim]:
             )
         )
     total = results.scalars["pes_total"]
-    away = float(total.value or 0.0) - float(np.trapezoid(best, energy))
-    claimed = math.nan if total.error is None else total.error
+    difference = float(total.value or 0.0) - float(np.trapezoid(best, energy))
+    stated = math.nan if total.error is None else total.error
     claims.append(
-        Claim(
-            "pes_total", float(away), claimed, oracle=float(np.trapezoid(oracle, energy)), warning=WITHDRAWN
-        )
+        Claim("pes_total", difference, stated, oracle=float(np.trapezoid(oracle, energy)), warning=WITHDRAWN)
     )
     return claims

@@ -84,6 +84,7 @@ def _matrix(deck: Mapping[str, Any], terms: Sequence[int] | None = None) -> Comp
 
 
 def _thermal(rng: Generator) -> Block:
+    """Draw a deck of averages at temperatures, some of few vectors and few steps."""
     spins = int(rng.integers(4, 10))
     terms = [_coupling(rng, spins)]
     if rng.random() < 0.5:
@@ -145,6 +146,7 @@ def _statistical(results: Results, name: str, place: Any, expected: float, oracl
 
 
 def _floquet(rng: Generator) -> Block:
+    """Draw a deck of the angles of a cycle."""
     spins = int(rng.integers(2, 8))
     terms = [_coupling(rng, spins), _field(rng, spins), _coupling(rng, spins)]
     steps = int(rng.integers(1, 4))
@@ -210,7 +212,7 @@ def _judge_floquet(deck: Mapping[str, Any], results: Results, pick: int) -> list
         claims.append(
             Claim(
                 "gap_ratio",
-                float(results.scalars["gap_ratio"].value) - ratio,
+                float(results.scalars["gap_ratio"].value or 0.0) - ratio,
                 0.0,
                 oracle=1e-11 / spacing.min(),
             )
@@ -244,7 +246,9 @@ def _judge_spectral(deck: Mapping[str, Any], results: Results, pick: int) -> lis
     scalar = results.scalars["energy_0"]
     if energies[1] - energies[0] < 1e-9:  # no state by chance: such decks are refused
         return [Claim("degenerate ground state", math.nan, 0.0)]
-    claims = [Claim("energy_0", float(scalar.value) - energies[0], float(scalar.error or 0.0), oracle=1e-11)]
+    claims = [
+        Claim("energy_0", float(scalar.value or 0.0) - energies[0], float(scalar.error or 0.0), oracle=1e-11)
+    ]
     one = {
         "sz": [spin("z", j, spins) for j in range(spins)],
         "sp": [spin("x", j, spins) + 1j * spin("y", j, spins) for j in range(spins)],
