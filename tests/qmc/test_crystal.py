@@ -24,7 +24,14 @@ from qsim.qmc.system.breakup import break_up
 from qsim.qmc.system.cell import Cell, reduced_basis
 from qsim.qmc.system.ewald import ewald_energy, madelung, potential
 from qsim.qmc.system.twists import twists_of
-from qsim.qmc.wavefunction.bloch import BlochOrbitals, Crystal, KPoint, mesh_for, occupied_bands
+from qsim.qmc.wavefunction.bloch import (
+    BlochOrbitals,
+    Crystal,
+    KPoint,
+    mesh_for,
+    occupied_bands,
+    occupied_waves,
+)
 from qsim.qmc.wavefunction.crystal_trial import build_crystal
 from qsim.qmc.wavefunction.eshdf import read_eshdf, stored_ecp, write_eshdf
 from qsim.qmc.wavefunction.trial import Notes
@@ -637,3 +644,15 @@ def test_an_average_over_twists(qmc, device):
     assert found["vmc_kinetic"].value == pytest.approx(0.25 * kinetic[0] + 0.75 * kinetic[1], abs=1e-9)
     assert found["twists"].value == 2
     assert output.arrays(result)["series_0/twist_energy"].shape == (2,)
+
+
+@pytest.mark.parametrize("edges", [(5.0, 6.0, 7.0), (4.0, 900.0, 5.0)])
+def test_plane_waves_of_the_gas_are_the_lowest_ones(edges):
+    """Against all waves of a large block of numbers, also where a cell is long in one direction."""
+    cell, twist = Cell.of(np.diag(edges)), np.array([0.1, 0.23, -0.31])
+    numbers = np.indices((9, 801, 9)).reshape(3, -1).T - np.array([4, 400, 4])
+    k2 = (((numbers + twist) * 2 * np.pi / np.array(edges)) ** 2).sum(1)
+    found = [f.energy for f in occupied_waves(cell, twist, (9, 3), [])[0]]
+    np.testing.assert_allclose(found, 0.5 * np.sort(k2)[:9], rtol=1e-12)
+    with pytest.raises(InvalidInput, match="a lattice vector is 9.22e.18 bohr long; at most 10000 bohr"):
+        Cell.of(np.diag([5.0, 6.0, 2.0**63]))

@@ -30,9 +30,9 @@ def test_orbitals_that_are_linearly_dependent(smallest, dependent):
 def test_few_accepted_moves(kind, accepted, told):
     found = {
         "acceptance": SimpleNamespace(mean=accepted),
-        "energy": SimpleNamespace(reason="", error=None),
+        "energy": SimpleNamespace(reason="", error=None, constant=False),
     }
-    texts = list(analysis._warnings(replace(rows_of(), kind=kind), found, None, None, 1))
+    texts = list(analysis._warnings(replace(rows_of(), kind=kind), 0, found, None, 1))
     assert sum("of the moves were accepted" in text for text in texts) == (told if kind == "vmc" else 0)
 
 
@@ -54,7 +54,7 @@ def test_a_divergence_that_spoils_the_error_of_the_variance(share, spoiled):
 
 @pytest.mark.parametrize(("length", "told"), [(3.06, 0), (2.94, 1)])
 def test_a_run_beside_the_memory_at_other_time_steps(length, told):
-    energy = SimpleNamespace(error=1e-3, reason="")
+    energy = SimpleNamespace(error=1e-3, reason="", constant=False)
     estimates = {"energy": energy}
     found = [
         analysis.Analysis(0, estimates, memory=1.0, length=100.0),
@@ -77,7 +77,7 @@ def test_the_bias_of_a_population():
     lasting = g * h / math.log(2.0)
     bias = analysis._population_bias(series, energy, rows)
     assert bias == pytest.approx(0.5 * 4.0 * h / 64 * lasting / (1 + lasting), rel=0.3)
-    assert analysis._population_bias(replace(series, kind="vmc"), energy, rows) == 0.0
+    assert analysis._population_bias(series, replace(energy, constant=True), rows) == 0.0
 
 
 @pytest.mark.parametrize(("chi2", "told"), [(10.6, 0), (11.1, 1)])
@@ -88,7 +88,7 @@ def test_a_poor_fit_of_the_time_steps(chi2, told):
     bend = np.array([1.0, -2.0, 1.0]) / math.sqrt(6.0)
     energies = -1.0 + taus + bend * errors * math.sqrt(chi2)
     monitor = Monitor.silent()
-    found = analysis._extrapolated("linear", taus, energies, errors, 0.01, monitor)
+    found = analysis._extrapolated("linear", taus, energies, errors, np.zeros(3), 0.01, monitor)
     assert found.chi2 == pytest.approx(chi2, rel=1e-6)
     assert sum("is poor (chi squared" in text for text in monitor.warnings) == told
 
@@ -101,7 +101,7 @@ def test_an_extrapolation_whose_error_is_that_of_the_fit():
     told = []
     for scale in np.geomspace(1e-4, 10.0, 40):
         monitor = Monitor.silent()
-        found = analysis._extrapolated("linear", taus, energies, errors, float(scale), monitor)
+        found = analysis._extrapolated("linear", taus, energies, errors, np.zeros(3), float(scale), monitor)
         above = found.truncation > 2 * math.sqrt(found.covariance[0, 0])
         assert any("is mostly that of the linear fit" in text for text in monitor.warnings) == above
         told.append(above)
@@ -124,11 +124,12 @@ def test_a_start_that_differs(deviations, cut):
 def test_a_drift_counts_below_one_per_cent(monkeypatch, chance, told):
     """Of energy and kinetic energy together: half of it for each."""
     series = rows_of(count=200)
+    series.info["settled"] = 100.0  # a start that is forgotten
     monkeypatch.setattr(analysis, "_drift", lambda chains: chance)
     rows = replace(analysis._Rows.of(series, 0), tested=(0, 5))
     found = {
         "acceptance": SimpleNamespace(mean=0.5),
-        "energy": SimpleNamespace(reason="", error=1e-3),
+        "energy": SimpleNamespace(reason="", error=1e-3, constant=False),
     }
-    texts = list(analysis._warnings(series, found, rows, None, 1))
+    texts = list(analysis._warnings(series, 0, found, rows, 1))
     assert sum("still drifts" in text for text in texts) == told

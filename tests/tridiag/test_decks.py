@@ -264,6 +264,8 @@ def test_tunnelling(tridiag, k0):
 class Pull:
     """Stop requests after a number of polls."""
 
+    at_once = False
+
     def __init__(self, polls):
         self.left = polls
 

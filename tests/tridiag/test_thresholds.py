@@ -225,11 +225,3 @@ def test_intensities_that_do_nothing(intensity, expected):
     """1e11 W/cm2 are 1e15 W/m2."""
     pulse = {"shape": "sin2", "wavelength": "800 nm", "intensity": intensity, "cycles": 2.0}
     assert severities("which is very weak", pulses=[pulse]) == expected
-
-
-def test_the_photon_of_a_wavelength_without_a_unit():
-    """800 bohr are 42.3 nm, and hc = 45.563 nm hartree."""
-    pulse = {"shape": "sin2", "wavelength": 800, "E0": 0.01, "cycles": 2.0}
-    assert severities("800 bohr are 42.33 nm, 1.08 hartree per photon", pulses=[pulse], dt=0.01) == [
-        "warning"
-    ]

@@ -301,7 +301,8 @@ def test_the_way_back_is_cut_at_the_same_places():
     ]
     back = driven.pieces(1.5, -0.5, [0.2, 1.1, 1.3, 1.5])
     assert back == [(1.5, pytest.approx(-0.2)), (1.3, pytest.approx(-0.2)), (1.1, pytest.approx(-0.1))]
-    assert driven.pieces(0.0, 1.0, [1e-12, 1.0 - 1e-12]) == [(0.0, 1.0)]
+    assert driven.pieces(0.0, 1.0, [0.5 * driven.NEAR, 1.0 - 0.5 * driven.NEAR]) == [(0.0, 1.0)]
+    assert len(driven.pieces(0.0, 1.0, [1e-12, 1.0 - 1e-12])) == 3
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Cell", "points_within", "reduced_basis"]
 
 FLAT = 1e-6  # volume over the product of the edges, below which a cell is flat
+LONGEST = 1e4  # bohr of a lattice vector: waves of the longest wavelength would be counted in thousands
 NEIGHBOURS = np.array(list(itertools.product((-1, 0, 1), repeat=3)))
 SWEEPS = 200  # of a reduction; a few are needed for cells that are not made to be nasty
 
@@ -75,7 +76,7 @@ class Cell:
         Raises
         ------
         InvalidInput
-            If the vectors lie in a plane.
+            If the vectors lie in a plane, or one is longer than `LONGEST`.
         """
         a = np.array(lattice, np.float64)
         edges = np.linalg.norm(a, axis=1)
@@ -85,6 +86,10 @@ class Cell:
                 key,
                 f"the lattice vectors lie in a plane or are zero (volume {volume:g} bohr^3, edges "
                 f"{', '.join(f'{x:g}' for x in edges)} bohr)",
+            )
+        if edges.max() > LONGEST:
+            raise InvalidInput(
+                key, f"a lattice vector is {edges.max():.3g} bohr long; at most {LONGEST:g} bohr are supported"
             )
         return cls(a)
 

@@ -281,7 +281,7 @@ def occupied_waves(
     count = max(counts)
     B = cell.reciprocal
     reach, waves = 1.0, np.zeros((0, 3))
-    edge = float(np.linalg.norm(B, axis=1).max())
+    edge = float(np.linalg.norm(B, axis=1).min())  # of long cells, waves along them are the lowest
     while len(waves) < 2 * count + 60:  # enough that none of the lowest is missing
         reach *= 1.3
         inverse = np.linalg.inv(B)
