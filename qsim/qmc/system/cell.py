@@ -89,7 +89,8 @@ class Cell:
             )
         if edges.max() > LONGEST:
             raise InvalidInput(
-                key, f"a lattice vector is {edges.max():.3g} bohr long; at most {LONGEST:g} bohr are supported"
+                key,
+                f"a lattice vector is {edges.max():.3g} bohr long; at most {LONGEST:g} bohr are supported",
             )
         return cls(a)
 

@@ -162,6 +162,10 @@ def _electron_claims(results: Results, deck: dict[str, Any]) -> list[Claim]:
     Z, S, energy = float(deck["system"]["Z"]), int(deck["channels"]["S"]), float(deck["task"]["energy"])
     label = ("singlet", "triplet")[S]
     both = [_electron_truth(Z, S, energy, *shape) for shape in SETS]
+    # what the S-matrix of the oracle is uncertain by, whichever of its parts and cross sections shows it
+    change = abs(complex(*(both[0][key] - both[1][key] for key in ("s_matrix_re_L0", "s_matrix_im_L0"))))
+    uncertain = {"s_matrix_re_L0": change, "s_matrix_im_L0": change, "phase_shift_L0": 0.5 * change}
+    uncertain |= {key: (2 * S + 1) * change / (4.0 * energy) for key in ("sigma_total", "sigma_elastic")}
     claims = []
     for name, scalar in results.scalars.items():
         if name == "unitarity_defect_0":
@@ -176,6 +180,7 @@ def _electron_claims(results: Results, deck: dict[str, Any]) -> list[Claim]:
             found = float(scalar.value)  # type: ignore[arg-type]
             true = found - ((found - true + 0.5 * math.pi) % math.pi - 0.5 * math.pi)
             spread = abs((spread + 0.5 * math.pi) % math.pi - 0.5 * math.pi)
+        spread = max(spread, uncertain.get(key, 0.0))
         if key == "sigma_ionisation":  # what the levels leave of the total
             spread += LEFT * both[0]["sigma_elastic"]
         scale = 1.0 if key.startswith(("s_matrix", "phase")) else abs(true)

@@ -189,6 +189,7 @@ def _errors(result: IntegralsResult, functions: Sturmians, multipole: int) -> di
     """Return how far the tables lie from those of the functions on a finer grid; empty where that has not so many.
 
     The comparison holds what the grid lacks for functions and integrals, what the box cuts off, and the quadrature of the route.
+    A single element may agree by chance: its error is at least what the overlaps of its two functions are off by, relative.
     """
     found = finer_functions(result.problem, functions)
     if found is None:
@@ -200,6 +201,10 @@ def _errors(result: IntegralsResult, functions: Sturmians, multipole: int) -> di
     for name, table in tables.items():
         own = np.asarray(getattr(result, name))
         out[name] = np.abs(own - table) + ROUNDING * np.abs(table).max()
+    norm = np.sqrt(np.abs(np.diag(tables["overlap"])))
+    off = (out["overlap"] / np.outer(norm, norm)).max(axis=1)
+    for name in ("coulomb", "exchange"):
+        out[name] = np.maximum(out[name], 0.5 * (off[:, None] + off) * np.abs(tables[name]))
     return out
 
 

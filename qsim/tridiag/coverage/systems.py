@@ -7,6 +7,7 @@ residuals in extended precision.
 from __future__ import annotations
 
 import gzip
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -329,12 +330,16 @@ class _Truth:
             by_norms = np.inf
         elif not self._plain:
             by_norms = self._as_equilibrated() * max(backward, eps)
-        return [
+        claims = [
             Claim("residual", max(0.0, residual - found), found, oracle=eps * scale, warning=warning),
             Claim("backward_error", max(0.0, max(errors) - backward), backward, oracle=eps, warning=warning),
             Claim("rowwise_error", max(rowwise) - stated, 0.0, oracle=ROW_ROUNDING * eps),
-            Claim("x", forward, min(by_norms, digits), warning=warning),
         ]
+        if math.isfinite(
+            allowed := min(by_norms, digits)
+        ):  # else the backward error says nothing of the solution
+            claims.append(Claim("x", forward, allowed, warning=warning))
+        return claims
 
     def _scaled_as_judged(self, results: Results) -> bool:
         """Tell whether backward error and pivots are those of a matrix with the scales of the oracle's, or better ones."""
