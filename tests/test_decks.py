@@ -7,6 +7,8 @@ there is one, the published value are then to be put in by hand.
 import numpy as np
 import pytest
 import yaml
+from matplotlib.colors import to_hex
+from matplotlib.container import Container
 
 from qsim import methods
 from qsim.core.errors import FileError
@@ -74,7 +76,12 @@ SMALL = {
         "grid": {"R": 16, "order": 8, "ecs": {"angle": 0.3, "length": 15}},
         "basis": {"type": "fedvr"},
         "channels": {"L": 0, "S": 0, "pairs": [[0, 0]]},
-        "task": {"type": "scatter", "process": "e_h", "energy": ["54.4 eV", "68 eV"]},
+        "task": {
+            "type": "scatter",
+            "process": "e_h",
+            "energy": ["54.4 eV", "68 eV"],
+            "observables": ["sigma", "excitation", "unitarity"],
+        },
     },
     "sturmian resonances": {
         "method": "sturmian",
@@ -146,6 +153,24 @@ def overlaid(function, results):
     assert names == ["a", "b"]
 
 
+def one_colour_for_each_name(function, results):
+    """Read the legends of all panels of a figure back: what has one name has one colour throughout."""
+    with plotting.style():
+        panels = overlaying._axes(function(results))
+    colours = {}
+    for ax in panels:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            colours.setdefault(label, set()).add(colour_of(handle))
+    assert {label: found for label, found in colours.items() if len(found) > 1} == {}
+
+
+def colour_of(handle):
+    """Return the colour of a line, a band, a row of bars or points with error bars, as a text."""
+    first = next(iter(handle)) if isinstance(handle, Container) else handle
+    colour = first.get_color() if hasattr(first, "get_color") else first.get_facecolor()
+    return to_hex(np.atleast_2d(colour)[0] if not isinstance(colour, str) else colour)
+
+
 @pytest.mark.parametrize(
     "case",
     [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.slow else []) for case in CASES],
@@ -162,6 +187,7 @@ def test_deck(case, tmp_path, request, monkeypatch):
         assert (tmp_path / f"{case.deck.stem}.{name}.png").stat().st_size > 5000, name
         with open_results(tmp_path / f"{case.deck.stem}.h5") as results:
             overlaid(stage(case.method, "output").FIGURES[name], results)
+            one_colour_for_each_name(stage(case.method, "output").FIGURES[name], results)
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -173,6 +199,8 @@ def test_figures_of_small_decks(name, tmp_path):
     assert (tmp_path / f"deck.{figure}.png").stat().st_size > 5000
     with open_results(tmp_path / "deck.h5") as results:
         overlaid(stage(method, "output").FIGURES[figure], results)
+        for one in (figure, "overview"):
+            one_colour_for_each_name(stage(method, "output").FIGURES[one], results)
 
 
 @pytest.mark.parametrize("method", methods.available())

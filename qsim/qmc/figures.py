@@ -276,12 +276,17 @@ def jastrow(r: Results) -> Figure | None:
     fig = figure("double" if len(panels) > 1 else "single", 2.3)
     axes = np.atleast_1d(fig.subplots(1, len(panels)))
     for ax, (some, text) in zip(axes, panels, strict=True):
+        changed = False
         for k, name in enumerate(some):
             x, end, start = (r[f"jastrow/{name}/{part}"] for part in ("r", "u", "u_start"))
-            ax.plot(x, end, color=CYCLE[k % len(CYCLE)], label=SPINS.get(name, name))
+            # pairs of spins have the colours that they have in other panels
+            color = CYCLE[(list(SPINS).index(name) if name in SPINS else k) % len(CYCLE)]
+            ax.plot(x, end, color=color, label=SPINS.get(name, name))
             if not np.array_equal(start, end):
-                first = "at the start" if k == 0 else None
-                ax.plot(x, start, color=CYCLE[k % len(CYCLE)], linestyle="--", linewidth=0.8, label=first)
+                ax.plot(x, start, color=color, linestyle="--", linewidth=0.8)
+                changed = True
+        if changed:
+            ax.plot([], [], color="0.4", linestyle="--", linewidth=0.8, label="at the start")
         ax.axhline(0.0, color="0.5", linewidth=0.4)
         ax.set_xlim(0.0, None)
         ax.set_xlabel("$r$ (bohr)")

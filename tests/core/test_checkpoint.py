@@ -278,14 +278,19 @@ def test_first_signal_sets_the_flag_and_handlers_come_back(name, capfd):
 
 
 def test_a_second_interrupt_raises_nothing_and_a_third_one_is_as_before(capfd):
-    before = signal.getsignal(signal.SIGINT)
-    with Signals() as signals:
-        for at_once in (False, True):
-            os.kill(os.getpid(), signal.SIGINT)
-            assert (signals.stop, signals.at_once) == ("SIGINT", at_once)
-        with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is before
+    ours = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell ignores Ctrl-C for its background jobs
+    try:
+        with Signals() as signals:
+            for at_once in (False, True):
+                os.kill(os.getpid(), signal.SIGINT)
+                assert (signals.stop, signals.at_once) == ("SIGINT", at_once)
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, ours)
     assert "press Ctrl-C again to end the process" in capfd.readouterr().err
 
 
