@@ -211,7 +211,7 @@ def _states(ax: Axes, r: Results) -> None:
     x = r["x"]
     target, final = np.abs(r["psi_target"]) ** 2, np.abs(r["psi_final"]) ** 2
     ax.plot(x, target, color=COLORS["vermillion"], label="target")
-    ax.plot(x, final, color=COLORS["vermillion"], linestyle="--", label=r"$|\psi(T)|^2$")
+    ax.plot(x, final, color=COLORS["black"], linestyle="--", label=r"$|\psi(T)|^2$")
     inside = x[(target > 1e-4 * target.max()) | (final > 1e-4 * final.max())]
     ax.set_xlim(inside[0], inside[-1])
     ax.set_xlabel("x (bohr)")
