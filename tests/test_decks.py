@@ -123,6 +123,7 @@ def overlaid(function, results):
     """Overlay a figure of a file with itself and read the curves back: all of both are there, and can be told apart."""
     with plotting.style():
         alone = function(results)
+    one_colour_for_each_name(alone)
     single = overlaying._axes(alone)
     if not any(map(overlaying._count, single)):
         with pytest.raises(FileError, match="a map cannot be overlaid"):
@@ -153,12 +154,10 @@ def overlaid(function, results):
     assert names == ["a", "b"]
 
 
-def one_colour_for_each_name(function, results):
+def one_colour_for_each_name(figure):
     """Read the legends of all panels of a figure back: what has one name has one colour throughout."""
-    with plotting.style():
-        panels = overlaying._axes(function(results))
     colours = {}
-    for ax in panels:
+    for ax in overlaying._axes(figure):
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             colours.setdefault(label, set()).add(colour_of(handle))
     assert {label: found for label, found in colours.items() if len(found) > 1} == {}
@@ -187,7 +186,6 @@ def test_deck(case, tmp_path, request, monkeypatch):
         assert (tmp_path / f"{case.deck.stem}.{name}.png").stat().st_size > 5000, name
         with open_results(tmp_path / f"{case.deck.stem}.h5") as results:
             overlaid(stage(case.method, "output").FIGURES[name], results)
-            one_colour_for_each_name(stage(case.method, "output").FIGURES[name], results)
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -199,8 +197,8 @@ def test_figures_of_small_decks(name, tmp_path):
     assert (tmp_path / f"deck.{figure}.png").stat().st_size > 5000
     with open_results(tmp_path / "deck.h5") as results:
         overlaid(stage(method, "output").FIGURES[figure], results)
-        for one in (figure, "overview"):
-            one_colour_for_each_name(stage(method, "output").FIGURES[one], results)
+        with plotting.style():
+            one_colour_for_each_name(stage(method, "output").FIGURES["overview"](results))
 
 
 @pytest.mark.parametrize("method", methods.available())

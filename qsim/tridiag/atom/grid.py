@@ -111,6 +111,8 @@ def mapped(rmax: float, dr: float, dr0: float, width: float, coarser: float = 1.
 def _on_map(points: int, dr: float, dr0: float, width: float) -> RadialGrid:
     """Return the first points of a map."""
     x = np.arange(1, points + 1, dtype=float)
+    if dr == dr0:  # equidistant, which may be many
+        return RadialGrid(dr * x, np.full(points, dr), np.zeros(points), dr * (points + 1), dr0, dr, width)
     t = np.tanh(x / width)
     s = 1.0 - t * t
     slope = dr - (dr - dr0) * s
