@@ -199,12 +199,13 @@ def test_a_number_that_cannot_be_found_costs_neither_results_nor_summary(counter
     assert run(counter.deck(), resume=True).already
 
 
-def test_what_goes_beside_the_results_and_fails_costs_no_summary(counter, run, monkeypatch):
+@pytest.mark.parametrize("kind", [FileError, ValueError])
+def test_what_goes_beside_the_results_and_fails_costs_no_summary(counter, run, monkeypatch, kind):
     def lost(results, stem):
-        raise FileError("no space left")
+        raise kind("no space left")
 
     monkeypatch.setattr("qsim.counter.output.extra_files", lost)
-    with pytest.raises(FileError, match="no space left"):
+    with pytest.raises(kind, match="no space left"):
         run(counter.deck())
     assert counter.files() == ["deck.h5", "deck.summary.json", "deck.value.png"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import TypeVar
 
 from qsim.core.deck.blocks import Deck
-from qsim.core.errors import FileError, QsimError
+from qsim.core.errors import FileError
 from qsim.core.results.results import open_results
 from qsim.core.results.summary import summary, write_summary
 from qsim.core.results.writing import Content, write_results
@@ -113,7 +113,8 @@ def publish(job: Job[D, P, R], names: Sequence[str], monitor: Monitor) -> Outcom
     with open_results(files.results) as results:
         try:
             written += method.extra_files(results, files.stem)
-        except QsimError as error:
+        except Exception as error:
+            error.add_note(f"while writing files beside {files.results}, which is complete")
             failures.append(error)
         with monitor.stage("figures"):
             for name in names:

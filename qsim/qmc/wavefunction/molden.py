@@ -146,14 +146,11 @@ def _understood(content: _Content) -> Molecule:
 
     Of an atom, whose functions of different m never overlap, all conventions may be right: then the title decides.
     """
-    first = None
     for convention in sorted(CONVENTIONS, key=lambda one: one.program != content.program):
         molecule = _molecule(content, convention)
         if molecule.off_orthonormal <= ORTHONORMAL:
             return molecule
-        first = molecule if first is None or not convention.program else first
-    assert first is not None
-    return first
+    return _molecule(content, CONVENTIONS[0])
 
 
 def _section(content: _Content, text: str, number: int) -> str:
