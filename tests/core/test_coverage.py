@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from qsim.cli import cli
+from qsim.cli.group import cli
 from qsim.core.run import coverage
 from qsim.core.run.coverage import Claim, Coverage, Judged
 

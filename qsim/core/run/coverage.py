@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import yaml
 
+from qsim.core.device.workers import threads_shared
 from qsim.core.errors import DeckError, NumericsError, QsimError
 from qsim.core.results.results import open_results
 from qsim.core.run.pipeline import Options, execute
-from qsim.core.run.workers import threads_shared
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
