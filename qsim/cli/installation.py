@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,10 +82,11 @@ def _machine() -> dict[str, Any]:
     "--coverage", metavar="N", type=click.IntRange(1), help="Run N random decks per method instead."
 )
 @click.option("--seed", metavar="S", type=click.IntRange(0), help="Seed of the random decks (default 1).")
+@click.option("--kind", metavar="K", help="Random decks of this kind alone; METHOD must be named.")
 @click.option(
     "--jobs", metavar="J", type=click.IntRange(1), help="Processes for the random decks (default 1)."
 )
-def check(
+def check(  # noqa: PLR0913  # one parameter per option
     method: str | None,
     deck: str | None,
     device: str | None,
@@ -93,6 +94,7 @@ def check(
     slow: bool,
     coverage: int | None,
     seed: int | None,
+    kind: str | None,
     jobs: int | None,
 ) -> None:
     """Run the reference decks and compare with stored numbers: a test of the installation.
@@ -104,16 +106,12 @@ def check(
     if coverage is not None:
         if deck is not None or update or slow:
             raise click.UsageError("--coverage draws its own decks; --deck, --update and --slow do not apply")
-        _check_coverage(
-            [method] if method else methods.available(),
-            coverage,
-            1 if seed is None else seed,
-            device,
-            jobs or 1,
-        )
+        _check_kind(method, kind)
+        drawn = {"seed": 1 if seed is None else seed, "device": device, "kind": kind, "jobs": jobs or 1}
+        _check_coverage([method] if method else methods.available(), coverage, drawn)
         return
-    if seed is not None or jobs is not None:
-        raise click.UsageError("--seed and --jobs belong to --coverage")
+    if seed is not None or kind is not None or jobs is not None:
+        raise click.UsageError("--seed, --kind and --jobs belong to --coverage")
     from qsim.core.errors import MismatchError
     from qsim.core.examples.check import cases, folders
 
@@ -136,12 +134,30 @@ def check(
     click.echo(f"{len(chosen)} decks agree with their references", err=True)
 
 
-def _check_coverage(names: Sequence[str], count: int, seed: int, device: str | None, jobs: int) -> None:
+def _check_kind(method: str | None, kind: str | None) -> None:
+    """Refuse a kind of random decks that the method does not have."""
+    from qsim.core.run.coverage import kinds
+
+    if kind is None:
+        return
+    if method is None:
+        raise click.UsageError(
+            "--kind needs the method whose decks it names: qsim check METHOD --coverage N --kind K"
+        )
+    allowed = kinds(method)
+    if kind not in allowed:
+        raise click.UsageError(f"{method} has no random decks of kind '{kind}'; it has {', '.join(allowed)}")
+
+
+def _check_coverage(names: Sequence[str], count: int, drawn: Mapping[str, Any]) -> None:
+    """Run random decks of methods, print the table, and end with 7 if a claim does not hold."""
     from qsim.core.errors import MismatchError
     from qsim.core.run.coverage import HEADER, Judged, cover, table
 
+    kind = f" --kind {drawn['kind']}" if drawn["kind"] else ""
+
     def report(judged: Judged) -> None:
-        place = f"{judged.method} --seed {seed}, trial {judged.index}"
+        place = f"{judged.method} --seed {judged.seed}{kind}, trial {judged.index}"
         if judged.failure is not None:
             say(f"FAIL {place}: {judged.failure}")
         for claim in judged.broken:
@@ -151,7 +167,7 @@ def _check_coverage(names: Sequence[str], count: int, seed: int, device: str | N
                 err=True,
             )
 
-    outcomes = [cover(name, count, seed, device=device, jobs=jobs, report=report) for name in names]
+    outcomes = [cover(name, count, report=report, **drawn) for name in names]
     click.echo(columns(table(outcomes), HEADER))
     if broken := [coverage.method for coverage in outcomes if not coverage.ok]:
         raise MismatchError(f"claimed errors do not hold: {', '.join(broken)}")
