@@ -75,8 +75,8 @@ __all__ = [
 #: Largest deck, in bytes.
 MAX_BYTES = 4 * 2**20
 
+# A deck: the path of a YAML file, or its keys and values.
 DeckSource = str | Path | Mapping[str, Any]
-"""A deck: the path of a YAML file, or its keys and values."""
 
 D = TypeVar("D", bound=Deck, default=Deck)
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from qsim.core.errors import DeckError, Diagnostic
 
 __all__ = ["MAPPING", "deck_text", "plain_data", "read_mapping"]
 
+# What messages call a deck that is no file.
 MAPPING = "<deck>"
-"""What messages call a deck that is no file."""
 
 
 def deck_text(deck: Mapping[str, Any]) -> str:

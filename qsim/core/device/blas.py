@@ -27,8 +27,9 @@ __all__ = [
     "start_with_one_thread",
 ]
 
+# Rows of a matrix from which BLAS gains from threads; below, factorisations are slower with two than with
+# one.
 LARGE = 400
-"""Rows of a matrix from which BLAS gains from threads; below, factorisations are slower with two than with one."""
 
 _most: int | None = None  # threads of the run; None outside a run, where the libraries stay as they are
 _large = 0  # `large_matrices` within each other

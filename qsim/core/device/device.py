@@ -51,8 +51,8 @@ __all__ = [
     "select",
 ]
 
+# An array of NumPy or CuPy: on whichever device the problem lives.
 Array: TypeAlias = "NDArray[Any]"
-"""An array of NumPy or CuPy: on whichever device the problem lives."""
 
 SPARE = 1.2  # times the estimate: what a batch system is asked for, which ends jobs that take more
 SPECIFICATION = re.compile(r"auto|cpu|cuda(?::(\d+))?")
@@ -81,20 +81,21 @@ class Memory:
     parts: Mapping[str, int] = field(default_factory=dict)
     reduce: str = ""
     fits: Callable[[int], str] | None = None
+    # What the problem is the size of, for the message, such as `"9075135300 states"`.
     size: str = ""
-    """What the problem is the size of, for the message, such as ``"9075135300 states"``."""
+    # Bytes of `host` that belong to Python and its libraries, not to the problem.
     interpreter: int = 0
-    """Bytes of `host` that belong to Python and its libraries, not to the problem."""
+    # Bytes of `device` that arrays take on a GPU alone, such as copies that the memory pool keeps.
     on_gpu: int = 0
-    """Bytes of `device` that arrays take on a GPU alone, such as copies that the memory pool keeps."""
+    # Bytes of `host` that a run on a GPU takes beyond those of a CPU; negative if they are fewer.
     on_gpu_host: int = 0
-    """Bytes of `host` that a run on a GPU takes beyond those of a CPU; negative if they are fewer."""
+    # Library that a run on a GPU calls; cuSOLVER includes cuBLAS, and is loaded for real matrices unless
+    # named complex too.
     library: Literal["", "cublas", "cusolver", "cusolver, complex"] = ""
-    """Library that a run on a GPU calls; cuSOLVER includes cuBLAS, and is loaded for real matrices unless named complex too."""
+    # True if the run needs compiled CPU kernels.
     kernels: bool = True
-    """True if the run needs compiled CPU kernels."""
+    # Bytes of `device` that belong to the CUDA context, which exists when the free memory is asked for.
     context: int = 0
-    """Bytes of `device` that belong to the CUDA context, which exists when the free memory is asked for."""
 
     def of_job(self, *, cuda: bool) -> int:
         """Return the bytes of host memory to ask a batch system for: a fifth more than the estimate.

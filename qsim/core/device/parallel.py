@@ -49,11 +49,11 @@ __all__ = [
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
+# Variables that limit the threads of a process; libraries read them when they are loaded.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-"""Variables that limit the threads of a process; libraries read them when they are loaded."""
 
+# Bytes of a message: more than 2^31 - 1 items are not taken by all MPI libraries.
 MESSAGE = 1 << 30
-"""Bytes of a message: more than 2^31 - 1 items are not taken by all MPI libraries."""
 
 
 class Comm(Protocol):

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Crew", "threads_shared"]
 
+# Seconds between two looks for a stop request.
 LOOK = 0.2
-"""Seconds between two looks for a stop request."""
 
 T = TypeVar("T")
 V = TypeVar("V")

@@ -61,8 +61,8 @@ __all__ = [
 _ENTRY_KEYS = {"value", "atol", "rtol", "error", "sigmas", "min", "max", "source"}
 _ARRAY_KEYS = {"index", "value", "atol", "rtol", "source"}
 _FILE_KEYS = {"overrides", "slow", "scalars", "arrays", "comment"}
+# Start of the `source` of values that this program wrote itself and that `update` may rewrite.
 OWN_SOURCE = "qsim "
-"""Start of the ``source`` of values that this program wrote itself and that `update` may rewrite."""
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress", "Report", "Resumable", "State", "drive"]
 
+# Content of a checkpoint: nested mappings and lists of numbers, texts and arrays (host or device).
 State = Mapping[str, object]
-"""Content of a checkpoint: nested mappings and lists of numbers, texts and arrays (host or device)."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Progress:
     savable: bool = True
 
 
+# Takes a progress; does not return if the computation is to stop.
 Report = Callable[[Progress], None]
-"""Takes a progress; does not return if the computation is to stop."""
 
 
 class Resumable(Protocol):

@@ -35,17 +35,17 @@ __all__ = ["Monitor", "RunClock"]
 State = Callable[[], Mapping[str, Any]]
 T = TypeVar("T")
 
+# Seconds that a stop request waits for a step that can be saved, in a task that never could.
 GRACE = 10.0
-"""Seconds that a stop request waits for a step that can be saved, in a task that never could."""
 
+# What to do at a report; of several processes, the highest wish counts.
 NOTHING, SAVE, STOP, GIVE_UP, AT_ONCE = range(5)
-"""What to do at a report; of several processes, the highest wish counts."""
 
+# Seconds of compilation that are worth a line.
 TOLD = 1.0
-"""Seconds of compilation that are worth a line."""
 
+# Exceptions that the state of another problem causes.
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError)
-"""Exceptions that the state of another problem causes."""
 
 _logger = logging.getLogger("qsim")
 _logger.addHandler(logging.NullHandler())  # a program that uses qsim decides what becomes of its log

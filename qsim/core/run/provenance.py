@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["collect", "git_state", "versions"]
 
 LIBRARIES = ("numpy", "scipy", "numba", "h5py", "pydantic", "matplotlib")
+# CuPy is published under a name per CUDA version.
 CUPY_NAMES = ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy")
-"""CuPy is published under a name per CUDA version."""
 
 
 def collect(

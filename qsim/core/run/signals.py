@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "Signals", "before_the_work", "leaving_later", "on_early_exit"]
 
+# Signals that request a stop; SIGHUP: the terminal is gone, SIGXCPU: the CPU time is nearly used up.
 NAMES = ("SIGTERM", "SIGUSR1", "SIGINT", "SIGHUP", "SIGXCPU")
-"""Signals that request a stop; SIGHUP: the terminal is gone, SIGXCPU: the CPU time is nearly used up."""
 
 STOPPED, INTERRUPTED = 75, 130  # exit codes of `qsim.core.errors.Stopped` and `Interrupted`
 _cleanups: list[Callable[[], None]] = []

@@ -20,10 +20,11 @@ FIRST_LINE = 1.0
 LINE_INTERVAL = 30.0
 REFRESH = 0.1
 DAY = 86400.0
+# Seconds between reports from which a time left is told.
 KNOWN = 2.0
-"""Seconds between reports from which a time left is told."""
+# Seconds between two reports from which a speed is derived; what comes before the first, such as compilation,
+# does not count.
 OBSERVED = 10.0
-"""Seconds between two reports from which a speed is derived; what comes before the first, such as compilation, does not count."""
 
 
 class Observer(Protocol):

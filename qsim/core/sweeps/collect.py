@@ -45,10 +45,10 @@ __all__ = [
 ]
 
 SUMMARY = ".summary.json"
+# Blocks of a deck that are no parameter to draw against, unless nothing else differs.
 NOT_PHYSICS = ("run", "title", "output")
-"""Blocks of a deck that are no parameter to draw against, unless nothing else differs."""
+# Most scalars and most lines per scalar that the figure shows.
 PANELS, LINES = 6, 8
-"""Most scalars and most lines per scalar that the figure shows."""
 
 Cell = float | int | bool | str | None
 

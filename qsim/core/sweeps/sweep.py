@@ -42,12 +42,12 @@ __all__ = ["Axis", "Done", "Point", "Sweep", "parse_axis", "points", "prepare", 
 INDEX = "index.csv"
 FAILED = ".failed.json"
 MOST_POINTS = 100_000
+# Largest index that is read.
 MOST_BYTES = 256 * 2**20
-"""Largest index that is read."""
+# Decks whose memory is planned for the script of an array.
 MOST_EXAMINED = 32
-"""Decks whose memory is planned for the script of an array."""
+# Significant digits of the values between the ends of a range, so that 0.3 is not 0.30000000000000004.
 DIGITS = 12
-"""Significant digits of the values between the ends of a range, so that 0.3 is not 0.30000000000000004."""
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _RANGE = re.compile(

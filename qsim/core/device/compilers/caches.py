@@ -21,19 +21,19 @@ from typing import Any
 
 __all__ = ["NOTICES", "ensure_kernel_cache", "keep_kernels_in", "recompile_what_changed"]
 
+# Notices for the user of a run.
 NOTICES: list[str] = []
-"""Notices for the user of a run."""
 
+# Folder of qsim.
 PACKAGE = Path(__file__).resolve().parents[3]
-"""Folder of qsim."""
 
+# Folder with functions that are compiled into the kernels of all methods.
 DEVICE = PACKAGE / "core" / "device"
-"""Folder with functions that are compiled into the kernels of all methods."""
 
 CACHING = "numba.core.caching"
 
+# Bytes that compiled kernels may take.
 ROOM = 32 * 2**20
-"""Bytes that compiled kernels may take."""
 
 
 def ensure_kernel_cache(environ: MutableMapping[str, str] = os.environ, package: Path | None = None) -> None:

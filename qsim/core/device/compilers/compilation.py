@@ -16,9 +16,9 @@ from typing import Any
 
 __all__ = ["Compilation", "compiling"]
 
+# Thresholds of Python's search for cyclic garbage while numba compiles, which makes none but many objects
+# that live: a tenth of the time goes into looking at these with the usual ones.
 COLLECTING = (50_000, 20, 20)
-"""Thresholds of Python's search for cyclic garbage while numba compiles, which makes none but many objects that live: a tenth
-of the time goes into looking at these with the usual ones."""
 
 
 class _Collecting:

@@ -12,8 +12,9 @@ from numba.extending import intrinsic
 
 __all__ = ["STREAMED", "settle", "stream"]
 
+# Bytes of an array from which streaming stores are worth it: with fewer, those who read it find much of it in
+# the caches.
 STREAMED = 1 << 25
-"""Bytes of an array from which streaming stores are worth it: with fewer, those who read it find much of it in the caches."""
 
 
 @intrinsic

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPIRY", "RENEWAL", "OutputLock", "Owner"]
 
+# Seconds after which a run renews its lock.
 RENEWAL = 60.0
-"""Seconds after which a run renews its lock."""
+# Seconds after which the lock of another host that was not renewed is void.
 EXPIRY = 600.0
-"""Seconds after which the lock of another host that was not renewed is void."""
+# Seconds after which a lock without `flock` is read again.
 SETTLING = 0.2
-"""Seconds after which a lock without ``flock`` is read again."""
 LARGEST = 65536
 TRIES = 20
 KIND = "qsim-lock"

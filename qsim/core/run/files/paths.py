@@ -38,8 +38,8 @@ __all__ = [
 ]
 
 SUFFIXES = (".h5", ".hdf5")
+# Endings of what a run may leave beside results, summary and checkpoint.
 WRITTEN = (".png", ".pdf", ".svg", ".dat", ".h5")
-"""Endings of what a run may leave beside results, summary and checkpoint."""
 
 
 @dataclass(frozen=True)
