@@ -101,7 +101,7 @@ class FigureSize(click.ParamType):  # type: ignore[type-arg]  # generic since cl
     name = "size"
 
     def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[float, float]:
         """Return width and height."""
         if isinstance(value, tuple):

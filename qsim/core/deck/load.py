@@ -160,7 +160,7 @@ class LoadedDeck(Generic[D]):
             self._made[make] = make(self.deck)
         return cast("T", self._made[make])
 
-    def update_run(self, **changes: Any) -> None:
+    def update_run(self, **changes: object) -> None:
         """Replace keys of the ``run`` block, for instance the seed by the one that was drawn."""
         run = self.deck.run.model_copy(update=changes)
         self.deck = self.deck.model_copy(update={"run": run})
@@ -281,7 +281,7 @@ def changed_keys(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
     return changed
 
 
-def _compare(a: Any, b: Any, key: str, changed: list[str]) -> None:
+def _compare(a: object, b: object, key: str, changed: list[str]) -> None:
     prefix = f"{key}." if key else ""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         for part in dict.fromkeys([*a, *b]):

@@ -362,7 +362,7 @@ class _Composer:
             resolved = self.tagged(event, resolved, path, mark)
         return Node(resolved, mark, value)
 
-    def tagged(self, event: Event, value: Any, path: tuple[str, ...], mark: Mark) -> Any:
+    def tagged(self, event: Event, value: object, path: tuple[str, ...], mark: Mark) -> Any:
         """Return a scalar that has an explicit tag such as ``!!float`` as that type."""
         kind = event.tag.removeprefix(_CORE_TAG)
         types = {"null": type(None), "bool": bool, "int": int, "float": float}

@@ -84,7 +84,7 @@ class Dataset:
     def __len__(self) -> int:
         return self.shape[0] if self.shape else 0
 
-    def __getitem__(self, key: Any) -> NDArray[Any]:
+    def __getitem__(self, key: object) -> NDArray[Any]:
         """Return a part of the data.
 
         Raises
@@ -150,11 +150,11 @@ class _New:
         self.shape: tuple[int, ...] = tuple(dataset.shape)
         self.dtype = dataset.dtype
 
-    def __setitem__(self, key: Any, values: Any) -> None:
+    def __setitem__(self, key: object, values: Any) -> None:
         self._dataset[key] = values
         self._part.check()
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         return self._dataset[key]
 
 

@@ -300,7 +300,7 @@ def compose(
     return page
 
 
-def _listed(grid: Any) -> list[Any]:
+def _listed(grid: object) -> list[Any]:
     """Return what matplotlib gives for a grid, one object or an array, as a list."""
     return list(grid.ravel()) if hasattr(grid, "ravel") else [grid]
 

@@ -239,7 +239,7 @@ def _encode(value: Any, arrays: list[Any], where: str) -> Any:
     raise TypeError(f"{where} is a {type(value).__name__}, which a checkpoint cannot hold")
 
 
-def _decode(value: Any, path: Path, arrays: h5py.Group) -> Any:
+def _decode(value: object, path: Path, arrays: h5py.Group) -> Any:
     """Invert :func:`_encode`."""
     if isinstance(value, list):
         return [_decode(item, path, arrays) for item in value]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.collections import LineCollection, PolyCollection
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+    from matplotlib.typing import ColorType
 
     from qsim.core.results.results import Results
 
@@ -204,7 +205,7 @@ def _restyle_band(band: PolyCollection, look: dict[str, Any]) -> None:
     )
 
 
-def _rgb(color: Any) -> tuple[float, float, float]:
+def _rgb(color: ColorType) -> tuple[float, float, float]:
     from matplotlib.colors import to_rgb
 
     return to_rgb(color)

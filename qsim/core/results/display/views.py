@@ -149,7 +149,7 @@ def figure_functions(results: R) -> Mapping[str, Callable[[R], Figure | None]]:
 
 
 def plot(
-    results: ResultsFile, name: str = "overview", ax: Axes | SubFigure | None = None, **line: Any
+    results: ResultsFile, name: str = "overview", ax: Axes | SubFigure | None = None, **line: object
 ) -> Figure | SubFigure | None:
     """Draw a figure of the method, or an array against its coordinates.
 
