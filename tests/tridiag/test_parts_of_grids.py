@@ -8,8 +8,9 @@ import pytest
 from qsim.core.errors import InvalidInput
 from qsim.core.physics.functions import CACHED, in_chunks
 from qsim.tridiag.deck.potentials import FreeParticle, Harmonic, Morse, PotentialFormula, SoftCore
-from qsim.tridiag.tdse import potentials, states
-from qsim.tridiag.tdse.lattice import equidistant
+from qsim.tridiag.propagate import initial as states
+from qsim.tridiag.propagate.lattice import equidistant
+from qsim.tridiag.tdse import potentials
 
 POINTS = 3 * CACHED + 1234
 THREADS = pytest.mark.parametrize("threads", [1, 3])

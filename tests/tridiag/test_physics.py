@@ -12,10 +12,12 @@ from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.tridiag.deck.electron import Absorber, Initial
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.potentials import Potential
-from qsim.tridiag.tdse import absorbers, potentials, spectra, states
-from qsim.tridiag.tdse.eigenstates import Pencil, eigenstates, imaginary_time, window_states
+from qsim.tridiag.propagate import initial as states
+from qsim.tridiag.propagate.eigenstates import Pencil, eigenstates, imaginary_time, window_states
+from qsim.tridiag.propagate.lattice import Lattice
+from qsim.tridiag.tdse import absorbers, potentials
+from qsim.tridiag.tdse import harmonics as spectra
 from qsim.tridiag.tdse.integrals import running_integral
-from qsim.tridiag.tdse.lattice import Lattice
 from qsim.tridiag.tdse.pulses import LaserField
 
 REFERENCE = {
@@ -367,7 +369,7 @@ def test_a_mask_acts_like_a_potential():
 def test_reflection_from_a_mask_is_that_of_a_packet(dt):
     """A packet of narrow momentum is sent into the mask, and what comes back is counted; the strength goes as 1/dt."""
     from qsim.core.device.device import cpu
-    from qsim.tridiag.tdse.propagator import Propagator, Stepping
+    from qsim.tridiag.propagate.stepping.propagator import Propagator, Stepping
 
     strip = block(Absorber, type="mask", width=12.0, power=0.5)
     x = grid(100, 0.1)

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import roots_legendre, sph_harm_y
 
-from qsim.tridiag.atom import stored
-from qsim.tridiag.atom.lanes import AnyLanes, Lanes, PlanarLanes
+from qsim.tridiag.atom.states import stored
+from qsim.tridiag.atom.states.lanes import AnyLanes, Lanes, PlanarLanes
 from qsim.tridiag.deck.atom import LinearPolarization
 from qsim.tridiag.deck.laser import CarrierPulse, Laser
-from qsim.tridiag.kernels.atom import HALF
+from qsim.tridiag.kernels.atom.length import HALF
 from qsim.tridiag.tdse.pulses import LaserField
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Blocks of the tridiag deck that describe the electron, its grid and time steps, and the absorber.
 
 Everything is one-dimensional and in atomic units; the electron has mass 1 and charge -1.  The functions behind the blocks
-are in :mod:`qsim.tridiag.tdse.states` and :mod:`qsim.tridiag.tdse.absorbers`; potentials hold their own.
+are in :mod:`qsim.tridiag.propagate.initial` and :mod:`qsim.tridiag.tdse.absorbers`; potentials hold their own.
 """
 
 import math

@@ -1,0 +1,1 @@
+"""``task: solve``: tridiagonal systems that are generated or read from a file."""
