@@ -11,6 +11,8 @@ from qsim.core.results.plotting import COLORS, figure
 from qsim.tridiag.tdse.drawing import image
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -107,4 +109,4 @@ def scan(r: Results) -> Figure | None:
     return fig
 
 
-FIGURES = {"overview": scan, "scan": scan}
+FIGURES: dict[str, Callable[[Results], Figure | None]] = {"overview": scan, "scan": scan}
