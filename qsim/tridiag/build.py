@@ -32,9 +32,9 @@ def plan(loaded: LoadedDeck[TridiagDeck]) -> Plan:
         from qsim.tridiag.scaling import build as scaling
 
         return scaling.plan(deck)
-    from qsim.tridiag.solve import build as solve
+    from qsim.tridiag.systems import build as systems
 
-    return solve.plan(deck)
+    return systems.plan(deck)
 
 
 def build(loaded: LoadedDeck[TridiagDeck], device: Device) -> Problem:
@@ -60,9 +60,9 @@ def _build(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Pro
         from qsim.tridiag.scaling import build as scaling
 
         return scaling.build(deck, device, blame)
-    from qsim.tridiag.solve import build as solve
+    from qsim.tridiag.systems import build as systems
 
-    return solve.build(deck, device, blame)
+    return systems.build(deck, device, blame)
 
 
 def _blame(loaded: LoadedDeck[TridiagDeck]) -> Blame:

@@ -8,7 +8,7 @@ from qsim.tridiag.atom import figures as atom
 from qsim.tridiag.atom.scan import figures as scan
 from qsim.tridiag.propagate import figures as propagate
 from qsim.tridiag.scaling import figures as scaling
-from qsim.tridiag.solve import figures as solve
+from qsim.tridiag.systems import figures as systems
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["FIGURES"]
 
 # Scans and atoms share names with propagations; figures of systems draw nothing where their arrays are missing.
-_OTHERS = {**propagate.FIGURES, **solve.FIGURES, **scaling.FIGURES}
+_OTHERS = {**propagate.FIGURES, **systems.FIGURES, **scaling.FIGURES}
 
 
 def _of_task(r: Results) -> dict[str, Callable[[Results], Figure | None]]:
@@ -43,5 +43,5 @@ def _by_name(name: str, first: Callable[[Results], Figure | None]) -> Callable[[
 
 # the first task that has a name gives its description and its place
 _ALL = {**scan.FIGURES, **_OTHERS, **atom.FIGURES, **propagate.FIGURES}
-_ORDER = dict.fromkeys([*propagate.FIGURES, *atom.FIGURES, *scan.FIGURES, *solve.FIGURES, *scaling.FIGURES])
+_ORDER = dict.fromkeys([*propagate.FIGURES, *atom.FIGURES, *scan.FIGURES, *systems.FIGURES, *scaling.FIGURES])
 FIGURES: dict[str, Callable[[Results], Figure | None]] = {name: _by_name(name, _ALL[name]) for name in _ORDER}

@@ -10,7 +10,7 @@ from qsim.tridiag.atom.scan import result as atom_scan_result
 from qsim.tridiag.figures import FIGURES
 from qsim.tridiag.propagate import result as propagate_result
 from qsim.tridiag.scaling import result as scaling_result
-from qsim.tridiag.solve import result as solve_result
+from qsim.tridiag.systems import result as solve_result
 
 if TYPE_CHECKING:
     from pathlib import Path

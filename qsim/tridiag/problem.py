@@ -9,6 +9,6 @@ if TYPE_CHECKING:  # kernels come with the problems, and output must not load th
     from qsim.tridiag.atom.scan.problem import AtomScan
     from qsim.tridiag.propagate.problem import Propagation
     from qsim.tridiag.scaling.problem import ScalingProblem
-    from qsim.tridiag.solve.problem import SolveProblem
+    from qsim.tridiag.systems.problem import SolveProblem
 
     Problem = Propagation | SolveProblem | ScalingProblem | AtomProblem | AtomScan

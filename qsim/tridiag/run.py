@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from qsim.tridiag.propagate.problem import Propagation
 from qsim.tridiag.scaling.problem import ScalingProblem
-from qsim.tridiag.solve.problem import SolveProblem
+from qsim.tridiag.systems.problem import SolveProblem
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.problem import Problem
     from qsim.tridiag.propagate.result import Propagated
     from qsim.tridiag.scaling.result import ScalingResult
-    from qsim.tridiag.solve.result import SolveResult
+    from qsim.tridiag.systems.result import SolveResult
 
     Result = Propagated | SolveResult | ScalingResult | AtomResult | AtomScanResult
 
@@ -29,7 +29,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
 
         return run_propagation(problem, monitor)
     if isinstance(problem, SolveProblem):
-        from qsim.tridiag.solve.run import run_solve
+        from qsim.tridiag.systems.run import run_solve
 
         return run_solve(problem, monitor)
     if isinstance(problem, ScalingProblem):

@@ -363,7 +363,7 @@ RUN_ALL = """
 import sys
 from qsim.core.run.pipeline import Options, execute
 from qsim.sturmian.two_electron import hamiltonian
-from qsim.tridiag.solve import run, shared
+from qsim.tridiag.systems import run, shared
 hamiltonian.SHARED_FLOPS = 0.0  # the smallest products are shared, too
 for name in sys.argv[2:]:
     # a solution that is too large for the results file

@@ -11,7 +11,7 @@ from qsim.core.run.work import Work
 from qsim.tridiag.deck.model import RandomSystem, Scaling
 from qsim.tridiag.scaling.problem import ScalingProblem
 from qsim.tridiag.scaling.run import block_numbers
-from qsim.tridiag.solve.build import MADE, PASSES, ROW_SECONDS, START, bytes_of_number
+from qsim.tridiag.systems.build import MADE, PASSES, ROW_SECONDS, START, bytes_of_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

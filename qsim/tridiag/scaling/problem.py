@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from qsim.tridiag.solve.problem import SystemProblem
+from qsim.tridiag.systems.problem import SystemProblem
 
 if TYPE_CHECKING:
     from qsim.tridiag.deck.model import Scaling

@@ -16,7 +16,7 @@ import numpy as np
 
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.scaling.result import ScalingResult
-from qsim.tridiag.solve.sources import dtype_of, generator, located
+from qsim.tridiag.systems.sources import dtype_of, generator, located
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -164,7 +164,9 @@ def _compiled(
         "ABSORB": absorb,
     }
     shared = shared_bytes(shape.rows, shape.threads, item, absorb > 0)
-    return kernels.function("tridiag/kernels/crank_nicolson", "steps", "cn_steps", defines, shared_bytes=shared), shared
+    return kernels.function(
+        "tridiag/kernels/crank_nicolson", "steps", "cn_steps", defines, shared_bytes=shared
+    ), shared
 
 
 def _launch(

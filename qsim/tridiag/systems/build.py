@@ -12,7 +12,7 @@ from qsim.core.run.stages import Plan
 from qsim.core.run.work import CACHED, Work
 from qsim.tridiag.checks import partition_findings
 from qsim.tridiag.deck.model import FileSystem, LaplaceSystem, RandomSystem
-from qsim.tridiag.solve.problem import SolveProblem
+from qsim.tridiag.systems.problem import SolveProblem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

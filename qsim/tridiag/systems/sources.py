@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from qsim.tridiag.deck.model import CrankNicolsonSystem, Precision
-    from qsim.tridiag.solve.problem import SystemProblem
     from qsim.tridiag.solver.systems import BatchSource
+    from qsim.tridiag.systems.problem import SystemProblem
 
 __all__ = ["dtype_of", "generator", "located"]
 

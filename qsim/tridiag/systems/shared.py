@@ -17,8 +17,11 @@ from qsim.core.device.links import HostLinks, links_of
 from qsim.core.device.parallel import SerialComm, agreed, by_all, first, share
 from qsim.core.errors import DeviceError, MemoryLimitError, QsimError
 from qsim.core.run.loop import Progress, drive
-from qsim.tridiag.solve.build import STORED, bytes_in_memory, max_ranks
-from qsim.tridiag.solve.result import (
+from qsim.tridiag.solver.robustness.verdicts import difficulty
+from qsim.tridiag.solver.shared import spans
+from qsim.tridiag.solver.systems import RandomSource, Share
+from qsim.tridiag.systems.build import STORED, bytes_in_memory, max_ranks
+from qsim.tridiag.systems.result import (
     CHECKS,
     CHUNK,
     NO_CHECKS,
@@ -32,10 +35,7 @@ from qsim.tridiag.solve.result import (
     joined_profile,
     profile_of,
 )
-from qsim.tridiag.solve.sources import located
-from qsim.tridiag.solver.robustness.verdicts import difficulty
-from qsim.tridiag.solver.shared import spans
-from qsim.tridiag.solver.systems import RandomSource, Share
+from qsim.tridiag.systems.sources import located
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from qsim.core.device.parallel import Comm
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
-    from qsim.tridiag.solve.problem import SolveProblem
     from qsim.tridiag.solver.shared import Span
     from qsim.tridiag.solver.shared_rows import SharedRows
     from qsim.tridiag.solver.systems import BatchSource
+    from qsim.tridiag.systems.problem import SolveProblem
 
 __all__ = ["shared"]
 

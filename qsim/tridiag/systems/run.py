@@ -12,8 +12,9 @@ import numpy as np
 from qsim.core.device.parallel import agreed, first
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.deck.model import FileSystem
-from qsim.tridiag.solve.build import FREE_SHARE, STORED, block_findings, bytes_in_memory, streamable
-from qsim.tridiag.solve.result import (
+from qsim.tridiag.solver.systems import ArraySource, Share, is_random
+from qsim.tridiag.systems.build import FREE_SHARE, STORED, block_findings, bytes_in_memory, streamable
+from qsim.tridiag.systems.result import (
     CHECKS,
     CHUNK,
     NAMES,
@@ -26,8 +27,7 @@ from qsim.tridiag.solve.result import (
     full_shape,
     profile_of,
 )
-from qsim.tridiag.solve.sources import dtype_of, generator, located
-from qsim.tridiag.solver.systems import ArraySource, Share, is_random
+from qsim.tridiag.systems.sources import dtype_of, generator, located
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Array, Device
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
-    from qsim.tridiag.solve.problem import SolveProblem
     from qsim.tridiag.solver.solution import Solution
     from qsim.tridiag.solver.stream import Streamed
     from qsim.tridiag.solver.systems import BatchSource
+    from qsim.tridiag.systems.problem import SolveProblem
 
 __all__ = ["run_solve"]
 
@@ -52,7 +52,7 @@ def run_solve(problem: SolveProblem, monitor: Monitor) -> SolveResult:
         with monitor.stage("open"):
             source = agreed(monitor.comm, partial(_opened, problem, stack))
         if monitor.comm.size > 1:
-            from qsim.tridiag.solve.shared import shared
+            from qsim.tridiag.systems.shared import shared
 
             found = shared(problem, source, monitor, _limit(problem), partial(_solved, problem))
             result = _by_first(problem, source, monitor) if found is None else found

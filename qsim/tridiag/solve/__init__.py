@@ -1,1 +1,0 @@
-"""``task: solve``: tridiagonal systems that are generated or read from a file."""
