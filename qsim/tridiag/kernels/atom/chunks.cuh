@@ -406,6 +406,19 @@ QSIM_DEVICE void couple_lanes(const Chunk& m, const Steps& s, const Family* fami
         for (int i = 0; i < s.families; ++i) turn_pairs(m, families[i], r, after);
 }
 
+// A chunk in shared memory: rows of all lanes, the ends of its parts, the phases of the frame, and what comes from other chunks. With a
+// single part the latter take the place of the ends, which are not needed any more when they arrive.
+QSIM_DEVICE Chunk chunk_in(const Steps& s, char* raw, cplx*& phases) {
+    Chunk m;
+    m.lanes = s.lanes, m.rows = s.rows, m.parts = s.rows / ROWS, m.chunks = s.chunks;
+    m.magic = 0xffffffffu / (uint32)s.lanes + 1u;
+    m.f = (cplx*)raw;
+    m.ends = m.f + s.rows * s.lanes;
+    phases = m.ends + 2 * m.parts * s.lanes;
+    m.come = m.parts > 1 ? phases + s.lanes : m.ends;
+    return m;
+}
+
 // Sweeps first ... last of a launch: sweep k ends step k and begins step k + 1.  A block does every `blocks`-th chunk of one member.
 QSIM_DEVICE void length_sweeps(const Steps& s, const Radial& t) {
     extern __shared__ __align__(16) char raw[];
@@ -415,13 +428,8 @@ QSIM_DEVICE void length_sweeps(const Steps& s, const Radial& t) {
     const bool resident = s.blocks == s.chunks;
     if ((int)threadIdx.x < s.families) families[threadIdx.x] = family_of(s, threadIdx.x);
     __syncthreads();
-    Chunk m;
-    m.lanes = s.lanes, m.rows = s.rows, m.parts = s.rows / ROWS, m.chunks = s.chunks;
-    m.magic = 0xffffffffu / (uint32)s.lanes + 1u;
-    m.f = (cplx*)raw;
-    m.ends = m.f + s.rows * s.lanes;
-    cplx* phases = m.ends + 2 * m.parts * s.lanes;
-    m.come = m.parts > 1 ? phases + s.lanes : m.ends;
+    cplx* phases;
+    Chunk m = chunk_in(s, raw, phases);
     cplx* state = s.state + (int64)member * s.chunks * s.rows * s.lanes;
     int* flags = s.flags + member * s.chunks;
     const int64 tips = 2 * (int64)s.chunks * s.lanes;

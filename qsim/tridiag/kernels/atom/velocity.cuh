@@ -230,13 +230,8 @@ QSIM_DEVICE void velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, 
     const bool resident = s.blocks == s.chunks;
     if ((int)threadIdx.x < s.families) families[threadIdx.x] = family_of(s, threadIdx.x);
     __syncthreads();
-    Chunk m;
-    m.lanes = s.lanes, m.rows = s.rows, m.parts = s.rows / ROWS, m.chunks = s.chunks;
-    m.magic = 0xffffffffu / (uint32)s.lanes + 1u;
-    m.f = (cplx*)raw;
-    m.ends = m.f + s.rows * s.lanes;
-    cplx* phases = m.ends + 2 * m.parts * s.lanes;
-    m.come = m.parts > 1 ? phases + s.lanes : m.ends;
+    cplx* phases;
+    Chunk m = chunk_in(s, raw, phases);
     cplx* state = s.state + (int64)member * s.chunks * s.rows * s.lanes;
     int* flags = s.flags + member * s.chunks;
     const int64 tips = 2 * (int64)s.chunks * s.lanes;
