@@ -9,7 +9,7 @@ from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.model import Observed, Photoelectron, PropagationBlocks, Solver
 from qsim.tridiag.deck.potentials import Potential
 from qsim.tridiag.propagate import checks
-from qsim.tridiag.propagate import initial as states
+from qsim.tridiag.propagate.initial import initial_state
 from qsim.tridiag.tdse import potentials
 from qsim.tridiag.tdse.pulses import LaserField
 
@@ -54,7 +54,7 @@ def findings(
         return outside
     x = box.xmin + box.dx * np.arange(box.points)
     v = potentials.evaluate(blocks.potential, x)
-    psi = states.initial_state(blocks.initial, x, box.dx, v, stencil)
+    psi = initial_state(blocks.initial, x, box.dx, v, stencil)
     setup = checks.Setup(blocks, x, v, laser, t_final / steps, steps, psi)
     return [*outside, *checks.physics(setup)]
 

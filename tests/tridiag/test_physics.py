@@ -12,7 +12,7 @@ from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.tridiag.deck.electron import Absorber, Initial
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.potentials import Potential
-from qsim.tridiag.propagate import initial as states
+from qsim.tridiag.propagate import initial
 from qsim.tridiag.propagate.eigenstates import Pencil, eigenstates, imaginary_time, window_states
 from qsim.tridiag.propagate.lattice import Lattice
 from qsim.tridiag.tdse import absorbers, potentials
@@ -255,7 +255,7 @@ def test_imaginary_time_refuses_steps_that_diverge():
 
 def test_packets_have_their_moments():
     x = grid(60, 0.05)
-    psi = states.initial_state(
+    psi = initial.initial_state(
         block(Initial, type="gaussian", x0=-20.0, k0=1.5, width=2.0), x, 0.05, 0 * x, "numerov"
     )
     density = np.abs(psi) ** 2 * 0.05
@@ -274,50 +274,50 @@ def test_levels_and_superpositions():
     x = grid(60, 0.1)
     v = softcore(x)
     _, phi = eigenstates(x, 0.1, v, "numerov", 3)
-    third = states.initial_state(TypeAdapter(Initial).validate_python(2), x, 0.1, v, "numerov")
+    third = initial.initial_state(TypeAdapter(Initial).validate_python(2), x, 0.1, v, "numerov")
     assert np.allclose(third, phi[2], atol=1e-11)
-    mixed = states.initial_state(
+    mixed = initial.initial_state(
         TypeAdapter(Initial).validate_python({"0": 1, "2": "1i"}), x, 0.1, v, "numerov"
     )
     assert np.allclose(mixed, (phi[0] + 1j * phi[2]) / math.sqrt(2), atol=1e-11)
     relaxed = block(Initial, type="eigenstate", method="imaginary_time")
-    assert np.allclose(states.initial_state(relaxed, x, 0.1, v, "numerov"), phi[0], atol=1e-11)
+    assert np.allclose(initial.initial_state(relaxed, x, 0.1, v, "numerov"), phi[0], atol=1e-11)
     with pytest.raises(InvalidInput, match="level 0 only"):
-        states.initial_state(
+        initial.initial_state(
             block(Initial, type="eigenstate", level=1, method="imaginary_time"), x, 0.1, v, "numerov"
         )
 
 
 def test_states_from_formulas_and_files(tmp_path):
     x = grid(20, 0.1)
-    psi = states.initial_state(
+    psi = initial.initial_state(
         block(Initial, type="expression", real="exp(-x^2/8)*cos(x)", imag="exp(-x^2/8)*sin(x)"),
         x,
         0.1,
         0 * x,
         "numerov",
     )
-    packet = states.initial_state(
+    packet = initial.initial_state(
         block(Initial, type="gaussian", k0=1.0, width=math.sqrt(2.0)), x, 0.1, 0 * x, "numerov"
     )
     assert np.allclose(psi, packet, atol=1e-13)
     rows = "\n".join(f"{a:.17g}, {b.real:.17g}, {b.imag:.17g}" for a, b in zip(x, 3 * psi, strict=True))
     (tmp_path / "psi.csv").write_text("x, re, im\n" + rows, encoding="utf-8")
     from_file = block(Initial, type="file", file=tmp_path / "psi.csv")
-    assert np.allclose(states.initial_state(from_file, x, 0.1, 0 * x, "numerov"), psi, atol=1e-14)
+    assert np.allclose(initial.initial_state(from_file, x, 0.1, 0 * x, "numerov"), psi, atol=1e-14)
     finer = grid(18, 0.05)
-    again = states.initial_state(from_file, finer, 0.05, 0 * finer, "numerov")
+    again = initial.initial_state(from_file, finer, 0.05, 0 * finer, "numerov")
     assert np.allclose(again[::2], psi[20:-20], atol=1e-6)
     with pytest.raises(InvalidInput, match="leaves out"):
-        states.initial_state(from_file, grid(1, 0.1), 0.1, np.zeros(21), "numerov")
+        initial.initial_state(from_file, grid(1, 0.1), 0.1, np.zeros(21), "numerov")
     import h5py
 
     with h5py.File(tmp_path / "run.h5", "w") as file:
         file["results/x"], file["results/psi_final"] = x, psi
     from_run = block(Initial, type="file", file=tmp_path / "run.h5")
-    assert np.allclose(states.initial_state(from_run, x, 0.1, 0 * x, "numerov"), psi, atol=1e-14)
+    assert np.allclose(initial.initial_state(from_run, x, 0.1, 0 * x, "numerov"), psi, atol=1e-14)
     with pytest.raises(InvalidInput, match="vanishes"):
-        states.initial_state(block(Initial, type="expression", real="0"), x, 0.1, 0 * x, "numerov")
+        initial.initial_state(block(Initial, type="expression", real="0"), x, 0.1, 0 * x, "numerov")
 
 
 # ------------------------------------------------------------------------------------------- absorbers
@@ -376,7 +376,7 @@ def test_reflection_from_a_mask_is_that_of_a_packet(dt):
     mask = absorbers.evaluate(strip, x)[1]
     lattice = Lattice(-100.0, 0.1, x.size, "numerov", 0 * x, mask=mask)
     k, width = 0.5, 14.0
-    psi = states.gaussian(x, 20.0, k, width)
+    psi = initial.gaussian(x, 20.0, k, width)
     steps = round(2 * 70.0 / k / dt)
     run = Propagator(cpu(1), lattice, psi, dt, how=Stepping(slope=False))
     run.advance(steps, steps)
@@ -458,7 +458,7 @@ def lattice_of(x, v, stencil):
 def test_the_window_operator_against_diagonalisation(stencil, order):
     x, gamma = grid(20, 0.2), 0.03
     v = softcore(x)
-    psi = states.gaussian(x, 2.0, 0.8, 1.5)
+    psi = initial.gaussian(x, 2.0, 0.8, 1.5)
     energies = np.linspace(-0.8, 2.0, 41)
     found = spectra.photoelectrons(lattice_of(x, v, stencil), psi, energies, gamma, order)
     levels, vectors = np.linalg.eigh(dense_h(v, 0.2, stencil))
@@ -473,7 +473,7 @@ def test_the_window_operator_against_diagonalisation(stencil, order):
 def test_photoelectron_spectra_are_normalised_and_know_sides():
     x = grid(300, 0.2)
     lattice = lattice_of(x, softcore(x), "numerov")
-    psi = states.gaussian(x, 80.0, 1.0, 10.0)
+    psi = initial.gaussian(x, 80.0, 1.0, 10.0)
     energies = np.linspace(-0.2, 2.0, 221)
     found = spectra.photoelectrons(lattice, psi, energies, 0.03, 3)
     assert found.spectrum.sum() * 0.01 == pytest.approx(1.0, abs=2e-3)

@@ -14,13 +14,12 @@ from qsim.core.device.parallel import connected
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
-from qsim.tridiag.atom import problem as made
 from qsim.tridiag.atom.checks import Setup, accuracy_of_scans, findings
 from qsim.tridiag.atom.harmonics import fundamental, highest_order
 from qsim.tridiag.atom.photoelectrons.flux import flux_interval, spheres
 from qsim.tridiag.atom.polarization import frame_of
-from qsim.tridiag.atom.problem import AtomProblem
-from qsim.tridiag.atom.resonance import analysis as atom_resonance
+from qsim.tridiag.atom.problem import AtomProblem, Setting, lattice_of, level_states, stored_states
+from qsim.tridiag.atom.resonance import search as resonance
 from qsim.tridiag.atom.scan.problem import AtomScan, settled
 from qsim.tridiag.atom.states.levels import Radial
 from qsim.tridiag.deck.observe import without_fundamental
@@ -62,9 +61,7 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
         if (
             not problems and grid.points <= MOST_POINTS
         ):  # more take minutes to check; memory refuses them, as a rule
-            setup = Setup(
-                runs.decks[runs.hardest], runs.pulses[runs.hardest], found, made.lattice_of(deck)(grid)
-            )
+            setup = Setup(runs.decks[runs.hardest], runs.pulses[runs.hardest], found, lattice_of(deck)(grid))
             problems += findings(setup)
             if not any(one.severity == "error" for one in problems):
                 loaded.once(start_levels)
@@ -157,10 +154,10 @@ def _cpu_only(lanes: int) -> str:
 
 def start_levels(deck: AtomDeck) -> list[LevelState]:
     """Return the levels of the initial state on the grid of the deck, or the channels of its file."""
-    lattice = made.lattice_of(deck)(settled(deck).setting.grid())
+    lattice = lattice_of(deck)(settled(deck).setting.grid())
     if deck.stored is not None:
-        return made.stored_states(lattice, deck.stored)
-    return made.level_states(lattice, [(one.n, one.l) for one in deck.levels])
+        return stored_states(lattice, deck.stored)
+    return level_states(lattice, [(one.n, one.l) for one in deck.levels])
 
 
 def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem | AtomScan:
@@ -185,7 +182,7 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
     """Set up the first run."""
     deck = loaded.deck
     pulse, frame, found = runs.pulses[0], frame_of(deck), runs.setting
-    make = made.lattice_of(deck)
+    make = lattice_of(deck)
     lattice = make(found.grid())
     start = loaded.once(start_levels)
     wanted = [(one.n, one.l) for one in deck.levels]
@@ -200,7 +197,7 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
         pulse=pulse,
         frame=frame,
         start=start,
-        levels=made.level_states(lattice, wanted),
+        levels=level_states(lattice, wanted),
         observed=deck.observed,
         spectra=deck.spectra,
         outputs=deck.time.outputs,
@@ -216,7 +213,7 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
         stored=deck.stored,
     )
     if deck.observed.resonance is not None:
-        made_problem.resonance = atom_resonance.wanted(deck, deck.observed.resonance)
+        made_problem.resonance = resonance.wanted(deck, deck.observed.resonance)
     made_problem.spheres = spheres(lattice, deck.spectra)
     made_problem.every = sample_steps(made_problem)
     return made_problem
@@ -227,7 +224,7 @@ def _holds(lattice: AtomLattice, n: int, l: int) -> bool:
     return Radial(lattice, l).below(0.0) > n - l - 1
 
 
-def _notices(deck: AtomDeck, found: made.Setting, points: int) -> Iterator[str]:
+def _notices(deck: AtomDeck, found: Setting, points: int) -> Iterator[str]:
     """Yield how open keys were settled."""
     if isinstance(deck.grid.rmax, str):
         yield f"grid.rmax: auto is {found.rmax:.4g} bohr, {points} points"

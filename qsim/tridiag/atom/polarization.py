@@ -86,7 +86,7 @@ def turned(l: int, m: int, axes: NDArray[np.float64]) -> NDArray[np.complex128]:
 
 @lru_cache(maxsize=256)
 def _turn(l: int, axes: bytes) -> NDArray[np.complex128]:
-    """Return `turned` of all m as columns: both harmonics are integrated over the sphere, exactly for their degree."""
+    """Return `turned` of all m as columns: both spherical harmonics are integrated over the sphere, exactly for their degree."""
     nodes, weights = roots_legendre(l + 1)
     count = 2 * l + 2
     azimuth = 2.0 * np.pi * np.arange(count) / count

@@ -17,15 +17,13 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.core.run.checkpoint import fitting
 from qsim.core.run.loop import Progress, drive
-from qsim.tridiag.atom import accuracy as atom_accuracy
-from qsim.tridiag.atom import harmonics
-from qsim.tridiag.atom import step_search as atom_steps
+from qsim.tridiag.atom import accuracy, harmonics, step_search
 from qsim.tridiag.atom.evolution.cuda import CudaMember
 from qsim.tridiag.atom.evolution.propagator import truncated
-from qsim.tridiag.atom.photoelectrons import analysis as atom_spectra
+from qsim.tridiag.atom.photoelectrons import analysis as photoelectrons
 from qsim.tridiag.atom.photoelectrons import surface
 from qsim.tridiag.atom.problem import enough
-from qsim.tridiag.atom.resonance import analysis as atom_resonance
+from qsim.tridiag.atom.resonance import search as resonance
 from qsim.tridiag.atom.result import AtomResult, unpacked
 from qsim.tridiag.atom.states import observables
 from qsim.tridiag.atom.states.levels import Radial
@@ -322,8 +320,8 @@ def _unstacked(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
 def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
     """Find the steps if they are left open, propagate, record, analyse."""
     if problem.accuracy is not None:
-        problem = atom_steps.settled_steps(problem, monitor, _companion)
-    evolution = AtomEvolution(problem, atom_steps.propagated(monitor))
+        problem = step_search.settled_steps(problem, monitor, _companion)
+    evolution = AtomEvolution(problem, step_search.propagated(monitor))
     with monitor.stage("propagate"):
         drive(
             evolution,
@@ -337,11 +335,11 @@ def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
         result = evolution.result()
         analyse(result, monitor)
         state, judged = evolution.state, monitor.judged
-        judged("the resonance", lambda: atom_resonance.find(result, monitor), None)
-        judged(SPECTRA, lambda: atom_spectra.photoelectrons(result, state, monitor), None)
+        judged("the resonance", lambda: resonance.find(result, monitor), None)
+        judged(SPECTRA, lambda: photoelectrons.photoelectrons(result, state, monitor), None)
         judged(
             "the errors of the numbers",
-            lambda: atom_accuracy.claim(result, state, monitor, _companion),
+            lambda: accuracy.claim(result, state, monitor, _companion),
             None,
         )
         told: list[tuple[str, float, str]] = []
@@ -356,7 +354,7 @@ def _companion(problem: AtomProblem, report: Report) -> AtomResult:
     evolution.advance(report)
     result = evolution.result()
     analyse(result)
-    atom_spectra.of_companion(result, report)
+    photoelectrons.of_companion(result, report)
     return result
 
 
@@ -463,4 +461,4 @@ def warnings(result: AtomResult) -> Iterator[tuple[str, float, str]]:
             f"{result.lost:.2g} of the norm was set to zero at the core of high l (velocity gauge): "
             f"lower time.dt, or take length gauge",
         )
-    yield from atom_spectra.doubts(result)
+    yield from photoelectrons.doubts(result)

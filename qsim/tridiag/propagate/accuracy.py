@@ -41,8 +41,7 @@ from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import QsimError
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.deck.potentials import FreeParticle, SquareWell
-from qsim.tridiag.propagate import initial as states
-from qsim.tridiag.propagate import sine_waves as spectral
+from qsim.tridiag.propagate import initial, sine_waves
 from qsim.tridiag.propagate.eigenstates import RESIDUAL, mirror, window_states
 from qsim.tridiag.propagate.lattice import Lattice, equidistant
 from qsim.tridiag.propagate.observer import Observer
@@ -168,7 +167,7 @@ def companion(problem: Propagation, steps: int, points: int, average: bool = Fal
         mask = mask ** (dt / problem.dt)
     slope = None if old.slope is None else potentials.slope(problem.potential, x, threads=threads)
     lattice = Lattice(xmin, dx, points, old.stencil, potential, slope=slope, cap=cap, mask=mask)
-    psi0 = states.initial_state(problem.initial, x, dx, potential, old.stencil, threads=threads)
+    psi0 = initial.initial_state(problem.initial, x, dx, potential, old.stencil, threads=threads)
     energies, vectors, window = None, None, 0
     if problem.states is not None:
         energies, vectors, window = window_states(dx, potential, old.stencil, len(problem.states))
@@ -322,7 +321,7 @@ def _spectral_norms(problem: Propagation, other: Propagation) -> dict[str, float
     ):
         return {}
     finest = min(problem, other, key=lambda one: one.lattice.dx)
-    psi = spectral.final(finest.lattice, finest.psi0, finest.dt, finest.steps, finest.pulse)
+    psi = sine_waves.final(finest.lattice, finest.psi0, finest.dt, finest.steps, finest.pulse)
     if psi is None:
         return {}
     observer, last = Observer(finest), finest.device.asarray(psi)

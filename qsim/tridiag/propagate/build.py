@@ -62,11 +62,11 @@ def grid_potential(deck: TridiagDeck) -> NDArray[np.float64]:
 
 def initial_state(deck: TridiagDeck) -> NDArray[np.complex128]:
     """Return the initial state between the walls (n - 2,): its eigensolver is the most costly part of plan and build."""
-    from qsim.tridiag.propagate import initial as states
+    from qsim.tridiag.propagate import initial
 
     blocks, potential = deck.propagation, grid_potential(deck)[BETWEEN]
     grid = blocks.grid
-    return states.initial_state(blocks.initial, grid_points(grid)[BETWEEN], grid.dx, potential, grid.stencil)
+    return initial.initial_state(blocks.initial, grid_points(grid)[BETWEEN], grid.dx, potential, grid.stencil)
 
 
 # ---------------------------------------------------------------------------------------------- plan
@@ -252,7 +252,7 @@ def step_count(blocks: PropagationBlocks, pulse: LaserField) -> tuple[int, float
 
 def build(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Propagation:
     """Return the problem of a deck: lattice, field, initial state and levels."""
-    from qsim.tridiag.propagate import initial as states
+    from qsim.tridiag.propagate import initial
     from qsim.tridiag.propagate.eigenstates import window_states
 
     blocks, notices = loaded.deck.propagation, list[str]()
@@ -263,7 +263,7 @@ def build(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Prop
         with_walls, psi0 = loaded.once(grid_potential), loaded.once(initial_state)
     else:
         with_walls = potentials.evaluate(blocks.potential, x, threads=threads)
-        psi0 = states.initial_state(
+        psi0 = initial.initial_state(
             blocks.initial, inside, grid.dx, with_walls[BETWEEN], grid.stencil, threads=threads
         )
     potential = with_walls[BETWEEN]

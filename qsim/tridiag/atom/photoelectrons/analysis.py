@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.loop import Progress, drive
-from qsim.tridiag.atom.photoelectrons import flux as atom_surff
-from qsim.tridiag.atom.photoelectrons import spectra
+from qsim.tridiag.atom.photoelectrons import flux, spectra
 from qsim.tridiag.atom.photoelectrons.attoclock import attoclock
 from qsim.tridiag.atom.photoelectrons.outgoing import spectral_density
 from qsim.tridiag.atom.states import observables
@@ -101,16 +100,16 @@ def _against_flux(found: Photoelectrons, result: AtomResult, phi: NDArray[np.com
     problem, energy = result.problem, found.energy
     exact = spectral_density(problem.lattice, problem.beyond, result.lanes, phi, energy)
     free = energy > 0.0
-    error = atom_surff.spread(np.where(free, np.abs(found.spectrum - exact), 0.0))
+    error = flux.spread(np.where(free, np.abs(found.spectrum - exact), 0.0))
     return replace(found, error=np.where(free, error, np.nan))
 
 
 def _computation(
     result: AtomResult, block: Spectrum, phi: NDArray[np.complex128], states: dict[int, Any]
-) -> _Window | _Scattering | atom_surff.Flux:
+) -> _Window | _Scattering | flux.Flux:
     """Return what finds a spectrum of the state at the end, in length gauge."""
     if isinstance(block, TsurffSpectrum):
-        return atom_surff.made(result, block, phi)
+        return flux.made(result, block, phi)
     if isinstance(block, WindowSpectrum):
         return _Window(result, phi, block)
     return _Scattering(result, phi, block, states)
@@ -120,7 +119,7 @@ def _computation(
 class _Saved:
     """A spectrum that is found anew after a stop, from the state at the end of the propagation."""
 
-    spectrum: _Window | _Scattering | atom_surff.Flux
+    spectrum: _Window | _Scattering | flux.Flux
     state: Callable[[], State]
 
     def advance(self, report: Report) -> None:

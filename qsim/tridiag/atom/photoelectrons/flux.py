@@ -147,7 +147,7 @@ class _Along(Flux):
         """Return dP/dE, and its parts by l."""
         inner = b[:, : self.weights.size]
         whole = 2.0 * math.pi * self.k * (np.abs(inner) ** 2 @ self.weights)
-        y = surface.harmonics(self.lanes, self.cosine[: self.weights.size])
+        y = surface.spherical_harmonics(self.lanes, self.cosine[: self.weights.size])
         parts = 2.0 * math.pi * (inner * self.weights) @ y.T
         return whole, self.k[:, None] * np.abs(parts) ** 2
 

@@ -107,7 +107,7 @@ class Angles:
     polar: int | None = None
 
 
-def harmonics(lanes: AnyLanes, angle: NDArray[np.float64]) -> NDArray[np.float64]:
+def spherical_harmonics(lanes: AnyLanes, angle: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ``Y_lm(theta, 0)`` of all channels, (used, a)."""
     return np.asarray(sph_harm_y(lanes.ls[:, None], lanes.ms[:, None], angle[None, :], 0.0).real)
 
@@ -152,7 +152,7 @@ def window(
     factor = gamma**p / area
     theta = directions(lanes, angles.count or 2)
     sky = _sky(lanes, angles, theta)
-    y = np.zeros((0, 0)) if isinstance(lanes, PlanarLanes) else harmonics(lanes, theta)
+    y = np.zeros((0, 0)) if isinstance(lanes, PlanarLanes) else spherical_harmonics(lanes, theta)
     alive = np.sum(np.abs(phi) ** 2, axis=1) > QUIET
     used = {int(l): np.flatnonzero((lanes.ls == l) & alive) for l in np.unique(lanes.ls[alive])}
     lattice, far = atom
@@ -233,7 +233,7 @@ def scattering(
     partial = by_momentum(np.abs(amplitude) ** 2, lanes)
     angular = np.zeros((energy.size, theta.size))
     if sky is None:
-        angular = np.abs(amplitude @ harmonics(lanes, theta)) ** 2
+        angular = np.abs(amplitude @ spherical_harmonics(lanes, theta)) ** 2
     found = Photoelectrons(energy, partial.sum(axis=1), partial, theta, angular, np.mod(phase, 2.0 * math.pi))
     if sky is None:
         return found

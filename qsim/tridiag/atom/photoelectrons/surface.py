@@ -40,9 +40,9 @@ __all__ = [
     "amplitudes",
     "at_radius",
     "directions",
-    "harmonics",
     "reflection",
     "sample_weights",
+    "spherical_harmonics",
     "tail",
     "values",
     "waves",
@@ -154,7 +154,7 @@ class _Free:
     Attributes
     ----------
     wave, slope : (k, l) float64
-    harmonics : (l, nodes) complex128
+    spherical_harmonics : (l, nodes) complex128
         ``(-i)^l Y_lm``.
     cosine : (nodes,) float64
     """
@@ -162,7 +162,7 @@ class _Free:
     k: NDArray[np.float64]
     wave: NDArray[np.float64]
     slope: NDArray[np.float64]
-    harmonics: NDArray[np.complex128]
+    spherical_harmonics: NDArray[np.complex128]
     cosine: NDArray[np.float64]
 
     def flux(
@@ -170,7 +170,7 @@ class _Free:
     ) -> NDArray[np.complex128]:
         """Return B summed over l in every direction, (k, nodes); u, du, driven (l,) or (k, l)."""
         b = 0.5 * (self.slope * u - self.wave * du) - 1j * self.wave * driven
-        return np.asarray(b @ self.harmonics)
+        return np.asarray(b @ self.spherical_harmonics)
 
     def phase(self, t: float, alpha: float) -> NDArray[np.complex128]:
         """Return ``exp(i k^2 t / 2 + i k.alpha)``, (k, nodes)."""
@@ -182,11 +182,15 @@ class _Free:
 def _free(k: NDArray[np.float64], lanes: Lanes, radius: float, cosine: NDArray[np.float64]) -> _Free:
     wave, slope = waves(k, lanes.ls, radius)
     return _Free(
-        k, wave, slope, np.asarray((-1j) ** lanes.ls[:, None] * harmonics(lanes, cosine), complex), cosine
+        k,
+        wave,
+        slope,
+        np.asarray((-1j) ** lanes.ls[:, None] * spherical_harmonics(lanes, cosine), complex),
+        cosine,
     )
 
 
-def harmonics(lanes: Lanes, cosine: NDArray[np.float64]) -> NDArray[np.float64]:
+def spherical_harmonics(lanes: Lanes, cosine: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ``Y_lm(theta, 0)`` of all channels, (l, directions)."""
     return np.asarray(sph_harm_y(lanes.ls[:, None], lanes.m, np.arccos(cosine)[None, :], 0.0).real)
 

@@ -16,7 +16,7 @@ from qsim.core.device.parallel import SerialComm
 from qsim.core.run.loop import Progress, drive
 from qsim.tridiag.atom.evolution.cuda import CudaBatch, CudaMember, Stepping, merged
 from qsim.tridiag.atom.evolution.propagator import truncated
-from qsim.tridiag.atom.photoelectrons import analysis as atom_spectra
+from qsim.tridiag.atom.photoelectrons import analysis as photoelectrons
 from qsim.tridiag.atom.result import AtomResult
 from qsim.tridiag.atom.run import SPECTRA, WARNINGS, AtomEvolution, analyse, begun, warnings
 from qsim.tridiag.atom.scan.focus import focal_average, least_power
@@ -188,7 +188,7 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
 def _judge(one: AtomResult, batch: _Batch, monitor: Monitor, states: dict[int, Any]) -> None:
     """Add what the end of a run tells, and its spectra; `states` are those of the runs before."""
     analyse(one, monitor)
-    monitor.judged(SPECTRA, lambda: atom_spectra.photoelectrons(one, batch.state, monitor, states), None)
+    monitor.judged(SPECTRA, lambda: photoelectrons.photoelectrons(one, batch.state, monitor, states), None)
 
 
 def _worst(said: list[tuple[int, str, float, str]]) -> Iterator[str]:
