@@ -16,7 +16,8 @@ from qsim.tridiag import solve
 from qsim.tridiag.deck.electron import MaskAbsorber
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.model import Hhg, Observed
-from qsim.tridiag.deck.potentials import Polynomial, SquareWell
+from qsim.tridiag.deck.potentials.oscillators import Polynomial
+from qsim.tridiag.deck.potentials.wells import SquareWell
 from qsim.tridiag.output import extra_files, extra_paths
 from qsim.tridiag.propagate import accuracy, build, checks
 from qsim.tridiag.propagate.eigenstates import imaginary_time, mirror, window_states

@@ -19,7 +19,8 @@ from scipy.special import roots_legendre, sph_harm_y
 from qsim.tridiag.atom.states import stored
 from qsim.tridiag.atom.states.lanes import AnyLanes, Lanes, PlanarLanes
 from qsim.tridiag.deck.atom import LinearPolarization
-from qsim.tridiag.deck.laser import CarrierPulse, Laser
+from qsim.tridiag.deck.laser import Laser
+from qsim.tridiag.deck.pulses import CarrierPulse
 from qsim.tridiag.kernels.atom.length import HALF
 from qsim.tridiag.tdse.pulses import LaserField
 

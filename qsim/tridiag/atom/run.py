@@ -418,10 +418,10 @@ def _rate(result: AtomResult) -> None:
     problem = result.problem
     blocks = [pulse.block for pulse in problem.pulse.pulses]
     if not blocks or any(
-        pulse.shape != "static" or math.isfinite(pulse.length) for pulse in problem.pulse.pulses
+        not pulse.block.constant or math.isfinite(pulse.length) for pulse in problem.pulse.pulses
     ):
         return
-    begin = max(block.delay + block.ramp for block in blocks)
+    begin = max(block.delay + kink for block in blocks for kink in block.kinks())
     time, norm = result.traced("time"), result.traced("norm")
     late = time >= begin + 0.5 * (problem.t_final - begin)
     if np.count_nonzero(late) < 8 or float(norm[late].min()) <= 0.0 or problem.absorber.type == "none":

@@ -12,9 +12,11 @@ from qsim.core.deck.units import Length
 from qsim.tridiag.deck.central import Central
 from qsim.tridiag.deck.electron import Absorber, NoAbsorber, TimeGrid
 from qsim.tridiag.deck.initial import AnyInitial, Level, StoredState
-from qsim.tridiag.deck.laser import SIZE, CarrierPulse, Laser, Pulse, StaticPulse, exactly_one
+from qsim.tridiag.deck.laser import Laser
+from qsim.tridiag.deck.numbers import SIZE, exactly_one
 from qsim.tridiag.deck.observe import Gabor, Hhg, StarkState
 from qsim.tridiag.deck.photoelectrons import Spectrum, TsurffSpectrum
+from qsim.tridiag.deck.pulses import CarrierPulse, Pulse
 from qsim.tridiag.deck.scan import Scan
 
 __all__ = ["AtomDeck", "AtomGrid", "AtomObserved", "Level", "Spectrum", "StoredState"]
@@ -211,7 +213,7 @@ class AtomLaser(Block):
                 yield Finding(
                     f"{key}.pulses.{index}.shape",
                     f"{self.polarization.type} polarisation delays a carrier by a quarter of a cycle, and "
-                    f"{pulse.shape} has none; take sin2, cosn, gaussian, flat_top or cw, or linear polarisation",
+                    f"{pulse.label} has none; take sin2, cosn, gaussian, flat_top or cw, or linear polarisation",
                 )
 
 
@@ -493,9 +495,7 @@ class AtomDeck(Deck):
     def _check_resonance(self, key: str, block: StarkState) -> Iterator[Finding]:
         """Yield what stands against a resonance in a static field."""
         pulses = [] if self.laser is None else self.laser.pulses
-        if not pulses or any(
-            not isinstance(pulse, StaticPulse) or pulse.duration is not None for pulse in pulses
-        ):
+        if not pulses or any(not pulse.constant or math.isfinite(pulse.length) for pulse in pulses):
             yield Finding(
                 key, "a resonance is that of a static field: pulses of shape static, without a duration"
             )

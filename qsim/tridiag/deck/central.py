@@ -14,7 +14,7 @@ from qsim.core.deck.blocks import Block, DeckPath, short_form
 from qsim.core.deck.expression import ExpressionText
 from qsim.core.deck.units import Length
 from qsim.core.errors import InvalidInput
-from qsim.tridiag.deck.laser import SIGNED, SIZE
+from qsim.tridiag.deck.numbers import SIGNED, SIZE
 
 if TYPE_CHECKING:
     import numpy as np

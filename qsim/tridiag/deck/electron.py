@@ -13,7 +13,7 @@ from pydantic import AliasChoices, BeforeValidator, Field
 from qsim.core.deck.blocks import Block, ComplexNumber, Count, DeckPath, Finding, PositiveCount, short_form
 from qsim.core.deck.expression import ExpressionText
 from qsim.core.deck.units import Energy, InverseLength, Length, Time
-from qsim.tridiag.deck.laser import SIGNED, SIZE, exactly_one
+from qsim.tridiag.deck.numbers import SIGNED, SIZE, exactly_one
 
 __all__ = [
     "Absorber",

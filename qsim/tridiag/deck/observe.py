@@ -7,7 +7,7 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import Block, Count, Finding
 from qsim.core.deck.units import Energy, Frequency, Time
-from qsim.tridiag.deck.laser import CarrierPulse
+from qsim.tridiag.deck.pulses import CarrierPulse
 
 __all__ = ["Gabor", "Hhg", "StarkState", "without_fundamental"]
 

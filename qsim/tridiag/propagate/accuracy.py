@@ -40,7 +40,6 @@ from qsim.core.device.links import links_of
 from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import QsimError
 from qsim.core.run.loop import Progress, drive
-from qsim.tridiag.deck.potentials import FreeParticle, SquareWell
 from qsim.tridiag.propagate import initial, sine_waves
 from qsim.tridiag.propagate.eigenstates import RESIDUAL, mirror, window_states
 from qsim.tridiag.propagate.lattice import Lattice, equidistant
@@ -137,10 +136,8 @@ def companions(problem: Propagation) -> tuple[tuple[int, int], ...]:
     that no companion has a point outside of it, where a table of V may know nothing.
     """
     steps, points = problem.steps, problem.lattice.points
-    potential = problem.potential
     # Edges of a well may lie on points of the run, where their errors are small: those of the companions have to, too.
-    edged = isinstance(potential, SquareWell) and potential.edge == 0.0
-    ratio = 2.0 if edged else APART
+    ratio = 2.0 if problem.potential.edges else APART
     if steps * points <= FINE:
         finer = round(ratio * (points + 1)) - 1
         return (2 * steps, finer), (steps, finer), (4 * steps, finer)
@@ -196,7 +193,7 @@ def resolved(problem: Propagation, psi: NDArray[Any]) -> bool:
         State at the end.
     """
     lattice = problem.lattice
-    if isinstance(problem.potential, FreeParticle):
+    if problem.potential.zero:
         return True
     average = potentials.averaged(problem.potential, np.asarray(lattice.x, dtype=float))
     change = np.abs(average - lattice.potential)

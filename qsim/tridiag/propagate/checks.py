@@ -15,7 +15,7 @@ from qsim.core.deck.blocks import Finding
 from qsim.core.deck.units import FORGOTTEN, to_unit, without_unit
 from qsim.core.errors import NumericsError
 from qsim.tridiag.deck.electron import GaussianInitial, levels_of
-from qsim.tridiag.deck.laser import CarrierPulse
+from qsim.tridiag.deck.pulses import CarrierPulse
 from qsim.tridiag.propagate.eigenstates import Pencil, mirror, window_states
 from qsim.tridiag.tdse import absorbers, potentials
 
@@ -340,7 +340,7 @@ def absorber_reflection(setup: Setup) -> Iterator[Finding]:
 def walls(setup: Setup) -> Iterator[Finding]:
     """Yield an initial state that feels the walls."""
     ends = float(max(setup.density[1], setup.density[-2]))
-    if ends > WALL_DENSITY and setup.blocks.potential.type not in ("none", "free"):
+    if ends > WALL_DENSITY and not setup.blocks.potential.zero:
         yield Finding(
             "grid",
             f"|psi|^2 dx of the initial state at a wall is {ends:.2g} one spacing from it (should stay below {WALL_DENSITY:g}); "
@@ -352,7 +352,7 @@ def walls(setup: Setup) -> Iterator[Finding]:
 def bound_levels(setup: Setup) -> Iterator[Finding]:
     """Yield levels that are no bound states but states of the box."""
     levels, free = levels_of(setup.blocks.initial), setup.threshold
-    if not levels or free is None or setup.blocks.potential.type in ("none", "free"):
+    if not levels or free is None or setup.blocks.potential.zero:
         return
     bound = setup.pencil.below(free)
     if max(levels) >= bound:

@@ -8,6 +8,7 @@ from qsim.core.errors import NumericsError
 from qsim.tridiag.atom.problem import asked, dense
 from qsim.tridiag.atom.resonance.complex_scaling import Parabolic, Wanted, parabolic_weights, resonance
 from qsim.tridiag.deck.initial import level_name
+from qsim.tridiag.deck.pulses.ramps import StaticPulse
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
@@ -51,7 +52,9 @@ def find(result: AtomResult, monitor: Monitor) -> None:
     one, block = problem.resonance, problem.observed.resonance
     if one is None or block is None:
         return
-    field = sum(pulse.block.polarity * pulse.block.E0 for pulse in problem.pulse.pulses)
+    # the deck allows a resonance in constant fields alone
+    blocks = [pulse.block for pulse in problem.pulse.pulses]
+    field = sum(pulse.polarity * pulse.E0 for pulse in blocks if isinstance(pulse, StaticPulse))
     try:
         seen = resonance(one, abs(field))
     except NumericsError as error:
