@@ -7,7 +7,10 @@ import pytest
 
 from qsim.core.errors import InvalidInput
 from qsim.core.physics.functions import CACHED, in_chunks
-from qsim.tridiag.deck.potentials import FreeParticle, Harmonic, Morse, PotentialFormula, SoftCore
+from qsim.tridiag.deck.potentials.cores import SoftCore
+from qsim.tridiag.deck.potentials.given import FreeParticle, PotentialFormula
+from qsim.tridiag.deck.potentials.morse import Morse
+from qsim.tridiag.deck.potentials.oscillators import Harmonic
 from qsim.tridiag.propagate import initial
 from qsim.tridiag.propagate.lattice import equidistant
 from qsim.tridiag.tdse import potentials

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount
+from qsim.core.deck.fields import Annotation, tags
 from qsim.core.deck.units import Length
 from qsim.tridiag.deck.central import Central
 from qsim.tridiag.deck.electron import Absorber, NoAbsorber, TimeGrid
@@ -268,15 +269,6 @@ class RadialMapStored(Block):
 
 
 FLAGS = ("norm", "energy", "dipole", "velocity", "acceleration", "field", "population_l")
-ANALYTIC = (
-    "hydrogen",
-    "hydrogenic",
-    "yukawa",
-    "tong_lin",
-    "gsz",
-    "muller_ar",
-    "sum_exp",
-)  # potentials of complex radii
 _Flag = Annotated[bool, Field(description="always written")]
 
 
@@ -504,11 +496,12 @@ class AtomDeck(Deck):
                 key,
                 "a resonance starts from one level unless it is named by n1 and n2 or energy, in a field along z, without a scan",
             )
-        yield from block.check(key, self.atom.type)
-        if self.atom.type not in ANALYTIC:
+        yield from block.check(key, self.atom)
+        if not self.atom.analytic:
+            kinds = tags(Annotation.of(Central))
+            allowed = ", ".join(name for name, kind in kinds.items() if getattr(kind, "analytic", False))
             yield Finding(
-                key,
-                f"complex radii need a potential that is analytic: {', '.join(ANALYTIC)}; found {self.atom.type}",
+                key, f"complex radii need a potential that is analytic: {allowed}; found {self.atom.label}"
             )
 
     def _check_spectra(self) -> Iterator[Finding]:

@@ -37,7 +37,7 @@ def wanted(deck: AtomDeck, block: StarkState) -> Wanted:
         which = block.energy
     else:
         which = (deck.levels[0].n, deck.levels[0].l)
-        if deck.atom.type in ("hydrogen", "hydrogenic"):
+        if deck.atom.coulomb:
             which = parabolic_weights(*which, m)[0][0]
     tail = asked(deck, lambda one: one.tail)
     nucleus = asked(deck, lambda one: one.nucleus)

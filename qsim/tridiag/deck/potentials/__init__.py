@@ -8,10 +8,11 @@ from qsim.core.deck.blocks import short_form
 from qsim.core.physics.families import members, union
 from qsim.tridiag.deck.potentials.base import PotentialBlock
 
-__all__ = ["Potential", "PotentialBlock"]
+__all__ = ["POTENTIALS", "Potential", "PotentialBlock"]
+
+POTENTIALS = members(__name__, __path__, PotentialBlock, "type")
 
 if TYPE_CHECKING:
     Potential: TypeAlias = PotentialBlock
 else:
-    POTENTIALS = members(__name__, __path__, PotentialBlock, "type")
     Potential = Annotated[union(POTENTIALS), Field(discriminator="type"), short_form]

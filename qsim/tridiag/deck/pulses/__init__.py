@@ -7,10 +7,11 @@ from pydantic import Field
 from qsim.core.physics.families import members, union
 from qsim.tridiag.deck.pulses.base import CarrierPulse, PulseBlock
 
-__all__ = ["CarrierPulse", "Pulse", "PulseBlock"]
+__all__ = ["PULSES", "CarrierPulse", "Pulse", "PulseBlock"]
+
+PULSES = members(__name__, __path__, PulseBlock, "shape")
 
 if TYPE_CHECKING:
     Pulse: TypeAlias = PulseBlock
 else:
-    PULSES = members(__name__, __path__, PulseBlock, "shape")
     Pulse = Annotated[union(PULSES), Field(discriminator="shape")]
