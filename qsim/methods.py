@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # mypy compares the modules of each method with the contract:
     import qsim.trotter.deck
     import qsim.trotter.output
     import qsim.trotter.run
-    import qsim.trotter.tasks.problem
+    import qsim.trotter.problem
     import qsim.trotter.tasks.results
     from qsim.core.run.stages import Stages
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:  # mypy compares the modules of each method with the contract:
     ](qsim.tridiag.deck, qsim.tridiag.build, qsim.tridiag.run, qsim.tridiag.output)
     TROTTER = Stages[
         qsim.trotter.deck.model.TrotterDeck,
-        qsim.trotter.problem.Problem | qsim.trotter.tasks.problem.TaskProblem[Any],
+        qsim.trotter.evolve.problem.Problem | qsim.trotter.problem.TaskProblem[Any],
         qsim.trotter.run.Result | qsim.trotter.tasks.results.TaskResult,
     ](qsim.trotter.deck, qsim.trotter.build, qsim.trotter.run, qsim.trotter.output)
 

@@ -24,11 +24,11 @@ from qsim.trotter.deck.initial import (
 )
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.deck.tasks import LEAST_LEVELS
-from qsim.trotter.memory import memory, memory_on_gpu, sector_memory
+from qsim.trotter.evolve.memory import memory, memory_on_gpu, sector_memory
+from qsim.trotter.evolve.problem import Problem
 from qsim.trotter.model.models import GROUND_TERMS, Models
-from qsim.trotter.problem import Problem
+from qsim.trotter.problem import TaskProblem, task_memory
 from qsim.trotter.sectors.basis import Sector
-from qsim.trotter.tasks.problem import TaskProblem, task_memory
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -215,7 +215,7 @@ def _sector(deck: TrotterDeck, models: Models) -> Sector | ParitySector | None:
     DeckError
         If the deck asks for one that H or the start do not stay in.
     """
-    from qsim.trotter.sectors.choice import sector_of
+    from qsim.trotter.sectors.selection import sector_of
 
     if deck.sector in ("full", "none"):
         return None

@@ -15,7 +15,7 @@ from qsim.trotter.sectors.basis import Sector
 if TYPE_CHECKING:
     from qsim.trotter.deck.couplings import System, Term
     from qsim.trotter.deck.model import TrotterDeck
-    from qsim.trotter.problem import Problem
+    from qsim.trotter.evolve.problem import Problem
 
 MAX_STEPS = 10**12
 STATE_SPINS = 26  # up to which `state` is stored

@@ -12,7 +12,7 @@ from qsim.core.device.links import links_of
 from qsim.core.device.parallel import first
 from qsim.core.run.loop import drive
 from qsim.trotter.deck import tasks as blocks
-from qsim.trotter.evolution import pilots
+from qsim.trotter.dynamics import run as dynamics
 from qsim.trotter.evolution.accuracy import (
     CHEBYSHEV_VECTORS,
     Choice,
@@ -21,19 +21,23 @@ from qsim.trotter.evolution.accuracy import (
     estimate,
     layers_per_step,
 )
-from qsim.trotter.evolution.carried import sector_choice
-from qsim.trotter.evolution.formulas import formula_choice
+from qsim.trotter.evolution.bonds import bond_choice
 from qsim.trotter.evolution.integrators import METHODS
-from qsim.trotter.evolution.invariant import orbits_in
 from qsim.trotter.evolution.krylov import krylov_choice
-from qsim.trotter.evolution.trajectories import Drifts, Trajectories
-from qsim.trotter.evolution.tuning import tuned
-from qsim.trotter.evolution.verification import verify
-from qsim.trotter.memory import memory
+from qsim.trotter.evolution.orbits import orbits_in
+from qsim.trotter.evolve import step_error as pilots
+from qsim.trotter.evolve.memory import memory
+from qsim.trotter.evolve.propagators.chebyshev import chebyshev_choice
+from qsim.trotter.evolve.trajectories.trajectories import Drifts, Trajectories
+from qsim.trotter.evolve.trajectories.verification import verify
+from qsim.trotter.evolve.tuning import tuned
+from qsim.trotter.floquet import run as floquet
+from qsim.trotter.levels import run as levels
 from qsim.trotter.model.hamiltonian import conserved
+from qsim.trotter.problem import TaskProblem
 from qsim.trotter.sectors.states import whole_state
-from qsim.trotter.tasks import dynamics, floquet, levels, spectrum, thermal
-from qsim.trotter.tasks.problem import TaskProblem
+from qsim.trotter.spectrum import run as spectrum
+from qsim.trotter.thermal import run as thermal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,7 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
-    from qsim.trotter.problem import Problem
+    from qsim.trotter.evolve.problem import Problem
     from qsim.trotter.tasks.results import TaskResult
 
 BUSY_SPINS = 14  # from which the memory traffic says how fast a run was
@@ -195,7 +199,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
     if sector is not None:
         monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
     if problem.by_bonds:
-        choice = formula_choice(problem, monitor)
+        choice = bond_choice(problem, monitor)
         if block.dt is not None and choice.error > LARGE_ERROR:
             monitor.warn(_large(choice.error, block.dt))
         return choice
@@ -210,7 +214,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
                 f"{len(orbits.symmetries)} symmetries of H and the start: {orbits.size} amplitudes are carried"
             )
         alone = orbits is not None and problem.asked.echo is None and not problem.asked.turned_sites
-        return sector_choice(problem, several, orbits if alone else None)
+        return chebyshev_choice(problem, several, orbits if alone else None)
     choice = _piloted(problem, monitor)
     if block.integrator == "auto":
         costs = ", ".join(

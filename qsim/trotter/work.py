@@ -15,16 +15,16 @@ import numpy as np
 from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
 from qsim.trotter.evolution.accuracy import ROUGH, layers_per_step
 from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, coupling_bounds
+from qsim.trotter.evolution.error_pilot import strength
 from qsim.trotter.evolution.integrators import METHODS
 from qsim.trotter.evolution.krylov import LONGEST, ORDER, VECTORS
-from qsim.trotter.evolution.pilot import strength
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from qsim.trotter.evolve.problem import Problem
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
-    from qsim.trotter.problem import Problem
-    from qsim.trotter.tasks.problem import TaskProblem
+    from qsim.trotter.problem import TaskProblem
 
 __all__ = ["Counted", "evolution", "krylov_products", "products", "task"]
 
@@ -150,7 +150,7 @@ def _carried(problem: Problem, hamiltonian: Hamiltonian, model: Model, intervals
         count = sum(products(width * float(length), accuracy) for length in intervals) + LANCZOS_STEPS
         found.append((count * product, TERM * count))
     if problem.by_bonds:
-        from qsim.trotter.evolution.formulas import Bonds
+        from qsim.trotter.evolution.bonds import Bonds
 
         _, bonds = Bonds(model).per_step(evolve.integrator) if problem.spins > 1 else (1, 1)
         dt = evolve.dt or step(hamiltonian, evolve.integrator, float(intervals.sum()), accuracy)

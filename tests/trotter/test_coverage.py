@@ -7,7 +7,7 @@ import pytest
 
 from qsim.core.run.coverage import cover, draw, run_trial
 from qsim.trotter import run
-from qsim.trotter.tasks.lowest import LowestLevels
+from qsim.trotter.spectrum.search import LowestLevels
 
 SEED = 1
 COUNT = 24

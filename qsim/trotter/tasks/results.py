@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.trotter.dynamics.kpm import share
 from qsim.trotter.model.hamiltonian import scale_of
-from qsim.trotter.tasks.kpm import share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
+    from qsim.trotter.problem import TaskProblem
     from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.sectors.symmetric import AnySector
-    from qsim.trotter.tasks.problem import TaskProblem
 
 __all__ = ["DynamicsResult", "FloquetResult", "LevelsResult", "SpectrumResult", "TaskResult", "ThermalResult"]
 

@@ -13,7 +13,7 @@ from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
 from qsim.trotter.build import build
-from qsim.trotter.evolution.formulas import Bonds, SectorFormula
+from qsim.trotter.evolution.bonds import Bonds, SectorFormula
 from qsim.trotter.evolution.integrators import METHODS
 from qsim.trotter.model.hamiltonian import Model, dense
 from qsim.trotter.sectors.basis import Sector
