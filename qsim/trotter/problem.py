@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -12,22 +12,20 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
+from qsim.trotter.model.models import Models
+from qsim.trotter.observables.requested import Asked
 from qsim.trotter.sectors.basis import Sector
-from qsim.trotter.sectors.selection import definite_down, mixing, obstacle
+from qsim.trotter.sectors.selection import obstacle
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
-    from qsim.trotter.asked import Asked
     from qsim.trotter.deck.initial import Initial
+    from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
-    from qsim.trotter.model.models import Models
     from qsim.trotter.sectors.operator import SectorOperator
     from qsim.trotter.sectors.symmetric import AnySector, StoredOperator
 
-__all__ = ["TaskProblem", "task_memory"]
-
-
-VECTORS = {"dynamics": 9, "thermal": 4, "floquet": 12}  # of a sector, in memory at once
+__all__ = ["TaskProblem"]
 
 B = TypeVar("B", Spectrum, Dynamics, Thermal, Levels, Floquet)
 
@@ -38,6 +36,8 @@ class TaskProblem(Generic[B]):
 
     Attributes
     ----------
+    task : str
+        Name of the task.
     models : Models
         Couplings and fields of every realisation of the disorder.
     asked : Asked
@@ -54,6 +54,7 @@ class TaskProblem(Generic[B]):
         Whether the last site is a neighbour of the first.
     """
 
+    task: str
     models: Models
     asked: Asked
     block: B
@@ -61,6 +62,19 @@ class TaskProblem(Generic[B]):
     device: Device | None
     start: Initial | None = None
     ring: bool = False
+
+    @classmethod
+    def of(cls, deck: TrotterDeck, block: B, device: Device | None) -> Self:
+        """Return the problem of a deck whose task has the settings `block`; a plan has no device."""
+        return cls(
+            task=deck.task,
+            models=Models.of(deck),
+            asked=Asked(deck.system.spins, deck.observe),
+            block=block,
+            sector=deck.sector,
+            device=device,
+            ring=deck.ring,
+        )
 
     @property
     def spins(self) -> int:
@@ -115,8 +129,6 @@ class TaskProblem(Generic[B]):
         DeckError
             If H does not conserve what is asked for.
         """
-        if isinstance(self.block, Floquet):
-            return [self._of_cycle(self.block)]
         asked: SectorBlock | None = self.sector if isinstance(self.sector, SectorBlock) else None
         spins = self.spins
         inversion = asked.inversion or 0 if asked is not None else 0
@@ -132,44 +144,19 @@ class TaskProblem(Generic[B]):
                 stored.extend(symmetric_sectors(asked, self.model))
                 return stored
             return [Sector(spins, spins - round(up), inversion) for up in asked.ups(spins)]
-        if isinstance(self.block, Levels):
-            return [Sector(spins, (spins + 1) // 2)]
-        return [Sector(spins, down) for down in self._downs()]
-
-    def step_model(self, number: int) -> Model:
-        """Return H of a step of a cycle."""
-        assert isinstance(self.block, Floquet)
-        return self.models.part(self.block.cycle[number].terms)
-
-    def _of_cycle(self, block: Floquet) -> Sector:
-        """Return the sector of a cycle: that of the deck, or of the start."""
-        for number in range(len(block.cycle)):
-            if why := mixing(self.step_model(number)):
-                raise DeckError(f"sector: step {number} of the cycle does not conserve total Sz: {why}")
-        down = definite_down(self.start, self.spins)
-        if isinstance(self.sector, SectorBlock):
-            given = self.spins - round(self.sector.ups(self.spins)[0])
-            if down is not None and down != given:
-                raise DeckError(
-                    f"sector: the initial state has Sz = {0.5 * self.spins - down:g}, the sector Sz = "
-                    f"{0.5 * self.spins - given:g}; use sector: auto"
-                )
-            return Sector(self.spins, given)
-        if down is None:
-            raise DeckError("sector: the initial state has no single Sz; name one: sector: {sz: ...}")
-        return Sector(self.spins, down)
+        return [Sector(spins, down) for down in self.downs()]
 
     @property
     def plain_sectors(self) -> list[Sector]:
         """The sectors, of tasks that take no symmetries beside Sz and inversion."""
         return [sector for sector in self.sectors if isinstance(sector, Sector)]
 
-    def _downs(self) -> range:
+    def downs(self) -> range:
         """Return the numbers of spins down of the sectors in which every level has a member."""
         half = self.spins // 2
         if not self.doubled:
             return range(self.spins + 1)
-        if self.isotropic and not isinstance(self.block, Thermal):  # for which all states count
+        if self.isotropic:
             return range(half, half + 1)  # every multiplet has a member with the least |Sz|
         return range(half + 1)  # Sz and -Sz have the same levels
 
@@ -207,51 +194,30 @@ class TaskProblem(Generic[B]):
         named = {self.spins - round(up) for up in asked.ups(self.spins)}
         if self.doubled:
             named |= {self.spins - down for down in named}
-        return set(self._downs()) <= named
+        return set(self.downs()) <= named
 
     @property
     def doubled(self) -> bool:
         """Whether a sector stands for that of -Sz as well."""
         return not self.model.h[2].any()
 
+    # ---------------------------------------------------------------------------------------- memory
 
-def thermal_vectors(problem: TaskProblem[Thermal], states: int) -> int:
-    """Return the vectors that correlators against temperature take beside those of the recurrence."""
-    if not (problem.asked.pairs or problem.asked.block("structure_factor")):
-        return 0
-    # those of temperatures, and of the recurrence that are added at once; as in averaged.MOST_NUMBERS and TOGETHER
-    most = max(1, (1 << 27) // max(states, 1))
-    return min(len(problem.block.grid()), most) + min(16, most) + 3
+    @property
+    def amplitude_bytes(self) -> int:
+        """Bytes of an amplitude: complex with Dzyaloshinskii-Moriya couplings, and in sectors with symmetries beside Sz."""
+        return 16 if self.stored or self.complex else 8
 
-
-def task_memory(problem: TaskProblem[Any], states: int) -> dict[str, int]:
-    """Return the bytes of a task in a sector of so many states, by part."""
-    spins, block = problem.spins, problem.block
-    tables = (spins + 40) << ((spins + 1) // 2 + 2)
-    if problem.stored and states:
+    def table_bytes(self, states: int) -> int:
+        """Return the bytes of the tables of H in a sector of some states, or of its stored matrix."""
+        spins = self.spins
+        if not (self.stored and states):
+            return (spins + 40) << ((spins + 1) // 2 + 2)
         from qsim.trotter.sectors.symmetric import flips_of
 
-        pairs = flips_of(problem.model)[0].size
+        pairs = flips_of(self.model)[0].size
         # strings, and the entries of the matrix while they are sorted
         tables = states * (16 + 40 * (1 + pairs))
         # what is observed is taken from the state in the sector of Sz: strings, places, factors, amplitudes
-        tables += 96 * max(
-            sector.base.dimension for sector in problem.sectors if not isinstance(sector, Sector)
-        )
-    wide = problem.stored or problem.complex
-    if isinstance(block, Levels):
-        # the matrix and its copy in LAPACK; with eigenvectors also those, and the work space
-        matrices = 2 if block.statistics == ["gap_ratio"] else 4
-        return {"matrix": matrices * (16 if wide else 8) * states**2, "tables": tables}
-    if isinstance(block, Floquet) and block.quasienergies:
-        return {"matrix": 4 * 16 * states**2, "tables": tables}
-    own = 3 + block.levels + block.gap if isinstance(block, Spectrum) else None
-    vectors = own or VECTORS[type(block).__name__.lower()]
-    parts = {"vectors": (16 if wide else 8) * states * vectors, "tables": tables}
-    if isinstance(
-        block, Thermal
-    ):  # the matrix of the largest that is diagonalised, its eigenvectors, work space
-        parts["matrix"] = 4 * (16 if wide else 8) * min(states, block.exact) ** 2
-    if isinstance(block, Thermal) and (count := thermal_vectors(problem, states)):
-        parts["temperatures"] = (16 if wide else 8) * states * count
-    return parts
+        symmetric = [sector for sector in self.sectors if not isinstance(sector, Sector)]
+        return tables + 96 * max(sector.base.dimension for sector in symmetric)

@@ -1,1 +1,1 @@
-"""TODO."""
+"""``task: dynamics``: spectral functions of the ground state."""

@@ -17,6 +17,7 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
 from qsim.trotter.dynamics.kpm import chebyshev_moments, smoothed
+from qsim.trotter.dynamics.result import DynamicsResult
 from qsim.trotter.evolution.chebyshev import lanczos_bounds
 from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.ground import TOLERANCE, Ground
@@ -25,7 +26,6 @@ from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.spin_operators import current_of, raised, target_of, wave, weighted
 from qsim.trotter.spectrum.search import LowestLevels
-from qsim.trotter.tasks.results import DynamicsResult
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ from qsim.trotter.deck.initial import is_random
 from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
-    from qsim.trotter.evolve.problem import Problem
+    from qsim.trotter.evolve.problem import Path, Problem
 
 __all__ = ["memory", "memory_on_gpu"]
 
@@ -36,8 +36,8 @@ def memory(
         state //= 2
         parts["state"] = state
     echo, expansion = problem.asked.echo, 0
-    if problem.evolution.integrator == "chebyshev" or problem.expanded:
-        expansion = (KRYLOV_VECTORS if problem.stepped else 3) * state
+    if problem.evolution.integrator == "chebyshev" or problem.path in ("chebyshev", "krylov"):
+        expansion = (KRYLOV_VECTORS if problem.path == "krylov" else 3) * state
     if problem.asked.block("return_probability") or (echo is not None and not echo.overlap):
         parts["initial state"] = state
     if echo is not None:
@@ -45,7 +45,7 @@ def memory(
     if problem.asked.turned_sites:
         parts["correlations"] = (len(problem.asked.turned_sites) + 2) * state
     if expansion:
-        parts["krylov" if problem.stepped else "chebyshev"] = expansion
+        parts["krylov" if problem.path == "krylov" else "chebyshev"] = expansion
     if (batch := _batch(problem, spins)) > 1:
         # of the states and what is measured of them: copies in other frames, and moments
         parts["batch"] = (batch - 1) * sum(parts.values()) + batch * (3 * state + 24 * spins**2)
@@ -61,14 +61,14 @@ def memory(
 
 
 def sector_memory(
-    problem: Problem, spins: int | None = None, single: bool | None = None, by_bonds: bool | None = None
+    problem: Problem, spins: int | None = None, single: bool | None = None, path: Path | None = None
 ) -> tuple[dict[str, int], int]:
     """Return what `memory` does, of an evolution in a sector; other numbers of spins have the same share of them down.
 
     Parameters
     ----------
-    by_bonds : bool, optional
-        Whether a product formula carries the state; by default as the deck has it.
+    path : Path, optional
+        By default that of the problem.
     """
     sector = problem.sector
     assert isinstance(sector, Sector)
@@ -77,16 +77,17 @@ def sector_memory(
     down = sector.down if chosen == problem.spins else round(sector.down * chosen / problem.spins)
     states = math.comb(chosen - bool(sector.inversion), min(down, chosen - bool(sector.inversion)))
     state = (8 if single else 16) * states
-    by_bonds = problem.by_bonds if by_bonds is None else by_bonds
+    path = problem.path if path is None else path
     tables = (chosen + 40) << ((chosen + 1) // 2 + 2)
-    if (
-        by_bonds
-    ):  # nothing beside the state, but the columns that each pair of sites of the low part turns over
-        carried = {}
+    vectors: dict[str, int] = {}
+    if path == "bonds":
+        # nothing beside the state, but the columns that each pair of sites of the low part turns over
         tables += (3 * (chosen // 2) ** 2 // 2) << (chosen // 2)
+    elif path == "krylov":
+        vectors["krylov"] = KRYLOV_VECTORS * state
     else:
-        carried = {"krylov": KRYLOV_VECTORS * state} if problem.stepped else {"chebyshev": 2 * state}
-    parts = {"state": state, **carried, "tables": tables}
+        vectors["chebyshev"] = 2 * state
+    parts = {"state": state, **vectors, "tables": tables}
     echo = problem.asked.echo
     if problem.asked.block("return_probability") or (echo is not None and not echo.overlap):
         parts["initial state"] = state
@@ -97,7 +98,7 @@ def sector_memory(
     # H psi, for the energy; moments have pieces of the vector
     moments = 3 << 20
     work = state
-    if by_bonds and not problem.asked.block("energy_variance") and not problem.has_tensors:
+    if path == "bonds" and not problem.asked.block("energy_variance") and not problem.has_tensors:
         work = moments
     if problem.asked.cuts:
         half = max(math.comb(part, part // 2) for part in _parts(problem, chosen))

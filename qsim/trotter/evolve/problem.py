@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -18,18 +18,32 @@ from qsim.trotter.sectors.basis import Sector
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.core.device.links import Links
-    from qsim.trotter.asked import Asked
     from qsim.trotter.deck.initial import Initial
     from qsim.trotter.deck.model import Evolve
     from qsim.trotter.model.hamiltonian import Hamiltonian
     from qsim.trotter.model.models import Models
+    from qsim.trotter.observables.requested import Asked
     from qsim.trotter.sectors.ground import Ground
     from qsim.trotter.sectors.parity import ParitySector
 
-__all__ = ["MOST_STEPS", "PIECE", "Problem"]
+__all__ = ["MOST_STEPS", "PIECE", "Path", "Problem"]
 
 PIECE = {"cpu": 1e8, "cuda": 5e10}  # amplitudes times layers of one call: of the order of a second
 MOST_STEPS = 5000  # of one call: where the state is small, launches take the time
+
+
+Path = Literal["layers", "bonds", "chebyshev", "krylov"]
+"""How states are propagated.
+
+layers
+    A product formula of diagonal layers in the whole space, or a Chebyshev expansion where that is cheaper.
+bonds
+    A product formula of bonds in a sector of Sz.
+chebyshev
+    Expansions of exp(-iHt), of a constant H in a sector or with couplings that have no layers.
+krylov
+    Exponentials in Krylov spaces, of Magnus steps where H depends on time.
+"""
 
 
 @dataclass
@@ -61,6 +75,8 @@ class Problem:
         To them, as soon as the steps are chosen.
     """
 
+    task: ClassVar[str] = "evolve"
+
     device: Device
     models: Models
     start: Initial
@@ -91,23 +107,17 @@ class Problem:
         return self.models.has_tensors
 
     @property
-    def stepped(self) -> bool:
-        """Whether steps in Krylov spaces carry the states: if asked for, and where H depends on time and there are no layers."""
-        driven = self.models.driven or self.models.driven_sigma
-        return self.evolution.integrator == "krylov" or (
-            driven and (self.sector is not None or self.has_tensors)
-        )
-
-    @property
-    def by_bonds(self) -> bool:
-        """Whether a product formula carries the states bond by bond: one that is asked for in a sector of Sz."""
+    def path(self) -> Path:
+        """Method that propagates the states: everything that depends on it asks here."""
         named = self.evolution.integrator not in ("chebyshev", "krylov", "auto")
-        return named and isinstance(self.sector, Sector)
-
-    @property
-    def expanded(self) -> bool:
-        """Whether products H psi carry the states for certain, and no layers or bonds."""
-        return not self.by_bonds and (self.sector is not None or self.has_tensors or self.stepped)
+        if named and isinstance(self.sector, Sector):
+            return "bonds"
+        # no layers exist in sectors, nor for couplings of different components
+        no_layers = self.sector is not None or self.has_tensors
+        driven = self.models.driven or self.models.driven_sigma
+        if self.evolution.integrator == "krylov" or (driven and no_layers):
+            return "krylov"
+        return "chebyshev" if no_layers else "layers"
 
     @property
     def part(self) -> slice:

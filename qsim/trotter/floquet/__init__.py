@@ -1,1 +1,1 @@
-"""TODO."""
+"""``task: floquet``: a state through cycles of constant Hamiltonians."""

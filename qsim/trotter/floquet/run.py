@@ -15,6 +15,7 @@ import numpy as np
 from qsim.core.run.loop import Progress, drive
 from qsim.trotter.evolution.accuracy import PRODUCT_ROUNDING, ROUNDING
 from qsim.trotter.evolution.chebyshev import Chebyshev
+from qsim.trotter.floquet.result import FloquetResult
 from qsim.trotter.levels.run import gap_ratios
 from qsim.trotter.sectors.lanczos import dot
 from qsim.trotter.sectors.matrix import matrix_of
@@ -22,7 +23,6 @@ from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.schmidt import sector_schmidt
 from qsim.trotter.sectors.states import initial_state
-from qsim.trotter.tasks.results import FloquetResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
-    from qsim.trotter.deck.tasks import Floquet
+    from qsim.trotter.floquet.problem import FloquetProblem
     from qsim.trotter.model.hamiltonian import Model
-    from qsim.trotter.problem import TaskProblem
 
 __all__ = ["run"]
 
@@ -46,13 +45,13 @@ class Step:
 
     Parameters
     ----------
-    problem : TaskProblem
+    problem : FloquetProblem
     model : Model
         H of the step.
     time : float
     """
 
-    def __init__(self, problem: TaskProblem[Floquet], model: Model, time: float) -> None:
+    def __init__(self, problem: FloquetProblem, model: Model, time: float) -> None:
         device, sector = problem.place, problem.plain_sectors[0]
         self.time = time
         self.operator = SectorOperator(device, sector, model)
@@ -85,7 +84,7 @@ class Step:
 class Computation:
     """The state after so many cycles and what was observed."""
 
-    def __init__(self, problem: TaskProblem[Floquet], restored: Mapping[str, Any] | None) -> None:
+    def __init__(self, problem: FloquetProblem, restored: Mapping[str, Any] | None) -> None:
         self.problem = problem
         device, sector, block = problem.place, problem.plain_sectors[0], problem.block
         self.steps = [Step(problem, problem.step_model(k), step.time) for k, step in enumerate(block.cycle)]
@@ -155,7 +154,7 @@ class Computation:
             self.rows.setdefault(name, []).append(value)
 
 
-def run(problem: TaskProblem[Floquet], monitor: Monitor) -> FloquetResult:
+def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
     """Carry the state through all cycles, and find the quasi-energies if they are asked for."""
     sector, block = problem.plain_sectors[0], problem.block
     monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")

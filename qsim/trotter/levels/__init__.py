@@ -1,1 +1,1 @@
-"""TODO."""
+"""``task: levels``: all levels of a sector and their statistics."""

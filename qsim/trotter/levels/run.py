@@ -9,12 +9,12 @@ import numpy as np
 
 from qsim.core.run.loop import Progress, drive
 from qsim.trotter.deck.tasks import LEAST_LEVELS
+from qsim.trotter.levels.result import LevelsResult
 from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.schmidt import sector_schmidt
 from qsim.trotter.sectors.selection import obstacle
 from qsim.trotter.sectors.symmetric import SymmetricSector, broken, reflected, shifted
-from qsim.trotter.tasks.results import LevelsResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
-    from qsim.trotter.deck.tasks import Levels
+    from qsim.trotter.levels.problem import LevelsProblem
     from qsim.trotter.model.hamiltonian import Model
-    from qsim.trotter.problem import TaskProblem
     from qsim.trotter.sectors.symmetric import AnySector
 
 __all__ = ["gap_ratios", "run"]
@@ -36,7 +35,7 @@ SAME = 1e-12  # of the size of the spectrum: spacings below are degeneracies
 class Computation:
     """The spectra of all realisations; complete ones are kept in a checkpoint."""
 
-    def __init__(self, problem: TaskProblem[Levels], restored: Mapping[str, Any] | None) -> None:
+    def __init__(self, problem: LevelsProblem, restored: Mapping[str, Any] | None) -> None:
         self.problem = problem
         size = problem.sectors[0].dimension
         shape = (problem.models.disorder, size)
@@ -117,7 +116,7 @@ def left_over(model: Model, sector: AnySector, inversion: bool) -> str:
     return ""
 
 
-def run(problem: TaskProblem[Levels], monitor: Monitor) -> LevelsResult:
+def run(problem: LevelsProblem, monitor: Monitor) -> LevelsResult:
     """Diagonalise all realisations and return their level statistics."""
     sector, model = problem.sectors[0], problem.model
     monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.device.blas import large_matrices
+from qsim.trotter.deck.axes import AXES
 from qsim.trotter.kernels.product.apply import Operator, apply_h, operator
 from qsim.trotter.states.vectors import axpy, norm2, overlap
 
@@ -49,7 +50,6 @@ __all__ = [
     "total",
 ]
 
-AXES = "xyz"
 PIECE_BITS = 20  # of the part of the state that is rearranged at a time
 NEGLIGIBLE = 1e-300
 

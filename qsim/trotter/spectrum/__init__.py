@@ -1,1 +1,1 @@
-"""TODO."""
+"""``task: spectrum``: lowest or highest levels of sectors."""

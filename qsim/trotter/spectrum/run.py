@@ -12,8 +12,8 @@ from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.schmidt import sector_schmidt
 from qsim.trotter.sectors.symmetric import SymmetricSector
+from qsim.trotter.spectrum.result import SpectrumResult
 from qsim.trotter.spectrum.search import LowestLevels
-from qsim.trotter.tasks.results import SpectrumResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

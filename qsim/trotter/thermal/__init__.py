@@ -1,1 +1,1 @@
-"""TODO."""
+"""``task: thermal``: averages over all states against temperature."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.trotter.asked import Asked
+    from qsim.trotter.observables.requested import Asked
     from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.sectors.operator import SectorOperator
 

@@ -30,8 +30,8 @@ from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.lanczos import chain, random_start, ritz
 from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.operator import SectorOperator
-from qsim.trotter.tasks.results import ThermalResult
 from qsim.trotter.thermal.correlators import Correlators
+from qsim.trotter.thermal.result import ThermalResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,9 +40,8 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
-    from qsim.trotter.deck.tasks import Thermal
-    from qsim.trotter.problem import TaskProblem
     from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.thermal.problem import ThermalProblem
 
 __all__ = ["run"]
 
@@ -72,7 +71,7 @@ class Computation:
         Largest number of steps of a vector.
     """
 
-    def __init__(self, problem: TaskProblem[Thermal], restored: Mapping[str, Any] | None) -> None:
+    def __init__(self, problem: ThermalProblem, restored: Mapping[str, Any] | None) -> None:
         self.problem = problem
         self.energies: list[NDArray[np.float64]] = []
         self.weights: list[NDArray[np.float64]] = []
@@ -187,7 +186,7 @@ def shorter(steps: int) -> tuple[int, ...]:
     return (steps, *(max(1, min(steps - 1, int(share * steps))) for share in FEWER))
 
 
-def run(problem: TaskProblem[Thermal], monitor: Monitor) -> ThermalResult:
+def run(problem: ThermalProblem, monitor: Monitor) -> ThermalResult:
     """Return thermal averages at all temperatures."""
     made = Computation(problem, monitor.restored)
     sectors, block = problem.plain_sectors, problem.block
@@ -228,7 +227,7 @@ class Part:
     weights: NDArray[np.float64]
 
 
-def parts_of(problem: TaskProblem[Thermal], made: Computation, length: int = 0) -> list[Part]:
+def parts_of(problem: ThermalProblem, made: Computation, length: int = 0) -> list[Part]:
     """Return the levels of all sectors; of the whole recurrences, or of one of the shorter ones."""
     found = []
     for sector, e, w in zip(problem.plain_sectors, made.energies, made.weights, strict=True):
@@ -351,13 +350,13 @@ def _shifted(tally: Tally, sz: float, weight: NDArray[np.float64]) -> NDArray[np
     return (half * (1.0 - half) * (sz - tally.m) ** 2 + weight * (tally.m2 - tally.m**2)) / tally.T
 
 
-def values(problem: TaskProblem[Thermal], made: Computation) -> NDArray[np.float64]:
+def values(problem: ThermalProblem, made: Computation) -> NDArray[np.float64]:
     """Return energy, specific heat, susceptibility and entropy per site, (4, T)."""
     return Tally.of(parts_of(problem, made), made.temperatures).values / problem.spins
 
 
 def observed(
-    problem: TaskProblem[Thermal], made: Computation, left_out: int | None = None
+    problem: ThermalProblem, made: Computation, left_out: int | None = None
 ) -> dict[str, NDArray[np.float64]]:
     """Return the means of correlators; one sample may be left out."""
     total = _samples(problem, made, made.sums)
@@ -368,7 +367,7 @@ def observed(
 
 
 def _samples(
-    problem: TaskProblem[Thermal], made: Computation, sums: Sequence[NDArray[np.float64]]
+    problem: ThermalProblem, made: Computation, sums: Sequence[NDArray[np.float64]]
 ) -> NDArray[np.float64]:
     """Return Z and ``Z <A>`` (samples, T, 1 + count) from the sums of every sector, energies from the lowest of all."""
     T, total = made.temperatures, np.zeros(())
@@ -435,7 +434,7 @@ def truncation(
 
 
 def _observed_errors(
-    problem: TaskProblem[Thermal], made: Computation, x: NDArray[np.float64]
+    problem: ThermalProblem, made: Computation, x: NDArray[np.float64]
 ) -> dict[str, NDArray[np.float64]]:
     """Return the errors of correlators: of a jackknife over the samples, and of the end of the recurrences."""
     samples = max(len(part) for part in made.sums)

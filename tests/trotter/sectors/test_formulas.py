@@ -297,7 +297,7 @@ def test_a_gpu_is_refused(trotter):
         evolve={"t_final": 1.0, "dt": 0.1, "integrator": "bm4"},
         sector={"sz": 0},
     )
-    assert build(loaded, cpu(1)).by_bonds
+    assert build(loaded, cpu(1)).path == "bonds"
     with pytest.raises(DeckError, match="there is no GPU kernel; use run.device: cpu"):
         build(loaded, SimpleNamespace(is_cuda=True))
 

@@ -7,7 +7,8 @@ from scipy.special import jv
 from qsim.core.errors import Stopped
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
-from qsim.trotter.evolution.orbits import OrbitPropagator, OrbitSeries
+from qsim.trotter.evolution.orbits import OrbitSeries
+from qsim.trotter.evolve.propagators.orbits import OrbitPropagator
 from qsim.trotter.kernels.sectors.orbit_series import bessel
 from qsim.trotter.model.hamiltonian import Model, dense
 from qsim.trotter.sectors.basis import Sector
@@ -120,7 +121,7 @@ def test_who_carries(trotter):
         ([chain], {"run": {"precision": "single"}}, False),
         ([chain], {"sector": "full"}, False),
     ):
-        from qsim.trotter.evolution.orbits import orbits_in
+        from qsim.trotter.evolve.propagators.orbits import orbits_in
 
         problem = trotter.build(
             **{"system": {"spins": 8, "terms": terms}, "initial": {"type": "neel"}, "evolve": evolve} | more

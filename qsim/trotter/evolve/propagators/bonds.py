@@ -21,7 +21,6 @@ from qsim.trotter.sectors.selection import definite_down
 from qsim.trotter.states.initial import basis_index
 
 if TYPE_CHECKING:
-
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
@@ -127,8 +126,8 @@ def _pilot(problem: Problem, hamiltonian: Hamiltonian) -> Pilot:
 def bond_choice(problem: Problem, monitor: Monitor) -> Choice:
     """Return the step of a product formula in the sector of a problem, as given or for the accuracy, and its error.
 
-    The error is that of pilots of at most 12 spins (:mod:`qsim.trotter.evolution.error_pilot`) whose states are carried by the same
-    bonds, of the realisation of the disorder with the largest one, and of the way back of an echo.
+    The error is that of pilots of at most 12 spins (:mod:`qsim.trotter.evolution.error_pilot`) under the same bonds, for the
+    realisation of the disorder with the largest error, and for the way back of an echo.
 
     Raises
     ------

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
     from qsim.trotter.sectors.lanczos import Linear
 
-__all__ = ["ChebyshevPropagator", "expansion_in", "linear_in", "measured", "chebyshev_choice"]
+__all__ = ["ChebyshevPropagator", "chebyshev_choice", "expansion_in", "linear_in", "measured"]
 
 
 def linear_in(problem: Problem, model: Model) -> Linear:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from qsim.trotter.evolution import driven_steps
 from qsim.trotter.evolution.accuracy import Choice
 from qsim.trotter.evolution.chebyshev import Chebyshev
 from qsim.trotter.evolution.distributed import SharedEvolver
@@ -11,8 +12,6 @@ from qsim.trotter.evolution.layers import Evolver, Tile
 from qsim.trotter.observables import observables
 
 if TYPE_CHECKING:
-
-
     from qsim.trotter.evolve.problem import Problem
     from qsim.trotter.kernels.states.measure import Moments
     from qsim.trotter.model.hamiltonian import Hamiltonian
@@ -84,5 +83,3 @@ class LayerPropagator:
         else:
             how = self.how
             driven_steps.advance(self.evolver, self.hamiltonian, how.method, dt, steps, start, how.kinks)
-
-

@@ -16,7 +16,6 @@ from qsim.trotter.sectors.orbits import LEAST, MOST_STATES, Orbits, symmetries_o
 from qsim.trotter.states.initial import basis_index
 
 if TYPE_CHECKING:
-
     from numpy.typing import NDArray
 
     from qsim.trotter.evolve.problem import Problem
@@ -40,8 +39,7 @@ def orbits_in(problem: Problem, hamiltonian: Hamiltonian) -> Orbits | None:
         and problem.precision == "double"
         and sector.dimension < MOST_STATES
         and hamiltonian.is_static
-        and not problem.stepped
-        and not problem.by_bonds
+        and problem.path == "chebyshev"
     ):
         return None
     model = hamiltonian.at(0.0)

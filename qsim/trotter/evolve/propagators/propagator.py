@@ -7,16 +7,23 @@ from typing import TYPE_CHECKING, Any
 from qsim.trotter.evolve.propagators.bonds import BondPropagator
 from qsim.trotter.evolve.propagators.chebyshev import ChebyshevPropagator
 from qsim.trotter.evolve.propagators.krylov import KrylovPropagator
+from qsim.trotter.evolve.propagators.layers import LayerPropagator
 from qsim.trotter.evolve.propagators.orbits import OrbitPropagator
 
 if TYPE_CHECKING:
     from qsim.trotter.evolution.accuracy import Choice
-    from qsim.trotter.evolve.problem import Problem
+    from qsim.trotter.evolve.problem import Path, Problem
     from qsim.trotter.model.hamiltonian import Hamiltonian
 
 __all__ = ["Propagator", "propagator"]
 
 Propagator = LayerPropagator | ChebyshevPropagator | BondPropagator | KrylovPropagator | OrbitPropagator
+
+PROPAGATORS: dict[Path, type[BondPropagator | ChebyshevPropagator | KrylovPropagator]] = {
+    "bonds": BondPropagator,
+    "chebyshev": ChebyshevPropagator,
+    "krylov": KrylovPropagator,
+}
 
 
 def propagator(
@@ -29,12 +36,8 @@ def propagator(
     own : bool
         Whether psi may be overwritten.
     """
-    if how.method == "krylov":
-        return KrylovPropagator(problem, hamiltonian, psi if own else psi.copy(), how)
-    if problem.sector is None:
+    path = problem.path
+    # the evolver of the whole space copies the state itself, and serves expansions there as well
+    if path == "layers" or (path == "chebyshev" and problem.sector is None):
         return LayerPropagator(problem, hamiltonian, psi, how, own)
-    if problem.by_bonds:
-        return BondPropagator(problem, hamiltonian, psi if own else psi.copy(), how)
-    return ChebyshevPropagator(problem, hamiltonian, psi if own else psi.copy(), how)
-
-
+    return PROPAGATORS[path](problem, hamiltonian, psi if own else psi.copy(), how)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from qsim.trotter.evolve.problem import Problem
 
-__all__ = ["SigmaStates", "sigma_states"]
+__all__ = ["SigmaStates", "sigma_z"]
 
 
 class Propagates(Protocol):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.trotter.asked import AXES
+from qsim.trotter.deck.axes import AXES
 from qsim.trotter.observables import observables
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.parity import ParitySector

@@ -13,8 +13,9 @@ import numpy as np
 from qsim.core.run.checkpoint import fitting
 from qsim.core.run.loop import Progress
 from qsim.trotter.evolution.chebyshev import Chebyshev
-from qsim.trotter.evolution.krylov import KrylovPropagator
-from qsim.trotter.evolution.orbits import OrbitPropagator, orbits_in
+from qsim.trotter.evolve.propagators.krylov import KrylovPropagator
+from qsim.trotter.evolve.propagators.orbits import OrbitPropagator, orbits_in
+from qsim.trotter.evolve.propagators.propagator import Propagator, propagator
 from qsim.trotter.evolve.trajectories.correlations import SigmaStates
 from qsim.trotter.evolve.trajectories.observer import Observer, target
 from qsim.trotter.observables import observables

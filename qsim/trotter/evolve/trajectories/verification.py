@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.trotter.evolution.integrators import METHODS
-from qsim.trotter.evolve.trajectories.trajectory import Propagator, propagator, way_back
+from qsim.trotter.evolve.propagators.propagator import Propagator, propagator
+from qsim.trotter.evolve.trajectories.trajectory import way_back
 from qsim.trotter.observables import observables
 from qsim.trotter.states.vectors import axpy, norm2
 

@@ -276,7 +276,9 @@ def walsh(
     scale = 2.0**-op.spins  # of the two transforms together; exact
     if device.is_cuda:
         size = (1 << op.bits) * psi_bytes(source)
-        kernel = kernels.function("trotter/kernels/product", "apply", "walsh", _macros(op, source), shared_bytes=size)
+        kernel = kernels.function(
+            "trotter/kernels/product", "apply", "walsh", _macros(op, source), shared_bytes=size
+        )
         shape = (np.int32(position), np.int32(run), np.int32(flags), np.int32(op.spins))
         tables = (op.J[axis], op.h[axis], op.within[axis])
         numbers = (np.float64(scale), np.float64(alpha))

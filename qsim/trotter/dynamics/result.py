@@ -1,20 +1,116 @@
-"""Quantities of spectral functions, each declared once."""
+"""Spectral functions of the ground state."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.trotter.tasks.results import DynamicsResult
+from qsim.trotter.dynamics.kpm import share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-__all__ = ["DYNAMICS"]
+    from qsim.trotter.deck.tasks import Dynamics
+    from qsim.trotter.problem import TaskProblem
+    from qsim.trotter.sectors.basis import Sector
+
+__all__ = ["QUANTITIES", "DynamicsResult"]
+
+
+@dataclass
+class DynamicsResult:
+    """Spectral functions of the ground state.
+
+    Attributes
+    ----------
+    problem : TaskProblem
+    sector : Sector
+        Of the ground state.
+    energy, residual : float
+    structure : (q, omega) float64
+    poles, weights : (q, steps) float64 or None
+        Positions (not a number where there are fewer) and weights; None of kpm.
+    change : (q,) float64 or None
+        Change of the structure with the last fifth of the products, relative to its maximum; None of kpm.
+    moments : (q, M) float64 or None
+        Of Chebyshev, of kpm.
+    band : (float, float)
+        Middle and half width of the energies of kpm.
+    """
+
+    task: ClassVar[str] = "dynamics"
+
+    problem: TaskProblem[Dynamics]
+    sector: Sector
+    energy: float
+    residual: float
+    structure: NDArray[np.float64]
+    poles: NDArray[np.float64] | None
+    weights: NDArray[np.float64] | None
+    change: NDArray[np.float64] | None
+    moments: NDArray[np.float64] | None = None
+    band: tuple[float, float] = (0.0, 1.0)
+
+    @property
+    def static(self) -> NDArray[np.float64]:
+        """``<0| S_q^dagger S_q |0>`` of every q."""
+        if self.weights is None:
+            assert self.moments is not None
+            return self.moments[:, 0]
+        return np.asarray(self.weights.sum(axis=1), np.float64)
+
+    @property
+    def resolution(self) -> float | None:
+        """Standard deviation of a peak of kpm in the middle of the band, ``pi R / M``."""
+        return None if self.moments is None else np.pi * self.band[1] / self.moments.shape[1]
+
+    @property
+    def edges(self) -> tuple[float, float]:
+        """Ends of the band of kpm, as frequencies."""
+        middle = self.band[0] - self.energy
+        return middle - self.band[1], middle + self.band[1]
+
+    @property
+    def captured(self) -> float | None:
+        """Least share of a static factor that lies within the frequencies, of kpm; None without weight."""
+        if self.moments is None or not self.static.any():
+            return None
+        omega = self.problem.block.omega
+        ends = omega.first + self.energy, omega.to + self.energy
+        return float(share(self.moments, ends, self.band)[self.static > 0.0].min())
+
+    @property
+    def first_moment(self) -> NDArray[np.float64]:
+        """Integral of ``w S(q, w)`` of every q."""
+        if self.weights is None or self.poles is None:
+            assert self.moments is not None
+            return self.band[1] * self.moments[:, 1] + (self.band[0] - self.energy) * self.moments[:, 0]
+        return np.asarray((self.weights * np.nan_to_num(self.poles)).sum(axis=1), np.float64)
+
+    @property
+    def continuum(self) -> NDArray[np.float64] | None:
+        """Edges of the two-spinon continuum (2, q) of a Heisenberg ring, None for all other models."""
+        model, n = self.problem.model, self.problem.spins
+        J = float(model.J[2, 0, 1]) if n > 2 else 0.0
+        ring = np.zeros((n, n))
+        for j in range(n):
+            ring[j, (j + 1) % n] = ring[(j + 1) % n, j] = J
+        if (
+            J <= 0.0
+            or self.problem.block.sites is not None
+            or self.problem.block.operator == "current"
+            or model.h.any()
+            or model.cross is not None
+            or not all(np.allclose(part, ring, rtol=0, atol=1e-12 * J) for part in model.J)
+        ):
+            return None
+        q = np.pi * np.array(self.problem.block.wave_numbers(n))
+        return np.array([0.5 * np.pi * J * np.abs(np.sin(q)), np.pi * J * np.abs(np.sin(0.5 * q))])
 
 
 def _edge(number: int) -> Callable[[DynamicsResult], NDArray[np.float64] | None]:
@@ -26,7 +122,7 @@ def _row_axes(*more: str) -> Callable[[DynamicsResult], tuple[str, ...]]:
     return lambda result: ("q" if result.problem.block.sites is None else "dynamics_site", *more)
 
 
-DYNAMICS: tuple[Quantity[DynamicsResult], ...] = (
+QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
     Quantity("sector", "", "sector of the ground state", lambda r: str(r.sector), headline=True),
     Quantity("dimension", "", "states of that sector", lambda r: r.sector.dimension, headline=True),
     Quantity(

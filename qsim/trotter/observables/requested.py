@@ -8,14 +8,13 @@ from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from qsim.trotter.deck.axes import AXES
 from qsim.trotter.deck.model import correlator_axes
 
 if TYPE_CHECKING:
     from qsim.trotter.deck.model import Echo, Observable, Otoc
 
-__all__ = ["AXES", "Asked"]
-
-AXES = ("x", "y", "z")
+__all__ = ["Asked"]
 
 
 @dataclass
