@@ -1,8 +1,8 @@
 """H psi without a matrix: public wrappers of ``apply.cu`` and their CPU twins.
 
 ``bonds`` gathers over coupled pairs, ``diagonal`` and ``walsh`` make the frame form ``Dz + W Dx W + P W Dy W P^dagger``; the
-equations stand in ``apply.cu``.  :func:`apply_h` takes the form that costs less: pairs for chains and lattices, frames for
-long-range couplings.  Both read and write the state only; the frame form needs one more vector as work space.
+equations stand in ``apply.cu``.  :func:`apply_h` takes the cheaper form: pairs for chains and lattices, frames for long-range
+couplings, with one more vector as work space.
 """
 
 from __future__ import annotations
