@@ -15,11 +15,11 @@ import numpy as np
 from bench.harness import Bench, Timing, case
 from bench.qmc import problem
 from qsim.core.device import rng
-from qsim.qmc.kernels import walk
-from qsim.qmc.kernels.jit import JIT
-from qsim.qmc.kernels.orbitals_cpu import orbital_rows
-from qsim.qmc.kernels.types import Work
-from qsim.qmc.kernels.walk_cpu import FIXED_NODE
+from qsim.qmc.kernels.common.jit import JIT
+from qsim.qmc.kernels.common.types import Work
+from qsim.qmc.kernels.molecule.orbitals_cpu import orbital_rows
+from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.kernels.walkers.walk_cpu import FIXED_NODE
 from qsim.qmc.sampling.branching import Population
 from qsim.qmc.sampling.walkers import Walkers
 

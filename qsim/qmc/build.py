@@ -19,12 +19,12 @@ from qsim.qmc import checks
 from qsim.qmc.deck.rules import walkers_of
 from qsim.qmc.deck.series import Dmc, Gofr, RadialDensity, Sofk, Vmc
 from qsim.qmc.deck.wavefunction import Eshdf, Imported, Pyscf
-from qsim.qmc.kernels.crystal_types import scratch_of
+from qsim.qmc.kernels.crystal.types import scratch_of
 from qsim.qmc.problem import Part, Problem
 from qsim.qmc.system.ions import build_system
 from qsim.qmc.system.twists import twists_of
 from qsim.qmc.wavefunction import trial
-from qsim.qmc.wavefunction.crystal import CrystalWavefunction
+from qsim.qmc.wavefunction.crystals.wavefunction import CrystalWavefunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable

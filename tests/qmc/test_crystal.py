@@ -13,18 +13,18 @@ from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.qmc import output
 from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
 from qsim.qmc.estimators.crystal import CrystalDensity, CrystalPairDensity
-from qsim.qmc.kernels import walk
-from qsim.qmc.kernels.derivatives import derivatives
-from qsim.qmc.kernels.estimators import UNIT, quanta
-from qsim.qmc.kernels.types import COMPONENTS, State
-from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
+from qsim.qmc.kernels.common.types import COMPONENTS, State
+from qsim.qmc.kernels.estimators.estimators import UNIT, quanta
+from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.kernels.walkers.derivatives import derivatives
+from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
 from qsim.qmc.sampling.optimise import parameter_tables
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.system.breakup import break_up
 from qsim.qmc.system.cell import Cell, reduced_basis
 from qsim.qmc.system.ewald import ewald_energy, madelung, potential
 from qsim.qmc.system.twists import twists_of
-from qsim.qmc.wavefunction.bloch import (
+from qsim.qmc.wavefunction.crystals.bloch import (
     BlochOrbitals,
     Crystal,
     KPoint,
@@ -32,8 +32,8 @@ from qsim.qmc.wavefunction.bloch import (
     occupied_bands,
     occupied_waves,
 )
-from qsim.qmc.wavefunction.crystal_trial import build_crystal
-from qsim.qmc.wavefunction.eshdf import read_eshdf, stored_ecp, write_eshdf
+from qsim.qmc.wavefunction.crystals.trial import build_crystal
+from qsim.qmc.wavefunction.formats.eshdf import read_eshdf, stored_ecp, write_eshdf
 from qsim.qmc.wavefunction.trial import Notes
 from tests.qmc.crystals import ATOMS, CASES, SKEW_TILE, SKEWED, UNTILED, exact_energies, model_crystal, trial
 from tests.qmc.crystals import potential as model_potential

@@ -105,17 +105,22 @@ def _stamp_folders(caching: ModuleType, folder: Path) -> None:
 
     def get_source_stamp(self: Any) -> object:
         stamp, place = plain(self), Path(getattr(self, "_py_file", ""))
-        return (stamp, _sources(place.parent)) if place.is_relative_to(folder) else stamp
+        return (stamp, _sources(_room(place))) if place.is_relative_to(folder) else stamp
 
     mixin.get_source_stamp = get_source_stamp
 
 
+def _room(source: Path) -> Path:
+    """Return the folder whose sources are compiled together: the ``kernels`` of a method, or the folder of the source."""
+    return next((parent for parent in source.parents if parent.name == "kernels"), source.parent)
+
+
 @functools.cache
 def _sources(folder: Path) -> str:
-    """Return a hash of the sources of a folder and of this one."""
+    """Return a hash of the sources of a folder, with those of the folders in it, and of this folder."""
     found = hashlib.sha256()
     for place in dict.fromkeys((folder, Path(__file__).resolve().parent)):
-        for source in sorted(place.glob("*.py")):
+        for source in sorted(place.rglob("*.py")):
             found.update(source.name.encode() + source.read_bytes())
     return found.hexdigest()
 

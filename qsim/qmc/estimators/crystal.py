@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.qmc.estimators.histograms import Histogram, shells
-from qsim.qmc.kernels.crystal import crystal_pair_histogram
-from qsim.qmc.kernels.estimators import mesh_histogram
+from qsim.qmc.kernels.estimators.crystal import crystal_pair_histogram
+from qsim.qmc.kernels.estimators.estimators import mesh_histogram
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.qmc.wavefunction.crystal import CrystalWavefunction
+    from qsim.qmc.wavefunction.crystals.wavefunction import CrystalWavefunction
 
 __all__ = ["CrystalDensity", "CrystalPairDensity", "StructureFactor"]
 

@@ -24,8 +24,14 @@ import numpy as np
 from qsim.qmc.deck.series import Density, Gofr, RadialDensity, Sofk
 from qsim.qmc.estimators.crystal import CrystalDensity, CrystalPairDensity, StructureFactor
 from qsim.qmc.estimators.histograms import Histogram, shells
-from qsim.qmc.kernels.estimators import UNIT, count_quanta, mesh_histogram, pair_histogram, radial_histogram
-from qsim.qmc.wavefunction.crystal import CrystalWavefunction
+from qsim.qmc.kernels.estimators.estimators import (
+    UNIT,
+    count_quanta,
+    mesh_histogram,
+    pair_histogram,
+    radial_histogram,
+)
+from qsim.qmc.wavefunction.crystals.wavefunction import CrystalWavefunction
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.qmc.kernels.estimators import UNIT
+from qsim.qmc.kernels.estimators.estimators import UNIT
 from qsim.qmc.statistics.block_sums import BlockSums
 
 if TYPE_CHECKING:

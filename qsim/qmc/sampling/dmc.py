@@ -17,8 +17,8 @@ import numpy as np
 from qsim.core.device import rng
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress
-from qsim.qmc.kernels import walk
-from qsim.qmc.kernels.walk_cpu import ACCEPTED, ACCEPTED_SQUARE, NONLOCAL, PROPOSED_SQUARE
+from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, ACCEPTED_SQUARE, NONLOCAL, PROPOSED_SQUARE
 from qsim.qmc.sampling.branching import Population
 from qsim.qmc.sampling.series import ENERGIES, Series
 from qsim.qmc.sampling.vmc import Rows

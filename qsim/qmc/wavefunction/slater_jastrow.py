@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from qsim.qmc.kernels.types import COMPONENTS, HamiltonianTables, JastrowTables, OrbitalTables
+from qsim.qmc.kernels.common.types import COMPONENTS, HamiltonianTables, JastrowTables, OrbitalTables
 from qsim.qmc.system import radial
 from qsim.qmc.system.quadrature import legendre
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from qsim.qmc.system.ions import System
     from qsim.qmc.system.quadrature import Rule
     from qsim.qmc.wavefunction.jastrow import Jastrow
-    from qsim.qmc.wavefunction.orbitals import OrbitalSet
+    from qsim.qmc.wavefunction.molecules.orbitals import OrbitalSet
 
 __all__ = ["NonlocalTerm", "Wavefunction"]
 

@@ -9,9 +9,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qsim.core.device.device import cpu
-from qsim.qmc.kernels import crystal_walk, launches, walk
-from qsim.qmc.kernels.derivatives import derivatives
-from qsim.qmc.kernels.walk_cpu import PLAIN
+from qsim.qmc.kernels.crystal import walk as crystal_walk
+from qsim.qmc.kernels.walkers import launches, walk
+from qsim.qmc.kernels.walkers.derivatives import derivatives
+from qsim.qmc.kernels.walkers.walk_cpu import PLAIN
 from qsim.qmc.sampling.optimise import parameter_tables
 from qsim.qmc.sampling.walkers import Walkers
 from tests.qmc.crystals import CASES

@@ -17,11 +17,12 @@ import pytest
 from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed
 from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
-from qsim.qmc.kernels import crystal_walk, walk
-from qsim.qmc.kernels.types import State
-from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, NONLOCAL, PLAIN
+from qsim.qmc.kernels.common.types import State
+from qsim.qmc.kernels.crystal import walk as crystal_walk
+from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, NONLOCAL, PLAIN
 from qsim.qmc.sampling.walkers import Walkers
-from qsim.qmc.wavefunction.crystal_trial import build_crystal
+from qsim.qmc.wavefunction.crystals.trial import build_crystal
 from qsim.qmc.wavefunction.trial import Notes
 from tests.qmc.crystals import CASES, JASTROW, trial
 
@@ -229,8 +230,12 @@ COLD = """
 import sys
 from pathlib import Path
 from qsim.core.device.device import cpu
-from qsim.qmc.kernels import bloch_cpu, crystal_advance_cpu, crystal_cpu, inverses_cpu, walk
-from qsim.qmc.kernels.derivatives import derivatives
+from qsim.qmc.kernels.crystal import bloch_cpu
+from qsim.qmc.kernels.crystal import advance_cpu as crystal_advance_cpu
+from qsim.qmc.kernels.crystal import walk_cpu as crystal_cpu
+from qsim.qmc.kernels.common import inverses_cpu
+from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.kernels.walkers.derivatives import derivatives
 from qsim.qmc.sampling.optimise import parameter_tables
 from tests.qmc.kernels.test_crystal_walk import made_of, run
 from qsim.qmc.sampling.walkers import Walkers

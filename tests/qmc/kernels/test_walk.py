@@ -17,10 +17,10 @@ from qsim.core.device import rng
 from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import NumericsError
-from qsim.qmc.kernels import walk
-from qsim.qmc.kernels.tables import scratch_address
-from qsim.qmc.kernels.types import COMPONENTS, State
-from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
+from qsim.qmc.kernels.common.tables import scratch_address
+from qsim.qmc.kernels.common.types import COMPONENTS, State
+from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
 from qsim.qmc.sampling.walkers import Walkers
 from tests.qmc.trials import trial_function
 
@@ -458,7 +458,8 @@ def test_kernels_that_differ_have_names_that_differ():
 
 COLD = """
 from qsim.core.device.device import cpu
-from qsim.qmc.kernels import energy_cpu, walk
+from qsim.qmc.kernels.walkers import energy_cpu
+from qsim.qmc.kernels.walkers import walk
 from tests.qmc.kernels.test_walk import ensemble, {name}
 
 walkers = ensemble(cpu(1), {name}(), 3)
