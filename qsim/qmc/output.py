@@ -10,7 +10,7 @@ import numpy as np
 
 from qsim.core.results import quantities
 from qsim.core.results.quantities import Failed, Quantity
-from qsim.qmc.estimators.tables import estimator_tables
+from qsim.qmc.estimators.collection import estimator_tables
 from qsim.qmc.figures import FIGURES
 from qsim.qmc.results.crystals import finite_size, intensive
 from qsim.qmc.results.parts import (

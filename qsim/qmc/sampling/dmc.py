@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report, State
     from qsim.qmc.deck.series import Dmc
-    from qsim.qmc.estimators.estimators import Estimators
+    from qsim.qmc.estimators.collection import Estimators
     from qsim.qmc.sampling.walkers import Walkers
 
 __all__ = ["DmcSampling"]

@@ -16,8 +16,9 @@ import numpy as np
 from qsim.core.device import rng
 from qsim.core.device.parallel import gathered, world
 from qsim.core.errors import NumericsError
-from qsim.qmc.kernels.common.types import OrbitalTables, State, on_gpu
+from qsim.qmc.kernels.common.types import State
 from qsim.qmc.kernels.estimators.estimators import BLOCK, block_totals, take_totals
+from qsim.qmc.kernels.molecule.types import OrbitalTables, on_gpu
 from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.rows import copy_rows, put_rows, take_rows
 from qsim.qmc.sampling.exchange import bounds, crossing, has_whole_blocks
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.qmc.estimators.estimators import Estimators
+    from qsim.qmc.estimators.collection import Estimators
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 __all__ = ["Walkers"]

@@ -12,6 +12,7 @@ from qsim.core.device import rng
 from qsim.core.device.device import cpu
 from qsim.qmc.deck.wavefunction import Jastrow as JastrowBlock
 from qsim.qmc.deck.wavefunction import Sto, System
+from qsim.qmc.kernels.molecule import launch as molecule_launch
 from qsim.qmc.kernels.walkers import launches, walk
 from qsim.qmc.kernels.walkers.derivatives import derivatives
 from qsim.qmc.sampling.optimise import parameter_tables
@@ -200,7 +201,7 @@ def test_cuda_is_the_cpu_twin(cuda, name, walkers):
 @pytest.mark.gpu
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32])
 def test_any_number_of_lanes_carries_the_derivatives_of_a_walker(cuda, lanes, monkeypatch):
-    monkeypatch.setattr(walk, "lanes_of", lambda *_: lanes)
+    monkeypatch.setattr(molecule_launch, "lanes_of", lambda *_: lanes)
     compare(cuda, stirred("splines, nonlocal"), 37)
 
 

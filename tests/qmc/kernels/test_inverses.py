@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from qsim.qmc.kernels.common import inverses_cpu
-from qsim.qmc.kernels.common.inverses_cpu import DELAYED
-from qsim.qmc.kernels.crystal.types import WINDOW
-from qsim.qmc.kernels.walkers.walk_cpu import update_inverse
+from qsim.qmc.kernels.common.inverses_cpu import DELAYED, WINDOW, update_inverse
 
 
 @nb.njit

@@ -6,7 +6,7 @@
 
 #ifndef QSIM_QMC_CLOCKS_CUH
 #define QSIM_QMC_CLOCKS_CUH
-#include "qsim.cuh"
+#include "lanes.cuh"
 
 #ifndef CLOCKS
 #define CLOCKS 0

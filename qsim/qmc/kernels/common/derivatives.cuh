@@ -2,7 +2,8 @@
 
 #ifndef QSIM_QMC_DERIVATIVES_CUH
 #define QSIM_QMC_DERIVATIVES_CUH
-#include "../molecule/orbitals.cuh"
+#include "functions.cuh"
+#include "lanes.cuh"
 
 // Sums of this lane: number c at at[c * stride].
 struct Sums {

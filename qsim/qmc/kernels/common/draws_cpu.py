@@ -7,13 +7,14 @@ import math
 import numba as nb
 import numpy as np
 
-from qsim.core.device.rng_numba import philox
+from qsim.core.device.rng_numba import philox, uniform2
 from qsim.core.device.vectors import floor, lane, pack, put, root
 from qsim.qmc.kernels.common.jit import INLINE
 
-__all__ = ["TWO_PI", "logarithms", "normals", "turns", "two_normals", "unit"]
+__all__ = ["PAIRS", "TWO_PI", "logarithms", "normals", "rotation", "turns", "two_normals", "unit"]
 
 TWO_PI = 2.0 * math.pi
+PAIRS = 8  # counters of an electron in a generation: 0 displacement, 1 acceptance, 5 T-move, the others free
 LN_2 = math.log(2.0)
 #: Coefficients of x^(2k) in sin(x) / x and cos(x).
 SINES = tuple((-1) ** k / math.factorial(2 * k + 1) for k in range(9))
@@ -96,3 +97,17 @@ def two_normals(k0, k1, stream, step, index, first, second, out):
     sine, cosine = radius * sine, radius * cosine
     put(out, 0, pack(lane(cosine, 0), lane(sine, 0), lane(cosine, 1), 0.0))
     put(out, 4, pack(lane(cosine, 2), lane(sine, 2), lane(cosine, 3), 0.0))
+
+
+@nb.njit(**INLINE)
+def rotation(draw, pair, Q):
+    """Set Q (3, 3) to a random rotation (Shoemake, Graphics Gems III, 1992)."""
+    a, b = uniform2(draw.k0, draw.k1, draw.stream, draw.step, draw.walker, pair)
+    c, _ = uniform2(draw.k0, draw.k1, draw.stream, draw.step, draw.walker, pair + 1)
+    # a unit quaternion (x, y, z, w) that is uniform on the sphere in four dimensions, and its matrix
+    s, t = math.sqrt(1.0 - a), math.sqrt(a)
+    x, y = s * math.sin(TWO_PI * b), s * math.cos(TWO_PI * b)
+    z, w = t * math.sin(TWO_PI * c), t * math.cos(TWO_PI * c)
+    Q[0, 0], Q[0, 1], Q[0, 2] = 1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)
+    Q[1, 0], Q[1, 1], Q[1, 2] = 2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)
+    Q[2, 0], Q[2, 1], Q[2, 2] = 2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)

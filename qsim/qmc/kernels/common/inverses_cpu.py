@@ -13,10 +13,10 @@ import math
 import numba as nb
 import numpy as np
 
-from qsim.qmc.kernels.common.jit import PART
-from qsim.qmc.kernels.crystal.types import WINDOW
+from qsim.qmc.kernels.common.jit import INLINE, PART
+from qsim.qmc.kernels.common.types import WINDOW
 
-__all__ = ["DELAYED", "close_window", "invert", "renewed", "update_window"]
+__all__ = ["DELAYED", "WINDOW", "close_window", "invert", "renewed", "update_inverse", "update_window"]
 
 #: Electrons of a spin from which on updates are delayed: smaller inverses stay in a core's cache.
 DELAYED = 129
@@ -74,6 +74,26 @@ def renewed(inverse, fresh, n):
             change = max(change, abs(fresh[i, o] - inverse[i, o]))
             inverse[i, o] = fresh[i, o]
     return change / size if size > 0.0 else 0.0
+
+
+@nb.njit(**INLINE)
+def update_inverse(inverse, row, i, n, ratio, scratch):
+    """Replace row i of a Slater matrix of n electrons (Sherman and Morrison); ``inverse[k]`` is column k."""
+    M = inverse.shape[1]
+    column = inverse[i]
+    over = inverse.dtype.type(1.0) / inverse.dtype.type(ratio)
+    for o in range(M):
+        scratch[o] = column[o] * over
+    for k in range(n):
+        if k != i:
+            dot = inverse.dtype.type(0.0)
+            other = inverse[k]
+            for o in range(n):
+                dot += row[o] * other[o]
+            for o in range(n):
+                other[o] -= dot * scratch[o]
+    for o in range(n):
+        column[o] = scratch[o]
 
 
 @nb.njit(**PART)

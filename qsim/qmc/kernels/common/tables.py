@@ -12,7 +12,8 @@ from qsim.qmc.kernels.crystal.types import CrystalHamiltonian, CrystalOrbitals
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.qmc.kernels.common.types import HamiltonianTables, JastrowTables, OrbitalTables
+    from qsim.qmc.kernels.common.types import JastrowTables
+    from qsim.qmc.kernels.molecule.types import HamiltonianTables, OrbitalTables
 
 __all__ = [
     "MOVE_COST",

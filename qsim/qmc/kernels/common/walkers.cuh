@@ -2,7 +2,20 @@
 
 #ifndef QSIM_QMC_WALKERS_CUH
 #define QSIM_QMC_WALKERS_CUH
-#include "qsim.cuh"
+#include "clocks.cuh"
+#include "lanes.cuh"
+
+#ifndef WARPS
+#define WARPS 4  // of a block
+#endif
+#ifndef RESIDENT
+#define RESIDENT 4  // blocks of four warps that a multiprocessor must hold
+#endif
+#define BOUNDS __launch_bounds__(32 * WARPS, RESIDENT * 4 / WARPS)
+// A block has 32 WARPS / LANES groups of lanes; each carries a walker.
+#define GROUPS (32 * WARPS / LANES)
+#define GROUP ((int)(threadIdx.x / LANES))
+#define WALKER ((int64)blockIdx.x * GROUPS + GROUP)
 
 #define PLAIN 0
 #define FIXED_NODE 2
@@ -30,6 +43,16 @@ struct Draw {
     uint2 key;
     uint32 stream, step, walker;
 };
+
+// Spin of an electron, its number among those of this spin, and their number.
+struct Electron {
+    int spin, i, n;
+};
+
+template <typename Tables> QSIM_DEVICE Electron electron(const Tables& m, int e) {
+    const int up = (int)m.n_up;
+    return e < up ? Electron{0, e, up} : Electron{1, e - up, (int)m.electrons - up};
+}
 
 QSIM_DEVICE double unit(uint32 word) { return ((double)word + 0.5) * 0x1p-32; }
 

@@ -1,13 +1,12 @@
-// Crystals at a point: nearest images, Jastrow functions, Bloch orbitals; device twins of walk_cpu.py and bloch_cpu.py.
+// Crystals at a point: nearest images, Jastrow functions, Bloch orbitals; device twins of system_cpu.py and bloch_cpu.py.
 //
 // A group of LANES lanes of a warp carries a walker and makes everything here together: orbitals by a lane for each channel, so that the
 // loads of a coefficient of all orbitals are one piece of memory; sums over electrons and ions by a lane for each of them.
 
 #ifndef QSIM_QMC_CRYSTAL_CUH
 #define QSIM_QMC_CRYSTAL_CUH
-#include "../molecule/orbitals.cuh"
+#include "../common/functions.cuh"
 #include "../common/walkers.cuh"
-#include "../common/clocks.cuh"
 
 #ifndef COMPLEX
 #define COMPLEX 0  // determinants are complex
@@ -22,7 +21,7 @@
 #define LINES 2  // of such lines whose loads are under way together
 #endif
 
-// Trial function and Hamiltonian; field for field the dtype `CRYSTAL` of walk.py, arrays as in types.py.
+// Trial function and Hamiltonian; field for field the dtype `CRYSTAL` of launch.py, arrays as in types.py.
 struct Crystal {
     const double* atom;      // (A, 3)
     const double* near;      // (n, 3)

@@ -19,15 +19,6 @@
 #define TOGETHER 8  // rows of an inverse that are updated at once
 #define SINGULAR (SINGLE ? 1e-37 : 1e-300)  // least modulus of a ratio, above those that are not normal numbers
 
-struct Electron {
-    int spin, i, n;
-};
-
-QSIM_DEVICE Electron electron(const Crystal& m, int e) {
-    const int up = (int)m.n_up;
-    return e < up ? Electron{0, e, up} : Electron{1, e - up, (int)m.electrons - up};
-}
-
 QSIM_DEVICE elem* inverse_of(const Crystal& m, const State& s, int64 w, int spin) {
     return (elem*)s.inverse + (w * 2 + spin) * m.orbitals * m.orbitals;
 }

@@ -1,4 +1,4 @@
-// Parts of a walker's move in a crystal alone, with the functions and the launch of walk.cu: what bench/qmc/crystal_parts.py
+// Parts of a walker's move in a crystal alone, with the functions and the launch of walkers/walk.cu: what bench/qmc/crystal_parts.py
 // holds against the ceilings of device memory.  No run uses them.
 //
 // Bytes: of a point, 64 coefficients of all channels read and five rows written; of an update, an inverse read and written and a row
@@ -9,18 +9,8 @@
 // qsim-compile: -DWARPS=4 -DPART=4 -DWINDOW=8
 #include "nonlocal.cuh"
 
-#ifndef WARPS
-#define WARPS 4  // of a block
-#endif
-#ifndef RESIDENT
-#define RESIDENT 4  // as in walk.cu
-#endif
-#define GROUPS (32 * WARPS / LANES)
-#define GROUP ((int)(threadIdx.x / LANES))
-#define WALKER ((int64)blockIdx.x * GROUPS + GROUP)
-
 // Values, gradients and Laplacians of the orbitals of a spin at points (count, 3): out (count, 5, C).
-extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT * 4 / WARPS)
+extern "C" __global__ void BOUNDS
     orbital_rows(Crystal m, int spin, const double* points, int64 count, real* out) {
     extern __shared__ char shared[];
     const int numbers = 5 * (int)m.all_channels;
@@ -32,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT * 4 / WARPS)
 }
 
 // Bring the inverses of a spin up to date with new rows (W, count, M) of its first electrons, one after the other.
-extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT * 4 / WARPS)
+extern "C" __global__ void BOUNDS
     replace_rows(Crystal m, State s, int spin, int count, const elem* fresh) {
     extern __shared__ char shared[];
     const int64 w = WALKER;

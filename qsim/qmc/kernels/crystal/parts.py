@@ -13,9 +13,10 @@ import numpy as np
 from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
 from qsim.qmc.kernels.crystal import parts_cpu as crystal_parts_cpu
+from qsim.qmc.kernels.crystal.launch import CrystalLaunch, parts_of
 from qsim.qmc.kernels.crystal.types import basis_of
-from qsim.qmc.kernels.crystal.walk import _Launch, crystal_space, parts_of
 from qsim.qmc.kernels.walkers.launches import WARP, as_argument
+from qsim.qmc.kernels.walkers.system import space_of_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +65,7 @@ def prepared_rows(
     state: State, tables: Tables, spin: int, points: NDArray[np.float64], out: NDArray[np.floating]
 ) -> Callable[[], None]:
     """Return the launch of `orbital_rows` on a GPU, made ready: a call takes as long as the kernel."""
-    launch = _Launch(state, tables)
+    launch = CrystalLaunch(state, tables)
     numbers = (as_argument(launch.model), np.int32(spin), points, np.int64(len(points)), out)
     return _prepared(launch, "orbital_rows", min(len(points), GROUPS), numbers)
 
@@ -73,7 +74,7 @@ def prepared_update(
     state: State, tables: Tables, spin: int, fresh: NDArray[np.inexact]
 ) -> Callable[[], None]:
     """Return the launch of `replace_rows` on a GPU, made ready."""
-    launch = _Launch(state, tables)
+    launch = CrystalLaunch(state, tables)
     numbers = (
         as_argument(launch.model),
         as_argument(launch.state),
@@ -86,10 +87,12 @@ def prepared_update(
 
 def window_of(state: State, tables: Tables) -> int:
     """Return how many electrons move on a GPU before their inverse is brought up to date; 1: after each."""
-    return max(1, int(_Launch(state, tables).macros["WINDOW"]))
+    return max(1, int(CrystalLaunch(state, tables).macros["WINDOW"]))
 
 
-def _prepared(launch: _Launch, name: str, groups: int, arguments: tuple[Any, ...]) -> Callable[[], None]:
+def _prepared(
+    launch: CrystalLaunch, name: str, groups: int, arguments: tuple[Any, ...]
+) -> Callable[[], None]:
     """Return the launch of a kernel for as many groups of lanes."""
     kernel = kernels.function("qmc/kernels/crystal", "parts", name, launch.macros, shared_bytes=launch.shared)
     blocks, threads = (-(-groups // launch.each),), (WARP * launch.warps,)
@@ -107,10 +110,8 @@ def _orbital_rows_cpu(
     orbitals, _ = parts_of(tables)
 
     def part(a: int, b: int) -> None:
-        work = crystal_space(state, tables)
-        crystal_parts_cpu.orbital_rows(
-            a, b, basis_of(orbitals), orbitals, spin, points, out, work.sums, work.w
-        )
+        own = space_of_one(state, tables).own
+        crystal_parts_cpu.orbital_rows(a, b, basis_of(orbitals), orbitals, spin, points, out, own)
 
     each_part(part, len(points), len(points), device.threads, 2)
 
@@ -121,7 +122,7 @@ def _replace_rows_cpu(
     n = tables.n_up if spin == 0 else state.R.shape[1] - tables.n_up
 
     def part(a: int, b: int) -> None:
-        column = crystal_space(state, tables).column
+        column = space_of_one(state, tables).column
         crystal_parts_cpu.replace_rows(a, b, state.inverse[:, spin], fresh, n, column)
 
     each_part(part, len(fresh), len(fresh), device.threads, 2)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import numba as nb
 
+from qsim.qmc.kernels.common.inverses_cpu import update_inverse
 from qsim.qmc.kernels.common.jit import JIT
 from qsim.qmc.kernels.crystal.bloch_cpu import bloch_sums
-from qsim.qmc.kernels.walkers.walk_cpu import update_inverse
 
 __all__ = ["orbital_rows", "replace_rows"]
 
 
 @nb.njit(**JIT)
-def orbital_rows(first, last, basis, orbitals, spin, points, out, sums, w):
+def orbital_rows(first, last, basis, orbitals, spin, points, out, own):
     """Set ``out`` (k, 5, C) to values, gradients and Laplacians of all channels at points ``first ... last``."""
     for p in range(first, last):
-        bloch_sums(basis, orbitals, spin, points[p, 0], points[p, 1], points[p, 2], sums, w)
+        bloch_sums(basis, orbitals, spin, points[p, 0], points[p, 1], points[p, 2], own.sums, own.w)
         for k in range(5):
             for c in range(out.shape[2]):
-                out[p, k, c] = sums[k, c]
+                out[p, k, c] = own.sums[k, c]
 
 
 @nb.njit(**JIT)

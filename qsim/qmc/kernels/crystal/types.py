@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from qsim.qmc.kernels.common.types import State
+from qsim.core.device.arrays import Array, FloatArray, IndexArray, RealArray
 
 __all__ = [
     "MIXED",
     "SPLINES",
     "WAVES",
-    "WINDOW",
     "CrystalHamiltonian",
     "CrystalOrbitals",
     "CrystalWork",
     "basis_of",
-    "crystal_work_space",
     "scratch_of",
 ]
 
 WAVES, SPLINES, MIXED = 1, 2, 3  # bases of orbitals; MIXED: muffin tins in splines
-WINDOW = 16  # electrons whose updates of inverses are made together, where they are delayed
 HEAD = 24  # numbers of an electron within the range of an ion, as in walk.cu
 
 
@@ -75,30 +67,30 @@ class CrystalOrbitals(NamedTuple):
         Function of each channel, -1 where there is none.
     """
 
-    atom: NDArray[np.float64]
-    reduced: NDArray[np.float64]
-    unreduce: NDArray[np.float64]
-    near: NDArray[np.float64]
+    atom: FloatArray
+    reduced: FloatArray
+    unreduce: FloatArray
+    near: FloatArray
     radius2: float
-    primitive: NDArray[np.float64]
-    metric: NDArray[np.float64]
-    table: NDArray[np.floating]
-    channel: NDArray[np.int64]
-    parts: NDArray[np.int64]
-    kappa: NDArray[np.float64]
+    primitive: FloatArray
+    metric: FloatArray
+    table: RealArray
+    channel: IndexArray
+    parts: IndexArray
+    kappa: FloatArray
     is_wave: int
     has_phase: int
     is_complex: int
-    unit: NDArray[np.inexact]
-    tin_centre: NDArray[np.float64]
-    tin_near: NDArray[np.float64]
-    tin_reduced: NDArray[np.float64]
-    tin_unreduce: NDArray[np.float64]
+    unit: Array
+    tin_centre: FloatArray
+    tin_near: FloatArray
+    tin_reduced: FloatArray
+    tin_unreduce: FloatArray
     tin_inner: float
     tin_outer: float
     tin_lmax: int
-    tin_table: NDArray[np.floating]
-    owner: NDArray[np.int64]
+    tin_table: RealArray
+    owner: IndexArray
 
 
 class CrystalHamiltonian(NamedTuple):
@@ -149,22 +141,22 @@ class CrystalHamiltonian(NamedTuple):
     """
 
     mass: float
-    charge: NDArray[np.float64]
-    potential: NDArray[np.int64]
-    local: NDArray[np.float64]
-    reach: NDArray[np.float64]
-    delta: NDArray[np.float64]
-    channels: NDArray[np.int64]
-    cutoff: NDArray[np.float64]
-    points: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    images: NDArray[np.float64]
-    pair: NDArray[np.float64]
+    charge: FloatArray
+    potential: IndexArray
+    local: FloatArray
+    reach: FloatArray
+    delta: FloatArray
+    channels: IndexArray
+    cutoff: FloatArray
+    points: FloatArray
+    weights: FloatArray
+    images: FloatArray
+    pair: FloatArray
     pair_reach: float
-    waves: NDArray[np.int64]
-    inverse: NDArray[np.float64]
-    weight: NDArray[np.float64]
-    ions: NDArray[np.float64]
+    waves: IndexArray
+    inverse: FloatArray
+    weight: FloatArray
+    ions: FloatArray
     repulsion: float
     attraction: float
     most_wave: int
@@ -172,52 +164,24 @@ class CrystalHamiltonian(NamedTuple):
 
 
 class CrystalWork(NamedTuple):
-    """Work space of one CPU thread.
+    """Work space of one CPU thread for orbitals and potentials in crystals.
 
     Attributes
     ----------
-    rows : (5, M) of the determinants' type
-        Of a proposed position.
-    column : (M,) of that type
-    sums : (17, >= C) real
-        Values, gradients and Laplacians of the channels; of a mixed basis, those in a tin, harmonics and weights, too.
+    sums : (17, C) real
+        Values, gradients and Laplacians of all channels; the rows below are for muffin tins, see `bloch_cpu.mixed_sums`.
     w : (3, 3, 4) real
-        Weights of a spline by axis and derivative.
-    Q : (3, 3) float64
-        A rotation.
-    factors : (8,) float64
-        Of the angular momenta of a pseudopotential.
-    J : (N, 4) float64
-        Gradient and Laplacian of the Jastrow exponent for each electron.
-    targets : (N, points, 4) float64
-        Points of the nonlocal potential and its value there.
-    counts : (N,) int64
-        Points of each electron.
+        Weights of splines.
     powers : (3, 2 m + 1, 2) float64
         Powers of ``exp(i b r)`` by axis.
     rho : (n, 2) float64
         Waves of the density.
-    matrix, fresh, identity : (M, M) double or complex double
-        For inversions.
-    kept : (2, window, M) of the determinants' type
-        Columns and rows of delayed updates, see :mod:`qsim.qmc.kernels.common.inverses_cpu`.
     """
 
-    rows: NDArray[np.inexact]
-    column: NDArray[np.inexact]
-    sums: NDArray[np.floating]
-    w: NDArray[np.floating]
-    Q: NDArray[np.float64]
-    factors: NDArray[np.float64]
-    J: NDArray[np.float64]
-    targets: NDArray[np.float64]
-    counts: NDArray[np.int64]
-    powers: NDArray[np.float64]
-    rho: NDArray[np.float64]
-    matrix: NDArray[np.inexact]
-    fresh: NDArray[np.inexact]
-    identity: NDArray[np.inexact]
-    kept: NDArray[np.inexact]
+    sums: RealArray
+    w: RealArray
+    powers: FloatArray
+    rho: FloatArray
 
 
 def basis_of(orbitals: CrystalOrbitals) -> tuple[int, ...]:
@@ -228,35 +192,6 @@ def basis_of(orbitals: CrystalOrbitals) -> tuple[int, ...]:
     elif orbitals.tin_centre.shape[0] > 0:
         basis = MIXED
     return (1,) * basis
-
-
-def crystal_work_space(
-    state: State, orbitals: CrystalOrbitals, hamiltonian: CrystalHamiltonian
-) -> CrystalWork:
-    """Return work space for walkers in a crystal."""
-    N, M, kind = state.R.shape[1], state.inverse.shape[2], state.rows.dtype
-    real = np.zeros(0, kind).real.dtype
-    double = np.complex128 if kind.kind == "c" else np.float64
-    channels = int((orbitals.channel + orbitals.parts).max(initial=1))
-    points = len(hamiltonian.points) * len(hamiltonian.images) * len(hamiltonian.charge)
-    most = hamiltonian.most_wave
-    return CrystalWork(
-        rows=np.zeros((5, M), kind),
-        column=np.zeros(M, kind),
-        sums=np.zeros((17, max(6, channels + 1, (orbitals.tin_lmax + 1) ** 2)), real),
-        w=np.zeros((3, 3, 4), real),
-        Q=np.zeros((3, 3)),
-        factors=np.zeros(8),
-        J=np.zeros((N, 4)),
-        targets=np.zeros((N, max(1, points), 4)),
-        counts=np.zeros(N, np.int64),
-        powers=np.zeros((3, 2 * most + 1, 2)),
-        rho=np.zeros((max(1, len(hamiltonian.waves)), 2)),
-        matrix=np.zeros((M, M), double),
-        fresh=np.zeros((M, M), double),
-        identity=np.zeros((M, M), double),
-        kept=np.zeros((2, WINDOW, M), kind),
-    )
 
 
 def scratch_of(electrons: int, hamiltonian: CrystalHamiltonian, orbitals: int, is_complex: bool) -> int:

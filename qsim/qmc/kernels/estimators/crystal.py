@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.device import kernels
-from qsim.qmc.kernels.crystal.walk import CRYSTAL
+from qsim.qmc.kernels.crystal.launch import CRYSTAL
 from qsim.qmc.kernels.estimators import crystal_cpu as crystal_pairs_cpu
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import numba as nb
 
 from qsim.core.device.jit import held
 from qsim.qmc.kernels.common.jit import JIT
-from qsim.qmc.kernels.crystal.walk_cpu import nearest
+from qsim.qmc.kernels.crystal.geometry_cpu import nearest
 
 __all__ = ["pairs"]
 

@@ -5,17 +5,7 @@
 #include "orbitals.cuh"
 #include "../common/walkers.cuh"
 
-#ifndef WARPS
-#define WARPS 4  // of a block
-#endif
-#ifndef RESIDENT
-#define RESIDENT 4  // blocks that a multiprocessor must hold
-#endif
-#define BOUNDS __launch_bounds__(32 * WARPS, RESIDENT * 4 / WARPS)
 #define PAIR 12  // numbers kept of an electron within the range of an ion: rotation (9), distance, its Jastrow exponent; one is free
-
-#define GROUP ((int)(threadIdx.x / LANES))
-#define WALKER ((int64)blockIdx.x * (32 * WARPS / LANES) + GROUP)
 
 // Sizes that are known when a small system is compiled: its loops unroll, and places in its arrays become constants.
 QSIM_DEVICE void set_sizes(Model& m) {
@@ -23,15 +13,6 @@ QSIM_DEVICE void set_sizes(Model& m) {
     m.electrons = ELECTRONS, m.n_up = ELECTRONS_UP, m.atoms = ATOMS;
     m.orbitals = ORBITALS, m.basis = BASIS, m.shells = SHELLS, m.quadrature = QUADRATURE;
 #endif
-}
-
-struct Electron {
-    int spin, i, n;
-};
-
-QSIM_DEVICE Electron electron(const Model& m, int e) {
-    const int up = (int)m.n_up;
-    return e < up ? Electron{0, e, up} : Electron{1, e - up, (int)m.electrons - up};
 }
 
 // Sums of a row (k-th of the five) with a column; every lane holds the result.

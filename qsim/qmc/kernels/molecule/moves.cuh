@@ -15,6 +15,8 @@
 #include "curves.cuh"
 #include "molecules.cuh"
 
+typedef Model Tables;
+
 #ifdef ELECTRONS
 #define KEEP 1  // positions and inverses in shared memory
 #else
@@ -238,8 +240,8 @@ QSIM_DEVICE void change_inverse(real* inverse, const Own& own, int i, int n, int
         for (int o = lane_of(); o < n; o += LANES) inverse[i * M + o] = own.column[o];
 }
 
-extern "C" __global__ void BOUNDS
-    walk(Model m, State s, double tau, int mode, int sweeps, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset) {
+// Moves of the walkers of a warp; `first` counts the random numbers of the first walker of all in the first sweep.
+QSIM_DEVICE void move(Model& m, const State& s, double tau, int mode, int sweeps, const Draw& first) {
     extern __shared__ double2 shared[];
     set_sizes(m);
     const Common common = common_of(m, (double*)shared);
@@ -261,7 +263,7 @@ extern "C" __global__ void BOUNDS
     for (int k = 0; k < sweeps; ++k) {
         int moved = 0;
         meet();
-        draw_numbers(N, {make_uint2(k0, k1), stream, step + k, offset + (uint32)w}, width, own.numbers);
+        draw_numbers(N, {first.key, first.stream, first.step + k, first.walker + (uint32)w}, width, own.numbers);
         meet();
         for (int e = 0; e < N; ++e) {
             const Electron at = electron(m, e);

@@ -1,27 +1,14 @@
-// Orbitals, Jastrow functions and pseudopotentials at a point: device twins of orbitals_cpu.py and jastrow_cpu.py.
+// Molecular orbitals and Jastrow functions at a point: device twins of orbitals_cpu.py and jastrow_cpu.py.
 //
 // A group of 1, 2, 4 ... 32 lanes of a warp carries a walker.  Rows (value, gradient, Laplacian) of all orbitals at one point are made
 // by the group together: a lane takes a shell, then a sum over atomic orbitals.
 
 #ifndef QSIM_QMC_ORBITALS_CUH
 #define QSIM_QMC_ORBITALS_CUH
-#include "qsim.cuh"
+#include "../common/functions.cuh"
+#include "../common/lanes.cuh"
 
-#ifndef LANES
-#define LANES 32  // of a walker
-#endif
-#define BINS 32
-#define SMALLEST 0.015625
-#define OCTAVES 11
-#define LARGEST 32.0
-#define INNER (BINS / SMALLEST)
-#define TINY 1e-12
-
-#define BSPLINE 1
-#define PADE 2
-#define LOGARITHM 3
-
-// Trial function and Hamiltonian; field for field the dtype `MODEL` of walk.py.
+// Trial function and Hamiltonian; field for field the dtype `MODEL` of launch.py.
 struct Model {
     const double* atom;          // (A, 3)
     const int64* shell_atom;     // (Sh,)
@@ -47,54 +34,6 @@ struct Model {
     double omega, mass, ion_ion;
     int64 interacting, atoms, shells, basis, orbitals, electrons, n_up, width, pseudos, most_channels, quadrature, intervals, functions;
 };
-
-QSIM_DEVICE int lane_of() { return LANES == 1 ? 0 : threadIdx.x % LANES; }
-
-#if LANES == 1
-QSIM_DEVICE void join() {}
-QSIM_DEVICE double group_total(double x) { return x; }
-#else
-// Lanes of this walker within its warp; the others of the warp go their own ways.
-QSIM_DEVICE unsigned group() {
-    return LANES == 32 ? QSIM_ALL_LANES : ((1u << (LANES % 32)) - 1) << (threadIdx.x % 32 / LANES * LANES);
-}
-QSIM_DEVICE void join() { __syncwarp(group()); }
-// Every lane holds the sum, added in the same order for every lane.
-QSIM_DEVICE double group_total(double x) {
-#pragma unroll
-    for (int k = LANES / 2; k > 0; k /= 2) x += __shfl_xor_sync(group(), x, k, LANES);
-    return x;
-}
-#endif
-
-struct Place {
-    int interval;
-    double t, inverse_h;
-};
-
-QSIM_DEVICE Place locate(double r) {  // r below LARGEST
-    if (r < SMALLEST) {
-        const double x = r * INNER;
-        const int i = (int)x;
-        return {i, x - i, INNER};
-    }
-    const uint64 bits = (uint64)__double_as_longlong(r);
-    const int octave = (int)(bits >> 52) - 1023 + 6;
-    const double m = __longlong_as_double((int64)((bits & 0xfffffffffffffull) | 0x3ff0000000000000ull));  // [1, 2)
-    const double x = (m - 1.0) * BINS;
-    const int i = (int)x;
-    return {BINS * (octave + 1) + i, x - i, INNER / (double)(1 << octave)};
-}
-
-template <typename T> QSIM_DEVICE double quintic(const T* c, double t) {
-    return c[0] + t * (c[1] + t * (c[2] + t * (c[3] + t * (c[4] + t * c[5]))));
-}
-
-QSIM_DEVICE double table_value(const double* table, double r) {
-    if (r >= LARGEST) return 0;
-    const Place p = locate(r);
-    return quintic(table + 6 * p.interval, p.t);
-}
 
 // A derivative that vanishes; as a type of its own it takes no operations from those who ask.
 struct Zero {
@@ -186,56 +125,7 @@ QSIM_DEVICE void orbital_rows(const Model& m, int spin, double x, double y, doub
 
 // ----------------------------------------------------------------------------------------------- Jastrow
 
-struct Curve {
-    double u, du, ddu;
-};
-
-template <typename Tables> QSIM_DEVICE double function_value(const Tables& m, int f, double r) {
-    const int64 kind = m.kind[f];
-    if (kind == BSPLINE) {
-        if (r >= m.rcut[f]) return 0;
-        const double x = r * m.inverse_h[f];
-        const int i = (int)x;
-        const double t = x - i, s = 1 - t;
-        const double* c = m.spline + f * m.width + i;
-        return (c[0] * s * s * s + c[1] * (4 + t * t * (3 * t - 6)) + c[2] * (4 + s * s * (3 * s - 6)) + c[3] * t * t * t) / 6;
-    }
-    if (kind == PADE) return -m.pade[2 * f] * r / (1 + m.pade[2 * f + 1] * r);
-    if (kind == LOGARITHM) return -log(1 + m.pade[2 * f] * r);
-    return 0;
-}
-
-template <typename Tables> QSIM_DEVICE Curve function(const Tables& m, int f, double r) {
-    const int64 kind = m.kind[f];
-    if (kind == BSPLINE) {
-        if (r >= m.rcut[f]) return {0, 0, 0};
-        const double h = m.inverse_h[f], x = r * h;
-        const int i = (int)x;
-        const double t = x - i, s = 1 - t;
-        const double* p = m.spline + f * m.width + i;
-        const double a = p[0], b = p[1], d = p[2], e = p[3];
-        return {(a * s * s * s + b * (4 + t * t * (3 * t - 6)) + d * (4 + s * s * (3 * s - 6)) + e * t * t * t) / 6,
-                0.5 * h * (-a * s * s + b * t * (3 * t - 4) - d * s * (3 * s - 4) + e * t * t),
-                h * h * (a * s + b * (3 * t - 2) + d * (3 * s - 2) + e * t)};
-    }
-    if (kind == PADE) {
-        const double a = m.pade[2 * f], b = m.pade[2 * f + 1], q = 1 / (1 + b * r);
-        return {-a * r * q, -a * q * q, 2 * a * b * q * q * q};
-    }
-    if (kind == LOGARITHM) {
-        const double a = m.pade[2 * f], q = a / (1 + a * r);
-        return {-log(1 + a * r), -q, q * q};
-    }
-    return {0, 0, 0};
-}
-
-QSIM_DEVICE double distance(double dx, double dy, double dz) { return fmax(sqrt(dx * dx + dy * dy + dz * dz), TINY); }
-
-struct Gradient {
-    double u, x, y, z;
-};
-
-// The same and its gradient, made by the group together; every lane holds the result.
+// Sum of all functions of electron e if it were at (x, y, z), and its gradient, made by the group together; every lane holds the result.
 QSIM_DEVICE Gradient electron_gradient(const Model& m, const double* R, int e, double x, double y, double z) {
     Gradient g = {0, 0, 0, 0};
     const bool spin = e < m.n_up;

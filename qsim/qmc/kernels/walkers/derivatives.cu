@@ -1,93 +1,41 @@
 // Derivatives of log psi and of the local energy with respect to Jastrow parameters; formulas as in derivatives_cpu.py.
 //
-// A group of LANES lanes of a warp carries a walker, and its lanes share the pairs of electrons and ions, then the quadrature points
-// of pseudopotentials.  A distance changes four neighbouring coefficients of a B-spline, others in each lane, so every lane adds to
-// sums of its own, (2, C) numbers in shared memory, lane by lane side by side (no two lanes meet in a bank).  They are added in the
-// order of the lanes at the end: no atomic operations, so that the same walkers give the same bits.
-//
-// Flops of a walker with N electrons, A ions and V quadrature points within range: N (N + 2 A) / 2 * 60 + V (N + A) * 30.
+// A group of LANES lanes of a warp carries a walker.  A distance changes four neighbouring coefficients of a B-spline, others in each
+// lane, so every lane adds to sums of its own, (2, C) numbers in shared memory, lane by lane side by side (no two lanes meet in a bank).
+// They are added in the order of the lanes at the end: no atomic operations, so that the same walkers give the same bits.
 //
 // qsim-compile: -DWARPS=1
 // qsim-compile: -DWARPS=1 -DLANES=1
 // qsim-compile: -DWARPS=1 -DLANES=8
-#include "../molecule/molecules.cuh"
-#include "../common/derivatives.cuh"
-
-// Place and function of the j-th partner of electron e: electrons first, then ions.
-struct Partner {
-    const double* place;
-    int function;
-};
-
-QSIM_DEVICE Partner partner(const Model& m, const double* R, int e, int j) {
-    const int N = (int)m.electrons;
-    if (j < N) return {R + 3 * j, (j < m.n_up) == (e < m.n_up) ? 0 : 1};
-    return {m.atom + 3 * (j - N), 2 + (int)m.species[j - N]};
-}
-
-// Gradients v (N, 3) of log psi, and for each electron the sum `total` (N,) of its nonlocal energy.
-QSIM_DEVICE void velocities(const Model& m, const State& s, int64 w, double* v, double* total) {
-    const int N = (int)m.electrons, M = (int)m.orbitals, Q = (int)m.quadrature, points = m.pseudos > 0 ? (int)m.atoms * Q : 0;
-    const double* R = s.R + w * N * 3;
-    for (int e = 0; e < N; ++e) {
-        const Gradient g = electron_gradient(m, R, e, R[3 * e], R[3 * e + 1], R[3 * e + 2]);
-        const Electron at = electron(m, e);
-        const real* column = s.inverse + (w * 2 + at.spin) * M * M + at.i * M;
-        const real* row = s.rows + (w * N + e) * 5 * M;
-        const double x = along(row + M, column, at.n), y = along(row + 2 * M, column, at.n), z = along(row + 3 * M, column, at.n);
-        double sum = 0, r;
-        for (int i = lane_of(); i < points; i += LANES)
-            if (within(m, R, e, i / Q, r)) sum += pair_of(m, s, w, e, i / Q)[PAIR + i % Q];
-        sum = group_total(sum);
-        if (lane_of() == 0) v[3 * e] = x - g.x, v[3 * e + 1] = y - g.y, v[3 * e + 2] = z - g.z, total[e] = sum;
-    }
-    join();
-}
-
-// What `energies` of walk.cu has left in scratch is read: rotations, distances and values of the quadrature points.
+// qsim-compile: -DCRYSTAL -DWARPS=1
+// qsim-compile: -DCRYSTAL -DWARPS=1 -DCOMPLEX=1
+// qsim-compile: -DCRYSTAL -DWARPS=1 -DLANES=8
 //
+// The headers bring `Tables` (the record of launch.py), `velocities` and `pair_slopes`.
+// What both have in common comes first, as in walk.cu.
+#include "../common/derivatives.cuh"
+#include "../common/walkers.cuh"
+#ifdef CRYSTAL
+#include "../crystal/derivatives.cuh"
+#else
+#include "../molecule/derivatives.cuh"
+#endif
+
 // first (F,), place (C,): as `ParameterTables`; log_slopes, energy_slopes (W, P), out.  space: (2, C, threads of the launch), or none if
 // dynamic shared memory holds the sums, (2, C, threads of the block) behind 4 N numbers for each walker.
 extern "C" __global__ void __launch_bounds__(32 * WARPS, 16 / WARPS)
-    derivatives(Model m, State s, const int64* first, const int64* place, int numbers, int parameters, double* space, double* log_slopes,
+    derivatives(Tables m, State s, const int64* first, const int64* place, int numbers, int parameters, double* space, double* log_slopes,
                 double* energy_slopes) {
     extern __shared__ double room[];
     const int64 w = WALKER;
     if (w >= s.walkers) return;
-    const int N = (int)m.electrons, A = (int)m.atoms, Q = (int)m.quadrature, all = N + A, lane = lane_of();
-    const double *R = s.R + w * N * 3, over = 1 / m.mass;
+    const int N = (int)m.electrons;
     double *v = room + GROUP * 4 * N, *total = v + 3 * N;
     const int64 stride = space ? (int64)gridDim.x * (32 * WARPS) : 32 * WARPS;
-    double* own = space ? space + (int64)blockIdx.x * (32 * WARPS) + threadIdx.x : room + 32 * WARPS / LANES * 4 * N + threadIdx.x;
+    double* own = space ? space + (int64)blockIdx.x * (32 * WARPS) + threadIdx.x : room + GROUPS * 4 * N + threadIdx.x;
     const Sums values = {own, stride}, slopes = {own + numbers * stride, stride};
     for (int c = 0; c < 2 * numbers; ++c) own[c * stride] = 0;
     velocities(m, s, w, v, total);
-    for (int i = lane; i < N * all; i += LANES) {
-        const int e = i / all, j = i % all;
-        if (j <= e) continue;
-        const bool ion = j >= N;
-        const Partner other = partner(m, R, e, j);
-        const double* x = R + 3 * e;
-        const double dx = x[0] - other.place[0], dy = x[1] - other.place[1], dz = x[2] - other.place[2], r = distance(dx, dy, dz);
-        double vx = v[3 * e], vy = v[3 * e + 1], vz = v[3 * e + 2], moved = total[e];
-        if (!ion) vx -= v[3 * j], vy -= v[3 * j + 1], vz -= v[3 * j + 2], moved += total[j];
-        const double line = vx * dx + vy * dy + vz * dz, bend = ion ? 0.5 * over : over;
-        add_values(m, first, other.function, r, 1, values);
-        add_slopes(m, first, other.function, r, over * line / r + 2 * bend / r, bend, slopes);
-        if (moved != 0) add_values(m, first, other.function, r, moved, slopes);
-    }
-    for (int i = lane; m.pseudos > 0 && i < N * A * Q; i += LANES) {
-        const int e = i / (A * Q), a = i / Q % A, q = i % Q;
-        double r, u[3], at[3];
-        if (!within(m, R, e, a, r)) continue;
-        const double* pair = pair_of(m, s, w, e, a);
-        turned(m, pair, a, q, r, u, at);
-        for (int j = 0; j < all; ++j) {
-            if (j == e) continue;
-            const Partner other = partner(m, R, e, j);
-            const double* x = other.place;
-            add_values(m, first, other.function, distance(at[0] - x[0], at[1] - x[1], at[2] - x[2]), -pair[PAIR + q], slopes);
-        }
-    }
+    pair_slopes(m, s, w, v, total, first, values, slopes);
     collect(own, stride, numbers, parameters, place, log_slopes + w * parameters, energy_slopes + w * parameters);
 }

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.device.pool import each_part
 from qsim.qmc.kernels.common.tables import SUMS
-from qsim.qmc.kernels.crystal import derivatives as crystal_derivatives
-from qsim.qmc.kernels.crystal.types import CrystalOrbitals
 from qsim.qmc.kernels.walkers.derivatives_cpu import Derivatives, ParameterTables
 from qsim.qmc.kernels.walkers.jobs import DERIVATIVES, Job
-from qsim.qmc.kernels.walkers.launches import slopes
-from qsim.qmc.kernels.walkers.walk import job_of, launch_of, spaces
+from qsim.qmc.kernels.walkers.system import spaces
+from qsim.qmc.kernels.walkers.walk import job_of, launch_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from qsim.core.device.arrays import FloatArray
     from qsim.core.device.device import Device
     from qsim.qmc.kernels.common.tables import Stream, Tables
     from qsim.qmc.kernels.common.types import State
@@ -27,7 +24,7 @@ __all__ = ["ParameterTables", "derivatives"]
 
 def derivatives(
     device: Device, state: State, tables: Tables, parameters: ParameterTables, count: int, stream: Stream
-) -> tuple[Any, Any]:
+) -> tuple[FloatArray, FloatArray]:
     """Set ``state.energy`` to the local energies and return what they and log psi change by with each parameter.
 
     Parameters
@@ -46,16 +43,14 @@ def derivatives(
     (W, P) float64
         ``d E_L / dp`` in hartree, on the device.
     """
-    if isinstance(tables.orbitals, CrystalOrbitals):
-        return crystal_derivatives.derivatives(device, state, tables, parameters, count, stream)
     if device.is_cuda:
-        return slopes(launch_of(state, tables), device, parameters, count, stream)
+        return launch_of(state, tables).derivatives(device, parameters, count, stream)
     return _derivatives_cpu(device.threads, state, tables, parameters, count, stream)
 
 
 def _derivatives_cpu(
     threads: int, state: State, tables: Tables, parameters: ParameterTables, count: int, stream: Stream
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[FloatArray, FloatArray]:
     walkers = state.R.shape[0]
     log_slopes, energy_slopes = np.zeros((walkers, count)), np.zeros((walkers, count))
 

@@ -8,15 +8,17 @@ What is left of the local energy stays.
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numba as nb
+import numpy as np
 
-from qsim.qmc.kernels.common.jastrow_cpu import BSPLINE, PADE, TINY
+from qsim.core.device.arrays import FloatArray, IndexArray
+from qsim.qmc.kernels.common.jastrow_cpu import BSPLINE, PADE
 from qsim.qmc.kernels.common.jit import INLINE, PART
+from qsim.qmc.kernels.walkers.evaluators_cpu import displacement, electron_of, velocity
 
-__all__ = ["Derivatives", "ParameterTables", "collect", "derivatives", "nonlocal_derivatives"]
+__all__ = ["NO_PARAMETERS", "Derivatives", "ParameterTables", "collect", "derivatives"]
 
 
 class ParameterTables(NamedTuple):
@@ -30,8 +32,8 @@ class ParameterTables(NamedTuple):
         Parameter that moves the number, with slope 1; -1: it is fixed.
     """
 
-    first: Any
-    place: Any
+    first: IndexArray
+    place: IndexArray
 
 
 class Derivatives(NamedTuple):
@@ -47,12 +49,18 @@ class Derivatives(NamedTuple):
         Work space of the thread.
     """
 
-    first: Any
-    place: Any
-    log_slopes: Any
-    energy_slopes: Any
-    values: Any
-    slopes: Any
+    first: IndexArray
+    place: IndexArray
+    log_slopes: FloatArray
+    energy_slopes: FloatArray
+    values: FloatArray
+    slopes: FloatArray
+
+
+NO_PARAMETERS = Derivatives(
+    np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1), np.zeros(1)
+)
+"""For jobs that take no derivatives."""
 
 
 @nb.njit(**INLINE)
@@ -102,80 +110,77 @@ def add_slopes(jastrow, first, f, r, slope, bend, out):
 
 
 @nb.njit(**INLINE)
-def add_electron(jastrow, first, atom, R, e, n_up, x, y, z, scale, out):
+def add_electron(system, first, R, e, x, y, z, scale, out):
     """Add ``scale`` times the derivatives of all functions of electron e, if it were at (x, y, z), to ``out``."""
+    jastrow, atom, n_up = system.jastrow, system.orbitals.atom, system.n_up
     for j in range(R.shape[0]):
         if j != e:
-            dx, dy, dz = x - R[j, 0], y - R[j, 1], z - R[j, 2]
-            f = 0 if (j < n_up) == (e < n_up) else 1
-            add_values(jastrow, first, f, math.sqrt(dx * dx + dy * dy + dz * dz), scale, out)
+            _, _, _, r = displacement(system, x - R[j, 0], y - R[j, 1], z - R[j, 2])
+            add_values(jastrow, first, 0 if (j < n_up) == (e < n_up) else 1, r, scale, out)
     for a in range(atom.shape[0]):
-        dx, dy, dz = x - atom[a, 0], y - atom[a, 1], z - atom[a, 2]
-        add_values(jastrow, first, 2 + jastrow.species[a], math.sqrt(dx * dx + dy * dy + dz * dz), scale, out)
+        _, _, _, r = displacement(system, x - atom[a, 0], y - atom[a, 1], z - atom[a, 2])
+        add_values(jastrow, first, 2 + jastrow.species[a], r, scale, out)
 
 
 @nb.njit(**INLINE)
-def set_velocities(state, w, n_up, J):
-    """Turn the gradients ``J`` (N, 4) of the Jastrow exponent into those of log psi."""
-    N = J.shape[0]
-    for e in range(N):
-        spin = 0 if e < n_up else 1
-        i, n = (e, n_up) if spin == 0 else (e - n_up, N - n_up)
-        row, column = state.rows[w, e], state.inverse[w, spin, i]
-        gx = gy = gz = 0.0
-        for o in range(n):
-            c = column[o]
-            gx += row[1, o] * c
-            gy += row[2, o] * c
-            gz += row[3, o] * c
+def set_velocities(state, w, system, J):
+    """Turn the gradients ``J`` (N, 5) of the Jastrow exponent into those of log psi."""
+    R = state.R[w]
+    for e in range(R.shape[0]):
+        spin, i, n = electron_of(system, R, e)
+        gx, gy, gz = velocity(system, state.rows[w, e], state.inverse[w, spin, i], n, 1.0)
         J[e, 0], J[e, 1], J[e, 2] = gx - J[e, 0], gy - J[e, 1], gz - J[e, 2]
 
 
 @nb.njit(**PART)
-def walker_derivatives(R, orbitals, jastrow, first, n_up, mass, values, slopes, work):
-    """Set ``values`` and ``slopes`` (C,): derivatives of J and of the local energy without its nonlocal part."""
-    atom, v = orbitals.atom, work.J
-    N, atoms = R.shape[0], atom.shape[0]
-    over = 1.0 / mass
+def derivatives(state, w, system, pseudopotentials, parameters, work):
+    """Set the derivatives by the numbers of the tables, of a walker whose local energy was just computed.
+
+    ``parameters.values`` and ``slopes`` (C,) become those of J and of the local energy.
+    """
+    set_velocities(state, w, system, work.J)
+    jastrow, atom, n_up = system.jastrow, system.orbitals.atom, system.n_up
+    R, v, first = state.R[w], work.J, parameters.first
+    values, slopes = parameters.values, parameters.slopes
+    N = R.shape[0]
+    over = 1.0 / system.hamiltonian.mass
     for c in range(values.shape[0]):
         values[c] = slopes[c] = 0.0
+
+    # Kinetic part of each pair, (1/m) (v_e . grad_e B + lap_e B / 2); a function of r has the gradient B' r / |r| and the
+    # Laplacian B'' + 2 B' / r.  Both electrons of a pair have one Laplacian each and opposite gradients; an ion has none.
     for e in range(N):
         for j in range(e + 1, N):
-            dx, dy, dz = R[e, 0] - R[j, 0], R[e, 1] - R[j, 1], R[e, 2] - R[j, 2]
-            r = max(math.sqrt(dx * dx + dy * dy + dz * dz), TINY)
+            dx, dy, dz, r = displacement(system, R[e, 0] - R[j, 0], R[e, 1] - R[j, 1], R[e, 2] - R[j, 2])
             f = 0 if (e < n_up) == (j < n_up) else 1
             along = (v[e, 0] - v[j, 0]) * dx + (v[e, 1] - v[j, 1]) * dy + (v[e, 2] - v[j, 2]) * dz
             add_values(jastrow, first, f, r, 1.0, values)
             add_slopes(jastrow, first, f, r, over * (along + 2.0) / r, over, slopes)
-        for a in range(atoms):
+        for a in range(atom.shape[0]):
             f = 2 + jastrow.species[a]
             dx, dy, dz = R[e, 0] - atom[a, 0], R[e, 1] - atom[a, 1], R[e, 2] - atom[a, 2]
-            r = max(math.sqrt(dx * dx + dy * dy + dz * dz), TINY)
+            dx, dy, dz, r = displacement(system, dx, dy, dz)
             along = v[e, 0] * dx + v[e, 1] * dy + v[e, 2] * dz
             add_values(jastrow, first, f, r, 1.0, values)
             add_slopes(jastrow, first, f, r, over * (along + 1.0) / r, 0.5 * over, slopes)
+    add_nonlocal(state, w, system, pseudopotentials, parameters, work)
 
 
 @nb.njit(**PART)
-def nonlocal_derivatives(R, orbitals, jastrow, first, n_up, slopes, work):
-    """Add the derivatives of the nonlocal energy, whose points are in ``work``, to ``slopes`` (C,)."""
-    atom, targets = orbitals.atom, work.targets
+def add_nonlocal(state, w, system, pseudopotentials, parameters, work):
+    """Add the derivatives of the nonlocal energy, whose points are in ``work``, to ``parameters.slopes`` (C,)."""
+    if pseudopotentials is None:
+        return
+    R, targets, first, slopes = state.R[w], work.targets, parameters.first, parameters.slopes
     for e in range(R.shape[0]):
+        # v_q (B(r) - B(r_q)): the functions at the place of the electron come once, with the sum of all v_q
         total = 0.0
         for q in range(work.counts[e]):
             x, y, z, value = targets[e, q, 0], targets[e, q, 1], targets[e, q, 2], targets[e, q, 3]
             total += value
-            add_electron(jastrow, first, atom, R, e, n_up, x, y, z, -value, slopes)
+            add_electron(system, first, R, e, x, y, z, -value, slopes)
         if work.counts[e] > 0:
-            add_electron(jastrow, first, atom, R, e, n_up, R[e, 0], R[e, 1], R[e, 2], total, slopes)
-
-
-@nb.njit(**PART)
-def derivatives(state, w, orbitals, jastrow, n_up, mass, parameters, work):
-    """Set the derivatives by the numbers of the tables, without nonlocal part, of a walker whose energy was just computed."""
-    set_velocities(state, w, n_up, work.J)
-    values, slopes = parameters.values, parameters.slopes
-    walker_derivatives(state.R[w], orbitals, jastrow, parameters.first, n_up, mass, values, slopes, work)
+            add_electron(system, first, R, e, R[e, 0], R[e, 1], R[e, 2], total, slopes)
 
 
 @nb.njit(**PART)

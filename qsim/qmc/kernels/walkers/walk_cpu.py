@@ -5,22 +5,38 @@ from __future__ import annotations
 import math
 
 import numba as nb
+import numpy as np
 
 from qsim.core.device.rng_numba import uniform2
-from qsim.core.device.vectors import get
-from qsim.qmc.kernels.common.draws_cpu import two_normals
-from qsim.qmc.kernels.common.inverses_cpu import invert, renewed
-from qsim.qmc.kernels.common.jastrow_cpu import electron_gradient, function_value, place_electrons, show
+from qsim.qmc.kernels.common.draws_cpu import PAIRS
+from qsim.qmc.kernels.common.inverses_cpu import (
+    DELAYED,
+    close_window,
+    invert,
+    renewed,
+    update_inverse,
+    update_window,
+)
+from qsim.qmc.kernels.common.jastrow_cpu import function_value
 from qsim.qmc.kernels.common.jit import INLINE, PART
-from qsim.qmc.kernels.molecule.orbitals_cpu import orbital_rows
+from qsim.qmc.kernels.common.types import WINDOW
+from qsim.qmc.kernels.walkers.evaluators_cpu import (
+    displacement,
+    electron_gradient,
+    electron_of,
+    normals_of,
+    place_electron,
+    place_electrons,
+    rows_at,
+    velocity,
+)
 
 __all__ = ["ACCEPTED", "ACCEPTED_SQUARE", "DRIFT", "FIXED_NODE", "NONLOCAL", "PLAIN", "PROPOSED_SQUARE"]
 
 PLAIN, DRIFT, FIXED_NODE = 0, 1, 2  # ways to move
 ACCEPTED, PROPOSED_SQUARE, ACCEPTED_SQUARE, NONLOCAL = 0, 1, 2, 3  # columns of State.moves
 
-PAIRS = 8  # counters of an electron in a generation: 0 displacement, 1 acceptance, 5 T-move, the others free
-SINGULAR = 1e-300
+SINGULAR = 1e-300  # least modulus of a ratio, above the numbers that are not normal
 
 
 @nb.njit(**INLINE)
@@ -31,98 +47,110 @@ def limited(vx, vy, vz, tau):
 
 
 @nb.njit(**INLINE)
-def update_inverse(inverse, row, i, n, ratio, scratch):
-    """Replace row i of a Slater matrix of n electrons (Sherman and Morrison); ``inverse[k]`` is column k."""
-    M = inverse.shape[1]
-    column = inverse[i]
-    over = inverse.dtype.type(1.0) / inverse.dtype.type(ratio)
-    for o in range(M):
-        scratch[o] = column[o] * over
-    for k in range(n):
-        if k != i:
-            dot = inverse.dtype.type(0.0)
-            other = inverse[k]
-            for o in range(n):
-                dot += row[o] * other[o]
-            for o in range(n):
-                other[o] -= dot * scratch[o]
+def accepts(exponent, draw, e):
+    """Decide with probability ``exp(exponent)``."""
+    u, _ = uniform2(draw.k0, draw.k1, draw.stream, draw.step, draw.walker, PAIRS * e + 1)
+    return math.log(u) < exponent
+
+
+@nb.njit(**INLINE)
+def ratio_of(row, column, n):
+    """Return the ratio of two determinants: the sum of a new row with a column of the inverse, in double precision."""
+    ratio = row.dtype.type(0.0) * 0.0
     for o in range(n):
-        column[o] = scratch[o]
+        ratio += row[o] * column[o]
+    return ratio
+
+
+@nb.njit(**INLINE)
+def set_rows(state, w, e, rows):
+    """Keep the rows of electron e; those of molecules are longer than what is kept."""
+    target = state.rows[w, e]
+    for k in range(5):
+        for o in range(target.shape[1]):
+            target[k, o] = rows[k, o]
 
 
 @nb.njit(**PART)
-def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, step, walker, work):
-    """Move each electron of walker w once; ``walker`` is its number in all of the ensemble, for random numbers."""
-    R, rows, places, draws = state.R[w], work.rows, work.places, work.draws
+def _close(state, w, system, e, waiting, work):
+    """Bring the inverse of electron e's spin up to date at the end of its window; return that nothing waits."""
+    spin, i, n = electron_of(system, state.R[w], e)
+    close_window(state.inverse[w, spin], i, n, work.kept, waiting)
+    return 0
+
+
+@nb.njit(**PART)
+def sweep(state, w, system, windows, tau, mode, draw, work):
+    """Move each electron of walker w once, by Metropolis and Hastings.
+
+    ``windows`` is None where no inverse is large enough for delayed updates, which are not compiled then.
+    """
+    R, rows = state.R[w], work.rows
     N = R.shape[0]
-    atom = orbitals.atom
-    place_electrons(places, R)
-    variance = tau / mass
+    place_electrons(system, R, work)
+    variance = tau / system.hamiltonian.mass
     width = math.sqrt(variance)
-    moved = 0
+    moved = waiting = np.int64(0)
     for e in range(N):
-        spin = 0 if e < n_up else 1
-        i = e if e < n_up else e - n_up
-        n = n_up if spin == 0 else N - n_up
-        inverse = state.inverse[w, spin]
-        column = inverse[i]
+        spin, i, n = electron_of(system, R, e)
+        if windows is not None and waiting and i % WINDOW == 0:
+            waiting = _close(state, w, system, e - 1, waiting, work)
+        column = state.inverse[w, spin, i]
         x, y, z = R[e, 0], R[e, 1], R[e, 2]
-        if e % 2 == 0:
-            two_normals(k0, k1, stream, step, walker, PAIRS * e, PAIRS * (e + 1), draws)
-        g = 4 * (e % 2)
-        sx, sy, sz = width * get(draws, g), width * get(draws, g + 1), width * get(draws, g + 2)
-        old, jx, jy, jz, _ = electron_gradient(jastrow, atom, R, e, n_up, x, y, z, work)
+
+        # Proposal: r' = r + tau v(r) + normals of variance tau, v = grad log psi = grad log D - grad J, bounded near nodes.
+        # The rows at the place of the electron are those of its last accepted move, so the drift needs no orbitals.
+        gx, gy, gz = normals_of(system, draw, e, work)
+        sx, sy, sz = width * gx, width * gy, width * gz
+        old, jx, jy, jz = electron_gradient(system, R, e, x, y, z, work)
         vx = vy = vz = 0.0
         if mode != PLAIN:
-            row = state.rows[w, e]
-            for o in range(n):
-                c = column[o]
-                vx += row[1, o] * c
-                vy += row[2, o] * c
-                vz += row[3, o] * c
+            vx, vy, vz = velocity(system, state.rows[w, e], column, n, 1.0)
             vx, vy, vz = vx - jx, vy - jy, vz - jz
             f = variance * limited(vx, vy, vz, variance)
             vx, vy, vz = f * vx, f * vy, f * vz
         nx, ny, nz = x + vx + sx, y + vy + sy, z + vz + sz
         square = (nx - x) ** 2 + (ny - y) ** 2 + (nz - z) ** 2
         state.moves[w, PROPOSED_SQUARE] += square
-        orbital_rows(orbitals, spin, nx, ny, nz, rows, work)
-        new, jx, jy, jz, _ = electron_gradient(jastrow, atom, R, e, n_up, nx, ny, nz, work)
-        ratio = 0.0
-        for o in range(n):
-            ratio += rows[0, o] * column[o]
-        if mode == FIXED_NODE and ratio <= 0.0:
+
+        # The ratio of determinants is one product, since only one row changes; of real ones its sign tells whether a node
+        # was crossed.  Column i stays valid until the move is accepted: it does not depend on row i.
+        rows_at(system, spin, nx, ny, nz, work)
+        new, jx, jy, jz = electron_gradient(system, R, e, nx, ny, nz, work)
+        ratio = ratio_of(rows[0], column, n)
+        if mode == FIXED_NODE and system.is_complex == 0 and ratio.real <= 0.0:
             continue
         size = abs(ratio)
         if not size > SINGULAR:
             continue
+
+        # Acceptance: |psi'/psi|^2 G(r <- r') / G(r' <- r) with the Gaussians G of both drifts.
         exponent = 2.0 * (math.log(size) + old - new)
         if mode != PLAIN:
-            wx = wy = wz = 0.0
-            for o in range(n):
-                c = column[o]
-                wx += rows[1, o] * c
-                wy += rows[2, o] * c
-                wz += rows[3, o] * c
-            over = 1.0 / ratio
-            wx, wy, wz = wx * over - jx, wy * over - jy, wz * over - jz
+            wx, wy, wz = velocity(system, rows, column, n, ratio)
+            wx, wy, wz = wx - jx, wy - jy, wz - jz
             f = variance * limited(wx, wy, wz, variance)
             bx, by, bz = x - nx - f * wx, y - ny - f * wy, z - nz - f * wz
             exponent += 0.5 * ((sx * sx + sy * sy + sz * sz) - (bx * bx + by * by + bz * bz)) / variance
-        if exponent < 0.0 and not accepts(exponent, k0, k1, stream, step, walker, PAIRS * e + 1):
+        if exponent < 0.0 and not accepts(exponent, draw, e):
             continue
-        update_inverse(inverse, rows[0], i, n, ratio, work.column)
-        target = state.rows[w, e]
-        for k in range(5):
-            for o in range(target.shape[1]):
-                target[k, o] = rows[k, o]
+
+        # Update: inverse, rows, position, logarithm and sign of psi.
+        if windows is not None and n >= DELAYED:
+            update_window(state.inverse[w, spin], rows[0], i, n, ratio, work.kept, waiting)
+            waiting += 1
+        else:
+            update_inverse(state.inverse[w, spin], rows[0], i, n, ratio, work.column)
+        set_rows(state, w, e, rows)
         R[e, 0], R[e, 1], R[e, 2] = nx, ny, nz
-        show(places, R, e)
+        place_electron(system, R, e, work)
         state.log_psi[w] += math.log(size) + old - new
-        if ratio < 0.0:
+        if system.is_complex == 0 and ratio.real < 0.0:
             state.sign[w] = -state.sign[w]
         state.moves[w, ACCEPTED_SQUARE] += square
         moved += 1
+    if windows is not None and waiting:
+        _close(state, w, system, N - 1, waiting, work)
     state.moves[w, ACCEPTED] += moved
     if moved:
         state.age[w] = 0
@@ -130,35 +158,32 @@ def sweep(state, w, orbitals, jastrow, n_up, mass, tau, mode, k0, k1, stream, st
         state.age[w] += 1
 
 
-@nb.njit(**INLINE)
-def accepts(exponent, k0, k1, stream, step, walker, pair):
-    """Decide with probability ``exp(exponent)``."""
-    u, _ = uniform2(k0, k1, stream, step, walker, pair)
-    return math.log(u) < exponent
-
-
 @nb.njit(**PART)
-def jastrow_total(jastrow, atom, R, n_up):
-    """Return the sum of all functions of one configuration."""
+def jastrow_total(system, R):
+    """Return the sum of all Jastrow functions of one configuration, each pair once."""
+    jastrow, atom, n_up = system.jastrow, system.orbitals.atom, system.n_up
     N = R.shape[0]
     total = 0.0
     for e in range(N):
         for j in range(e + 1, N):
-            r = math.sqrt((R[e, 0] - R[j, 0]) ** 2 + (R[e, 1] - R[j, 1]) ** 2 + (R[e, 2] - R[j, 2]) ** 2)
+            _, _, _, r = displacement(system, R[e, 0] - R[j, 0], R[e, 1] - R[j, 1], R[e, 2] - R[j, 2])
             total += function_value(jastrow, 0 if (e < n_up) == (j < n_up) else 1, r)
         for a in range(atom.shape[0]):
             f = 2 + jastrow.species[a]
             if jastrow.kind[f] != 0:
                 dx, dy, dz = R[e, 0] - atom[a, 0], R[e, 1] - atom[a, 1], R[e, 2] - atom[a, 2]
-                total += function_value(jastrow, f, math.sqrt(dx * dx + dy * dy + dz * dz))
+                _, _, _, r = displacement(system, dx, dy, dz)
+                total += function_value(jastrow, f, r)
     return total
 
 
 @nb.njit(**PART)
-def refresh(state, w, orbitals, jastrow, n_up, work):
-    """Recompute rows, inverses and log psi of a walker; return the largest change of an inverse relative to its size."""
-    N = state.R.shape[1]
-    M = state.inverse.shape[2]
+def refresh(state, w, system, work):
+    """Recompute rows, inverses and log psi of a walker; return the largest change of an inverse relative to its size.
+
+    Inverses are made in double precision: those of single-electron updates lose digits with every accepted move.
+    """
+    N, n_up = state.R.shape[1], system.n_up
     rows, matrix, fresh = work.rows, work.matrix, work.fresh
     R = state.R[w]
     log, sign, worst = 0.0, 1.0, 0.0
@@ -167,15 +192,13 @@ def refresh(state, w, orbitals, jastrow, n_up, work):
         begin = 0 if spin == 0 else n_up
         for i in range(n):
             e = begin + i
-            orbital_rows(orbitals, spin, R[e, 0], R[e, 1], R[e, 2], rows, work)
-            for k in range(5):
-                for o in range(M):
-                    state.rows[w, e, k, o] = rows[k, o]
+            rows_at(system, spin, R[e, 0], R[e, 1], R[e, 2], work)
+            set_rows(state, w, e, rows)
             for o in range(n):
                 matrix[i, o] = rows[0, o]
-        a, b = invert(matrix, n, fresh, work.identity, False)
+        a, b = invert(matrix, n, fresh, work.identity, system.is_complex)
         log, sign = log + a, sign * b
         worst = max(worst, renewed(state.inverse[w, spin], fresh, n))
-    state.log_psi[w] = log - jastrow_total(jastrow, orbitals.atom, R, n_up)
+    state.log_psi[w] = log - jastrow_total(system, R)
     state.sign[w] = sign
     return worst

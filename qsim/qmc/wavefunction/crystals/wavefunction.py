@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.qmc.estimators.histograms import Periodic
 from qsim.qmc.kernels.common.types import COMPONENTS
 from qsim.qmc.kernels.crystal.types import CrystalHamiltonian, CrystalOrbitals
 from qsim.qmc.system import ewald, radial
@@ -62,6 +63,19 @@ class CrystalWavefunction(Wavefunction):
             return {"electron": self.n_electrons}
         cells = round(self.cell.volume / self.orbitals.primitive.volume)
         return {"atom": len(self.system.charges), "cell": cells}
+
+    def periodic(self) -> Periodic:
+        """Return what estimators need to know of the supercell."""
+        primitive = self.orbitals.primitive
+        return Periodic(
+            waves=self.breakup.waves @ self.cell.reciprocal,
+            ions=bool(self.system.charges.any()),
+            radius=self.cell.radius,
+            volume=self.cell.volume,
+            lattice=primitive.lattice,
+            inverse=primitive.inverse,
+            orbitals=self.orbital_tables,
+        )
 
     @cached_property
     def ion_ion(self) -> float:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.qmc.kernels.common.types import FACTORS, OrbitalTables
+from qsim.qmc.kernels.molecule.types import FACTORS, OrbitalTables
 from qsim.qmc.system import radial
 from qsim.qmc.wavefunction.harmonics import solid_harmonics
 

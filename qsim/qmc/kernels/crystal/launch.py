@@ -1,65 +1,25 @@
-"""Moves and local energies of walkers in crystals: public wrappers of ``walk.cu`` and their CPU twins.
-
-They are called by the wrappers of the same names in ``walk``, which say what the arguments are.
-"""
+"""Launches of the kernels of walkers for crystals: sizes, shared memory, and the tables as a record."""
 
 from __future__ import annotations
 
 import math
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.device.pool import each_part
-from qsim.qmc.kernels.common import inverses_cpu
-from qsim.qmc.kernels.common.tables import (
-    MOVE_COST,
-    NO_STREAM,
-    SUMS,
-    WORTH_THREADS,
-    Stream,
-    Tables,
-    address,
-    counters,
-    record_of,
-)
-from qsim.qmc.kernels.crystal import advance_cpu as crystal_advance_cpu
-from qsim.qmc.kernels.crystal.types import (
-    CrystalHamiltonian,
-    CrystalOrbitals,
-    basis_of,
-    crystal_work_space,
-    scratch_of,
-)
-from qsim.qmc.kernels.walkers.derivatives_cpu import Derivatives
-from qsim.qmc.kernels.walkers.jobs import DIFFUSE, ENERGIES, GENERATIONS, RECOMPUTE, WALK, Job
-from qsim.qmc.kernels.walkers.launches import WARP, WalkerLaunch, diffusion, generation
-from qsim.qmc.kernels.walkers.walk_cpu import FIXED_NODE
+from qsim.qmc.kernels.common.tables import address, record_of
+from qsim.qmc.kernels.crystal.types import CrystalHamiltonian, CrystalOrbitals, scratch_of
+from qsim.qmc.kernels.walkers.launches import WARP, WalkerLaunch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
-    from qsim.core.device.device import Device
+    from qsim.core.device.arrays import Array, FloatArray
+    from qsim.qmc.kernels.common.tables import Tables
     from qsim.qmc.kernels.common.types import State
-    from qsim.qmc.kernels.crystal.types import CrystalWork
 
-__all__ = [
-    "crystal_space",
-    "diffuse",
-    "do",
-    "energies",
-    "generations",
-    "lines_of",
-    "parts_of",
-    "recompute",
-    "split_of",
-    "walk",
-]
+__all__ = ["CRYSTAL", "CrystalLaunch", "lanes_of", "lines_of", "parts_of", "split_of"]
 
-CHANNEL_COST = 150  # ns of a function in an electron's move on one CPU thread
 MOST_KEPT = 100  # sets of matrices on the host
 LANES = (4, 8, 16, 32)  # of a walker
 CACHED = 48 << 20  # bytes of tables that stay in a cache
@@ -78,190 +38,12 @@ DELAYED = 65  # orbitals of a spin from which on inverses are updated by windows
 WINDOW_BYTES = 128  # of a lane for such a window: for u, as much for v
 
 
-# ----------------------------------------------------------------------------------------- wrappers
-
-
-def recompute(device: Device, state: State, tables: Tables, error: NDArray[np.float64]) -> None:
-    """Recompute rows, inverses and log psi of all walkers; sets ``error`` (W,) as `walk.recompute`."""
-    if device.is_cuda:
-        _Launch(state, tables)("recompute", (error,))
-    else:
-        _recompute_cpu(device, state, tables, error)
-
-
-def walk(
-    device: Device, state: State, tables: Tables, tau: float, mode: int, sweeps: int, stream: Stream
-) -> None:
-    """Move all electrons ``sweeps`` times."""
-    if device.is_cuda:
-        _Launch(state, tables)("walk", (np.float64(tau), np.int32(mode), np.int32(sweeps)), stream)
-    else:
-        _walk_cpu(device, state, tables, tau, mode, sweeps, stream)
-
-
-def energies(device: Device, state: State, tables: Tables, stream: Stream) -> None:
-    """Set ``state.energy`` to the local energies."""
-    if device.is_cuda:
-        _Launch(state, tables)("energies", (), stream, (np.uint64(0),))
-    else:
-        _energies_cpu(device, state, tables, stream)
-
-
-def generations(
-    device: Device,
-    state: State,
-    tables: Tables,
-    tau: float,
-    mode: int,
-    sweeps: int,
-    count: int,
-    stream: Stream,
-    sums: NDArray[np.float64],
-) -> None:
-    """Do ``count`` generations of variational Monte Carlo and add to ``sums`` (W, 8)."""
-    if device.is_cuda:
-        generation(_Launch(state, tables), tau, mode, sweeps, count, stream, sums)
-    else:
-        _generations_cpu(device, state, tables, tau, mode, sweeps, count, stream, sums)
-
-
-def diffuse(
-    device: Device,
-    state: State,
-    tables: Tables,
-    tau: float,
-    stream: Stream,
-    tmoves: bool,
-    limits: tuple[float, float, float, float],
-) -> None:
-    """Do one generation of diffusion Monte Carlo; ``limits`` are reference, trial, window and tau_ratio."""
-    if device.is_cuda:
-        diffusion(_Launch(state, tables), tau, stream, tmoves, limits)
-    else:
-        _diffuse_cpu(device, state, tables, tau, tmoves, limits, stream)
-
-
-# -------------------------------------------------------------------------------------------- twins
-
-NO_PARAMETERS = Derivatives(
-    np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1), np.zeros(1)
-)
-
-_local = threading.local()
-
-
-def crystal_space(state: State, tables: Tables) -> CrystalWork:
-    """Return the work space of this thread in a crystal, kept as long as tables and walkers have the same shapes."""
-    orbitals, hamiltonian = parts_of(tables)
-    key = (
-        state.R.shape[1:],
-        state.inverse.shape[1:],
-        state.rows.dtype,
-        orbitals.table.shape[-1],
-        orbitals.channel.shape,
-        orbitals.tin_lmax,
-        hamiltonian.points.shape,
-        hamiltonian.images.shape,
-        hamiltonian.waves.shape,
-        hamiltonian.most_wave,
-    )
-    if getattr(_local, "key", None) != key:
-        _local.key, _local.work = key, crystal_work_space(state, orbitals, hamiltonian)
-    found: CrystalWork = _local.work
-    return found
-
-
 def parts_of(tables: Tables) -> tuple[CrystalOrbitals, CrystalHamiltonian]:
     """Return orbitals and Hamiltonian as what they are in a crystal."""
     assert isinstance(tables.orbitals, CrystalOrbitals)
     assert isinstance(tables.hamiltonian, CrystalHamiltonian)
     return tables.orbitals, tables.hamiltonian
 
-
-def _advance(
-    device: Device,
-    state: State,
-    tables: Tables,
-    job: Job,
-    stream: Stream = NO_STREAM,
-    sums: NDArray[np.float64] | None = None,
-) -> None:
-    """Do a job, on all threads if that is worth starting them."""
-    orbitals, _ = parts_of(tables)
-    out = np.zeros((1, SUMS)) if sums is None else sums
-
-    def work(first: int, last: int) -> None:
-        do(first, last, state, tables, job, stream, out, NO_PARAMETERS)
-
-    walkers, electrons = state.R.shape[:2]
-    cost = MOVE_COST + CHANNEL_COST * orbitals.channel.shape[1]
-    moves = walkers * electrons * max(1, job.sweeps * job.repeats)
-    each_part(work, walkers, moves * cost, device.threads, WORTH_THREADS, ("crystal", job.job))
-
-
-def do(
-    first: int,
-    last: int,
-    state: State,
-    tables: Tables,
-    job: Job,
-    stream: Stream,
-    sums: NDArray[np.float64],
-    parameters: Derivatives,
-) -> None:
-    """Do a job for walkers ``first ... last`` on this thread, in types that are the same for all jobs of a system."""
-    orbitals, hamiltonian = parts_of(tables)
-    psi = (orbitals, tables.jastrow, hamiltonian, float(tables.ion_ion), int(tables.n_up))
-    number, *numbers = job.numbers()
-    largest = max(int(tables.n_up), state.R.shape[1] - int(tables.n_up))
-    needs = (len(hamiltonian.channels) > 0, largest >= inverses_cpu.DELAYED)
-    how = (number, state, *psi, *numbers, *counters(stream), sums, parameters, crystal_space(state, tables))
-    crystal_advance_cpu.advance(
-        first, last, *how, basis_of(orbitals), *(1 if need else None for need in needs)
-    )
-
-
-def _recompute_cpu(device: Device, state: State, tables: Tables, error: NDArray[np.float64]) -> None:
-    _advance(device, state, tables, Job(RECOMPUTE), sums=error[:, None])
-
-
-def _walk_cpu(
-    device: Device, state: State, tables: Tables, tau: float, mode: int, sweeps: int, stream: Stream
-) -> None:
-    _advance(device, state, tables, Job(WALK, tau, mode, sweeps), stream)
-
-
-def _energies_cpu(device: Device, state: State, tables: Tables, stream: Stream) -> None:
-    _advance(device, state, tables, Job(ENERGIES), stream)
-
-
-def _generations_cpu(
-    device: Device,
-    state: State,
-    tables: Tables,
-    tau: float,
-    mode: int,
-    sweeps: int,
-    count: int,
-    stream: Stream,
-    sums: NDArray[np.float64],
-) -> None:
-    _advance(device, state, tables, Job(GENERATIONS, tau, mode, sweeps, count), stream, sums)
-
-
-def _diffuse_cpu(
-    device: Device,
-    state: State,
-    tables: Tables,
-    tau: float,
-    tmoves: bool,
-    limits: tuple[float, float, float, float],
-    stream: Stream,
-) -> None:
-    _advance(device, state, tables, Job(DIFFUSE, tau, FIXED_NODE, 1, 1, tmoves, *limits), stream)
-
-
-# --------------------------------------------------------------------------------------------- CUDA
 
 POINTERS = (
     *("atom", "near", "table", "channel", "parts", "kappa"),
@@ -339,7 +121,7 @@ def lines_of(split: int, table_bytes: int) -> int:
     return MOST_LINES if 16 // split <= FEW_LINES or table_bytes > CACHED else 1
 
 
-class _Launch(WalkerLaunch):
+class CrystalLaunch(WalkerLaunch):
     """Launches for walkers of a crystal."""
 
     def __init__(self, state: State, tables: Tables) -> None:
@@ -350,6 +132,7 @@ class _Launch(WalkerLaunch):
         near_pairs, lanes = (sizes["nears"] - 1) // 2, lanes_of(sizes)
         tins = bool(sizes["tins"])
         macros = {
+            "CRYSTAL": 1,
             "REAL": "float" if size == 4 else "double",
             "COMPLEX": int(orbitals.is_complex),
             "NEAR_PAIRS": near_pairs,
@@ -366,7 +149,7 @@ class _Launch(WalkerLaunch):
         )
         quads = sizes["curves"] * (sizes["width"] - 2) + near_pairs
         common = 4 * size * quads + sizes["atoms"] * (SITE[size] + 4)
-        super().__init__("qmc/kernels/crystal", state.R.shape[0], each, lanes, macros, common)
+        super().__init__(state.R.shape[0], each, lanes, macros, common)
         self.macros["SPLIT"] = split = split_of(channels, int(macros["VEC"]), self.lanes)
         self.macros["LINES"] = lines_of(split, orbitals.table.nbytes)
         stride = scratch_of(sizes["electrons"], hamiltonian, sizes["orbitals"], bool(orbitals.is_complex))
@@ -399,10 +182,10 @@ def _rows(orbitals: int, size: int, lanes: int) -> dict[str, int]:
     return {"PART": part, "ROW_LANES": held if held <= lanes else 0, "CHUNKS": chunks, "WINDOW": window}
 
 
-_on_host: dict[tuple[int, ...], tuple[Any, list[NDArray[np.float64]]]] = {}
+_on_host: dict[tuple[int, ...], tuple[object, list[FloatArray]]] = {}
 
 
-def _matrices(orbitals: CrystalOrbitals, hamiltonian: CrystalHamiltonian) -> list[NDArray[np.float64]]:
+def _matrices(orbitals: CrystalOrbitals, hamiltonian: CrystalHamiltonian) -> list[FloatArray]:
     """Return the matrices `MATRICES`, (9,) each, on the host.
 
     They are kept there: a copy would make every launch wait for the GPU.
@@ -417,7 +200,7 @@ def _matrices(orbitals: CrystalOrbitals, hamiltonian: CrystalHamiltonian) -> lis
     return _on_host[key][1]
 
 
-def _model(tables: Tables, state: State) -> NDArray[Any]:
+def _model(tables: Tables, state: State) -> Array:
     """Return the tables as `Crystal`, (1,)."""
     orbitals, hamiltonian = parts_of(tables)
     jastrow = tables.jastrow

@@ -1,25 +1,14 @@
-// Walkers in a crystal: moves of single electrons, local energies, weights and T-moves, in real or complex determinants (fixed phase).
-// Device twins of walk_cpu.py; kernels, lanes, random numbers and scratch are as in walkers/walk.cu.
+// Walkers in a crystal: local energies, weights and T-moves, in real or complex determinants (fixed phase), and everything anew from the
+// positions.
 //
 // Bytes of a move: 64 coefficients of all channels, 2 n^2 elements of the inverse; of a point of the nonlocal potential: the former.
 // The tables of a primitive cell stay in the L2 cache up to 64 atoms.
-//
-// qsim-compile: may-spill=walk,nonlocal_steps,weigh,energies
-// qsim-compile: -DWARPS=4 -DVEC=2 -DNEAR_PAIRS=3
-// qsim-compile: -DWARPS=4 -DVEC=2 -DCOMPLEX=1
-// qsim-compile: -DWARPS=4 -DLANES=8 -DROW_LANES=8
-// qsim-compile: -DWARPS=4 -DPART=2 -DCHUNKS=2 -DWINDOW=4 -DREAL=double
-// qsim-compile: -DWARPS=4 -DTINS=1
-// qsim-compile: -DWARPS=4 -DCLOCKS=1 -DREAL=float
+
+#ifndef QSIM_QMC_CRYSTAL_ENERGIES_CUH
+#define QSIM_QMC_CRYSTAL_ENERGIES_CUH
 #include "nonlocal.cuh"
 
-#ifndef WARPS
-#define WARPS 4  // of a block
-#endif
-#ifndef RESIDENT
-#define RESIDENT 4  // blocks of four warps that a multiprocessor must hold
-#endif
-#define BOUNDS __launch_bounds__(32 * WARPS, RESIDENT * 4 / WARPS)
+typedef Crystal Tables;
 
 // ------------------------------------------------------------------------------------------------ energies
 
@@ -174,21 +163,8 @@ QSIM_DEVICE double invert(wide* A, int* order, int* swaps, int n, int M, double&
     return log_det;
 }
 
-#define GROUPS (32 * WARPS / LANES)
-#define GROUP ((int)(threadIdx.x / LANES))
-#define WALKER ((int64)blockIdx.x * GROUPS + GROUP)
-// Number of this group's walker and what it has in shared memory
-#define ENTER                                                                     \
-    extern __shared__ char shared[];                                              \
-    const int64 w = WALKER;                                                       \
-    const Local local = local_of(m, s, shared, GROUP, GROUPS, w);                 \
-    if (w >= s.walkers) return;
-
-// One launch for all kernels below: blocks of WARPS warps, dynamic shared memory for 32 WARPS / LANES times `Local`.
-
-// Rows, inverses (in double precision) and log psi; error: (W,).
-extern "C" __global__ void recompute(Crystal m, State s, double* error) {
-    ENTER
+// Rows, inverses (in double precision) and log psi of a walker; returns the largest change of an inverse relative to its size.
+QSIM_DEVICE double refresh(const Crystal& m, const State& s, int64 w, const Local& local) {
     const int N = (int)m.electrons, M = (int)m.orbitals, lane = lane_of(), stride = curve_stride(m);
     const double* R = s.R + w * N * 3;
     wide* A = (wide*)(s.scratch + w * s.stride);
@@ -234,47 +210,22 @@ extern "C" __global__ void recompute(Crystal m, State s, double* error) {
     if (lane == 0) {
         s.log_psi[w] = log_psi - exponent;
         s.sign[w] = sign;
-        error[w] = worst;
     }
+    return worst;
 }
 
-extern "C" __global__ void BOUNDS
-    walk(Crystal m, State s, double tau, int mode, int sweeps, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset) {
+// What a kernel begins with: number and shared memory of this group's walker.
+#define ENTER                                                                     \
+    extern __shared__ char shared[];                                              \
+    const int64 w = WALKER;                                                       \
+    const Local local = local_of(m, s, shared, GROUP, GROUPS, w);                 \
+    if (w >= s.walkers) return;
+
+// Moves of this group's walker; `first` counts the random numbers of the first walker of all in the first sweep.
+QSIM_DEVICE void move(Crystal& m, const State& s, double tau, int mode, int sweeps, const Draw& first) {
     ENTER
     CLOCK(WHOLE_KERNEL);
-    for (int k = 0; k < sweeps; ++k) sweep(m, s, w, tau, mode, {make_uint2(k0, k1), stream, step + k, offset + (uint32)w}, local);
+    for (int k = 0; k < sweeps; ++k) sweep(m, s, w, tau, mode, {first.key, first.stream, first.step + k, first.walker + (uint32)w}, local);
 }
 
-// sums: (W, 8): components, square of the total, generations; or none.
-extern "C" __global__ void BOUNDS
-    energies(Crystal m, State s, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset, double* sums) {
-    ENTER
-    CLOCK(WHOLE_KERNEL);
-    const double total = local_energy(m, s, w, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local);
-    if (sums && lane_of() == 0) {
-        for (int c = 0; c < 6; ++c) sums[8 * w + c] += s.energy[6 * w + c];
-        sums[8 * w + 6] += total * total;
-        sums[8 * w + 7] += 1;
-    }
-}
-
-// New energies, and the weights of a generation of diffusion; the old energies are those before its moves.
-extern "C" __global__ void BOUNDS
-    weigh(Crystal m, State s, double tau, double reference, double trial, double window, uint32 k0, uint32 k1, uint32 stream, uint32 step,
-          uint32 offset) {
-    ENTER
-    CLOCK(WHOLE_KERNEL);
-    const double before = clipped(s.energy[6 * w + 5], reference, window);
-    join();
-    const double energy = local_energy(m, s, w, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local);
-    const double after = clipped(energy, reference, window);
-    if (lane_of() == 0) s.weight[w] *= exp(-tau * (0.5 * (before + after) - trial));
-}
-
-// T-moves by the values that `weigh` left in scratch.
-extern "C" __global__ void BOUNDS
-    nonlocal_steps(Crystal m, State s, double tau, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset) {
-    ENTER
-    CLOCK(WHOLE_KERNEL);
-    nonlocal_moves(m, s, w, tau, {make_uint2(k0, k1), stream, step, offset + (uint32)w}, local);
-}
+#endif

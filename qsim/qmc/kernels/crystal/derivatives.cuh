@@ -1,21 +1,16 @@
-// Derivatives of log psi and of the local energy with respect to Jastrow parameters in crystals; formulas as in derivatives_cpu.py.
+// Derivatives with respect to Jastrow parameters in crystals; formulas as in derivatives_cpu.py, distances those of nearest images.
 //
-// Lanes, sums and their order are as in walkers/derivatives.cu, distances those of nearest images.  The lanes of a walker share the pairs, and
-// then, point by point of the nonlocal potential, the particles that the moved electron is seen by.
+// The lanes of a walker share the pairs, and then, point by point of the nonlocal potential, the particles that the moved electron is
+// seen by.
 //
 // Flops of a walker with N electrons, A ions and V quadrature points within range: N (N + 2 A) / 2 * 90 + V (N + A) * 60.
-//
-// qsim-compile: -DWARPS=1
-// qsim-compile: -DWARPS=1 -DCOMPLEX=1
-// qsim-compile: -DWARPS=1 -DLANES=8
-#include "nonlocal.cuh"
-#include "../common/derivatives.cuh"
 
-#ifndef WARPS
-#define WARPS 1  // of a block
-#endif
-#define GROUP ((int)(threadIdx.x / LANES))
-#define WALKER ((int64)blockIdx.x * (32 * WARPS / LANES) + GROUP)
+#ifndef QSIM_QMC_CRYSTAL_DERIVATIVES_CUH
+#define QSIM_QMC_CRYSTAL_DERIVATIVES_CUH
+#include "../common/derivatives.cuh"
+#include "nonlocal.cuh"
+
+typedef Crystal Tables;
 
 // Gradients v (N, 3) of log psi, and for each electron the sum `total` (N,) of its nonlocal energy.
 QSIM_DEVICE void velocities(const Crystal& m, const State& s, int64 w, double* v, double* total) {
@@ -36,24 +31,12 @@ QSIM_DEVICE void velocities(const Crystal& m, const State& s, int64 w, double* v
     join();
 }
 
-// What `energies` of walk.cu has left in scratch is read: the points of the nonlocal potential and their values.
-//
-// first (F,), place (C,): as `ParameterTables`; log_slopes, energy_slopes (W, P), out.  space: (2, C, threads of the launch), or none if
-// dynamic shared memory holds the sums, (2, C, threads of the block) behind 4 N numbers for each walker.
-extern "C" __global__ void __launch_bounds__(32 * WARPS, 16 / WARPS)
-    derivatives(Crystal m, State s, const int64* first, const int64* place, int numbers, int parameters, double* space,
-                double* log_slopes, double* energy_slopes) {
-    extern __shared__ double room[];
-    const int64 w = WALKER;
-    if (w >= s.walkers) return;
+// Derivatives by the numbers of the tables: `values` of J, `slopes` of the local energy; what `energies` of walk.cu has left in scratch
+// is read: the points of the nonlocal potential and their values.  v, total: as `velocities` sets them; first (F,): as `ParameterTables`.
+QSIM_DEVICE void pair_slopes(const Crystal& m, const State& s, int64 w, const double* v, const double* total, const int64* first, const Sums& values,
+                              const Sums& slopes) {
     const int N = (int)m.electrons, Q = (int)m.quadrature, all = N + (int)m.atoms, lane = lane_of();
     const double *R = s.R + w * N * 3, *counts = counts_of(m, s, w), over = 1 / m.mass;
-    double *v = room + GROUP * 4 * N, *total = v + 3 * N;
-    const int64 stride = space ? (int64)gridDim.x * (32 * WARPS) : 32 * WARPS;
-    double* own = space ? space + (int64)blockIdx.x * (32 * WARPS) + threadIdx.x : room + 32 * WARPS / LANES * 4 * N + threadIdx.x;
-    const Sums values = {own, stride}, slopes = {own + numbers * stride, stride};
-    for (int c = 0; c < 2 * numbers; ++c) own[c * stride] = 0;
-    velocities(m, s, w, v, total);
     for (int e = 0; e < N; ++e) {
         const double *x = R + 3 * e, *u = v + 3 * e;
         for (int j = e + 1 + lane; j < all; j += LANES) {
@@ -81,5 +64,6 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 16 / WARPS)
             }
         }
     }
-    collect(own, stride, numbers, parameters, place, log_slopes + w * parameters, energy_slopes + w * parameters);
 }
+
+#endif
