@@ -6,7 +6,7 @@ import math
 
 import numba as nb
 
-from qsim.core.device.vectors import (
+from qsim.core.device.cpu.vectors import (
     floor,
     get,
     higher,

@@ -6,7 +6,7 @@ import math
 
 import numba as nb
 
-from qsim.core.device.vectors import get, lane, lanes, pack, put, root, same, wide
+from qsim.core.device.cpu.vectors import get, lane, lanes, pack, put, root, same, wide
 from qsim.qmc.kernels.common.jit import CALLED, INLINE
 from qsim.qmc.kernels.common.radial_cpu import LARGEST, locate
 

@@ -10,7 +10,7 @@ import math
 
 import numba as nb
 
-from qsim.core.device.vectors import get, lane, lanes, pack, put, same, total, wide
+from qsim.core.device.cpu.vectors import get, lane, lanes, pack, put, same, total, wide
 from qsim.qmc.kernels.common.draws_cpu import PAIRS, rotation, two_normals
 from qsim.qmc.kernels.common.jastrow_cpu import NONE, TINY
 from qsim.qmc.kernels.common.jit import INLINE

@@ -12,7 +12,7 @@ import math
 
 import numba as nb
 
-from qsim.core.device.rng_numba import uniform2
+from qsim.core.device.cpu.rng import uniform2
 from qsim.qmc.kernels.common.draws_cpu import PAIRS
 from qsim.qmc.kernels.common.inverses_cpu import update_inverse
 from qsim.qmc.kernels.common.jit import INLINE, PART

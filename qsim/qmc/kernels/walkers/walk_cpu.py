@@ -7,7 +7,7 @@ import math
 import numba as nb
 import numpy as np
 
-from qsim.core.device.rng_numba import uniform2
+from qsim.core.device.cpu.rng import uniform2
 from qsim.qmc.kernels.common.draws_cpu import PAIRS
 from qsim.qmc.kernels.common.inverses_cpu import (
     DELAYED,
