@@ -29,8 +29,8 @@ from qsim.qmc.coverage.oracles import (
     pair,
     pseudo_atom,
 )
-from qsim.qmc.wavefunction.bloch import Crystal, KPoint
-from qsim.qmc.wavefunction.eshdf import write_eshdf
+from qsim.qmc.wavefunction.crystals.bloch import Crystal, KPoint
+from qsim.qmc.wavefunction.formats.eshdf import write_eshdf
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
