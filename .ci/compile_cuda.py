@@ -30,8 +30,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from qsim.core.device.compilers.nvrtc import CompilationError, Usage, nvrtc_compile, resource_usage  # noqa: E402
 from qsim.core.device.kernels import source as full_source  # noqa: E402
-from qsim.core.device.nvrtc import CompilationError, Usage, nvrtc_compile, resource_usage  # noqa: E402
 
 ARCHITECTURES = ("sm_80", "sm_90")
 PRECISIONS = ("double", "float")

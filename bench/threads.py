@@ -22,9 +22,9 @@ if __name__ == "__main__":
     sys.path[0] = str(ROOT)  # instead of bench/
 
 from qsim.core.device import pool  # noqa: E402
+from qsim.core.device.cpu.vectors import same, total  # noqa: E402
 from qsim.core.device.hardware import available_threads  # noqa: E402
 from qsim.core.device.team import ranges, share  # noqa: E402
-from qsim.core.device.vectors import same, total  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,11 +20,11 @@ from PIL import Image
 
 from qsim import methods
 from qsim.core.errors import MemoryLimitError
+from qsim.core.examples.catalogue import Example, examples
+from qsim.core.examples.check import cases, folders, load_reference
 from qsim.core.results import plotting
+from qsim.core.results.display.views import figure_functions
 from qsim.core.results.results import open_results
-from qsim.core.results.views import figure_functions
-from qsim.core.run.check import cases, folders, load_reference
-from qsim.core.run.examples import Example, examples
 from qsim.core.run.pipeline import Options, execute
 from qsim.core.text import format_seconds
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qsim.core.device.caches import ensure_kernel_cache, recompile_what_changed
+from qsim.core.device.compilers.caches import ensure_kernel_cache, recompile_what_changed
 from qsim.version import __version__
 
 if TYPE_CHECKING:

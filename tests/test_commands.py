@@ -12,8 +12,8 @@ import qsim
 from qsim import methods
 from qsim.cli import cli
 from qsim.core.deck.load import load_deck
-from qsim.core.results.bibliography import entries
-from qsim.core.run.examples import examples
+from qsim.core.examples.catalogue import examples
+from qsim.core.results.display.bibliography import entries
 from qsim.core.run.stages import stage
 
 ROOT = Path(__file__).resolve().parents[1]

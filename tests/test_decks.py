@@ -12,11 +12,11 @@ from matplotlib.container import Container
 
 from qsim import methods
 from qsim.core.errors import FileError
-from qsim.core.results import overlay as overlaying
+from qsim.core.examples.check import cases, folders, run_case
 from qsim.core.results import plotting
+from qsim.core.results.display import overlay as overlaying
 from qsim.core.results.results import open_results
 from qsim.core.run import pipeline
-from qsim.core.run.check import cases, folders, run_case
 from qsim.core.run.pipeline import Options, execute
 from qsim.core.run.stages import stage
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import qsim
+from qsim.core.results.display.report import report
 from qsim.core.results.file import FORMAT_VERSION
-from qsim.core.results.report import report
 
 FOLDER = Path(__file__).resolve().parent / "reference_data/files_0.1.0"
 FILES = sorted(FOLDER.glob("*.h5"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qsim.core.device.nvrtc import find_nvrtc
+from qsim.core.device.compilers.nvrtc import find_nvrtc
 from qsim.core.errors import DeviceError
 
 ROOT = Path(__file__).resolve().parents[1]

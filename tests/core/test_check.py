@@ -7,11 +7,7 @@ import numpy as np
 import pytest
 
 from qsim.core.errors import DeviceError, FileError
-from qsim.core.results.compare import Tolerance, compare_results
-from qsim.core.results.results import open_results
-from qsim.core.results.tables import Scalar, Table
-from qsim.core.results.writing import Content, write_results
-from qsim.core.run.check import (
+from qsim.core.examples.check import (
     Case,
     Folders,
     cases,
@@ -22,6 +18,10 @@ from qsim.core.run.check import (
     run_case,
     update,
 )
+from qsim.core.results.compare import Tolerance, compare_results
+from qsim.core.results.results import open_results
+from qsim.core.results.tables import Scalar, Table
+from qsim.core.results.writing import Content, write_results
 
 
 def scalar(value, error=None):
@@ -356,7 +356,7 @@ def test_update_makes_a_new_reference(case, tmp_path):
 
 @pytest.fixture
 def check(command, monkeypatch, case):
-    monkeypatch.setattr("qsim.core.run.check.folders", lambda: case.place)
+    monkeypatch.setattr("qsim.core.examples.check.folders", lambda: case.place)
     return lambda *arguments: command("check", *arguments)
 
 

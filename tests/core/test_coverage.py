@@ -4,9 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from qsim.cli.group import cli
 from qsim.core.run import coverage
 from qsim.core.run.coverage import Claim, Coverage, Judged
+
+METHODS = ("qoc", "trotter", "tridiag", "sturmian", "qmc")
 
 
 def judged(*claims, warnings=(), **more):
@@ -72,3 +76,28 @@ def test_right_error_bars_fail_as_rarely_as_promised():
 def test_the_table_has_a_column_for_each_heading():
     rows = coverage.table([normal(10, 1.0), Coverage("other")])
     assert {len(row) for row in rows} == {len(coverage.HEADER)}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_kind_of_decks_can_be_drawn_alone_and_again(method, tmp_path):
+    """A deck depends on method, kind, seed and number alone; decks of two kinds differ."""
+    decks = {}
+    for kind in coverage.kinds(method):
+        (folder := tmp_path / kind).mkdir()
+        decks[kind], again = (coverage.draw(method, 7, 1, folder, kind).deck for _ in range(2))
+        assert repr(decks[kind]) == repr(again)
+    assert len({repr(deck) for deck in decks.values()}) == len(decks) > 0
+
+
+def test_kinds_are_named_on_the_command_line():
+    run = CliRunner().invoke(cli, ["check", "trotter", "--coverage", "1", "--kind", "levels"])
+    assert run.exit_code == 0, run.output
+    assert "trotter, levels" in run.output
+    for arguments, message in (
+        (["check", "trotter", "--coverage", "1", "--kind", "wild"], "it has evolve, pulses, spectrum"),
+        (["check", "--coverage", "1", "--kind", "levels"], "needs the method"),
+        (["check", "trotter", "--kind", "levels"], "belong to --coverage"),
+    ):
+        run = CliRunner().invoke(cli, arguments)
+        assert run.exit_code == 2
+        assert message in run.output

@@ -117,7 +117,7 @@ from qsim.core.run.signals import Signals
 with Signals() as signals:
     signal.raise_signal(signal.SIGTERM)
     assert signals.stop == "SIGTERM"
-from qsim.core.run.lock import OutputLock
+from qsim.core.run.files.lock import OutputLock
 from pathlib import Path
 from qsim.core.errors import FileError
 with OutputLock(Path(sys.argv[1])):

@@ -5,8 +5,8 @@ import math
 
 import pytest
 
+from qsim.core.examples.check import Case, run_case
 from qsim.core.results.tables import Scalar
-from qsim.core.run.check import Case, run_case
 
 ATOL = 1e-6
 

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from qsim.core.device import kernels, nvrtc
+from qsim.core.device import kernels
+from qsim.core.device.compilers import nvrtc
 from qsim.core.device.device import cpu, cuda_status, select
 from qsim.core.errors import DeviceError
 

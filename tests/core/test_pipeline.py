@@ -242,7 +242,7 @@ def test_a_forced_run_that_dies_between_results_and_summary_leaves_no_old_summar
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("qsim.core.run.publish.write_summary", die)
+        patch.setattr("qsim.core.run.files.publish.write_summary", die)
         with pytest.raises(KeyboardInterrupt):
             run(counter.deck(steps=30), force=True, figures=False)
     assert counter.files() == ["deck.h5"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from qsim.core.device.compilation import COLLECTING, Compilation, compiling
+from qsim.core.device.compilers.compilation import COLLECTING, Compilation, compiling
 from qsim.core.errors import FileError, Interrupted, NumericsError, Stopped
 from qsim.core.run.checkpoint import load
 from qsim.core.run.progress import Monitor, RunClock

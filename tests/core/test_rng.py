@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from qsim.core.device import kernels, rng, rng_numba
+from qsim.core.device import kernels, rng
+from qsim.core.device.cpu import rng as rng_numba
 from qsim.core.device.device import cuda_status, select
 
 # Salmon et al., Random123 1.14, kat_vectors: counter, key, result of philox4x32 with 10 rounds

@@ -29,7 +29,7 @@ def test_a_changed_helper(tmp_path, package, expected, before):
     folder.mkdir()
     (folder / "kernel.py").write_text(KERNEL, encoding="utf-8")
     code = (
-        f"{before}import sys; from pathlib import Path; from qsim.core.device.caches import recompile_what_changed; "
+        f"{before}import sys; from pathlib import Path; from qsim.core.device.compilers.caches import recompile_what_changed; "
         f"recompile_what_changed(Path({str(tmp_path / package)!r})); sys.path.insert(0, {str(folder)!r}); "
         f"from kernel import kernel; print(kernel())"
     )

@@ -4,7 +4,7 @@ import numba as nb
 import numpy as np
 import pytest
 
-from qsim.core.device.streaming import settle, stream
+from qsim.core.device.cpu.streaming import settle, stream
 
 
 @nb.njit

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from qsim.core.device import workers
+from qsim.core.device.workers import Crew
 from qsim.core.errors import DeckError, FileError
 from qsim.core.results.results import open_results
-from qsim.core.run import workers
-from qsim.core.run.collect import collect, find_runs
-from qsim.core.run.sweep import Axis, parse_axis, points, prepare, run
-from qsim.core.run.workers import Crew
+from qsim.core.sweeps.collect import collect, find_runs
+from qsim.core.sweeps.sweep import Axis, parse_axis, points, prepare, run
 from tests.faults.inject import wait_until
 
 RUNNER = Path(__file__).resolve().parents[1] / "methods" / "run_counter.py"
@@ -426,7 +426,7 @@ def test_a_sweep_is_not_started_by_mpirun(counter, command, monkeypatch):
 
 
 def test_kernels_are_kept_where_they_are_asked_for(tmp_path, monkeypatch, command):
-    from qsim.core.device.caches import keep_kernels_in
+    from qsim.core.device.compilers.caches import keep_kernels_in
 
     monkeypatch.setattr("sys.modules", {k: v for k, v in sys.modules.items() if k != "numba"})
     environ = {}

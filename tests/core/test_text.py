@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from qsim.commands import columns
+from qsim.cli.terminal import columns
 from qsim.core.errors import DeckError, Diagnostic, FileError
 from qsim.core.text import json_text, printable, reason, shorten, with_error
 

@@ -4,7 +4,7 @@ import numba as nb
 import numpy as np
 import pytest
 
-from qsim.core.device.vectors import (
+from qsim.core.device.cpu.vectors import (
     floor,
     get,
     higher,

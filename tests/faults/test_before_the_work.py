@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import pytest
 
 from qsim.core.deck.load import load_deck
-from qsim.core.device import caches
+from qsim.core.device.compilers import caches
 from qsim.core.device.footprint import INTERPRETER
 from qsim.core.errors import DeckError, DeviceError, FileError, MemoryLimitError
 from qsim.core.results.results import open_results
-from qsim.core.run import publish
-from qsim.core.run.files import paths_in, refuse_inputs
+from qsim.core.run.files import publish
+from qsim.core.run.files.paths import paths_in, refuse_inputs
 from qsim.core.run.pipeline import Options, execute
 from qsim.core.run.stages import stage
 

@@ -11,8 +11,8 @@ import pytest
 
 from qsim.core.errors import FileError
 from qsim.core.results.atomic import temporary_name
-from qsim.core.run import lock as module
-from qsim.core.run.lock import EXPIRY, OutputLock, Owner
+from qsim.core.run.files import lock as module
+from qsim.core.run.files.lock import EXPIRY, OutputLock, Owner
 
 
 @pytest.fixture
@@ -53,7 +53,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
-from qsim.core.run import lock, pipeline, signals
+from qsim.core.run import pipeline, signals
+from qsim.core.run.files import lock
 
 stem = Path(sys.argv[1]) / "run"
 job = SimpleNamespace(files=SimpleNamespace(stem=stem, results=stem.with_suffix(".h5")))

@@ -9,7 +9,7 @@ import pytest
 
 from qsim.core.errors import FileError
 from qsim.core.results.atomic import write_text
-from qsim.core.run.sweep import Axis, Sweep, prepare, write_array
+from qsim.core.sweeps.sweep import Axis, Sweep, prepare, write_array
 from qsim.core.text import has_controls
 
 EVIL = "a\x1b[2J\x9b1m\nrm -rf x"

@@ -15,10 +15,10 @@ import yaml
 from qsim.core.deck.load import load_deck
 from qsim.core.deck.template import template
 from qsim.core.errors import DeckError, Stopped
+from qsim.core.examples.check import folders
 from qsim.core.results.plotting import style
 from qsim.core.results.results import open_results
 from qsim.core.run import checkpoint
-from qsim.core.run.check import folders
 from qsim.core.run.pipeline import Options, execute
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage

@@ -20,7 +20,7 @@ from importlib import resources
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from qsim.core.device.compilation import compiling
+from qsim.core.device.compilers.compilation import compiling
 from qsim.core.errors import DeviceError
 from qsim.core.install import install_extra
 

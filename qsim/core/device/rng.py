@@ -10,7 +10,7 @@ The generator is Philox4x32-10 [1]_: a keyed bijection of a 128-bit counter, so 
 
 Uniform numbers are :math:`(k + 1/2)\,2^{-52}` with the upper 52 bits *k* of two words, so never 0 or 1.
 Normal numbers are the two results of Box and Muller from the pair of uniforms.  ``qsim.cuh`` holds the
-same in CUDA and :mod:`qsim.core.device.rng_numba` in numba.  Integers and uniforms agree in every bit; normals to
+same in CUDA and :mod:`qsim.core.device.cpu.rng` in numba.  Integers and uniforms agree in every bit; normals to
 rounding, since logarithm and cosine differ between libraries.
 
 References

@@ -141,7 +141,7 @@ def figure(width: Literal["single", "double"] = "single", height: float | None =
     _matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    from qsim.core.results.shown import ShownFigure
+    from qsim.core.results.notebook import ShownFigure
 
     with style():
         fig = ShownFigure(figsize=(WIDTHS[width], height), layout="constrained")

@@ -44,14 +44,14 @@ class Results(ResultsFile):
         KeyError
             If there is no such group.
         """
-        from qsim.core.results.views import to_xarray
+        from qsim.core.results.display.views import to_xarray
 
         return to_xarray(self, group)
 
     @property
     def figures(self) -> tuple[str, ...]:
         """Names of the figures that :meth:`plot` knows besides the names of arrays."""
-        from qsim.core.results.views import figure_functions
+        from qsim.core.results.display.views import figure_functions
 
         return tuple(figure_functions(self))
 
@@ -82,19 +82,19 @@ class Results(ResultsFile):
         ValueError
             If the array has three or more dimensions, or `ax` stands in no grid.
         """
-        from qsim.core.results.views import plot
+        from qsim.core.results.display.views import plot
 
         return plot(self, name, ax, **line)
 
     def __repr__(self) -> str:
         """Return method, title, scalars and the names of the arrays."""
-        from qsim.core.results.views import as_text
+        from qsim.core.results.display.views import as_text
 
         return as_text(self)
 
     def _repr_html_(self) -> str:
         """Return the tables that a notebook shows."""
-        from qsim.core.results.views import as_html
+        from qsim.core.results.display.views import as_html
 
         return as_html(self)
 

@@ -1,9 +1,9 @@
 """Coverage: whether the errors that runs claim hold on random decks.
 
 A method takes part with a module ``qsim/<method>/coverage.py`` that offers ``trial(rng, folder)``: it draws a deck and says
-how to hold the results against truth, found by an oracle that is not the code under test.  ``qsim check --coverage N --seed
-S`` runs N trials per method and prints one table; trial ``i`` of a method depends on the method, the seed and ``i`` alone, so
-that every case can be repeated by itself.
+how to hold the results against truth, found by an oracle that is not the code under test.  Its ``KINDS`` draw decks of one kind
+alone.  ``qsim check --coverage N --seed S`` runs N trials per method and prints one table; trial ``i`` of a method depends on the
+method, the kind, the seed and ``i`` alone, so that every case can be repeated by itself.
 
 The rule for deterministic claims: the true error must not exceed 10 times the larger of the claimed error and the accuracy
 that the deck asked for, unless a warning of the run withdraws the claim.  The rule for statistical claims: the true value
@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import yaml
 
+from qsim.core.device.workers import threads_shared
 from qsim.core.errors import DeckError, NumericsError, QsimError
 from qsim.core.results.results import open_results
 from qsim.core.run.pipeline import Options, execute
-from qsim.core.run.workers import threads_shared
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
@@ -43,9 +43,11 @@ __all__ = [
     "Claim",
     "Coverage",
     "Judged",
+    "Kind",
     "Trial",
     "cover",
     "draw",
+    "kinds",
     "run_trial",
     "table",
 ]
@@ -123,6 +125,10 @@ class Trial:
     deck: Mapping[str, Any]
     judge: Callable[[Results], Sequence[Claim]]
     refusable: bool = True
+
+
+Kind = Callable[[np.random.Generator, Path], Trial]
+"""Draws a trial of one kind from random numbers; its data files go into the folder."""
 
 
 @dataclass(frozen=True)
@@ -241,22 +247,30 @@ class Coverage:
         return not self.broken and not self.failures and covered
 
 
-def draw(method: str, seed: int, index: int, folder: Path) -> Trial:
-    """Draw one trial; its data files go into `folder`."""
+def kinds(method: str) -> tuple[str, ...]:
+    """Return the kinds of decks of a method that can be drawn alone."""
+    return tuple(importlib.import_module(f"qsim.{method}.coverage").KINDS)
+
+
+def draw(method: str, seed: int, index: int, folder: Path, kind: str | None = None) -> Trial:
+    """Draw one trial, of all kinds of decks or of one; its data files go into `folder`."""
     module = importlib.import_module(f"qsim.{method}.coverage")
-    rng = np.random.default_rng([seed, index, zlib.crc32(method.encode())])
-    trial: Trial = module.trial(rng, folder)
-    return trial
+    words = [word.encode() for word in (method, kind) if word is not None]
+    rng = np.random.default_rng([seed, index, *map(zlib.crc32, words)])
+    make: Kind = module.trial if kind is None else module.KINDS[kind]
+    return make(rng, folder)
 
 
-def run_trial(method: str, seed: int, index: int, device: str | None = None) -> Judged:
+def run_trial(
+    method: str, seed: int, index: int, device: str | None = None, kind: str | None = None
+) -> Judged:
     """Run one trial and judge it.
 
     A refusal (exit codes 3 and 5: no number is printed) is no failure; any other error is.
     """
     with tempfile.TemporaryDirectory(prefix="qsim-coverage-") as name:
         folder = Path(name)
-        trial = draw(method, seed, index, folder)
+        trial = draw(method, seed, index, folder, kind)
         deck = folder / "deck.yaml"
         deck.write_text(yaml.safe_dump({"method": method, **trial.deck}, sort_keys=False), encoding="utf-8")
         options = Options(device=device, output=folder / "run.h5", figures=False, verbosity=-1)
@@ -279,6 +293,7 @@ def cover(
     seed: int,
     *,
     device: str | None = None,
+    kind: str | None = None,
     jobs: int = 1,
     report: Callable[[Judged], None] = lambda judged: None,
 ) -> Coverage:
@@ -290,28 +305,32 @@ def cover(
         What to run.
     device
         As on the command line.
+    kind
+        One of :func:`kinds`; by default decks are of all of them.
     jobs
         Number of processes.
     report
         Called with every trial when it is judged, in the order of the trials.
     """
     trials = []
-    for judged in _judged(method, count, seed, device, jobs):
+    for judged in _judged(method, count, seed, device, kind, jobs):
         report(judged)
         trials.append(judged)
-    return Coverage(method, tuple(trials))
+    return Coverage(method if kind is None else f"{method}, {kind}", tuple(trials))
 
 
-def _judged(method: str, count: int, seed: int, device: str | None, jobs: int) -> Iterable[Judged]:
+def _judged(
+    method: str, count: int, seed: int, device: str | None, kind: str | None, jobs: int
+) -> Iterable[Judged]:
     if jobs == 1:
-        yield from (run_trial(method, seed, index, device) for index in range(count))
+        yield from (run_trial(method, seed, index, device, kind) for index in range(count))
         return
     spawn = multiprocessing.get_context("spawn")  # threads and CUDA do not survive a fork
     with (
         threads_shared(jobs),
         concurrent.futures.ProcessPoolExecutor(jobs, mp_context=spawn) as pool,
     ):
-        waiting = [pool.submit(run_trial, method, seed, index, device) for index in range(count)]
+        waiting = [pool.submit(run_trial, method, seed, index, device, kind) for index in range(count)]
         yield from (future.result() for future in waiting)
 
 

@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 
 from qsim.core.deck.blocks import Deck
 from qsim.core.deck.load import DeckSource, LoadedDeck, load_deck
-from qsim.core.run.files import RunFiles, paths_in, same_file
+from qsim.core.run.files.paths import RunFiles, paths_in, same_file
 from qsim.core.run.stages import Method, unknown_figures
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing_extensions import TypeVar
 
 from qsim.core.deck.blocks import Deck
 from qsim.core.deck.load import DeckSource, LoadedDeck, changed_keys
-from qsim.core.device import caches
 from qsim.core.device.blas import small_matrices
+from qsim.core.device.compilers import caches
 from qsim.core.device.device import Device, out_of_memory, requested_device, requested_threads, select
 from qsim.core.device.footprint import kernels_are_compiled, seconds_to_compile
 from qsim.core.device.parallel import agreed, first, world
@@ -28,17 +28,17 @@ from qsim.core.results.plotting import ready
 from qsim.core.results.results import open_results
 from qsim.core.results.summary import read_summary
 from qsim.core.run import checkpoint, choice
-from qsim.core.run.files import (
+from qsim.core.run.files.lock import OutputLock
+from qsim.core.run.files.paths import (
     figure_paths,
     paths_in,
     refuse_inputs,
     refuse_unusable,
     require_folder,
 )
+from qsim.core.run.files.publish import keep_state, publish, write
 from qsim.core.run.job import Job, Options, Outcome, listed, make_job
-from qsim.core.run.lock import OutputLock
 from qsim.core.run.progress import Monitor, RunClock
-from qsim.core.run.publish import keep_state, publish, write
 from qsim.core.run.ranks import about_ranks, require_one_deck, require_share
 from qsim.core.run.signals import Signals, leaving_later, on_early_exit
 from qsim.core.run.stages import Method, Plan

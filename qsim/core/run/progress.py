@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from qsim.core.device.compilation import Compilation
+from qsim.core.device.compilers.compilation import Compilation
 from qsim.core.device.parallel import SerialComm, by_all, first
 from qsim.core.errors import FileError, Interrupted, InvalidInput, NumericsError, QsimError, Stopped
 from qsim.core.run.task import Task

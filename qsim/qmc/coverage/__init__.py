@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.run.coverage import Claim, Trial
+from qsim.core.run.coverage import Claim, Kind, Trial
+from qsim.qmc.coverage.imported import draw_imported
 from qsim.qmc.coverage.oracles import (
     Means,
     bloch_pair,
@@ -34,11 +35,11 @@ from qsim.qmc.wavefunction.eshdf import write_eshdf
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
 
-__all__ = ["trial"]
+__all__ = ["KINDS", "trial"]
 
 ELEMENTS = {1: "H", 2: "He", 3: "Li", 4: "Be"}
 WORK = 25_000  # electron moves of a section: a tenth of a second
-BANDS, CORE = "bands.h5", "core.xml"
+BANDS, CORE, ORBITALS = "bands.h5", "core.xml", "orbitals.dat"
 BREAKUP = 2e-5  # hartree, relative: the division of the Coulomb potential of a few electrons
 SPLINES = 1e-4  # and splines of 32 points for the longest wave
 TABLES = 1e-6  # hartree, relative: errors of radial tables, and what rounding leaves of exact trial functions
@@ -90,10 +91,20 @@ def trial(rng: np.random.Generator, folder: Path) -> Trial:
     """Draw a deck over systems, trial functions and sections; the judge compares means of vmc, dmc and of estimators."""
     shares = np.array(list(MAKERS.values()))
     number = int(rng.choice(len(MAKERS), p=shares / shares.sum()))
-    case = list(MAKERS)[number](rng)
+    return _trial(rng, folder, list(MAKERS)[number])
+
+
+def _trial(
+    rng: np.random.Generator,
+    folder: Path,
+    make: Callable[[np.random.Generator], _Case],
+    kinds: list[str] | None = None,
+) -> Trial:
+    """Draw a deck of a kind of systems, with the sections of `kinds` if they are given."""
+    case = make(rng)
     if case.write is not None:
         case.write(folder)
-    kinds = _kinds(rng, case)
+    kinds = kinds or _kinds(rng, case)
     series = [{kind: _SECTIONS[kind](rng, case)} for kind in kinds]
     name = next(iter(case.means.density), None)
     if case.means.mesh is not None:
@@ -257,9 +268,9 @@ def _write_core(folder: Path, channels: tuple[Callable[[np.ndarray], np.ndarray]
     )
 
 
-def _twists(rng: np.random.Generator) -> tuple[list[np.ndarray], list[float]]:
+def _twists(rng: np.random.Generator, several: bool) -> tuple[list[np.ndarray], list[float]]:
     """Draw up to three twists and their weights."""
-    count = int(rng.choice([1, 1, 2, 3]))
+    count = int(rng.choice([2, 3] if several else [1, 1, 2, 3]))
     return list(rng.uniform(-0.5, 0.5, (count, 3))), [_uniform(rng, 0.1, 10.0) for _ in range(count)]
 
 
@@ -270,10 +281,10 @@ def _asked(twists: list[np.ndarray], weights: list[float]) -> dict[str, Any]:
     return {"twists": [{"twist": t.tolist(), "weight": w} for t, w in zip(twists, weights, strict=True)]}
 
 
-def _electron_gas(rng: np.random.Generator) -> _Case:
+def _electron_gas(rng: np.random.Generator, several: bool = False) -> _Case:
     """Draw electrons in plane waves: real determinants of one each at Gamma, complex ones at any twist."""
     while True:
-        lattice, (twists, weights) = _lattice(rng), _twists(rng)
+        lattice, (twists, weights) = _lattice(rng), _twists(rng, several)
         up, down = [(1, 1), (2, 0), (2, 1), (3, 3), (4, 2)][int(rng.integers(5))]
         if rng.random() < 0.3:
             twists, up, down = [np.zeros(3), *twists[1:]], 1, 1
@@ -301,9 +312,9 @@ def _electron_gas(rng: np.random.Generator) -> _Case:
     )
 
 
-def _bloch_pair(rng: np.random.Generator) -> _Case:
+def _bloch_pair(rng: np.random.Generator, several: bool = False) -> _Case:
     """Draw two electrons among two protons, at each twist in one Bloch function of two waves from a file of bands."""
-    lattice, (twists, weights) = _lattice(rng), _twists(rng)
+    lattice, (twists, weights) = _lattice(rng), _twists(rng, several)
     m = np.array([(1, 0, 0), (0, 1, 1), (1, -1, 0), (1, 1, 1)][int(rng.integers(4))])
     places = (np.array([[0.1, 0.2, 0.3], [0.6, 0.5, 0.9]]) + rng.uniform(-0.1, 0.1, (2, 3))) @ lattice
     points, means = [], []
@@ -322,6 +333,24 @@ def _bloch_pair(rng: np.random.Generator) -> _Case:
         write=lambda folder: write_eshdf(folder / BANDS, crystal, (1, 1)),
         precision="double",
         tables=SPLINES,
+    )
+
+
+def _from_file(rng: np.random.Generator) -> _Case:
+    """Draw a molecule in random orbitals of a file of another program; their cusps stay as they are."""
+    molecule, source, program = draw_imported(rng)
+    write = {
+        "molden": lambda path: molecule.write_molden(path, program),
+        "chkfile": molecule.write_chkfile,
+        "qmcpack": molecule.write_qmcpack,
+    }[source]
+    return _Case(
+        {},
+        {"orbitals": {"source": source, "file": ORBITALS, "cusp": False}, "jastrow": "none"},
+        molecule.means,
+        molecule.up + molecule.down,
+        write=lambda folder: write(folder / ORBITALS),
+        tables=1e-5,
     )
 
 
@@ -414,6 +443,8 @@ def _judge(
         if kind in kinds:
             # energies and their parts fluctuate together: some parts are enough
             names = ("energy", "variance") if kind == "optimize" else ("energy", "kinetic", "variance")
+            if "energy" not in means.trial:  # of several electrons in orbitals of a file
+                names = ("kinetic", "local_pp")
             known |= {f"{kind}_{name}": means.trial[name] for name in names if name in means.trial}
     if "dmc" in kinds:
         taus = series[kinds.index("dmc")]["dmc"]["timesteps"]
@@ -506,3 +537,29 @@ OPEN = {
 }
 MAKERS = {**OPEN, _electron_gas: 0.06, _bloch_pair: 0.06}
 """Kinds of systems that are drawn, with their shares; those of `OPEN` have no cell."""
+
+
+def _extrapolated(rng: np.random.Generator, folder: Path) -> Trial:
+    """Draw a deck of one or two electrons whose diffusion is extrapolated to zero time step, half of them with a core."""
+    makers = [_pseudo_atom, _pseudo_atom, _one_electron, _molecule]
+    return _trial(rng, folder, makers[int(rng.integers(len(makers)))], ["vmc", "dmc"])
+
+
+def _twisted(rng: np.random.Generator, folder: Path) -> Trial:
+    """Draw a deck of a periodic cell with two or three twists of unequal weights."""
+    make = _bloch_pair if rng.random() < 0.5 else _electron_gas
+    return _trial(rng, folder, functools.partial(make, several=True))
+
+
+def _imported(rng: np.random.Generator, folder: Path) -> Trial:
+    """Draw a deck of orbitals from a file of another program."""
+    return _trial(rng, folder, _from_file)
+
+
+KINDS: Mapping[str, Kind] = {
+    **{make.__name__.strip("_"): functools.partial(_trial, make=make) for make in MAKERS},
+    "extrapolated": _extrapolated,
+    "twists": _twisted,
+    "imported": _imported,
+}
+"""Kinds of decks that can be drawn alone."""

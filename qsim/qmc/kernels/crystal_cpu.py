@@ -11,7 +11,7 @@ import math
 import numba as nb
 import numpy as np
 
-from qsim.core.device.rng_numba import uniform2
+from qsim.core.device.cpu.rng import uniform2
 from qsim.qmc.kernels.bloch_cpu import bloch_ratio, bloch_rows
 from qsim.qmc.kernels.crystal_types import WINDOW
 from qsim.qmc.kernels.draws_cpu import normals

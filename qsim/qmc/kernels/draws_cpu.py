@@ -7,8 +7,8 @@ import math
 import numba as nb
 import numpy as np
 
-from qsim.core.device.rng_numba import philox
-from qsim.core.device.vectors import floor, lane, pack, put, root
+from qsim.core.device.cpu.rng import philox
+from qsim.core.device.cpu.vectors import floor, lane, pack, put, root
 from qsim.qmc.kernels.jit import INLINE
 
 __all__ = ["TWO_PI", "logarithms", "normals", "turns", "two_normals", "unit"]

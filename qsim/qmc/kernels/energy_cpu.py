@@ -12,8 +12,8 @@ import math
 
 import numba as nb
 
-from qsim.core.device.rng_numba import uniform2
-from qsim.core.device.vectors import get, lane, lanes, pack, put, same, total, wide
+from qsim.core.device.cpu.rng import uniform2
+from qsim.core.device.cpu.vectors import get, lane, lanes, pack, put, same, total, wide
 from qsim.qmc.kernels.draws_cpu import TWO_PI
 from qsim.qmc.kernels.jastrow_cpu import (
     NONE,

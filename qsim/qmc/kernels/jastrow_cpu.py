@@ -7,7 +7,7 @@ import math
 import numba as nb
 import numpy as np
 
-from qsim.core.device.vectors import (
+from qsim.core.device.cpu.vectors import (
     floor,
     get,
     higher,

@@ -7,7 +7,7 @@ import math
 import numba as nb
 import numpy as np
 
-from qsim.core.device.vectors import get, lane, lanes, pack, put, root, same, wide
+from qsim.core.device.cpu.vectors import get, lane, lanes, pack, put, root, same, wide
 from qsim.qmc.kernels.jit import INLINE, PART
 from qsim.qmc.kernels.types import BINS, OCTAVES, SMALLEST
 

@@ -6,8 +6,8 @@ import math
 
 import numba as nb
 
-from qsim.core.device.rng_numba import uniform2
-from qsim.core.device.vectors import get
+from qsim.core.device.cpu.rng import uniform2
+from qsim.core.device.cpu.vectors import get
 from qsim.qmc.kernels.draws_cpu import two_normals
 from qsim.qmc.kernels.inverses_cpu import invert, renewed
 from qsim.qmc.kernels.jastrow_cpu import electron_gradient, function_value, place_electrons, show

@@ -15,13 +15,13 @@ import numpy as np
 from qsim.qmc.kernels.types import COMPONENTS, HamiltonianTables, JastrowTables, OrbitalTables
 from qsim.qmc.system import radial
 from qsim.qmc.system.quadrature import legendre
+from qsim.qmc.wavefunction.jastrow import FIRST_CHI, Jastrow
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from qsim.qmc.system.ions import System
     from qsim.qmc.system.quadrature import Rule
-    from qsim.qmc.wavefunction.jastrow import Jastrow
     from qsim.qmc.wavefunction.orbitals import OrbitalSet
 
 __all__ = ["NonlocalTerm", "Wavefunction"]
@@ -96,8 +96,15 @@ class Wavefunction:
         return self.orbitals.tables(real)
 
     def jastrow_tables(self) -> JastrowTables:
-        """Return the Jastrow factor as kernels take it."""
-        return self.jastrow.tables()
+        """Return the Jastrow factor as kernels take it: centres without charge have the last function, which is zero."""
+        tables = self.jastrow.tables()
+        zero = len(self.jastrow.functions) - 1 - FIRST_CHI
+        return tables._replace(species=np.append(tables.species, np.full(self._ghosts, zero, np.int64)))
+
+    @property
+    def _ghosts(self) -> int:
+        """Number of centres that have basis functions, but no charge; they come after the ions."""
+        return max(0, len(self.orbitals.centres) - len(self.system.symbols))
 
     @cached_property
     def _hamiltonian(self) -> HamiltonianTables:
@@ -112,14 +119,13 @@ class Wavefunction:
         delta = np.zeros((count, max(channels, 1), radial.INTERVALS, 6))
         for k, (a, b) in enumerate(tables):
             local[k], delta[k] = a, b
+        potential = [with_one.index(s) if s in with_one else -1 for s in system.symbols]
         return HamiltonianTables(
-            charge=system.charges,
+            charge=np.append(system.charges, np.zeros(self._ghosts)),
             omega=float(system.omega),
             mass=float(system.mass),
             interacting=int(system.interacting),
-            potential=np.array(
-                [with_one.index(s) if s in with_one else -1 for s in system.symbols], np.int64
-            ),
+            potential=np.array(potential + [-1] * self._ghosts, np.int64),
             local=local,
             delta=delta,
             channels=np.array([p.channels for p in found], np.int64),
@@ -286,7 +292,7 @@ class Wavefunction:
         if system.interacting:
             r = np.linalg.norm(R[:, None] - R, axis=-1)
             energy["electron_electron"] = float((1.0 / r[np.triu_indices(len(R), 1)]).sum())
-        for a, p in enumerate(tables.potential):
+        for a, p in enumerate(tables.potential[: len(system.symbols)]):
             r = np.linalg.norm(R - system.positions[a], axis=-1)
             short = radial.evaluate(tables.local[p], r).value if p >= 0 else 0.0
             energy["local"] += float(((short - system.charges[a]) / r).sum())

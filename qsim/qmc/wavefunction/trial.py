@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from qsim.qmc.wavefunction.crystal_trial import build_crystal
 from qsim.qmc.wavefunction.cusp import correct_cusps
 from qsim.qmc.wavefunction.eshdf import StoredEcp, stored_ecp
 from qsim.qmc.wavefunction.imported import read_molecule, system_of
-from qsim.qmc.wavefunction.jastrow import build_jastrow
+from qsim.qmc.wavefunction.jastrow import NONE, build_jastrow
 from qsim.qmc.wavefunction.molecule import orbitals_of
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
@@ -135,6 +135,10 @@ def _with_jastrow(
         if system.is_bare(symbol)
     }
     jastrow = build_jastrow(block.jastrow, system, slopes)
+    if len(orbitals.centres) > len(
+        system.symbols
+    ):  # kernels take centres without charge for ions, whose function is zero
+        jastrow = replace(jastrow, functions=(*jastrow.functions, NONE))
     return Wavefunction(system, orbitals, jastrow, rule(system_block.quadrature))
 
 

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.run.coverage import Claim, Trial
+from qsim.core.run.coverage import Claim, Kind, Trial
 from qsim.qoc.coverage import oracle
 from qsim.qoc.coverage.decks import Drawn, draw_deck
 from qsim.qoc.deck.molecule import parse_weight
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from qsim.core.results.results import Results
 
-__all__ = ["trial"]
+__all__ = ["KINDS", "trial"]
 
 WITHDRAWN = r"beyond the wall the potential falls|degenerate to rounding"
 UNCLAIMED = WITHDRAWN + r"|no error is claimed: the reference for P"
@@ -29,6 +30,10 @@ def trial(rng: np.random.Generator, folder: Path) -> Trial:
     """Draw a deck and return it with its judge."""
     drawn = draw_deck(rng, folder)
     return Trial(drawn.deck, lambda results: judge(drawn, results))
+
+
+KINDS: Mapping[str, Kind] = {"optimise": trial}
+"""Kinds of decks that can be drawn alone."""
 
 
 def judge(drawn: Drawn, results: Results) -> list[Claim]:

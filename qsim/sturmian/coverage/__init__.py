@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qsim.core.run.coverage import Trial
 from qsim.sturmian.coverage import collisions, decks, judges
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     import numpy as np
 
-    from qsim.core.run.coverage import Trial
+    from qsim.core.run.coverage import Kind
 
-__all__ = ["trial"]
+__all__ = ["KINDS", "trial"]
 
 BOUND, EXTRAPOLATED, INTEGRALS, COLLISIONS = (
     0.6,
@@ -25,20 +27,46 @@ BOUND, EXTRAPOLATED, INTEGRALS, COLLISIONS = (
 
 def trial(rng: np.random.Generator, folder: Path) -> Trial:
     """Draw a deck and say how to judge it."""
-    from qsim.core.run.coverage import Trial
+    drawn = rng.random()
+    if drawn > 1.0 - COLLISIONS:
+        return collisions.collision(rng)
+    if drawn < BOUND:
+        return _bound(rng, folder)
+    if drawn < BOUND + EXTRAPOLATED:
+        return _extrapolated(rng, folder)
+    if drawn < BOUND + EXTRAPOLATED + INTEGRALS:
+        return _integrals(rng, folder)
+    return _basis(rng, folder)
 
-    kind = rng.random()
-    if kind < BOUND:
-        deck, model = decks.bound(rng, folder)
-        return Trial(deck, lambda results: judges.bound(results, deck, model))
-    if kind > 1.0 - COLLISIONS:
-        deck, judge = collisions.collision(rng)
-        return Trial(deck, lambda results: judge(results, deck))
-    if kind < BOUND + EXTRAPOLATED:
-        deck, model = decks.extrapolated(rng)
-        return Trial(deck, lambda results: judges.bound(results, deck, model))
-    if kind < BOUND + EXTRAPOLATED + INTEGRALS:
-        deck, model = decks.integrals(rng)
-        return Trial(deck, lambda results: judges.integrals(results, deck, model))
+
+def _bound(rng: np.random.Generator, folder: Path) -> Trial:
+    deck, model = decks.bound(rng, folder)
+    return Trial(deck, lambda results: judges.bound(results, deck, model))
+
+
+def _extrapolated(rng: np.random.Generator, folder: Path) -> Trial:
+    deck, model = decks.extrapolated(rng)
+    return Trial(deck, lambda results: judges.bound(results, deck, model))
+
+
+def _integrals(rng: np.random.Generator, folder: Path) -> Trial:
+    deck, model = decks.integrals(rng)
+    return Trial(deck, lambda results: judges.integrals(results, deck, model))
+
+
+def _basis(rng: np.random.Generator, folder: Path) -> Trial:
     deck, model = decks.basis(rng)
     return Trial(deck, lambda results: judges.basis(results, deck, model))
+
+
+KINDS: Mapping[str, Kind] = {
+    "bound": _bound,
+    "extrapolated": _extrapolated,
+    "integrals": _integrals,
+    "basis": _basis,
+    "electron": lambda rng, folder: collisions.collision(rng, "electron"),
+    "photo": lambda rng, folder: collisions.collision(rng, "photo"),
+    "resonances": lambda rng, folder: collisions.collision(rng, "resonances"),
+}
+"""Kinds of decks that can be drawn alone: bound states, their limits of all partial waves, integrals and functions of a basis;
+collisions of electrons with ions, photoabsorption, doubly excited states."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from qsim.core.run.coverage import Claim
+from qsim.core.run.coverage import Claim, Trial
 from qsim.sturmian.coverage.oracle import Functions, Symmetry
 from qsim.sturmian.coverage.scaled import Electrons, photoabsorption, resonance
 
@@ -36,14 +36,18 @@ S_WAVES = 0.139
 NO_RESONANCE = "may be no resonance"
 
 
-def collision(rng: np.random.Generator) -> tuple[dict[str, Any], Any]:
-    """Draw a collision deck, and return it with the function that judges its results."""
-    kind = rng.random()
-    if kind < 0.6:
-        return _electron(rng), _electron_claims
-    if kind < 0.75:
-        return _photon(rng), _photon_claims
-    return _resonance(rng), _resonance_claims
+def collision(
+    rng: np.random.Generator, process: Literal["electron", "photo", "resonances"] | None = None
+) -> Trial:
+    """Draw a collision deck, of one process if it is named, and return it with its judge."""
+    if process is None:
+        drawn = rng.random()
+        process = "electron"
+        if drawn >= 0.6:
+            process = "photo" if drawn < 0.75 else "resonances"
+    draw, judge = PROCESSES[process]
+    deck = draw(rng)
+    return Trial(deck, lambda results: judge(results, deck))
 
 
 # ---------------------------------------------------------------------------------------------- decks
@@ -264,3 +268,11 @@ def _resonance_claims(results: Results, deck: dict[str, Any]) -> list[Claim]:
         _claim("resonance_energy_0", position, true.real, spread, NO_RESONANCE),
         _claim("resonance_width_0", width, -2.0 * true.imag, 2.0 * spread, NO_RESONANCE),
     ]
+
+
+PROCESSES = {
+    "electron": (_electron, _electron_claims),
+    "photo": (_photon, _photon_claims),
+    "resonances": (_resonance, _resonance_claims),
+}
+"""How a deck of each process is drawn, and how its results are judged."""

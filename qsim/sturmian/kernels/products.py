@@ -17,10 +17,10 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device.blas import kernels_of_blas, one_thread
+from qsim.core.device.cpu.vectors import lanes, put, same
 from qsim.core.device.jit import PART as _PART
 from qsim.core.device.pool import Shared, each_part
 from qsim.core.device.team import ranges, share
-from qsim.core.device.vectors import lanes, put, same
 from qsim.sturmian.kernels.coupling import CHUNK, JIT
 
 if TYPE_CHECKING:

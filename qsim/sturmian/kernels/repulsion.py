@@ -12,9 +12,9 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device import kernels
+from qsim.core.device.cpu.streaming import STREAMED, settle
 from qsim.core.device.device import namespace
 from qsim.core.device.pool import Shared, each_part
-from qsim.core.device.streaming import STREAMED, settle
 from qsim.core.device.team import ranges, share
 from qsim.sturmian.kernels.repulsion_cpu import (
     JIT,

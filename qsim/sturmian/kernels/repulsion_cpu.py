@@ -6,8 +6,8 @@ from typing import Any
 
 import numba as nb
 
+from qsim.core.device.cpu.streaming import stream
 from qsim.core.device.jit import PART as _PART
-from qsim.core.device.streaming import stream
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 PART: dict[str, Any] = {**JIT, **_PART}

@@ -13,13 +13,14 @@ from qsim.tridiag.coverage.systems import system
 from qsim.tridiag.coverage.wild import wild
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     import numpy as np
 
-    from qsim.core.run.coverage import Trial
+    from qsim.core.run.coverage import Kind, Trial
 
-__all__ = ["trial"]
+__all__ = ["KINDS", "trial"]
 
 WILD = 0.06  # up to which number systems have elements that lie far apart
 # up to which numbers decks are systems, motion in one dimension, atoms in a field along z, in one that turns, their spectra
@@ -37,3 +38,16 @@ def trial(rng: np.random.Generator, folder: Path) -> Trial:
         return motion(rng, folder)
     makers = (atom, turning, photoelectron, resonant)
     return makers[sum(drawn >= share for share in SHARES[2:])](rng)
+
+
+KINDS: Mapping[str, Kind] = {
+    "solve": system,
+    "wild": wild,
+    "propagate": motion,
+    "atom": lambda rng, folder: atom(rng),
+    "turning": lambda rng, folder: turning(rng),
+    "spectra": lambda rng, folder: photoelectron(rng),
+    "resonances": lambda rng, folder: resonant(rng),
+}
+"""Kinds of decks that can be drawn alone: systems, those with elements far apart, motion in one dimension; atoms in a field along
+z and in one that turns, spectra of their photoelectrons, their resonances."""

@@ -16,8 +16,8 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device import kernels
+from qsim.core.device.cpu.scratch import scratch
 from qsim.core.device.pool import Shared, each_part
-from qsim.core.device.scratch import scratch
 from qsim.core.device.team import ranges, share
 from qsim.tridiag.kernels.cn_cpu import JIT, LANES, PART, ROW, _measure, _multiply_mask, _step
 

@@ -2,7 +2,7 @@
 
 The compiler's own vectorisation needs loops without recurrences and proofs that arrays do not overlap.  Kernels with a recurrence
 along one index and independent lanes along another state their vectors themselves: ``v = load(a, i, WIDTH)`` holds
-``a[i : i + WIDTH]``, the operators of :mod:`qsim.core.device.vectors` act on each element (with a float on either side, too),
+``a[i : i + WIDTH]``, the operators of :mod:`qsim.core.device.cpu.vectors` act on each element (with a float on either side, too),
 and values of a recurrence stay in registers.
 """
 
@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from qsim.core.device.vectors import Vector, address, splat
+from qsim.core.device.cpu.vectors import Vector, address, splat
 
 __all__ = ["WIDTH", "fma", "full", "load", "load_some", "store", "store_some"]
 

@@ -17,8 +17,8 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device import kernels
+from qsim.core.device.cpu.rng import normal2, uniform2
 from qsim.core.device.pool import each_part
-from qsim.core.device.rng_numba import normal2, uniform2
 from qsim.tridiag.kernels.jit import JIT, PART, magnitude, reciprocal
 from qsim.tridiag.kernels.stages import smallest_row
 

@@ -17,6 +17,7 @@ entropy of k sites              Fannes and Audenaert
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qsim.core.run.coverage import Claim, Trial
+from qsim.core.run.coverage import Claim, Kind, Trial
 from qsim.trotter.coverage.draws import draw_deck
 from qsim.trotter.coverage.oracle import (
     Evolution,
@@ -38,12 +39,12 @@ from qsim.trotter.coverage.oracle import (
     profile,
 )
 from qsim.trotter.coverage.spectra import spectrum
-from qsim.trotter.coverage.tasks import beside, pulses
+from qsim.trotter.coverage.tasks import TASKS, beside, pulses
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
 
-__all__ = ["judge", "trial"]
+__all__ = ["KINDS", "judge", "trial"]
 
 WARNING = r"dt = .* is long|error of the state is|half the step"
 """Warnings that withdraw claims."""
@@ -59,8 +60,27 @@ def trial(rng: np.random.Generator, folder: Path) -> Trial:
         return spectrum(rng)
     if kind == "beside":
         return beside(rng)
-    drawn = pulses(rng) if kind == "pulses" else draw_deck(rng, folder)
+    return KINDS["pulses" if kind == "pulses" else "evolve"](rng, folder)
+
+
+def _evolution(rng: np.random.Generator, folder: Path) -> Trial:
+    drawn = draw_deck(rng, folder)
     return Trial(_public(drawn), lambda results: judge(drawn, folder, results))
+
+
+def _pulsed(rng: np.random.Generator, folder: Path) -> Trial:
+    drawn = pulses(rng)
+    return Trial(_public(drawn), lambda results: judge(drawn, folder, results))
+
+
+KINDS: Mapping[str, Kind] = {
+    "evolve": _evolution,
+    "pulses": _pulsed,
+    "spectrum": lambda rng, folder: spectrum(rng, "spectrum"),
+    "levels": lambda rng, folder: spectrum(rng, "levels"),
+    **{task: functools.partial(beside, task=task) for task in TASKS},
+}
+"""Kinds of decks that can be drawn alone."""
 
 
 def _public(value: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +32,11 @@ UNKNOWN = "has more states than were found"
 """Warning that withdraws what is said of the lowest level."""
 
 
-def spectrum(rng: Generator) -> Trial:
-    """Draw a deck and return it with its judge."""
-    deck = _levels(rng) if rng.random() < 0.2 else _spectrum(rng)
+def spectrum(rng: Generator, task: Literal["spectrum", "levels"] | None = None) -> Trial:
+    """Draw a deck, of one task if it is named, and return it with its judge."""
+    if task is None:
+        task = "levels" if rng.random() < 0.2 else "spectrum"
+    deck = _levels(rng) if task == "levels" else _spectrum(rng)
     # a sector may have no state, or a window too few levels for a gap ratio
     return Trial(deck, lambda results: _judge(deck, results), refusable=isinstance(deck["sector"], dict))
 

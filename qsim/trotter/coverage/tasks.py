@@ -7,7 +7,7 @@ Tables and formulas of driven fields have pulses much narrower than the evolutio
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,14 +18,18 @@ from qsim.core.run.coverage import Claim, Trial
 from qsim.trotter.coverage.oracle import Evolution, Part, Truth, couplings, entropy_bound, fields, spin
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from qsim.core.results.results import Results
 
-__all__ = ["beside", "pulses"]
+__all__ = ["TASKS", "beside", "pulses"]
 
 Generator = np.random.Generator
 Block = dict[str, Any]
 Complex = NDArray[np.complex128]
 Real = NDArray[np.float64]
+Draw = Callable[[Generator], Block]
+Judge = Callable[[Mapping[str, Any], "Results", int], list[Claim]]
 
 THERMAL = ("energy_T", "specific_heat", "susceptibility", "entropy_T")
 FEW = r"few states have weight|not known from"
@@ -33,11 +37,9 @@ FEW = r"few states have weight|not known from"
 ROUNDING = 1e-12  # of a dense matrix of order 1
 
 
-def beside(rng: Generator) -> Trial:
-    """Draw a deck of a task beside an evolution and return it with its judge."""
-    draw, judge = _one(
-        rng, (_thermal, _judge_thermal), (_floquet, _judge_floquet), (_spectral, _judge_spectral)
-    )
+def beside(rng: Generator, folder: Path | None = None, task: str | None = None) -> Trial:
+    """Draw a deck of a task beside an evolution, of one task if it is named, and return it with its judge."""
+    draw, judge = TASKS[task] if task else _one(rng, *TASKS.values())
     deck = draw(rng)
     pick = int(rng.integers(1 << 30))  # of what a statistical claim is taken of
     # a ground state may be degenerate
@@ -324,3 +326,11 @@ def _profile(rng: Generator, end: float) -> Block:
         kinks = [middle, middle + width]
         text = f"{height}*heaviside(t-{middle})*heaviside({middle + width}-t)"
     return {"type": "expression", "value": text, "_kinks": kinks}
+
+
+TASKS: Mapping[str, tuple[Draw, Judge]] = {
+    "thermal": (_thermal, _judge_thermal),
+    "floquet": (_floquet, _judge_floquet),
+    "dynamics": (_spectral, _judge_spectral),
+}
+"""Tasks beside an evolution: how a deck is drawn, and how its results are judged."""

@@ -14,8 +14,8 @@ import numba as nb
 import numpy as np
 
 from qsim.core.device import kernels
+from qsim.core.device.cpu.scratch import scratch
 from qsim.core.device.pool import Shared, each_part
-from qsim.core.device.scratch import scratch
 from qsim.core.device.team import ranges, share
 from qsim.trotter.kernels.layers_cpu import (
     COLUMN,

@@ -13,9 +13,9 @@ import numpy as np
 from numba import njit
 
 from qsim.core.device import kernels
+from qsim.core.device.cpu.rng import uniform2
 from qsim.core.device.pool import each_part
 from qsim.core.device.rng import key_from_seed
-from qsim.core.device.rng_numba import uniform2
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -3,8 +3,8 @@
 import numba as nb
 import numpy as np
 
-from qsim.core.device.rng_numba import philox
-from qsim.core.device.vectors import pack, put
+from qsim.core.device.cpu.rng import philox
+from qsim.core.device.cpu.vectors import pack, put
 from qsim.qmc.kernels.draws_cpu import logarithms, turns, two_normals, unit
 from qsim.qmc.kernels.jit import JIT
 

@@ -8,6 +8,7 @@ import math
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +18,13 @@ from qsim.core.device import rng
 from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import NumericsError
+from qsim.qmc.coverage.imported import GaussianShell, Imported
 from qsim.qmc.kernels import walk
 from qsim.qmc.kernels.tables import scratch_address
 from qsim.qmc.kernels.types import COMPONENTS, State
 from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
 from qsim.qmc.sampling.walkers import Walkers
+from qsim.qmc.wavefunction.trial import Notes
 from tests.qmc.trials import trial_function
 
 DECKS = Path(__file__).resolve().parents[3] / "inputs" / "qmc"
@@ -115,7 +118,33 @@ def polarised():
     return stirred(trial_function(system, {"source": "sto", "shells": shells}, {"J1": None, "J2": spline()}))
 
 
+def beside_a_ghost():
+    """Three electrons of beryllium, with functions on a centre that is no nucleus; Jastrow functions of the nucleus alone."""
+    molecule = Imported(
+        charges=(0, 4),
+        places=np.array([[0.3, 0.4, -0.7], [0.0, 0.1, 0.2]]),
+        shells=(
+            GaussianShell(0, 0, np.array([0.8]), np.ones(1)),
+            GaussianShell(0, 2, np.array([0.7]), np.ones(1)),
+            GaussianShell(1, 0, np.array([1.1]), np.ones(1)),
+            GaussianShell(1, 1, np.array([0.9]), np.ones(1)),
+        ),
+        cartesian=False,
+        coefficients=np.eye(10),
+        up=2,
+        down=1,
+    ).with_orbitals(np.random.default_rng(8).normal(size=(10, 3)))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ghost.molden"
+        molecule.write_molden(path, "")
+        orbitals = {"source": "molden", "file": str(path), "cusp": False}
+        made = trial_function({}, orbitals, {"J1": spline(), "J2": spline()}, notes=Notes())
+    assert made.system.symbols == ("Be",)
+    return stirred(made)
+
+
 SYSTEMS = {
+    "ghost": beside_a_ghost,
     "helium": helium,
     "boron": boron,
     "water": water,
@@ -179,7 +208,9 @@ def test_log_psi_and_energies_are_those_of_the_oracle(device, wavefunction):
         log, sign = wavefunction.log_psi(state.R[w])
         assert state.log_psi[w] == pytest.approx(log, abs=1e-10 * max(1.0, abs(log)))
         assert state.sign[w] == sign
-        turned = rotations(17, w, walkers.electrons, atoms, 3) if atoms else None
+        turned = None
+        if atoms:
+            turned = rotations(17, w, walkers.electrons, atoms, 3)[:, : len(wavefunction.system.symbols)]
         parts = wavefunction.local_energy(state.R[w], turned)
         size = sum(abs(parts[name]) for name in COMPONENTS)
         for k, name in enumerate(COMPONENTS):

@@ -28,13 +28,13 @@ from typing import Any
 from qsim.core.deck.blocks import Deck
 from qsim.core.deck.describe import deck_lines
 from qsim.core.deck.load import LoadedDeck, load_deck
+from qsim.core.device.workers import Crew
 from qsim.core.errors import DeckError, FileError, Interrupted, QsimError, Stopped
 from qsim.core.results.atomic import refuse_controls, write_text
 from qsim.core.results.reading import read_bytes
-from qsim.core.run.files import paths_in
+from qsim.core.run.files.paths import paths_in
 from qsim.core.run.pipeline import Options, execute
 from qsim.core.run.stages import Method
-from qsim.core.run.workers import Crew
 from qsim.core.text import format_bytes, printable, reason, shorten
 
 __all__ = ["Axis", "Done", "Point", "Sweep", "parse_axis", "points", "prepare", "run", "write_array"]
@@ -445,7 +445,7 @@ def run(
     device, figures, command
         As for `Options`.
     stop
-        As for :class:`~qsim.core.run.workers.Crew`.
+        As for :class:`~qsim.core.device.workers.Crew`.
     """
     tasks = [_Task(sweep.method, point, device, figures, command) for point in sweep.missing]
     for task, done in Crew(_run_one, _lost, jobs, stop).work(tasks):
@@ -519,7 +519,9 @@ def write_array(sweep: Sweep, *, at_once: int | None = None, device: str | None 
     cuda = device is not None and device.startswith("cuda")
     memory = max((_memory(sweep.method, point.deck, cuda=cuda) for point in examined), default=0)
     script = sweep.folder / "array.sbatch"
-    template = Template(resources.files("qsim.core.run").joinpath("array.sbatch").read_text(encoding="utf-8"))
+    template = Template(
+        resources.files("qsim.core.sweeps").joinpath("array.sbatch").read_text(encoding="utf-8")
+    )
     content = template.substitute(
         count=len(missing),
         folder=shlex.quote(str(sweep.folder)),

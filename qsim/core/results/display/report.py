@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from qsim.core.results import plotting
-from qsim.core.results.views import figure_functions, scalar_rows
+from qsim.core.results.display.views import figure_functions, scalar_rows
 from qsim.core.text import format_seconds, printable
 
 if TYPE_CHECKING:

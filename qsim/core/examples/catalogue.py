@@ -10,8 +10,8 @@ from pathlib import Path
 
 from qsim.core.deck.yaml_marks import parse_yaml
 from qsim.core.errors import FileError
-from qsim.core.run.check import cases, folders
-from qsim.core.run.files import refuse_existing
+from qsim.core.examples.check import cases, folders
+from qsim.core.run.files.paths import refuse_existing
 
 __all__ = ["Example", "copy_example", "examples", "find_example"]
 

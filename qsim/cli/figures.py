@@ -1,4 +1,4 @@
-"""The commands that make something of results files: ``plot``, ``view``, ``cite``."""
+"""The commands that draw results files: ``plot`` and ``view``."""
 
 from __future__ import annotations
 
@@ -9,42 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qsim import methods
+from qsim.cli.arguments import RESULTS_SUFFIXES, FigureSize, formats_option, require_method
+from qsim.cli.terminal import print_path, say
 from qsim.core.text import shorten
-from qsim.terminal import name_written, say
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from qsim.core.results.results import Results
 
-__all__ = ["cite", "plot", "view"]
-
-SUFFIXES = (".h5", ".hdf5")
-FORMATS = ("png", "pdf", "svg")
-
-
-class _Size(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5 only
-    """Width and height in inches, such as ``7x4``."""
-
-    name = "size"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[float, float]:
-        """Return width and height."""
-        if isinstance(value, tuple):
-            return value
-        width, cross, height = str(value).lower().partition("x")
-        try:
-            size = float(width), float(height)
-        except ValueError:
-            size = 0.0, 0.0
-        if not cross or not all(0.5 <= side <= 100.0 for side in size):
-            self.fail(
-                f"'{value}' is not WIDTHxHEIGHT in inches, each from 0.5 to 100, such as 7x4", param, ctx
-            )
-        return size
+__all__ = ["plot", "view"]
 
 
 @click.command()
@@ -53,37 +27,39 @@ class _Size(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
     "-o", "--output", metavar="DIR", type=click.Path(path_type=Path), help="Folder; by default FILE's."
 )
 @click.option("--overlay", is_flag=True, help="Draw the lines of several files into the same axes.")
-@click.option(
-    "--format",
-    "formats",
-    multiple=True,
-    type=click.Choice(FORMATS),
-    help="Format, png by default; may be repeated.",
-)
+@formats_option("Format, png by default; may be repeated.")
 @click.option("--style", metavar="STYLE", help="A style of matplotlib, or the path of a .mplstyle file.")
-@click.option("--size", type=_Size(), metavar="WxH", help="Width and height in inches, such as 7x4.")
+@click.option("--size", type=FigureSize(), metavar="WxH", help="Width and height in inches, such as 7x4.")
 @click.option("--force", is_flag=True, help="Replace existing figures.")
-def plot(words: tuple[str, ...], overlay: bool, **given: Any) -> None:
+def plot(
+    words: tuple[str, ...],
+    output: Path | None,
+    overlay: bool,
+    formats: tuple[str, ...],
+    style: str | None,
+    size: tuple[float, float] | None,
+    force: bool,
+) -> None:
     """Draw figures of results files, all or those NAMEd; print the paths of the files.
 
     NAME is a figure of the method, or an array of one or two dimensions, such as a column of 'qsim show'.
     """
-    files = [Path(word) for word in words if word.endswith(SUFFIXES) or Path(word).is_file()]
+    files = [Path(word) for word in words if word.endswith(RESULTS_SUFFIXES) or Path(word).is_file()]
     names = [word for word in words if Path(word) not in files]
     if not files:
         raise click.UsageError(f"no results file given; '{shorten(words[0])}' does not end with .h5")
     if overlay and len(files) < 2:
         raise click.UsageError("--overlay needs two results files or more")
     for group in [files] if overlay else [[file] for file in files]:
-        _plot(group, names, **given)
+        _plot(group, names, output, formats or ("png",), style=style, size=size, force=force)
 
 
 def _plot(
     files: Sequence[Path],
     names: Sequence[str],
-    *,
     output: Path | None,
-    formats: tuple[str, ...],
+    formats: Sequence[str],
+    *,
     style: str | None,
     size: tuple[float, float] | None,
     force: bool,
@@ -92,10 +68,9 @@ def _plot(
     from qsim.core.results.plotting import also_styled
     from qsim.core.results.reading import reading
     from qsim.core.results.results import open_results
-    from qsim.core.run.drawing import save_figure
-    from qsim.core.run.files import figure_paths, refuse_existing, require_folder
+    from qsim.core.run.files.drawing import save_figure
+    from qsim.core.run.files.paths import figure_paths, refuse_existing, require_folder
 
-    formats = formats or ("png",)
     with ExitStack() as stack:
         results = [stack.enter_context(open_results(file)) for file in files]
         chosen = _functions(results, names)
@@ -113,7 +88,7 @@ def _plot(
                 title = "" if len(results) > 1 else None  # the legend names the runs
                 written = save_figure(figure, results[0], _file_name(name), stem, formats, title)
             for path in written:
-                name_written(path)
+                print_path(path)
             if not written:
                 say(f"figure '{name}': {files[0]} lacks the data it needs")
 
@@ -128,12 +103,11 @@ def _functions(
     """Return what draws each figure; the names of arrays count, too."""
     from functools import partial
 
-    from qsim.core.results.views import plot as draw_named
+    from qsim.core.results.display.views import plot as draw_named
     from qsim.core.run.stages import stage
 
     method = results[0].method
-    if not methods.is_available(method):
-        raise click.UsageError(methods.refusal(shorten(method)))
+    require_method(shorten(method))
     if any(each.method != method for each in results):
         raise click.UsageError("the files are of different methods; --overlay needs one")
     known = stage(method, "output").FIGURES
@@ -153,7 +127,7 @@ def _array(draw: Callable[..., Any], name: str, results: Results) -> Any:
 def _drawn(
     function: Callable[[Results], Figure | None], results: Sequence[Results], files: Sequence[Path]
 ) -> Figure | None:
-    from qsim.core.results.overlay import overlay
+    from qsim.core.results.display.overlay import overlay
     from qsim.core.results.plotting import draw
 
     if len(results) == 1:
@@ -176,10 +150,10 @@ def _drawn(
 def view(file: Path, output: Path | None, figures: str | None, show: bool, force: bool) -> None:
     """Write a run as one HTML page: numbers, figures, deck, provenance."""
     from qsim.core.results.atomic import write_text
+    from qsim.core.results.display.report import report
     from qsim.core.results.reading import reading
-    from qsim.core.results.report import report
     from qsim.core.results.results import open_results
-    from qsim.core.run.files import refuse_existing, require_folder
+    from qsim.core.run.files.paths import refuse_existing, require_folder
 
     target = output or file.with_suffix(".html")
     require_folder(target.parent)
@@ -189,30 +163,6 @@ def view(file: Path, output: Path | None, figures: str | None, show: bool, force
         names = None if figures is None else list(_functions([results], figures.split(",")))
         with reading(file, "what its figures show", place="page"):
             text = report(results, names)
-    name_written(write_text(target, text))
+    print_path(write_text(target, text))
     if show:
         click.launch(target.resolve().as_uri())
-
-
-@click.command()
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-def cite(file: Path) -> None:
-    """Print BibTeX of qsim and of what a run used; FILE: results or deck."""
-    from qsim.core.results.bibliography import bibtex, keys_of
-    from qsim.core.results.results import open_results
-
-    if file.suffix in (".yaml", ".yml"):
-        from qsim.core.deck.load import load_deck, peek_method
-        from qsim.core.run.stages import stage
-
-        method = peek_method(file)
-        if not methods.is_available(method):
-            raise click.UsageError(methods.refusal(shorten(method)))
-        deck = stage(method, "deck")
-        keys = list(deck.references(load_deck(file, deck.DECK).deck))
-    else:
-        with open_results(file) as results:
-            keys = keys_of(results)
-            if "references" not in results.provenance:
-                click.echo("written before qsim recorded what a run uses; only qsim is listed", err=True)
-    click.echo(bibtex(keys), nl=False)

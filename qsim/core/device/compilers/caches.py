@@ -24,6 +24,12 @@ __all__ = ["NOTICES", "ensure_kernel_cache", "keep_kernels_in", "recompile_what_
 NOTICES: list[str] = []
 """Notices for the user of a run."""
 
+PACKAGE = Path(__file__).resolve().parents[3]
+"""Folder of qsim."""
+
+DEVICE = PACKAGE / "core" / "device"
+"""Folder with functions that are compiled into the kernels of all methods."""
+
 CACHING = "numba.core.caching"
 
 ROOM = 32 * 2**20
@@ -42,7 +48,7 @@ def ensure_kernel_cache(environ: MutableMapping[str, str] = os.environ, package:
     """
     if not hasattr(os, "getuid"):  # Windows: profiles can be written
         return
-    lacking = _lacking(environ, package or Path(__file__).resolve().parents[2])
+    lacking = _lacking(environ, package or PACKAGE)
     folder = _private_folder(environ) if lacking else None
     if folder is None:
         return
@@ -56,7 +62,7 @@ def ensure_kernel_cache(environ: MutableMapping[str, str] = os.environ, package:
 
 
 def recompile_what_changed(package: Path | None = None) -> None:
-    """Let numba compile a kernel again if a file beside it has changed, or one of core.
+    """Let numba compile a kernel again if another kernel of its method has changed, or a file of `qsim.core.device`.
 
     Numba looks at the file of a kernel alone.  After an update of a checkout it would run old code of helpers that are compiled
     into the kernel, with arrays of another shape in the worst case.
@@ -66,7 +72,7 @@ def recompile_what_changed(package: Path | None = None) -> None:
     package
         Folder whose kernels are meant, this package by default.
     """
-    folder = package or Path(__file__).resolve().parents[2]
+    folder = package or PACKAGE
     if CACHING in sys.modules:
         _stamp_folders(sys.modules[CACHING], folder)
     else:
@@ -97,7 +103,7 @@ class _OnceCachingIsImported(MetaPathFinder):
 
 
 def _stamp_folders(caching: ModuleType, folder: Path) -> None:
-    """Let the stamp of a source in a folder hold all sources beside it, and those of this folder."""
+    """Let the stamp of a source in a folder hold the sources of all kernels beside it, and those of `DEVICE`."""
     mixin: Any = getattr(caching, "_SourceFileBackedLocatorMixin", None)
     plain = getattr(mixin, "get_source_stamp", None)
     if plain is None:  # another numba than those known
@@ -112,12 +118,17 @@ def _stamp_folders(caching: ModuleType, folder: Path) -> None:
 
 @functools.cache
 def _sources(folder: Path) -> str:
-    """Return a hash of the sources of a folder and of this one."""
+    """Return a hash of the sources that kernels of a folder may be compiled from."""
     found = hashlib.sha256()
-    for place in dict.fromkeys((folder, Path(__file__).resolve().parent)):
-        for source in sorted(place.glob("*.py")):
-            found.update(source.name.encode() + source.read_bytes())
+    for place in dict.fromkeys((_room_of_kernels(folder), DEVICE)):
+        for source in sorted(place.rglob("*.py")):
+            found.update(source.relative_to(place).as_posix().encode() + source.read_bytes())
     return found.hexdigest()
+
+
+def _room_of_kernels(folder: Path) -> Path:
+    """Return the folder ``kernels`` that holds a folder with a subject of its own, else the folder itself."""
+    return next((place for place in folder.parents if place.name == "kernels"), folder)
 
 
 def keep_kernels_in(folder: Path, environ: MutableMapping[str, str] = os.environ) -> None:

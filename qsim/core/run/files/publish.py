@@ -16,8 +16,8 @@ from qsim.core.results.results import open_results
 from qsim.core.results.summary import summary, write_summary
 from qsim.core.results.writing import Content, write_results
 from qsim.core.run import checkpoint
-from qsim.core.run.drawing import draw_figure
-from qsim.core.run.files import remove
+from qsim.core.run.files.drawing import draw_figure
+from qsim.core.run.files.paths import remove
 from qsim.core.run.job import Job, Outcome, listed
 from qsim.core.run.provenance import collect
 

@@ -27,7 +27,7 @@ from qsim.core.results.results import open_results
 from qsim.core.results.summary import read_summary
 from qsim.core.results.tables import Table
 from qsim.core.results.writing import Content, write_results
-from qsim.core.run.sweep import FAILED
+from qsim.core.sweeps.sweep import FAILED
 from qsim.core.text import printable
 from qsim.version import __version__
 

@@ -1,0 +1,142 @@
+"""Arguments and options that several commands take: decks, results files, methods, devices, sizes of figures."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from qsim import methods
+
+__all__ = [
+    "DECK_SUFFIXES",
+    "FORMATS",
+    "RESULTS_SUFFIXES",
+    "DeckFile",
+    "FigureSize",
+    "MethodName",
+    "ResultsFile",
+    "device_option",
+    "formats_option",
+    "require_method",
+]
+
+DECK_SUFFIXES = (".yaml", ".yml")
+RESULTS_SUFFIXES = (".h5", ".hdf5")
+FORMATS = ("png", "pdf", "svg")
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class _FileWithSuffix(click.Path):
+    """A path that shells complete by its suffix."""
+
+    suffixes: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Offer the files with the right suffix, and the folders on the way to them."""
+        head, tail = os.path.split(incomplete)
+        prefix = incomplete.removesuffix(tail)
+        try:
+            entries = sorted(os.scandir(head or "."), key=lambda entry: entry.name)
+        except OSError:
+            return []
+        offered = []
+        for entry in entries:
+            if not entry.name.startswith(tail) or (entry.name.startswith(".") and not tail):
+                continue
+            if entry.is_dir():
+                offered.append(CompletionItem(f"{prefix}{entry.name}/"))
+            elif entry.name.endswith(self.suffixes):
+                offered.append(CompletionItem(f"{prefix}{entry.name}"))
+        return offered
+
+
+class DeckFile(_FileWithSuffix):
+    """A deck; that it exists is checked when it is read, with a suggestion if it does not."""
+
+    name = "deck"
+    suffixes = DECK_SUFFIXES
+
+
+class ResultsFile(_FileWithSuffix):
+    """A results file."""
+
+    name = "file"
+    suffixes = RESULTS_SUFFIXES
+
+
+class MethodName(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5 only
+    """The name of a method that is part of this installation."""
+
+    name = "method"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name, or fail saying what there is."""
+        if not methods.is_available(value):
+            self.fail(methods.refusal(value), param, ctx)
+        return value
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Offer the methods of this installation."""
+        names = [name for name in methods.available() if name.startswith(incomplete)]
+        return [CompletionItem(name, help=methods.TABLE[name]) for name in names]
+
+
+class FigureSize(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5 only
+    """Width and height in inches, such as ``7x4``."""
+
+    name = "size"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, float]:
+        """Return width and height."""
+        if isinstance(value, tuple):
+            return value
+        width, cross, height = str(value).lower().partition("x")
+        try:
+            size = float(width), float(height)
+        except ValueError:
+            size = 0.0, 0.0
+        if not cross or not all(0.5 <= side <= 100.0 for side in size):
+            self.fail(
+                f"'{value}' is not WIDTHxHEIGHT in inches, each from 0.5 to 100, such as 7x4", param, ctx
+            )
+        return size
+
+
+def _device_name(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Check the option ``--device``."""
+    if value is not None and not re.fullmatch(r"auto|cpu|cuda(:\d+)?", value.strip().lower()):
+        raise click.BadParameter(f"'{value}' is not auto, cpu, cuda or cuda:N")
+    return value
+
+
+def device_option(command: Command) -> Command:
+    """Add the option ``--device`` to a command."""
+    text = "Where to compute: auto, cpu, cuda or cuda:N."
+    return click.option("--device", metavar="D", callback=_device_name, help=text)(command)
+
+
+def formats_option(text: str) -> Callable[[Command], Command]:
+    """Return what adds the option ``--format`` to a command, with a help text."""
+    return click.option("--format", "formats", multiple=True, type=click.Choice(FORMATS), help=text)
+
+
+def require_method(name: str) -> None:
+    """Raise a usage error if a method is not part of this installation."""
+    if not methods.is_available(name):
+        raise click.UsageError(methods.refusal(name))

@@ -1,0 +1,218 @@
+"""The commands about decks before they run: ``init``, ``examples``, ``schema``, ``validate``.
+
+Click is the only import that is not made inside a command: ``qsim --help`` lists these commands and must be fast.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from qsim import methods
+from qsim.cli.arguments import DeckFile, MethodName, require_method
+from qsim.cli.terminal import columns, print_json, print_path, say
+
+if TYPE_CHECKING:
+    from qsim.core.deck.blocks import Deck
+    from qsim.core.deck.load import LoadedDeck
+    from qsim.core.errors import Diagnostic
+    from qsim.core.examples.catalogue import Example
+
+__all__ = ["examples", "findings_of", "init", "schema", "validate"]
+
+
+@click.command()
+@click.argument("method", type=MethodName())
+@click.option("--full", is_flag=True, help="Every key with its default, unit and meaning.")
+@click.option("--example", metavar="NAME", help="One of the decks that 'qsim examples' lists.")
+@click.option("--task", help="Task whose deck has keys of its own, such as atom of tridiag.")
+def init(method: str, full: bool, example: str | None, task: str | None) -> None:
+    """Print a commented deck to start from."""
+    if example is not None:
+        if full:
+            raise click.UsageError("--full and --example exclude each other")
+        _print_example(example, method)
+        return
+    from qsim.core.deck.template import template
+    from qsim.core.run.stages import stage
+
+    model = stage(method, "deck").DECK
+    if task is not None and task not in (known := _tasks(model)):
+        listing = f"its tasks: {', '.join(known)}" if known else "its decks have no task"
+        raise click.UsageError(f"{method} has no task '{task}'; {listing}")
+    click.echo(template(model.model_for({"task": task}) if task else model, full=full), nl=False)
+
+
+def _tasks(model: type[Deck]) -> list[str]:
+    """Return the tasks that decks of a method may name."""
+    from qsim.core.deck.fields import Annotation, fields_of, literals, tags
+
+    kinds = [
+        Annotation.of_field(fields_of(one)["task"]) for one in model.variants() if "task" in fields_of(one)
+    ]
+    return list(dict.fromkeys(str(name) for kind in kinds for name in (literals(kind) or tags(kind))))
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--method", metavar="METHOD", help="Only the decks of this method.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder to copy to; by default here.",
+)
+@click.option("--force", is_flag=True, help="Replace existing files.")
+def examples(names: tuple[str, ...], method: str | None, output: Path | None, force: bool) -> None:
+    """List the decks that come with qsim, or copy those NAMEd here."""
+    from qsim.core.examples.catalogue import copy_example
+    from qsim.core.examples.catalogue import examples as listed
+    from qsim.core.run.files.paths import require_folder
+
+    if method is not None:
+        require_method(method)
+    chosen = [method] if method else methods.available()
+    if not names:
+        rows = [(each.method, each.name, each.title, "long" if each.long else "") for each in listed(chosen)]
+        click.echo(columns(rows, ("method", "name", "computes", "")))
+        click.echo("'qsim examples NAME' copies a deck here, 'qsim METHOD NAME.yaml' runs it", err=True)
+        return
+    folder = output or Path()
+    require_folder(folder)
+    # all names are known before the first file is written
+    for example in [_example(name, chosen) for name in names]:
+        for path in copy_example(example, folder, force=force):
+            print_path(path)
+
+
+def _print_example(name: str, method: str) -> None:
+    """Print a deck of a method as it is written; on standard error, what it needs beside it."""
+    example = _example(name, [method])
+    click.echo(example.text(), nl=False)
+    if example.files:
+        files = ", ".join(path.name for path in example.files)
+        say(f"it reads {files}; 'qsim examples {name}' copies deck and files")
+
+
+def _example(name: str, chosen: list[str]) -> Example:
+    """Return the deck of a name, or fail with the nearest name."""
+    import difflib
+
+    from qsim.core.examples.catalogue import examples as listed
+
+    known = {each.name: each for each in listed(chosen)}
+    example = known.get(name.removesuffix(".yaml"))
+    if example is None:
+        close = difflib.get_close_matches(name, known, n=1)
+        guess = f"; did you mean '{close[0]}'?" if close else ""
+        if methods.is_available(name):
+            guess = f"; 'qsim examples --method {name}' lists the decks of {name}"
+        where = f" of {chosen[0]}" if len(chosen) == 1 else ""
+        raise click.UsageError(f"no example{where} is called '{name}'{guess} ('qsim examples' lists them)")
+    return example
+
+
+@click.command()
+@click.argument("method", type=MethodName(), required=False)
+def schema(method: str | None) -> None:
+    """Print the JSON Schema of decks, for editors.
+
+    Without METHOD, the schema takes the decks of all methods.
+    """
+    from qsim.core.deck.template import schema as schema_of
+    from qsim.core.run.stages import stage
+
+    if method is not None:
+        print_json(schema_of(stage(method, "deck").DECK))
+        return
+    choices: list[dict[str, Any]] = []
+    definitions: dict[str, Any] = {}
+    for name in methods.available():
+        # blocks of different methods may share a name, but not a definition
+        text = json.dumps(schema_of(stage(name, "deck").DECK)).replace('"#/$defs/', f'"#/$defs/{name}.')
+        one = json.loads(text)
+        definitions |= {f"{name}.{key}": block for key, block in one.pop("$defs", {}).items()}
+        choices.append(one)
+    print_json({"title": "qsim deck", "oneOf": choices, "$defs": definitions})
+
+
+@click.command()
+@click.argument("decks", type=DeckFile(), nargs=-1, required=True, metavar="DECK...")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@click.pass_context
+def validate(ctx: click.Context, decks: tuple[Path, ...], as_json: bool) -> None:
+    """Check decks without running them: keys, values, units and physics."""
+    from qsim.core.deck.load import peek_method
+    from qsim.core.errors import DeckError, QsimError
+
+    findings: list[dict[str, Any]] = []
+    code = 0
+    for path in decks:
+        method: str | None = None
+        diagnostics: list[Diagnostic] = []
+        failure: str | None = None
+        try:
+            method = peek_method(path)
+            diagnostics = _examine(method, path)
+        except QsimError as error:
+            diagnostics = list(getattr(error, "diagnostics", ()))
+            failure = None if diagnostics else str(error)
+            code = DeckError.exit_code if isinstance(error, DeckError) else code or error.exit_code
+        valid = failure is None and not any(diagnostic.severity == "error" for diagnostic in diagnostics)
+        for diagnostic in diagnostics:
+            click.echo(str(diagnostic), err=True)
+        if failure or valid:
+            say(f"{path}: {failure or 'valid'}")
+        findings.append(findings_of(path, method, diagnostics, failure))
+    if as_json:
+        print_json({"valid": all(entry["valid"] for entry in findings), "decks": findings})
+    ctx.exit(code)
+
+
+def findings_of(
+    path: Path, method: str | None, diagnostics: Iterable[Diagnostic], failure: str | None
+) -> dict[str, Any]:
+    """Return the findings about a deck for ``--json``: errors and warnings with their places, or why it cannot be read."""
+    problems = [_entry_of(diagnostic) for diagnostic in diagnostics]
+    valid = failure is None and not any(problem["severity"] == "error" for problem in problems)
+    return {"file": str(path), "method": method, "valid": valid, "problems": problems, "error": failure}
+
+
+def _examine(method: str, path: Path) -> list[Diagnostic]:
+    """Return the warnings about a valid deck; raise DeckError for the mistakes of another."""
+    from qsim.core.deck.load import load_deck
+    from qsim.core.run.stages import stage, unknown_figures
+
+    if not methods.is_available(method):
+        raise _foreign(path)
+    loaded: LoadedDeck[Any] = load_deck(path, stage(method, "deck").DECK)
+    findings = [
+        *loaded.deck.check(),
+        *loaded.doubts(),
+        *unknown_figures(loaded.deck, stage(method, "output")),
+        *stage(method, "build").plan(loaded).findings,
+    ]
+    loaded.raise_for(findings)
+    return [loaded.diagnostic(finding) for finding in findings]
+
+
+def _foreign(path: Path) -> Exception:
+    """Return the error for a deck whose method is not there, placed at its line."""
+    from qsim.core.deck.yaml_marks import parse_yaml
+    from qsim.core.errors import DeckError
+
+    root, _ = parse_yaml(path.read_text(encoding="utf-8-sig"), str(path))
+    node = root.child("method") if root else None
+    if node is None:
+        return DeckError(f"{path}: names no method")
+    return DeckError(node.mark.diagnostic("method", methods.refusal(str(node.value))))
+
+
+def _entry_of(diagnostic: Diagnostic) -> dict[str, Any]:
+    names = ("file", "line", "column", "key", "message", "severity")
+    return {name: getattr(diagnostic, name) for name in names}

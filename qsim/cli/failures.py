@@ -1,0 +1,110 @@
+"""Errors as messages and exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+import click
+
+from qsim.cli.terminal import say
+from qsim.core.device.parallel import abort, connected, is_agreed
+from qsim.core.errors import DeckError, Interrupted, QsimError, Stopped
+from qsim.core.text import printable
+
+__all__ = ["Failure", "escape_usage_errors", "failure_of"]
+
+OTHER_RANKS_WAIT = 1.0
+"""Seconds that other ranks leave to the first one to print an error that all have."""
+
+
+class Failure(click.ClickException):
+    """An error with its exit code and, on a terminal, the lines of the deck that it speaks of."""
+
+    def __init__(self, error: QsimError) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.exit_code = error.exit_code  # type: ignore[misc]  # what click takes, whatever it declares
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Write message and hint to standard error."""
+        if isinstance(self.error, DeckError) and self.error.diagnostics:
+            for diagnostic in self.error.diagnostics:
+                click.echo(str(diagnostic), err=True)
+                if sys.stderr.isatty() and (excerpt := diagnostic.excerpt()):
+                    click.echo(excerpt, err=True)
+        else:
+            kind = "" if isinstance(self.error, Stopped | Interrupted) else "error: "
+            click.echo(f"qsim: {kind}{self.message}", err=True)
+        if self.error.hint:
+            say(f"hint: {self.error.hint}")
+
+
+class InternalError(QsimError):
+    """A bug: an exception that qsim did not foresee."""
+
+    several_lines = True  # its notes
+
+
+def failure_of(error: Exception) -> Failure:
+    """Return what to show for an error, after it was shown by one rank for all where it stopped all of them."""
+    if _wants_traceback():
+        traceback.print_exc()
+    failure = Failure(error if isinstance(error, QsimError) else _unforeseen(error))
+    _end_with_others(failure, error)
+    return failure
+
+
+def _unforeseen(error: Exception) -> InternalError:
+    """Return the error to show for a bug; its traceback is written to a file or, if wanted, on the screen."""
+    name = type(error).__name__
+    text = f"{name}: {error}" if str(error) else name
+    notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
+    message = f"internal error: {text.splitlines()[0]}{notes}"
+    if _wants_traceback():
+        return InternalError(message)
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="qsim-traceback-", suffix=".txt", delete=False, encoding="utf-8"
+        ) as file:
+            traceback.print_exception(error, file=file)
+        return InternalError(message, hint=f"the traceback is in {file.name}; QSIM_TRACEBACK=1 shows it here")
+    except OSError:
+        return InternalError(message, hint="set QSIM_TRACEBACK=1 to see the traceback")
+
+
+def _wants_traceback() -> bool:
+    return os.environ.get("QSIM_TRACEBACK", "") not in ("", "0")
+
+
+@contextmanager
+def escape_usage_errors() -> Iterator[None]:
+    """Escape control characters of the words that a usage error repeats."""
+    try:
+        yield
+    except click.ClickException as error:
+        if not isinstance(error, Failure):
+            error.message = printable(error.message)  # type: ignore[misc]  # what click shows, whatever it declares
+        raise
+
+
+def _end_with_others(failure: Failure, error: Exception) -> None:
+    """On several ranks, tell an error once, and end them all."""
+    comm = connected()
+    if comm is None or comm.size == 1:
+        return
+    if is_agreed(error):  # every rank ends by itself, with the same code
+        if comm.rank:
+            sys.exit(failure.exit_code)
+        return
+    if comm.rank:
+        time.sleep(OTHER_RANKS_WAIT)
+        click.echo(f"qsim: on rank {comm.rank} of {comm.size}:", err=True)
+    failure.show()
+    abort(failure.exit_code)

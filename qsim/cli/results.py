@@ -1,0 +1,250 @@
+"""The commands that read results files: ``show``, ``compare``, ``cite``, ``collect``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from qsim import methods
+from qsim.cli.arguments import DECK_SUFFIXES, ResultsFile, require_method
+from qsim.cli.terminal import columns, one_line, print_json, print_path, say
+from qsim.core.text import format_scalar, printable, shorten
+
+if TYPE_CHECKING:
+    from qsim.core.results.compare import Comparison, Tolerance
+    from qsim.core.results.results import Results
+
+__all__ = ["cite", "collect", "compare", "show"]
+
+MAX_LINES = 20
+"""Most decks without results that `collect` lists."""
+
+
+@click.command()
+@click.argument("file", type=ResultsFile())
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@click.option("--deck", is_flag=True, help="Print the deck of the run, as it was written.")
+def show(file: Path, as_json: bool, deck: bool) -> None:
+    """Print scalars, tables and provenance of a results file."""
+    from qsim.core.results.results import open_results
+
+    with open_results(file) as results:
+        if deck:
+            text = str(results.provenance.get("deck_text", ""))  # a file or a pipe gets it as it was
+            click.echo(printable(text, newlines=True) if sys.stdout.isatty() else text, nl=False)
+        elif as_json:
+            print_json(_content(results))
+        else:
+            _show(results)
+
+
+def _content(results: Results) -> dict[str, Any]:
+    return {
+        "file": str(results.path),
+        "method": results.method,
+        "title": results.title,
+        "status": results.status,
+        "created": results.created,
+        "format_version": results.format_version,
+        "scalars": {
+            name: {"value": s.value, "error": s.error, "unit": s.unit, "description": s.description}
+            for name, s in results.scalars.items()
+        },
+        "tables": {
+            name: {
+                "shape": results.shape(name),
+                "dims": results.dims(name),
+                "unit": results.unit(name),
+                "description": results.description(name),
+            }
+            for name in results.names
+        },
+        "provenance": results.provenance,
+        "log": results.log,
+    }
+
+
+def _show(results: Results) -> None:
+    content = _content(results)
+    click.echo(
+        columns((name, str(content[name])) for name in ("file", "method", "title", "status", "created"))
+    )
+    scalars = [
+        (name, format_scalar(entry["value"], entry["unit"], entry["error"], digits=12), entry["description"])
+        for name, entry in content["scalars"].items()
+    ]
+    click.echo("\n" + columns(scalars, ("scalar", "value", "meaning")))
+    tables = [
+        (name, " x ".join(map(str, t["shape"])), ", ".join(t["dims"]), t["unit"], t["description"])
+        for name, t in content["tables"].items()
+    ]
+    click.echo("\n" + columns(tables, ("table", "shape", "axes", "unit", "meaning")))
+    long = ("deck", "deck_text", "physics")  # --deck and --json print these
+    provenance = [(name, one_line(v)) for name, v in content["provenance"].items() if name not in long]
+    click.echo("\n" + columns(provenance, ("provenance", "")))
+
+
+@click.command()
+@click.argument("first", type=ResultsFile(), metavar="A")
+@click.argument("second", type=ResultsFile(), metavar="B")
+@click.option(
+    "--rtol", type=click.FloatRange(min=0), default=1e-9, show_default=True, help="Relative tolerance."
+)
+@click.option(
+    "--atol", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Absolute tolerance."
+)
+@click.option(
+    "--sigmas", type=click.FloatRange(min=0), default=3.0, show_default=True, help="Allowed standard errors."
+)
+@click.option("--only", metavar="NAME", multiple=True, help="Only this scalar or array; may be repeated.")
+@click.option(
+    "--headline", is_flag=True, help="Only the scalars that a run shows first, without diagnostics."
+)
+@click.option("--all", "show_all", is_flag=True, help="Also show quantities that agree.")
+def compare(
+    first: Path,
+    second: Path,
+    rtol: float,
+    atol: float,
+    sigmas: float,
+    only: tuple[str, ...],
+    headline: bool,
+    show_all: bool,
+) -> None:
+    """Compare scalars and arrays of two results files; exit with 7 if they differ.
+
+    Numbers agree within rtol times their size (arrays: their largest element) plus atol plus sigmas times
+    their combined standard error.
+    """
+    from qsim.core.results.compare import Tolerance
+    from qsim.core.results.results import open_results
+
+    with open_results(first) as a, open_results(second) as b:
+        names = {*only, *(_headline_of(a) if headline else ())}
+        if unknown := sorted(
+            name for name in only if not any(name in r.scalars or name in r for r in (a, b))
+        ):
+            raise click.UsageError(f"neither file has '{unknown[0]}'; 'qsim show FILE' lists names")
+        _compare(a, b, names, Tolerance(rtol, atol, sigmas), show_all=show_all)
+
+
+def _headline_of(results: Results) -> Sequence[str]:
+    from qsim.core.run.stages import Method
+
+    require_method(results.method)
+    return list(Method[Any, Any, Any](results.method).headline)
+
+
+def _compare(a: Results, b: Results, names: set[str], tolerance: Tolerance, *, show_all: bool) -> None:
+    """Print differences of two files, of some quantities if there are names; fail if there are any."""
+    from qsim.core.errors import MismatchError
+    from qsim.core.results.compare import compare_results
+
+    differences = compare_results(a, b, tolerance)
+    if names:
+        differences = [item for item in differences if item.name in {*names, "method"}]
+    disagreeing = [item for item in differences if not item.same]
+    if listed := differences if show_all else disagreeing:
+        rows = [_row(item) for item in listed]
+        click.echo(columns(rows, ("", "quantity", "A", "B", "difference", "allowed", "")))
+    if disagreeing:
+        raise MismatchError(f"{len(disagreeing)} of {len(differences)} quantities differ")
+    click.echo(f"{len(differences)} quantities agree", err=True)
+
+
+def _row(item: Comparison) -> tuple[str, ...]:
+    """Return the cells of a line of ``qsim compare``."""
+    mark = "" if item.same else "differs"
+    numbers = (_number(item.difference), _number(item.allowed))
+    return (mark, item.name, item.first, item.second, *numbers, item.note)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
+
+
+@click.command()
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+def cite(file: Path) -> None:
+    """Print BibTeX of qsim and of what a run used; FILE: results or deck."""
+    from qsim.core.results.display.bibliography import bibtex, keys_of
+    from qsim.core.results.results import open_results
+
+    if file.suffix in DECK_SUFFIXES:
+        from qsim.core.deck.load import load_deck, peek_method
+        from qsim.core.run.stages import stage
+
+        method = peek_method(file)
+        require_method(shorten(method))
+        deck = stage(method, "deck")
+        keys = list(deck.references(load_deck(file, deck.DECK).deck))
+    else:
+        with open_results(file) as results:
+            keys = keys_of(results)
+            if "references" not in results.provenance:
+                click.echo("written before qsim recorded what a run uses; only qsim is listed", err=True)
+    click.echo(bibtex(keys), nl=False)
+
+
+@click.command()
+@click.argument("runs", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="RUNS...")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Table to write, .csv or .h5, with a figure beside it.",
+)
+@click.option(
+    "--scalar", "names", metavar="NAME", multiple=True, help="Take this scalar only; may be repeated."
+)
+@click.option("--all", "everything", is_flag=True, help="All scalars, not only the headline of each method.")
+@click.option("--force", is_flag=True, help="Replace an existing table and figure.")
+@click.option("--no-figures", is_flag=True, help="Draw no figure.")
+def collect(
+    runs: tuple[Path, ...],
+    output: Path,
+    names: tuple[str, ...],
+    everything: bool,
+    force: bool,
+    no_figures: bool,
+) -> None:
+    """Write one table of many runs: every key in which their decks differ, and their scalars with errors.
+
+    RUNS are folders, results files or summaries.
+    """
+    from qsim.core.results.plotting import FORMATS
+    from qsim.core.results.summary import read_summary
+    from qsim.core.run.files.paths import refuse_existing
+    from qsim.core.run.stages import Method
+    from qsim.core.sweeps import collect as gather
+
+    if output.suffix not in (".csv", ".h5", ".hdf5"):
+        raise click.UsageError(f"-o {output}: a table is a .csv or a .h5 file")
+    stem = output.with_suffix("")
+    drawn = [] if no_figures else [stem.with_name(f"{stem.name}.{ending}") for ending in FORMATS]
+    if not force:
+        refuse_existing([output, *drawn], "-o FILE writes elsewhere")
+    summaries = gather.find_runs(runs)
+    kinds = dict.fromkeys(str(read_summary(path)["method"]) for path in summaries)
+    if names or everything:
+        chosen = dict.fromkeys(kinds, names)
+    else:
+        chosen = {k: tuple(Method[Any, Any, Any](k).headline) for k in kinds if methods.is_available(k)}
+    table = gather.collect(summaries, chosen)
+    if absent := [name for name in names if name not in {column.name for column in table.columns}]:
+        raise click.UsageError(f"no run has the scalar '{absent[0]}'; 'qsim show FILE' lists them")
+    command = shlex.join(["qsim", *sys.argv[1:]])
+    print_path(gather.write_collection(table, output, overwrite=force, command=command))
+    for path in gather.draw_collection(table, stem) if drawn else ():
+        print_path(path)
+    if lacking := gather.incomplete(runs):
+        click.echo(f"{len(lacking)} decks are not complete and not in the table:", err=True)
+        for line in lacking[:MAX_LINES]:
+            say(f"  {line}")

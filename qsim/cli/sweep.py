@@ -1,0 +1,181 @@
+"""The command ``sweep``: one deck at many values of some keys."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from qsim.cli.arguments import DeckFile, device_option, require_method
+from qsim.cli.terminal import columns, print_path, say
+from qsim.core.text import format_scalar, format_seconds
+
+if TYPE_CHECKING:
+    from qsim.core.sweeps.sweep import Done, Point, Sweep
+
+__all__ = ["sweep"]
+
+STOPPED = 75  # exit codes of a run that wrote a checkpoint on request, and of one that was interrupted
+INTERRUPTED = 130
+MAX_SCALARS = 2
+"""Most scalars in the line of a deck that is done."""
+MAX_FAILURES = 20
+"""Most failures listed at the end."""
+
+
+@click.command()
+@click.argument("deck", type=DeckFile())
+@click.option(
+    "--over",
+    "axes",
+    metavar="KEY=VALUES",
+    multiple=True,
+    required=True,
+    help="Values of a key: A:B:N (N values, ends included), A:B:N:log, or X,Y,...; may be repeated.",
+)
+@click.option(
+    "--zip", "zipped", is_flag=True, help="Take the values of the keys side by side, not all combinations."
+)
+@click.option(
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Decks at the same time (default 1; --slurm: no limit).",
+)
+@click.option(
+    "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Replace a key of the deck in all runs."
+)
+@click.option(
+    "-o", "--output", metavar="FOLDER", type=click.Path(path_type=Path), help="Folder; by default NAME.sweep."
+)
+@device_option
+@click.option("--figures", is_flag=True, help="Draw the figures of every run.")
+@click.option("--slurm", is_flag=True, help="Write decks, index and the script of a job array; run nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the decks; write and run nothing.")
+def sweep(**values: Any) -> None:
+    """Run DECK at many values of some keys, in warm processes.
+
+    The folder NAME.sweep gets numbered decks, their index, and the results of each.  The same command again runs what is
+    missing, failed or stopped, and nothing else; 'qsim collect NAME.sweep' makes a table of the results.
+    """
+    _sweep(_Arguments(**values))
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """Arguments and options of the command, as the parser names them."""
+
+    deck: Path
+    axes: tuple[str, ...]
+    zipped: bool
+    jobs: int | None
+    overrides: tuple[str, ...]
+    output: Path | None
+    device: str | None
+    figures: bool
+    slurm: bool
+    dry_run: bool
+
+
+def _sweep(arguments: _Arguments) -> None:
+    """Prepare a sweep; then show it, write its job array, or run it."""
+    from qsim.core.deck.load import peek_method
+    from qsim.core.device.parallel import launched_ranks
+    from qsim.core.sweeps.sweep import parse_axis, points, prepare, write_array
+
+    if launched_ranks() > 1:
+        raise click.UsageError("a sweep starts its own processes: --jobs N instead of mpirun or srun")
+    method = peek_method(arguments.deck)
+    require_method(method)
+    zipped, device = arguments.zipped, arguments.device
+    try:
+        axes = [parse_axis(text) for text in arguments.axes]
+        values = points(axes, zipped=zipped)
+    except ValueError as error:
+        raise click.UsageError(f"--over {error}") from None
+    if arguments.dry_run:
+        rows = [(str(number), *row) for number, row in enumerate(values, 1)]
+        click.echo(columns(rows, ("number", *(axis.key for axis in axes))))
+        return
+    prepared = prepare(
+        method,
+        arguments.deck,
+        axes,
+        overrides=arguments.overrides,
+        zipped=zipped,
+        folder=arguments.output,
+    )
+    if not arguments.slurm:
+        _run_sweep(prepared, jobs=arguments.jobs or 1, device=device, figures=arguments.figures)
+    elif prepared.missing:
+        print_path(write_array(prepared, at_once=arguments.jobs, device=device))
+    else:
+        click.echo(f"all {len(prepared.points)} decks are complete; nothing to submit", err=True)
+
+
+def _run_sweep(sweep: Sweep, *, jobs: int, device: str | None, figures: bool) -> None:
+    from qsim.core.run.signals import Signals
+    from qsim.core.sweeps.sweep import run
+
+    total, left = len(sweep.points), len(sweep.missing)
+    before = f", {total - left} complete already" if left < total else ""
+    say(f"{sweep.method} {sweep.folder}: {total} decks{before}")
+    failed: list[tuple[Point, Done]] = []
+    done = 0
+    with Signals() as signals:
+        command = shlex.join(["qsim", *sys.argv[1:]])
+        for point, outcome in run(
+            sweep, jobs=jobs, device=device, figures=figures, command=command, stop=lambda: signals.stop
+        ):
+            done += 1
+            if outcome.code:
+                failed.append((point, outcome))
+            place = f"[{total - left + done}/{total}] {point.deck.stem}  {sweep.settings(point)}"
+            say(f"{place}  {_result_text(outcome, sweep.method)}")
+        stop = signals.stop
+    _close(sweep, failed, stop)
+
+
+def _result_text(outcome: Done, method: str) -> str:
+    """Return the first scalars of a run and its time, or how it failed."""
+    from qsim.core.run.stages import Method
+
+    if outcome.summary is None:
+        kind = "stopped" if outcome.code == STOPPED else "FAILED"
+        return f"{kind}: {outcome.message.splitlines()[0] if outcome.message else outcome.code}"
+    scalars = outcome.summary["scalars"]
+    headline = Method[Any, Any, Any](
+        method
+    ).headline  # loads the method, hence not before the first run is done
+    names = [name for name in headline if name in scalars][:MAX_SCALARS]
+    texts = [f"{name} {format_scalar(**scalars[name])}" for name in names]
+    return "  ".join([*texts, format_seconds(outcome.seconds)])
+
+
+def _close(sweep: Sweep, failed: list[tuple[Point, Done]], stop: str | None) -> None:
+    """Say what there is and what is left; end with the code of what went wrong."""
+    from qsim.core.errors import QsimError
+
+    missing = sweep.missing
+    if not missing:
+        folder = shlex.quote(str(sweep.folder))
+        say(f"all {len(sweep.points)} decks are complete: qsim collect {folder} -o table.csv")
+        return
+    broken = [(point, done) for point, done in failed if done.code not in (STOPPED, INTERRUPTED)]
+    for point, done in broken[:MAX_FAILURES]:
+        say(f"{point.deck}: {done.message.splitlines()[0] if done.message else done.code}")
+        if done.hint:
+            say(f"hint: {done.hint}")
+    if len(broken) > MAX_FAILURES:
+        click.echo(f"... and {len(broken) - MAX_FAILURES} more", err=True)
+    reason = f"stopped by {stop}; " if stop else ""
+    error = QsimError(
+        f"{reason}{len(missing)} of {len(sweep.points)} decks are not complete",
+        hint="the same command runs these",
+    )
+    error.exit_code = broken[0][1].code if broken and not stop else STOPPED  # type: ignore[misc]  # of this one
+    raise error

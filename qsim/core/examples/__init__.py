@@ -1,0 +1,1 @@
+"""The decks that come with qsim: listed, copied, and compared with their reference numbers."""

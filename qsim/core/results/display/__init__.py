@@ -1,0 +1,1 @@
+"""Results as a user sees them: text, tables and pages, figures of several runs, references."""
