@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as attribute
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,8 +48,8 @@ class Result:
     iterations: int
     reached: bool
     reason: str
-    history: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    extra: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    history: dict[str, NDArray[np.float64]] = attribute(default_factory=dict)
+    extra: dict[str, NDArray[np.float64]] = attribute(default_factory=dict)
 
     @property
     def levels(self) -> int:

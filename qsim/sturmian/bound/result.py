@@ -10,6 +10,7 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.core.results.tables import Scalar
+from qsim.sturmian.bound.states import box_density
 from qsim.sturmian.radial.quantities import BETA, FUNCTIONS, NODES, PARAMETERS, POTENTIALS, QUALITY
 from qsim.sturmian.two_electron import known
 
@@ -221,12 +222,6 @@ def _moment(name: str, of: str, unit: str, text: str, shown: tuple[int, ...] = (
     )
 
 
-def _box_density(state: State) -> float:
-    from qsim.sturmian.bound.states import box_density
-
-    return box_density(state)
-
-
 def _ionisation_error(state: State) -> float:
     return state.error + (state.error_threshold if np.isfinite(state.error_threshold) else 0.0)
 
@@ -353,7 +348,7 @@ QUANTITIES: tuple[Quantity[BoundResult], ...] = (
         lambda state: float(state.threshold - state.energy),
         error=_ionisation_error,
     ),
-    _each("box_density", "1/bohr", "density at R if there were no wall", _box_density),
+    _each("box_density", "1/bohr", "density at R if there were no wall", box_density),
     *QUALITY,
     *PARAMETERS,
     Quantity("unknowns", "", "coefficients of a state", lambda r: int(r.unknowns), headline=True),
