@@ -31,8 +31,6 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     """Run the deck's optimiser and analyse the field it found."""
     for text in problem.warnings:
         monitor.warn(text)
-    for text in problem.notices:
-        monitor.note(text)
     goal, optimizer = problem.goal, problem.optimizer
     objective = Objective(problem.propagator, problem.targets, goal.alpha, goal.coherent)
     limit = getattr(optimizer, "max_sweeps", 1)

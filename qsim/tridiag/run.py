@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 def run(problem: Problem, monitor: Monitor) -> Result:
     """Propagate, solve, or measure the scaling of the solver."""
-    for text in problem.notices:
-        monitor.note(text)
     if isinstance(problem, Propagation):
         from qsim.tridiag.propagate.run import run_propagation
 

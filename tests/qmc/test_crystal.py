@@ -10,7 +10,7 @@ from qsim.core.device import rng
 from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import FileError, InvalidInput, NumericsError
-from qsim.qmc import output
+from qsim.core.run.stages import Method
 from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
 from qsim.qmc.estimators.density import CrystalDensity
 from qsim.qmc.estimators.histograms import Setting
@@ -39,6 +39,8 @@ from qsim.qmc.wavefunction.formats.eshdf import read_eshdf, stored_ecp, write_es
 from qsim.qmc.wavefunction.trial import Notes
 from tests.qmc.crystals import ATOMS, CASES, SKEW_TILE, SKEWED, UNTILED, exact_energies, model_crystal, trial
 from tests.qmc.crystals import potential as model_potential
+
+output = Method("qmc")
 
 KEY = key_from_seed(5)
 FCC = np.array([[0.0, 1, 1], [1, 0, 1], [1, 1, 0]])

@@ -45,8 +45,6 @@ LARGE_ERROR = 0.1  # of a state, beyond which a given step is warned of
 
 def run(problem: Problem, monitor: Monitor) -> Result:
     """Run all trajectories, one after the other or in batches; each may be interrupted and continued at any call."""
-    for text in problem.notices:
-        monitor.note(text)
     comm = monitor.comm
     problem.ranks = comm.size if problem.members == 1 else 1
 

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from qsim.core.run.coverage import run_trial
+from qsim.core.run.stages import Method
 from qsim.tridiag import coverage
 from qsim.tridiag.atom.photoelectrons.attoclock import highest
 from qsim.tridiag.coverage.atoms_planar import World, coulomb, truth
-from qsim.tridiag.output import scalars
+
+scalars = Method("tridiag").scalars
 
 OMEGA, PEAK, RATIO, ENERGY = 0.6, 0.1, 0.8, (0.05, 0.9)
 DURATION = 2.0 * math.pi / OMEGA

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qsim.core.device.device import cpu
-from qsim.core.run.stages import stage
+from qsim.core.run.stages import Method
 from qsim.trotter.deck.model import Observable
 from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.observables import observables
@@ -73,7 +73,7 @@ def test_every_observable_is_the_same_in_the_sector(trotter, name):
             observe=[item],
         )
         assert (result.problem.sector is None) == (sector == "full")
-        found.append(stage("trotter", "output").arrays(result))
+        found.append(Method("trotter").arrays(result))
     assert found[0].keys() == found[1].keys()
     for key, values in found[1].items():
         if key == "state":

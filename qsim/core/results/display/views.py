@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from qsim.core.results import plotting
+from qsim.core.results.quantities import by_task, headline
 from qsim.core.results.tables import leaf, parent
 from qsim.core.text import format_scalar, printable
 
@@ -40,8 +41,8 @@ MAX_SCALARS = 12
 def scalar_rows(results: ResultsFile) -> list[tuple[str, str, str]]:
     """Return name, value with unit and error, and meaning of the scalars, those of the method's headline first."""
     module = _output(results.method)
-    first = [name for name in getattr(module, "HEADLINE", ()) if name in results.scalars]
-    names = list(dict.fromkeys([*first, *results.scalars]))
+    first = () if module is None else headline(*by_task(module.QUANTITIES))
+    names = list(dict.fromkeys([*(name for name in first if name in results.scalars), *results.scalars]))
     return [
         (name, format_scalar(s.value, s.unit, s.error, digits=9), s.description)
         for name in names
