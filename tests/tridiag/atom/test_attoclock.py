@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from qsim.core.run.coverage import run_trial
 from qsim.core.run.stages import Method
-from qsim.tridiag import coverage
 from qsim.tridiag.atom.photoelectrons.attoclock import highest
-from qsim.tridiag.coverage.atoms_planar import World, coulomb, truth
+from qsim_checks import tridiag as coverage
+from qsim_checks.coverage import run_trial
+from qsim_checks.tridiag.atoms_planar import World, coulomb, truth
 
 scalars = Method("tridiag").scalars
 
