@@ -282,6 +282,7 @@ def _write_array(group: h5py.Group, name: str, array: Any) -> None:
 
 
 def _read_array(path: Path, arrays: h5py.Group, name: str) -> NDArray[Any]:
+    """Return an array after a look at its place, size and checksum."""
     dataset = member(path, arrays, name)
     # A link to another file, or a size that no file of this length can hold, is refused before anything is
     # allocated.
