@@ -296,7 +296,7 @@ def test_updates_equal_recomputation(case, mode, device, tmp_path):
         np.testing.assert_array_equal(before.sign, start)
 
 
-@pytest.mark.parametrize("case", ["gamma", pytest.param("complex", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("case", ["gamma", pytest.param("complex", marks=pytest.mark.exhaustive)])
 def test_t_moves_equal_recomputation_and_happen(case, device, tmp_path):
     made = trial(case, tmp_path=tmp_path)[0]
     walkers = ensemble(device, made, 20)
@@ -325,7 +325,7 @@ def test_walkers_do_not_depend_on_the_cell_they_are_in(device, tmp_path):
     np.testing.assert_allclose(host(walkers).energy, before, atol=1e-8)
 
 
-@pytest.mark.parametrize("case", ["gamma", pytest.param("complex", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("case", ["gamma", pytest.param("complex", marks=pytest.mark.exhaustive)])
 def test_derivatives_by_differences(case, device, tmp_path):
     made = trial(case, tmp_path=tmp_path)[0]
     walkers = ensemble(device, made, 2)
@@ -350,7 +350,7 @@ def test_derivatives_by_differences(case, device, tmp_path):
         np.testing.assert_allclose(G[:, k], (found[0][1] - found[1][1]) / (2 * h), atol=1e-5 * scale)
 
 
-@pytest.mark.slow  # compiles all kernels again
+@pytest.mark.exhaustive  # compiles all kernels again
 @pytest.mark.parametrize("case", ["gamma", "complex"])
 def test_mixed_precision_is_close(case, device, tmp_path):
     made = trial(case, tmp_path=tmp_path)[0]

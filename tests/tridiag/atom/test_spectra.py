@@ -52,7 +52,8 @@ def test_the_flux_out_of_the_box_is_the_spectrum():
 
 
 @pytest.mark.parametrize(
-    "order", [1, 2, pytest.param(3, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
+    "order",
+    [1, 2, pytest.param(3, marks=pytest.mark.exhaustive), pytest.param(4, marks=pytest.mark.exhaustive)],
 )
 def test_a_window_does_not_see_the_box(order):
     """Levels of the box of 60 bohr are 0.01 to 0.07 hartree apart, thirty times as far as the window is wide."""

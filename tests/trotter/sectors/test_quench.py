@@ -84,7 +84,7 @@ def test_long_range_away_from_half_filling(trotter):
     assert result.problem.sector.dimension == 165
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_free_fermions_of_24_sites(trotter):
     system = {"spins": 24, "terms": [{"type": "xx", "lattice": "chain", "J": 1.0}]}
     expected = REFERENCES["xx_chain_24_neel"]["result"]
