@@ -25,7 +25,8 @@ PLACE = folders()
 FOLDERS = sorted(path.name for path in PLACE.inputs.iterdir() if path.is_dir())
 CASES = cases(FOLDERS, PLACE)
 
-# Drawing takes longer than most runs, so each figure is drawn of one deck, or of two where its parts differ; `--exhaustive` draws all.
+# Drawing takes longer than most runs, so each figure is drawn of one deck, or of two where its parts differ;
+# `--exhaustive` draws all.
 DRAWN = {
     "qmc/he_atom": "overview trace population reblock timestep optimisation jastrow gofr density",
     "qmc/electron_gas": "sofk",

@@ -44,6 +44,7 @@ def show(file: Path, as_json: bool, deck: bool) -> None:
 
 
 def _content(results: Results) -> dict[str, Any]:
+    """Return everything but the numbers of the arrays, for ``--json``."""
     return {
         "file": str(results.path),
         "method": results.method,
@@ -70,6 +71,7 @@ def _content(results: Results) -> dict[str, Any]:
 
 
 def _show(results: Results) -> None:
+    """Print the file as aligned columns."""
     content = _content(results)
     click.echo(
         columns((name, str(content[name])) for name in ("file", "method", "title", "status", "created"))

@@ -118,6 +118,7 @@ def _sweep(arguments: _Arguments) -> None:
 
 
 def _run_sweep(sweep: Sweep, *, jobs: int, device: str | None, figures: bool) -> None:
+    """Run what is missing, with a line per deck; a stop request ends the decks at work with checkpoints."""
     from qsim.core.run.signals import Signals
     from qsim.core.sweeps.sweep import run
 
