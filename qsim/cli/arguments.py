@@ -45,6 +45,7 @@ class _FileWithSuffix(click.Path):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Offer the files with the right suffix, and the folders on the way to them."""
+        # What is typed so far may lead into a folder.
         head, tail = os.path.split(incomplete)
         prefix = incomplete.removesuffix(tail)
         try:

@@ -167,6 +167,7 @@ class LoadedDeck(Generic[D]):
 
     def diagnostic(self, finding: Finding) -> Diagnostic:
         """Return a finding with its place: that of its key, or of the nearest block around it that exists."""
+        # A key that is not written has the place of the block that it belongs to.
         node, _ = self.root.find(finding.key.split(".") if finding.key else ())
         return dataclasses.replace(
             node.mark.diagnostic(finding.key, finding.message), severity=finding.severity
@@ -225,18 +226,23 @@ def load_deck(source: DeckSource, model: type[D], overrides: Sequence[str] = ())
     DeckError
         If the deck is mistaken; all mistakes at once, in the order of the file.
     """
+    # Mistakes of the text and of the overrides are kept, so that one run shows them together with those of the
+    # values.
     path, text, root, diagnostics = _read(source)
     for item in overrides:
         root, more = _override(root, item)
         diagnostics += more
     _require_method(path, root, model, diagnostics)
+    # A method may have a model per task: the deck itself says which.
     model = cast("type[D]", model.model_for(root.plain()))
     try:
+        # As JSON: a strict model takes a list for a tuple there, as YAML has no tuples.
         deck = model.model_validate_json(json.dumps(root.plain()), context={"base": path.parent})
     except ValidationError as error:
         more, untold = diagnostics_of(error, model, root)
         raise DeckError(_in_order([*diagnostics, *more], str(path)), untold=untold) from None
     loaded = LoadedDeck(deck, path, text, root, tuple(overrides))
+    # Keys against each other: only of a deck whose keys are right one by one.
     findings = list(deck.check())
     diagnostics += [loaded.diagnostic(finding) for finding in findings if finding.severity == "error"]
     if diagnostics:
