@@ -21,6 +21,7 @@ from qsim.tridiag.atom.states.grid import RadialGrid, first_entry
 from qsim.tridiag.atom.states.lanes import PlanarLanes
 from qsim.tridiag.kernels.atom import length as kernels
 from qsim.tridiag.kernels.atom.planar import planar_length_steps, planar_sums, planar_velocity_steps
+from qsim.tridiag.kernels.atom.records import Couplings, Mix, Radial
 from qsim.tridiag.kernels.atom.sharing import ALONE
 from qsim.tridiag.kernels.atom.velocity import velocity_steps
 
@@ -168,9 +169,9 @@ def tables(
         swaps=lanes.swaps,
         turns=lanes.turns,
         links=lanes.links,
-        radial=(a, np.ascontiguousarray(potential).reshape(-1), rotation, ll, first),
-        couplings=(even, odd, even_growth, odd_growth),
-        mix=(1.0 / grid.r, 1.0 / grid.slope, np.sqrt(grid.slope)),
+        radial=Radial(a, np.ascontiguousarray(potential).reshape(-1), rotation, ll, first),
+        couplings=Couplings(even, odd, even_growth, odd_growth),
+        mix=Mix(1.0 / grid.r, 1.0 / grid.slope, np.sqrt(grid.slope)),
     )
 
 
