@@ -25,6 +25,7 @@ from qsim.core.device.device import cpu
 from qsim.core.device.pool import each_part
 from qsim.core.errors import MemoryLimitError, NumericsError
 from qsim.tridiag.kernels.partition import streamed as kernel
+from qsim.tridiag.kernels.partition.system import System
 from qsim.tridiag.solver.batch import ROUGH
 from qsim.tridiag.solver.ladder import WEAK_PIVOT
 from qsim.tridiag.solver.pieces import Reduced, stubborn, substitute
@@ -438,7 +439,8 @@ class _Stream:
             x, work = np.empty((self.k, rows), self.dtype), np.empty(rows, self.dtype)
         there = device.asarray(edges)
         sides = device.asarray(left), device.asarray(right)
-        kernel.substitute_pieces(device, there, device.asarray(pivoted), a, b, c, d, *sides, work, x)
+        system = System(a, b, c, d)
+        kernel.substitute_pieces(device, there, device.asarray(pivoted), system, sides, work, x)
         for p in np.flatnonzero(pivoted).tolist():
             part = slice(int(edges[p]), int(edges[p + 1]))
             if part.stop - part.start > 1:
@@ -448,7 +450,7 @@ class _Stream:
         stats, sums = xp.empty((self.k, len(joint), 4), self.real), xp.empty(len(joint), self.real)
         known = rows if hi == self.n else rows - 1
         before = device.asarray(np.ascontiguousarray(left[:, 0]))
-        kernel.residual_pieces(device, known, there, a, b, c, d, x, before, stats, sums)
+        kernel.residual_pieces(device, known, there, system, x, before, stats, sums)
         if slot is not None:
             slot.download(rows)
         ends = [part[..., -1] for part in arrays]

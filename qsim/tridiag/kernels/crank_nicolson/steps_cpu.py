@@ -117,8 +117,9 @@ def _multiply_mask(s, rows):
 
 
 @nb.njit(**PART)
-def _measure(s, rows, windows, first, last, slope, xmin, dx, out):
+def _measure(s, rows, places, slope, xmin, dx, out):
     """Add the lanes' parts of sum |psi|^2, sum x |psi|^2, sum V' |psi|^2 into out (lanes, 3)."""
+    windows, first, last = places
     for w in range(LANES):
         norm = 0.0
         dipole = 0.0

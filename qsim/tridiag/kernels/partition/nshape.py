@@ -25,6 +25,7 @@ from qsim.tridiag.kernels.partition.nshape_cpu import (
     _partition_chunks_cpu,
     _solve_windows,
 )
+from qsim.tridiag.kernels.partition.system import Cut, System
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -91,7 +92,8 @@ def _windows(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int
     pivots, flag = np.ones(groups), np.zeros(1, np.int64)
 
     space = scratch(device.threads, size)
-    work = Shared(_windows_shared, (a, b, c, d, x, length, chunk, CPU_HALO, space, is_complex, pivots, flag))
+    system, cut = System(a, b, c, d), Cut(length, chunk, CPU_HALO)
+    work = Shared(_windows_shared, (system, x, cut, space, is_complex, pivots, flag))
     each_part(work, groups, n, device.threads)
     return float(pivots.min()), bool(flag[0])
 
@@ -108,7 +110,7 @@ def _chunks(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int)
     work = np.empty_like(x)
     each_part(
         lambda first, last: _partition_chunks_cpu(
-            first, last, a, b, c, d, x, reduced[4], length, EXACT_CHUNK, work
+            first, last, System(a, b, c, d), x, reduced[4], length, EXACT_CHUNK, work
         ),
         blocks,
         n,
@@ -163,12 +165,10 @@ def _windows_shared(ticket, *arguments):
 
 
 @nb.njit(**PART)
-def _partition_solve_cpu(
-    first, last, worker, a, b, c, d, x, length, chunk, halo, space, is_complex, pivots, flag
-):
+def _partition_solve_cpu(first, last, worker, system, x, cut, space, is_complex, pivots, flag):
     """Solve the windows of groups first .. last; see ``nshape.partition_solve``."""
     for group in range(first, last):
-        pivot, enough = _solve_windows(a, b, c, d, x, length, chunk, halo, group, space[worker], is_complex)
+        pivot, enough = _solve_windows(system, x, cut, group, space[worker], is_complex)
         pivots[group] = np.sqrt(pivot)
         if not enough:
             flag[0] = 1
@@ -183,6 +183,8 @@ def _partition_reduce_cpu(first, last, a, b, c, d, ends, length, chunk, pivots):
         stop = min(start + chunk, n)
         smallest = 1.0
         zero = 0 * a[start]
+        # e: coupling of the row at hand to the last row of the chunk above; f, a0, d0: the first row of this chunk as it is found
+        # from above on (d0) and from its last row (f) and that of the chunk above (a0)
         e = b[start] if start % length != 0 else zero
         f = zero + 1
         a0 = zero

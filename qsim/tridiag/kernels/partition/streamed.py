@@ -21,6 +21,7 @@ from qsim.core.device.cpu.rng import normal2, uniform2
 from qsim.core.device.pool import each_part
 from qsim.tridiag.kernels.jit import JIT, PART, magnitude, reciprocal
 from qsim.tridiag.kernels.partition.stages import smallest_row
+from qsim.tridiag.kernels.partition.system import System
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,12 +62,8 @@ def substitute_pieces(
     device: Device,
     edges: Any,
     skip: Any,
-    a: Any,
-    b: Any,
-    c: Any,
-    d: Any,
-    left: Any,
-    right: Any,
+    system: System,
+    sides: tuple[Any, Any],
     w: Any,
     x: Any,
 ) -> None:
@@ -76,7 +73,9 @@ def substitute_pieces(
     ----------
     skip : (pieces,) uint8
         Pieces of which only the joint line is written.
-    left, right : (columns, pieces)
+    system : System
+        Rows of the block: a, b, c (rows,), d (columns, rows).
+    sides : two (columns, pieces)
         x at the joint lines before and of each piece.
     w : (rows,)
         Workspace.
@@ -84,23 +83,20 @@ def substitute_pieces(
     """
     pieces = len(skip)
     if device.is_cuda:
-        _launch("substitute_pieces", pieces, a, (edges, skip, a, b, c, d, left, right, w, x), d)
+        _launch("substitute_pieces", pieces, system.a, (edges, skip, *system, *sides, w, x), system.d)
         return
 
     def work(first: int, last: int) -> None:
-        _substitute_pieces_cpu(first, last, edges, skip, a, b, c, d, left, right, w, x)
+        _substitute_pieces_cpu(first, last, edges, skip, system, sides, w, x)
 
-    each_part(work, pieces, len(a), device.threads)
+    each_part(work, pieces, len(system.a), device.threads)
 
 
 def residual_pieces(
     device: Device,
     known: int,
     edges: Any,
-    a: Any,
-    b: Any,
-    c: Any,
-    d: Any,
+    system: System,
     x: Any,
     before: Any,
     stats: Any,
@@ -122,16 +118,17 @@ def residual_pieces(
         Largest row sum of ``|T|``.
     """
     pieces = len(sums)
-    floor = smallest_row(a.dtype)
+    floor = smallest_row(system.a.dtype)
     if device.is_cuda:
         numbers = (np.int64(known), floor)
-        _launch("residual_pieces", pieces, a, (*numbers, edges, a, b, c, d, x, before, stats, sums), d)
+        arguments = (*numbers, edges, *system, x, before, stats, sums)
+        _launch("residual_pieces", pieces, system.a, arguments, system.d)
         return
 
     def work(first: int, last: int) -> None:
-        _residual_pieces_cpu(first, last, known, floor, edges, a, b, c, d, x, before, stats, sums)
+        _residual_pieces_cpu(first, last, (known, floor), edges, system, x, before, stats, sums)
 
-    each_part(work, pieces, len(a), device.threads)
+    each_part(work, pieces, len(system.a), device.threads)
 
 
 def random_rows(
@@ -174,7 +171,7 @@ def random_rows(
     low, high = np.uint64(key[0]), np.uint64(key[1])
 
     def work(start: int, stop: int) -> None:
-        make(start, stop, np.uint64(first), np.uint64(n), low, high, float(dominance), a, b, c, d)
+        make(start, stop, (np.uint64(first), np.uint64(n)), (low, high), float(dominance), System(a, b, c, d))
 
     each_part(work, len(a), len(a), device.threads)
 
@@ -245,7 +242,9 @@ def _reduce_pieces_cpu(start, stop, edges, a, b, c, d, links, loads, pivots):
 
 
 @nb.njit(**JIT)
-def _substitute_pieces_cpu(start, stop, edges, skip, a, b, c, d, left, right, w, x):
+def _substitute_pieces_cpu(start, stop, edges, skip, system, sides, w, x):
+    a, b, c, d = system
+    left, right = sides
     for p in range(start, stop):
         first, joint = edges[p], edges[p + 1] - 1
         for q in range(d.shape[0]):
@@ -253,6 +252,7 @@ def _substitute_pieces_cpu(start, stop, edges, skip, a, b, c, d, left, right, w,
             x[q, joint] = after
             if skip[p]:
                 continue
+            # Thomas algorithm with the joint line before the piece on the right side; zero of the type of a: no row above
             factor = a[first] - a[first]
             for i in range(first, joint):
                 inverse = reciprocal(a[i] - b[i] * factor)
@@ -266,7 +266,9 @@ def _substitute_pieces_cpu(start, stop, edges, skip, a, b, c, d, left, right, w,
 
 
 @nb.njit(**JIT)
-def _residual_pieces_cpu(start, stop, known, floor, edges, a, b, c, d, x, before, stats, sums):
+def _residual_pieces_cpu(start, stop, limits, edges, system, x, before, stats, sums):
+    known, floor = limits
+    a, b, c, d = system
     rows = len(a)
     for p in range(start, stop):
         for q in range(d.shape[0]):
@@ -296,7 +298,10 @@ def _residual_pieces_cpu(start, stop, known, floor, edges, a, b, c, d, x, before
 
 
 @nb.njit(**JIT)
-def _random_rows_cpu(start, stop, first, n, k0, k1, dominance, a, b, c, d):
+def _random_rows_cpu(start, stop, rows, key, dominance, system):
+    first, n = rows
+    k0, k1 = key
+    a, b, c, d = system
     for k in range(start, stop):
         row = first + np.uint64(k)
         low, high = row & np.uint64(0xFFFFFFFF), row >> np.uint64(32)
@@ -315,7 +320,10 @@ def _random_rows_cpu(start, stop, first, n, k0, k1, dominance, a, b, c, d):
 
 
 @nb.njit(**JIT)
-def _random_real_rows(start, stop, first, n, k0, k1, dominance, a, b, c, d):
+def _random_real_rows(start, stop, rows, key, dominance, system):
+    first, n = rows
+    k0, k1 = key
+    a, b, c, d = system
     for k in range(start, stop):
         row = first + np.uint64(k)
         low, high = row & np.uint64(0xFFFFFFFF), row >> np.uint64(32)
