@@ -58,7 +58,7 @@ def _draw_populations(ax: Axes, r: Results) -> None:
     time_axis(ax, r)
 
 
-def _draw_density(fig: Any, ax: Axes, r: Results) -> None:
+def _draw_density(fig: Figure, ax: Axes, r: Results) -> None:
     """Draw the radial density on even radii."""
     rho, at = r["radial_density"], r["r_density"]
     radii = np.linspace(0.0, float(at[-1]), 400)
@@ -76,7 +76,7 @@ def _draw_density(fig: Any, ax: Axes, r: Results) -> None:
     fig.colorbar(shown, ax=ax, label=r"$\log_{10}$ density (1/bohr)")
 
 
-def _draw_angular(fig: Any, ax: Axes, r: Results) -> None:
+def _draw_angular(fig: Figure, ax: Axes, r: Results) -> None:
     p = r["population_l"]
     if p.shape[1] < 2:
         ax.plot(femtoseconds(r["time"]), p[:, 0])

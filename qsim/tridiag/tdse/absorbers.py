@@ -9,10 +9,12 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.tridiag.deck.electron import Absorber
+
 LEMNISCATE = 2.622057554292119  # c of Manolopoulos' potential, where it diverges
 
 
-def width(block: Any) -> float:
+def width(block: Absorber) -> float:
     """Return the width of either strip, bohr; 0 without an absorber."""
     if block.type == "manolopoulos":
         return LEMNISCATE / (2.0 * block.delta * block.kmin)
@@ -20,7 +22,7 @@ def width(block: Any) -> float:
 
 
 def evaluate(
-    block: Any, x: NDArray[np.float64], box: tuple[float, float, float] | None = None
+    block: Absorber, x: NDArray[np.float64], box: tuple[float, float, float] | None = None
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
     """Return ``(cap, mask)`` on the grid, (n,) float64 each, or None for what the absorber has not.
 

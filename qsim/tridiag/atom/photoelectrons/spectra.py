@@ -292,11 +292,15 @@ def scattering_states(
     return np.ascontiguousarray(phi.T), eta
 
 
-def _kappa(energy: NDArray[np.float64], l: int, tail: float, r: Any) -> NDArray[np.float64]:
+def _kappa(
+    energy: NDArray[np.float64], l: int, tail: float, r: float | NDArray[np.float64]
+) -> NDArray[np.float64]:
     return np.asarray(2.0 * energy + 2.0 * tail / r - l * (l + 1.0) / r**2)
 
 
-def _zeta(energy: NDArray[np.float64], l: int, tail: float, r: Any, sweeps: int) -> NDArray[np.float64]:
+def _zeta(
+    energy: NDArray[np.float64], l: int, tail: float, r: float | NDArray[np.float64], sweeps: int
+) -> NDArray[np.float64]:
     """Return zeta(r) after a number of iterations, each with differences of the one before."""
     square = _kappa(energy, l, tail, r)
     if sweeps == 0:

@@ -16,6 +16,7 @@ from qsim.tridiag.kernels.atom.cuda_tables import ROWS, WARP
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
     from qsim.tridiag.kernels.atom.cuda_tables import CudaTables
 
 __all__ = ["launch_length", "launch_velocity", "moves", "operations", "planar_operations"]
@@ -151,7 +152,7 @@ def planar_operations(
 
 def launch_length(
     kernel: tuple[str, str],
-    s: Any,
+    s: Array,
     tables: CudaTables,
     table: NDArray[np.float64],
     samples: NDArray[np.int32],
@@ -181,7 +182,7 @@ def launch_length(
 
 def launch_velocity(
     kernel: tuple[str, str],
-    s: Any,
+    s: Array,
     tables: CudaTables,
     made: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]],
 ) -> tuple[Any, Any]:
@@ -226,7 +227,7 @@ def _place(kernel: tuple[str, str], tables: CudaTables, threads: int, waits: Any
 
 def _launch(
     kernel: tuple[str, str],
-    s: Any,
+    s: Array,
     tables: CudaTables,
     table: NDArray[np.float64],
     samples: NDArray[np.int32],

@@ -30,6 +30,7 @@ from qsim.tridiag.kernels.crank_nicolson.steps_cpu import (
 )
 
 if TYPE_CHECKING:
+    from qsim.core.device.arrays import Array
     from qsim.core.device.device import Device
 
 
@@ -114,12 +115,12 @@ class Operator:
 def cn_steps(
     device: Device,
     operator: Operator,
-    psi_in: Any,
+    psi_in: Array,
     psi_out: Any,
-    table: Any,
+    table: Array,
     shape: Shape,
     every: int,
-    sums: Any,
+    sums: Array,
 ) -> None:
     """Make ``len(table)`` steps from ``psi_in`` to ``psi_out``.
 
@@ -194,7 +195,7 @@ def _compiled(
 
 
 def _launch(
-    operator: Operator, psi_in: Any, psi_out: Any, table: Any, shape: Shape, every: int, sums: Any
+    operator: Operator, psi_in: Any, psi_out: Any, table: Array, shape: Shape, every: int, sums: Array
 ) -> None:
     real = np.float32 if psi_in.dtype.itemsize == 8 else np.float64
     flags = (operator.numerov, operator.velocity, operator.absorb)

@@ -12,6 +12,8 @@ from qsim.tridiag.kernels.jit import JIT, PART
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
+
 __all__ = ["NOTHING", "matching_scales"]
 
 NOTHING = -(1 << 45)  # logarithm of a zero
@@ -45,7 +47,7 @@ def matching_scales(
 
 
 @nb.njit(**PART)
-def _chain(main: Any, lower: Any, upper: Any, first: Any, last: Any, match: Any) -> Any:
+def _chain(main: Array, lower: Array, upper: Array, first: Any, last: Any, match: Any) -> Any:
     """Match rows ``first .. last - 1`` without corners; return the weight."""
     paired = np.zeros(last - first + 1, np.bool_)
     before, now = 0, 0  # heaviest matchings of one row less, and of the rows so far
@@ -65,7 +67,7 @@ def _chain(main: Any, lower: Any, upper: Any, first: Any, last: Any, match: Any)
 
 
 @nb.njit(**PART)
-def _heaviest(main: Any, lower: Any, upper: Any, match: Any) -> Any:
+def _heaviest(main: Array, lower: Array, upper: Array, match: Any) -> Any:
     """Write the column that each row is matched with; return the weight."""
     n = main.shape[0]
     best = _chain(main, lower, upper, 0, n, match)
@@ -88,7 +90,7 @@ def _heaviest(main: Any, lower: Any, upper: Any, match: Any) -> Any:
 
 
 @nb.njit(**JIT)
-def _matching_scales_cpu(main: Any, lower: Any, upper: Any, rows: Any, columns: Any) -> bool:
+def _matching_scales_cpu(main: Array, lower: Array, upper: Array, rows: Any, columns: Any) -> bool:
     n = main.shape[0]
     match = np.arange(n)
     if _heaviest(main, lower, upper, match) < NOTHING // 2:

@@ -28,6 +28,7 @@ from qsim.tridiag.kernels.partition.nshape_cpu import (
 from qsim.tridiag.kernels.partition.system import Cut, System
 
 if TYPE_CHECKING:
+    from qsim.core.device.arrays import Array
     from qsim.core.device.device import Device
 
 # Rows per thread and threads per block: three blocks of complex doubles per multiprocessor
@@ -53,7 +54,7 @@ class Pivots:
     mode: Literal["local", "exact"]
 
 
-def partition_solve(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int) -> Pivots:
+def partition_solve(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int) -> Pivots:
     """Solve a batch of systems.
 
     Parameters
@@ -83,7 +84,9 @@ def partition_solve(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, leng
 # ------------------------------------------------------------------------------------------------ CPU
 
 
-def _windows(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int) -> tuple[float, bool]:
+def _windows(
+    device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int
+) -> tuple[float, bool]:
     n, is_complex = a.shape[0], a.dtype.kind == "c"
     chunk = min(CPU_CHUNK, -(-n // LANES))
     row = COMPLEX_ROW if is_complex else REAL_ROW
@@ -98,7 +101,7 @@ def _windows(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int
     return float(pivots.min()), bool(flag[0])
 
 
-def _chunks(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int) -> Pivots:
+def _chunks(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int) -> Pivots:
     n = a.shape[0]
     blocks = -(-n // EXACT_CHUNK)
     pivots = np.ones(blocks)
@@ -120,7 +123,15 @@ def _chunks(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int)
 
 
 def partition_reduce(
-    device: Device, a: Any, b: Any, c: Any, d: Any, ends: Any, length: int, chunk: int, pivots: Any
+    device: Device,
+    a: Array,
+    b: Array,
+    c: Array,
+    d: Array,
+    ends: Array,
+    length: int,
+    chunk: int,
+    pivots: Array,
 ) -> None:
     """Reduce every chunk to its last row and its first row.
 
@@ -149,7 +160,7 @@ def partition_reduce(
 
 
 def partition_join(
-    device: Device, ends: Any, c: Any, length: int, chunk: int, ra: Any, rb: Any, rc: Any, rd: Any
+    device: Device, ends: Array, c: Array, length: int, chunk: int, ra: Array, rb: Array, rc: Array, rd: Array
 ) -> None:
     """Make the reduced system (blocks,) of the chunks' last rows from :func:`partition_reduce`."""
     if device.is_cuda:
@@ -241,7 +252,7 @@ def _partition_join_cpu(ends, c, n, length, chunk, ra, rb, rc, rd):
 # ----------------------------------------------------------------------------------------------- CUDA
 
 
-def start_solve(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int) -> Any:
+def start_solve(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int) -> Any:
     """Launch the one-pass solve on a GPU without waiting for it.
 
     Parameters
@@ -267,27 +278,29 @@ def _cut(length: int) -> tuple[int, int]:
     return (rows // length * length, 0) if length <= rows else (rows - 2 * HALO, HALO)
 
 
-def _solve_cuda(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int) -> Pivots:
+def _solve_cuda(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int) -> Pivots:
     found = start_solve(device, a, b, c, d, x, length).get()
     if not found[1]:
         return Pivots(_pivot(found), "local" if _cut(length)[1] else "exact")
     return Pivots(_solve_exact(device, a, b, c, d, x, length), "exact")
 
 
-def _pivot(found: Any) -> float:
+def _pivot(found: Array) -> float:
     """Return the smallest relative pivot from the bits of the largest squared growth."""
     growth = float(found[:1].view(np.float64)[0])
     return 1.0 / max(growth, 1.0) ** 0.5 if growth > 0 else 1.0
 
 
-def _solve_exact(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int) -> float:
+def _solve_exact(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int) -> float:
     """Two passes with the reduced system between them, solved in the same way; return the smallest relative pivot."""
     found = device.xp.zeros(2, np.uint64)
     _exact_level(device, a, b, c, d, x, length, found)
     return _pivot(found.get())
 
 
-def _exact_level(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int, found: Any) -> None:
+def _exact_level(
+    device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int, found: Array
+) -> None:
     xp = device.xp
     n, rows = a.shape[0], ROWS * THREADS
     blocks = -(-n // rows)
@@ -302,7 +315,7 @@ def _exact_level(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length:
     _launch_solve(a, b, c, d, x, joints, length, rows, 0, found)
 
 
-def _function(name: str, a: Any) -> tuple[Any, int]:
+def _function(name: str, a: Array) -> tuple[Any, int]:
     """Return a kernel and its shared memory: four arrays of rows."""
     single = a.real.dtype.itemsize == 4
     shared = 0 if name == "partition_join" else 4 * ROWS * THREADS * a.dtype.itemsize
@@ -316,7 +329,16 @@ def _function(name: str, a: Any) -> tuple[Any, int]:
 
 
 def _launch_solve(
-    a: Any, b: Any, c: Any, d: Any, x: Any, joints: Any, length: int, chunk: int, halo: int, found: Any
+    a: Array,
+    b: Array,
+    c: Array,
+    d: Array,
+    x: Array,
+    joints: Array | None,
+    length: int,
+    chunk: int,
+    halo: int,
+    found: Array,
 ) -> None:
     kernel, shared = _function("partition_solve", a)
     known = np.intp(0) if joints is None else joints
@@ -324,13 +346,15 @@ def _launch_solve(
     kernel((-(-a.shape[0] // chunk),), (THREADS,), (a, b, c, d, x, known, *sizes, found), shared_mem=shared)
 
 
-def _launch_reduce(a: Any, b: Any, c: Any, d: Any, ends: Any, length: int, chunk: int, found: Any) -> None:
+def _launch_reduce(
+    a: Array, b: Array, c: Array, d: Array, ends: Array, length: int, chunk: int, found: Array
+) -> None:
     kernel, shared = _function("partition_reduce", a)
     sizes = (np.int64(a.shape[0]), np.int64(length), np.int32(chunk))
     kernel((ends.shape[1],), (THREADS,), (a, b, c, d, ends, *sizes, found), shared_mem=shared)
 
 
-def _launch_join(ends: Any, c: Any, length: int, chunk: int, *reduced: Any) -> None:
+def _launch_join(ends: Array, c: Array, length: int, chunk: int, *reduced: Any) -> None:
     kernel, _ = _function("partition_join", c)
     blocks = ends.shape[1]
     sizes = (np.int64(c.shape[0]), np.int64(length), np.int32(chunk), np.int64(blocks))

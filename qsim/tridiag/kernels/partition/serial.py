@@ -20,10 +20,11 @@ from qsim.tridiag.kernels.partition.stages import _row_size, _smaller
 from qsim.tridiag.kernels.partition.system import System
 
 if TYPE_CHECKING:
+    from qsim.core.device.arrays import Array
     from qsim.core.device.device import Device
 
 
-def thomas(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any) -> Any:
+def thomas(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array) -> Any:
     """Solve systems without pivoting, one after another on each thread.
 
     Parameters
@@ -48,7 +49,7 @@ def thomas(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any) -> Any:
     return pivots
 
 
-def woodbury(device: Device, joints: Any, a: Any, b: Any, c: Any, d: Any, x: Any) -> Any:
+def woodbury(device: Device, joints: Array, a: Array, b: Array, c: Array, d: Array, x: Array) -> Any:
     """Solve systems by the Woodbury formula.
 
     Parameters

@@ -31,6 +31,7 @@ from qsim.tridiag.kernels.partition.system import System
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from qsim.core.device.arrays import Array
     from qsim.core.device.device import Device
 
 THREADS = 64  # of a CUDA block: few, since there are few blocks of rows and each may have a multiprocessor
@@ -69,7 +70,7 @@ class Level:
     pivots: Any
 
     @classmethod
-    def empty(cls, device: Device, joints: Any, rows: int, systems: int, dtype: Any) -> Level:
+    def empty(cls, device: Device, joints: Array, rows: int, systems: int, dtype: Any) -> Level:
         """Allocate a level."""
         xp = np if not device.is_cuda else device.xp
         lines, real = len(joints), np.finfo(dtype).dtype
@@ -80,7 +81,7 @@ class Level:
 
 
 def solve_levels(
-    device: Device, partition: Sequence[Any], a: Any, b: Any, c: Any, d: Any, x: Any
+    device: Device, partition: Sequence[Any], a: Array, b: Array, c: Array, d: Array, x: Array
 ) -> tuple[Any, Any]:
     """Solve systems by nested partitions.
 
@@ -124,23 +125,25 @@ def solve_levels(
     return smallest, found[0][0].pivots
 
 
-def _function(name: str, a: Any) -> Any:
+def _function(name: str, a: Array) -> Any:
     kind = "cplx" if a.dtype.kind == "c" else "real"
     real = "float" if a.real.dtype.itemsize == 4 else "double"
     return kernels.function("tridiag/kernels/partition", "stages", name, {"REAL": real, "SCALAR": kind})
 
 
-def _optional(scale: Any, a: Any) -> tuple[Any, Any]:
+def _optional(scale: Array | None, a: Array) -> tuple[Any, Any]:
     """Return the row sizes, or any array for a pointer that is not used; and whether they are given."""
     return (a, np.int32(0)) if scale is None else (scale, np.int32(1))
 
 
-def _host_scale(scale: Any, a: Any) -> Any:
+def _host_scale(scale: Array | None, a: Array) -> Any:
     """Return the row sizes, or an array without rows that has their type."""
     return np.empty((0, 0), a.real.dtype) if scale is None else scale
 
 
-def rd_jd_ru_ju(device: Device, level: Level, scale: Any, a: Any, b: Any, c: Any, d: Any) -> None:
+def rd_jd_ru_ju(
+    device: Device, level: Level, scale: Array | None, a: Array, b: Array, c: Array, d: Array
+) -> None:
     """Reduce every block to its two joint lines.
 
     Parameters
@@ -175,7 +178,9 @@ def rd_jd_ru_ju(device: Device, level: Level, scale: Any, a: Any, b: Any, c: Any
     each_part(work, tasks, systems * n, device.threads)
 
 
-def joint_lines(device: Device, level: Level, scale: Any, a: Any, b: Any, c: Any, d: Any) -> None:
+def joint_lines(
+    device: Device, level: Level, scale: Array | None, a: Array, b: Array, c: Array, d: Array
+) -> None:
     """Sum the slots in a fixed order into ``level.a`` and ``level.d``, and note the sizes of the joint lines.
 
     Parameters are those of :func:`rd_jd_ru_ju`, which comes before.
@@ -192,13 +197,13 @@ def joint_lines(device: Device, level: Level, scale: Any, a: Any, b: Any, c: Any
             (*counts, level.joints, pointer, scaled, a, b, c, d, level.slots, *reduced),
         )
         return
-    reduced = System(level.a, level.b, level.c, level.d)
-    _joint_lines_cpu(
-        level.joints, _host_scale(scale, a), System(a, b, c, d), level.slots, reduced, level.scale
-    )
+    lines = System(level.a, level.b, level.c, level.d)
+    _joint_lines_cpu(level.joints, _host_scale(scale, a), System(a, b, c, d), level.slots, lines, level.scale)
 
 
-def rs(device: Device, a: Any, b: Any, c: Any, d: Any, scale: Any, x: Any, pivots: Any) -> None:
+def rs(
+    device: Device, a: Array, b: Array, c: Array, d: Array, scale: Array | None, x: Array, pivots: Array
+) -> None:
     """Solve the reduced systems serially, one thread a system.
 
     Parameters
@@ -224,7 +229,7 @@ def rs(device: Device, a: Any, b: Any, c: Any, d: Any, scale: Any, x: Any, pivot
     each_part(work, systems, systems * n, device.threads)
 
 
-def ss(device: Device, level: Level, a: Any, b: Any, c: Any, d: Any, x: Any) -> None:
+def ss(device: Device, level: Level, a: Array, b: Array, c: Array, d: Array, x: Array) -> None:
     """Substitute the joint lines ``level.x`` into the blocks.
 
     Parameters
@@ -251,8 +256,8 @@ def ss(device: Device, level: Level, a: Any, b: Any, c: Any, d: Any, x: Any) -> 
 
 def build_cn(
     device: Device,
-    potential: Any,
-    psi: Any,
+    potential: Array,
+    psi: Array,
     grid: tuple[float, float],
     dt: float,
     field: float,
@@ -290,7 +295,7 @@ def build_cn(
     each_part(work, n, n, device.threads)
 
 
-def residual(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, r: Any) -> Any:
+def residual(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, r: Array) -> Any:
     """Write ``r = d - T x`` and return norms of all that enters the backward error.
 
     Parameters

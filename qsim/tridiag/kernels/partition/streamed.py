@@ -26,6 +26,7 @@ from qsim.tridiag.kernels.partition.system import System
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
     from qsim.core.device.device import Device
 
 STREAM = 0x5452  # of the random numbers, see qsim.core.device.rng
@@ -33,7 +34,15 @@ THREADS = 128
 
 
 def reduce_pieces(
-    device: Device, edges: Any, a: Any, b: Any, c: Any, d: Any, links: Any, loads: Any, pivots: Any
+    device: Device,
+    edges: Array,
+    a: Array,
+    b: Array,
+    c: Array,
+    d: Array,
+    links: Array,
+    loads: Array,
+    pivots: Array,
 ) -> None:
     """Reduce the interior of every piece to its ends, without pivoting.
 
@@ -60,12 +69,12 @@ def reduce_pieces(
 
 def substitute_pieces(
     device: Device,
-    edges: Any,
-    skip: Any,
+    edges: Array,
+    skip: Array,
     system: System,
     sides: tuple[Any, Any],
-    w: Any,
-    x: Any,
+    w: Array,
+    x: Array,
 ) -> None:
     """Solve for the interior of every piece from the joint lines on either side.
 
@@ -95,12 +104,12 @@ def substitute_pieces(
 def residual_pieces(
     device: Device,
     known: int,
-    edges: Any,
+    edges: Array,
     system: System,
-    x: Any,
-    before: Any,
-    stats: Any,
-    sums: Any,
+    x: Array,
+    before: Array,
+    stats: Array,
+    sums: Array,
 ) -> None:
     """Measure the residual ``d - T x`` piece by piece.
 
@@ -137,10 +146,10 @@ def random_rows(
     n: int,
     key: NDArray[np.uint32],
     dominance: float,
-    a: Any,
-    b: Any,
-    c: Any,
-    d: Any,
+    a: Array,
+    b: Array,
+    c: Array,
+    d: Array,
 ) -> None:
     """Make the rows ``first ..`` of a random system; any block of rows on its own, the same on every device.
 
@@ -176,14 +185,14 @@ def random_rows(
     each_part(work, len(a), len(a), device.threads)
 
 
-def _defines(a: Any) -> dict[str, str]:
+def _defines(a: Array) -> dict[str, str]:
     return {
         "REAL": "float" if a.real.dtype.itemsize == 4 else "double",
         "SCALAR": "cplx" if a.dtype.kind == "c" else "real",
     }
 
 
-def _launch(name: str, pieces: int, a: Any, arguments: tuple[Any, ...], d: Any) -> None:
+def _launch(name: str, pieces: int, a: Array, arguments: tuple[Any, ...], d: Array) -> None:
     kernel = kernels.function("tridiag/kernels/partition", "streamed", name, _defines(a))
     sizes = (np.int64(pieces), np.int64(len(a)), np.int64(d.shape[0]))
     kernel(kernels.blocks(pieces, THREADS), (THREADS,), (*sizes, *arguments))
