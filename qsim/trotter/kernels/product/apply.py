@@ -1,6 +1,6 @@
 """H psi without a matrix: public wrappers of ``apply.cu`` and their CPU twins.
 
-``bonds`` gathers over coupled pairs, ``diagonal`` and ``walsh`` make the form ``Dz + W Dx W + P W Dy W P^dagger`` (see ``apply.cu``).
+``bonds`` gathers over coupled pairs, ``diagonal`` and ``walsh`` make ``Dz + W Dx W + P W Dy W P^dagger``, see ``apply.cu``.
 :func:`apply_h` takes the cheaper one: pairs for chains and lattices, frames with one more vector otherwise.
 """
 
