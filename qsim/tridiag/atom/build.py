@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "plan", "sample_steps"]
 
-TRACE = 20_000  # samples of a run that asks for no spectrum
+TRACE = 20_000  # samples of a run without spectra
 PER_PERIOD = 8  # samples per period of the highest harmonic
 MOST_POINTS = 5_000_000  # of a box whose levels are looked for before a run
 STATES = 11  # arrays of the size of the state, in complex numbers: state, two tables of pivots, and their likes of the companions

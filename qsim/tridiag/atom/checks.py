@@ -1,4 +1,4 @@
-"""Physics checks of ``task: atom``: what a deck asks for that its grid, steps or absorber cannot give."""
+"""Physics checks of ``task: atom``: requests of a deck that its grid, steps or absorber cannot meet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from qsim.core.deck.blocks import Finding
 from qsim.tridiag.atom.polarization import frame_of
-from qsim.tridiag.atom.problem import CORE, TURN, angular_estimate, asked
+from qsim.tridiag.atom.problem import CORE, TURN, angular_estimate, potential_value
 from qsim.tridiag.deck.photoelectrons import TsurffSpectrum
 from qsim.tridiag.tdse import absorbers
 
@@ -33,7 +33,7 @@ REST = 1e-3  # A at the end, relative to its largest value
 
 @dataclass(frozen=True)
 class Setup:
-    """What the checks look at."""
+    """Input of the checks."""
 
     deck: AtomDeck
     pulse: LaserField
@@ -150,7 +150,7 @@ def levels_in_box(setup: Setup) -> Iterator[Finding]:
 
 def _radius_of(setup: Setup, n: int) -> float:
     """Return a radius that holds a level to 1e-8: its turning point far out and, fitted to n = 1 to 30, its tail."""
-    charge = max(asked(setup.deck, lambda block: block.tail), 1.0)
+    charge = max(potential_value(setup.deck, lambda block: block.tail), 1.0)
     return (2.35 * n**2 + 11.5 * n) / charge
 
 

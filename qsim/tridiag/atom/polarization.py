@@ -131,7 +131,7 @@ def frame_of(deck: AtomDeck) -> Frame:
 
 @dataclass(frozen=True)
 class _Sources:
-    """What an initial state is made of: l, m and weight, by index, about the z of some axes."""
+    """Terms of an initial state: l, m and weight, by index, about the z of some axes."""
 
     pieces: list[tuple[int, int, int, complex]]
     momenta: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What ``task: atom`` needs: grid, atom, state, field and steps, settled from the deck."""
+"""Problem of ``task: atom``: grid, atom, state, field and steps, settled from the deck."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ SAFE_CORE = 4.0  # from which the core of high l is emptied
 
 @dataclass(frozen=True)
 class Setting:
-    """What the deck leaves open, settled.
+    """Grid, steps and gauge, with everything settled that the deck leaves open.
 
     Attributes
     ----------
@@ -192,7 +192,7 @@ class AtomProblem:
 
     @property
     def velocity(self) -> bool:
-        """Whether the run is in velocity gauge."""
+        """True in velocity gauge."""
         return self.setting.gauge == "velocity"
 
     @property
@@ -234,7 +234,7 @@ class AtomProblem:
     def beyond(self) -> AtomLattice:
         """The atom on a grid that goes on beyond the wall, to where waves leave undisturbed, without an absorber."""
         grid = self.lattice.grid
-        further = self.make(grid.of(grid.points + math.ceil((grid.wall + BEYOND_WALL) / grid.widest)))
+        further = self.make(grid.resized(grid.points + math.ceil((grid.wall + BEYOND_WALL) / grid.widest)))
         return replace(further, cap=None, mask=None)
 
     @property
@@ -262,7 +262,7 @@ class AtomProblem:
 
     @property
     def on_cuda(self) -> bool:
-        """Whether the steps are made on a GPU."""
+        """True if the steps are made on a GPU."""
         return self.device is not None and self.device.is_cuda
 
     @property
@@ -440,7 +440,9 @@ def _radius(deck: AtomDeck, pulse: LaserField, end: float, peak_a: float) -> flo
     """Return a radius: twice the excursion and the atom, what the fastest electron needs for a spectrum, the absorber."""
     nmax = max([deck.observed.populations.nmax, *(level.n for level in deck.levels)])
     radius = max(
-        40.0, 6.0 * nmax**2 / max(asked(deck, lambda block: block.tail), 1.0), 2.0 * pulse.quiver + 30.0
+        40.0,
+        6.0 * nmax**2 / max(potential_value(deck, lambda block: block.tail), 1.0),
+        2.0 * pulse.quiver + 30.0,
     )
     if deck.spectra or deck.absorber.type == "none":
         radius = max(radius, MARGIN + (_fastest(pulse) + peak_a) * end)
@@ -471,7 +473,7 @@ def _map(deck: AtomDeck, gauge: Literal["length", "velocity"]) -> tuple[float, f
         return grid.map.dr0, grid.map.width
     if grid.map == "none":
         return grid.dr, 1.0
-    dr0, width = dense(asked(deck, lambda block: block.nucleus), gauge)
+    dr0, width = dense(potential_value(deck, lambda block: block.nucleus), gauge)
     return min(dr0, grid.dr), width
 
 
@@ -492,8 +494,8 @@ def angular_estimate(pulse: LaserField, peak_a: float, gauge: str) -> int:
     return math.ceil(6.0 + 0.7 * pulse.quiver * min(peak_a, 2.0))
 
 
-def asked(deck: AtomDeck, question: Callable[[Any], T]) -> T:
-    """Return what the potential of the deck answers.
+def potential_value(deck: AtomDeck, quantity: Callable[[Any], T]) -> T:
+    """Return a quantity of the potential of the deck.
 
     Raises
     ------
@@ -501,7 +503,7 @@ def asked(deck: AtomDeck, question: Callable[[Any], T]) -> T:
         With the whole key, where the block names its own.
     """
     try:
-        return question(deck.atom)
+        return quantity(deck.atom)
     except InvalidInput as error:
         raise InvalidInput(f"atom.{error.key}", str(error)) from error
 
@@ -511,8 +513,8 @@ def lattice_of(deck: AtomDeck) -> Callable[[RadialGrid], AtomLattice]:
 
     def make(grid: RadialGrid) -> AtomLattice:
         cap, mask = absorbers.evaluate(deck.absorber, grid.r, box=(-1e9, grid.wall, 0.0))
-        values = asked(deck, lambda block: block.V(grid.r))
-        slope = asked(deck, lambda block: block.dV(grid.r))
-        return AtomLattice(grid, values, slope, asked(deck, lambda block: block.nucleus), cap, mask)
+        values = potential_value(deck, lambda block: block.V(grid.r))
+        slope = potential_value(deck, lambda block: block.dV(grid.r))
+        return AtomLattice(grid, values, slope, potential_value(deck, lambda block: block.nucleus), cap, mask)
 
     return make

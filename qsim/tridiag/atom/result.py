@@ -1,4 +1,4 @@
-"""What ``task: atom`` leaves, and its quantities."""
+"""Result of ``task: atom`` and its quantities."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STORED = 20_000_000  # numbers of a final state that are written
 
 @dataclass
 class AtomResult:
-    """What a run of ``task: atom`` leaves.
+    """Result of a run of ``task: atom``.
 
     Attributes
     ----------

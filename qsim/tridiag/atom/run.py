@@ -194,7 +194,7 @@ class AtomEvolution:
         )
 
     def _grow(self) -> None:
-        """Add angular momenta and points where ``auto`` asks for it."""
+        """Add angular momenta and points where ``auto`` needs them."""
         p, problem = self.propagator, self.problem
         setting, whole = problem.setting, problem.lattice.grid.points
         points, lmax = p.lattice.grid.points, p.lanes.lmax
@@ -461,4 +461,4 @@ def warnings(result: AtomResult) -> Iterator[tuple[str, float, str]]:
             f"{result.lost:.2g} of the norm was set to zero at the core of high l (velocity gauge): "
             f"lower time.dt, or take length gauge",
         )
-    yield from photoelectrons.doubts(result)
+    yield from photoelectrons.warnings(result)

@@ -156,7 +156,7 @@ def _worst(tried: Sequence[Mapping[str, float]], order: int) -> tuple[float, flo
 
 
 def _with_steps(problem: AtomProblem, steps: int) -> AtomProblem:
-    """Return the problem with so many steps, and as many samples of the trace as it had."""
+    """Return the problem with another number of steps, and as many samples of the trace as it had."""
     core = problem.setting.core * problem.setting.steps / steps
     setting = replace(problem.setting, steps=steps, dt=problem.t_final / steps, core=core)
     made = replace(problem, setting=setting)

@@ -274,7 +274,7 @@ def _first(settings: Iterator[T | None]) -> T | None:
 
 @dataclass(frozen=True)
 class Observed:
-    """What a propagation records beside norm, energy, dipole and acceleration; None or empty where it is not asked for.
+    """Records of a propagation beside norm, energy, dipole and acceleration; None or empty where the deck has none.
 
     Attributes
     ----------
@@ -410,7 +410,7 @@ class TridiagDeck(Deck):
 
     @property
     def observed(self) -> "Observed":
-        """What the list `observe` asks for."""
+        """Entries of the list `observe`."""
         items = self.observe
         return Observed(
             populations=_first(item.populations for item in items),

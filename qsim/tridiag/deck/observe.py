@@ -74,7 +74,7 @@ class StarkState(Block):
 
     @property
     def named(self) -> bool:
-        """Whether the state is named, so that the initial level does not matter."""
+        """True if the state is named, so that the initial level does not matter."""
         return self.n1 is not None or self.energy is not None
 
     def check(self, key: str, atom: CentralBlock) -> Iterator[Finding]:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 BETWEEN = slice(1, -1)  # of all points of the grid those between the walls
 PLAN_POINTS = 1_000_000  # grid points up to which the plan evaluates the potential and checks the physics
-TRACE_SAMPLES = 20_000  # of a run that asks for no spectrum
+TRACE_SAMPLES = 20_000  # of a run without spectra
 POINT_BYTES = {
     "numerov": 248,
     "three_point": 128,

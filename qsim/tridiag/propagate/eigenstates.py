@@ -143,7 +143,7 @@ def eigenstates(
     Raises
     ------
     NumericsError
-        If there are not so many levels, or one spreads over more than `LARGEST_WINDOW` points.
+        If there are fewer levels, or one spreads over more than `LARGEST_WINDOW` points.
     """
     if first + count > x.shape[0]:
         raise NumericsError(f"{x.shape[0]} grid points have no level {first + count - 1}")

@@ -1,4 +1,4 @@
-"""What is recorded of a state at an output time: norms, positions, currents, energies, populations.
+"""Records of a state at an output time: norms, positions, currents, energies, populations.
 
 Every process of a run takes its share of each sum over its own points, and the shares are added in the order of the processes.
 """

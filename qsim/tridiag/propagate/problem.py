@@ -43,7 +43,7 @@ __all__ = [
     "pieces_of",
 ]
 
-SAMPLES_PER_PERIOD = 8  # of the highest harmonic that is asked for
+SAMPLES_PER_PERIOD = 8  # of the highest requested harmonic
 DENSITY_POINTS = 400  # of the density map, where the deck leaves them open
 DEFAULT_ORDERS = 30  # harmonics, where the deck leaves them open and the cutoff law gives fewer
 LEAST = 64  # grid points of a process at least: observables need those of neighbours around its own
@@ -87,7 +87,7 @@ class Propagation:
     pulse : LaserField
         The field as functions of time; zero without a laser.
     energies : (levels,) float64 or None
-        Eigenvalues that the deck asks for.
+        Eigenvalues that observables need.
     states : (levels, m) float64 or None
         The eigenstates, sum phi^2 dx = 1, on the part of the grid that starts at point `window`.
     ip : float or None
@@ -140,7 +140,7 @@ class Propagation:
 
     @property
     def velocity_gauge(self) -> bool:
-        """Whether the kernel works in velocity gauge."""
+        """True in velocity gauge."""
         return self.pulse.gauge == "velocity"
 
     @property

@@ -41,7 +41,7 @@ WALL_DENSITY = (
 
 
 Row = dict[str, "float | NDArray[np.float64]"]
-"""What is observed at an output time."""
+"""Observables at an output time."""
 
 
 class Evolution:
@@ -317,7 +317,7 @@ class _Spectrum:
     Parameters
     ----------
     result, block
-        The propagation, and what the deck asks for.
+        The propagation, and the block of the deck.
     state
         What a stop request saves.
     """

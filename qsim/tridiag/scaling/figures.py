@@ -60,7 +60,7 @@ def time_vs_blocks(r: Results) -> Figure | None:
 
 
 def _fits(seconds: NDArray[np.float64], model: NDArray[np.float64]) -> bool:
-    """Whether the model describes one partition: within a factor of 2 for most numbers of blocks."""
+    """Return whether the model describes one partition: within a factor of 2 for most numbers of blocks."""
     good = np.isfinite(seconds) & np.isfinite(model)
     return bool(good.any() and np.median(np.abs(np.log2(seconds[good] / model[good]))) < 1.0)
 

@@ -1,4 +1,4 @@
-"""What ``task: scaling`` leaves, and its quantities."""
+"""Result of ``task: scaling`` and its quantities."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class Errors:
 
 @dataclass
 class Outcome:
-    """What became of a batch.
+    """Outcome of a batch.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What follows a solution without pivoting: backward error, refinement, other joint lines, pivoting, or an error.
+"""Steps after a solution without pivoting: backward error, refinement, other joint lines, pivoting, or an error.
 
 The relative error of elimination without pivoting is a few rounding errors divided by the smallest relative pivot.  Where
 that is small, or the backward error is not, these are tried in turn:

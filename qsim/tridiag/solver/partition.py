@@ -1,4 +1,4 @@
-"""How a tridiagonal system is cut into blocks, and the cost model that says how finely.
+"""Partitions of a tridiagonal system into blocks, and the cost model that says how finely.
 
 Joint lines ``J_0 = 0 < J_1 < ... < J_nbl = n - 1``: block w holds the rows ``J_w + 1 .. J_{w+1}`` (block 0 also row 0), and
 its interior, the rows strictly between two joint lines, may be empty.  The ``n_bl + 1`` joint lines form the reduced system,

@@ -43,7 +43,7 @@ class Span:
     rows : int
         Rows of the whole system.
     blocks : int or tuple of int or "auto"
-        Joint lines that the deck asks for, as blocks of the process.
+        Joint lines of the deck, as blocks of the process.
     """
 
     low: int

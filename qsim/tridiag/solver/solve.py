@@ -55,7 +55,7 @@ TOLERANCE = {8: 1e-14, 4: 1e-6}  # backward errors accepted, by bytes of a real 
 
 
 class Options(TypedDict, total=False):
-    """How a system is solved.
+    """Options of a solution.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class _How:
 
     @property
     def pivoted(self) -> bool:
-        """Whether pivoting is asked for."""
+        """True if pivoting is requested."""
         return self.type == "lapack"
 
 

@@ -106,7 +106,7 @@ def bytes_needed(n: int, columns: int, dtype: DTypeLike) -> int:
 
 
 class Options(TypedDict, total=False):
-    """How a system is solved block by block.
+    """Options of a solution block by block.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What the figures of tridiag share: units of time, thinned curves, maps."""
+"""Parts of the figures of tridiag: units of time, thinned curves, maps."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def weighted_force(lattice: AtomLattice) -> NDArray[np.float64]:
 
 @dataclass
 class Tables:
-    """What the kernels need for steps of one length; see :mod:`qsim.tridiag.kernels.atom.length`."""
+    """Tables of the kernels for steps of one length; see :mod:`qsim.tridiag.kernels.atom.length`."""
 
     down: Any
     up: Any

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.result import AtomResult
     from qsim.tridiag.deck.photoelectrons import Spectrum
 
-__all__ = ["doubts", "error_of", "of_companion", "photoelectrons"]
+__all__ = ["error_of", "of_companion", "photoelectrons", "warnings"]
 
 UNITS = {"window": "energies", "scattering": "projections", "tsurff": "samples"}
 PEAKS = 5  # energies that become scalars
@@ -109,7 +109,7 @@ def _computation(
 ) -> _Window | _Scattering | flux.Flux:
     """Return what finds a spectrum of the state at the end, in length gauge."""
     if isinstance(block, TsurffSpectrum):
-        return flux.made(result, block, phi)
+        return flux.flux_of(result, block, phi)
     if isinstance(block, WindowSpectrum):
         return _Window(result, phi, block)
     return _Scattering(result, phi, block, states)
@@ -146,7 +146,7 @@ def of_companion(result: AtomResult, report: Report) -> None:
 def photoelectrons(
     result: AtomResult, state: Callable[[], State], monitor: Monitor, states: dict[int, Any] | None = None
 ) -> None:
-    """Add the spectra that the deck asks for.
+    """Add the spectra of the deck.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def photoelectrons(
         _store(result, wanted.found, block, first=index == 0)
 
 
-def doubts(result: AtomResult) -> Iterator[tuple[str, float, str]]:
+def warnings(result: AtomResult) -> Iterator[tuple[str, float, str]]:
     """Yield what the spectra do not hold: a short name, its size, and the text."""
     yield from result.told
     lattice, tail = result.problem.lattice, result.problem.tail

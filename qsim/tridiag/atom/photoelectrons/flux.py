@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.result import AtomResult
     from qsim.tridiag.deck.photoelectrons import Spectrum
 
-__all__ = ["Flux", "flux_interval", "made", "spheres", "spread"]
+__all__ = ["Flux", "flux_interval", "flux_of", "spheres", "spread"]
 
 INNER = 0.75  # radius of the second sphere over that of the first
 LIMIT = INNER / (1.0 - INNER)  # error over the difference of both, of an error that falls as 1/R
@@ -186,14 +186,14 @@ class _Around(Flux):
         return whole, by_momentum(parts, self.lanes)
 
     def resolved(self, found: Photoelectrons) -> Photoelectrons:
-        """Return the spectrum with its azimuths, and with polar angles if they are asked for."""
+        """Return the spectrum with its azimuths, and with polar angles if requested."""
         azimuth = self.rays.sky.azimuth[:: self.rays.stride]
         outer, inner = (self.rays.in_plane(b, self.k) for b in self.passed)
         found = replace(found, theta=azimuth, angular=outer, inner=inner)
         if self.block.polar is None:
             return found
         polar = self.rays.sky.theta[self.rays.nodes + 1 :]
-        return replace(found, polar=polar, sphere=self.rays.asked(self.passed[0], self.k))
+        return replace(found, polar=polar, sphere=self.rays.requested(self.passed[0], self.k))
 
 
 def _field(
@@ -206,7 +206,7 @@ def _field(
     return time, np.asarray(a[:, ::FINE]), np.asarray(alpha[:, ::FINE])
 
 
-def made(result: AtomResult, block: TsurffSpectrum, phi: NDArray[np.complex128]) -> Flux:
+def flux_of(result: AtomResult, block: TsurffSpectrum, phi: NDArray[np.complex128]) -> Flux:
     """Return the computation of a spectrum.
 
     Parameters

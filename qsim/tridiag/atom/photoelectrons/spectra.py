@@ -182,7 +182,7 @@ def window(
 
 
 def _sky(lanes: AnyLanes, angles: Angles, azimuth: NDArray[np.float64]) -> Sky | None:
-    """Return the plane and the polar angles that are asked for; None along z, or without angles."""
+    """Return the plane and the requested polar angles; None along z, or without angles."""
     if not isinstance(lanes, PlanarLanes) or angles.count is None:
         return None
     told = np.linspace(0.0, math.pi, angles.polar) if angles.polar else np.zeros(0)
@@ -190,7 +190,7 @@ def _sky(lanes: AnyLanes, angles: Angles, azimuth: NDArray[np.float64]) -> Sky |
 
 
 def _around(found: Photoelectrons, sky: Sky, sphere: NDArray[np.float64]) -> Photoelectrons:
-    """Return a spectrum with its angles: the first polar angle is the plane, the rest is what was asked for."""
+    """Return a spectrum with its angles: the first polar angle is the plane, the rest are the requested ones."""
     found = replace(found, angular=sphere[:, 0])
     return found if sky.theta.size == 1 else replace(found, polar=sky.theta[1:], sphere=sphere[:, 1:])
 

@@ -80,7 +80,7 @@ class Sphere:
 
 @dataclass(frozen=True)
 class Surface:
-    """What passed a sphere.
+    """The wave function on a sphere against time.
 
     Attributes
     ----------

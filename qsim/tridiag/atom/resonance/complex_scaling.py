@@ -365,7 +365,7 @@ def resonance(wanted: Wanted, field: float) -> Resonance:
     value, lmax, weight = _first(wanted, field)
     grid, last = value.pencil.grid, math.inf
     while True:
-        wide = grid.of(round(MORE_BOX * grid.points))
+        wide = grid.resized(round(MORE_BOX * grid.points))
         more, larger = (
             value.again(wanted, field, grid, lmax + MORE_L),
             value.again(wanted, field, wide, lmax),

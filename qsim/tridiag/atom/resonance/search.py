@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qsim.core.errors import NumericsError
-from qsim.tridiag.atom.problem import asked, dense
+from qsim.tridiag.atom.problem import dense, potential_value
 from qsim.tridiag.atom.resonance.complex_scaling import Parabolic, Wanted, parabolic_weights, resonance
 from qsim.tridiag.deck.initial import level_name
 from qsim.tridiag.deck.pulses.ramps import StaticPulse
@@ -26,7 +26,7 @@ LISTED = 5  # Stark states that a message names
 
 
 def wanted(deck: AtomDeck, block: StarkState) -> Wanted:
-    """Return which resonance a deck asks for."""
+    """Return the resonance that a deck requests."""
     m = block.m if block.m is not None else 0
     if block.m is None and len(deck.levels) == 1:
         m = deck.levels[0].m
@@ -39,15 +39,15 @@ def wanted(deck: AtomDeck, block: StarkState) -> Wanted:
         which = (deck.levels[0].n, deck.levels[0].l)
         if deck.atom.coulomb:
             which = parabolic_weights(*which, m)[0][0]
-    tail = asked(deck, lambda one: one.tail)
-    nucleus = asked(deck, lambda one: one.nucleus)
+    tail = potential_value(deck, lambda one: one.tail)
+    nucleus = potential_value(deck, lambda one: one.nucleus)
     dr = SPACING / max(tail, 1.0)
     dr0, width = dense(nucleus, "length")
     return Wanted(deck.atom.V, nucleus, tail, which, m, (min(dr0, AT_NUCLEUS / nucleus, dr), dr, width))
 
 
 def find(result: AtomResult, monitor: Monitor) -> None:
-    """Store position and rate of the resonance in the field, with their errors, where the deck asks for them."""
+    """Store position and rate of the resonance in the field, with their errors, where the deck requests them."""
     problem = result.problem
     one, block = problem.resonance, problem.observed.resonance
     if one is None or block is None:

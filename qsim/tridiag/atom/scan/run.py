@@ -90,7 +90,7 @@ class _Batch:
             for k in numbers:
                 member = self.runs[k].propagator
                 assert isinstance(member, CudaMember)
-                found[k] = self.runs[k].record(marks, member.told(sums[member.index]), seconds)
+                found[k] = self.runs[k].record(marks, member.components(sums[member.index]), seconds)
         return [one for one in found if one is not None]
 
     def _batches(self) -> list[tuple[CudaBatch, list[int]]]:

@@ -70,7 +70,7 @@ class RadialGrid:
         """Largest spacing, bohr."""
         return float(self.slope[-1])
 
-    def of(self, points: int) -> RadialGrid:
+    def resized(self, points: int) -> RadialGrid:
         """Return a grid of the same map with another number of points, and its wall elsewhere."""
         return _on_map(points, self.far, self.step, self.width)
 
@@ -83,7 +83,7 @@ def uniform(rmax: float, dr: float, coarser: float = 1.0) -> RadialGrid:
 def mapped(rmax: float, dr: float, dr0: float, width: float, coarser: float = 1.0) -> RadialGrid:
     """Return ``r = dr x - (dr - dr0) width tanh(x / width)``: spacing dr0 at the nucleus, dr far away.
 
-    A whole number of cells ends at the wall: where those of the spacings asked for do not, both are shortened by one factor.
+    A whole number of cells ends at the wall: where the requested spacings do not allow that, both are shortened by one factor.
 
     Parameters
     ----------

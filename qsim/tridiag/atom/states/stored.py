@@ -138,7 +138,7 @@ class Stored:
         return phi
 
     def amplitudes(self, grid: RadialGrid, *, normalise: bool) -> NDArray[np.complex128]:
-        """Return `on` a grid, scaled to norm 1 if asked.
+        """Return `on` a grid, scaled to norm 1 on request.
 
         Raises
         ------

@@ -62,13 +62,13 @@ STREAMED_ROWS = 32
 NEGLIGIBLE = 1e-17  # of a sum: a tenth of its rounding
 # complex numbers per lane beside: a phase, what comes from other chunks (with one part: over its sums)
 OTHERS = 3
-STATIC = 2048  # bytes of shared memory that are not asked for by a launch, and more
+STATIC = 2048  # bytes of static shared memory of a block, and a margin
 FLOOR = -1e4  # of logarithms
 
 
 @dataclass(frozen=True)
 class CudaShape:
-    """How a run lies on the device.
+    """Layout of a run on the device.
 
     Attributes
     ----------
@@ -250,7 +250,7 @@ class Families:
 
 @dataclass(frozen=True)
 class Observed:
-    """What sums are taken with.
+    """Weights of the sums.
 
     Attributes
     ----------
@@ -266,7 +266,7 @@ class Observed:
 
 
 class Mixing:
-    """What the Cayley steps of ``A d/dr`` need beside the tables of the radial step.
+    """Tables of the Cayley steps of ``A d/dr``, beside those of the radial step.
 
     Parameters
     ----------

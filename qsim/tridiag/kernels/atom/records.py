@@ -55,7 +55,7 @@ class PairTile(NamedTuple):
 
 
 class Way(NamedTuple):
-    """What a sweep does.
+    """Direction and work of a sweep.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Way(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What one of several threads does of a sweep.
+    """One thread's part of a sweep.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ class Couplings(NamedTuple):
 
 
 class Carries(NamedTuple):
-    """What the radial step of a sweep carries from range to range, of either half of a thread's lanes."""
+    """State of the radial step between two ranges of rows, for either half of a thread's lanes."""
 
     own: Any
     other: Any

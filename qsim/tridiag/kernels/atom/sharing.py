@@ -1,4 +1,4 @@
-"""How many threads share the steps of one run: as many as are quickest.
+"""Number of threads that share the steps of one run: the quickest one.
 
 Threads that share a run wait for each other some times for every few rows (:mod:`qsim.tridiag.kernels.atom.sweeps`), so all
 of them must have a core, or most of the time goes into waiting.  Whether they have one depends on what else the machine does.
@@ -72,7 +72,7 @@ class Sharing:
         steps
             That it makes.
         run
-            Makes them on so many threads.
+            Makes them on that number of threads.
         trial
             Returns what makes `TRIAL` steps, or as many as there are, on a copy of the state.
         """

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shape:
-    """How a pass is cut into chunks.
+    """Chunks of a pass.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ def cn_steps(
         Rows of :func:`qsim.tridiag.propagate.lattice.step_table`, on the device.
     shape : Shape
     every : int
-        Take a sample after every so many steps; 0 for none.
+        Number of steps between samples; 0 for none.
     sums : (samples, slots, 3) real
         Parts of sum |psi|^2, sum x |psi|^2, sum V' |psi|^2 of every chunk; ``slots`` of :func:`sample_slots`.
     """

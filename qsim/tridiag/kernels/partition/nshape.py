@@ -41,7 +41,7 @@ EXACT_CHUNK = 4096  # rows of a CPU chunk of the exact solve
 
 @dataclass(frozen=True)
 class Pivots:
-    """How a solve went.
+    """Pivots and path of a solve.
 
     Attributes
     ----------

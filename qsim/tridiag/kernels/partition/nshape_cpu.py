@@ -170,7 +170,7 @@ def _square(z):
 
 @nb.njit(**VECTOR_PART)
 def _unfelt(b, c, s, place, window, length):
-    """Whether unit values beyond the ends of a window reach its own rows with less than the rounding error."""
+    """Return whether unit values beyond the ends of a window reach its own rows with less than the rounding error."""
     row, parts, w = place
     start, first, last, size = window
     n = b.shape[0]

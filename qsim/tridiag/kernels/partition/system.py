@@ -17,7 +17,7 @@ class System(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """How rows are cut: rows of a system, rows of a chunk, and rows that it reads beyond them on either side."""
+    """Rows of a system, rows of a chunk, and rows that a chunk reads beyond its own on either side."""
 
     length: Any
     chunk: Any

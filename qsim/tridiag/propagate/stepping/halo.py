@@ -1,4 +1,4 @@
-"""How far a grid point feels the others within some Crank-Nicolson steps: the halo of the chunked propagation.
+"""Range of Crank-Nicolson steps on the grid, and the halo of the chunked propagation.
 
 On an endless lattice with a constant potential, K steps are a convolution with the transform of
 

@@ -52,7 +52,7 @@ EXACT_ROWS = 512  # below this a CPU grid is propagated whole
 
 @dataclass(frozen=True)
 class Stepping:
-    """How the steps are done.
+    """Options of steps.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Stepping:
 
     @property
     def wanted(self) -> Mode:
-        """The mode; a given partition asks for the literal stages where none is named."""
+        """The mode; a given partition means the literal stages where none is named."""
         given = self.blocks != "auto" or self.iterations != "auto"
         return "literal" if given and self.mode == "auto" else self.mode
 
@@ -169,7 +169,7 @@ class Propagator:
         Raises
         ------
         InvalidInput
-            If local chunks are asked for and none are short enough.
+            If local chunks are requested and none are short enough.
         """
         wanted = how.wanted
         if self.shape is None:

@@ -1,4 +1,4 @@
-"""What is said of systems that the ladder does not solve well: singular, ill-conditioned, out of the range of the precision."""
+"""Messages about systems that the ladder does not solve well: singular, ill-conditioned, out of the range of the precision."""
 
 from __future__ import annotations
 
