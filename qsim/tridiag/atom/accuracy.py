@@ -46,15 +46,22 @@ if TYPE_CHECKING:
 
 __all__ = ["AUTO", "claim"]
 
-AUTO = 3e9  # points times l times steps up to which `verify: auto` means true
-SHORT = 2e7  # up to which companions are finer
-STEP, SPACING = 2.0, 1.25  # ratios of the companions
-ORDER = 3  # of the spacing
+# points times l times steps up to which `verify: auto` means true
+AUTO = 3e9
+# up to which companions are finer
+SHORT = 2e7
+# ratios of the companions
+STEP, SPACING = 2.0, 1.25
+# of the spacing
+ORDER = 3
 ROUNDING = 1e-12
 STEP_CAUSE = "the time step (time.dt)"
-SAMPLES = 400  # of the trace of a companion
-SAFETY = 1.5  # the powers of h and k are those of small h and k
-UNSURE = 0.02  # error of a population or norm that is told
+# of the trace of a companion
+SAMPLES = 400
+# the powers of h and k are those of small h and k
+SAFETY = 1.5
+# error of a population or norm that is told
+UNSURE = 0.02
 
 
 def claim(result: AtomResult, state: Callable[[], State], monitor: Monitor, evolve: Evolve) -> None:
@@ -137,7 +144,8 @@ class _Companions:
         base = self.result.problem
         h, k = (1.0 / STEP, 1.0 / SPACING) if self.fine else (STEP, SPACING)
         other = base.make(base.setting.grid(k))
-        k = other.grid.step / base.lattice.grid.step  # up to a whole number of cells
+        # up to a whole number of cells
+        k = other.grid.step / base.lattice.grid.step
         runs = [self.result, self._run(base, h, base.lattice, 0, report)]
         report(Progress(1))
         runs.append(self._run(base, h, other, 0, report))
@@ -149,7 +157,8 @@ class _Companions:
         shares = 1.0 / abs(h**order - 1.0), 1.0 / abs(k**ORDER - 1.0), 1.0
         own, a, b, c = (numbers(one) for one in runs)
         for name, value in own.items():
-            if name not in a:  # found beside the propagation, with an error of its own
+            # found beside the propagation, with an error of its own
+            if name not in a:
                 continue
             found = {
                 STEP_CAUSE: shares[0] * _apart(name, a[name], value),

@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Setup", "findings"]
 
-NUCLEUS = (0.5, 0.2)  # Z dr0: above the first an error, above the second a warning
+# Z dr0: above the first an error, above the second a warning
+NUCLEUS = (0.5, 0.2)
 STEPS_PER_CYCLE = (8, 20)
-PHASE = 2.0  # dt times an energy of a photoelectron
-LEAST_L = 5  # of the estimate of lmax, that weak fields do not need
-REST = 1e-3  # A at the end, relative to its largest value
+# dt times an energy of a photoelectron
+PHASE = 2.0
+# of the estimate of lmax, that weak fields do not need
+LEAST_L = 5
+# A at the end, relative to its largest value
+REST = 1e-3
 
 
 @dataclass(frozen=True)

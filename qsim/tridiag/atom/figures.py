@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES", "is_atom"]
 
-FLOOR = 1e-14  # of drawn populations
+# of drawn populations
+FLOOR = 1e-14
 
 
 def is_atom(r: Results) -> bool:
@@ -156,7 +157,8 @@ def states(r: Results) -> Figure | None:
         if (
             low < energy and energy - written.get(l, -np.inf) > -0.045 * low
         ):  # else it would cover the one below
-            behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}  # the potential passes there
+            # the potential passes there
+            behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
             a.annotate(name, (3.5 + 4.0 * l, energy), fontsize=6, va="center", bbox=behind)
             written[l] = energy
     a.set_xlim(0.0, max(16.0, 4.0 * len({name[-1] for name in names}) + 4.0))
@@ -318,7 +320,8 @@ def errors(r: Results) -> Figure | None:
 
 def overview(r: Results) -> Figure | None:
     """Draw momenta or spectra first, then populations, densities and angular momenta, as far as the run has them."""
-    if "attoclock_map" in r:  # a field that turns: what it is for are momenta
+    # a field that turns: what it is for are momenta
+    if "attoclock_map" in r:
         spectra: tuple[Callable[[Results], Figure | None], ...] = (attoclock, hhg, photoelectron)
     else:
         spectra = (hhg, photoelectron, momentum)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Frame", "PlaneField", "field_of", "frame_of", "turned"]
 
-NOTHING = 1e-10  # amplitude of a component of a turned state that is not there
+# amplitude of a component of a turned state that is not there
+NOTHING = 1e-10
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,8 @@ def _component(laser: AtomLaser, size: float, late: float) -> LaserField:
     pulses: list[Any] = []
     for pulse in laser.pulses:
         if not isinstance(pulse, CarrierPulse):
-            pulses.append(pulse)  # of a constant direction, the deck has seen to it
+            # of a constant direction, the deck has seen to it
+            pulses.append(pulse)
             continue
         changed: dict[str, Any] = {}
         if size != 1.0:

@@ -53,21 +53,36 @@ __all__ = [
 
 T = TypeVar("T")
 
-DENSE = {"length": (0.0125, 60.0), "velocity": (0.05, 30.0)}  # dr0 Z and width of the automatic map
-HEAVY = (0.01, 80.0), (0.005, 120.0)  # of atoms up to neon, and beyond: the valence level to 1e-6
-QUIVER = 5.0  # bohr: E0/w^2 above which velocity gauge needs fewer l
-TURN = 0.5  # r E0 dt above which the split couplings of length gauge are poor
-CORE = 16.0  # dt A (L + 1) / dr above which the split terms of velocity gauge do not cancel
-STEPS_PER_CYCLE = 20.0  # at least, of a run that finds its step
-MARGIN = 60.0  # bohr beyond what the fastest electrons cover
-REACH = 20.0  # bohr before the wall in which nothing may be, of a box that grows
-WATCHED = 25  # points beside these
-SPEED = 2.0  # of the fastest electrons, over the estimate: they cross REACH between two looks at most
-LOOKS = 8  # at the channels, per cycle of the fastest pulse
-BEYOND_WALL = 200.0  # bohr, and as far again as the wall, from where a wave goes on without being sent back
-BEYOND = 1e-16  # norm of the initial state outside of the first box
-DEEPEST = 4  # l, and levels of each, among which that is looked for that a state from a file holds most of
-SAFE_CORE = 4.0  # from which the core of high l is emptied
+# dr0 Z and width of the automatic map
+DENSE = {"length": (0.0125, 60.0), "velocity": (0.05, 30.0)}
+# of atoms up to neon, and beyond: the valence level to 1e-6
+HEAVY = (0.01, 80.0), (0.005, 120.0)
+# bohr: E0/w^2 above which velocity gauge needs fewer l
+QUIVER = 5.0
+# r E0 dt above which the split couplings of length gauge are poor
+TURN = 0.5
+# dt A (L + 1) / dr above which the split terms of velocity gauge do not cancel
+CORE = 16.0
+# at least, of a run that finds its step
+STEPS_PER_CYCLE = 20.0
+# bohr beyond what the fastest electrons cover
+MARGIN = 60.0
+# bohr before the wall in which nothing may be, of a box that grows
+REACH = 20.0
+# points beside these
+WATCHED = 25
+# of the fastest electrons, over the estimate: they cross REACH between two looks at most
+SPEED = 2.0
+# at the channels, per cycle of the fastest pulse
+LOOKS = 8
+# bohr, and as far again as the wall, from where a wave goes on without being sent back
+BEYOND_WALL = 200.0
+# norm of the initial state outside of the first box
+BEYOND = 1e-16
+# l, and levels of each, among which that is looked for that a state from a file holds most of
+DEEPEST = 4
+# from which the core of high l is emptied
+SAFE_CORE = 4.0
 
 
 @dataclass(frozen=True)
@@ -289,7 +304,8 @@ class AtomProblem:
         lane = {pair: k for k, pair in enumerate(zip(lanes.ls.tolist(), lanes.ms.tolist(), strict=True))}
         for index, m, amplitude in self.frame.parts:
             one = start[index]
-            if (one.l, m) in lane:  # a file may hold traces of higher l
+            # a file may hold traces of higher l
+            if (one.l, m) in lane:
                 phi[lane[one.l, m]] += amplitude * one.phi
         return phi if self.stored is not None else phi / np.sqrt(np.sum(np.abs(phi) ** 2))
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["COMPARED", "QUANTITIES", "AtomResult", "unpacked"]
 
-STORED = 20_000_000  # numbers of a final state that are written
+# numbers of a final state that are written
+STORED = 20_000_000
 
 
 @dataclass

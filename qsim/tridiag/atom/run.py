@@ -40,17 +40,26 @@ if TYPE_CHECKING:
 
 __all__ = ["SPECTRA", "WARNINGS", "AtomEvolution", "analyse", "begun", "run_atom", "warnings"]
 
-SPECTRA, WARNINGS = "the photoelectron spectra", "warnings about the run"  # what may fail
-GROUP = 256  # samples of the trace that one call on a GPU takes, at most
-EDGE = 25  # last points, whose norm is `wall_density`
+# what may fail
+SPECTRA, WARNINGS = "the photoelectron spectra", "warnings about the run"
+# samples of the trace that one call on a GPU takes, at most
+GROUP = 256
+# last points, whose norm is `wall_density`
+EDGE = 25
 # norm of the last two l at which grid.lmax: auto grows: in velocity gauge a dense core leaves more than 1e-11 in high l
 GROW = {"length": 1e-11, "velocity": 1e-9}
-WIDEN = 1e-14  # norm of the last points at which grid.rmax: auto grows
-ROOM = 4  # l added at a time, at least
-LAST_L = 1e-8  # norm of the last l that is told
-AT_WALL = 1e-8  # norm of the last points without an absorber that is told
-ROUNDING = 1e-12  # of a logarithm of the norm
-CLEARED = 1e-6  # norm set to zero at a dense core that is told
+# norm of the last points at which grid.rmax: auto grows
+WIDEN = 1e-14
+# l added at a time, at least
+ROOM = 4
+# norm of the last l that is told
+LAST_L = 1e-8
+# norm of the last points without an absorber that is told
+AT_WALL = 1e-8
+# of a logarithm of the norm
+ROUNDING = 1e-12
+# norm set to zero at a dense core that is told
+CLEARED = 1e-6
 
 
 class AtomEvolution:

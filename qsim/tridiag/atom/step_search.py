@@ -32,15 +32,22 @@ if TYPE_CHECKING:
 __all__ = ["propagated", "settled_steps"]
 
 ROUNDING = 1e-13
-MARGIN = 0.4  # of the accuracy
-GROWTH = 2.0  # of a step over that of the trials, at most
-LEAP = 6.0  # of trials over those before
-TRUSTED = 0.5  # of the step of the trials: a shorter one is tried before it is taken
-ASYMPTOTIC = 0.1  # the same, where the trials show the order of the steps
+# of the accuracy
+MARGIN = 0.4
+# of a step over that of the trials, at most
+GROWTH = 2.0
+# of trials over those before
+LEAP = 6.0
+# of the step of the trials: a shorter one is tried before it is taken
+TRUSTED = 0.5
+# the same, where the trials show the order of the steps
+ASYMPTOTIC = 0.1
 SAME_ORDER = 0.15
 ROUNDS = 6
-SHORTEST = 1e-4  # a.u.
-SAMPLES = 400  # of the trace of a trial
+# a.u.
+SHORTEST = 1e-4
+# of the trace of a trial
+SAMPLES = 400
 
 
 def settled_steps(problem: AtomProblem, monitor: Monitor, evolve: Evolve) -> AtomProblem:
@@ -105,7 +112,8 @@ class _Trials:
             error, power = _worst(tried, order)
             ratio = (MARGIN * problem.accuracy / error) ** (1.0 / power) if error > 0.0 else GROWTH
             trusted = ASYMPTOTIC if abs(power - order) < SAME_ORDER else TRUSTED
-            if ratio < trusted and self.dt:  # longer than what was found before, and too long
+            # longer than what was found before, and too long
+            if ratio < trusted and self.dt:
                 return
             if ratio >= trusted:
                 self.dt = min(h * min(ratio, GROWTH), longest)

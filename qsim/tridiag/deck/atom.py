@@ -221,7 +221,8 @@ class AtomLaser(Block):
 # ------------------------------------------------------------------------------------------------ time
 
 
-FIRST_STEP = {2: 0.1, 4: 0.2}  # a.u., of the first trial, by order
+# a.u., of the first trial, by order
+FIRST_STEP = {2: 0.1, 4: 0.2}
 
 
 class AtomTime(TimeGrid):
@@ -333,7 +334,8 @@ class AtomObserved:
 
 # ---------------------------------------------------------------------------------------------- the deck
 
-LARGEST_SPHERE = 3e7  # numbers of a spectrum in all directions
+# numbers of a spectrum in all directions
+LARGEST_SPHERE = 3e7
 
 
 class AtomDeck(Deck):

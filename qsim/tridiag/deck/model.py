@@ -33,8 +33,10 @@ from qsim.tridiag.deck.observe import Gabor, Hhg
 from qsim.tridiag.deck.potentials import Potential
 from qsim.tridiag.deck.potentials.cores import SoftCore
 
-MAX_LEVELS = 200  # eigenstates that `populations` projects on
-MAX_NESTED = 12  # nested partitions
+# eigenstates that `populations` projects on
+MAX_LEVELS = 200
+# nested partitions
+MAX_NESTED = 12
 
 Positive = Annotated[float, Field(gt=0.0, lt=1e12)]
 

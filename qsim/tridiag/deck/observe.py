@@ -12,7 +12,8 @@ from qsim.tridiag.deck.pulses import CarrierPulse
 
 __all__ = ["Gabor", "Hhg", "StarkState", "without_fundamental"]
 
-MOST_N = 30  # principal quantum number of a Stark state
+# principal quantum number of a Stark state
+MOST_N = 30
 
 
 class Hhg(Block):

@@ -61,21 +61,30 @@ if TYPE_CHECKING:
 
 __all__ = ["AUTO", "FINE", "Accuracy", "Companions", "Ending", "companions", "estimate", "numbers"]
 
-AUTO = {"cpu": 2e10, "cuda": 5e12}  # points times steps up to which `verify: auto` means true
-FINE = 4e6  # points times steps up to which companions are finer: all of them take some tenths of a second
-GROWTH = 4.0  # of the slope in h^2 where h is halved, at most: then every halving changes a number by the same amount
-UNSEEN = 1e-9  # hartree: change of V by what lies between the points, up to which it is left out
-PRESENT = 1e-8  # density, in units of its maximum, from which V counts in a long run
+# points times steps up to which `verify: auto` means true
+AUTO = {"cpu": 2e10, "cuda": 5e12}
+# points times steps up to which companions are finer: all of them take some tenths of a second
+FINE = 4e6
+# of the slope in h^2 where h is halved, at most: then every halving changes a number by the same amount
+GROWTH = 4.0
+# hartree: change of V by what lies between the points, up to which it is left out
+UNSEEN = 1e-9
+# density, in units of its maximum, from which V counts in a long run
+PRESENT = 1e-8
 STEP, SPACING, ROUNDED = "the time step", "the grid spacing", "rounding"
 WALLS, LEVELS = "the walls", "the mixing of close levels"
 BETWEEN = "the potential between the points"
-SHAPED = 1e-2  # |psi'|^2 at a wall, in units of its mean, from which a state is one of the box
-PURE = 1e-8  # deviation of <phi|P|phi> from +1 or -1 up to which a level counts as even or odd
+# |psi'|^2 at a wall, in units of its mean, from which a state is one of the box
+SHAPED = 1e-2
+# deviation of <phi|P|phi> from +1 or -1 up to which a level counts as even or odd
+PURE = 1e-8
 APART = math.sqrt(
     3.0
 )  # ratio of two spacings that share hardly any points: nested grids alias a table of V alike
-SMALLEST = 8  # points of a coarse companion
-ROUNDING = {"double": 1e-13, "single": 3e-6}  # relative error that rounding leaves in a number
+# points of a coarse companion
+SMALLEST = 8
+# relative error that rounding leaves in a number
+ROUNDING = {"double": 1e-13, "single": 3e-6}
 
 
 @dataclass(frozen=True)
@@ -142,7 +151,8 @@ def companions(problem: Propagation) -> tuple[tuple[int, int], ...]:
         finer = round(ratio * (points + 1)) - 1
         return (2 * steps, finer), (steps, finer), (4 * steps, finer)
     coarser = max(SMALLEST, round((points + 1) / ratio) - 1)
-    if steps < 5:  # half and a third of them would be the same number
+    # half and a third of them would be the same number
+    if steps < 5:
         return (2 * steps, coarser), (3 * steps, coarser)
     return (math.ceil(steps / 2), coarser), (math.ceil(steps / 3), coarser)
 
@@ -160,7 +170,8 @@ def companion(problem: Propagation, steps: int, points: int, average: bool = Fal
         potential = potentials.evaluate(problem.potential, x, threads=threads)
     cap, mask = absorbers.evaluate(problem.absorber, x, (box.xmin, box.xmax, 0.0))
     dt = problem.steps * problem.dt / steps
-    if mask is not None:  # it acts like -log(mask) / dt, which must stay the same
+    # it acts like -log(mask) / dt, which must stay the same
+    if mask is not None:
         mask = mask ** (dt / problem.dt)
     slope = None if old.slope is None else potentials.slope(problem.potential, x, threads=threads)
     lattice = Lattice(xmin, dx, points, old.stencil, potential, slope=slope, cap=cap, mask=mask)

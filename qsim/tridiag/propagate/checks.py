@@ -27,16 +27,24 @@ if TYPE_CHECKING:
     from qsim.tridiag.deck.model import PropagationBlocks
     from qsim.tridiag.tdse.pulses import LaserField, PulseField
 
-STEPS_PER_CYCLE = (8, 20)  # below the first an error, below the second a warning
-PHASE_PER_STEP = (2.0, 0.5)  # energy times dt: the Cayley form turns by 2 atan(E dt/2) instead of E dt
-WALL_DENSITY = 1e-8  # |psi|^2 dx of the initial state one spacing from a wall
-IN_ABSORBER = (1e-2, 1e-6)  # norm of the initial state in the strips
-OUTSIDE = (1e-2, 1e-6)  # norm of a packet outside of the box
+# below the first an error, below the second a warning
+STEPS_PER_CYCLE = (8, 20)
+# energy times dt: the Cayley form turns by 2 atan(E dt/2) instead of E dt
+PHASE_PER_STEP = (2.0, 0.5)
+# |psi|^2 dx of the initial state one spacing from a wall
+WALL_DENSITY = 1e-8
+# norm of the initial state in the strips
+IN_ABSORBER = (1e-2, 1e-6)
+# norm of a packet outside of the box
+OUTSIDE = (1e-2, 1e-6)
 REFLECTION = 1e-2
-MIXED = 4e-12  # distance of levels, relative to the top of the spectrum, at which rounding mixes them by a thousandth
+# distance of levels, relative to the top of the spectrum, at which rounding mixes them by a thousandth
+MIXED = 4e-12
 CHECKED_LEVELS = 32
-WEAK = 1e11  # W/cm2: a weaker pulse does nothing to an atom in femtoseconds
-SOLVER_PHASE = 100.0  # dt times the largest potential, above which the solution loses digits
+# W/cm2: a weaker pulse does nothing to an atom in femtoseconds
+WEAK = 1e11
+# dt times the largest potential, above which the solution loses digits
+SOLVER_PHASE = 100.0
 
 
 @dataclass(frozen=True)
@@ -130,7 +138,8 @@ def physics(setup: Setup) -> Iterator[Finding]:
         field_length,
         photoelectron_window,
     ):
-        if not mistyped or check not in (absorber_reflection, box_and_quiver):  # follows from the wrong unit
+        # follows from the wrong unit
+        if not mistyped or check not in (absorber_reflection, box_and_quiver):
             yield from check(setup)
 
 
@@ -386,7 +395,8 @@ def degenerate_levels(setup: Setup) -> Iterator[Finding]:
         return
     pencil = setup.pencil
     slack = MIXED * pencil.top
-    like = 1 if mirror(setup.inside) is None else 2  # distance in number of two levels that can mix
+    # distance in number of two levels that can mix
+    like = 1 if mirror(setup.inside) is None else 2
     for key, levels in wanted.items():
         for level in sorted(levels):
             low, high = (pencil.below(energies[level] + far) for far in (-slack, slack))

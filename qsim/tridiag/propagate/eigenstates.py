@@ -17,15 +17,23 @@ from qsim.core.errors import NumericsError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FIRST_WINDOW = 4096  # points
+# points
+FIRST_WINDOW = 4096
 LARGEST_WINDOW = 8_000_000
-DEAD = 1e-14  # amplitude at the end of a window, relative to the largest, that counts as none
-CLUSTER = 1e-6  # hartree: levels this close are made orthogonal explicitly
-RESIDUAL = 4e-15  # of an eigenstate, relative to the top of the spectrum
-MIXED = 1e-4  # amplitude of the next level in a state, residual over distance, above which levels are taken together
-NEIGHBOURS = 8  # further levels on either side that are found for their sake
-SYMMETRIC = 1e-11  # difference of V from its mirror image, relative to the largest |V|, that counts as none
-ITERATIONS = 20_000  # of the relaxation
+# amplitude at the end of a window, relative to the largest, that counts as none
+DEAD = 1e-14
+# hartree: levels this close are made orthogonal explicitly
+CLUSTER = 1e-6
+# of an eigenstate, relative to the top of the spectrum
+RESIDUAL = 4e-15
+# amplitude of the next level in a state, residual over distance, above which levels are taken together
+MIXED = 1e-4
+# further levels on either side that are found for their sake
+NEIGHBOURS = 8
+# difference of V from its mirror image, relative to the largest |V|, that counts as none
+SYMMETRIC = 1e-11
+# of the relaxation
+ITERATIONS = 20_000
 
 
 class Pencil:
@@ -266,7 +274,8 @@ def _give_parity(
         parity = part[:, low : high + 1] @ part[:, low : high + 1][:, ::-1].T * pencil.dx
         wanted = (first + levels) % 2 == 0
         if np.max(np.abs(np.diag(parity) - np.where(wanted, 1.0, -1.0))) < 1e-9:
-            continue  # they have it
+            # they have it
+            continue
         signs, turn = np.linalg.eigh(0.5 * (parity + parity.T))
         if np.max(np.abs(np.abs(signs) - 1.0)) > 1e-6 or int(np.sum(signs > 0)) != int(np.sum(wanted)):
             continue
@@ -322,7 +331,8 @@ def _inverse_iteration(
     for step in range(5):
         try:
             state = pencil.solve(shift, state)
-        except NumericsError:  # the shift is an eigenvalue to the last bit
+        except NumericsError:
+            # the shift is an eigenvalue to the last bit
             shift += 4e-16 * max(pencil.top, 1.0)
             state = pencil.solve(shift, state)
         for other in near:
@@ -412,7 +422,8 @@ def imaginary_time(
         if residual <= goal * max(1.0, abs(energy)):
             sign = 1.0 if float(np.sum(state)) > 0 else -1.0
             return energy, sign * state / np.sqrt(dx), step
-        if dtau is None:  # an eigenvalue lies within one residual of the estimate
+        # an eigenvalue lies within one residual of the estimate
+        if dtau is None:
             gap = min(max(10.0 * residual, 1e-6), shift - energy)
             shift, lowest = energy + gap, max(bottom, energy - residual)
     raise NumericsError(

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-LOST = 1e-6  # norm outside of the grid that a state from a file may have
+# norm outside of the grid that a state from a file may have
+LOST = 1e-6
 
 
 def initial_state(
@@ -86,7 +87,8 @@ def gaussian(
     def part(x: NDArray[np.float64]) -> NDArray[np.complex128]:
         with np.errstate(under="ignore", over="ignore"):
             size = (2.0 * math.pi * width**2) ** -0.25 * np.exp(-(((x - x0) / (2.0 * width)) ** 2))
-        if not size.any():  # far away: not worth a phase
+        # far away: not worth a phase
+        if not size.any():
             return np.zeros(x.size, dtype=complex)
         return np.asarray(size * np.exp(1j * k0 * x), dtype=complex)
 
@@ -150,7 +152,8 @@ def _superpose(
     psi = np.zeros(n, dtype=complex)
     levels = sorted(level for level, weight in weights.items() if weight != 0)
     lowest, count = levels[0], levels[-1] - levels[0] + 1
-    if count <= 64:  # together, so that levels next to each other are orthogonal
+    # together, so that levels next to each other are orthogonal
+    if count <= 64:
         _, states, low = window_states(dx, potential, stencil, count, lowest)
         for level in levels:
             psi[low : low + states.shape[1]] += weights[level] * states[level - lowest]
@@ -165,14 +168,16 @@ def _from_file(path: Path, x: NDArray[np.float64], key: str) -> NDArray[np.compl
     """Return a wavefunction from columns x, re, im or from a results file, interpolated to the grid."""
     points, values = _read_results(path) if path.suffix in (".h5", ".hdf5") else _read_table(path)
     slack, dx = 1e-9 * (1.0 + float(np.max(np.abs(x)))), float(x[1] - x[0])
-    left, right = float(x[0]) - dx, float(x[-1]) + dx  # the walls: a results file has a zero there
+    # the walls: a results file has a zero there
+    left, right = float(x[0]) - dx, float(x[-1]) + dx
     between = (points > left + slack) & (points < right - slack)
     same = points[between]
     if points.size <= x.size + 2 and same.shape == x.shape and np.allclose(same, x, rtol=0.0, atol=slack):
         return values[between]
     if points.size < 4 or np.any(np.diff(points) <= 0):
         raise FileError(f"{path}: x must rise and have at least 4 values")
-    with np.errstate(all="ignore"):  # a state too large to be squared is refused below
+    # a state too large to be squared is refused below
+    with np.errstate(all="ignore"):
         weight = np.abs(values) ** 2
         outside = (points < left - slack) | (points > right + slack)
         lost = float(np.sum(weight[outside]) / max(np.sum(weight), 1e-300))

@@ -34,9 +34,12 @@ if TYPE_CHECKING:
 
 Stencil = Literal["three_point", "numerov"]
 TABLE_COLUMNS = 6
-PSI_LIMIT = 20_000_000  # points up to which the state at the end is stored
-_MASS_ROOT = -0.1010205144336438  # sqrt(24) - 5: the inverse of M falls off by this factor per point
-IMAGES = 18  # points after which that is below rounding
+# points up to which the state at the end is stored
+PSI_LIMIT = 20_000_000
+# sqrt(24) - 5: the inverse of M falls off by this factor per point
+_MASS_ROOT = -0.1010205144336438
+# points after which that is below rounding
+IMAGES = 18
 
 
 @dataclass(frozen=True)
@@ -194,7 +197,8 @@ def _kinetic(lattice: Lattice, psi: Array, a: float) -> Array:
 def _inverse_mass(f: Array, phase: complex | float) -> Array:
     """Return ``M^-1 f``: a banded solve on the host, a sum of images on the device (:func:`_images`)."""
     n, xp = f.shape[0], namespace(f)
-    if xp is not np and n < 2 * IMAGES:  # too short for the images: a banded solve on the host
+    # too short for the images: a banded solve on the host
+    if xp is not np and n < 2 * IMAGES:
         return xp.asarray(_inverse_mass(xp.asnumpy(f), phase))
     if xp is np:
         from scipy.linalg import solve_banded
@@ -210,7 +214,8 @@ def _inverse_mass(f: Array, phase: complex | float) -> Array:
 def _images(f: Array, phase: complex | float) -> Array:
     """Return ``M^-1 f`` for at least 2 IMAGES points: the inverse falls tenfold per point, walls reflect it with a sign."""
     root = _MASS_ROOT
-    first = 12.0 * root / (root * root - 1.0)  # diagonal of the inverse on the endless lattice
+    # diagonal of the inverse on the endless lattice
+    first = 12.0 * root / (root * root - 1.0)
     out: Array = first * f
     for k in range(1, IMAGES):
         out[:-k] += (first * (root * phase) ** k) * f[k:]

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from qsim.tridiag.propagate.lattice import Lattice
 
-LARGEST_GRID = 8_000_000  # points up to which a photoelectron spectrum is evaluated on the host
+# points up to which a photoelectron spectrum is evaluated on the host
+LARGEST_GRID = 8_000_000
 
 
 @dataclass(frozen=True)

@@ -43,11 +43,16 @@ __all__ = [
     "pieces_of",
 ]
 
-SAMPLES_PER_PERIOD = 8  # of the highest requested harmonic
-DENSITY_POINTS = 400  # of the density map, where the deck leaves them open
-DEFAULT_ORDERS = 30  # harmonics, where the deck leaves them open and the cutoff law gives fewer
-LEAST = 64  # grid points of a process at least: observables need those of neighbours around its own
-PIECE = {"cpu": 5e7, "cuda": 2e10}  # points times steps of one call: about half a second
+# of the highest requested harmonic
+SAMPLES_PER_PERIOD = 8
+# of the density map, where the deck leaves them open
+DENSITY_POINTS = 400
+# harmonics, where the deck leaves them open and the cutoff law gives fewer
+DEFAULT_ORDERS = 30
+# grid points of a process at least: observables need those of neighbours around its own
+LEAST = 64
+# points times steps of one call: about half a second
+PIECE = {"cpu": 5e7, "cuda": 2e10}
 
 
 @dataclass(frozen=True)
@@ -164,7 +169,8 @@ class Propagation:
     def fundamental(self, block: Hhg | Gabor) -> float:
         """Return the frequency that the harmonics of a block count in."""
         omega = self.pulse.omega if block.omega is None else block.omega
-        assert omega is not None  # the plan has seen to it
+        # the plan has seen to it
+        assert omega is not None
         return float(omega)
 
     def classical_cutoff(self, omega: float) -> float | None:

@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["final"]
 
-WORK = 8e6  # points times steps, at most: some tenths of a second
-FEWEST = 64  # steps, where the run has fewer: long steps kick fast components through the absorber
-STEP = 0.02  # longest step of a short run, a.u.
+# points times steps, at most: some tenths of a second
+WORK = 8e6
+# steps, where the run has fewer: long steps kick fast components through the absorber
+FEWEST = 64
+# longest step of a short run, a.u.
+STEP = 0.02
 
 
 def final(

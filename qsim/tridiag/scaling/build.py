@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "plan", "scaling_seconds"]
 
-TIMED_SECONDS = 4e-8  # s per row of one timed pass
+# s per row of one timed pass
+TIMED_SECONDS = 4e-8
 
 
 def build(deck: TridiagDeck, device: Device, blame: Blame) -> ScalingProblem:

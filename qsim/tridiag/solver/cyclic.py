@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["Matrix", "solve_one"]
 
 REFINEMENTS = 3
-CANCELLED = 1e-6  # |1 + v.z| relative to its terms below which the correction is not trusted
+# |1 + v.z| relative to its terms below which the correction is not trusted
+CANCELLED = 1e-6
 
 
 @dataclass(frozen=True)
@@ -256,7 +257,8 @@ class _Factors:
         n = matrix.a.shape[0]
         rows = np.arange(n)
         self.place = np.where(rows < (n + 1) // 2, 2 * rows, 2 * (n - 1 - rows) + 1)
-        band = np.zeros((7, n), matrix.a.dtype)  # two diagonals on either side, two more for the pivoting
+        # two diagonals on either side, two more for the pivoting
+        band = np.zeros((7, n), matrix.a.dtype)
         for values, column in ((matrix.a, rows), (matrix.b, rows - 1), (matrix.c, rows + 1)):
             i, j = self.place, self.place[column % n]
             np.add.at(band, (4 + i - j, j), values)

@@ -33,15 +33,22 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Array, Device
 
-WEAK_PIVOT = 1e-3  # relative pivots above this lose at most three of sixteen digits
-REFINEMENTS = 3  # of one solution; what needs more is better solved otherwise
-SHIFTS = 2  # attempts with other joint lines
-SHIFTED_SYSTEMS = 8  # of a batch: each is partitioned by itself; the others go to LAPACK at once
-ROUNDED = 8  # roundings of a row of a good solution
+# relative pivots above this lose at most three of sixteen digits
+WEAK_PIVOT = 1e-3
+# of one solution; what needs more is better solved otherwise
+REFINEMENTS = 3
+# attempts with other joint lines
+SHIFTS = 2
+# of a batch: each is partitioned by itself; the others go to LAPACK at once
+SHIFTED_SYSTEMS = 8
+# roundings of a row of a good solution
+ROUNDED = 8
 BADLY_SCALED = (
-    10  # powers of two between the scales of two rows or columns from which a doubtful system is equilibrated
+    # powers of two between the scales of two rows or columns from which a doubtful system is equilibrated
+    10
 )
-FAR = 4  # share of the range of exponents from 1 beyond which all elements of a doubtful system are scaled
+# share of the range of exponents from 1 beyond which all elements of a doubtful system are scaled
+FAR = 4
 PIVOTED = "without pivoting this matrix cannot be solved reliably"
 
 
@@ -134,7 +141,8 @@ def climb(
         If a matrix is singular.
     """
     weak = (smallest < WEAK_PIVOT) | systems.failing(outcome.errors)
-    if not (weak.any() or (polished and again is None)):  # the usual case
+    # the usual case
+    if not (weak.any() or (polished and again is None)):
         return np.flatnonzero(weak)
     if again is not None:
         if strict:
@@ -215,7 +223,8 @@ def refine(systems: Systems, x: Array, again: Solver) -> tuple[Any, Errors, int]
     while count < REFINEMENTS:
         count += 1
         before = errors.worst
-        with np.errstate(all="ignore"):  # a correction may be infinite; it is not taken then
+        # a correction may be infinite; it is not taken then
+        with np.errstate(all="ignore"):
             trial = x + again(systems, r)
         rest = systems.device.xp.empty_like(x)
         found = systems.errors(trial, rest)
@@ -353,11 +362,13 @@ def _origin(host: Systems, s: int, position: int) -> int:
 
     a, b, c = host.a[s], host.b[s].copy(), host.c[s].copy()
     b[0] = c[-1] = 0
-    if len(a) < 3:  # too small for the wrapper of SciPy
+    # too small for the wrapper of SciPy
+    if len(a) < 3:
         return position
     (gttrf,) = get_lapack_funcs(("gttrf",), (a,))
     order = gttrf(b[1:], a, c[:-1])[4]
-    while position > 0 and order[position - 1] > position:  # counted from 1: row position + 1 took its place
+    # counted from 1: row position + 1 took its place
+    while position > 0 and order[position - 1] > position:
         position -= 1
     return position
 

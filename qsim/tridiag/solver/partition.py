@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
 
-CPU_ROWS = 1024  # rows of a block on a CPU: the five arrays of a block stay in its cache between the stages
-CPU_SERIAL = 16384  # joint lines that a CPU core solves serially rather than partition again
+# rows of a block on a CPU: the five arrays of a block stay in its cache between the stages
+CPU_ROWS = 1024
+# joint lines that a CPU core solves serially rather than partition again
+CPU_SERIAL = 16384
 MOST_ITERATIONS = 6
 # Seconds per row of a thread's three sweeps through global memory and of its serial RS; seconds of one more partition's
 # launches.  Fitted on an H200 (bench case tridiag-fig2).

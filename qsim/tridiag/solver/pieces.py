@@ -12,8 +12,10 @@ from qsim.tridiag.solver.robustness.verdicts import SingularMatrixError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-GROWTH = 1e3  # influence of a joint line on an interior above which the interior counts as nearly singular
-DEPTH = 6  # how often a piece may be halved
+# influence of a joint line on an interior above which the interior counts as nearly singular
+GROWTH = 1e3
+# how often a piece may be halved
+DEPTH = 6
 
 
 @dataclass

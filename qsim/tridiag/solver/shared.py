@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedSolver", "Span", "spans"]
 
-SENT = 6  # numbers that a block sends: a, c, d of its left joint line, b, a, d of its right one
+# numbers that a block sends: a, c, d of its left joint line, b, a, d of its right one
+SENT = 6
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,8 @@ class SharedSolver:
         a[0, 1:] += sent[:, 4]
         d[0, 1:] += sent[:, 5]
         size = np.ones_like(a.real)
-        if self.watched:  # a joint line has the elements that both its processes know
+        # a joint line has the elements that both its processes know
+        if self.watched:
             sizes = self.links.gather(np.asarray(self.device.to_host(level.scale[0]), float))
             size[0, :-1] = sizes[:, 0]
             size[0, 1:] = np.maximum(size[0, 1:], sizes[:, 1])

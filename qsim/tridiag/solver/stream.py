@@ -46,11 +46,14 @@ PIECE = {
     "cpu": 4096,
     "cuda": 512,
 }  # rows: five arrays of a piece stay in a core's cache; a thread's work on a GPU
-LARGEST_BLOCK = 1 << 23  # rows: larger blocks are not faster
+# rows: larger blocks are not faster
+LARGEST_BLOCK = 1 << 23
 SMALLEST_BLOCK = 64
-SLOTS = 3  # blocks on a CUDA device at a time: one coming, one at work, one leaving
+# blocks on a CUDA device at a time: one coming, one at work, one leaving
+SLOTS = 3
 REFINEMENTS = 2
-GIVE_UP = 1e-8, 1e-3  # backward errors (double, single) that are no answer any more
+# backward errors (double, single) that are no answer any more
+GIVE_UP = 1e-8, 1e-3
 TOLERANCE = {8: 1e-14, 4: 1e-6}
 CHECK_ROWS = 1 << 16
 PROFILE = 2000
@@ -303,8 +306,10 @@ class _Stream:
             self._norms = np.zeros((self.k, 4))
             self._matrix = 0.0
             self._sweep(reader, self._substitute, self._substituted)
-            self._slots = []  # their memory is needed by a refinement
-        if corrected is not None:  # the residual of the correction is that of the corrected solution
+            # their memory is needed by a refinement
+            self._slots = []
+        # the residual of the correction is that of the corrected solution
+        if corrected is not None:
             self._norms[:, 2] = corrected._norms[:, 2]
             self.x = self.x + corrected.x
             self.min_pivot = corrected.min_pivot
@@ -313,7 +318,8 @@ class _Stream:
         with np.errstate(all="ignore"):
             backward = np.where(rmax == 0.0, 0.0, rmax / (self._matrix * xmax + dmax))
         self.backward = float(np.where(np.isnan(backward), np.inf, backward).max())
-        self.rowwise = float(share.max())  # of the correction, where this is one
+        # of the correction, where this is one
+        self.rowwise = float(share.max())
 
     def _bounds(self, w: int) -> tuple[int, int]:
         return w * self.rows, min(self.n, (w + 1) * self.rows)
@@ -351,7 +357,8 @@ class _Stream:
             slot.upload(host)
         else:
             self.largest_read = max(self.largest_read, hi - lo)
-            source: Any = self.source  # one that can `fill`
+            # one that can `fill`
+            source: Any = self.source
             source.fill(self.device, lo, *arrays)
         return arrays
 
@@ -461,7 +468,8 @@ class _Stream:
         x, stats, sums, ends = begun
         stats, sums = self.device.to_host(stats).astype(float), self.device.to_host(sums)
         x = slot.fetched(hi - lo) if slot is not None else x
-        if self._carry is not None:  # the last row of the block before waited for this block's first
+        # the last row of the block before waited for this block's first
+        if self._carry is not None:
             previous, near = self._carry
             (a, b, c, d), own = previous, near[:, -1]
             r = d - b * near[:, 0] - a * own - c * x[:, 0]

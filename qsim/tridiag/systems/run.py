@@ -172,7 +172,8 @@ def _solved(
         corners = _corners(problem, source)
         if corners is not None:
             b, c = b.copy(), c.copy()
-            home = np if isinstance(b, np.ndarray) else where.xp  # systems of files are still on the host
+            # systems of files are still on the host
+            home = np if isinstance(b, np.ndarray) else where.xp
             b[::rows] = home.asarray(corners[0])
             c[rows - 1 :: rows] = home.asarray(corners[1])
         # systems of a batch apart, else one long system without couplings
@@ -250,7 +251,8 @@ def _corners(problem: SolveProblem, source: BatchSource) -> tuple[NDArray[Any], 
     if asked is None:
         return None
     if asked == "file":
-        assert isinstance(source, ArraySource | Share)  # a file
+        # a file
+        assert isinstance(source, ArraySource | Share)
         pair = source.corners()
         if pair is None:
             problem.blame("system.corners", "the file has no entries for them: b and c need n entries each")

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["DECADES", "SHOWN_LEVELS", "curve", "femtoseconds", "image", "integral", "time_axis"]
 
-MAX_POINTS = 4000  # of a drawn curve; longer ones are thinned by their envelope
-DECADES = 8.0  # of the density map
+# of a drawn curve; longer ones are thinned by their envelope
+MAX_POINTS = 4000
+# of the density map
+DECADES = 8.0
 SHOWN_LEVELS = 8
 
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WINDOWS = ("none", "hann", "sin2", "blackman", "gauss")
-PLATEAU = (0.52, 0.91)  # of the classical cutoff: orders 11 to 19 where it is 21
+# of the classical cutoff: orders 11 to 19 where it is 21
+PLATEAU = (0.52, 0.91)
 
 
 def window_values(name: str, m: int) -> NDArray[np.float64]:
@@ -85,7 +86,8 @@ def hhg(
     turn = np.exp(-1j * omega0 / density * t)
     amplitude = np.empty(order.size, dtype=complex)
     for k in range(order.size):
-        if k % 64 == 0:  # set anew, so that rounding does not add up
+        # set anew, so that rounding does not add up
+        if k % 64 == 0:
             carried = weighted * np.exp(-1j * omega0 * order[k] * t)
         amplitude[k] = np.sum(carried)
         carried *= turn

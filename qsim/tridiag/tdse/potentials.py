@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 # Points about a cell through which a density is interpolated, with an error of order 6.
 NODES = np.arange(-2, 4)
-QUADRATURE = 12  # Gauss points in a cell
-CELLS = 20_000  # cells taken at once
+# Gauss points in a cell
+QUADRATURE = 12
+# cells taken at once
+CELLS = 20_000
 
 
 def evaluate(
@@ -94,8 +96,10 @@ def averaged(block: PotentialBlock, x: NDArray[np.float64], key: str = "potentia
     if x.size < 2 * NODES.size:
         return out
     roots, weights = np.polynomial.legendre.leggauss(QUADRATURE)
-    places = 0.5 * (roots + 1.0)  # of the Gauss points in a cell of length 1
-    shares = 0.5 * weights[:, None] * _cardinals(places)  # (QUADRATURE, 6)
+    # of the Gauss points in a cell of length 1
+    places = 0.5 * (roots + 1.0)
+    # (QUADRATURE, 6)
+    shares = 0.5 * weights[:, None] * _cardinals(places)
     sums = np.zeros(x.size)
     for first in range(0, x.size - 1, CELLS):
         cells = np.arange(first, min(first + CELLS, x.size - 1))

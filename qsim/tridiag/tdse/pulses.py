@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from qsim.tridiag.deck.laser import Laser
     from qsim.tridiag.deck.pulses import PulseBlock
 
-SAMPLES_PER_CYCLE = 512  # where peaks are looked for
+# where peaks are looked for
+SAMPLES_PER_CYCLE = 512
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 

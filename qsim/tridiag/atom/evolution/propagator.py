@@ -41,8 +41,10 @@ __all__ = [
     "weighted_force",
 ]
 
-FIRST = 13.0 / 12.0  # Euler-Maclaurin weight of the first point
-INNER = 0.05  # bohr per l: u_l ~ r^(l+1) is below 1e-9 of its maximum within INNER (l - 1)
+# Euler-Maclaurin weight of the first point
+FIRST = 13.0 / 12.0
+# bohr per l: u_l ~ r^(l+1) is below 1e-9 of its maximum within INNER (l - 1)
+INNER = 0.05
 
 
 @dataclass(frozen=True)

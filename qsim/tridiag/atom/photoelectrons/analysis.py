@@ -29,10 +29,14 @@ if TYPE_CHECKING:
 __all__ = ["error_of", "of_companion", "photoelectrons", "warnings"]
 
 UNITS = {"window": "energies", "scattering": "projections", "tsurff": "samples"}
-PEAKS = 5  # energies that become scalars
-MAP = 121  # points of the momentum map in each direction
-ABSORBED = 1e-6  # norm that is missing at the end, which a projection does not see
-TAIL = 1e-4  # relative distance of the potential from its Coulomb tail at the wall
+# energies that become scalars
+PEAKS = 5
+# points of the momentum map in each direction
+MAP = 121
+# norm that is missing at the end, which a projection does not see
+ABSORBED = 1e-6
+# relative distance of the potential from its Coulomb tail at the wall
+TAIL = 1e-4
 
 
 class _Window:
@@ -202,7 +206,8 @@ def _store(result: AtomResult, found: Photoelectrons, block: Spectrum, *, first:
     result.methods.append(block.method)
     name = "pes" if first else f"{block.method}_pes"
     result.spectra |= {"energy" if first else f"{block.method}_energy": found.energy, name: found.spectrum}
-    assert found.error is not None  # of every method
+    # of every method
+    assert found.error is not None
     result.unsure[name] = found.error
     if block.method == "tsurff":
         result.spectra[error_of(name)] = found.error

@@ -23,16 +23,20 @@ if TYPE_CHECKING:
 
 __all__ = ["attoclock", "highest"]
 
-MAP = 161  # points of the momentum map in each direction
+# points of the momentum map in each direction
+MAP = 161
 LIMIT = (
-    3.0  # error over the difference of two spheres at 1 and 3/4 of the radius, of an error that falls as 1/R
+    # error over the difference of two spheres at 1 and 3/4 of the radius, of an error that falls as 1/R
+    3.0
 )
-FEWEST = 8  # energies of an angle: every second one must do as well
+# energies of an angle: every second one must do as well
+FEWEST = 8
 NEAR, ROUNDS = (
     41,
     6,
 )  # points around a maximum, and how often their distance shrinks: to 1e-8 of that of the azimuths
-ROUND = 0.02  # contrast of W below which it has no direction
+# contrast of W below which it has no direction
+ROUND = 0.02
 
 
 def attoclock(result: AtomResult, found: Photoelectrons) -> list[tuple[str, float, str]]:

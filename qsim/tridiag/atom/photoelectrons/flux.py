@@ -33,13 +33,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Flux", "flux_interval", "flux_of", "spheres", "spread"]
 
-INNER = 0.75  # radius of the second sphere over that of the first
-LIMIT = INNER / (1.0 - INNER)  # error over the difference of both, of an error that falls as 1/R
-NEAR = 0.05  # of the range of energies, over which differences that cross zero are spread
-SENT_BACK = 5.0  # change of a spectrum over the wave sent back: 2 as it goes in, 2 as it comes out again, and some room
-NEGLIGIBLE = 1e-9  # of the largest part of an l
-SAMPLES = 12.0  # of the flux, per period of the highest energy
-FINE = 8  # points of A between two samples
+# radius of the second sphere over that of the first
+INNER = 0.75
+# error over the difference of both, of an error that falls as 1/R
+LIMIT = INNER / (1.0 - INNER)
+# of the range of energies, over which differences that cross zero are spread
+NEAR = 0.05
+# change of a spectrum over the wave sent back: 2 as it goes in, 2 as it comes out again, and some room
+SENT_BACK = 5.0
+# of the largest part of an l
+NEGLIGIBLE = 1e-9
+# of the flux, per period of the highest energy
+SAMPLES = 12.0
+# points of A between two samples
+FINE = 8
 
 
 def spheres(lattice: AtomLattice, blocks: list[Spectrum]) -> list[surface.Sphere]:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["beyond", "leaving", "spectral_density"]
 
-QUIET = 1e-15  # norm of an l that gives nothing
+# norm of an l that gives nothing
+QUIET = 1e-15
 
 
 def leaving(far: AtomLattice, points: int, l: int, z: NDArray[np.complex128]) -> NDArray[np.complex128]:

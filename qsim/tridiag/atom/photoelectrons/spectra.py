@@ -46,9 +46,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Angles", "Photoelectrons", "local_wave", "scattering", "scattering_states", "window"]
 
-NODES = 64  # of the integral of the phase to infinity
-SWEEPS = 3  # of the iteration for zeta
-STENCIL = 1e-3  # relative step of the derivatives of zeta
+# of the integral of the phase to infinity
+NODES = 64
+# of the iteration for zeta
+SWEEPS = 3
+# relative step of the derivatives of zeta
+STENCIL = 1e-3
 
 
 @dataclass(frozen=True)
@@ -265,7 +268,8 @@ def scattering_states(
         z[j + 1] = 12.0 * (6.0 / g[j] - diagonal) * z[j] - before
         before = z[j]
         large = np.abs(z[j + 1]).max()
-        if large > 1e100:  # a high l grows from nearly nothing
+        # a high l grows from nearly nothing
+        if large > 1e100:
             z[: j + 2] /= large
             before = z[j]
     x = z / g
@@ -281,7 +285,8 @@ def scattering_states(
     slope = (last[0] - 8.0 * last[1] + 8.0 * last[3] - last[4]) / (12.0 * h)
     r = float(grid.r[-3])
     zeta, growth = local_wave(energy, l, tail, r)
-    turned = slope + 0.5 * growth / zeta * value  # of sqrt(2/(pi zeta)) sin Phi: zeta times the cosine
+    # of sqrt(2/(pi zeta)) sin Phi: zeta times the cosine
+    turned = slope + 0.5 * growth / zeta * value
     size = np.sqrt(zeta * value**2 + turned**2 / zeta)
     here = np.arctan2(zeta * value, turned)
     k = np.sqrt(2.0 * energy)

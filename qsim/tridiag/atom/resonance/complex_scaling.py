@@ -39,8 +39,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Parabolic", "Resonance", "Wanted", "parabolic_weights", "resonance"]
 
-ANGLE = 0.45  # theta, below pi / 3
-RATIO = 1.3  # of the spacings
+# theta, below pi / 3
+ANGLE = 0.45
+# of the spacings
+RATIO = 1.3
 ORDER = 4
 LEAST_L, MORE_L, MOST_L = 14, 6, 92
 MORE_BOX, MOST_BOX = 1.35, 4000.0
@@ -48,19 +50,29 @@ HOLDS = (
     2.35,
     11.5,
 )  # radius of a level n, (a n^2 + b n) / Z, beyond which 1e-8 of it lies: fitted to n = 1 to 30
-OUTSIDE = 24.0  # bohr beyond it, over Z
-SAME = 3e-9  # relative change of the rate from more l, or a larger box, that is taken as none
-ROUNDING = 1e-12  # relative, of an energy: several times what its last digits do from grid to grid
+# bohr beyond it, over Z
+OUTSIDE = 24.0
+# relative change of the rate from more l, or a larger box, that is taken as none
+SAME = 3e-9
+# relative, of an energy: several times what its last digits do from grid to grid
+ROUNDING = 1e-12
 IDLE = (
-    1e-8  # relative change of an energy below which more l and larger boxes that no longer help are rounding
+    # relative change of an energy below which more l and larger boxes that no longer help are rounding
+    1e-8
 )
-STAGES = 6  # fields from 0 to F, at first
-SMALLEST = 1e-4  # part of F that a stage may have
-ALIKE = 0.7  # of a state that a stage must leave
+# fields from 0 to F, at first
+STAGES = 6
+# part of F that a stage may have
+SMALLEST = 1e-4
+# of a state that a stage must leave
+ALIKE = 0.7
 ITERATIONS = 40
-SHIFTS = 4  # matrices of an inverse iteration
-ENOUGH = 1e-6  # error of half a rate, relative, below which no finer spacings are taken
-FINEST = 6  # spacings at most
+# matrices of an inverse iteration
+SHIFTS = 4
+# error of half a rate, relative, below which no finer spacings are taken
+ENOUGH = 1e-6
+# spacings at most
+FINEST = 6
 SAFETY = 3.0
 
 
@@ -181,7 +193,8 @@ class _Pencil:
         band = np.zeros((3 * wide + 1, n, count), dtype=complex)
         inner = self.square * (self.potential - shift)
         driven = field * self.square * self.r[:, None]
-        for step in (-1, 0, 1):  # from the radius of a row to that of a column
+        # from the radius of a row to that of a column
+        for step in (-1, 0, 1):
             mass = self.mass if step == 0 else np.full(self.shape, 1.0 / 12.0, dtype=complex)
             band[2 * wide - step * count] = -6.0 * (mass - (step == 0)) + mass * inner
             above, below = 2 * wide - step * count - 1, 2 * wide - step * count + 1

@@ -18,11 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["find", "wanted"]
 
-AT_NUCLEUS = 0.1  # Z dr0, at most
-SPACING = 0.2  # bohr over the charge that is seen from far away
-NEARLY_ALL = 0.8  # share of the initial level in the resonance, below which others have told parts of it
-UNSURE = 0.1  # relative error of a rate that is told
-LISTED = 5  # Stark states that a message names
+# Z dr0, at most
+AT_NUCLEUS = 0.1
+# bohr over the charge that is seen from far away
+SPACING = 0.2
+# share of the initial level in the resonance, below which others have told parts of it
+NEARLY_ALL = 0.8
+# relative error of a rate that is told
+UNSURE = 0.1
+# Stark states that a message names
+LISTED = 5
 
 
 def wanted(deck: AtomDeck, block: StarkState) -> Wanted:

@@ -56,7 +56,8 @@ def _draw_yields(ax: Axes, r: Results, name: str, x: FloatArray) -> None:
         ax.set_yscale("log")
     ax.set_xlabel(LABELS.get(name, "run"))
     ax.set_ylabel("continuum population")
-    ax.set_title("ionisation", loc="right")  # the left belongs to the factor of the axis
+    # the left belongs to the factor of the axis
+    ax.set_title("ionisation", loc="right")
 
 
 def _draw_map(fig: Figure, ax: Axes, r: Results, name: str, x: FloatArray) -> None:

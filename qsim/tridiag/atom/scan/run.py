@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run_scan"]
 
-EXTRAPOLATED = 0.05  # share of a focal average that is told
+# share of a focal average that is told
+EXTRAPOLATED = 0.05
 
 
 class _Batch:
@@ -165,7 +166,8 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
         said: list[tuple[int, str, float, str]] = []
         states: dict[int, Any] = {}
         for rounds in range(batch.most):
-            with monitor.alone():  # ranks may have different numbers of runs
+            # ranks may have different numbers of runs
+            with monitor.alone():
                 if rounds < len(batch.runs):
                     one = batch.runs[rounds].result()
                     _judge(one, batch, monitor, states)
@@ -213,7 +215,8 @@ def _of_all(batch: _Batch, own: list[AtomResult]) -> list[AtomResult]:
         # every rank has the problem, and nothing of a scan needs the state any more
         sent = None if mine is None else {n: v for n, v in vars(mine).items() if n not in ("problem", "phi")}
         parts = comm.bcast(sent, owner)
-        assert parts is not None  # the owner has it
+        # the owner has it
+        assert parts is not None
         phi = np.zeros((0, one.lattice.grid.points), complex) if mine is None else mine.phi
         found.append(AtomResult(problem=one, phi=phi, **parts))
     return found

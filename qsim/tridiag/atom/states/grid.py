@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CORNER", "RadialGrid", "first_entry", "mapped", "uniform"]
 
-CORNER = math.sqrt(3.0) - 2.0  # y of the corners of M1 and D1: with it D1 M1 = -M1 D1^T
-NEWTON = 40  # steps to the number of cells; each doubles its digits
+# y of the corners of M1 and D1: with it D1 M1 = -M1 D1^T
+CORNER = math.sqrt(3.0) - 2.0
+# steps to the number of cells; each doubles its digits
+NEWTON = 40
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ def mapped(rmax: float, dr: float, dr0: float, width: float, coarser: float = 1.
         All spacings times this factor, up to a whole number of cells: points of the same map, at every `coarser`-th x.
     """
     cells = (rmax + (dr - dr0) * width) / dr
-    for _ in range(NEWTON):  # from above, of a convex function
+    # from above, of a convex function
+    for _ in range(NEWTON):
         t = math.tanh(cells / width)
         excess = dr * cells - (dr - dr0) * width * t - rmax
         cells -= excess / (dr - (dr - dr0) * (1.0 - t * t))
@@ -111,7 +114,8 @@ def mapped(rmax: float, dr: float, dr0: float, width: float, coarser: float = 1.
 def _on_map(points: int, dr: float, dr0: float, width: float) -> RadialGrid:
     """Return the first points of a map."""
     x = np.arange(1, points + 1, dtype=float)
-    if dr == dr0:  # equidistant, which may be many
+    # equidistant, which may be many
+    if dr == dr0:
         return RadialGrid(dr * x, np.full(points, dr), np.zeros(points), dr * (points + 1), dr0, dr, width)
     t = np.tanh(x / width)
     s = 1.0 - t * t

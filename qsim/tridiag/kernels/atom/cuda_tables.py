@@ -42,28 +42,45 @@ __all__ = [
     "waits_of",
 ]
 
-ROWS = 4  # rows of a thread
-MOST_LANES = 1400  # of which ROWS points fit in the shared memory of a block of any device (compute capability 8.0: 163 kB)
-THREADS, STREAMED_THREADS = 512, 256  # of a block; in velocity gauge MIX_THREADS of launch.py
-GROUP = 8  # parts of a chunk (`ROWS` rows each) that a thread adds up
-BUCKET = 1.25  # steps of g in which reaches are kept
-LEAST_ROWS = 16  # of a chunk: shorter ones must look back far
-WARP = 32  # threads
+# rows of a thread
+ROWS = 4
+# of which ROWS points fit in the shared memory of a block of any device (compute capability 8.0: 163 kB)
+MOST_LANES = 1400
+# of a block; in velocity gauge MIX_THREADS of launch.py
+THREADS, STREAMED_THREADS = 512, 256
+# parts of a chunk (`ROWS` rows each) that a thread adds up
+GROUP = 8
+# steps of g in which reaches are kept
+BUCKET = 1.25
+# of a chunk: shorter ones must look back far
+LEAST_ROWS = 16
+# threads
+WARP = 32
 # of blocks that keep their rows in registers (warps.cuh): most lanes, rows, pairs of lanes of a warp
 WARP_LANES, WARP_ROWS, WARP_PAIRS = 64, 32, 4
-STRIDE = 20  # between sums of such a warp
-PLACES = 36  # complex numbers in shared memory per thread of such a block
-AROUND = 64  # rows before and after it, of which it keeps 1 / r'
-MAIL = 3  # numbers of a message between such blocks
-REGISTERS, MOST_REGISTERS = 65_536, 256  # of a multiprocessor, of a thread
-ALIKE = 1e-15  # relative difference of 1/r' up to which a grid is uniform
-STREAMED_BYTES = 113_000  # of shared memory: two blocks on a multiprocessor
+# between sums of such a warp
+STRIDE = 20
+# complex numbers in shared memory per thread of such a block
+PLACES = 36
+# rows before and after it, of which it keeps 1 / r'
+AROUND = 64
+# numbers of a message between such blocks
+MAIL = 3
+# of a multiprocessor, of a thread
+REGISTERS, MOST_REGISTERS = 65_536, 256
+# relative difference of 1/r' up to which a grid is uniform
+ALIKE = 1e-15
+# of shared memory: two blocks on a multiprocessor
+STREAMED_BYTES = 113_000
 STREAMED_ROWS = 32
-NEGLIGIBLE = 1e-17  # of a sum: a tenth of its rounding
+# of a sum: a tenth of its rounding
+NEGLIGIBLE = 1e-17
 # complex numbers per lane beside: a phase, what comes from other chunks (with one part: over its sums)
 OTHERS = 3
-STATIC = 2048  # bytes of static shared memory of a block, and a margin
-FLOOR = -1e4  # of logarithms
+# bytes of static shared memory of a block, and a margin
+STATIC = 2048
+# of logarithms
+FLOOR = -1e4
 
 
 @dataclass(frozen=True)
@@ -304,7 +321,8 @@ class Mixing:
         self.inner = put(inner if inner.size else np.zeros((1, found.lanes)))
         segments = found.chunks * (found.rows // ROWS)
         with device.use():
-            segments += found.chunks * -(-(found.rows // ROWS) // GROUP)  # and groups of them
+            # and groups of them
+            segments += found.chunks * -(-(found.rows // ROWS) // GROUP)
             parts = (1,) if found.warps else (members, 2, segments, found.lanes)
             self.products = device.xp.zeros(parts)
             self.wholes = device.xp.zeros((2, members, 2, found.chunks, found.lanes))

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["launch_length", "launch_velocity", "moves", "operations", "planar_operations"]
 
-MIX_THREADS = 256  # of a block in velocity gauge
-WARPS = "warps"  # the source whose blocks hold their rows in registers
+# of a block in velocity gauge
+MIX_THREADS = 256
+# the source whose blocks hold their rows in registers
+WARPS = "warps"
 RADIAL_STEP, NOTHING = -1, -2
 CLEAR, MASK, CHANGES = 1, 2, 4
 SUMS = 6
@@ -90,7 +92,8 @@ def operations(
     members, steps = middle.shape
     # the whole state is there between two halves of an even pair's part: with a mask, for sums, and at the end
     split = (samples >= 0) | masked
-    split[steps:] = False  # the last half has no other beside it
+    # the last half has no other beside it
+    split[steps:] = False
     begin = 1 + np.concatenate([[0], np.cumsum(4 + split[1:])])[: steps + 1] if steps else np.zeros(1, int)
     first, last = begin[:-1], begin[-1]
     kinds = np.full(last + 1, NOTHING, dtype=np.int32)
@@ -108,7 +111,8 @@ def operations(
     second = first[split[1:]] + 4
     kinds[second] = 0
     out[:, second, 0] = 0.5 * ends[:, 1:][:, split[1:]]
-    after = np.where(split[1:], first + 4, begin[1:])  # where a step is complete
+    # where a step is complete
+    after = np.where(split[1:], first + 4, begin[1:])
     actions[after] = CLEAR | MASK * masked
     turning = np.flatnonzero(kinds >= 0)
     kept = (np.diff(kinds[turning]) == 0) & (np.diff(out[:, turning, 0], axis=1) == 0).all(axis=0)
@@ -251,7 +255,8 @@ def _launch(
         spans = [(0, steps)] if waits or found.chunks == 1 else [(k, k) for k in range(steps + 1)]
         for low in range(0, tables.members, found.together):
             high = min(low + found.together, tables.members)
-            own = [tables.mail, None if tables.mix is None else tables.mix.lost]  # of each member
+            # of each member
+            own = [tables.mail, None if tables.mix is None else tables.mix.lost]
             inner = [one[low:high] if any(one is each for each in own) else one for one in middle]
             for first, last in spans:
                 numbers = (
@@ -271,5 +276,6 @@ def _launch(
                     kernels.launch_together(run, blocks, threads, arguments, shared)
                 else:
                     run((blocks,), (threads,), arguments, shared_mem=shared)
-        tables.base = int(np.int64(tables.base + steps).astype(np.int32))  # counts go round, as on the device
+        # counts go round, as on the device
+        tables.base = int(np.int64(tables.base + steps).astype(np.int32))
         return sums.sum(axis=2)[:, :places]

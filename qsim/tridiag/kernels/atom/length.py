@@ -102,12 +102,15 @@ F, T, C, Y = (
     8 * HALF,
     12 * HALF,
 )  # state, part of M2 w, w, right side: [Re even | Re odd | Im even | Im odd]
-LL, FIRST = 16 * HALF, 18 * HALF  # l (l + 1); (M2)_11 - 10/12: [even | odd]
+# l (l + 1); (M2)_11 - 10/12: [even | odd]
+LL, FIRST = 16 * HALF, 18 * HALF
 EVEN, ODD, EVEN_GROWTH, ODD_GROWTH, RATE = 20 * HALF, 21 * HALF, 22 * HALF, 23 * HALF, 24 * HALF
 IMAG = 2 * HALF
-PHASE = 48 * HALF  # cos and sin of the turn of the frame: [cos even | cos odd | sin even | sin odd]
+# cos and sin of the turn of the frame: [cos even | cos odd | sin even | sin odd]
+PHASE = 48 * HALF
 SCRATCH = 64 * HALF
-NO_SWAPS = np.zeros((0, 2), np.int64)  # of linear polarisation
+# of linear polarisation
+NO_SWAPS = np.zeros((0, 2), np.int64)
 
 
 def _turn(name, shift, c):
@@ -295,7 +298,8 @@ def _sweep(s, pivots, way, angles, tables, zero, swaps, x):
                 _write(s[j], x, F, k)
             j += step
         return
-    for count in range(n + 1):  # substitute row j, finish row `last`
+    # substitute row j, finish row `last`
+    for count in range(n + 1):
         last = j - step
         # after the last row a row of zeros, which completes it
         y, p = (s[j], ps[j]) if count < n else (zero, zero)
@@ -348,7 +352,8 @@ def _length_steps_cpu(first, last, worker, s, pivots, field, tables, mask, progr
         here = 0.5 * dt * fields[k - 1]
         after = 0.0 if whole else 0.5 * dt * fields[k]
         angles[0] = here
-        if mask.shape[0] > 0:  # after the step is complete
+        # after the step is complete
+        if mask.shape[0] > 0:
             angles[1] = here
             angles[2] = 0.0
             length_sweep(flat, flat_pivots, own, Way(down, True, False), angles, *rest)

@@ -69,7 +69,8 @@ def _planar_length_steps_cpu(s, pivots, field, tables, mask, planar):
         before = 0.5 * dt * fields[k - 1] if k > 0 else 0.0
         after = 0.5 * dt * fields[k] if k < steps else 0.0
         target = directions[k] if k < steps else 0.0
-        if mask.shape[0] > 0 and k > 0:  # after the step is complete
+        # after the step is complete
+        if mask.shape[0] > 0 and k > 0:
             angles[0], angles[1], angles[2] = before, 0.0, 0.0
             _sweep(s, pivots, Way(down, True, False), *rest)
             _masked(s, mask)
@@ -225,7 +226,8 @@ def _planar_sums_cpu(s, weight, r, force, pairs, coupling, sign, last, out):
         for i in range(pairs.shape[0]):
             a, b = pairs[i, 0], pairs[i, 1]
             re = s[j, a] * s[j, b] + s[j, half + a] * s[j, half + b]
-            im = s[j, b] * s[j, half + a] - s[j, a] * s[j, half + b]  # of conj(b) a
+            # of conj(b) a
+            im = s[j, b] * s[j, half + a] - s[j, a] * s[j, half + b]
             along += coupling[i] * re
             across += sign[i] * coupling[i] * im
         edge = 0.0

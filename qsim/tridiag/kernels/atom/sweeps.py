@@ -35,10 +35,14 @@ __all__ = ["length_sweep", "masked", "mix_work", "radial_carries", "share_of", "
 
 #: For functions that allocate nothing: counting references at each call takes as long as some rows.
 BARE: dict[str, Any] = {**PART, "_nrt": False}
-RANGE, MIX_RANGE = 16, 64  # rows that stay in the caches
-ENOUGH = 38.0  # e^-38 = 3e-17: what is not felt
-BUCKET = 1.25  # steps of g in which distances are kept
-FLOOR = 1e-3  # smallest k of the distances
+# rows that stay in the caches
+RANGE, MIX_RANGE = 16, 64
+# e^-38 = 3e-17: what is not felt
+ENOUGH = 38.0
+# steps of g in which distances are kept
+BUCKET = 1.25
+# smallest k of the distances
+FLOOR = 1e-3
 
 _substitute, _substitute_last = substitute
 _eliminate, _eliminate_last = eliminate
@@ -154,7 +158,8 @@ def length_sweep(s, pivots, share, way, angles, r, radial, couplings, carries):
     carries.own[:] = 0.0
     carries.other[:] = 0.0
     done = 0
-    size = RANGE if share.parts == 1 else 2 * RANGE * share.parts  # they wait for each other once per range
+    # they wait for each other once per range
+    size = RANGE if share.parts == 1 else 2 * RANGE * share.parts
     for low in range(0, n, size):
         ready = min(low + size, n)
         if way.solve:

@@ -29,7 +29,8 @@ __all__ = [
 
 TWELFTH, SIXTH = 1.0 / 12.0, 1.0 / 6.0
 CORNER = 3.0**0.5 - 2.0
-RADIAL_CARRY, MIX_CARRY, MIX_ROW = 6 * WIDTH, 16 * WIDTH, 8 * WIDTH  # numbers per tile
+# numbers per tile
+RADIAL_CARRY, MIX_CARRY, MIX_ROW = 6 * WIDTH, 16 * WIDTH, 8 * WIDTH
 
 
 def _substitute(name, load, store):
@@ -194,7 +195,8 @@ def _mix_down(name, load, store):
                 br, bi = load(s, there, count), load(s, there + lanes, count)
                 nsr, nsi = sum_ * ar + difference * br, sum_ * ai + difference * bi
                 ndr, ndi = difference * ar - sum_ * br, difference * ai - sum_ * bi
-            if i > 0:  # the row before has all three terms now
+            # the row before has all three terms now
+            if i > 0:
                 m, corner = 4.0 * SIXTH, 0.0
                 if i == 1:
                     m, corner = (4.0 + CORNER) * SIXTH, CORNER

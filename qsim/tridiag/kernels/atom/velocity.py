@@ -38,7 +38,8 @@ __all__ = ["velocity_steps"]
 
 # segments of x in velocity gauge: [Re sum | Im sum | Re difference | Im difference] of three rows and the right side
 Z0, Z1, Z2, R, V = 26 * HALF, 30 * HALF, 34 * HALF, 38 * HALF, 42 * HALF
-P = 46 * HALF  # inverse pivots of sum and difference
+# inverse pivots of sum and difference
+P = 46 * HALF
 
 
 def _load(name, shift, growth):
@@ -161,7 +162,8 @@ def _pairs(s, odd_pairs, g, r, slope, pivot, y, x):
     sixth = 1.0 / 6.0
     corner = 3.0**0.5 - 2.0
     # the rows before the first are zero: right side, substituted row and pivots begin with zero
-    turn = -0.5 * g if odd_pairs else 0.5 * g  # the lower l is the odd lane of an odd pair
+    # the lower l is the odd lane of an odd pair
+    turn = -0.5 * g if odd_pairs else 0.5 * g
     for i in range(size):
         x[RATE + i] = 0.25 * g * x[c + i]
     x[Z0 : Z0 + 16 * HALF] = 0.0

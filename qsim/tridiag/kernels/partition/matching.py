@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = ["NOTHING", "matching_scales"]
 
-NOTHING = -(1 << 45)  # logarithm of a zero
-SWEEPS = 64  # up and down; two or three are usual
+# logarithm of a zero
+NOTHING = -(1 << 45)
+# up and down; two or three are usual
+SWEEPS = 64
 
 
 def matching_scales(
@@ -50,7 +52,8 @@ def matching_scales(
 def _chain(main: Array, lower: Array, upper: Array, first: Any, last: Any, match: Any) -> Any:
     """Match rows ``first .. last - 1`` without corners; return the weight."""
     paired = np.zeros(last - first + 1, np.bool_)
-    before, now = 0, 0  # heaviest matchings of one row less, and of the rows so far
+    # heaviest matchings of one row less, and of the rows so far
+    before, now = 0, 0
     for i in range(first, last):
         alone = now + main[i]
         pair = before + lower[i] + upper[i - 1] if i > first else 2 * NOTHING
@@ -98,11 +101,13 @@ def _matching_scales_cpu(main: Array, lower: Array, upper: Array, rows: Any, col
     own = np.empty_like(main)
     for i in range(n):
         own[i] = main[i]
-        if match[i] != i:  # two rows are each other's neighbours on both sides, but have no corners
+        # two rows are each other's neighbours on both sides, but have no corners
+        if match[i] != i:
             own[i] = lower[i] if match[i] == (i - 1) % n and (n > 2 or i == 1) else upper[i]
     for _sweep in range(SWEEPS):
         changed = False
-        for k in range(2 * n):  # up and down
+        # up and down
+        for k in range(2 * n):
             i = k if k < n else 2 * n - 1 - k
             base = columns[match[i]] + own[i]
             for side in range(3):

@@ -33,10 +33,13 @@ if TYPE_CHECKING:
 
 # Rows per thread and threads per block: three blocks of complex doubles per multiprocessor
 ROWS, THREADS = 11, 96
-HALO = 66  # rows: six threads
+# rows: six threads
+HALO = 66
 CPU_CHUNK, CPU_HALO = 1024, 64
-SMALL = 2048  # rows below which one processor is done before lanes and threads have started
-EXACT_CHUNK = 4096  # rows of a CPU chunk of the exact solve
+# rows below which one processor is done before lanes and threads have started
+SMALL = 2048
+# rows of a CPU chunk of the exact solve
+EXACT_CHUNK = 4096
 
 
 @dataclass(frozen=True)
@@ -214,7 +217,8 @@ def _partition_reduce_cpu(first, last, a, b, c, d, ends, length, chunk, pivots):
                 e = m * e
             if j < stop - 1:
                 ratio = magnitude(p) / max(magnitude(a[j]), max(magnitude(bj), magnitude(cj)))
-                if not ratio >= smallest:  # a NaN must be seen, also after rows that are not
+                # a NaN must be seen, also after rows that are not
+                if not ratio >= smallest:
                     smallest = ratio if ratio >= 0.0 else 0.0
                 inv = reciprocal(p)
                 above = cj

@@ -18,7 +18,8 @@ LANES = 8
 # Fields of a row: a (then the inverse pivot), b, c, d (then x), with real and imaginary parts; largest squared growth so far
 COMPLEX_ROW = 9 * LANES
 REAL_ROW = 5 * LANES
-UNFELT = 1e-34  # squared reach of the ends of a window
+# squared reach of the ends of a window
+UNFELT = 1e-34
 VECTOR: dict[str, Any] = {**JIT, "fastmath": {"contract", "nsz"}}
 VECTOR_PART: dict[str, Any] = {**PART, "fastmath": VECTOR["fastmath"]}
 
@@ -54,7 +55,8 @@ def _eliminate_complex(s):
         upp = er * er + ei * ei
         size = own if own > low else low
         size = q * (size if size > upp else upp)
-        size = size if size == size else np.inf  # a NaN must be seen, also after rows that are not
+        # a NaN must be seen, also after rows that are not
+        size = size if size == size else np.inf
         s[COMPLEX_ROW + 8 * LANES + w] = s[8 * LANES + w] if size <= s[8 * LANES + w] else size
 
 
@@ -129,7 +131,8 @@ def _solve_windows(system, x, cut, group, s, is_complex):
                 s[here + 3 * LANES + w] = b[j].imag
                 s[here + 5 * LANES + w] = c[j].imag
                 s[here + 7 * LANES + w] = d[j].imag
-    for part in range(parts):  # the ends of the windows, and of the systems in them
+    # the ends of the windows, and of the systems in them
+    for part in range(parts):
         for w in range(LANES):
             s[row + (parts + part) * LANES + w] = 0.0
             s[size * row + (2 * parts + part) * LANES + w] = 0.0

@@ -163,10 +163,12 @@ def _woodbury_joints(edges, a, b, c, y, left, right, weights):
     smallest = np.inf
     # W is tridiagonal in the cuts, since the columns of Z reach through one block each: eliminate down, substitute up
     for w in range(cuts):
-        j = edges[w + 1] - 1  # the cut lies between rows j and j + 1
+        # the cut lies between rows j and j + 1
+        j = edges[w + 1] - 1
         v = -(c[j] * reciprocal(a[j]))
         pivot = right[j] + v * left[j + 1] + 1
-        lower = left[j]  # column w - 1 reaches row j through block w
+        # column w - 1 reaches row j through block w
+        lower = left[j]
         upper[w] = v * right[j + 1]
         rhs = y[j] + v * y[j + 1]
         size = max(magnitude(pivot), magnitude(upper[w]), magnitude(lower) if w > 0 else magnitude(pivot))

@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import Array
     from qsim.core.device.device import Device
 
-THREADS = 64  # of a CUDA block: few, since there are few blocks of rows and each may have a multiprocessor
-RESIDUAL_THREADS, RESIDUAL_ROWS = 128, 2048  # rows of a part of the residual; a part is one CUDA block
+# of a CUDA block: few, since there are few blocks of rows and each may have a multiprocessor
+THREADS = 64
+# rows of a part of the residual; a part is one CUDA block
+RESIDUAL_THREADS, RESIDUAL_ROWS = 128, 2048
 
 
 @dataclass
@@ -102,7 +104,8 @@ def solve_levels(
         Smallest relative pivot in every block of the finest partition.
     """
     systems, n = a.shape
-    if len(partition[0]) == 1:  # one row: no block at all
+    # one row: no block at all
+    if len(partition[0]) == 1:
         level = Level.empty(device, partition[0], n, systems, a.dtype)
         joint_lines(device, level, None, a, b, c, d)
         rs(device, level.a, level.b, level.c, level.d, level.scale, x, smallest := level.scale[:, 0].copy())
@@ -533,7 +536,8 @@ def _residual_cpu(first, last, parts, rows, floor, system, x, r, norms):
                 whole += magnitude(cc[i]) * magnitude(xx[i + 1])
             size = magnitude(ri)
             finite = finite and size < np.inf
-            rr[i] = ri  # may be d itself, whose norm came first
+            # may be d itself, whose norm came first
+            rr[i] = ri
             rest = max(rest, size)
             big_x = max(big_x, here)
             norm = max(norm, total)

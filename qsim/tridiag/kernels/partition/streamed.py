@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import Array
     from qsim.core.device.device import Device
 
-STREAM = 0x5452  # of the random numbers, see qsim.core.device.rng
+# of the random numbers, see qsim.core.device.rng
+STREAM = 0x5452
 THREADS = 128
 
 
@@ -285,7 +286,8 @@ def _residual_pieces_cpu(start, stop, limits, edges, system, x, before, stats, s
             rmax, xmax, dmax, tmax, share = zero, zero, zero, zero, zero
             for i in range(edges[p], edges[p + 1]):
                 size = magnitude(x[q, i])
-                if not size <= xmax:  # so that NaN stays
+                # so that NaN stays
+                if not size <= xmax:
                     xmax = size
                 dmax = max(dmax, magnitude(d[q, i]))
                 tmax = max(tmax, magnitude(a[i]) + magnitude(b[i]) + magnitude(c[i]))

@@ -20,13 +20,20 @@ if TYPE_CHECKING:
 
     from qsim.tridiag.propagate.lattice import Stencil
 
-POINTS = 16384  # endless for halos up to a quarter of it
-STEPS = (32, 24, 16, 12, 8, 6, 4, 3, 2, 1)  # steps per pass
-PASS_COST = {"cpu": 2.5, "cuda": 1.5}  # cost of moving a row in and out of a pass, in steps of that row
-LANES = 8  # chunks of a thread of a CPU
-CHUNK = 1536  # rows of a CPU chunk: eight of them with their scratch fit the second-level cache
-SHORT = 256  # rows: chunks are no shorter for the sake of another thread
-MARGINS = (1.1, 1.4, 2.0)  # halos that are tried over the one that is found
+# endless for halos up to a quarter of it
+POINTS = 16384
+# steps per pass
+STEPS = (32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
+# cost of moving a row in and out of a pass, in steps of that row
+PASS_COST = {"cpu": 2.5, "cuda": 1.5}
+# chunks of a thread of a CPU
+LANES = 8
+# rows of a CPU chunk: eight of them with their scratch fit the second-level cache
+CHUNK = 1536
+# rows: chunks are no shorter for the sake of another thread
+SHORT = 256
+# halos that are tried over the one that is found
+MARGINS = (1.1, 1.4, 2.0)
 # by bytes of a real number: amplitude that a pass may miss at the end of the halo, and largest relative difference of a tested
 # pass from exact steps
 TAIL, AGREE = {8: 1e-15, 4: 1e-7}, {8: 2e-13, 4: 2e-5}

@@ -46,8 +46,10 @@ CUDA_STEP, CUDA_ROW = (
     1.3,
     0.58e-3,
 )  # microseconds of a step on a multiprocessor: latency, and each row (fitted on an H200)
-SHARED = 227 * 1024  # bytes of a multiprocessor (compute capability 9.0); smaller devices hold fewer blocks
-EXACT_ROWS = 512  # below this a CPU grid is propagated whole
+# bytes of a multiprocessor (compute capability 9.0); smaller devices hold fewer blocks
+SHARED = 227 * 1024
+# below this a CPU grid is propagated whole
+EXACT_ROWS = 512
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,8 @@ class Propagator:
             if every <= shape.steps:
                 length = min(shape.steps // every * every, steps - done)
                 interval = every
-            else:  # several passes a sample; the last one takes it
+            else:
+                # several passes a sample; the last one takes it
                 boundary = min((done // every + 1) * every, steps)
                 length = min(shape.steps, boundary - done)
                 interval = length if (done + length) % every == 0 else 0

@@ -90,7 +90,8 @@ class SharedPropagator(Propagator):
         literal = how.wanted == "literal"
         all_spans = spans(lattice.points, links.size, how.blocks if literal else "auto")
         self.span = all_spans[links.rank]
-        self.rows = max(span.size for span in all_spans)  # for the choice, which must be that of all
+        # for the choice, which must be that of all
+        self.rows = max(span.size for span in all_spans)
         self._least = min(span.size for span in all_spans)
         self.shape = how.shape or self._choose("literal" if how.wanted == "exact" else how.wanted)
         self.mode = self._mode(how)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Scales", "find", "ldexp", "spread"]
 
-SWEEPS = 12  # of rows and columns of a matrix without a matching
+# of rows and columns of a matrix without a matching
+SWEEPS = 12
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,8 @@ def find(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> Scales:
     rows, columns = np.zeros(a.shape, np.int64), np.zeros(a.shape, np.int64)
     for s in range(a.shape[0]):
         found = matching_scales(main[s], lower[s], upper[s])
-        if found is None:  # singular by its pattern, which elimination will find
+        # singular by its pattern, which elimination will find
+        if found is None:
             return _alternating(main, lower, upper)
         rows[s], columns[s] = found
     return Scales(_limited(rows), _limited(columns))

@@ -27,10 +27,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Extended", "Numbers", "fits", "solve_extended"]
 
-UNKNOWNS = 10_000  # real unknowns of all systems: some seconds
+# real unknowns of all systems: some seconds
+UNKNOWNS = 10_000
 DIGITS = (40, 80, 160, 320, 640, 1280)
-NOISE = 640  # digits from which an unknown that still shrinks with them is zero
-JUDGED = 60  # digits in which residuals of doubles are computed
+# digits from which an unknown that still shrinks with them is zero
+NOISE = 640
+# digits in which residuals of doubles are computed
+JUDGED = 60
 AGREED = Decimal(
     "1e-18"
 )  # relative difference of two solutions of which either is rounded to the same double
