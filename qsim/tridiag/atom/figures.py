@@ -269,9 +269,8 @@ def attoclock(r: Results) -> Figure | None:
     side, density = r["momentum_x"], r["attoclock_map"]
     shown = image(a, side, r["momentum_y"], density, float(density.max()), float(density.max()))
     t = r["trace/time"]
-    along, across = (
-        integral(r[name], t) for name in ("trace/field", "trace/field_y")
-    )  # -A is the integral of E
+    # -A is the integral of E
+    along, across = (integral(r[name], t) for name in ("trace/field", "trace/field_y"))
     a.plot(along, across, color="w", linewidth=0.6, linestyle=":", label=r"$-A(t)$")
     reach = min(float(side[-1]), 1.6 * float(np.hypot(along, across).max()) + 0.3)
     a.set_xlim(-reach, reach)

@@ -89,12 +89,14 @@ def turned(l: int, m: int, axes: NDArray[np.float64]) -> NDArray[np.complex128]:
 @lru_cache(maxsize=256)
 def _turn(l: int, axes: bytes) -> NDArray[np.complex128]:
     """Return `turned` of all m as columns: both spherical harmonics are integrated over the sphere, exactly for their degree."""
+    # Gauss-Legendre in cos(theta) and even azimuths: exact for products of two functions of degree l
     nodes, weights = roots_legendre(l + 1)
     count = 2 * l + 2
     azimuth = 2.0 * np.pi * np.arange(count) / count
     cos, phi = (grid.ravel() for grid in np.meshgrid(nodes, azimuth, indexing="ij"))
     weight = np.repeat(weights, count) * 2.0 * np.pi / count
     sin = np.sqrt(1.0 - cos * cos)
+    # the same directions, seen from the axes of the deck
     lab = np.column_stack([sin * np.cos(phi), sin * np.sin(phi), cos]) @ np.frombuffer(axes).reshape(3, 3)
     theta = np.arccos(np.clip(lab[:, 2], -1.0, 1.0))
     m = np.arange(-l, l + 1)[:, None]
@@ -123,6 +125,7 @@ def frame_of(deck: AtomDeck) -> Frame:
     polarization, sources = deck.polarization, _sources(deck)
     if not isinstance(polarization, LinearPolarization):
         return _frame(sources, _axes(*np.array(polarization.plane)), planar=True)
+    # along a line: z of the run is the direction, if the initial state then has one m; otherwise the run goes into a plane
     direction = np.array(polarization.direction)
     other = np.eye(3)[int(np.argmin(np.abs(direction)))]
     axes = _axes(direction, other)
@@ -188,6 +191,7 @@ class PlaneField(LaserField):
         if not isinstance(one, LinearPolarization):
             self.sense = 1 if one.handedness == "left" else -1
             ratio, late = one.ratio, -0.5 * math.pi * self.sense
+        # both components together have the intensity of the deck: E0^2 is shared out by the ratio
         size = 1.0 / math.hypot(1.0, ratio)
         self.components = (_component(laser, size, 0.0), _component(laser, ratio * size, late))
 

@@ -377,6 +377,7 @@ def stored_states(lattice: AtomLattice, block: StoredState) -> list[LevelState]:
     """
     state = stored.read(block.file)
     phi = state.amplitudes(lattice.grid, normalise=block.normalise)
+    # the level that the state holds most of gives the energy below the threshold
     best, energy = -1.0, 0.0
     for l in range(min(int(state.channels[:, 0].max()), DEEPEST) + 1):
         radial, here = Radial(lattice, l), phi[state.channels[:, 0] == l]
@@ -398,6 +399,7 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
     """
     end = pulse.end_of_run(deck.time.t_final)
     steps, dt = deck.time.resolve(end)
+    # trial runs begin with a step that resolves the pulse, and go down from there
     if deck.time.accuracy is not None and dt > longest_step(pulse):
         steps = math.ceil(end / longest_step(pulse))
         dt = end / steps
@@ -420,8 +422,10 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
             "grid.lmax",
             f"l up to {most} fit a field that turns in a plane, with their (l + 1)^2 / 2 channels; found {lmax}",
         )
+    # angle of the rotations at the first point: where it is large, the core of high l is emptied (velocity gauge)
     core = dt * peak_a * (lmax + 1) / dr0 if gauge == "velocity" else 0.0
     begin, speed = math.inf, 0.0
+    # an automatic box without an absorber begins small and grows as fast as the fastest electron flies
     if isinstance(deck.grid.rmax, str) and deck.absorber.type == "none" and pulse.pulses:
         begin = min(_radius(deck, pulse, 0.0, peak_a), rmax)
         speed = SPEED * (_fastest(pulse) + peak_a)
@@ -457,6 +461,7 @@ def _radius(deck: AtomDeck, pulse: LaserField, end: float, peak_a: float) -> flo
     nmax = max([deck.observed.populations.nmax, *(level.n for level in deck.levels)])
     radius = max(
         40.0,
+        # a level n ends at about 2 n^2 / Z; three times that holds its tail
         6.0 * nmax**2 / max(potential_value(deck, lambda block: block.tail), 1.0),
         2.0 * pulse.quiver + 30.0,
     )
@@ -495,6 +500,7 @@ def _map(deck: AtomDeck, gauge: Literal["length", "velocity"]) -> tuple[float, f
 
 def dense(charge: float, gauge: Literal["length", "velocity"]) -> tuple[float, float]:
     """Return the spacing at a nucleus and the width of the automatic map."""
+    # measured maps for nuclei beyond neon, and beyond hydrogen in length gauge; otherwise that of hydrogen, scaled by Z
     if charge > 10.5:
         return HEAVY[1]
     if charge > 1.5 and gauge == "length":

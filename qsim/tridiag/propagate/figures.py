@@ -153,9 +153,8 @@ def _draw_potential(ax: Axes, r: Results) -> tuple[float, float]:
     )
     low, top = float(min(v.min(), energies.min())), float(energies.max())
     height = float(v.max())
-    high = (
-        height if height < top + 3.0 * (top - low) + 1e-3 else top + 0.2 * (top - low)
-    )  # or a wall to cut off
+    # or a wall to cut off
+    high = height if height < top + 3.0 * (top - low) + 1e-3 else top + 0.2 * (top - low)
     high = max(high, top)
     bound = np.flatnonzero((rho > 1e-6 * rho.max()) | (v < float(energies.max())))
     inside = bound if bound.size else np.arange(x.size)

@@ -37,10 +37,8 @@ if TYPE_CHECKING:
 TURNED_BACK = 1e-3
 # error of a population or norm above which a warning is given
 UNSURE = 0.02
-WALL_DENSITY = (
-    # |psi|^2 dx one spacing from a wall, relative to the norm, above which a warning is given
-    1e-6
-)
+# |psi|^2 dx one spacing from a wall, relative to the norm, above which a warning is given
+WALL_DENSITY = 1e-6
 
 
 Row = dict[str, "float | NDArray[np.float64]"]

@@ -43,10 +43,8 @@ SHIFTS = 2
 SHIFTED_SYSTEMS = 8
 # roundings of a row of a good solution
 ROUNDED = 8
-BADLY_SCALED = (
-    # powers of two between the scales of two rows or columns from which a doubtful system is equilibrated
-    10
-)
+# powers of two between the scales of two rows or columns from which a doubtful system is equilibrated
+BADLY_SCALED = 10
 # share of the range of exponents from 1 beyond which all elements of a doubtful system are scaled
 FAR = 4
 PIVOTED = "without pivoting this matrix cannot be solved reliably"

@@ -180,7 +180,6 @@ def substitute(
     rhs = np.array(d[:, :m].T, order="F")
     rhs[0] -= b[0] * left
     rhs[-1] -= c[m - 1] * right
-    x, _row = gtsv(
-        a[:m], b[:m], c[:m], rhs
-    )  # a vanishing pivot leaves the right-hand side: the residual tells
+    # a vanishing pivot leaves the right-hand side: the residual tells
+    x, _row = gtsv(a[:m], b[:m], c[:m], rhs)
     return np.asarray(x.T)

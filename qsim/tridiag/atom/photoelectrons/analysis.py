@@ -54,6 +54,7 @@ class _Window:
     def advance(self, report: Report) -> None:
         """Apply the operator at every energy."""
         block, result = self.block, self.result
+        # lines as wide as the spacing of the energies give a smooth curve
         gamma = block.gamma if block.gamma is not None else float(self.energy[1] - self.energy[0])
         found = spectra.window(
             (result.problem.lattice, result.problem.beyond),
@@ -102,6 +103,7 @@ def _against_flux(found: Photoelectrons, result: AtomResult, phi: NDArray[np.com
     Below 0 there are levels, whatever the window shows: nothing is claimed.
     """
     problem, energy = result.problem, found.energy
+    # the spectrum without angles of a box without an end: what a projection in a finite box should give
     exact = spectral_density(problem.lattice, problem.beyond, result.lanes, phi, energy)
     free = energy > 0.0
     error = flux.spread(np.where(free, np.abs(found.spectrum - exact), 0.0))
@@ -192,6 +194,7 @@ def warnings(result: AtomResult) -> Iterator[tuple[str, float, str]]:
                     "raise grid.rmax, and leave the absorber out",
                 )
     r = float(lattice.grid.r[-1])
+    # scattering states continue with a Coulomb tail beyond the wall: V must have reached it there
     charge = -r * float(lattice.potential[-1])
     if "scattering" in result.methods and abs(charge - tail) > TAIL:
         yield (
@@ -248,6 +251,7 @@ def _total(
 
     total = float(np.trapezoid(spectrum, energy))
     result.numbers["pes_total"] = total
+    # trapezoid against Simpson: the error of the sum over energies
     own = float(np.trapezoid(error, energy)) + abs(total - float(simpson(spectrum, x=energy)))
     if result.methods[0] == "tsurff":
         result.errors["pes_total"] = own
@@ -261,6 +265,7 @@ def _peaks(energy: NDArray[np.float64], spectrum: NDArray[np.float64]) -> list[f
     tops = np.flatnonzero((log[1:-1] > log[:-2]) & (log[1:-1] >= log[2:])) + 1
     found = []
     for k in sorted(tops, key=lambda k: -log[k])[:PEAKS]:
+        # vertex of the parabola through three logarithms: exact for a Gaussian line
         bend = log[k - 1] - 2.0 * log[k] + log[k + 1]
         shift = 0.5 * (log[k - 1] - log[k + 1]) / bend if bend else 0.0
         found.append(float(energy[k] + shift * (energy[1] - energy[0])))

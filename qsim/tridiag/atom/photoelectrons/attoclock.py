@@ -25,16 +25,12 @@ __all__ = ["attoclock", "highest"]
 
 # points of the momentum map in each direction
 MAP = 161
-LIMIT = (
-    # error over the difference of two spheres at 1 and 3/4 of the radius, of an error that falls as 1/R
-    3.0
-)
+# error over the difference of two spheres at 1 and 3/4 of the radius, of an error that falls as 1/R
+LIMIT = 3.0
 # energies of an angle: every second one must do as well
 FEWEST = 8
-NEAR, ROUNDS = (
-    41,
-    6,
-)  # points around a maximum, and how often their distance shrinks: to 1e-8 of that of the azimuths
+# points around a maximum, and how often their distance shrinks: to 1e-8 of that of the azimuths
+NEAR, ROUNDS = (41, 6)
 # contrast of W below which it has no direction
 ROUND = 0.02
 

@@ -273,9 +273,8 @@ def scattering_states(
             z[: j + 2] /= large
             before = z[j]
     x = z / g
-    lobe = np.argmax(
-        np.abs(x) > 1e-4 * np.abs(x).max(axis=0), axis=0
-    )  # points within a steep centrifugal wall alternate
+    # points within a steep centrifugal wall alternate
+    lobe = np.argmax(np.abs(x) > 1e-4 * np.abs(x).max(axis=0), axis=0)
     x = x * np.sign(np.take_along_axis(x, lobe[None, :], axis=0))
     u = np.sqrt(grid.slope)[:, None] * x
     # value and slope in the middle of the last five points, by a quartic through them; spacing is even there

@@ -51,9 +51,8 @@ __all__ = [
 # points on either side of R that the slope is taken from
 SIDE = 3
 SLOPE = np.array([-1.0, 9.0, -45.0, 0.0, 45.0, -9.0, 1.0]) / 60.0
-GREGORY = (
-    np.array([251.0, 897.0, 633.0, 739.0]) / 720.0
-)  # weights at the ends of an integral over even samples, order 4
+# weights at the ends of an integral over even samples, order 4
+GREGORY = np.array([251.0, 897.0, 633.0, 739.0]) / 720.0
 # of the polar angle, beyond twice the largest l
 NODES = 8
 QUIET = 1e-30

@@ -96,12 +96,8 @@ def _tangent(x):
 # the compiler can prove that the lanes are independent, and writes vectors.  HALF is the most lanes of either
 # parity, and no multiple of a page: segments must not share cache sets.
 HALF = 2616
-F, T, C, Y = (
-    0,
-    4 * HALF,
-    8 * HALF,
-    12 * HALF,
-)  # state, part of M2 w, w, right side: [Re even | Re odd | Im even | Im odd]
+# state, part of M2 w, w, right side: [Re even | Re odd | Im even | Im odd]
+F, T, C, Y = (0, 4 * HALF, 8 * HALF, 12 * HALF)
 # l (l + 1); (M2)_11 - 10/12: [even | odd]
 LL, FIRST = 16 * HALF, 18 * HALF
 EVEN, ODD, EVEN_GROWTH, ODD_GROWTH, RATE = 20 * HALF, 21 * HALF, 22 * HALF, 23 * HALF, 24 * HALF

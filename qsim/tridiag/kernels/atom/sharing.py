@@ -26,10 +26,8 @@ __all__ = ["ALONE", "TRIAL", "Sharing", "progress"]
 TRIAL = 4
 # of each number of threads
 TRIALS = 2
-AGAIN, RARELY = (
-    3.0,
-    100.0,
-)  # seconds after which it is tried again, in the end, if one thread remains the quickest
+# seconds after which it is tried again, in the end, if one thread remains the quickest
+AGAIN, RARELY = (3.0, 100.0)
 # of the time of fewer threads that more of them may take
 WORTH = 0.95
 # times what one thread takes: too much for several

@@ -37,10 +37,8 @@ MARGINS = (1.1, 1.4, 2.0)
 # by bytes of a real number: amplitude that a pass may miss at the end of the halo, and largest relative difference of a tested
 # pass from exact steps
 TAIL, AGREE = {8: 1e-15, 4: 1e-7}, {8: 2e-13, 4: 2e-5}
-SEEN = (
-    1e-9,
-    1e-12,
-)  # tails that stand clear of the rounding of the transform; below, the decay is extrapolated
+# tails that stand clear of the rounding of the transform; below, the decay is extrapolated
+SEEN = (1e-9, 1e-12)
 
 
 def tail(

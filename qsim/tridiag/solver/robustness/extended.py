@@ -34,9 +34,8 @@ DIGITS = (40, 80, 160, 320, 640, 1280)
 NOISE = 640
 # digits in which residuals of doubles are computed
 JUDGED = 60
-AGREED = Decimal(
-    "1e-18"
-)  # relative difference of two solutions of which either is rounded to the same double
+# relative difference of two solutions of which either is rounded to the same double
+AGREED = Decimal("1e-18")
 ZERO = Decimal(0)
 
 
