@@ -293,7 +293,7 @@ class Companions:
                 self.between = _run(own, self.comm, report, done)
             self.spectral = _spectral_norms(self.problem, self.problems[0])
         except QsimError as error:
-            # numerics and memory (exit codes 3 and 5) cost the errors only; anything else is a mistake of the program
+            # what a companion cannot do (deck or numerics) costs the errors only; other failures end the run
             if error.exit_code not in (3, 5):
                 raise
             self.why_not = str(error)

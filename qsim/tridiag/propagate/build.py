@@ -110,6 +110,7 @@ def plan(loaded: LoadedDeck[TridiagDeck]) -> Plan:
 def _ranks(blocks: PropagationBlocks) -> int:
     """Return how many processes can share the grid: one where the analysis needs a state that no process has."""
     solver, points = between_walls(blocks), blocks.grid.inner
+    # spectra and the residual of the state need all of psi on one process
     whole = blocks.observed.photoelectron is not None or blocks.time.verify is True
     if solver.type != "nshape" or (whole and points > PSI_LIMIT):
         return 1
@@ -271,6 +272,7 @@ def build(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Prop
     x, threads = grid_points(grid, device.threads), device.threads
     inside = x[BETWEEN]
     # the plan has made them
+    # the plan keeps V and psi0 of small grids; on large ones they are made here, by all threads
     if grid.points <= PLAN_POINTS:
         with_walls, psi0 = loaded.once(grid_potential), loaded.once(initial_state)
     else:
@@ -348,6 +350,7 @@ def _ionisation_potential(
 
 def sample_interval(problem: Propagation) -> int:
     """Return the steps between samples of the trace: enough for the highest harmonic, else for a smooth curve."""
+    # the highest harmonic needs SAMPLES_PER_PERIOD samples; a trace without spectra is a smooth curve
     wanted = [block for block in (problem.observed.hhg, problem.observed.gabor) if block is not None]
     if not wanted:
         return max(1, -(-problem.steps // TRACE_SAMPLES))

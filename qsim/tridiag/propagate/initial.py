@@ -105,6 +105,7 @@ def normalised(
     InvalidInput
         If it vanishes or is not finite.
     """
+    # chunks of a fixed size: the sum has the same bits for any number of threads
     starts = range(0, psi.size, CACHED)
     found, sums = np.zeros(len(starts)), np.zeros(len(starts))
 
@@ -123,6 +124,7 @@ def normalised(
     def scaled(first: int, last: int) -> None:
         for k in range(first, last):
             part = slice(starts[k], starts[k] + CACHED)
+            # scaled by the largest value first, so that squares neither overflow nor underflow
             np.divide(psi[part], largest, out=out[part])
             sums[k] = np.vdot(out[part], out[part]).real
 
@@ -172,6 +174,7 @@ def _from_file(path: Path, x: NDArray[np.float64], key: str) -> NDArray[np.compl
     left, right = float(x[0]) - dx, float(x[-1]) + dx
     between = (points > left + slack) & (points < right - slack)
     same = points[between]
+    # the same grid, with or without its walls: taken as it is, bit for bit
     if points.size <= x.size + 2 and same.shape == x.shape and np.allclose(same, x, rtol=0.0, atol=slack):
         return values[between]
     if points.size < 4 or np.any(np.diff(points) <= 0):
@@ -190,6 +193,7 @@ def _from_file(path: Path, x: NDArray[np.float64], key: str) -> NDArray[np.compl
             f"{key}.file",
             f"the grid [{left:g}, {right:g}] bohr leaves out {lost:.2g} of the norm of the state in the file",
         )
+    # zero beyond the points of the file
     inside = (x >= points[0]) & (x <= points[-1])
     psi = np.zeros(x.shape, dtype=complex)
     psi[inside] = smooth_curve(path, points, values)(x[inside])

@@ -205,6 +205,7 @@ class Propagation:
 
     def schedule(self, start: int) -> Iterator[tuple[int, Iterator[tuple[int, int]]]]:
         """Yield each output step after `start` with the calls (steps, every) that lead there."""
+        # whole intervals of the trace, in calls that take about half a second
         largest = max(int(PIECE[self.device.kind] / self.lattice.points) // self.every, 1) * self.every
         at = start
         for target in self.frames:
@@ -237,6 +238,7 @@ class Propagation:
         DeckError
             If the chunks of ``mode: local`` do not work for this step and spacing.
         """
+        # one process: the partition method or a chosen solver; several: parts of the grid with a halo
         solver = self.solver
         made: Propagator | SolverPropagator
         from qsim.tridiag.propagate.stepping.propagator import Propagator, Stepping
@@ -287,6 +289,7 @@ class Propagation:
             x, half = self.x, 0.5 * self.lattice.dx
             first, last = (int(np.searchsorted(x, v)) for v in (block.range[0] - half, block.range[1] + half))
         most = block.points if block is not None else DENSITY_POINTS
+        # every stride-th point, so that at most that many columns are stored
         stride = max(1, -(-(last - first) // most))
         return range(first, last, stride)
 

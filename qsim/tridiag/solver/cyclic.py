@@ -130,6 +130,8 @@ def _sherman_morrison(matrix: Matrix, d: Array, inner: Solve, tolerance: float) 
     xp = namespace(d)
     low, up, first = matrix.b[0], matrix.c[-1], matrix.a[0]
     largest = max(float(abs(v)) for v in (first, low, up))
+    # Sherman-Morrison: the corners are a matrix of rank 1 beside a tridiagonal one; gamma is free, and -a_0 keeps the first
+    # pivot away from zero
     gamma = -first if abs(first) >= 1e-3 * largest else matrix.a.dtype.type(-largest)
     main, u = matrix.a.copy(), xp.zeros_like(matrix.a)
     main[0] = first - gamma
@@ -139,9 +141,11 @@ def _sherman_morrison(matrix: Matrix, d: Array, inner: Solve, tolerance: float) 
     lower, upper = matrix.b[1:], matrix.c[:-1]
     eps = float(np.finfo(matrix.a.dtype).eps)
     try:
+        # one solution with one more column, u, gives T0^-1 d and T0^-1 u together
         whole = inner(main, lower, upper, xp.concatenate([d, u[:, None]], axis=1))
         z = whole.x[:, -1]
         overlap = z[0] + ratio * z[-1]
+        # a denominator that cancels leaves no digits: the cyclic matrix is nearly singular
         if not abs(1.0 + overlap) > CANCELLED * (1.0 + abs(z[0]) + abs(ratio * z[-1])):
             return None
 
@@ -151,6 +155,7 @@ def _sherman_morrison(matrix: Matrix, d: Array, inner: Solve, tolerance: float) 
         x = corrected(whole.x[:, :-1])
         worst = matrix.rowwise(x, d)
         count = 0
+        # refinement with the same T0: it repairs what the correction of rank 1 has lost
         while (worst > 4 * eps or whole.min_pivot < WEAK_PIVOT) and count < REFINEMENTS:
             count += 1
             with np.errstate(all="ignore"):
@@ -202,6 +207,7 @@ def _folded(matrix: Matrix, d: Array, tolerance: float, asked: bool) -> Solution
             row=factors.row,
             hint="no digit of the solution would be correct",
         )
+    # one refinement after the pivoted elimination makes the backward error that of rounding
     y = factors.solve(rhs)
     y = y + factors.solve(rhs - scaled.times(y))
     _residual, backward, _bound = scaled.errors(y, rhs)
@@ -256,6 +262,7 @@ class _Factors:
 
         n = matrix.a.shape[0]
         rows = np.arange(n)
+        # rows 0, n-1, 1, n-2, ... in this order: the corners become neighbours, and the matrix has two diagonals on either side
         self.place = np.where(rows < (n + 1) // 2, 2 * rows, 2 * (n - 1 - rows) + 1)
         # two diagonals on either side, two more for the pivoting
         band = np.zeros((7, n), matrix.a.dtype)

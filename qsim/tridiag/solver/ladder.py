@@ -88,6 +88,7 @@ def scales_of(systems: Systems, doubt: NDArray[np.bool_]) -> equilibrate.Scales 
     b[:, 0] = c[:, -1] = 0
     if not doubt.any() and equilibrate.spread(host.a, b, c) <= BADLY_SCALED:
         return None
+    # scales are powers of two, which round nothing; they are taken only where they change the judgement
     scales = equilibrate.find(host.a, b, c)
     far = np.finfo(host.a.dtype).maxexp // FAR
     _d, top = scales.rhs(host.d)
@@ -138,6 +139,7 @@ def climb(
     SingularMatrixError
         If a matrix is singular.
     """
+    # rungs: refinement, other joint lines, pivoting; each only for the systems that the one before has left
     weak = (smallest < WEAK_PIVOT) | systems.failing(outcome.errors)
     # the usual case
     if not (weak.any() or (polished and again is None)):

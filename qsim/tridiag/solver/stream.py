@@ -191,6 +191,7 @@ def solve_streamed(
     stream = _Stream(source, device, rows, how, progress)
     stream.run(out, None)
     refinements = 0
+    # refinement: the residual is a system of the same matrix, streamed and solved in the same way; its solution is added
     while (exceeding := _exceeding(stream, how)) and refinements < REFINEMENTS and out is not None:
         before = stream
         stream = _Stream(Defect(source, out), device, rows, how, progress)
@@ -253,6 +254,7 @@ def _block_rows(source: Source, device: Device, budget: int | None) -> int:
     """Return the rows of a block."""
     item, k = np.dtype(source.dtype).itemsize, source.columns
     # CPU: this block, the next one, x, workspace, and x of a refinement; CUDA: as many as there are slots
+    # bytes of one row of everything that is held at once
     width = item * (SLOTS * (4 + 2 * k) if device.is_cuda else 2 * (3 + k) + 1 + 2 * k)
     available = budget if budget is not None else int(0.4 * (device.free_memory() or 10**9))
     rows = min(available // width, LARGEST_BLOCK, source.n)
@@ -297,6 +299,7 @@ class _Stream:
     def run(self, out: Stored | None, corrected: _Stream | None) -> None:
         """Solve; `corrected` is the stream whose solution in `out` this one's is added to."""
         with self.device.use(), ThreadPoolExecutor(1, thread_name_prefix="tridiag-read") as reader:
+            # first pass: every piece to its joint line; then the system of the joint lines; second pass: the interiors
             self._sweep(reader, self._reduce, self._reduced)
             self.lines = Reduced.join(self._parts)
             self.x = self.lines.solve()
@@ -332,10 +335,12 @@ class _Stream:
     def _sweep(self, reader: ThreadPoolExecutor, begin: Callable[..., Any], end: Callable[..., None]) -> None:
         """Call ``begin(w, arrays, slot)`` and ``end(w, arrays, slot, begun)`` for every block, reading ahead."""
         made_there = bool(self._slots) and hasattr(self.source, "fill")
+        # a thread reads the next block while this one is computed; systems that the device can make are never read
         ahead = None if made_there else reader.submit(self._read, 0)
         pending: deque[tuple[Any, ...]] = deque()
         for w in range(self.blocks):
             slot = self._slots[w % SLOTS] if self._slots else None
+            # on a GPU, blocks are in flight in a few slots: copies of one overlap with kernels of another
             if len(pending) == len(self._slots) and pending:
                 self._end(pending.popleft(), end)
             host = ahead.result() if ahead is not None else None
@@ -391,6 +396,7 @@ class _Stream:
         lo, _hi = self._bounds(w)
         edges, *parts = begun
         pivots, *rest = (self.device.to_host(part) for part in parts)
+        # a comparison with NaN is false: such a piece is weak, too
         weak = np.flatnonzero(~(pivots >= WEAK_PIVOT))
         if len(weak) or not all(np.isfinite(part).all() for part in rest):
             self._require_finite(lo, arrays)
@@ -408,6 +414,7 @@ class _Stream:
             for p in weak.tolist():
                 rows = slice(int(edges[p]), int(edges[p + 1]))
                 a, b, c, d = self._host(arrays, rows)
+                # a piece that needs pivoting is reduced on the host, with its rows alone
                 changed[p] = stubborn(lo + rows.start, a, b, c, d)
             part = part.replace(changed)
             self.pivoted += int(part.pivoted.sum())
@@ -436,6 +443,7 @@ class _Stream:
         joint, pivoted = self.lines.joint[first:last] - lo, self.lines.pivoted[first:last]
         edges = np.concatenate([[0], joint + 1]).astype(np.int64)
         right = np.ascontiguousarray(self.x[:, first:last])
+        # x at the joint lines before and of each piece: that before the first piece belongs to the block before
         left = np.zeros_like(right)
         left[:, 1:] = right[:, :-1]
         if first > 0:
@@ -455,6 +463,7 @@ class _Stream:
                 inner = substitute(here[0], here[1], here[2], here[3], left[:, p], right[:, p])
                 x[:, part.start : part.stop - 1] = device.asarray(inner)
         stats, sums = xp.empty((self.k, len(joint), 4), self.real), xp.empty(len(joint), self.real)
+        # the residual of the last row needs x of the next block: it is formed there
         known = rows if hi == self.n else rows - 1
         before = device.asarray(np.ascontiguousarray(left[:, 0]))
         kernel.residual_pieces(device, known, there, system, x, before, stats, sums)

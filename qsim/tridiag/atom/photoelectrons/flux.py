@@ -64,6 +64,7 @@ def flux_interval(blocks: list[Spectrum], steps: int, dt: float, most: int) -> i
     tops = [one.energy[1] for one in blocks if isinstance(one, TsurffSpectrum)]
     if not tops:
         return most
+    # SAMPLES per period of the highest energy, and a whole number of intervals in the run
     wanted = min(most, max(1, int(2.0 * math.pi / (SAMPLES * max(tops) * dt))))
     return max(k for k in range(1, wanted + 1) if steps % k == 0)
 
@@ -153,6 +154,7 @@ class _Along(Flux):
     def spectrum(self, b: NDArray[np.complex128]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return dP/dE, and its parts by l."""
         inner = b[:, : self.weights.size]
+        # the first directions are nodes of an integral over cos(theta), the rest those of the result
         whole = 2.0 * math.pi * self.k * (np.abs(inner) ** 2 @ self.weights)
         y = surface.spherical_harmonics(self.lanes, self.cosine[: self.weights.size])
         parts = 2.0 * math.pi * (inner * self.weights) @ y.T
@@ -207,6 +209,7 @@ def _field(
     problem: AtomProblem, time: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return times of samples, the components of A, and their integrals, (1 or 2, samples)."""
+    # A is integrated on finer times than the samples, so that the phase k alpha is exact enough
     fine = np.linspace(float(time[0]), float(time[-1]), FINE * (time.size - 1) + 1)
     a = problem.vector(fine)
     alpha = running_integral(a, fine)
@@ -229,6 +232,7 @@ def flux_of(result: AtomResult, block: TsurffSpectrum, phi: NDArray[np.complex12
 def _finished(flux: Flux) -> Photoelectrons:
     """Return the spectrum of both spheres, with its error."""
     result = flux.result
+    # the tail of the potential beyond the sphere is neglected: the error falls as 1/R, and two radii tell its size
     (whole, parts), (other, _) = (flux.spectrum(b) for b in flux.passed)
     error = LIMIT * spread(np.abs(whole - other)) + spread(_sent_back(result, flux, parts))
     nothing = np.zeros((flux.energy.size, 0))

@@ -150,6 +150,7 @@ def window(
         Called with the number of energies done.
     """
     p = 2**order
+    # (H - E)^p + gamma^p has its roots on a circle about E; half of them give an operator whose square is the window
     shifts = gamma * np.exp(1j * np.pi * (2 * np.arange(1, p // 2 + 1) - 1) / p)
     area = 2.0 * math.pi * gamma / (p * math.sin(math.pi / p))
     factor = gamma**p / area
@@ -160,8 +161,10 @@ def window(
     used = {int(l): np.flatnonzero((lanes.ls == l) & alive) for l in np.unique(lanes.ls[alive])}
     lattice, far = atom
     radials = {l: Radial(lattice, l) for l in used}
+    # partial fractions: the product of resolvents becomes a sum, one solution per root
     parts = np.array([1.0 / np.prod((one - shifts)[shifts != one]) for one in shifts])
     z = energy[:, None] + shifts
+    # boundary condition of an outgoing wave at the wall, so that the box has no levels of its own
     rho = {l: leaving(far, phi.shape[1], l, z.ravel()).reshape(z.shape) for l in used}
     outside = {l: beyond(rho[l], z) for l in used}
     partial, angular = np.zeros((energy.size, lanes.used)), np.zeros((energy.size, theta.size))
@@ -172,6 +175,7 @@ def window(
             for s, part in enumerate(parts):
                 w = radials[l].resolvent(z[i, s], phi[here].T, rho[l][i, s])
                 left[here, : phi.shape[1]] += part * w.T
+                # what lies beyond the wall: a few numbers per energy that have the same overlaps as the waves there
                 left[here, phi.shape[1] :] += part * radials[l].edge(z[i, s], w)[:, None] * outside[l][i, s]
         partial[i] = factor * np.sum(np.abs(left) ** 2, axis=1)
         if sky is not None:
@@ -226,11 +230,13 @@ def scattering(
     phase = np.zeros((energy.size, lanes.lmax - lanes.lowest + 1))
     for l in np.unique(lanes.ls):
         here = lanes.ls == l
+        # channels without norm are left out: their scattering states would cost as much as others
         if float(np.sum(np.abs(phi[here]) ** 2)) <= QUIET:
             continue
         if int(l) not in known:
             known[int(l)] = scattering_states(lattice, int(l), energy, tail)
         states, eta = known[int(l)]
+        # incoming boundary condition: phase -l pi/2 + eta_l, by which partial waves interfere in a direction
         amplitude[:, here] = ((-1j) ** int(l) * np.exp(1j * eta))[:, None] * (states @ phi[here].T)
         phase[:, l - lanes.lowest] = eta
     partial = by_momentum(np.abs(amplitude) ** 2, lanes)

@@ -215,8 +215,10 @@ def amplitudes(
     total = np.zeros((energy.size, cosine.size), dtype=complex)
     for i, t in enumerate(surface.time):
         u, du = surface.value[i], surface.slope[i]
+        # samples before anything has arrived cost nothing
         if float(np.abs(u).max()) ** 2 > QUIET:
             driven = np.zeros_like(u)
+            # A cos(theta) couples l and l + 1: the part of the flux in velocity gauge
             driven[:-1] += c * u[1:]
             driven[1:] += c * u[:-1]
             total += (
@@ -285,11 +287,13 @@ def reflection(
     g = 6.0 + radial.square[:, None] * (energy[None, :] + 1j * cap[:, None] - radial.potential[:, None])
     first = sphere.window.start
     z = np.zeros((grid.points - first, energy.size), dtype=complex)
+    # from the wall inwards, where u is zero: the solution that the wall and the absorber allow
     z[-1] = 1e-30
     after = np.zeros(energy.size, dtype=complex)
     for j in range(z.shape[0] - 1, 0, -1):
         z[j - 1] = 12.0 * (6.0 / g[first + j] - 10.0 / 12.0) * z[j] - after
         after = z[j]
+        # behind the absorber the solution grows by many orders; only ratios count
         large = float(np.abs(z[j - 1]).max())
         if large > 1e100:
             z[j - 1 :] /= large
@@ -299,6 +303,7 @@ def reflection(
     slope = SLOPE @ u / grid.slope[sphere.index]
     zeta, growth = local_wave(energy, l, charge, sphere.radius)
     fall = 0.5 * growth / zeta
+    # WKB waves that come back and go out, by value and slope at R
     back = slope - (1j * zeta - fall) * u[SIDE]
     out = slope + (1j * zeta + fall) * u[SIDE]
     return np.asarray(np.abs(back) / np.maximum(np.abs(out), 1e-300))
