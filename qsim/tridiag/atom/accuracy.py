@@ -142,10 +142,12 @@ class _Companions:
             If a level is missing on another grid.
         """
         base = self.result.problem
+        # short runs get finer companions, long ones coarser and cheaper ones
         h, k = (1.0 / STEP, 1.0 / SPACING) if self.fine else (STEP, SPACING)
         other = base.make(base.setting.grid(k))
         # up to a whole number of cells
         k = other.grid.step / base.lattice.grid.step
+        # one change after another: the step, then the spacing, then more l; each difference has one cause
         runs = [self.result, self._run(base, h, base.lattice, 0, report)]
         report(Progress(1))
         runs.append(self._run(base, h, other, 0, report))
@@ -153,7 +155,9 @@ class _Companions:
         more = max(2, self.result.lanes.used // 4)
         runs.append(self._run(base, h, other, more, report) if base.pulse.pulses else runs[-1])
         report(Progress(3))
+        # errors of Suzuki's composition are of order 4 in length gauge; second order is assumed in velocity gauge
         order = base.order if base.setting.gauge == "length" else 2
+        # Richardson: from the change between two steps (spacings) to the error of the run itself
         shares = 1.0 / abs(h**order - 1.0), 1.0 / abs(k**ORDER - 1.0), 1.0
         own, a, b, c = (numbers(one) for one in runs)
         for name, value in own.items():
@@ -183,6 +187,7 @@ class _Companions:
     ) -> AtomResult:
         """Return the result of a companion: steps and l of its own, on a lattice."""
         steps = max(round(base.setting.steps / h), 1)
+        # what grows in the run by itself is fixed in a companion: it begins with all that the run had in the end
         changed = replace(
             base.setting,
             steps=steps,

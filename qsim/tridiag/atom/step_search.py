@@ -106,11 +106,14 @@ class _Trials:
         order = problem.order if problem.setting.gauge == "length" else 2
         h, done, longest = problem.setting.dt, 0, longest_step(problem.pulse)
         for _ in range(ROUNDS):
+            # h, 2 h and 4 h: two differences give the error and its power
             tried = [self._numbers(factor * h, report) for factor in (1.0, 2.0, 4.0)]
             done += len(tried)
             report(Progress(done))
             error, power = _worst(tried, order)
+            # the step that would give the accuracy, with a margin, if the power holds
             ratio = (MARGIN * problem.accuracy / error) ** (1.0 / power) if error > 0.0 else GROWTH
+            # far from the expected power an extrapolation to longer steps is not believed
             trusted = ASYMPTOTIC if abs(power - order) < SAME_ORDER else TRUSTED
             # longer than what was found before, and too long
             if ratio < trusted and self.dt:
@@ -119,6 +122,7 @@ class _Trials:
                 self.dt = min(h * min(ratio, GROWTH), longest)
                 if ratio <= GROWTH or self.dt == longest:
                     return
+            # try again near the step that was predicted
             h = min(max(h * min(ratio, LEAP), SHORTEST), longest)
         if self.dt:
             return
@@ -153,6 +157,7 @@ def _worst(tried: Sequence[Mapping[str, float]], order: int) -> tuple[float, flo
             continue
         one, two, four = (numbers[name] for numbers in tried)
         near, far = abs(two - one), abs(four - two)
+        # power of h from three steps, between 1 and the order; rounding is not taken for a power
         p = (
             min(max(math.log2(far / near), 1.0), float(order))
             if near > ROUNDING and far > ROUNDING

@@ -115,10 +115,12 @@ def step_table(
     a = np.zeros(steps) if vector_potential is None else np.asarray(vector_potential, float)
     table = np.empty((steps, TABLE_COLUMNS))
     if lattice.stencil == "three_point":
+        # p A adds an imaginary part to the off-diagonals: size and phase of -i sigma (1 +- i A dx)
         scaled = sigma * np.sqrt(1.0 + (a * lattice.dx) ** 2)
         theta = np.arctan(a * lattice.dx)
     else:
         scaled = np.full(steps, sigma)
+        # Numerov has the phases exp(+-i A dx) exactly (Peierls), and no A^2 / 2
         theta = a * lattice.dx
     table[:, 0] = field
     table[:, 1] = -tau / scaled
@@ -217,10 +219,12 @@ def _images(f: Array, phase: complex | float) -> Array:
     # diagonal of the inverse on the endless lattice
     first = 12.0 * root / (root * root - 1.0)
     out: Array = first * f
+    # elements of the inverse of (1, 10, 1) / 12: powers of one root, which falls tenfold per point
     for k in range(1, IMAGES):
         out[:-k] += (first * (root * phase) ** k) * f[k:]
         out[k:] += (first * (root * np.conj(phase)) ** k) * f[:-k]
     near = np.arange(IMAGES)
+    # images: a wall reflects with a sign, and only the points near it notice
     walls = -first * root ** (near[:, None] + near + 2.0)
     shift = complex(phase) ** (near - near[:, None])
     convert = namespace(f).asarray

@@ -131,6 +131,7 @@ class Observer:
         if self.states is not None:
             shares["amplitudes"] = self._amplitudes(psi, a)
         density = abs(psi[self._columns]) ** 2
+        # all that comes from the device in one array: a copy costs a synchronisation
         # one copy for all
         host = problem.device.to_host(self.xp.concatenate([*shares.values(), density]))
         ends = np.cumsum([share.size for share in shares.values()])
@@ -193,6 +194,7 @@ class Observer:
         if self.links.size == 1 and lattice.points <= WINDOW:
             return energy(lattice, wide.astype(complex, copy=False), a)
         share = 0.0
+        # H couples a point with its neighbours (Numerov: within OVERLAP, to rounding), so the sum can be taken window by window
         for low in range(self.span.low, self.span.high, WINDOW):
             high = min(self.span.high, low + WINDOW)
             first, last = max(0, low - OVERLAP), min(lattice.points, high + OVERLAP)

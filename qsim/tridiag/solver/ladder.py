@@ -279,6 +279,7 @@ def _shift_bad(
     n, device = systems.a.shape[1], systems.device
     if n < 8 or bad.size > SHIFTED_SYSTEMS:
         return
+    # a block may be singular although the matrix is not: other joint lines cut other blocks
     first = joints(n, max(2, auto(n, device)[0])) if partition is None else partition[0]
     for s in bad.tolist():
         one = systems.take(np.array([s]))

@@ -101,6 +101,7 @@ def spans(rows: int, ranks: int, blocks: int | Sequence[int] | str = "auto") -> 
     cuts = [count * rank // ranks for rank in range(ranks + 1)]
     found = []
     for left, right in itertools.pairwise(cuts):
+        # whole blocks of the partition: the joint line at the left belongs to the process before
         low = int(lines[left]) + 1 if left else 0
         sizes = tuple(int(size) for size in np.diff(lines[left : right + 1]))
         # as for :func:`joints`: the first block holds the line at its left, too
@@ -148,6 +149,7 @@ class SharedSolver:
         blocks = found if isinstance(span.blocks, str) else span.blocks
         count = nested if isinstance(iterations, str) else iterations
         self.partition = levels(lines, blocks, count)
+        # down to the two joint lines at the ends of the process: the rest of the system is theirs
         if len(self.partition[-1]) > 2:
             self.partition.append(np.array([0, len(self.partition[-1]) - 1]))
 
@@ -188,11 +190,13 @@ class SharedSolver:
     def _reduced(self, level: Level) -> tuple[NDArray[Any], float]:
         """Return the unknowns of the two joint lines of this process (stage RS), and the smallest relative pivot if watched."""
         xp = self.device.xp
+        # six numbers per process: its parts of the equations of both its joint lines
         mine = xp.stack(
             [level.a[0, 0], level.c[0, 0], level.d[0, 0], level.b[0, 1], level.a[0, 1], level.d[0, 1]]
         )
         kind = complex if mine.dtype.kind == "c" else float
         sent = self.links.gather(np.asarray(self.device.to_host(mine), kind))
+        # every process solves the small system of all joint lines by itself: cheaper than sending the result around
         a, b, c, d, x = np.zeros((5, 1, len(sent) + 1), kind)
         a[0, :-1] += sent[:, 0]
         c[0, :-1] = sent[:, 1]

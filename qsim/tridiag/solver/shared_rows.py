@@ -75,6 +75,7 @@ class SharedRows:
         self._left = c[
             :1
         ].copy()  # couples the joint line at the left to the own rows; that row's residual is the neighbour's
+        # the joint line at the left is a row of the neighbour: it is solved for here, and judged there
         if self._first:
             for part in (a, b, c):
                 part[0] = 0
@@ -107,6 +108,7 @@ class SharedRows:
             self.doubtful = False
             return
         eps = float(np.finfo(self.dtype).eps)
+        # all processes see the same norms, so that they stop together
         while self.refinements < REFINEMENTS and np.isfinite(self.errors.residual).all():
             if self.refinements and (self.errors.worst <= ROUNDED * eps).all():
                 break
@@ -141,6 +143,7 @@ class SharedRows:
             # the residual shows what is not finite
             with np.errstate(all="ignore"):
                 x[column, window] = self.solver.solve(a, b, c, d[column, window].copy())
+        # the residual of the last own row needs x of the first row of the next process
         edge = np.ascontiguousarray(self.device.to_host(x[:, self._first]))
         found = self.links.gather(edge)
         if self._next:

@@ -51,8 +51,10 @@ def families_of(lanes: AnyLanes) -> Families:
     momenta = None
     if isinstance(lanes, PlanarLanes):
         place = np.arange(2 * k)
+        # the CPU keeps odd lanes HALF places on; here they follow the even ones
         swaps = np.where(lanes.swaps < k, lanes.swaps, lanes.swaps - kernels.HALF + k)
         place[swaps] = swaps[:, ::-1]
+        # pairs to m + 1 are those to m - 1 after an exchange of lanes, with the other sign; here they are families of their own
         own = [(place[a], place[b], -c, -g) for a, b, c, g in own] + own
         momenta = -lanes.turns
     pairs, coupling, growth = [], [], []

@@ -99,11 +99,13 @@ def mapped(rmax: float, dr: float, dr0: float, width: float, coarser: float = 1.
         All spacings times this factor, up to a whole number of cells: points of the same map, at every `coarser`-th x.
     """
     cells = (rmax + (dr - dr0) * width) / dr
+    # cells up to rmax, by Newton's method
     # from above, of a convex function
     for _ in range(NEWTON):
         t = math.tanh(cells / width)
         excess = dr * cells - (dr - dr0) * width * t - rmax
         cells -= excess / (dr - (dr - dr0) * (1.0 - t * t))
+    # a whole number of cells ends at rmax: all spacings shrink by one factor
     whole = max(math.ceil(cells * (1.0 - 1e-12)), 2)
     shorter = rmax / (dr * whole - (dr - dr0) * width * math.tanh(whole / width))
     fewer = max(round(whole / coarser), 2)
@@ -122,6 +124,7 @@ def _on_map(points: int, dr: float, dr0: float, width: float) -> RadialGrid:
     slope = dr - (dr - dr0) * s
     second = 2.0 * (dr - dr0) * s * t / width
     third = 2.0 * (dr - dr0) * s * (1.0 - 3.0 * t * t) / width**2
+    # half of the (negative) Schwarzian derivative of the map: what the change of variables adds to the potential
     q = 0.75 * (second / slope) ** 2 - 0.5 * third / slope
     wall = dr * (points + 1) - (dr - dr0) * width * math.tanh((points + 1) / width)
     return RadialGrid(dr * x - (dr - dr0) * width * t, slope, q / (2.0 * slope**2), wall, dr0, dr, width)
@@ -133,6 +136,7 @@ Spacing = TypeVar("Spacing", float, complex)
 def first_entry(l: int, charge: float, step: Spacing) -> Spacing:
     """Return ``(M2)_11`` of one l for the charge of the nucleus and the spacing there (complex on complex radii)."""
     z = charge * step
+    # u ~ r (1 - Z r) and u ~ r^2 (1 - Z r / 2) are exact near the nucleus; for higher l Numerov's entry is good enough
     if l == 0:
         return (10.0 - 49.0 / 6.0 * z) / (12.0 - 10.0 * z)
     if l == 1:

@@ -414,6 +414,8 @@ class CudaTables:
         put = device.asarray
         padded = [self._rows(one) for one in radial]
         self.alpha, self.beta, self.gain, self.keep = (put(one) for one in padded)
+        # products of the factors over the rows of a thread, over groups of these, and over a chunk:
+        # with them a sum from zero is continued from elsewhere
         parts = [one.reshape(-1, ROWS, lanes).prod(axis=1) for one in padded[:2]]
         self.alpha_part, self.beta_part = (put(one) for one in parts)
         self.more = put(
@@ -421,6 +423,7 @@ class CudaTables:
         )
         whole = [one.reshape(chunks, rows // ROWS, lanes).prod(axis=1) for one in parts]
         self.alpha_chunk, self.beta_chunk = (put(one) for one in whole)
+        # how many chunks away the product is below rounding: that many neighbours are read
         reach = np.array([_reach(whole[0]), _reach(whole[1][::-1])[::-1]], dtype=np.int32)
         self.window = int(reach.max(initial=0))
         self.radial_reach, self.reach, self.waits = reach, put(reach), put(waits_of(reach))
@@ -438,11 +441,13 @@ class CudaTables:
         self.edge = put(edge)
         xp = device.xp
         with device.use():
+            # two sets, which take turns: others may still read that of the sweep before
             self.tips = xp.zeros((2, members, 2, chunks, lanes), dtype=np.complex128)
             self.flags = xp.zeros((members, chunks), dtype=np.int32)
             several = found.blocks < chunks
             wide = (found.together, chunks, 2, rows // ROWS, lanes) if several else (1,)
             self.kept = xp.zeros(wide, dtype=np.complex128)
+            # messages of warps: 16 bytes each, with the number of the operation in them
             letters = (2, 2, chunks, lanes, MAIL, 4) if found.warps else (1,)
             self.mail = xp.zeros((members, *letters), dtype=np.uint32)
         self.base = 0

@@ -56,6 +56,7 @@ def moves(
     out[:, :-1, 1] = 0.5 * dt * fields
     if directions is not None:
         frame = np.zeros((members, steps + 2))
+        # from one direction of the field to the next; sums are taken in the fixed frame, so the turn is made in two parts there
         frame[:, 1:-1] = directions
         before, after = frame[:, :-1], frame[:, 1:]
         fixed = samples >= 0
@@ -94,6 +95,7 @@ def operations(
     split = (samples >= 0) | masked
     # the last half has no other beside it
     split[steps:] = False
+    # a step has odd, radial, odd, even; the even pairs of two steps are one operation, or two where the state is needed between
     begin = 1 + np.concatenate([[0], np.cumsum(4 + split[1:])])[: steps + 1] if steps else np.zeros(1, int)
     first, last = begin[:-1], begin[-1]
     kinds = np.full(last + 1, NOTHING, dtype=np.int32)
@@ -115,6 +117,7 @@ def operations(
     after = np.where(split[1:], first + 4, begin[1:])
     actions[after] = CLEAR | MASK * masked
     turning = np.flatnonzero(kinds >= 0)
+    # the same pairs with the same A: their numbers need not be made anew
     kept = (np.diff(kinds[turning]) == 0) & (np.diff(out[:, turning, 0], axis=1) == 0).all(axis=0)
     actions[turning[1:][~kept]] |= CHANGES
     places[after] = samples[1:]
@@ -252,6 +255,7 @@ def _launch(
         macros = {"ROWS": ROWS, "WARPS": threads // WARP} if kernel[0] == WARPS else {"ROWS": ROWS}
         run = kernels.function("tridiag/kernels/atom", *kernel, macros, shared_bytes=shared)
         frame = [] if tables.momenta is None else [tables.momenta]
+        # one launch for all steps where blocks can wait for each other; otherwise one launch per sweep
         spans = [(0, steps)] if waits or found.chunks == 1 else [(k, k) for k in range(steps + 1)]
         for low in range(0, tables.members, found.together):
             high = min(low + found.together, tables.members)

@@ -55,6 +55,8 @@ def _chain(main: Array, lower: Array, upper: Array, first: Any, last: Any, match
     # heaviest matchings of one row less, and of the rows so far
     before, now = 0, 0
     for i in range(first, last):
+        # a matching of a tridiagonal matrix pairs a row with its own column, or two neighbours with each other's:
+        # dynamic programming over the rows, with the weights of one and of two rows before
         alone = now + main[i]
         pair = before + lower[i] + upper[i - 1] if i > first else 2 * NOTHING
         paired[i - first] = pair > alone
@@ -77,6 +79,7 @@ def _heaviest(main: Array, lower: Array, upper: Array, match: Any) -> Any:
     if n < 3 or max(lower[0], upper[n - 1]) < NOTHING // 2:
         return best
     trial = np.empty_like(match)
+    # with corners there are three kinds more: both corners, and all rows moved down or up by one
     weight = _chain(main, lower, upper, 1, n - 1, trial) + lower[0] + upper[n - 1]
     trial[0], trial[n - 1] = n - 1, 0
     if weight > best:
@@ -104,6 +107,7 @@ def _matching_scales_cpu(main: Array, lower: Array, upper: Array, rows: Any, col
         # two rows are each other's neighbours on both sides, but have no corners
         if match[i] != i:
             own[i] = lower[i] if match[i] == (i - 1) % n and (n > 2 or i == 1) else upper[i]
+    # dual variables by Bellman-Ford along the ring: log scales such that no entry exceeds those of the matching
     for _sweep in range(SWEEPS):
         changed = False
         # up and down

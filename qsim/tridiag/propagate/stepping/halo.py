@@ -48,9 +48,11 @@ def tail(
 
     Ten times the largest entry from m on: entries fall by more than a tenth per point wherever chunks pay.
     """
+    # the convolution kernel of K steps is the inverse transform of its symbol
     c = 1.0 - np.cos(2.0 * np.pi * np.arange(points) / points)
     eps = c / dx**2 / ((1.0 - c / 6.0) if stencil == "numerov" else 1.0) + v0
     g = np.abs(np.fft.ifft(((1.0 - 0.5j * dt * eps) / (1.0 + 0.5j * dt * eps)) ** steps))
+    # both directions; what a distance m and all beyond it do is bounded by ten times the largest value there
     half = np.maximum(g[: points // 2], g[np.r_[0, points - 1 : points // 2 : -1]])
     return np.asarray(10.0 * np.maximum.accumulate(half[::-1])[::-1])
 
@@ -77,6 +79,7 @@ def halo(
         m = int(np.argmax(found))
         if not found[m] or m >= POINTS // 4:
             return POINTS // 4
+        # rounding of the transform hides the tail below SEEN: it falls exponentially, and is continued at the rate that is seen
         if tolerance < SEEN[1]:
             first = int(np.argmax(t < SEEN[0]))
             rate = np.log(t[first] / t[m]) / max(m - first, 1)
@@ -87,6 +90,7 @@ def halo(
 
 def range_of_potential(lowest: float, highest: float, dx: float) -> tuple[float, ...]:
     """Return the values to try between the lowest and the highest V + x E: the ends, zero, and where the band is resonant."""
+    # the decay is slowest where the energy of a lattice wave meets V: a few places in the band are tried
     inside = [0.0, -0.5 / dx**2, -1.0 / dx**2, -1.5 / dx**2, -2.0 / dx**2]
     return (lowest, highest, *(v for v in inside if lowest < v < highest))
 

@@ -86,6 +86,7 @@ def find(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> Scales:
     rows, columns = np.zeros(a.shape, np.int64), np.zeros(a.shape, np.int64)
     for s in range(a.shape[0]):
         found = matching_scales(main[s], lower[s], upper[s])
+        # without a perfect matching there are no such scales
         # singular by its pattern, which elimination will find
         if found is None:
             return _alternating(main, lower, upper)
@@ -104,6 +105,7 @@ def _alternating(main: NDArray[np.int64], lower: NDArray[np.int64], upper: NDArr
         left, right = np.roll(columns, 1, axis=1), np.roll(columns, -1, axis=1)
         largest = np.maximum(np.maximum(main + columns, lower + left), upper + right)
         rows = np.where(largest > NOTHING // 2, -largest, 0)
+        # the same for columns, with the entries of the rows below and above
         below, above = np.roll(lower + rows, -1, axis=1), np.roll(upper + rows, 1, axis=1)
         largest = np.maximum(np.maximum(main + rows, below), above)
         change = np.where(largest > NOTHING // 2, -largest, 0) - columns

@@ -244,6 +244,7 @@ def _eliminated(rows: list[Row], right: list[list[Decimal]]) -> tuple[list[list[
     """
     n = len(rows)
     sizes = [max(map(abs, row.values()), default=ZERO) for row in rows]
+    # rows by the column in which they begin: few rows have an entry in a column, and only they are looked at
     starting: list[list[int]] = [[] for _ in range(n)]
     for i, row in enumerate(rows):
         if not sizes[i]:
@@ -257,6 +258,7 @@ def _eliminated(rows: list[Row], right: list[list[Decimal]]) -> tuple[list[list[
         candidates = [i for i in pending if rows[i].get(j)]
         if not candidates:
             raise _NoPivotError(pending[0] if pending else j)
+        # pivots relative to the size of their rows, so that rows of different scales compete fairly
         p = max(candidates, key=lambda i: abs(rows[i][j]) / sizes[i])
         pivot = rows[p]
         if abs(pivot[j]) < least * sizes[p]:
@@ -269,6 +271,7 @@ def _eliminated(rows: list[Row], right: list[list[Decimal]]) -> tuple[list[list[
             row = rows[i]
             factor = row.pop(j) / pivot[j]
             for k, value in pivot.items():
+                # a corner fills its row as elimination goes on: rows are dictionaries, not bands
                 if k > j:
                     row[k] = row.get(k, ZERO) - factor * value
             right[i] = [v - factor * w for v, w in zip(right[i], right[p], strict=True)]
