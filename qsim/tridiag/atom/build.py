@@ -76,12 +76,14 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
         return Plan(findings=[Finding(error.key, str(error))])
     except NumericsError as error:
         return Plan(findings=[Finding("initial", f"{error}; a larger grid.rmax holds higher levels")])
+    # memory of the state: four real numbers for each pair of lanes and point
     channels = frame_of(deck).lanes(found.lmax)
     lanes = channels.used
     size = 32 * grid.points * channels.pairs
     outputs = min(deck.time.outputs, found.steps) + 1
     columns = min(grid.points, deck.observed.density.points)
     count = len(runs.decks)
+    # densities and l populations at the output times, and a trace of every step at most
     recorded = count * (3 * outputs * (columns + lanes) * 8 + 200 * found.steps)
     lengths = 2 if deck.time.order == 4 else 1
     comm = connected()
@@ -100,6 +102,7 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     stages = 5 if deck.time.order == 4 else 1
     if count > 1:
         sizes["runs"] = count
+    # operations per point, l, step and stage; stages of Suzuki's composition are steps of their own
     flops = count * FLOPS * grid.points * lanes * found.steps * stages
     work = Work(
         flops=flops,
@@ -183,6 +186,7 @@ def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem | AtomSca
     if observed.hhg is not None:
         top = highest_order(hardest, observed.hhg.max_order, fundamental(hardest, observed.hhg.omega))
         observed = replace(observed, hhg=observed.hhg.model_copy(update={"max_order": top}))
+    # all runs of a scan take samples at the same steps: those of the strongest field
     every = sample_steps(hardest)
     problems = [replace(one, observed=observed, every=every, verify=False) for one in tops]
     return AtomScan(problems, runs.values, deck.scan.focal_average, device, first.notices)
@@ -266,5 +270,6 @@ def sample_steps(problem: AtomProblem) -> int:
     for block in wanted:
         omega = fundamental(problem, block.omega)
         tops.append(omega * highest_order(problem, block.max_order, omega))
+    # PER_PERIOD samples per period of the highest harmonic, and as many as the flux through spheres needs
     most = max(1, int(2.0 * math.pi / (PER_PERIOD * float(np.max(tops)) * dt)))
     return flux_interval(problem.spectra, steps, dt, most)

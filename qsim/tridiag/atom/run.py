@@ -133,6 +133,7 @@ class AtomEvolution:
         On a GPU a group goes on to the next output time, unless states are needed on the way.
         """
         problem = self.problem
+        # marks: output times, samples of the fine trace, and steps at which the grid may grow
         samples = np.arange(0, problem.setting.steps + 1, problem.every)
         marks = np.unique(np.concatenate([problem.frames, samples, problem.looks])).tolist()
         alone = not isinstance(self.propagator, CudaMember) or bool(problem.spheres)
@@ -209,6 +210,7 @@ class AtomEvolution:
         points, lmax = p.lattice.grid.points, p.lanes.lmax
         if p.step == setting.steps or not (setting.grows or points < whole):
             return
+        # norm of the last two l, and of the last points: what reaches them would be cut off soon
         high, outer = p.edges(min(problem.watched, points))
         if setting.grows and high >= GROW[setting.gauge]:
             lmax += max(0, min(max(ROOM, (lmax - p.lanes.lowest + 1) // 3), problem.most - lmax))
@@ -216,6 +218,7 @@ class AtomEvolution:
             points = min(points + max(2 * problem.watched, points // 4), whole)
         if lmax == p.lanes.lmax and points == p.lattice.grid.points:
             return
+        # the wider state holds the old one and zeros; tables of the propagator are made anew
         phi, new_lanes = p.phi, p.lanes.wider(lmax)
         wider = np.zeros((new_lanes.used, points), dtype=complex)
         wider[new_lanes.ls <= p.lanes.lmax, : phi.shape[1]] = phi
@@ -232,6 +235,7 @@ class AtomEvolution:
         phi = self.phi
         density = np.abs(phi) ** 2
         norm, dipole, force, last = unpacked(self.sums())
+        # levels live near the nucleus: the state is turned to length gauge there alone
         reach = max((_reach(level.phi) for level in problem.levels), default=1)
         bare = observables.length_gauge(phi[:, :reach], grid.r[:reach], p.lanes, a)
         radial = density.sum(axis=0)
@@ -436,6 +440,7 @@ def _rate(result: AtomResult) -> None:
     if np.count_nonzero(late) < 8 or float(norm[late].min()) <= 0.0 or problem.absorber.type == "none":
         return
     t, log = time[late], np.log(norm[late])
+    # a line through the logarithm of the norm; two halves of that time tell how straight it is
     middle = t.size // 2
     parts = [
         -float(np.polyfit(t[part], log[part], 1)[0])

@@ -296,6 +296,7 @@ def build(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Prop
     pulse = LaserField(blocks.laser)
     steps, dt = step_count(blocks, pulse)
     notices += time.notices(steps, dt)
+    # levels for populations; those of the ionisation potential are looked for if there are none
     energies, vectors, window = None, None, 0
     if populations is not None:
         energies, vectors, window = window_states(grid.dx, potential, grid.stencil, populations.levels)

@@ -333,6 +333,7 @@ def pivoted(systems: Systems) -> NDArray[Any]:
     count, n = a.shape
     if n == 1 and count == 1:
         b, c = np.zeros((1, 2), a.dtype), np.zeros((1, 2), a.dtype)
+    # without couplings between them the systems of a batch are one long system: pivoting never crosses a border
     b[:, 0] = c[:, -1] = 0
     (gtsv,) = get_lapack_funcs(("gtsv",), (a,))
     with np.errstate(all="ignore"):
@@ -349,6 +350,7 @@ def pivoted(systems: Systems) -> NDArray[Any]:
                 overwrite_du=1,
             )
     if info > 0:
+        # LAPACK counts rows of the long system after its exchanges; the message names the row of the matrix as given
         s, position = divmod(info - 1, n)
         row = _origin(host, s, position)
         raise SingularMatrixError(

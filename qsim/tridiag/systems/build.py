@@ -114,6 +114,7 @@ def _plan_generated(block: SystemSource, solver: Solver, precision: Precision) -
     assert not isinstance(block, FileSystem)
     batch, columns = (block.batch, block.rhs) if isinstance(block, RandomSystem) else (1, 1)
     item, rows = bytes_of_number(_kind(block), precision), block.n * batch
+    # decides whether the system is solved in memory or block by block
     need = bytes_in_memory(rows, columns, item)
     found = {"rows": block.n, "systems": batch, "right-hand sides": columns, "bytes in memory": need}
     findings = list(block_findings(solver, block.n))
@@ -137,6 +138,7 @@ def _plan_generated(block: SystemSource, solver: Solver, precision: Precision) -
             about = rows * columns / ROWS_PER_SECOND
             on_gpu = less = 0
     # the diagonals and the right-hand side are read, the solution is written
+    # speed is that of the memory where a system does not fit into the caches
     moved = float(rows * (3 + 2 * columns) * item)
     core = solve_seconds(rows, columns, _kind(block), cyclic=cyclic)
     share = WRITTEN + (0.0 if isinstance(block, RandomSystem) else MADE)

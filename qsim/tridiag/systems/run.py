@@ -162,6 +162,7 @@ def _solved(
     from qsim.tridiag.solver.solve import solve
 
     solver, device, batch = problem.solver, problem.device, source.batch
+    # libraries and the sequential method run on the host alone
     serial = solver.type != "nshape"
     where = cpu(device.threads) if serial else device
     with monitor.stage("make"), where.use():
@@ -188,6 +189,7 @@ def _solved(
         "on_unstable": solver.on_unstable,
         "tolerance": solver.tolerance,
     }
+    # a small system first: compilation is not part of the time of the solution
     with monitor.stage("compile"):
         _warm_up(options, source.dtype, alone, where)
     if corners is None:
@@ -201,6 +203,7 @@ def _solved(
         x = where.to_host(found.x)
         flat = np.ascontiguousarray(x.reshape(source.n) if source.columns == 1 else x)
         parts = [where.to_host(part) for part in (a, b, c, d)]
+        # residuals are formed on the host, block by block, from the arrays as they were given
         host = _Arrays(source, parts if corners is None else _without_corners(parts, flat, rows))
         defect = Defect(host, flat)
         with np.errstate(

@@ -95,6 +95,7 @@ def averaged(block: PotentialBlock, x: NDArray[np.float64], key: str = "potentia
     out = evaluate(block, x, key)
     if x.size < 2 * NODES.size:
         return out
+    # Gauss points in each cell: V between the points, where the grid does not see it
     roots, weights = np.polynomial.legendre.leggauss(QUADRATURE)
     # of the Gauss points in a cell of length 1
     places = 0.5 * (roots + 1.0)
@@ -104,10 +105,12 @@ def averaged(block: PotentialBlock, x: NDArray[np.float64], key: str = "potentia
     for first in range(0, x.size - 1, CELLS):
         cells = np.arange(first, min(first + CELLS, x.size - 1))
         inside = evaluate(block, (x[cells, None] + dx * places).ravel(), key)
+        # each cell adds to the six points about it, by the polynomials that interpolate between them
         felt = inside.reshape(cells.size, QUADRATURE) @ shares
         for column, node in enumerate(NODES.tolist()):
             low, high = max(first + node, 0), min(first + node + cells.size, x.size)
             sums[low:high] += felt[low - first - node : high - first - node, column]
+    # points near the ends lack cells on one side
     whole = slice(NODES.size // 2, x.size - NODES.size // 2)
     out[whole] = sums[whole]
     return out

@@ -170,6 +170,7 @@ class CarrierPulse(PulseBlock):
 
     def panel(self, whole: float) -> float:
         """Return an eighth of the shortest cycle; a chirp raises the frequency until the end."""
+        # 12 Gauss points in an eighth of a cycle are exact to rounding
         fastest = self.frequency + abs(self.chirp) * whole
         return 2.0 * math.pi / fastest / PANELS_PER_CYCLE
 

@@ -191,6 +191,7 @@ class GaussianPulse(LobePulse):
         """Return the Gaussian, lowered to vanish at the ends and stretched to 1 in the middle (Eq. T17a), and its derivative."""
         import numpy as np
 
+        # exponent k of exp(-4 k u^2), u = s / fwhm, such that the lowered pulse has the fwhm of the deck
         exponent = gaussian_exponent(self.extent)
         rate = 8.0 * exponent * (2.0 * self.extent / self.length) ** 2
         edge = math.exp(-4.0 * exponent * self.extent**2)
