@@ -60,7 +60,7 @@ STEP_CAUSE = "the time step (time.dt)"
 SAMPLES = 400
 # the powers of h and k are those of small h and k
 SAFETY = 1.5
-# error of a population or norm that is told
+# error of a population or norm from which a warning is given
 UNSURE = 0.02
 
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from qsim.tridiag.deck.atom import AtomDeck, AtomLaser
 
-__all__ = ["Frame", "PlaneField", "field_of", "frame_of", "turned"]
+__all__ = ["Frame", "PlaneField", "field_of", "frame_of", "rotated"]
 
-# amplitude of a component of a turned state that is not there
+# amplitude of a component of a rotated state that is not there
 NOTHING = 1e-10
 
 
@@ -79,7 +79,7 @@ class Frame:
         return int(math.sqrt((2.0 if both else 4.0) * HALF)) - 3
 
 
-def turned(l: int, m: int, axes: NDArray[np.float64]) -> NDArray[np.complex128]:
+def rotated(l: int, m: int, axes: NDArray[np.float64]) -> NDArray[np.complex128]:
     """Return the amplitudes of ``|l m>`` of the deck in states ``|l m'>`` of other axes, m' = -l ... l, (2 l + 1,)."""
     if np.array_equal(axes, np.eye(3)):
         return np.asarray(np.arange(-l, l + 1) == m, dtype=complex)
@@ -88,7 +88,7 @@ def turned(l: int, m: int, axes: NDArray[np.float64]) -> NDArray[np.complex128]:
 
 @lru_cache(maxsize=256)
 def _turn(l: int, axes: bytes) -> NDArray[np.complex128]:
-    """Return `turned` of all m as columns: both spherical harmonics are integrated over the sphere, exactly for their degree."""
+    """Return `rotated` of all m as columns: both spherical harmonics are integrated over the sphere, exactly for their degree."""
     # Gauss-Legendre in cos(theta) and even azimuths: exact for products of two functions of degree l
     nodes, weights = roots_legendre(l + 1)
     count = 2 * l + 2
@@ -160,7 +160,7 @@ def _frame(sources: _Sources, axes: NDArray[np.float64], *, planar: bool) -> Fra
         relative = np.eye(3)
     parts = []
     for index, l, m, weight in sources.pieces:
-        amplitudes = weight * turned(l, m, relative)
+        amplitudes = weight * rotated(l, m, relative)
         parts += [
             (index, k - l, complex(a)) for k, a in enumerate(amplitudes) if abs(a) > NOTHING * abs(weight)
         ]

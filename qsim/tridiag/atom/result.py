@@ -59,7 +59,7 @@ class AtomResult:
         Energies of the highest peaks of the photoelectron spectrum, by the name of the scalar.
     methods : list of str
         Methods of the spectra, in the order of the deck.
-    told : list of (name, size, text)
+    remarks : list of (name, size, text)
         What a user must know of the attoclock angle.
     unsure : dict of arrays
         Errors that the methods of spectra leave, by the name of the spectrum.
@@ -87,7 +87,7 @@ class AtomResult:
     parts: dict[str, tuple[float, ...]] = field(default_factory=dict)
     peaks: dict[str, float] = field(default_factory=dict)
     methods: list[str] = field(default_factory=list)
-    told: list[tuple[str, float, str]] = field(default_factory=list)
+    remarks: list[tuple[str, float, str]] = field(default_factory=list)
     unsure: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     resonance: str = ""
     flux: NDArray[np.complex128] = field(default_factory=lambda: np.zeros((0, 0, 2, 0), complex))

@@ -52,13 +52,13 @@ GROW = {"length": 1e-11, "velocity": 1e-9}
 WIDEN = 1e-14
 # l added at a time, at least
 ROOM = 4
-# norm of the last l that is told
+# norm of the last l from which a warning is given
 LAST_L = 1e-8
-# norm of the last points without an absorber that is told
+# norm of the last points without an absorber from which a warning is given
 AT_WALL = 1e-8
 # of a logarithm of the norm
 ROUNDING = 1e-12
-# norm set to zero at a dense core that is told
+# norm set to zero at a dense core from which a warning is given
 CLEARED = 1e-6
 
 
@@ -355,8 +355,8 @@ def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
             lambda: accuracy.claim(result, state, monitor, _companion),
             None,
         )
-        told: list[tuple[str, float, str]] = []
-        for *_, text in judged(WARNINGS, lambda: list(warnings(result)), told):
+        none: list[tuple[str, float, str]] = []
+        for *_, text in judged(WARNINGS, lambda: list(warnings(result)), none):
             monitor.warn(text)
     return result
 

@@ -290,10 +290,10 @@ def _give_parity(
         signs, turn = np.linalg.eigh(0.5 * (parity + parity.T))
         if np.max(np.abs(np.abs(signs) - 1.0)) > 1e-6 or int(np.sum(signs > 0)) != int(np.sum(wanted)):
             continue
-        turned = turn.T @ part
+        combined = turn.T @ part
         for even in (True, False):
             # within each parity levels are as far apart as others: diagonalise H there
-            alike = turned[(signs > 0) == even]
+            alike = combined[(signs > 0) == even]
             h = np.array([[float(one @ pencil.apply(other)) for other in alike] for one in alike])
             alike = np.linalg.eigh(0.5 * (h + h.T))[1].T @ alike
             for k, state in zip(levels[wanted == even], alike, strict=True):

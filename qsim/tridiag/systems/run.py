@@ -94,8 +94,8 @@ def _by_first(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> S
         return replace(kept[0], x=None)
 
     with monitor.alone():
-        told = first(monitor.comm, solve)
-    return kept[0] if kept else told
+        outcome = first(monitor.comm, solve)
+    return kept[0] if kept else outcome
 
 
 def _opened(problem: SolveProblem, stack: ExitStack) -> BatchSource:

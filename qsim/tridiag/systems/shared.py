@@ -236,14 +236,14 @@ def _systems(
         monitor.note(f"rank 0 solves the batch by itself, since for a part of it: {reasons[0]}")
         return None
     own = found[0]
-    told = comm.allgather((own.info, own.seconds, own.notes))
-    infos = [info for info, _seconds, _notes in told]
+    reports = comm.allgather((own.info, own.seconds, own.notes))
+    infos = [info for info, _seconds, _notes in reports]
     own.info |= {name: max(info[name] for info in infos) for name in WORST}
     own.info["min_pivot"] = min(info["min_pivot"] for info in infos)
     own.info["equilibrated"] = any(info["equilibrated"] for info in infos)
     own.info["algorithm"] = max((str(info["algorithm"]) for info in infos), key=difficulty)
-    own.seconds = max(seconds for _info, seconds, _notes in told)
-    own.notes = list(dict.fromkeys(note for _info, _seconds, notes in told for note in notes))
+    own.seconds = max(seconds for _info, seconds, _notes in reports)
+    own.notes = list(dict.fromkeys(note for _info, _seconds, notes in reports for note in notes))
     return own, mine.start * rows
 
 

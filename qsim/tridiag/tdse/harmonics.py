@@ -91,9 +91,9 @@ def hhg(
     for k in range(order.size):
         # set anew, so that rounding does not add up
         if k % 64 == 0:
-            carried = weighted * np.exp(-1j * omega0 * order[k] * t)
-        amplitude[k] = np.sum(carried)
-        carried *= turn
+            phased = weighted * np.exp(-1j * omega0 * order[k] * t)
+        amplitude[k] = np.sum(phased)
+        phased *= turn
     # d'' = -omega^2 d: all forms give the spectrum of the acceleration
     power = {"acceleration": 0, "velocity": 1, "dipole": 2}[form]
     return order, np.abs(amplitude * (omega0 * order) ** power) ** 2

@@ -181,7 +181,7 @@ def photoelectrons(
 
 def warnings(result: AtomResult) -> Iterator[tuple[str, float, str]]:
     """Yield what the spectra do not hold: a short name, its size, and the text."""
-    yield from result.told
+    yield from result.remarks
     lattice, tail = result.problem.lattice, result.problem.tail
     missing = float(result.frames["norm"][0] - result.frames["norm"][-1]) - result.lost
     if missing > ABSORBED:
@@ -236,7 +236,7 @@ def _keep(result: AtomResult, found: Photoelectrons, block: Spectrum) -> None:
     if isinstance(block, WindowSpectrum) and block.angles is None:
         return
     if result.problem.frame.planar:
-        result.told += attoclock(result, found)
+        result.remarks += attoclock(result, found)
         return
     result.spectra |= {"theta": found.theta, "pad": found.angular}
     if np.count_nonzero(free) > 3:

@@ -192,8 +192,8 @@ def _sky(lanes: AnyLanes, angles: Angles, azimuth: NDArray[np.float64]) -> Sky |
     """Return the plane and the requested polar angles; None along z, or without angles."""
     if not isinstance(lanes, PlanarLanes) or angles.count is None:
         return None
-    told = np.linspace(0.0, math.pi, angles.polar) if angles.polar else np.zeros(0)
-    return Sky(lanes, np.concatenate([[0.5 * math.pi], told]), azimuth)
+    polar = np.linspace(0.0, math.pi, angles.polar) if angles.polar else np.zeros(0)
+    return Sky(lanes, np.concatenate([[0.5 * math.pi], polar]), azimuth)
 
 
 def _around(found: Photoelectrons, sky: Sky, sphere: NDArray[np.float64]) -> Photoelectrons:

@@ -82,8 +82,8 @@ def rays(lanes: PlanarLanes, reach: float, polar: int, azimuths: int) -> Rays:
     band = lanes.lmax + reach
     theta, weights = nodes(lanes, band)
     stride = math.ceil((2.0 * band + 16.0) / azimuths)
-    told = np.linspace(0.0, math.pi, polar) if polar else np.zeros(0)
-    sky = Sky(lanes, np.concatenate([theta, [0.5 * math.pi], told]), even_azimuths(stride * azimuths))
+    reported = np.linspace(0.0, math.pi, polar) if polar else np.zeros(0)
+    sky = Sky(lanes, np.concatenate([theta, [0.5 * math.pi], reported]), even_azimuths(stride * azimuths))
     return Rays(sky, weights, stride)
 
 

@@ -22,9 +22,9 @@ __all__ = ["find", "wanted"]
 AT_NUCLEUS = 0.1
 # bohr over the charge that is seen from far away
 SPACING = 0.2
-# share of the initial level in the resonance, below which others have told parts of it
+# share of the initial level in the resonance, below which others that have parts of it are reported
 NEARLY_ALL = 0.8
-# relative error of a rate that is told
+# relative error of a rate from which a warning is given
 UNSURE = 0.1
 # Stark states that a message names
 LISTED = 5
@@ -74,9 +74,9 @@ def find(result: AtomResult, monitor: Monitor) -> None:
             "in the rounding of the energy"
         )
     if not block.named:
-        told = _mixture(result, one, seen.weight)
-        if told:
-            monitor.warn(told)
+        text = _mixture(result, one, seen.weight)
+        if text:
+            monitor.warn(text)
 
 
 def _name(one: Wanted) -> str:

@@ -76,9 +76,9 @@ def _draw_map(fig: Figure, ax: Axes, r: Results, name: str, x: FloatArray) -> No
         ax.set_xlabel("energy (hartree)")
         ax.set_ylabel(f"dP/dE ({r.unit('scan_pes_along' if along else 'scan_pes') or '1/hartree'})")
     else:
-        shown = image(ax, x[order], r["energy"], values[order].T, float(values.max()), float(values.max()))
+        drawn = image(ax, x[order], r["energy"], values[order].T, float(values.max()), float(values.max()))
         fig.colorbar(
-            shown, ax=ax, label=f"dP/dE ({r.unit('scan_pes_along' if along else 'scan_pes') or '1/hartree'})"
+            drawn, ax=ax, label=f"dP/dE ({r.unit('scan_pes_along' if along else 'scan_pes') or '1/hartree'})"
         )
         ax.set_xlabel(LABELS.get(name, "run"))
         ax.set_ylabel("energy (hartree)")

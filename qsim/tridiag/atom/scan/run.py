@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run_scan"]
 
-# share of a focal average that is told
+# share of a focal average from which a warning is given
 EXTRAPOLATED = 0.05
 
 
@@ -172,8 +172,8 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
                     one = batch.runs[rounds].result()
                     _judge(one, batch, monitor, states)
                     none: list[tuple[str, float, str]] = []
-                    told = monitor.judged(WARNINGS, partial(list, warnings(one)), none)
-                    said += [(batch.own[rounds], *warning) for warning in told]
+                    remarks = monitor.judged(WARNINGS, partial(list, warnings(one)), none)
+                    said += [(batch.own[rounds], *warning) for warning in remarks]
                     own.append(one)
             if comm.size > 1:
                 monitor.poll(batch.state)
