@@ -110,14 +110,14 @@ def claim(result: AtomResult, state: Callable[[], State], monitor: Monitor, evol
 
 def _promised(companions: _Companions, shares: Mapping[str, float], monitor: Monitor) -> None:
     """Warn if steps that the run chose leave a larger error than the deck allows."""
-    asked = companions.result.problem.accuracy
-    if asked is None:
+    allowed = companions.result.problem.accuracy
+    if allowed is None:
         return
     by_steps = {name: companions.parts[name][STEP_CAUSE] for name in shares if name in companions.parts}
     worst = max(by_steps, key=lambda name: by_steps[name])
-    if by_steps[worst] > asked:
+    if by_steps[worst] > allowed:
         monitor.warn(
-            f"the steps leave an error of {by_steps[worst]:.2g} in {worst}, more than time.accuracy: {asked:g}"
+            f"the steps leave an error of {by_steps[worst]:.2g} in {worst}, more than time.accuracy: {allowed:g}"
         )
 
 

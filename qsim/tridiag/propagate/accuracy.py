@@ -363,11 +363,11 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
     monitor
         Shows the progress; a stop request ends the estimate.
     """
-    asked = problem.verify
+    verify = problem.verify
     work = float(problem.steps) * problem.lattice.points
-    if asked is False:
+    if verify is False:
         return Accuracy({}, {}, {}, "not asked for")
-    if asked == "auto" and work > AUTO[problem.device.kind]:
+    if verify == "auto" and work > AUTO[problem.device.kind]:
         return Accuracy({}, {}, {}, "the run is too long for it")
     others = Companions(problem, ending, monitor.comm)
     drive(others, monitor, total=others.work, unit="points times steps", what="verify")

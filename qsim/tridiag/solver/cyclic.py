@@ -190,7 +190,7 @@ def _sherman_morrison(matrix: Matrix, d: Array, inner: Solve, tolerance: float) 
 # -------------------------------------------------------------------------------------------- pivoting
 
 
-def _folded(matrix: Matrix, d: Array, tolerance: float, asked: bool) -> Solution:
+def _folded(matrix: Matrix, d: Array, tolerance: float, requested: bool) -> Solution:
     """Return the solution by pivoted elimination of the folded matrix, on the host."""
     host = Matrix(*(np.asarray(_host(band)) for band in (matrix.a, matrix.b, matrix.c)))
     right = np.asarray(_host(d))
@@ -213,7 +213,7 @@ def _folded(matrix: Matrix, d: Array, tolerance: float, asked: bool) -> Solution
     _residual, backward, _bound = scaled.errors(y, rhs)
     x = scales.solution(y.T, top).T
     rowwise = host.rowwise(x, right)
-    notes = [] if asked else [f"{PIVOTED}: the cyclic system was solved by LAPACK gbtrf"]
+    notes = [] if requested else [f"{PIVOTED}: the cyclic system was solved by LAPACK gbtrf"]
     if factors.condition * eps > SUSPICIOUS:
         notes.append(f"ill-conditioned: condition number {factors.condition:.1e}")
     if backward <= tolerance and rowwise <= max(tolerance, ROUGH * eps):

@@ -121,9 +121,9 @@ def _source(problem: SolveProblem, stack: ExitStack) -> BatchSource:
 
 def _limit(problem: SolveProblem) -> float:
     """Return the bytes that a system in memory may take."""
-    asked = problem.solver.memory
-    if asked != "auto":
-        return float(asked)
+    memory = problem.solver.memory
+    if memory != "auto":
+        return float(memory)
     free = problem.device.free_memory()
     return FREE_SHARE * free if free else float("inf")
 
@@ -250,17 +250,17 @@ class _StreamedSolution:
 
 def _corners(problem: SolveProblem, source: BatchSource) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Return T(0, n-1) and T(n-1, 0), one number or one of each system; None for a system that is not cyclic."""
-    asked = problem.system.corners
-    if asked is None:
+    corners = problem.system.corners
+    if corners is None:
         return None
-    if asked == "file":
+    if corners == "file":
         # a file
         assert isinstance(source, ArraySource | Share)
         pair = source.corners()
         if pair is None:
             problem.blame("system.corners", "the file has no entries for them: b and c need n entries each")
         return np.asarray(pair[0], source.dtype), np.asarray(pair[1], source.dtype)
-    numbers = np.array(asked, complex)
+    numbers = np.array(corners, complex)
     if source.dtype.kind != "c" and np.any(numbers.imag):
         problem.blame("system.corners", "the system is real; its corners must be, too")
     numbers = numbers if source.dtype.kind == "c" else numbers.real
