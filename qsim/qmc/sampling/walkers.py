@@ -9,7 +9,7 @@ its places are fetched.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array, IndexArray
     from qsim.core.device.device import Device
     from qsim.qmc.estimators.collection import Estimators
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
+
+TablesT = TypeVar("TablesT", bound=NamedTuple)
 
 __all__ = ["Walkers"]
 
@@ -86,7 +89,7 @@ class Walkers:
     ) -> None:
         self.device, self.key, self.offset, self.single = device, key, offset, single
         self.comm = world()
-        self._numbers: Any = None
+        self._numbers: IndexArray | None = None
         self.generation = 0
         self.warm, self.settled, self.related = 0.0, 0.0, False
         self.real = np.dtype(np.float32 if single else np.float64)
@@ -124,7 +127,7 @@ class Walkers:
             int(wavefunction.n_up),
         )
 
-    def _on_device(self, tables: Any) -> Any:
+    def _on_device(self, tables: TablesT) -> TablesT:
         return type(tables)(*(self.device.asarray(x) if isinstance(x, np.ndarray) else x for x in tables))
 
     def _empty(self, count: int) -> State:
@@ -166,7 +169,7 @@ class Walkers:
         return State(*(array[own] for array in self.state))
 
     @property
-    def _places(self) -> Any:
+    def _places(self) -> IndexArray:
         """Numbers of all walkers, (count,) int64, on the device; made once for a number of walkers."""
         if self._numbers is None or self._numbers.shape[0] != self.count:
             self._numbers = self.device.xp.arange(self.count, dtype=np.int64)
@@ -182,7 +185,7 @@ class Walkers:
             )
         return np.concatenate(self.comm.allgather(array), axis=axis)
 
-    def join_on_device(self, array: Any) -> Any:
+    def join_on_device(self, array: Array) -> Array:
         """Return an array (count, ...) of all walkers, on the device, from those of each rank; a collective call."""
         if self.comm.size == 1:
             return array

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ from qsim.qmc.wavefunction.formats.molecule import orbitals_of
 from qsim.qmc.wavefunction.jastrow import NONE, build_jastrow
 from qsim.qmc.wavefunction.molecules import gaussian, sto, trap
 from qsim.qmc.wavefunction.molecules.cusp import correct_cusps
+from qsim.qmc.wavefunction.notes import Notes
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 if TYPE_CHECKING:
@@ -37,18 +38,6 @@ if TYPE_CHECKING:
     from qsim.qmc.wavefunction.molecules.orbitals import OrbitalSet
 
 __all__ = ["Notes", "build_wavefunction", "pseudopotentials_of"]
-
-
-@dataclass
-class Notes:
-    """Notices and warnings about what the deck left open, for the report of the run."""
-
-    lines: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-    def add(self, line: str) -> None:
-        """Keep one line."""
-        self.lines.append(line)
 
 
 def build_wavefunction(

@@ -12,6 +12,7 @@ from qsim.qmc.kernels.crystal.types import CrystalHamiltonian, CrystalOrbitals
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
     from qsim.qmc.kernels.common.types import JastrowTables
     from qsim.qmc.kernels.molecule.types import HamiltonianTables, OrbitalTables
 
@@ -70,7 +71,7 @@ class Stream(NamedTuple):
         Number of the first walker in the whole ensemble.
     """
 
-    key: Any
+    key: NDArray[np.uint32]
     number: int
     step: int
     offset: int = 0
@@ -93,7 +94,7 @@ def in_crystal(tables: Tables) -> bool:
 # --------------------------------------------------------------------------------------------- CUDA
 
 
-def address(array: Any) -> int:
+def address(array: Array) -> int:
     """Return where an array of a GPU lies; 0 if it is empty."""
     return int(array.data.ptr) if array.size else 0
 
@@ -104,7 +105,7 @@ def scratch_address(index: int) -> int:
     return 0 if found is None else int(found.data.ptr)
 
 
-def record_of(state: State, stride: int) -> NDArray[Any]:
+def record_of(state: State, stride: int) -> Array:
     """Return the walkers as `State` of walkers.cuh, (1,), with so many numbers of scratch a walker, which launches share."""
     from qsim.core.device.device import namespace
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
     from qsim.qmc.deck import wavefunction as blocks
     from qsim.qmc.system.pseudopotentials import Pseudopotential
+    from qsim.qmc.wavefunction.notes import Notes
+
+PyscfCell: TypeAlias = Any  # pyscf.pbc.gto.Cell, of a library without types
 
 __all__ = ["kpoints_of", "pyscf_bands"]
 
@@ -50,7 +54,7 @@ def pyscf_bands(
     block: blocks.Pyscf,
     potentials: Mapping[str, Pseudopotential],
     folder: Path,
-    notes: Any,
+    notes: Notes,
 ) -> Crystal:
     """Return the bands that a deck's supercell and twist need, from the cache or calculated (and then kept).
 
@@ -170,7 +174,7 @@ def _calculate(
     )
 
 
-def _cell(gto: Any, system: blocks.System, block: blocks.Pyscf) -> Any:
+def _cell(gto: ModuleType, system: blocks.System, block: blocks.Pyscf) -> Any:
     names = {
         symbol: value for symbol, value in system.pseudopotentials.items() if not isinstance(value, Path)
     }
@@ -198,7 +202,7 @@ def _cell(gto: Any, system: blocks.System, block: blocks.Pyscf) -> Any:
 
 
 def _plane_waves(
-    cell: Any, kappa: NDArray[np.float64], wave: NDArray[np.float64], C: NDArray[Any], cutoff: float
+    cell: PyscfCell, kappa: NDArray[np.float64], wave: NDArray[np.float64], C: NDArray[Any], cutoff: float
 ) -> tuple[NDArray[np.int64], NDArray[np.complex128], float]:
     """Return G vectors (n, 3), normalised coefficients (bands, n) and the largest part of a norm that is beyond the cutoff."""
     lattice = np.array(cell.lattice_vectors())

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from qsim.qmc.wavefunction.crystals.bloch import Crystal
     from qsim.qmc.wavefunction.crystals.bsplines import Function
     from qsim.qmc.wavefunction.jastrow import Jastrow
+    from qsim.qmc.wavefunction.notes import Notes
 
 __all__ = ["build_crystal", "tiled"]
 
@@ -71,7 +72,7 @@ def build_crystal(
     *,
     potentials: Mapping[str, Pseudopotential],
     folder: Path,
-    notes: Any,
+    notes: Notes,
     number: int = 0,
 ) -> CrystalWavefunction:
     """Build the trial function of a deck in a periodic cell.
@@ -276,7 +277,7 @@ def _check_geometry(block: blocks.System, crystal: Crystal) -> None:
         raise InvalidInput("system.atoms", f"{crystal.origin} has the atoms {there} bohr; leave this key out")
 
 
-def _check_mesh(orbitals: BlochOrbitals, counts: tuple[int, int], notes: Any) -> None:
+def _check_mesh(orbitals: BlochOrbitals, counts: tuple[int, int], notes: Notes) -> None:
     """Tell what the basis costs in energy, and refuse one that is useless."""
     mesh = " x ".join(map(str, orbitals.mesh))
     text, remedy = f"splines on {mesh} points", "a larger meshfactor"

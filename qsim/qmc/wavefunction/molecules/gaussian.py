@@ -11,7 +11,8 @@ import json
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -31,8 +32,12 @@ if TYPE_CHECKING:
     from qsim.qmc.system.ions import System
     from qsim.qmc.system.pseudopotentials import Ecp
     from qsim.qmc.wavefunction.formats.eshdf import StoredEcp
+    from qsim.qmc.wavefunction.molecules.occupation import MeanField, Mole
 
 __all__ = ["Cache", "gaussian_orbitals", "library_ecp", "open_cache"]
+
+EcpTable: TypeAlias = list[Any]
+"""The terms of an effective core potential, nested lists as PySCF writes them."""
 
 KEY = "wavefunction.orbitals"
 VERSION = 1
@@ -238,7 +243,7 @@ def _ecp_names(block: Pyscf, system: System) -> dict[str, str]:
 # --------------------------------------------------------------------------------------- PySCF
 
 
-def _pyscf() -> Any:
+def _pyscf() -> ModuleType:
     """Import PySCF."""
     try:
         with warnings.catch_warnings():
@@ -284,7 +289,7 @@ def library_ecp(name: str, symbol: str, cache: Cache | StoredEcp | None, key: st
     return int(found[0]), _as_lists(found[1])
 
 
-def _as_lists(parts: Any) -> list[Any]:
+def _as_lists(parts: EcpTable) -> list[Any]:
     return [
         [int(l), [[[float(x) for x in pair[:2]] for pair in terms] for terms in by_power]]
         for l, by_power in parts
@@ -391,7 +396,7 @@ def _calculate(system: System, identity: dict[str, Any]) -> Cache:
     return cache
 
 
-def _molecule(pyscf: Any, system: System, identity: dict[str, Any]) -> Any:
+def _molecule(pyscf: ModuleType, system: System, identity: dict[str, Any]) -> Any:
     """Return the PySCF molecule of a system in a basis, with its pseudopotentials as they are there."""
     basis = identity["basis"]
     charge = round(float(system.charges.sum())) - system.n_electrons
@@ -415,7 +420,7 @@ def _molecule(pyscf: Any, system: System, identity: dict[str, Any]) -> Any:
         ) from error
 
 
-def _field(pyscf: Any, mol: Any, identity: dict[str, Any], system: System) -> tuple[Any, list[str]]:
+def _field(pyscf: ModuleType, mol: Mole, identity: dict[str, Any], system: System) -> tuple[Any, list[str]]:
     """Return the converged self-consistent field and warnings about it."""
     method = identity["method"]
     if method in ("rhf", "rks") and mol.spin != 0:
@@ -459,7 +464,7 @@ def _field(pyscf: Any, mol: Any, identity: dict[str, Any], system: System) -> tu
     return field, doubts
 
 
-def _check_occupation(wanted: dict[str, Any], mol: Any, system: System) -> None:
+def _check_occupation(wanted: dict[str, Any], mol: Mole, system: System) -> None:
     """Refuse an occupation that does not fit the system."""
     key = f"{KEY}.occupation"
     if mol.natm != 1:
@@ -477,7 +482,7 @@ def _check_occupation(wanted: dict[str, Any], mol: Any, system: System) -> None:
         )
 
 
-def _stable(field: Any) -> tuple[Any, list[str]]:
+def _stable(field: MeanField) -> tuple[Any, list[str]]:
     """Follow the instabilities of a self-consistent field within its method until there are none."""
     for _ in range(MOST_INSTABILITIES):
         try:
@@ -494,7 +499,7 @@ def _stable(field: Any) -> tuple[Any, list[str]]:
     ]
 
 
-def _occupied(field: Any, system: System) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _occupied(field: MeanField, system: System) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     C, occupation = np.asarray(field.mo_coeff), np.asarray(field.mo_occ)
     if C.ndim == 3:
         up, dn = C[0][:, occupation[0] > 0.5], C[1][:, occupation[1] > 0.5]
@@ -508,7 +513,7 @@ def _occupied(field: Any, system: System) -> tuple[NDArray[np.float64], NDArray[
     return up, dn
 
 
-def _kept(mol: Any, orbitals: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _kept(mol: Mole, orbitals: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return which atomic orbitals there is a kernel for, (B,); those of larger l must be in no occupied orbital."""
     l = occupation.momenta(mol)
     kept = np.asarray(l <= L_MAX)
@@ -522,8 +527,8 @@ def _kept(mol: Any, orbitals: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _configuration(
-    pyscf: Any,
-    mol: Any,
+    pyscf: ModuleType,
+    mol: Mole,
     system: System,
     occupied: tuple[NDArray[np.float64], NDArray[np.float64]],
     overlap: NDArray[np.float64],
@@ -546,7 +551,7 @@ def _configuration(
     return about
 
 
-def _shells(mol: Any) -> dict[str, NDArray[Any]]:
+def _shells(mol: Mole) -> dict[str, NDArray[Any]]:
     """Return the contracted shells in the order of PySCF's atomic orbitals."""
     atom, momentum, size, exponent, coefficient = [], [], [], [], []
     for shell in range(mol.nbas):
@@ -570,7 +575,7 @@ def _shells(mol: Any) -> dict[str, NDArray[Any]]:
     }
 
 
-def _compare_values(mol: Any, cache: Cache, system: System) -> None:
+def _compare_values(mol: Mole, cache: Cache, system: System) -> None:
     """Compare our orbitals with PySCF's at a few points: normalisation, order and signs of the atomic orbitals."""
     generator = np.random.default_rng(1)
     points = np.concatenate([p + generator.normal(size=(4, 3)) for p in system.positions])
