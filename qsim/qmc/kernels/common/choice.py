@@ -75,6 +75,6 @@ class _ChoiceType(types.Callable, types.Dummy):  # type: ignore[misc]  # numba h
 register_model(_ChoiceType)(models.OpaqueModel)
 
 
-@typeof_impl.register(Choice)  # type: ignore[untyped-decorator]
+@typeof_impl.register(Choice)
 def _type_of(value: Choice, context: object) -> _ChoiceType:
     return _ChoiceType(value)

@@ -104,6 +104,7 @@ class Cache:
 
     def orbital_set(self, centres: NDArray[np.float64]) -> OrbitalSet:
         """Return the orbitals on atoms (A, 3)."""
+        # Primitives of all shells lie in one array each of exponents and coefficients.
         ends = np.cumsum([0, *self.shell_size])
         shells = [
             Shell(int(atom), int(l), Terms.of(self.coefficient[a:b], 0, 0.0, self.exponent[a:b]))
@@ -123,6 +124,7 @@ def open_cache(block: Pyscf, folder: Path) -> Cache | None:
     FileError
         If it is not such a file.
     """
+    # A file that is not there yet is made; one that is there must be of this calculation.
     if block.cache is None:
         return None
     path = folder / Path(block.cache).expanduser()
@@ -132,6 +134,8 @@ def open_cache(block: Pyscf, folder: Path) -> Cache | None:
     with file, reading(path, EXPECTED, hint=REMAKE):
         for name in ("description", *Cache.ARRAYS):
             if name not in found:
+                # A checkpoint of PySCF is a likely mistake, and has another source in the
+                # deck.
                 hint = OTHER if "mol" in found or "scf/mo_coeff" in found else REMAKE
                 raise FileError(f"{path} is not a file of orbitals of qsim: it lacks '{name}'", hint=hint)
         text = json.loads(found["description"][()].tobytes().decode())
@@ -153,6 +157,7 @@ def open_cache(block: Pyscf, folder: Path) -> Cache | None:
 
 def _check_cache(path: Path, cache: Cache) -> None:
     """Refuse energies, pseudopotentials, shells and orbitals that cannot be used."""
+    # A file may come from anywhere: every number is checked before it is used.
     for name in ("energy", "determinant_energy"):
         if not _is_real(cache.about.get(name)):
             raise FileError(
@@ -161,6 +166,7 @@ def _check_cache(path: Path, cache: Cache) -> None:
     if not isinstance(cache.identity.get("ecp"), dict) or not isinstance(cache.identity.get("atoms"), list):
         raise FileError(f"{path}: its identity lacks 'atoms' or 'ecp'", hint=REMAKE)
     for symbol, content in cache.ecp.items():
+        # The structure of PySCF's potentials, with a message that shows what is expected.
         with reading(
             path,
             "[core electrons, [[l, [[[exponent, coefficient], ...], ...]], ...]]",
@@ -173,6 +179,7 @@ def _check_cache(path: Path, cache: Cache) -> None:
             if int(core) < 0 or not all(map(_is_real, values)):
                 raise ValueError("a number is negative or not finite")
     shells = len(cache.shell_size)
+    # Integers: type, shape and range.
     whole = {
         "shell_atom": (0, len(cache.identity["atoms"]) - 1),
         "shell_l": (0, L_MAX),
@@ -194,6 +201,7 @@ def _check_cache(path: Path, cache: Cache) -> None:
     shapes = {"exponent": size, "coefficient": size, "orbitals": (2, functions, *cache.orbitals.shape[2:3])}
     for name, shape in shapes.items():
         array = getattr(cache, name)
+        # Numbers: type, shape, finite, exponents positive.
         if array.dtype.kind != "f" or array.shape != shape or array.ndim != (3 if name == "orbitals" else 1):
             raise FileError(
                 f"{path}: {name} has shape {array.shape} and type {array.dtype}; expected numbers of shape {shape}",
@@ -209,6 +217,7 @@ def _is_real(value: object) -> bool:
 
 def _identity(block: Pyscf, system: System) -> dict[str, Any]:
     """Return a summary of the calculation, in types that JSON has."""
+    # Keys that are not set are left out, so that a file made before they existed stays valid.
     chosen = {"occupation": block.occupation, "guess": block.guess, "stability": block.stability}
     return {
         **{name: value for name, value in chosen.items() if value},  # files of older decks have none
@@ -271,6 +280,7 @@ def library_ecp(name: str, symbol: str, cache: Cache | StoredEcp | None, key: st
     PyscfMissing
         Without PySCF.
     """
+    # The cache makes PySCF unnecessary for potentials, too.
     if cache is not None and cache.identity["ecp"].get(symbol) == name and symbol in cache.ecp:
         core, parts = cache.ecp[symbol]
         return int(core), parts
@@ -323,6 +333,7 @@ def gaussian_orbitals(block: Pyscf, system: System, folder: Path, cache: Cache |
     """
     identity = _identity(block, system)
     if cache is None:
+        # Compared as JSON: tuples become lists there, and nothing else changes.
         cache = _calculate(system, identity)
         if block.cache is not None:
             cache.save(folder / Path(block.cache).expanduser())
@@ -331,12 +342,15 @@ def gaussian_orbitals(block: Pyscf, system: System, folder: Path, cache: Cache |
         for key in dict.fromkeys((*identity, *cache.identity))
         if json.loads(json.dumps(identity.get(key))) != cache.identity.get(key)
     ]:
+        # The first key that differs is enough for the message.
         key = different[0]
         raise FileError(
             f"{cache.path} holds the orbitals of another calculation: its {key} is {cache.identity.get(key)}, "
             f"the deck's {identity.get(key)}",
             hint="remove the file to make it anew, or name another one",
         )
+    # A number that the user expects protects against other minima of the self-consistent
+    # field.
     if block.energy is not None and abs(cache.about["energy"] - block.energy) > block.energy_tolerance:
         raise NumericsError(
             f"the self-consistent field gave {cache.about['energy']:.6f} hartree, the deck expects {block.energy:.6f} "
@@ -360,21 +374,28 @@ def _calculate(system: System, identity: dict[str, Any]) -> Cache:
     pyscf = _pyscf()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        # Warnings of PySCF concern its own formats.
         mol = _molecule(pyscf, system, identity)
         field, doubts = _field(pyscf, mol, identity, system)
         up, dn = _occupied(field, system)
         overlap = mol.intor("int1e_ovlp")
         for C in (up, dn):
+            # Orbitals that are not orthonormal mean that PySCF has another convention than
+            # this module.
             if C.size and np.abs(C.T @ overlap @ C - np.eye(C.shape[1])).max() > ORTHONORMAL:
                 raise NumericsError("the orbitals of the self-consistent field are not orthonormal")
         density = (up @ up.T, dn @ dn.T)
         about = _configuration(pyscf, mol, system, (up, dn), overlap, doubts)
+        # <H> of the determinant, also for orbitals of density functional theory: what VMC
+        # without Jastrow factor gives.
         hartree_fock = float(pyscf.scf.UHF(mol).energy_tot(np.array(density)))
+    # Both programs must speak of the same ions.
     if abs(float(mol.energy_nuc()) - system.ion_ion) > 1e-8 * max(1.0, system.ion_ion):
         raise NumericsError(
             f"PySCF's ions repel each other with {mol.energy_nuc():.8f} hartree, those of the deck with {system.ion_ion:.8f}",
             hint="do pseudopotentials and their counterparts in PySCF have the same charge?",
         )
+    # One array for both spins, with columns of zeros for the smaller one.
     orbitals = np.zeros((2, mol.nao, max(system.n_up, system.n_dn)))
     orbitals[0, :, : system.n_up] = up
     orbitals[1, :, : system.n_dn] = dn
@@ -423,6 +444,7 @@ def _molecule(pyscf: ModuleType, system: System, identity: dict[str, Any]) -> An
 def _field(pyscf: ModuleType, mol: Mole, identity: dict[str, Any], system: System) -> tuple[Any, list[str]]:
     """Return the converged self-consistent field and warnings about it."""
     method = identity["method"]
+    # PySCF would go on with fractional occupations.
     if method in ("rhf", "rks") and mol.spin != 0:
         raise InvalidInput(
             f"{KEY}.method",
@@ -446,6 +468,7 @@ def _field(pyscf: ModuleType, mol: Mole, identity: dict[str, Any], system: Syste
     try:
         field.kernel()
         if not field.converged and not wanted:  # second-order steps converge where extrapolation swings
+            # A given occupation is held by `occupy`, which second-order steps would leave.
             field = field.newton()
             field.max_cycle = CYCLES
             field.kernel(field.mo_coeff, field.mo_occ)
@@ -459,6 +482,7 @@ def _field(pyscf: ModuleType, mol: Mole, identity: dict[str, Any], system: Syste
             hint="try uhf, another guess or basis, or a better geometry",
         )
     doubts: list[str] = []
+    # An occupation that the deck gives is meant, stable or not.
     if identity.get("stability") and not wanted:
         field, doubts = _stable(field)
     return field, doubts
@@ -491,6 +515,7 @@ def _stable(field: MeanField) -> tuple[Any, list[str]]:
             return field, ["PySCF has no stability analysis of this method"]
         if stable:
             return field, []
+        # The eigenvector of the instability leads to a lower field: go on from its orbitals.
         field.kernel(field.make_rdm1(orbitals, field.mo_occ))
         if not field.converged:
             break
@@ -502,6 +527,8 @@ def _stable(field: MeanField) -> tuple[Any, list[str]]:
 def _occupied(field: MeanField, system: System) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     C, occupation = np.asarray(field.mo_coeff), np.asarray(field.mo_occ)
     if C.ndim == 3:
+        # Unrestricted orbitals: one set for each spin. Restricted open shells: occupation 2
+        # is both, 1 is spin up alone.
         up, dn = C[0][:, occupation[0] > 0.5], C[1][:, occupation[1] > 0.5]
     else:
         up, dn = C[:, occupation > 0.5], C[:, occupation > 1.5]
@@ -517,6 +544,7 @@ def _kept(mol: Mole, orbitals: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return which atomic orbitals there is a kernel for, (B,); those of larger l must be in no occupied orbital."""
     l = occupation.momenta(mol)
     kept = np.asarray(l <= L_MAX)
+    # h functions of large basis sets are harmless where occupied orbitals have none of them.
     if kept.all() or np.abs(orbitals[:, ~kept]).max(initial=0.0) <= UNUSED * np.abs(orbitals).max():
         return kept
     raise InvalidInput(
@@ -535,11 +563,13 @@ def _configuration(
     doubts: list[str],
 ) -> dict[str, Any]:
     """Return the electron configuration of an atom in words, and warnings about it; of molecules the warnings alone."""
+    # Molecules have no configuration by angular momenta.
     if mol.natm != 1:
         return {"doubts": doubts}
     found = occupation.configuration(*occupied, overlap, occupation.momenta(mol))
     about = {"configuration": occupation.words(found), "doubts": doubts}
     number, core = int(pyscf.gto.charge(mol.atom_pure_symbol(0))), int(mol.atom_nelec_core(0))
+    # Neutral atoms have a configuration that is known; ions do not.
     if number - core == system.n_electrons and (
         usual := occupation.unusual(found, list(pyscf.data.elements.CONFIGURATION[number]), core)
     ):
@@ -558,6 +588,8 @@ def _shells(mol: Mole) -> dict[str, NDArray[Any]]:
         l = int(mol.bas_angular(shell))
         if l > L_MAX:
             continue  # not used: see _kept
+        # A shell of PySCF may hold several contractions of the same exponents: each becomes a
+        # shell of its own.
         a, c = mol.bas_exp(shell), mol._libcint_ctr_coeff(shell)
         for k in range(c.shape[1]):
             used = c[:, k] != 0.0
@@ -577,6 +609,7 @@ def _shells(mol: Mole) -> dict[str, NDArray[Any]]:
 
 def _compare_values(mol: Mole, cache: Cache, system: System) -> None:
     """Compare our orbitals with PySCF's at a few points: normalisation, order and signs of the atomic orbitals."""
+    # Fixed points around each atom, where all functions differ from zero.
     generator = np.random.default_rng(1)
     points = np.concatenate([p + generator.normal(size=(4, 3)) for p in system.positions])
     theirs = mol.eval_gto("GTOval_sph", points)[:, occupation.momenta(mol) <= L_MAX]
