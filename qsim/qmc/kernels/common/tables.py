@@ -25,6 +25,7 @@ __all__ = [
     "Tables",
     "address",
     "counters",
+    "device_number",
     "in_crystal",
     "record_of",
     "scratch_address",
@@ -96,7 +97,12 @@ def in_crystal(tables: Tables) -> bool:
 
 def address(array: Array) -> int:
     """Return where an array of a GPU lies; 0 if it is empty."""
-    return int(array.data.ptr) if array.size else 0
+    return int(array.data.ptr) if array.size else 0  # type: ignore[attr-defined]  # CuPy's memory
+
+
+def device_number(state: State) -> int:
+    """Return the number of the GPU that walkers are on."""
+    return int(state.R.device.id)  # type: ignore[attr-defined]  # CuPy's device
 
 
 def scratch_address(index: int) -> int:
@@ -110,7 +116,7 @@ def record_of(state: State, stride: int) -> Array:
     from qsim.core.device.device import namespace
 
     xp, walkers = namespace(state.R), state.R.shape[0]
-    index = int(state.R.device.id)
+    index = device_number(state)
     if index not in _scratch or _scratch[index].size < walkers * stride:
         _scratch[index] = xp.empty(max(1, walkers * stride))
     record = np.zeros(1, STATE)

@@ -13,7 +13,9 @@ from qsim.core.device import kernels
 from qsim.core.device.device import namespace
 
 if TYPE_CHECKING:
-    from qsim.core.device.arrays import FloatArray, IndexArray
+    from numpy.typing import NDArray
+
+    from qsim.core.device.arrays import FloatArray
 
 __all__ = ["FEW", "comb", "comb_few", "settle", "weigh_walkers"]
 
@@ -21,8 +23,13 @@ THREADS, SETTLERS, FEW = 256, 1024, 1024  # as in branching.cu
 
 
 def weigh_walkers(
-    weights: FloatArray, ages: IndexArray | None, max_age: int, heaviest: float, limit: float, unit: float
-) -> tuple[IndexArray, int, int, int]:
+    weights: FloatArray,
+    ages: NDArray[np.int64] | None,
+    max_age: int,
+    heaviest: float,
+    limit: float,
+    unit: float,
+) -> tuple[NDArray[np.int64], int, int, int]:
     """Return weights as integers, their sum, and how many are out of range and persistent.
 
     Parameters
@@ -55,7 +62,7 @@ def weigh_walkers(
     return whole, total, bad, old
 
 
-def comb(whole: IndexArray, n: int, step: int, rest: int, start: int, more: int) -> IndexArray:
+def comb(whole: NDArray[np.int64], n: int, step: int, rest: int, start: int, more: int) -> NDArray[np.int64]:
     """Return the walkers (n,) int64 on which the teeth ``k step + start + (k rest + more) // n`` fall.
 
     Parameters
@@ -74,7 +81,7 @@ def comb(whole: IndexArray, n: int, step: int, rest: int, start: int, more: int)
     return indices
 
 
-def settle(indices: IndexArray) -> IndexArray:
+def settle(indices: NDArray[np.int64]) -> NDArray[np.int64]:
     """Permute indices (n,) into 0 .. n - 1, equal ones side by side, so that every walker that occurs keeps its place.
 
     Surplus copies go, in their order, to the places of walkers that die.
@@ -87,7 +94,7 @@ def settle(indices: IndexArray) -> IndexArray:
     return found
 
 
-def comb_few(whole: IndexArray, step: int, rest: int, start: int, more: int) -> IndexArray:
+def comb_few(whole: NDArray[np.int64], step: int, rest: int, start: int, more: int) -> NDArray[np.int64]:
     """Return what :func:`settle` makes of :func:`comb` for as many teeth as walkers, at most `FEW` on a GPU, by one launch."""
     xp, n = namespace(whole), whole.size
     if xp is np:
@@ -99,8 +106,13 @@ def comb_few(whole: IndexArray, step: int, rest: int, start: int, more: int) -> 
 
 
 def _weigh_walkers_cpu(
-    weights: FloatArray, ages: IndexArray | None, max_age: int, heaviest: float, limit: float, unit: float
-) -> tuple[IndexArray, int, int, int]:
+    weights: FloatArray,
+    ages: NDArray[np.int64] | None,
+    max_age: int,
+    heaviest: float,
+    limit: float,
+    unit: float,
+) -> tuple[NDArray[np.int64], int, int, int]:
     old = np.zeros(weights.size, bool) if ages is None else ages > max_age
     limited = np.where(old, np.minimum(weights, heaviest), weights)
     good = (limited >= 0) & (limited <= limit)  # false for NaN
@@ -109,14 +121,20 @@ def _weigh_walkers_cpu(
 
 
 def _comb_cpu(
-    order: IndexArray, cumulated: IndexArray, n: int, step: int, rest: int, start: int, more: int
-) -> IndexArray:
+    order: NDArray[np.int64],
+    cumulated: NDArray[np.int64],
+    n: int,
+    step: int,
+    rest: int,
+    start: int,
+    more: int,
+) -> NDArray[np.int64]:
     k = np.arange(n, dtype=np.int64)
     teeth = k * step + start + (k * rest + more) // n
     return order[np.searchsorted(cumulated, teeth, side="right")].astype(np.int64)
 
 
-def _settle_cpu(indices: IndexArray) -> IndexArray:
+def _settle_cpu(indices: NDArray[np.int64]) -> NDArray[np.int64]:
     n = indices.size
     alive = np.zeros(n, dtype=bool)
     alive[indices] = True
@@ -127,7 +145,7 @@ def _settle_cpu(indices: IndexArray) -> IndexArray:
     return found
 
 
-def _comb_few_cpu(whole: IndexArray, step: int, rest: int, start: int, more: int) -> IndexArray:
+def _comb_few_cpu(whole: NDArray[np.int64], step: int, rest: int, start: int, more: int) -> NDArray[np.int64]:
     return settle(comb(whole, whole.size, step, rest, start, more))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.device import kernels
+from qsim.qmc.kernels.common.tables import address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +76,7 @@ def copy_rows(device: Device, arrays: Sequence[Array], indices: IndexArray) -> N
         _copy_rows_cpu(device, arrays, indices)
         return
     starts = _starts(arrays)
-    table = _table(device, tuple(array.data.ptr for array in arrays), tuple(int(start) for start in starts))
+    table = _table(device, tuple(map(address, arrays)), tuple(int(start) for start in starts))
     count, n = len(indices), len(arrays)
     if count:
         kernel = kernels.function("qmc/kernels/walkers", "rows", "copy_rows", {"REAL": "double"})
@@ -120,7 +121,7 @@ def _launch(
 ) -> None:
     if not rows.size:
         return
-    bases = tuple(array.data.ptr for array in arrays)
+    bases = tuple(map(address, arrays))
     table = _table(device, bases, tuple(int(start) for start in starts))
     n = len(arrays)
     grid = (min(MOST_BLOCKS, -(-rows.size // THREADS)),)

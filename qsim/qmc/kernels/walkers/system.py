@@ -116,7 +116,7 @@ def space_of_one(state: State, tables: Tables) -> Work:
     own = arrays.own
     assert isinstance(own, CrystalWork | MoleculeWork)
     first = type(own)(*(array[0] for array in own))
-    return Work(*(array[0] for array in arrays[:-1]), first)
+    return Work._make((*(array[0] for array in arrays[:-1]), first))
 
 
 class _Stacks:

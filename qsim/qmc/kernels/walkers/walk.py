@@ -18,7 +18,9 @@ from qsim.qmc.kernels.common.tables import (
     WORTH_THREADS,
     Stream,
     Tables,
+    address,
     counters,
+    device_number,
     in_crystal,
     scratch_address,
 )
@@ -176,8 +178,8 @@ def job_of(
 
 def launch_of(state: State, tables: Tables) -> MoleculeLaunch | CrystalLaunch:
     """Return the launches for some walkers and a trial function, made once: that takes longer than a kernel of few walkers."""
-    index = int(state.R.device.id)
-    here = (index, state.R.shape[0], id(tables), *(array.data.ptr for array in state))
+    index = device_number(state)
+    here = (index, state.R.shape[0], id(tables), *map(address, state))
     known = _kept.get((scratch_address(index), *here))
     if known is not None and known[0] is tables:  # kept, so that its number belongs to nothing else
         return known[1]
