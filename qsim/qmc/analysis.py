@@ -93,7 +93,7 @@ class Fit:
     energies, errors : (n,) float64
         Hartree; errors are NaN where there are too few blocks.
     extrapolation
-        To zero; None where it is not asked for or not possible.
+        To zero; None where it is not requested or not possible.
     parts
         Number of the part of each time step.
     """

@@ -122,7 +122,7 @@ def _wavefunction_block(deck: QmcDeck) -> blocks.Wavefunction:
 def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
     """Estimate sizes and memory, and check the physics; no walker is placed and no self-consistent field is run."""
     # Files first: without them nothing else can be checked.
-    findings = list(checks.of_files(loaded.deck))
+    findings = list(checks.file_findings(loaded.deck))
     if findings:
         return Plan(findings=findings)
     try:
@@ -140,7 +140,7 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
                 system = wavefunction.system
                 # The checks evaluate splines, which are made then.
                 if _fits_host(wavefunction):  # else it is refused for want of memory
-                    findings += checks.of_wavefunction(loaded.deck, wavefunction)
+                    findings += checks.physics(loaded.deck, wavefunction)
     except InvalidInput as error:
         return Plan(findings=[Finding(error.key, str(error))])
     except (ArithmeticError, np.linalg.LinAlgError) as error:
@@ -282,7 +282,7 @@ def _scratch(system: System, directions: int, crystal: CrystalWavefunction | Non
     """Return the numbers of scratch per walker on a GPU: pairs of electrons and ions, or two Slater matrices."""
     if crystal is not None:
         # The same numbers as in the launches: memory that a plan promises is memory that a
-        # run asks for.
+        # run takes.
         M = max(system.n_up, system.n_dn, 1)
         return scratch_of(system.n_electrons, crystal.hamiltonian_tables(), M, not crystal.orbitals.real)
     pairs = system.n_electrons * len(system.positions) * (PAIR + directions)
@@ -342,7 +342,7 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
     except InvalidInput as error:
         loaded.raise_for([Finding(error.key, str(error))])
         raise NumericsError(str(error)) from error  # raise_for has raised already
-    loaded.raise_for(checks.of_wavefunction(deck, wavefunction))
+    loaded.raise_for(checks.physics(deck, wavefunction))
     system, seed = wavefunction.system, deck.run.seed
     return Problem(
         device=device,
@@ -354,13 +354,13 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
         measured=deck.measured(),
         atoms=system.positions if any(system.symbols) else np.zeros((0, 3)),
         notices=notes.lines,
-        warnings=notes.warnings + _of_twists(twists, others),
+        warnings=notes.warnings + _twist_warnings(twists, others),
         twists=twists,
         others=[one for one, _ in others],
     )
 
 
-def _of_twists(twists: list[Twist], others: list[tuple[Wavefunction, trial.Notes]]) -> list[str]:
+def _twist_warnings(twists: list[Twist], others: list[tuple[Wavefunction, trial.Notes]]) -> list[str]:
     """Return the warnings of all twists but the first, with their vectors."""
     return [
         f"twist {', '.join(f'{x:g}' for x in twist.vector)}: {text}"

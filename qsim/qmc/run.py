@@ -78,7 +78,7 @@ class Result:
 
 @dataclass
 class TwistResult:
-    """What one twist gave.
+    """Results of one twist.
 
     Attributes
     ----------

@@ -332,7 +332,7 @@ def build_jastrow(block: blocks.Jastrow, system: System, slopes: Mapping[str, fl
     Raises
     ------
     InvalidInput
-        Unknown functions among the coefficients, too few of them, forms that cannot be what is asked for.
+        Unknown functions among the coefficients, too few of them, forms that are not possible.
     """
     pairs = {
         "uu": (system.n_up > 1 or system.n_dn > 1, EQUAL),

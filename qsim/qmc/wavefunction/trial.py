@@ -76,10 +76,12 @@ def build_wavefunction(
     notes = notes if notes is not None else Notes()
     folder = folder or Path()
     periodic = system_block.cell == "periodic"
+    # The file decides what the system is.
     if isinstance(block.orbitals, Imported):
-        return _of_molecule(system_block, block, block.orbitals, folder, notes)
+        return _imported_wavefunction(system_block, block, block.orbitals, folder, notes)
     cache = None
     if isinstance(block.orbitals, Pyscf) and not periodic:
+        # Pseudopotentials come from the cache where it has them, so that it is opened first.
         cache = gaussian.open_cache(block.orbitals, folder)
     kept: gaussian.Cache | StoredEcp | None = cache
     if periodic and isinstance(block.orbitals, Pyscf) and block.orbitals.cache is not None:
@@ -95,12 +97,13 @@ def build_wavefunction(
             notes=notes,
             number=twist,
         )
+    # System, orbitals, cusps, Jastrow factor: each needs those before it.
     system = _system(system_block, block.orbitals, potentials)
     orbitals = _orbitals(block.orbitals, system, folder, cache, notes)
     return _with_jastrow(system_block, block, system, orbitals)
 
 
-def _of_molecule(
+def _imported_wavefunction(
     system_block: blocks.System, block: blocks.Wavefunction, source: Imported, folder: Path, notes: Notes
 ) -> Wavefunction:
     """Build the trial function of a deck whose orbitals another program has found."""
@@ -116,6 +119,8 @@ def _with_jastrow(
 ) -> Wavefunction:
     """Return the trial function of orbitals in open boundaries."""
     occupied = (system.n_up, system.n_dn)
+    # What the orbitals bring to the cusp at each bare nucleus, mean over the atoms of a
+    # species: the Jastrow factor makes up for the rest.
     slopes = {
         symbol: float(
             np.mean([orbitals.cusp(a, occupied) for a, other in enumerate(system.symbols) if other == symbol])
@@ -135,6 +140,7 @@ def _system(
     block: blocks.System, orbitals: blocks.Orbitals, potentials: dict[str, Pseudopotential]
 ) -> System:
     """Return the particles; the source of the orbitals says what a trap is like."""
+    # Traps have no ions, and say themselves what is trapped.
     if isinstance(orbitals, Hooke):
         return build_system(block, omega=orbitals.omega, electrons=2)
     if isinstance(orbitals, Harmonic):

@@ -37,6 +37,10 @@ class Choice:
     def __init__(self, versions: Mapping[type, Dispatcher]) -> None:
         self.versions = versions
 
+    def __call__(self, *arguments: object) -> Any:
+        """Refuse a call from Python: compiled code alone can make it."""
+        raise TypeError("a Choice is called by compiled functions")
+
     def version(self, arguments: Sequence[NumbaType]) -> Dispatcher:
         """Return the compiled function for arguments of some numba types."""
         record = _record(arguments[0])

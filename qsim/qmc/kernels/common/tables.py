@@ -1,4 +1,4 @@
-"""What kernels of molecules and of crystals have in common: trial functions, counters of random numbers, walkers as records."""
+"""Trial functions, counters of random numbers, and walkers as records, for kernels of molecules and crystals."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Tables(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Where random numbers are counted.
+    """Counters of random numbers.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ def scratch_address(index: int) -> int:
 
 
 def record_of(state: State, stride: int) -> Array:
-    """Return the walkers as `State` of walkers.cuh, (1,), with so many numbers of scratch a walker, which launches share."""
+    """Return the walkers as `State` of walkers.cuh, (1,), with `stride` numbers of scratch per walker, which launches share."""
     from qsim.core.device.device import namespace
 
     xp, walkers = namespace(state.R), state.R.shape[0]

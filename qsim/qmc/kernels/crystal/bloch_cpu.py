@@ -178,10 +178,10 @@ def mixed_sums(orbitals, spin, x, y, z, rows, sums, w):
     """
     # Inside of the inner radius the tin alone, outside of the outer one splines alone, between them
     # both.
-    tin, harmonics, weights = sums[5:10], sums[10:14], sums[14:17]
+    tin, space = sums[5:10], sums[10:17]
     ion, dx, dy, dz, r, cell = locate_tin(orbitals, x, y, z)
     if ion >= 0 and r <= orbitals.tin_inner:
-        tin_sums(orbitals, spin, ion, dx, dy, dz, r, rows, sums, harmonics, weights)
+        tin_sums(orbitals, spin, ion, dx, dy, dz, r, rows, sums, space)
         if orbitals.has_phase:
             turn(orbitals, spin, cell, rows, sums)
         return
@@ -192,7 +192,7 @@ def mixed_sums(orbitals, spin, x, y, z, rows, sums, w):
     else:
         spline_sums(orbitals, spin, x, y, z, sums, w)
     if ion >= 0:
-        tin_sums(orbitals, spin, ion, dx, dy, dz, r, rows, tin, harmonics, weights)
+        tin_sums(orbitals, spin, ion, dx, dy, dz, r, rows, tin, space)
         if orbitals.has_phase:
             turn(orbitals, spin, cell, rows, tin)
         blend_tin(orbitals, dx, dy, dz, r, rows, sums, tin)

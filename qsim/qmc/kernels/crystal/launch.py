@@ -167,7 +167,7 @@ def _padded(count: int) -> int:
 
 
 def _rows(orbitals: int, size: int, lanes: int) -> dict[str, int]:
-    """Return how an inverse with elements of so many bytes is read and updated.
+    """Return the macros for reading and updating an inverse with elements of `size` bytes.
 
     Elements of a load, a divisor of the orbitals; lanes that hold a row in a load each (0: a row is too long); and for rows
     that fill a warp, the loads of a lane for a row, and the electrons of a window of delayed updates, whose rows have to fit

@@ -129,11 +129,12 @@ def hermite(t, w):
 
 
 @nb.njit(**PART)
-def tin_sums(orbitals, spin, ion, x, y, z, r, rows, sums, S, w):
+def tin_sums(orbitals, spin, ion, x, y, z, r, rows, sums, space):
     """Set the first ``rows`` (1 or 5) of ``sums`` (5, C): values, gradients and Laplacians of all channels in a tin.
 
-    ``S`` (4, (lmax + 1)^2) and ``w`` (3, 6) are work space.
+    ``space`` (7, at least (lmax + 1)^2 and 6) is for the harmonics with their gradients, and the weights of radial splines.
     """
+    S, w = space[0:4], space[4:7]
     # Radial functions f_q of each harmonic q: psi = sum_q S_q f_q(r) with f = R / r^l, so that
     # nothing is divided by a power of r.
     real = sums.dtype.type

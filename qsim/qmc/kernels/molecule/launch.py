@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qmc.kernels.common.tables import record_of
+from qsim.qmc.kernels.common.tables import address, record_of
 from qsim.qmc.kernels.crystal.types import CrystalHamiltonian, CrystalOrbitals
 from qsim.qmc.kernels.walkers.launches import SHARED_BYTES, WARP, Argument, WalkerLaunch
 
@@ -122,7 +122,7 @@ def _model(tables: Tables, state: State) -> Array:
     for part in (orbitals, jastrow, hamiltonian):
         for field, array in zip(part._fields, part, strict=True):
             if field in POINTERS:
-                record[field] = array.data.ptr if array.size else 0
+                record[field] = address(array)
     values = {
         "omega": hamiltonian.omega,
         "mass": hamiltonian.mass,

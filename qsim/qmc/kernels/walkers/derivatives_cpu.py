@@ -22,7 +22,7 @@ __all__ = ["NO_PARAMETERS", "Derivatives", "ParameterTables", "collect", "deriva
 
 
 class ParameterTables(NamedTuple):
-    """Which parameter each number of the Jastrow tables follows.
+    """The parameter that each number of the Jastrow tables follows.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class ParameterTables(NamedTuple):
 
 
 class Derivatives(NamedTuple):
-    """What a thread needs to take derivatives.
+    """Tables, results and work space of a thread that takes derivatives.
 
     Attributes
     ----------

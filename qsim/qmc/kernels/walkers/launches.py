@@ -43,7 +43,7 @@ class WalkerLaunch:
     each : int
         Bytes of shared memory of a walker.
     lanes : int
-        Of a warp for a walker; more if so many walkers of a warp have no memory.
+        Of a warp for a walker; more if shared memory is too small for all walkers of a warp.
     macros : mapping
         Of the sources, beside ``WARPS`` and ``LANES``.
     common : int

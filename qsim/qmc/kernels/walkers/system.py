@@ -1,4 +1,4 @@
-"""What the kernels of walkers take on the CPU: the system, and work space for each thread."""
+"""The system, and work space of each thread, as kernels of walkers take them on the CPU."""
 
 from __future__ import annotations
 

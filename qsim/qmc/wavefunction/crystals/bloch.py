@@ -159,7 +159,7 @@ def occupied_bands(
     counts: tuple[int, int],
     notes: list[str],
 ) -> list[list[Function]]:
-    """Return the Bloch functions of the lowest levels, for one or two spins, that hold so many electrons.
+    """Return the Bloch functions of the lowest levels, for one or two spins, that hold the electrons.
 
     Parameters
     ----------

@@ -361,10 +361,10 @@ def gaussian_orbitals(block: Pyscf, system: System, folder: Path, cache: Cache |
     basis = identity["basis"] if isinstance(identity["basis"], str) else "mixed basis"
     found = f", configuration {cache.about['configuration']}" if cache.about.get("configuration") else ""
     summary = f"{identity['method']} {basis}: {cache.about['energy']:.6f} hartree{found}{where}"
-    doubts = list(cache.about.get("doubts", []))
-    if identity.get("occupation"):  # the configuration is what the deck asks for
-        doubts = [text for text in doubts if "occupation" not in text]
-    return cache.orbital_set(system.positions).noting(summary=summary, doubts=doubts)
+    remarks = list(cache.about.get("doubts", []))
+    if identity.get("occupation"):  # the deck has chosen the configuration
+        remarks = [text for text in remarks if "occupation" not in text]
+    return cache.orbital_set(system.positions).noting(summary=summary, doubts=remarks)
 
 
 def _calculate(system: System, identity: dict[str, Any]) -> Cache:
@@ -376,7 +376,7 @@ def _calculate(system: System, identity: dict[str, Any]) -> Cache:
         warnings.simplefilter("ignore")
         # Warnings of PySCF concern its own formats.
         mol = _molecule(pyscf, system, identity)
-        field, doubts = _field(pyscf, mol, identity, system)
+        field, remarks = _field(pyscf, mol, identity, system)
         up, dn = _occupied(field, system)
         overlap = mol.intor("int1e_ovlp")
         for C in (up, dn):
@@ -385,7 +385,7 @@ def _calculate(system: System, identity: dict[str, Any]) -> Cache:
             if C.size and np.abs(C.T @ overlap @ C - np.eye(C.shape[1])).max() > ORTHONORMAL:
                 raise NumericsError("the orbitals of the self-consistent field are not orthonormal")
         density = (up @ up.T, dn @ dn.T)
-        about = _configuration(pyscf, mol, system, (up, dn), overlap, doubts)
+        about = _configuration(pyscf, mol, system, (up, dn), overlap, remarks)
         # <H> of the determinant, also for orbitals of density functional theory: what VMC
         # without Jastrow factor gives.
         hartree_fock = float(pyscf.scf.UHF(mol).energy_tot(np.array(density)))
@@ -481,11 +481,11 @@ def _field(pyscf: ModuleType, mol: Mole, identity: dict[str, Any], system: Syste
             f"the self-consistent field ({method}) did not converge; its last energy is {field.e_tot:.6f} hartree",
             hint="try uhf, another guess or basis, or a better geometry",
         )
-    doubts: list[str] = []
+    remarks: list[str] = []
     # An occupation that the deck gives is meant, stable or not.
     if identity.get("stability") and not wanted:
-        field, doubts = _stable(field)
-    return field, doubts
+        field, remarks = _stable(field)
+    return field, remarks
 
 
 def _check_occupation(wanted: dict[str, Any], mol: Mole, system: System) -> None:
@@ -560,14 +560,14 @@ def _configuration(
     system: System,
     occupied: tuple[NDArray[np.float64], NDArray[np.float64]],
     overlap: NDArray[np.float64],
-    doubts: list[str],
+    remarks: list[str],
 ) -> dict[str, Any]:
     """Return the electron configuration of an atom in words, and warnings about it; of molecules the warnings alone."""
     # Molecules have no configuration by angular momenta.
     if mol.natm != 1:
-        return {"doubts": doubts}
+        return {"doubts": remarks}
     found = occupation.configuration(*occupied, overlap, occupation.momenta(mol))
-    about = {"configuration": occupation.words(found), "doubts": doubts}
+    about = {"configuration": occupation.words(found), "doubts": remarks}
     number, core = int(pyscf.gto.charge(mol.atom_pure_symbol(0))), int(mol.atom_nelec_core(0))
     # Neutral atoms have a configuration that is known; ions do not.
     if number - core == system.n_electrons and (
@@ -577,7 +577,7 @@ def _configuration(
             f"the self-consistent field has the configuration {about['configuration']} (spin up + down), but {usual}; it may be "
             "an excited state: give occupation, or another guess"
         )
-        about["doubts"] = [*doubts, text]
+        about["doubts"] = [*remarks, text]
     return about
 
 

@@ -1,4 +1,4 @@
-"""Electron configurations of self-consistent fields of atoms: which was found, which is asked for, which is usual.
+"""Electron configurations of self-consistent fields of atoms: found, requested, usual.
 
 An open d or f shell has many self-consistent fields; the one that extrapolation finds from a guess need not be the lowest, and
 may be stable nevertheless.  Iron in UHF often ends as 3d7 4s1, tens of millihartree above 3d6 4s2.
