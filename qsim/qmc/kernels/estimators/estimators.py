@@ -215,6 +215,7 @@ def _block_totals_cpu(state: State) -> FloatArray:
     for row, first in zip(out, starts, strict=True):
         own = slice(first, first + BLOCK)
         weight, energy = state.weight[own], state.energy[own]
+        # Sums over a block of walkers in their order, whatever the number of ranks.
         row[:6] = weight @ energy
         row[6] = weight @ energy[:, 5] ** 2
         row[7] = weight.sum()
@@ -227,6 +228,7 @@ def _check(
     R: FloatArray, count: IndexArray, out: IndexArray, first: tuple[int, ...], dimensions: int | None = None
 ) -> tuple[int, int]:
     """Return walkers and electrons of arrays of the right shapes and dtypes."""
+    # Kernels read without bounds: shapes are checked here, once.
     fits = R.ndim == 3 and R.shape[2] == 3 and count.shape == R.shape[:1]
     fits = fits and out.shape[: len(first)] == first and out.ndim == (dimensions or len(first) + 1)
     if not fits or R.dtype != np.float64 or count.dtype != np.int64 or out.dtype != np.int64:
@@ -251,6 +253,7 @@ def _parts(
     if device.threads <= 1 or walkers <= 1 or work < max(PARALLEL_SIZE, 4 * device.threads * out.size):
         add(0, walkers, out)
         return
+    # Histograms of threads are added at the end: no atomic operations.
     parts = min(walkers, device.threads)
     own = np.zeros((parts, *out.shape), np.int64)
 

@@ -114,6 +114,7 @@ def _weigh_walkers_cpu(
     unit: float,
 ) -> tuple[NDArray[np.int64], int, int, int]:
     old = np.zeros(weights.size, bool) if ages is None else ages > max_age
+    # Persistent walkers, stuck where the local energy is very low, are kept from multiplying.
     limited = np.where(old, np.minimum(weights, heaviest), weights)
     good = (limited >= 0) & (limited <= limit)  # false for NaN
     whole = np.rint(np.where(good, limited, 0.0) * unit).astype(np.int64)
@@ -130,6 +131,8 @@ def _comb_cpu(
     more: int,
 ) -> NDArray[np.int64]:
     k = np.arange(n, dtype=np.int64)
+    # Tooth k at (k + u) total / n in integers: quotient and rest apart, so that no product
+    # passes 63 bits.
     teeth = k * step + start + (k * rest + more) // n
     return order[np.searchsorted(cumulated, teeth, side="right")].astype(np.int64)
 
@@ -139,6 +142,7 @@ def _settle_cpu(indices: NDArray[np.int64]) -> NDArray[np.int64]:
     alive = np.zeros(n, dtype=bool)
     alive[indices] = True
     surplus = np.zeros(n, dtype=bool)
+    # Indices ascend: the second and later ones of equal ones are copies.
     surplus[1:] = indices[1:] == indices[:-1]
     found = np.arange(n, dtype=np.int64)
     found[~alive] = indices[surplus]

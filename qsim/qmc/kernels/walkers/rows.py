@@ -96,6 +96,7 @@ def _starts(arrays: Sequence[Array]) -> IndexArray:
 def _take_rows_cpu(arrays: Sequence[Array], places: IndexArray, starts: IndexArray) -> Array:
     rows = np.empty((len(places), int(starts[-1])), np.uint32)
     for array, first, last in zip(arrays, starts[:-1], starts[1:], strict=True):
+        # Words of all arrays side by side, bit by bit: floats are not converted.
         rows[:, first:last] = _words(array)[places]
     return rows
 
@@ -106,6 +107,7 @@ def _put_rows_cpu(arrays: Sequence[Array], places: IndexArray, rows: Array, star
 
 
 def _copy_rows_cpu(device: Device, arrays: Sequence[Array], indices: IndexArray) -> None:
+    # Walkers that stay are not touched.
     places = np.flatnonzero(indices != np.arange(len(indices)))
     put_rows(device, arrays, places, take_rows(device, arrays, indices[places]))
 

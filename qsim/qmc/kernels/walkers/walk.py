@@ -144,12 +144,14 @@ def _do(
         launch_of(state, tables).do(job, stream, sums)
         return
     orbitals = tables.orbitals
+    # A rough time of a move, for the first call alone; later ones go by what they took.
     if isinstance(orbitals, CrystalOrbitals):
         cost = MOVE_COST + CHANNEL_COST * orbitals.channel.shape[1]
     else:
         cost = MOVE_COST + BASIS_COST * orbitals.coefficients.shape[1]
     walkers, electrons = state.R.shape[:2]
     moves = walkers * electrons * max(1, job.sweeps * job.repeats)
+    # Kernels take the array whether a job writes to it or not.
     out = np.zeros((1, SUMS)) if sums is None else sums
     space = spaces(device.threads, state, tables)
     # A move takes ten times as long in one job as in another: how many threads are worth waking goes by what a job took.
