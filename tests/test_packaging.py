@@ -58,9 +58,9 @@ def test_what_is_imported_is_declared():
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) else []
             for package in {name.partition(".")[0] for name in names} - sys.stdlib_module_names - optional:
-                assert package in ("qsim", "qsim_checks") or distributions.get(package, package) in declared, (
-                    f"{path}: {package}"
-                )
+                assert (
+                    package in ("qsim", "qsim_checks") or distributions.get(package, package) in declared
+                ), f"{path}: {package}"
 
 
 @pytest.mark.checkout

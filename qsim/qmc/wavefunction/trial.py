@@ -29,6 +29,7 @@ from qsim.qmc.wavefunction.formats.imported import read_molecule, system_of
 from qsim.qmc.wavefunction.formats.molecule import orbitals_of
 from qsim.qmc.wavefunction.jastrow import NONE, build_jastrow
 from qsim.qmc.wavefunction.molecules import gaussian, sto, trap
+from qsim.qmc.wavefunction.molecules.cache import Cache, open_cache
 from qsim.qmc.wavefunction.molecules.cusp import correct_cusps
 from qsim.qmc.wavefunction.notes import Notes
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
@@ -82,8 +83,8 @@ def build_wavefunction(
     cache = None
     if isinstance(block.orbitals, Pyscf) and not periodic:
         # Pseudopotentials come from the cache where it has them, so that it is opened first.
-        cache = gaussian.open_cache(block.orbitals, folder)
-    kept: gaussian.Cache | StoredEcp | None = cache
+        cache = open_cache(block.orbitals, folder)
+    kept: Cache | StoredEcp | None = cache
     if periodic and isinstance(block.orbitals, Pyscf) and block.orbitals.cache is not None:
         kept = stored_ecp(folder / Path(block.orbitals.cache).expanduser())
     potentials = pseudopotentials_of(system_block, folder, kept)
@@ -155,7 +156,7 @@ def _system(
 
 
 def _orbitals(
-    block: blocks.Orbitals, system: System, folder: Path, cache: gaussian.Cache | None, notes: Notes
+    block: blocks.Orbitals, system: System, folder: Path, cache: Cache | None, notes: Notes
 ) -> OrbitalSet:
     """Return the orbitals of a source in open boundaries."""
     if isinstance(block, Sto):
@@ -180,7 +181,7 @@ def _with_cusps(orbitals: OrbitalSet, system: System, cusp: bool, notes: Notes) 
 
 
 def pseudopotentials_of(
-    block: blocks.System, folder: Path, cache: gaussian.Cache | StoredEcp | None
+    block: blocks.System, folder: Path, cache: Cache | StoredEcp | None
 ) -> dict[str, Pseudopotential]:
     """Return the pseudopotentials of a system by symbol, from files, from the cache of the orbitals or from PySCF."""
     found = {}
