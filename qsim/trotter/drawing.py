@@ -25,8 +25,8 @@ TIME = r"time ($1/J$)"
 
 
 def times(r: Results) -> Times:
-    """Return the output times."""
-    return np.asarray(r["time"])
+    """Return the output times; none of results without a time."""
+    return np.asarray(r["time"]) if "time" in r else np.empty(0)
 
 
 def _logarithmic(t: Times) -> bool:

@@ -13,14 +13,14 @@ from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
 from qsim.trotter.model.models import Models
-from qsim.trotter.observables.requested import Asked
+from qsim.trotter.observables.registry import Observables
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.selection import obstacle
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
-    from qsim.trotter.deck.initial import Initial
     from qsim.trotter.deck.model import TrotterDeck
+    from qsim.trotter.initial.base import InitialState
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
     from qsim.trotter.sectors.operator import SectorOperator
     from qsim.trotter.sectors.symmetric import AnySector, StoredOperator
@@ -40,7 +40,7 @@ class TaskProblem(Generic[B]):
         Name of the task.
     models : Models
         Couplings and fields of every realisation of the disorder.
-    asked : Asked
+    observables : Observables
         What is observed.
     block : Spectrum, Dynamics, Thermal, Levels or Floquet
         Settings of the task.
@@ -48,7 +48,7 @@ class TaskProblem(Generic[B]):
         Sector that is asked for.
     device : Device or None
         None in a plan.
-    start : Initial or None
+    start : InitialState or None
         Initial state of the deck, for a task that has one.
     ring : bool
         Whether the last site is a neighbour of the first.
@@ -56,11 +56,11 @@ class TaskProblem(Generic[B]):
 
     task: str
     models: Models
-    asked: Asked
+    observables: Observables
     block: B
     sector: SectorBlock | str
     device: Device | None
-    start: Initial | None = None
+    start: InitialState | None = None
     ring: bool = False
 
     @classmethod
@@ -69,7 +69,7 @@ class TaskProblem(Generic[B]):
         return cls(
             task=deck.task,
             models=Models.of(deck),
-            asked=Asked(deck.system.spins, deck.observe),
+            observables=deck.observables,
             block=block,
             sector=deck.sector,
             device=device,

@@ -118,14 +118,14 @@ def evolution(problem: Problem) -> Counted:
     intervals = np.diff(problem.times)
     once, launches = _carried(problem, hamiltonian, model, intervals)
     back = 0.0
-    if problem.asked.echo is not None and problem.times[-1] > 0.0:
+    if problem.echo is not None and problem.times[-1] > 0.0:
         # a second state goes on beside the first, or one goes back from each of the times
-        beside = problem.asked.echo.overlap
+        beside = problem.echo.overlap
         back = 1.0 if beside else sum(problem.times[k] for k in problem.echo_at) / problem.times[-1]
     total = once * (1.0 + back) + _observed(problem)
     total *= problem.members
     launches *= 1.0 + back  # members go together
-    launches += SEEN * len(problem.output_times) * (1.0 + len(problem.asked.cuts))
+    launches += SEEN * len(problem.output_times) * (1.0 + len(problem.observables.needs.cuts))
     if problem.evolution.verify:
         total += 2.0 * once * (1.0 + back)
         launches *= 3.0
@@ -223,11 +223,11 @@ def step(hamiltonian: Hamiltonian, name: str, duration: float, accuracy: float) 
 
 def _observed(problem: Problem) -> float:
     """Return the seconds of all measurements of one state."""
-    D, asked = float(problem.dimension), problem.asked
-    across = problem.sector is None and any(asked.sites(a) or a in asked.totals for a in "xy")
+    D, needs = float(problem.dimension), problem.observables.needs
+    across = problem.sector is None and bool(needs.axes & {"x", "y"})
     axes = 3 if across else 1
     moments = MEASURE * D * axes
-    entropies = sum(schmidt(problem.spins, len(cut), D) for cut in asked.cuts)
+    entropies = sum(schmidt(problem.spins, len(cut), D) for cut in needs.cuts)
     return len(problem.output_times) * (moments + entropies)
 
 
@@ -274,14 +274,16 @@ def _task(problem: TaskProblem[Any], sizes: Sequence[int]) -> Counted:
         count = 2.0 * LOWEST * (block.levels + block.gap)
         seconds = count * (product * sum(sizes) + CALL * len(sizes))
         if block.vectors:
-            seconds += sum(schmidt(problem.spins, len(cut), float(max(sizes))) for cut in problem.asked.cuts)
+            seconds += sum(
+                schmidt(problem.spins, len(cut), float(max(sizes))) for cut in problem.observables.needs.cuts
+            )
         return Counted(seconds, TERM * count * len(sizes), 0.0)
     if isinstance(block, Dynamics):
         count = float(block.rows(problem.spins) * block.steps)
         seconds = product * (2.0 * LOWEST * sum(sizes) + count * max(sizes))
         return Counted(seconds, TERM * (2.0 * LOWEST * len(sizes) + count), 0.0)
     counted = _thermal(block, sizes, product)
-    if problem.asked.pairs or problem.asked.block("structure_factor"):  # a second run, and what is observed
+    if problem.observables.needs.pairs:  # a second run, and what is observed
         large = sum(size for size in sizes if size > block.exact)
         rows = float(block.vectors * len(block.grid()))
         measured = rows * large * (MEASURE + thermal_steps(block) * ADDED)
@@ -326,7 +328,7 @@ def _floquet(problem: TaskProblem[Any], block: Floquet, size: float) -> Counted:
             continue
         count = products(half_width(model) * part.time, block.accuracy)
         cycle, launches = cycle + count * size * _product(model, sector=True), launches + TERM * count
-    rows, cuts = block.cycles // block.every + 1, problem.asked.cuts
+    rows, cuts = block.cycles // block.every + 1, problem.observables.needs.cuts
     seen = MEASURE * size + sum(schmidt(problem.spins, len(cut), size) for cut in cuts)
     dense = (len(block.cycle) + 3.0 * COMPLEX) * EIGEN * size**3 / DENSE if block.quasienergies else 0.0
     launches = block.cycles * launches + SEEN * rows * (1.0 + len(cuts))

@@ -5,6 +5,7 @@ Couplings and fields are plain numbers in the unit of J, times in units of 1/J. 
 """
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
@@ -22,6 +23,7 @@ __all__ = [
     "Random",
     "System",
     "Term",
+    "are_driven",
     "plane_shape",
 ]
 
@@ -438,3 +440,8 @@ def plane_shape(lattice: Square | Triangular, spins: int) -> tuple[int, int] | s
     if Lx * Ly != spins:
         return f"Lx Ly = {Lx} x {Ly} = {Lx * Ly}, but system.spins = {spins}"
     return Lx, Ly
+
+
+def are_driven(terms: Sequence[Term]) -> bool:
+    """Return True if a term depends on time."""
+    return any(term.profile is not None and term.profile.type != "constant" for term in terms)

@@ -14,17 +14,11 @@ from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import CACHED, Work
 from qsim.trotter import checks
-from qsim.trotter.deck.initial import (
-    IsingInitial,
-    PolarisedInitial,
-    ProductInitial,
-)
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.evolve.checks import physics
 from qsim.trotter.evolve.memory import memory, memory_on_gpu, sector_memory
 from qsim.trotter.evolve.problem import Problem
 from qsim.trotter.model.models import Models
-from qsim.trotter.observables.requested import Asked
 from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
@@ -82,7 +76,7 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
             size=f"{problem.dimension} states",
             on_gpu=memory_on_gpu(problem, parts) // ranks,
             on_gpu_host=-others,
-            library="cusolver" if problem.asked.cuts else "",
+            library="cusolver" if problem.observables.needs.cuts else "",
         ),
         sizes=sizes,
         steps=steps * problem.members,
@@ -130,7 +124,7 @@ def _problem(deck: TrotterDeck, device: Device | None) -> Problem:
         models=Models.of(deck),
         start=deck.initial,
         evolution=deck.evolve,
-        asked=Asked(deck.system.spins, deck.observe),
+        observables=deck.observables,
         precision="single" if deck.run.precision == "single" else "double",
         times=sorted({0.0, *output, end}),
         output_times=output,
@@ -154,15 +148,12 @@ def _sector(deck: TrotterDeck, models: Models) -> Sector | ParitySector | None:
 
 def _shared_ranks(problem: Problem) -> int:
     """Return how many processes can share the state of a problem: a power of two, 1 where it is needed whole."""
-    asked = problem.asked
     whole = (
         problem.sector is not None
         or problem.evolution.integrator in ("auto", "chebyshev", "krylov")
         or problem.evolution.verify
-        or not isinstance(problem.start, IsingInitial | ProductInitial | PolarisedInitial)
-        or asked.echo is not None
-        or bool(asked.cuts or asked.turned_sites)
-        or any(asked.block(name) for name in ("return_probability", "fidelity", "energy_variance", "state"))
+        or not problem.start.has_parts
+        or problem.observables.needs.vector
     )
     return (
         1

@@ -31,6 +31,7 @@ from qsim.trotter.evolve.trajectories.trajectories import Drifts, Trajectories
 from qsim.trotter.evolve.trajectories.verification import verify
 from qsim.trotter.evolve.tuning import tuned
 from qsim.trotter.model.hamiltonian import conserved
+from qsim.trotter.observables.state import State
 from qsim.trotter.sectors.states import whole_state
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
 
 def _stored(problem: Problem, psi: Any) -> NDArray[Any] | None:
     """Return the state (2^N,) that the file holds, None if it is not asked for."""
-    if not problem.asked.block("state"):
+    if State not in problem.observables:
         return None
     if problem.sector is not None:
         psi = whole_state(problem.sector, problem.device, psi)
@@ -154,7 +155,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
         return choice
     if problem.path in ("chebyshev", "krylov"):
         hamiltonian = problem.hamiltonian()
-        several = [hamiltonian] + ([hamiltonian + problem.sigma()] if problem.asked.echo_sigma else [])
+        several = problem.different_hamiltonians()
         if problem.path == "krylov":
             return krylov_choice(problem, several)
         orbits = orbits_in(problem, hamiltonian)
@@ -162,7 +163,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
             monitor.note(
                 f"{len(orbits.symmetries)} symmetries of H and the start: {orbits.size} amplitudes are carried"
             )
-        alone = orbits is not None and problem.asked.echo is None and not problem.asked.turned_sites
+        alone = orbits is not None and problem.echo is None and not problem.observables.needs.sigma_sites
         return chebyshev_choice(problem, several, orbits if alone else None)
     choice = _piloted(problem, monitor)
     if block.integrator == "auto":

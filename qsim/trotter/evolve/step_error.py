@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter.deck.initial import RandomPhaseInitial, is_random
 from qsim.trotter.evolution import driven_steps as driven
 from qsim.trotter.evolution.error_pilot import Panel, Pilot, local_error, strength, weights
 from qsim.trotter.evolution.layers import Evolver
+from qsim.trotter.initial.random import RandomPhaseState
 from qsim.trotter.model.structure import CELLS, MOST_PULSES, RESOLUTION, survey
-from qsim.trotter.states import initial as states
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
@@ -36,13 +35,11 @@ COMPARED_SPINS = (
 def panel(problem: Problem) -> tuple[Panel, list[Hamiltonian]]:
     """Return the pilots of a run with their Hamiltonians: forward, and back if an echo comes back another way."""
     member = hardest(problem)
-    hamiltonians = [problem.hamiltonian(member)]
-    if problem.asked.echo_sigma:
-        hamiltonians.append(hamiltonians[0] + problem.sigma(member))
+    hamiltonians = problem.different_hamiltonians(member)
     # the state takes the memory that the first trajectory will take after it, and a part of it is enough
     # of a state that no process holds, random ones take the place
     absent = problem.ranks > 1 and problem.spins > COMPARED_SPINS
-    psi = None if absent or is_random(problem.start) else problem.initial(member)
+    psi = None if absent or problem.start.is_random else problem.initial(member)
     made = [Pilot.of(hamiltonian, psi, end=problem.times[-1]) for hamiltonian in hamiltonians]
     _cut(made, problem)
     return Panel(made), hamiltonians
@@ -144,14 +141,14 @@ def _starts(problem: Problem) -> list[Callable[[], Any]]:
     """Return functions that make the states from which a step is made: the initial one and a random one."""
 
     def initial() -> Any:
-        block, seed = problem.start, problem.models.seed
-        return states.initial_state(block, problem.spins, problem.device, np.complex128, seed=seed)
+        seed = problem.models.seed
+        return problem.start.vector(problem.spins, problem.device, np.complex128, seed=seed)
 
     def random() -> Any:
-        block = RandomPhaseInitial(type="random_phase", seed=1)
-        return states.initial_state(block, problem.spins, problem.device, np.complex128, seed=1)
+        state = RandomPhaseState(type="random_phase", seed=1)
+        return state.vector(problem.spins, problem.device, np.complex128, seed=1)
 
-    return [random] if is_random(problem.start) else [initial, random]
+    return [random] if problem.start.is_random else [initial, random]
 
 
 class _Timed:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from qsim.trotter.deck.couplings import AllToAll, Dipolar, FieldTerm, OrientedTerm, Pairs
-from qsim.trotter.deck.initial import GroundStateInitial
-from qsim.trotter.deck.model import are_driven
+from qsim.trotter.deck.couplings import AllToAll, Dipolar, FieldTerm, OrientedTerm, Pairs, are_driven
+from qsim.trotter.initial.ground import GroundState
 from qsim.trotter.model.hamiltonian import Model, build_hamiltonian
 from qsim.trotter.model.lattices import wrapped
+from qsim.trotter.observables.echo import Echo
 
 if TYPE_CHECKING:
     from qsim.trotter.deck.couplings import System, Term
@@ -52,14 +52,14 @@ class Models:
     @classmethod
     def of(cls, deck: TrotterDeck) -> Models:
         """Return the Hamiltonians of a deck."""
-        echo = deck.observed("echo")
+        echo = Echo.block_in(deck.observe)
         return cls(
             deck.system,
             deck.run.seed if deck.run.seed is not None else 0,
             deck.ensemble.disorder,
             deck.ensemble.states,
             sigma_terms=echo.sigma if echo is not None else (),
-            ground_terms=deck.initial.terms if isinstance(deck.initial, GroundStateInitial) else (),
+            ground_terms=deck.initial.terms if isinstance(deck.initial, GroundState) else (),
         )
 
     @property

@@ -1,24 +1,23 @@
-"""Which sector a deck asks for, or which a start and what is observed of it stay in."""
+"""Select the sector of an evolution: the one of the deck, or the one that H, initial state and observables conserve."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.errors import DeckError
-from qsim.trotter.deck import initial as blocks
 from qsim.trotter.deck.sectors import SectorBlock
+from qsim.trotter.initial.ground import GroundState
 from qsim.trotter.model.tensors import mixed
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.parity import ParitySector, parity_obstacle
-from qsim.trotter.states.initial import basis_index
 
 if TYPE_CHECKING:
     from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
 
-__all__ = ["definite_down", "mixing", "obstacle", "sector_of"]
+__all__ = ["mixing", "obstacle", "sector_of"]
 
 EQUAL = 1e-14  # relative difference of Jx and Jy that is rounding, as in hamiltonian.conserved
 
@@ -56,17 +55,6 @@ def mixing(model: Model, inversion: int = 0) -> str:
     return ""
 
 
-def definite_down(block: Any, spins: int) -> int | None:
-    """Return the number of spins down of an initial state that has one; None for all others."""
-    if isinstance(block, blocks.BasisInitial | blocks.NeelInitial | blocks.DomainWallInitial):
-        return basis_index(block, spins).bit_count()
-    if isinstance(block, blocks.GroundStateInitial):
-        return spins - (spins // 2 if block.up is None else block.up)
-    if isinstance(block, blocks.PolarisedInitial) and block.axis in ("z", "-z"):
-        return 0 if block.axis == "z" else spins
-    return None
-
-
 def _of_parity(
     found: ParitySector, hamiltonian: Hamiltonian, sigma: Hamiltonian | None, down: int | None
 ) -> ParitySector:
@@ -98,14 +86,14 @@ def sector_of(
     asked, spins = deck.sector, deck.system.spins
     if asked in ("full", "none"):
         return None
-    down = definite_down(deck.initial, spins)
+    down = deck.initial.down(spins)
     if asked == "auto":
         stays = (
             down is not None
             and deck.evolve.integrator in ("auto", "chebyshev", "krylov")
             and deck.evolve.dt is None
             and (not deck.driven or deck.evolve.integrator == "krylov")
-            and deck.observed("fidelity") is None
+            and not any(observable.whole_space for observable in deck.observables)
             and not obstacle(hamiltonian)
             and (sigma is None or deck.evolve.integrator == "krylov" or sigma.is_static)
             and (sigma is None or not obstacle(sigma))
@@ -122,7 +110,7 @@ def sector_of(
         raise DeckError(
             f"sector: the initial state has Sz = {0.5 * spins - down:g}, the sector {found}; use sector: auto"
         )
-    if down is not None and found.inversion and not isinstance(deck.initial, blocks.GroundStateInitial):
+    if down is not None and found.inversion and not isinstance(deck.initial, GroundState):
         raise DeckError(
             f"sector.inversion: the initial state {deck.initial.type} is turned into another one by the inversion of all spins, "
             "so that it has parts of both signs; leave inversion out"

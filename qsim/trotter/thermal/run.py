@@ -78,7 +78,7 @@ class Computation:
         self.sums: list[NDArray[np.float64]] = []
         self.changes: list[NDArray[np.float64]] = []
         self.steps = 0
-        self.correlators = Correlators(problem.asked, problem.spins)
+        self.correlators = Correlators(problem.observables, problem.spins)
         self.temperatures = np.array(problem.block.grid())
         if restored is not None:
             self.sums = [np.array(part) for part in restored["sums"]]

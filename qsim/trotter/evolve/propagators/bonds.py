@@ -13,12 +13,11 @@ from qsim.core.errors import NumericsError
 from qsim.trotter.evolution.accuracy import PASS_ROUNDING, ROUNDING, Choice, rounded_angles
 from qsim.trotter.evolution.bonds import Bonds, SectorFormula
 from qsim.trotter.evolution.error_pilot import Panel, Pilot
+from qsim.trotter.evolve.propagators.orbits import ising_string
 from qsim.trotter.evolve.step_error import hardest
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
-from qsim.trotter.sectors.selection import definite_down
-from qsim.trotter.states.initial import basis_index
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,15 +68,16 @@ class BondPropagator:
 
         if not pairs or needs_vector(self.problem, self.model):
             return measured(self.problem, self.model, self.operator, self.psi, axes, pairs)
-        asked = {pair for axes, given in self.problem.asked.pairs.items() if axes != "zz" for pair in given}
         flips = np.argwhere(np.triu(self.model.J[0] + self.model.J[1], 1))
         coupled = [(int(j), int(k)) for j, k in flips]
-        return sector_moments(self.operator, self.psi, sorted(asked | set(coupled)))
+        return sector_moments(
+            self.operator, self.psi, sorted({*self.problem.observables.needs.across, *coupled})
+        )
 
 
 def needs_vector(problem: Problem, model: Model) -> bool:
     """Return whether the energy takes a second vector, H psi: with its variance, and with couplings of different components."""
-    return bool(problem.asked.block("energy_variance")) or model.cross is not None
+    return problem.observables.needs.variance or model.cross is not None
 
 
 # ---------------------------------------------------------------------------------------------- step
@@ -114,9 +114,8 @@ def _pilot(problem: Problem, hamiltonian: Hamiltonian) -> Pilot:
     small = replace(small, J=factor * small.J, cross=None if small.cross is None else factor * small.cross)
     found.hamiltonian = small
     found.make = lambda _, psi: _Small(small, np.asarray(psi, np.complex128))  # type: ignore[assignment,return-value]
-    start: Any = problem.start
-    if start.type in ("basis", "neel", "domain_wall") and definite_down(start, problem.spins) is not None:
-        index = basis_index(start, problem.spins)
+    index = ising_string(problem)
+    if index is not None:
         state = np.zeros(1 << len(found.sites), np.complex128)
         state[sum(1 << n for n, site in enumerate(found.sites) if index >> site & 1)] = 1.0
         found.states.insert(0, state)
@@ -136,9 +135,7 @@ def bond_choice(problem: Problem, monitor: Monitor) -> Choice:
     """
     block = problem.evolution
     name, accuracy, member = block.integrator, block.accuracy, hardest(problem)
-    hamiltonians = [problem.hamiltonian(member)]
-    if problem.asked.echo_sigma:
-        hamiltonians.append(hamiltonians[0] + problem.sigma(member))
+    hamiltonians = problem.different_hamiltonians(member)
     panel = Panel([_pilot(problem, hamiltonian) for hamiltonian in hamiltonians])
     intervals = np.diff(np.asarray(problem.times, float))
     duration = float(intervals.sum())

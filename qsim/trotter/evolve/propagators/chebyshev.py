@@ -19,7 +19,7 @@ from qsim.trotter.evolution.accuracy import (
 from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, Chebyshev, Whole, coefficients
 from qsim.trotter.evolution.layers import Evolver
 from qsim.trotter.kernels.product.apply import operator
-from qsim.trotter.observables.observables import energy_and_variance
+from qsim.trotter.measurement.expectations import energy_and_variance
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
@@ -72,8 +72,7 @@ def measured(
         plain = (
             linear if isinstance(linear, SectorOperator) else SectorOperator(device, problem.sector, model)
         )
-        asked = [pair for axes, given in problem.asked.pairs.items() if axes != "zz" for pair in given]
-        moments = sector_moments(plain, psi, sorted(set(asked)) if pairs else [])
+        moments = sector_moments(plain, psi, problem.observables.needs.across if pairs else [])
     else:
         state = psi.copy() if problem.sector is None else problem.sector.whole(device, psi)
         whole = Evolver(device, replace(model, cross=None), state, precision=problem.precision, own=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from qsim.trotter.kernels.states.measure import moments_of_axis
+from qsim.trotter.observables.correlations import Otoc, TimeCorrelation
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.moments import diagonal_moments
 from qsim.trotter.sectors.spin_operators import weighted
@@ -92,7 +93,7 @@ class SigmaStates:
     ) -> None:
         self.problem, self.make = problem, make
         self.propagators: dict[int, Propagates] = {}
-        for site in problem.asked.turned_sites:
+        for site in sorted(problem.observables.needs.sigma_sites):
             if restored is not None:
                 state = problem.device.asarray(restored[str(site)])
             else:
@@ -111,10 +112,10 @@ class SigmaStates:
 
     def correlations(self, psi: NDArray[Any]) -> dict[str, Any]:
         """Return ``Re <S^z_j(t) S^z_k>`` of all sites j, (N,), from the state psi(t); nothing if it is not asked for."""
-        site = self.problem.asked.correlated_site
-        if site is None:
+        observable = self.problem.observables.get(TimeCorrelation)
+        if observable is None:
             return {}
-        phi = self.propagators[site].psi
+        phi = self.propagators[observable.site].psi
         with self.problem.device.use():
             found = _spins(self.problem, psi + phi) - _spins(self.problem, psi - phi)
         return {"time_correlation": 0.125 * found / norm2(psi)}
@@ -134,8 +135,9 @@ class SigmaStates:
         report : function
             Called wherever the way back may be interrupted.
         """
-        problem, block = self.problem, self.problem.asked.otoc
-        assert block is not None
+        problem, observable = self.problem, self.problem.observables.get(Otoc)
+        assert observable is not None
+        block = observable.block
 
         def returned(state: NDArray[Any]) -> Any:
             propagator = self.make(sigma_z(problem, state, block.w))

@@ -17,8 +17,8 @@ from qsim.trotter.evolve.propagators.krylov import KrylovPropagator
 from qsim.trotter.evolve.propagators.orbits import OrbitPropagator, orbits_in
 from qsim.trotter.evolve.propagators.propagator import Propagator, propagator
 from qsim.trotter.evolve.trajectories.correlations import SigmaStates
-from qsim.trotter.evolve.trajectories.observer import Observer, target
-from qsim.trotter.observables import observables
+from qsim.trotter.evolve.trajectories.observer import Observer, reference
+from qsim.trotter.measurement.overlaps import echo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,7 +49,7 @@ class Trajectory:
         self, problem: Problem, member: int, how: Choice, restored: Mapping[str, Any] | None = None
     ) -> None:
         self.problem, self.member, self.how = problem, member, how
-        self.observer = Observer(problem, member, target(problem))
+        self.observer = Observer(problem, member, reference(problem))
         self.hamiltonian = self.observer.hamiltonian
         self.reached = self.calls = 0
         self.pending: dict[str, Any] = {}
@@ -62,7 +62,7 @@ class Trajectory:
         )
         self.propagator = self._first(self.hamiltonian, psi)
         self.other: Any = None
-        if problem.asked.echo is not None and problem.asked.echo.overlap:
+        if problem.echo is not None and problem.echo.overlap:
             other = (
                 problem.initial(member)
                 if restored is None
@@ -70,7 +70,7 @@ class Trajectory:
             )
             self.other = self._first(self.observer.perturbed, other)
         self.sigma_states: SigmaStates | None = None
-        if problem.asked.turned_sites:
+        if problem.observables.needs.sigma_sites:
             self.sigma_states = SigmaStates(
                 problem,
                 lambda state: self._propagator(self.hamiltonian, state, own=True),
@@ -194,12 +194,13 @@ class Trajectory:
     def _echo(self, report: Report) -> dict[str, Any]:
         """Return the echo at the time reached."""
         if self.other is not None:
-            return {"echo": observables.echo(self.other.psi, self.propagator.psi).echo}
+            return {"echo": echo(self.other.psi, self.propagator.psi).echo}
         back = self._propagator(self.observer.perturbed, self.propagator.psi.copy(), own=True)
         for start, dt, steps in way_back(self.problem, self.reached, self.how.dt, self.how.layers):
             back.advance(start, dt, steps)
             report(Progress())
-        local = bool(self.problem.asked.echo_local)
+        observable = self.problem.echo
+        local = observable is not None and bool(observable.local)
         moments = back.measure("z", pairs=False) if local else None
         return self.observer.echo(back.psi, moments)
 
