@@ -37,12 +37,12 @@ if TYPE_CHECKING:  # mypy compares the modules of each method with the contract:
     QMC = Stages[qsim.qmc.deck.model.QmcDeck, qsim.qmc.problem.Problem, qsim.qmc.run.Result](
         qsim.qmc.deck, qsim.qmc.build, qsim.qmc.run, qsim.qmc.output
     )
-    QOC = Stages[qsim.qoc.deck.model.QocDeck, qsim.qoc.problem.Problem, qsim.qoc.run.Result](
+    QOC = Stages[qsim.qoc.deck.model.QocDeck, qsim.qoc.problem.Problem, qsim.qoc.result.Result](
         qsim.qoc.deck, qsim.qoc.build, qsim.qoc.run, qsim.qoc.output
     )
     STURMIAN = Stages[
         qsim.sturmian.deck.model.SturmianDeck,
-        qsim.sturmian.problem.Problem | qsim.sturmian.scattering.problem.Problem,
+        qsim.sturmian.problem.Problem | qsim.sturmian.driven.problem.Problem,
         qsim.sturmian.run.Result,
     ](qsim.sturmian.deck, qsim.sturmian.build, qsim.sturmian.run, qsim.sturmian.output)
     TRIDIAG = Stages[

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from qsim.core.device.device import Device
-from qsim.qoc.molecule import Molecule, molecule
-from qsim.qoc.objective import Objective
-from qsim.qoc.propagators import CrankNicolson, Eigenbasis, Members
+from qsim.qoc.models.molecule import Molecule, molecule
+from qsim.qoc.objectives.objective import Objective
+from qsim.qoc.propagators.crank_nicolson import CrankNicolson
+from qsim.qoc.propagators.eigenbasis import Eigenbasis
+from qsim.qoc.propagators.propagator import Members
 
 DURATION = 30000.0  # T, a.u.
 

@@ -90,9 +90,9 @@ def _solve(built: Any) -> Any:
     """Optimise; return the search and its objective."""
     from qsim.core.run.loop import drive
     from qsim.core.run.progress import Monitor
-    from qsim.qoc.objective import Objective
+    from qsim.qoc.objectives.objective import Objective
+    from qsim.qoc.optimizers.optimisation import Optimisation
     from qsim.qoc.optimizers.search import Search
-    from qsim.qoc.run import Optimisation
 
     objective = Objective(built.propagator, built.targets, 0.0)
     search = Search(objective, built.control, built.goal.threshold, 500)

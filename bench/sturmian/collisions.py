@@ -13,8 +13,8 @@ import numpy as np
 from bench.harness import Bench, Cost, Skip, Timing, case, kernel
 from bench.sturmian import problem
 from qsim.core.device.device import Device
-from qsim.sturmian.scattering import driven
-from qsim.sturmian.tasks.collision import Collisions
+from qsim.sturmian.driven import operator as driven
+from qsim.sturmian.scatter.run import Collisions
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPER_CPU, PAPER_GPU = 3 * 86400.0, 4 * 3600.0  # Colavecchia (2014): seconds of the (e,3e) example

@@ -38,6 +38,8 @@ TREES = {
         "howto/atoms",
         "howto/orbitals",
         "howto/add-method",
+        "howto/add-potential",
+        "howto/add-estimator",
     ),
     "Theory": (
         "theory/qoc",

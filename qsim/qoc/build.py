@@ -14,11 +14,17 @@ from qsim.core.errors import InvalidInput
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
 from qsim.qoc import checks
-from qsim.qoc.control import band_modes, parametrisation, shape_function
+from qsim.qoc.control.fields import midpoints
+from qsim.qoc.control.guesses.carriers import weak_seed
+from qsim.qoc.control.guesses.first import escape, first_field
+from qsim.qoc.control.guesses.pulse import Pulse
+from qsim.qoc.control.parametrisation import band_modes, parametrisation, shape_function
+from qsim.qoc.control.transitions import ladder_rungs
 from qsim.qoc.deck.model import CrankNicolsonPropagator, EigenbasisPropagator, values_of
-from qsim.qoc.guess import initial_field, ladder_rungs
-from qsim.qoc.molecule import Molecule, molecule
-from qsim.qoc.problem import Goal, Problem
+from qsim.qoc.models.molecule import Molecule, molecule
+from qsim.qoc.objectives.goal import Goal
+from qsim.qoc.problem import Problem
+from qsim.qoc.propagators.phases import energy_shifts, phase_steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,13 +33,12 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.qoc.deck.model import Propagator as PropagatorBlock
     from qsim.qoc.deck.model import QocDeck
-    from qsim.qoc.propagators import Members, Propagator
+    from qsim.qoc.propagators.propagator import Members, Propagator
 
 MIN_LEVELS = 16  # retained levels of `states: auto`
 SPARE_LEVELS = 12  # levels kept above the highest one in use
 PLAN_TIMES = 200_000  # steps at which the plan tries the formulas and files of the deck
 PERIOD_STEPS = 64  # steps per period of `steps: auto`
-PHASE_ERROR = 1e-3  # rad over T, of `steps: auto` for Crank-Nicolson
 SWEEP_FLOPS = (
     1.3e9  # of the least work per second and core, a sweep with its gradient: measured 0.9e9 to 2.6e9
 )
@@ -66,7 +71,7 @@ def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
             first, last = band_modes(deck.control.band, deck.time.T, steps)
             modes = last - first + 1
         if deck.control.guess.type != "random" and not any(f.severity == "error" for f in findings):
-            initial_field(deck, nominal, sample, np.ones(sample.size), 0)
+            first_field(Pulse(deck, nominal, sample, np.ones(sample.size)))
     except InvalidInput as problem:
         findings.append(Finding(problem.key, str(problem)))
     return Plan(
@@ -187,9 +192,10 @@ def build(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
         steps = step_count(deck, nominal)
         times = midpoints(steps, deck.time.T)
         control = parametrisation(deck.control, times, deck.time.T)
-        guess = initial_field(deck, nominal, times, control.shape, deck.run.seed or 0)
+        pulse = Pulse(deck, nominal, times, control.shape)
+        guess = first_field(pulse)
         if not np.any(guess) and deck.optimizer.type in ("lbfgs", "krotov", "gauss_newton"):
-            guess = _seed(deck, nominal, times, control.shape)
+            guess = weak_seed(pulse)
             warnings.append(
                 "control.guess: zero is a critical point (dP/d eps = 0 exactly); it is replaced by a resonant seed of area "
                 f"0.1 pi on the transitions {', '.join(f'{a}-{b}' for a, b in ladder_rungs(deck, nominal))}"
@@ -223,7 +229,7 @@ def build(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
         times=times,
         duration=deck.time.T,
         guess=guess,
-        escape=_escape(deck, nominal, times, control.shape, guess),
+        escape=escape(pulse, guess),
         guess_given=limits.guess.type in ("expression", "file", "random"),
         optimizer=deck.optimizer,
         verify=deck.verify,
@@ -243,34 +249,6 @@ def goal_of(deck: QocDeck) -> Goal:
 def nominal_molecule(deck: QocDeck) -> Molecule:
     """Return the molecule of the deck with the levels that a run keeps: the most costly part of plan and build."""
     return molecule(deck.system, level_count(deck))
-
-
-def _seed(
-    deck: QocDeck, nominal: Molecule, times: NDArray[np.float64], shape: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return a weak resonant field (N,) on the transitions between the states, a.u."""
-    from qsim.qoc.guess import carriers
-
-    rungs = ladder_rungs(deck, nominal)
-    return carriers(nominal, rungs, times, shape, 0.1 * math.sqrt(len(rungs)))
-
-
-def _escape(
-    deck: QocDeck,
-    nominal: Molecule,
-    times: NDArray[np.float64],
-    shape: NDArray[np.float64],
-    guess: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Return the guess (N,) without its symmetries; one too weak to move the state gives way to a resonant seed."""
-    from qsim.qoc.guess import without_symmetry
-
-    try:
-        seed = _seed(deck, nominal, times, shape)
-    except InvalidInput:  # no path of dipole transitions, which a given field does not need
-        seed = guess
-    weak = np.linalg.norm(guess) < 0.1 * np.linalg.norm(seed)
-    return without_symmetry(seed if weak else guess, deck.run.seed or 0)
 
 
 def _fits_the_kernels(loaded: LoadedDeck[QocDeck], levels: int, block: PropagatorBlock) -> None:
@@ -301,11 +279,6 @@ def _fits_the_kernels(loaded: LoadedDeck[QocDeck], levels: int, block: Propagato
 # ------------------------------------------------------------------------------------------- pieces
 
 
-def midpoints(steps: int, duration: float) -> NDArray[np.float64]:
-    """Return the times (N,) at which the field lives: the middle of every step."""
-    return np.asarray((np.arange(steps) + 0.5) * (duration / steps), dtype=float)
-
-
 def level_count(deck: QocDeck) -> int:
     """Return the number of levels K that a run keeps or analyses."""
     block = deck.propagator
@@ -328,17 +301,6 @@ def step_count(deck: QocDeck, nominal: Molecule) -> int:
     return max(200, math.ceil(PERIOD_STEPS * fastest * time.T / (2 * math.pi)))
 
 
-def phase_steps(nominal: Molecule, top: int, duration: float, error: float = PHASE_ERROR) -> int:
-    """Return the Crank-Nicolson steps that keep the phase error ``E^3 tau^2 T / 12`` of the levels in use below ``error``.
-
-    Energies count from the middle of the levels (``energy_shift: auto``); one level above the highest target is included.
-    """
-    energies = nominal.energies[: min(top + 2, nominal.energies.size)]
-    half = 0.5 * float(energies[-1] - energies[0])
-    tau = math.sqrt(12.0 * error / (duration * half**3)) if half > 0 else duration
-    return max(200, math.ceil(duration / tau))
-
-
 def member_count(deck: QocDeck) -> int:
     """Return the number of ensemble members."""
     if deck.ensemble is None:
@@ -359,7 +321,7 @@ def molecule_factors(deck: QocDeck) -> list[tuple[float, float]]:
 
 def ensemble(deck: QocDeck, nominal: Molecule) -> Members:
     """Set up the molecules of all ensemble members; the nominal one comes first."""
-    from qsim.qoc.propagators import Members
+    from qsim.qoc.propagators.propagator import Members
 
     block, factors = deck.ensemble, molecule_factors(deck)
     others = [molecule(deck.system, level_count(deck), *pair) for pair in factors[1:]]
@@ -384,20 +346,12 @@ def stores(deck: QocDeck, trajectory: int) -> bool:
     return choice == "store" or (choice == "auto" and trajectory <= TRAJECTORY_LIMIT)
 
 
-def energy_shifts(members: Members, top: int, choice: float | str) -> NDArray[np.float64]:
-    """Return the energy added to each molecule: as given, or minus the middle of the levels in use."""
-    if not isinstance(choice, str):
-        return np.full(len(members.molecules), float(choice))
-    return np.array(
-        [-0.5 * (m.energies[0] + m.energies[min(top, m.energies.size - 1)]) for m in members.molecules]
-    )
-
-
 def make_propagator(
     deck: QocDeck, device: Device, members: Members, initial: NDArray[np.complex128], steps: int
 ) -> Propagator:
     """Return the propagator of the deck."""
-    from qsim.qoc.propagators import CrankNicolson, Eigenbasis
+    from qsim.qoc.propagators.crank_nicolson import CrankNicolson
+    from qsim.qoc.propagators.eigenbasis import Eigenbasis
 
     block, single = deck.propagator, deck.run.precision == "single"
     if isinstance(block, EigenbasisPropagator):

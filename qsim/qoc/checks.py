@@ -14,14 +14,14 @@ import numpy as np
 from qsim.core.deck.blocks import Finding
 from qsim.core.deck.units import to_unit
 from qsim.core.errors import InvalidInput
+from qsim.qoc.control.transitions import ladder_rungs
 from qsim.qoc.deck.molecule import levels_of
-from qsim.qoc.guess import ladder_rungs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from qsim.qoc.deck.model import QocDeck
-    from qsim.qoc.molecule import Molecule
+    from qsim.qoc.models.molecule import Molecule
 
 STEPS_PER_PERIOD = {"crank_nicolson": 20, "eigenbasis": 6}
 WALL_DENSITY = 1e-6

@@ -7,54 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qoc.control import Parametrisation
-from qsim.qoc.deck.molecule import levels_of, parse_weight
-from qsim.qoc.molecule import Molecule
+from qsim.qoc.control.parametrisation import Parametrisation
+from qsim.qoc.models.molecule import Molecule
+from qsim.qoc.objectives.goal import Goal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
     from qsim.qoc.deck.model import Optimizer, Verify
-    from qsim.qoc.deck.molecule import InitialState, System, TargetState
-    from qsim.qoc.propagators import Members, Propagator
+    from qsim.qoc.deck.molecule import System
+    from qsim.qoc.propagators.propagator import Members, Propagator
 
-__all__ = ["Goal", "Problem", "amplitudes", "target_vectors"]
-
-
-@dataclass(frozen=True)
-class Goal:
-    """Goal of the field: ``J = P - alpha integral eps^2 dt``, Eq. (6), until P reaches the threshold.
-
-    Attributes
-    ----------
-    transfers : tuple of pairs
-        Initial state and target of each pair, in levels.
-    alpha : float
-        Fluence penalty, a.u.
-    coherent : bool
-        Whether the overlaps of the pairs are averaged with their phases.
-    threshold : float
-        Probability that ends the search.
-    """
-
-    transfers: tuple[tuple[InitialState, TargetState], ...]
-    alpha: float
-    coherent: bool
-    threshold: float
-
-    @property
-    def top(self) -> int:
-        """Highest level of the initial and target states."""
-        return max(max(levels_of(i) + levels_of(t)) for i, t in self.transfers)
-
-    def initial(self, levels: int) -> NDArray[np.complex128]:
-        """Return the initial amplitudes (pairs, K) in so many levels."""
-        return np.array([amplitudes(i, levels) for i, _ in self.transfers])
-
-    def targets(self, levels: int) -> list[NDArray[np.complex128]]:
-        """Return the orthonormal target vectors (r, K) of each pair in so many levels."""
-        return [target_vectors(t, levels) for _, t in self.transfers]
+__all__ = ["Problem"]
 
 
 @dataclass
@@ -130,20 +95,8 @@ class Problem:
         """The nominal molecule."""
         return self.members.molecules[0]
 
-
-def amplitudes(state: InitialState, levels: int) -> NDArray[np.complex128]:
-    """Return the normalised level amplitudes (K,) of a level or a superposition."""
-    vector = np.zeros(levels, complex)
-    if isinstance(state, dict):
-        for key, weight in state.items():
-            vector[int(key)] = parse_weight(weight)
-        return vector / np.linalg.norm(vector)
-    vector[int(state)] = 1.0
-    return vector
-
-
-def target_vectors(state: TargetState, levels: int) -> NDArray[np.complex128]:
-    """Return the orthonormal target vectors (r, K): one for a state, one per level for a list of levels."""
-    if isinstance(state, list):
-        return np.eye(levels, dtype=complex)[state]
-    return amplitudes(state, levels)[None]
+    def first_field(self) -> NDArray[np.float64]:
+        """Return the guess as the optimiser sees it, constraints applied."""
+        if not self.constrained:
+            return self.guess
+        return self.control.field(self.control.parameters(self.guess))

@@ -3,75 +3,28 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
-from dataclasses import dataclass
-from dataclasses import field as attribute
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.run.loop import drive
 from qsim.qoc import checks
-from qsim.qoc.claims import Errors, Judge
-from qsim.qoc.objective import Objective
-from qsim.qoc.optimizers.gauss_newton import GaussNewton
-from qsim.qoc.optimizers.krotov import Krotov
-from qsim.qoc.optimizers.lbfgs import Lbfgs
-from qsim.qoc.optimizers.search import CriticalPoint, Finished, Search
-from qsim.qoc.optimizers.travolta import Travolta
-from qsim.qoc.verify import Verification, verify
+from qsim.qoc.errors.claims import Errors, Judge
+from qsim.qoc.errors.verification import Verification, verify
+from qsim.qoc.objectives.objective import Objective
+from qsim.qoc.optimizers.optimisation import Optimisation
+from qsim.qoc.optimizers.search import Search
+from qsim.qoc.result import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
-    from qsim.core.run.loop import Report, Resumable, State
     from qsim.core.run.progress import Monitor
     from qsim.qoc.problem import Problem
-    from qsim.qoc.propagators import Run
+    from qsim.qoc.propagators.propagator import Run
 
-STALLED = 1e-6  # a search that converges below this probability has not left the critical point at zero field
-AT_BOUND = 0.85  # of a bound: the soft clip keeps fields 8 % below it
 MEMBERS_AT_ONCE = 4096
 LARGEST_TABLE = 30_000_000  # numbers of the population table; above, times are thinned out
-
-
-@dataclass
-class Result:
-    """Result of a run; ``output.py`` gives the names in the file."""
-
-    problem: Problem
-    field: NDArray[np.float64]
-    probability: float
-    objective: float
-    guess_probability: float
-    member_probabilities: NDArray[np.float64]
-    populations: NDArray[np.float64]
-    stride: int
-    amplitudes: NDArray[np.complex128]
-    psi: NDArray[np.complex128]
-    norm_error: float
-    truncation: float
-    verification: Verification | None
-    errors: Errors | None
-    reached_levels: NDArray[np.float64]
-    sweeps: int
-    iterations: int
-    reached: bool
-    reason: str
-    history: dict[str, NDArray[np.float64]] = attribute(default_factory=dict)
-    extra: dict[str, NDArray[np.float64]] = attribute(default_factory=dict)
-
-    @property
-    def levels(self) -> int:
-        """Number of levels K of the run."""
-        return int(self.problem.initial.shape[1])
-
-    @property
-    def claimed(self) -> bool:
-        """True if an error of P is claimed."""
-        return self.errors is not None and self.errors.unclaimed is None
 
 
 def run(problem: Problem, monitor: Monitor) -> Result:
@@ -106,142 +59,11 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     return analyse(problem, search, final, monitor)
 
 
-class Optimisation:
-    """The search that the deck names; the field is left in ``search.field``.
-
-    A search that comes to a critical point goes on from a field without the guess's symmetries, once.
-
-    Parameters
-    ----------
-    problem : Problem
-    search : Search
-    saved : mapping, optional
-        State to continue from; one of another optimiser is not used.
-
-    Attributes
-    ----------
-    escaped : bool
-        Whether a critical point was left.
-    """
-
-    def __init__(self, problem: Problem, search: Search, saved: Mapping[str, Any] | None = None) -> None:
-        self.problem = problem
-        self.search = search
-        self.saved = saved or {}
-        self.escaped = bool(self.saved.get("escaped", False))
-        self.current: Resumable = _Given(problem, search)
-
-    def state(self) -> State:
-        """Return the state of the optimiser at work."""
-        return {**self.current.state(), "escaped": self.escaped}
-
-    def advance(self, report: Report) -> None:
-        """Search until a maximum, the threshold or the limit is reached.
-
-        Raises
-        ------
-        CriticalPoint
-            If the gradient vanishes exactly at both first fields.
-        """
-        with suppress(Finished):
-            if self._stands_still(report):
-                self.escaped, self.saved = True, {}
-                self._search(report)
-
-    def why(self) -> str:
-        """Return why the search ended, and what may help where it has not left the field that it began with."""
-        if not self._stalled:
-            return self.search.reason
-        if self._at_the_bounds:
-            return f"{self.search.reason}, with the field at control.bounds: the maximum that they allow"
-        return (
-            f"{self.search.reason} at a critical point, where the gradient vanishes; start from a stronger field, such as "
-            "control.guess: ladder, or lower objective.alpha"
-        )
-
-    def _stands_still(self, report: Report) -> bool:
-        """Search, and return True if that has come to a critical point for the first time."""
-        if self.escaped or self.problem.optimizer.type == "none":
-            self._search(report)
-            return False
-        try:
-            self._search(report)
-        except CriticalPoint:
-            if not np.any(self.problem.escape):
-                raise
-            return True
-        return self._stalled and not self._at_the_bounds
-
-    @property
-    def _stalled(self) -> bool:
-        """True if a search has converged without having moved the state."""
-        return self.search.probability < STALLED and self.search.reason.startswith(("converged", "stopped"))
-
-    @property
-    def _at_the_bounds(self) -> bool:
-        """True if the field reaches its bounds somewhere, as near as their soft clip lets it."""
-        field, control = self.search.field, self.problem.control
-        if field is None:
-            return False
-        return bool(np.any(field >= AT_BOUND * control.high) or np.any(field <= AT_BOUND * control.low))
-
-    def _search(self, report: Report) -> None:
-        """Run one optimiser, or two in succession."""
-        options, search = self.problem.optimizer, self.search
-        if options.type == "none":
-            self.current.advance(report)
-        elif options.type == "travolta":
-            self._run(Travolta(search, self._first_field(), options, self._saved("travolta")), report)
-        elif options.type == "krotov":
-            first = search.control.field(self._parameters())
-            self._run(Krotov(search, first, options.step, self._saved("krotov")), report)
-        elif options.type == "lbfgs" and self._saved("gauss_newton") is None:
-            finish = options.finish_at if options.finish == "gauss_newton" else None
-            lbfgs = Lbfgs(search, self._parameters(), options.memory, finish, self._saved("lbfgs"))
-            self._run(lbfgs, report)
-            if options.finish == "gauss_newton":
-                self._run(GaussNewton(search, lbfgs.last), report)
-        else:
-            saved = self._saved("gauss_newton")
-            self._run(GaussNewton(search, self._parameters(), saved), report)
-
-    def _run(self, optimiser: Resumable, report: Report) -> None:
-        self.current = optimiser
-        optimiser.advance(report)
-
-    def _first_field(self) -> NDArray[np.float64]:
-        return self.problem.escape if self.escaped else self.problem.guess
-
-    def _parameters(self) -> NDArray[np.float64]:
-        return self.problem.control.parameters(self._first_field())
-
-    def _saved(self, kind: str) -> Mapping[str, Any] | None:
-        return self.saved if self.saved.get("kind") == kind else None
-
-
-class _Given:
-    """No search at all: the first field as it is, constraints applied."""
-
-    def __init__(self, problem: Problem, search: Search) -> None:
-        self.problem = problem
-        self.search = search
-
-    def state(self) -> State:
-        return self.search.state()
-
-    def advance(self, report: Report) -> None:
-        search, field = self.search, search_guess(self.problem)
-        p, j = search.objective.values(field)
-        search.field, search.best = field, float(j[0])
-        search.reason = "no optimisation"
-        search.record(report, field, float(p[0]), float(j[0]), 0.0, savable=False)
-
-
 def analyse(problem: Problem, search: Search, final: NDArray[np.float64], monitor: Monitor) -> Result:
     """Propagate the final field once more: amplitudes, populations, norm, verification."""
     propagator, objective = problem.propagator, search.objective
     with monitor.stage("analyse"):
-        guess = float(_propagate_members(objective, search_guess(problem))[0].mean())
+        guess = float(_propagate_members(objective, problem.first_field())[0].mean())
         members, norm, nominal = _propagate_members(objective, final)
         probability = float(members.mean())
         populations = propagator.populations(final)
@@ -347,16 +169,9 @@ def _verification(
     return verification
 
 
-def search_guess(problem: Problem) -> NDArray[np.float64]:
-    """Return the guess as the optimiser sees it, constraints applied."""
-    if not problem.constrained:
-        return problem.guess
-    return problem.control.field(problem.control.parameters(problem.guess))
-
-
 def _wavefunction(problem: Problem, nominal: Run) -> NDArray[np.complex128]:
     """psi(T) on the grid: from the grid propagator itself, or as the sum over levels."""
-    from qsim.qoc.propagators import CrankNicolson
+    from qsim.qoc.propagators.crank_nicolson import CrankNicolson
 
     if isinstance(problem.propagator, CrankNicolson):
         return problem.propagator.wavefunction(nominal)

@@ -19,7 +19,7 @@ POINTS_PER_WAVE = 5.0
 REACH = 12.0  # decay lengths after which nothing is left of a bound function
 
 
-def of_numbers(deck: SturmianDeck, values: Values, points: int) -> Iterator[Finding]:
+def physics(deck: SturmianDeck, values: Values, points: int) -> Iterator[Finding]:
     """Yield what box, grid and basis do to each other, from numbers alone."""
     if values.alpha is not None:
         yield from underflow(values.alpha, values.R)

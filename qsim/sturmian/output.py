@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from qsim.core.results import quantities
-from qsim.sturmian.figures.overview import FIGURES
-from qsim.sturmian.quantities.basis import BASIS
-from qsim.sturmian.quantities.bound import BOUND
-from qsim.sturmian.quantities.integrals import INTEGRALS
-from qsim.sturmian.scattering.quantities import COLLISIONS, RESONANCES, collisions
+from qsim.sturmian.basis import result as basis
+from qsim.sturmian.bound import result as bound
+from qsim.sturmian.figures import FIGURES
+from qsim.sturmian.integrals import result as integrals
+from qsim.sturmian.resonances import result as resonances
+from qsim.sturmian.scatter import result as scatter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,27 +18,26 @@ if TYPE_CHECKING:
     from qsim.core.results.quantities import Failed, Quantity
     from qsim.core.results.tables import Scalar, Table
     from qsim.sturmian.run import Result
-    from qsim.sturmian.scattering.results import CollisionResult
 
 __all__ = ["FIGURES", "HEADLINE", "QUANTITIES", "TABLES", "arrays", "scalars", "tables"]
 
 QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
-    "bound": BOUND,
-    "basis": BASIS,
-    "integrals": INTEGRALS,
-    "collisions": COLLISIONS,
-    "resonances": RESONANCES,
+    "bound": bound.QUANTITIES,
+    "basis": basis.QUANTITIES,
+    "integrals": integrals.QUANTITIES,
+    "collisions": scatter.QUANTITIES,
+    "resonances": resonances.QUANTITIES,
 }
 """Quantities of each task."""
 
-TABLES = quantities.tables(BOUND)
+TABLES = quantities.tables(bound.QUANTITIES)
 HEADLINE = quantities.headline(*QUANTITIES.values())
 
 
 def _declared(result: Result) -> tuple[Quantity[Any], ...]:
     """Return the quantities of a result; cross sections have the unit of their process."""
     if result.task == "collisions":
-        return collisions(cast("CollisionResult", result).kinematics[0].unit)
+        return scatter.quantities_in(cast("scatter.CollisionResult", result).kinematics[0].unit)
     return QUANTITIES[result.task]
 
 

@@ -6,13 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from qsim.core.deck.blocks import Finding
 from qsim.core.device.parallel import in_shares
 from qsim.core.errors import InvalidInput
-from qsim.sturmian.deck.blocks import Gsf, as_list
+from qsim.sturmian.deck.blocks import Gsf, SquareWell, as_list
 from qsim.sturmian.deck.model import BasisTask
 from qsim.sturmian.deck.symmetry import pairs_of
 from qsim.sturmian.radial import parameters
+from qsim.sturmian.radial.box import BEYOND
+from qsim.sturmian.radial.grid import RadialGrid
+from qsim.sturmian.two_electron.reference import finer_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +26,6 @@ if TYPE_CHECKING:
     from qsim.core.device.parallel import Comm
     from qsim.sturmian.deck.blocks import Channels, Generating
     from qsim.sturmian.deck.model import Bound, Integrals, Solver
-    from qsim.sturmian.radial.grid import RadialGrid
     from qsim.sturmian.radial.parameters import Radial, Values
     from qsim.sturmian.radial.potentials import OneBody
     from qsim.sturmian.radial.sturmians import Orbitals, Sturmians
@@ -177,6 +181,34 @@ class Problem:
         except InvalidInput as error:
             self.refuse([Finding(error.key, str(error))])
             raise
+
+    def finer_functions(self, functions: Sturmians) -> tuple[RadialGrid, Sturmians] | None:
+        """Return a finer grid, in a larger box if the functions decay, with as many functions.
+
+        None if it does not hold that many.
+        """
+        grid = self.grid
+        bounds = grid.bounds
+        if not grid.is_complex and not grid.keep_last and not self._fills_the_box():
+            width = bounds[-1] - bounds[-2]
+            count = int(np.ceil(BEYOND / (np.sqrt(-2.0 * functions.energy) * width)))
+            bounds = np.concatenate((bounds, bounds[-1] + width * np.arange(1, count + 1)))
+        for tried in (bounds, grid.bounds):
+            fine = RadialGrid(tried, finer_order(grid.order), keep_last=grid.keep_last)
+            try:
+                other = parameters.sturmians(self.radial, self.values, fine, functions.l, functions.size)
+            except InvalidInput:
+                continue
+            return fine, other
+        return None
+
+    def _fills_the_box(self) -> bool:
+        """Return True if the generating potential is a well that ends with the box, whose wall then belongs to the functions."""
+        well = self.generating
+        if not isinstance(well, SquareWell):
+            return False
+        assert not isinstance(well.r0, str)
+        return well.r0 >= self.grid.R0 * (1.0 - 1e-12)
 
     def orbitals(self, l: int) -> Orbitals:
         """Return the orthonormal one-electron functions of an l that span the basis, computed once."""

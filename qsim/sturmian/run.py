@@ -8,44 +8,43 @@ from qsim.sturmian.problem import Problem
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
-    from qsim.sturmian.scattering.problem import Problem as Collision
-    from qsim.sturmian.scattering.resonances import ResonanceResult
-    from qsim.sturmian.scattering.results import CollisionResult
-    from qsim.sturmian.tasks.basis import BasisResult
-    from qsim.sturmian.tasks.integrals import IntegralsResult
-    from qsim.sturmian.tasks.states import BoundResult
+    from qsim.sturmian.basis.result import BasisResult
+    from qsim.sturmian.bound.result import BoundResult
+    from qsim.sturmian.driven.problem import Problem as DrivenProblem
+    from qsim.sturmian.integrals.result import IntegralsResult
+    from qsim.sturmian.resonances.result import ResonanceResult
+    from qsim.sturmian.scatter.result import CollisionResult
 
     Result = BoundResult | IntegralsResult | BasisResult | CollisionResult | ResonanceResult
 
 
-def run(problem: Problem | Collision, monitor: Monitor) -> Result:
+def run(problem: Problem | DrivenProblem, monitor: Monitor) -> Result:
     """Find bound states or cross sections, compute integrals, or the basis alone."""
     for text in problem.notices:
         monitor.note(text)
     if not isinstance(problem, Problem):
-        return _collision(problem, monitor)
+        return _driven(problem, monitor)
     if problem.task.type == "bound":
-        from qsim.sturmian.tasks.bound import run_bound
-        from qsim.sturmian.tasks.doubts import require_contained
+        from qsim.sturmian.bound import run as bound
 
-        found = run_bound(problem, monitor)
-        for text in require_contained(found, monitor.judged):
-            monitor.warn(text)
-        return found
+        return bound.run(problem, monitor)
     if problem.task.type == "integrals":
-        from qsim.sturmian.tasks.integrals import run_integrals
+        from qsim.sturmian.integrals import run as integrals
 
-        return run_integrals(problem, monitor)
-    from qsim.sturmian.tasks.basis import run_basis
+        return integrals.run(problem, monitor)
+    from qsim.sturmian.basis import run as basis
 
-    return run_basis(problem, monitor)
+    return basis.run(problem, monitor)
 
 
-def _collision(problem: Collision, monitor: Monitor) -> Result:
-    if problem.process == "resonances":
-        from qsim.sturmian.scattering.resonances import run_resonances
+def _driven(problem: DrivenProblem, monitor: Monitor) -> Result:
+    """Solve driven equations for cross sections, or find resonances."""
+    from qsim.sturmian.scatter.problem import Collision
 
-        return run_resonances(problem, monitor)
-    from qsim.sturmian.tasks.collision import run_collisions
+    if isinstance(problem, Collision):
+        from qsim.sturmian.scatter import run as scatter
 
-    return run_collisions(problem, monitor)
+        return scatter.run(problem, monitor)
+    from qsim.sturmian.resonances import run as resonances
+
+    return resonances.run(problem, monitor)

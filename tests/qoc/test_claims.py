@@ -7,14 +7,15 @@ import pytest
 from scipy.linalg import expm
 
 from qsim.core.results.results import open_results
-from qsim.qoc import checks, claims, costs
-from qsim.qoc.build import phase_steps
-from qsim.qoc.fields import resample, roughness, way_between
-from qsim.qoc.molecule import on_grid
-from qsim.qoc.objective import Objective
+from qsim.qoc import checks, costs
+from qsim.qoc.control.fields import resample, roughness, way_between
+from qsim.qoc.errors import claims
+from qsim.qoc.errors.reference import landscape, refined, sine_levels, unresolved
+from qsim.qoc.models.molecule import on_grid
+from qsim.qoc.objectives.objective import Objective
+from qsim.qoc.optimizers.optimisation import Optimisation
 from qsim.qoc.optimizers.search import Search
-from qsim.qoc.reference import landscape, refined, sine_levels, unresolved
-from qsim.qoc.run import Optimisation
+from qsim.qoc.propagators.phases import phase_steps
 
 MORSE = {
     "mass": 1500.0,

@@ -7,9 +7,9 @@ import pytest
 from scipy.linalg import expm
 
 from qsim.core.run.coverage import cover
-from qsim.qoc import claims
 from qsim.qoc.coverage import oracle
-from qsim.qoc.molecule import on_grid
+from qsim.qoc.errors import claims
+from qsim.qoc.models.molecule import on_grid
 
 SMALL = 12
 """Decks of the default run, one second each."""

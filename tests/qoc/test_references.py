@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qsim.qoc.build import midpoints
-from qsim.qoc.molecule import molecule
-from qsim.qoc.objective import Objective
+from qsim.qoc.control.fields import midpoints
+from qsim.qoc.models.molecule import molecule
+from qsim.qoc.objectives.objective import Objective
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "qoc.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}

@@ -15,7 +15,8 @@ from qsim.core.device import device as core_device
 from qsim.core.device.device import cuda_status
 from qsim.core.errors import DeckError, MemoryLimitError, NumericsError, QsimError
 from qsim.core.run.stages import stage
-from qsim.sturmian.tasks.doubts import box_density, require_contained
+from qsim.sturmian.bound.states import box_density
+from qsim.sturmian.bound.warnings import require_contained
 from tests.changes import PLANS, REMOVE, change, some
 
 BASE = {

@@ -11,11 +11,12 @@ import pytest
 
 from qsim.core.errors import DeckError, NumericsError
 from qsim.core.run.stages import stage
-from qsim.sturmian import build
+from qsim.sturmian import trials
+from qsim.sturmian.bound import warnings as bound_warnings
+from qsim.sturmian.bound.states import box_density
+from qsim.sturmian.bound.warnings import require_contained
 from qsim.sturmian.radial.box import outer_density
 from qsim.sturmian.radial.parameters import Values
-from qsim.sturmian.tasks import doubts
-from qsim.sturmian.tasks.doubts import box_density, require_contained
 from qsim.sturmian.two_electron.extrapolation import partial_wave_limit
 
 REFERENCES = json.loads(
@@ -174,7 +175,7 @@ def test_box_density_of_an_exponential():
 
 @pytest.mark.parametrize("R", [7.0, 8.5])
 def test_the_density_without_a_wall_is_that_of_a_larger_box(sturmian, monkeypatch, R):
-    monkeypatch.setattr(doubts, "BOX_DENSITY", 1.0)
+    monkeypatch.setattr(bound_warnings, "BOX_DENSITY", 1.0)
     deck = {**SMALL, "system": {"Z": 1.5}, "basis": "fedvr"}
     tight = sturmian.run(**{**deck, "grid": {"R": R, "order": 10}}).states[0]
     wide = sturmian.build(**{**deck, "grid": {"R": 24, "order": 10}})
@@ -185,8 +186,12 @@ def test_the_density_without_a_wall_is_that_of_a_larger_box(sturmian, monkeypatc
 
 
 def test_the_wall_of_a_bound_and_of_a_free_electron():
-    assert doubts.wall_shift(1e-6, 0.5 * 0.3**2, 50.0) == pytest.approx(1e-6 / 0.6)
-    assert doubts.wall_shift(1e-6, 1e-9, 50.0) == doubts.wall_shift(1e-6, -1.0, 50.0) == pytest.approx(2.5e-5)
+    assert bound_warnings.wall_shift(1e-6, 0.5 * 0.3**2, 50.0) == pytest.approx(1e-6 / 0.6)
+    assert (
+        bound_warnings.wall_shift(1e-6, 1e-9, 50.0)
+        == bound_warnings.wall_shift(1e-6, -1.0, 50.0)
+        == pytest.approx(2.5e-5)
+    )
 
 
 def test_density_far_outside_of_hydrogen():
@@ -203,7 +208,7 @@ def test_an_automatic_box_grows_with_the_state(sturmian):
     result = sturmian.run(monitor, **deck, grid={"R": "auto", "order": 7})
     grown = [text for text in monitor.noted if "reaches further than estimated" in text]
     assert 1 <= len(grown) <= 4
-    assert doubts.radius_needed(result.problem, result.states[0]) is None
+    assert bound_warnings.radius_needed(result.problem, result.states[0]) is None
     R = result.problem.values.R
     assert grown[-1].startswith(f"grid.R: {R:.6g} bohr")
     assert scalars(result)["R"].value == result.problem.grid.R == R
@@ -333,14 +338,14 @@ def test_extrapolations_from_any_l_max(state, count):
 )
 def test_what_is_said_of_a_state_above_the_threshold(radial, level, confined, expected):
     state = state_with(energy=-1.88, bound=False, error_radial=radial, error_threshold=level)
-    assert expected in doubts._above_threshold(state, confined)
-    assert doubts._above_threshold(state_with(energy=-2.3, bound=True), confined) is None
+    assert expected in bound_warnings._above_threshold(state, confined)
+    assert bound_warnings._above_threshold(state_with(energy=-2.3, bound=True), confined) is None
 
 
 def test_which_potentials_confine():
     r = np.linspace(0.1, 9.0, 60)
     for V, expected in ((0.02 * r**2, 1), (0.3 * r - 2 / r, 1), (1 - 2 / r, 0), (-2 / r, 0), (1 / r, 0)):
-        assert doubts.confining(r, V) == bool(expected)
+        assert bound_warnings.confining(r, V) == bool(expected)
 
 
 def test_a_bound_state_of_poor_functions_is_no_state_of_the_box(sturmian):
@@ -370,7 +375,7 @@ def test_scaling_gains_what_the_virial_ratio_says():
     """Of E(s) = s^2 T + s V the lowest is -V^2 / 4 T."""
     T, V = 2.7, -5.9
     state = SimpleNamespace(moments={"kinetic": T, "virial_ratio": -V / T})
-    assert doubts.virial_gain(state) == pytest.approx(T + V + 0.25 * V * V / T, rel=1e-12)
+    assert bound_warnings.virial_gain(state) == pytest.approx(T + V + 0.25 * V * V / T, rel=1e-12)
 
 
 def test_a_virial_ratio_that_disagrees_is_told(sturmian):
@@ -392,9 +397,9 @@ SCANNED = {
 
 def test_a_plan_makes_few_bases_and_the_build_the_rest(sturmian, monkeypatch):
     made = []
-    original = build._try
-    monkeypatch.setattr(build, "_try", lambda *args: (made.append(args), original(*args)))
-    monkeypatch.setattr(build, "PLAN_WORK", 4e6)
+    original = trials._try
+    monkeypatch.setattr(trials, "_try", lambda *args: (made.append(args), original(*args)))
+    monkeypatch.setattr(trials, "PLAN_WORK", 4e6)
     sturmian.load(**{**SMALL, "system": {"Z": 3}}, **SCANNED)
     planned = len(made)
     assert 0 < planned < 8
@@ -408,7 +413,7 @@ def test_a_scanned_energy_on_a_level_is_refused_before_the_run(sturmian, monkeyp
     deck = {**SMALL, "scan": {"energy": [-1.3, -2.0]}}
     with pytest.raises(DeckError, match=r"scan.energy.1: .*is the level"):
         sturmian.load(**deck)
-    monkeypatch.setattr(build, "PLAN_WORK", 0.0)
+    monkeypatch.setattr(trials, "PLAN_WORK", 0.0)
     sturmian.load(**deck)
     with pytest.raises(DeckError, match=r"scan.energy.1: .*is the level"):
         sturmian.build(**deck)

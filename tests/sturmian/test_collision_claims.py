@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from qsim.sturmian.scattering import kinematics, observed, quantities, resonances, summed
-from qsim.sturmian.tasks import collision_doubts
+from qsim.sturmian.resonances import run as resonances
+from qsim.sturmian.scatter import result as quantities
+from qsim.sturmian.scatter import warnings as collision_warnings
+from qsim.sturmian.scatter.cross_sections import kinematics, observed, summed
 
 PHOTON = kinematics.photon(1.2, -2.9)
 
@@ -25,8 +27,8 @@ def test_a_level_that_the_coarser_box_does_not_hold_has_the_error_of_its_series_
     whole = summed.combined(summed.Solutions(parts, coarse, fewer, 1.0), PHOTON, None, np.zeros(1), 2.0)
     assert 0.0 < whole.total[1] < 0.1
     assert 0.003 < whole.unitarity[1] * whole.total[0] < 0.3
-    assert collision_doubts._unknown(whole, 3) == []
-    (text,) = collision_doubts._unknown(whole, 4)
+    assert collision_warnings._unknown(whole, 3) == []
+    (text,) = collision_warnings._unknown(whole, 4)
     assert "the error of 4f is not known" in text
     assert quantities._of(levels[4, 3], "kb") == (0.003, "kb", None)
 
@@ -34,7 +36,7 @@ def test_a_level_that_the_coarser_box_does_not_hold_has_the_error_of_its_series_
 @pytest.mark.parametrize("error", [2.4, 34.0])
 def test_a_total_that_is_poorly_known_is_told(error):
     seen = summed.Summed((24.0, error), None, None, None, {}, None, None, None, {}, None, None)
-    said = collision_doubts._doubts(seen, unitarity=True)
+    said = collision_warnings._warnings(seen, unitarity=True)
     assert [text.split(";")[0] for text in said] == (
         [] if error <= 2.4 else ["the total cross section is known to 142 % only"]
     )
@@ -50,7 +52,7 @@ def test_a_total_that_is_poorly_known_is_told(error):
 )
 def test_what_is_said_of_a_resonance(errors, text):
     moved, error, width_error = errors
-    found = resonances.Found(0, 0, -0.7, -0.7 - 5e-4j, 0.0, 1, 1.0, moved, error, width_error)
-    said = resonances._doubts(found)
+    found = resonances.Resonance(0, 0, -0.7, -0.7 - 5e-4j, 0.0, 1, 1.0, moved, error, width_error)
+    said = resonances._warnings(found)
     assert (text is None) == (not said)
     assert all(text in line for line in said)

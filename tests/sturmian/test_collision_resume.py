@@ -6,9 +6,9 @@ import pytest
 from qsim.core.run import checkpoint
 from qsim.core.run.loop import Progress
 from qsim.sturmian import output
-from qsim.sturmian.scattering.resonances import Resonances
-from qsim.sturmian.tasks.collision import Collisions, Job
-from qsim.sturmian.tasks.jobs import shares_of
+from qsim.sturmian.resonances.run import Resonances
+from qsim.sturmian.scatter.jobs import shares_of
+from qsim.sturmian.scatter.run import Collisions, Job
 
 GRID = {"R": 16, "order": 9, "elements": 10, "ecs": {"angle": 0.3, "length": 16}}
 DECKS = {

@@ -78,7 +78,7 @@ def test_template_schema_and_reference(tmp_path):
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "inputs/sturmian").glob("*.yaml")), ids=lambda p: p.stem)
-def test_decks_of_the_folder_have_a_plan_without_doubts(path):
+def test_decks_of_the_folder_have_a_plan_without_warnings(path):
     loaded = load_deck(path, DECK)
     plan = stage("sturmian", "build").plan(loaded)
     loaded.raise_for(plan.findings)

@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from qsim.sturmian.scattering import problem, resonances
-from qsim.sturmian.tasks import basis, bound, collision, collision_doubts, doubts, integrals
+from qsim.sturmian.basis import run as basis
+from qsim.sturmian.bound import run as bound
+from qsim.sturmian.bound import warnings as bound_warnings
+from qsim.sturmian.integrals import run as integrals
+from qsim.sturmian.resonances import run as resonances
+from qsim.sturmian.scatter import problem
+from qsim.sturmian.scatter import run as collision
+from qsim.sturmian.scatter import warnings as collision_warnings
 from qsim.sturmian.two_electron import reference
 
 GSF = {"type": "gsf", "generating": {"type": "yukawa", "alpha": 0.6}, "energy": -0.9, "N": 6}
@@ -44,16 +50,16 @@ PLACES = {
         bound, "_limit", EXTRAPOLATED, "the limit of all partial waves",
         ["energy_extrapolated", "energy_extrapolated_0", "error_to_exact", "error_to_exact_0", "error_angular_0"],
     ),
-    "doubts about states": (doubts, "_doubts", BOUND, "what is doubtful about the states", []),
-    "radius": (doubts, "radius_needed", BOUND, "whether the box holds the states", []),
-    "coarser grid": (problem.Problem, "setup", MODEL, "the error of the cross sections", []),
-    "doubts about cross sections": (collision_doubts, "_doubts", MODEL, "what is doubtful about the cross sections", []),
+    "warnings about states": (bound_warnings, "_warnings", BOUND, "what is doubtful about the states", []),
+    "radius": (bound_warnings, "radius_needed", BOUND, "whether the box holds the states", []),
+    "coarser grid": (problem.Collision, "setup", MODEL, "the error of the cross sections", []),
+    "warnings about cross sections": (collision_warnings, "_warnings", MODEL, "what is doubtful about the cross sections", []),
     "picture": (collision, "_picture", MODEL, "the picture of a solution", []),
     "resonance": (resonances.Resonances, "_errors", RESONANCE, "the error of a resonance", []),
-    "doubts about a resonance": (resonances, "_doubts", RESONANCE, "what is doubtful about a resonance", []),
+    "warnings about a resonance": (resonances, "_warnings", RESONANCE, "what is doubtful about a resonance", []),
     "functions": (basis, "beta_errors", BASIS, "errors of beta", []),
     "condition": (basis, "condition", BASIS, "the condition of the functions", ["condition"]),
-    "doubts about functions": (basis, "_doubts", BASIS, "what is doubtful about the functions", []),
+    "warnings about functions": (basis, "_warnings", BASIS, "what is doubtful about the functions", []),
     "tables": (integrals, "_errors", TABLES, "errors of the integrals",
         ["overlap_error", "coulomb_error", "exchange_error"]),
 }  # fmt: skip

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
+from qsim.sturmian.bound.observables import observe, wall_derivative
 from qsim.sturmian.deck.blocks import PotentialFormula
 from qsim.sturmian.deck.symmetry import exchange_sign, pairs
 from qsim.sturmian.kernels import products
@@ -20,7 +21,6 @@ from qsim.sturmian.two_electron import reference
 from qsim.sturmian.two_electron.angular import angular
 from qsim.sturmian.two_electron.davidson import _orthonormal, lowest
 from qsim.sturmian.two_electron.hamiltonian import TwoElectron
-from qsim.sturmian.two_electron.observables import observe, wall_derivative
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

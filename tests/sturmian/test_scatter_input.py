@@ -11,9 +11,11 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError, MemoryLimitError, NumericsError
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
+from qsim.sturmian.driven import checks, outgoing
+from qsim.sturmian.driven.numbers import Numbers
+from qsim.sturmian.driven.setup import Setup
 from qsim.sturmian.radial import potentials
-from qsim.sturmian.scattering import checks, initial, outgoing
-from qsim.sturmian.scattering.setup import Numbers, Setup
+from qsim.sturmian.scatter import initial
 from tests.changes import REMOVE, change
 from tests.decks import Decks
 

@@ -16,21 +16,14 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
 from qsim.core.run.progress import Monitor
 from qsim.sturmian import output
+from qsim.sturmian.driven import continuum, krylov, sources
+from qsim.sturmian.driven import operator as driven
+from qsim.sturmian.driven.numbers import Numbers
+from qsim.sturmian.driven.outgoing import outgoing
+from qsim.sturmian.driven.setup import Setup
 from qsim.sturmian.radial import potentials
 from qsim.sturmian.radial.grid import RadialGrid, contour_bounds, element_bounds
-from qsim.sturmian.scattering import (
-    amplitudes,
-    angles,
-    continuum,
-    driven,
-    known,
-    krylov,
-    observed,
-    sources,
-    spectra,
-)
-from qsim.sturmian.scattering.outgoing import outgoing
-from qsim.sturmian.scattering.setup import Numbers, Setup
+from qsim.sturmian.scatter.cross_sections import amplitudes, angles, known, observed, spectra
 from tests.changes import change
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -173,7 +166,7 @@ def test_room_for_more_directions_changes_nothing(small, monkeypatch):
 
 
 def test_the_dense_route_gives_the_solution_of_the_krylov_solver():
-    from qsim.sturmian.scattering.dense_route import solve_dense
+    from qsim.sturmian.driven.dense import solve_dense
 
     numbers = Numbers(R=16.0, order=9, angle=0.3, length=12.0, sizes=(20,), tail=4.0)
     setup = Setup(cpu(1), numbers, 1.0, potentials.OneBody(None, 1.0))
@@ -398,10 +391,10 @@ def test_a_width_is_better_known_than_a_position_that_partial_waves_move(sturmia
     }
     del deck["initial"]
     monitor = Monitor.silent()
-    (found,) = sturmian.run(monitor, **deck).found
-    assert abs(found.energy.real + 0.693135) < found.error
-    assert abs(found.width - 1.3734e-3) < found.width_error < 0.15 * found.width
-    assert found.error > found.width_error
+    (resonance,) = sturmian.run(monitor, **deck).resonances
+    assert abs(resonance.energy.real + 0.693135) < resonance.error
+    assert abs(resonance.width - 1.3734e-3) < resonance.width_error < 0.15 * resonance.width
+    assert resonance.error > resonance.width_error
     assert not monitor.warnings
 
 

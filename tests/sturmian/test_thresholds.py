@@ -8,9 +8,9 @@ import pytest
 
 from qsim.core.errors import NumericsError
 from qsim.sturmian import checks
+from qsim.sturmian.bound import warnings as bound_warnings
 from qsim.sturmian.radial.box import BOX_DENSITY
 from qsim.sturmian.radial.parameters import Radial, Values, bounds_of
-from qsim.sturmian.tasks import doubts
 from tests.sturmian.test_bad_input import BASE, changed
 
 
@@ -21,7 +21,7 @@ def severities(sturmian):
     def found(text, points=100, deck=BASE, **values):
         usual = {"R": 16.0, "order": 10, "sizes": (10,), "energy": -0.9, "alpha": 0.6}
         loaded = sturmian.load(**deck)
-        findings = checks.of_numbers(loaded.deck, Values(**{**usual, **values}), points)
+        findings = checks.physics(loaded.deck, Values(**{**usual, **values}), points)
         return [finding.severity for finding in findings if text in finding.message]
 
     return found
@@ -94,7 +94,7 @@ def result(*states, extrapolate=(), bare=True, R=16.0, charge=2.0):
 
 
 def said(found, text):
-    return sum(text in line for line in doubts.require_contained(found))
+    return sum(text in line for line in bound_warnings.require_contained(found))
 
 
 @pytest.mark.parametrize(("error", "times"), [(0.98e-3, 0), (1.02e-3, 1)])
@@ -134,7 +134,7 @@ def test_density_at_the_end_of_the_box(factor, refused):
     one = state(energy=-2.05, wall=factor * BOX_DENSITY * (2 * kappa) ** 2)
     if refused:
         with pytest.raises(NumericsError, match="is not contained in the box"):
-            doubts.require_contained(result(one))
+            bound_warnings.require_contained(result(one))
         above = state(energy=-2.05, wall=one.wall, root=1)
         lowest = state(energy=-2.9)
         assert said(result(lowest, above), "is not contained in the box") == 1  # told of higher ones
@@ -146,7 +146,7 @@ def test_density_at_the_end_of_the_box(factor, refused):
 def test_a_potential_that_rises_almost_linearly(ratio, confined):
     """``V = r^p`` has the slope p V / r: at least 0.9 of that of a line."""
     r = np.linspace(10.0, 10.001, 5)
-    assert doubts.confining(r, r ** (0.9 * ratio)) == confined
+    assert bound_warnings.confining(r, r ** (0.9 * ratio)) == confined
 
 
 @pytest.mark.parametrize(
@@ -155,4 +155,4 @@ def test_a_potential_that_rises_almost_linearly(ratio, confined):
 def test_a_state_above_its_threshold(error, text):
     """Twice the radial error must cover the distance to the threshold, 0.12 hartree."""
     one = state(energy=-1.88, bound=False, error_radial=error, error_threshold=0.0)
-    assert text in doubts._above_threshold(one, False)
+    assert text in bound_warnings._above_threshold(one, False)

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from qsim.core.device.device import cpu
+from qsim.sturmian.driven.numbers import Numbers
+from qsim.sturmian.driven.setup import Setup
 from qsim.sturmian.linalg import tiles
 from qsim.sturmian.radial import potentials
-from qsim.sturmian.scattering.setup import Numbers, Setup
 
 EPS = 2.3e-16
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]

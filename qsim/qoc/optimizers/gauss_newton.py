@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.loop import Report, State
-    from qsim.qoc.control import Parametrisation
+    from qsim.qoc.control.parametrisation import Parametrisation
     from qsim.qoc.optimizers.search import Search
 
 __all__ = ["FLAT", "GaussNewton"]

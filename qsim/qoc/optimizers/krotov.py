@@ -8,7 +8,7 @@ import numpy as np
 
 from qsim.qoc.optimizers.gauss_newton import FLAT
 from qsim.qoc.optimizers.search import no_step
-from qsim.qoc.propagators import Eigenbasis
+from qsim.qoc.propagators.eigenbasis import Eigenbasis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report, State
     from qsim.qoc.optimizers.search import Search
-    from qsim.qoc.propagators import Run
+    from qsim.qoc.propagators.propagator import Run
 
 __all__ = ["Krotov"]
 

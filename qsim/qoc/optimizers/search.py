@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.loop import Report
-    from qsim.qoc.control import Parametrisation
-    from qsim.qoc.objective import Objective
+    from qsim.qoc.control.parametrisation import Parametrisation
+    from qsim.qoc.objectives.objective import Objective
 
 COLUMNS = ("sweeps", "probability", "objective", "fluence", "gradient_norm", "seconds")
 STATIONARY = 1e-11

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report, State
     from qsim.qoc.deck.model import Travolta as Options
-    from qsim.qoc.objective import Objective
+    from qsim.qoc.objectives.objective import Objective
     from qsim.qoc.optimizers.search import Search
 
 __all__ = ["Travolta"]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from qsim.sturmian.deck.blocks import Channels, Grid, System
     from qsim.sturmian.deck.model import Solver, SturmianDeck
 
-__all__ = ["Asked", "Sector", "energies_of", "initial_of", "pairs_of", "sectors_of"]
+__all__ = ["Sector", "Settings", "energies_of", "initial_of", "pairs_of", "sectors_of"]
 
 
 TOLERANCE = 1e-8  # relative residual of a driven equation
@@ -27,7 +27,7 @@ class Sector(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asked:
+class Settings:
     """Blocks of a deck that define a collision.
 
     Attributes
@@ -61,7 +61,7 @@ class Asked:
     scan: dict[str, list[float]]
 
     @classmethod
-    def of(cls, deck: SturmianDeck) -> Asked:
+    def of(cls, deck: SturmianDeck) -> Settings:
         """Return the blocks of a deck."""
         assert isinstance(deck.task, Scatter)
         settled = "basis" in deck.model_fields_set

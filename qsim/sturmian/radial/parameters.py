@@ -89,6 +89,15 @@ class Values:
         """Return the number of radial functions of an l on a grid of so many points."""
         return self.sizes[min(l, len(self.sizes) - 1)] if self.sizes else points
 
+    def sizes_on(self, points: int) -> dict[str, int | float | str]:
+        """Return the sizes by name that every task states, on a grid of that number of points."""
+        sizes: dict[str, int | float | str] = {"grid points": points, "R (bohr)": self.R}
+        if self.energy is not None:
+            sizes |= {"functions of l = 0": self.size(0, points), "energy (hartree)": self.energy}
+        if self.alpha is not None:
+            sizes["alpha (1/bohr)"] = self.alpha
+        return sizes
+
     def changed(self, **changes: float) -> Values:
         """Return these values with some replaced: N, l_max, R, alpha, energy, order."""
         replaced: dict[str, Any] = dict(changes)

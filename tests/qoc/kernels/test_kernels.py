@@ -25,7 +25,7 @@ from qsim.qoc.kernels.eigenbasis import (
 )
 from qsim.qoc.kernels.grid import MAX_CUDA_POINTS, GridBatch, cn_backward, cn_forward
 from qsim.qoc.kernels.threads import each_trajectory
-from qsim.qoc.molecule import kinetic_bands
+from qsim.qoc.models.molecule import kinetic_bands
 
 EPS = {np.dtype(np.float64): 2.3e-16, np.dtype(np.float32): 1.2e-7}
 C_GRID = 2.0  # of the grid bound; at most 0.35 was seen on a CPU

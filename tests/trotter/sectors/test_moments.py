@@ -6,8 +6,8 @@ import pytest
 from qsim.core.device.device import cpu
 from qsim.core.run.stages import stage
 from qsim.trotter.deck.model import Observable
+from qsim.trotter.measurement import expectations
 from qsim.trotter.model.hamiltonian import Model
-from qsim.trotter.observables import observables
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
@@ -53,7 +53,7 @@ def test_pairs_that_are_not_measured_are_no_zeros():
             known[j, k] = known[k, j] = True
         for axis in "xy":
             np.testing.assert_array_equal(np.isfinite(moments.ss[axis]), known)
-            assert np.isnan(observables.correlators(moments, axis)).sum() == 15 - len(pairs)
+            assert np.isnan(expectations.correlators(moments, axis)).sum() == 15 - len(pairs)
 
 
 @pytest.mark.parametrize("name", [name for name in Observable.model_fields if name != "pairs"])

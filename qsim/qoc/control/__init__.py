@@ -1,0 +1,1 @@
+"""The control field: parameters and constraints, first fields, values between the steps."""

@@ -1,0 +1,1 @@
+"""Errors that a run claims, the reference they are measured against, and an independent verification."""

@@ -1,0 +1,498 @@
+"""The errors that a run claims: its numbers beside those of a reference that shares neither grid, box, levels nor steps with it.
+
+From the run to the reference there are four changes, made one after the other: finer time steps, a sine basis instead of the
+stencil, walls out of reach, more levels.  What each of them changes is a part of the error.  The reference is judged in turn
+by a second one with fewer points, nearer walls and fewer levels, and by what the extrapolation to a vanishing step changes.
+
+The reference may cost about twice the run (`qsim.qoc.costs`).  Where it would cost more, no error of P is claimed, and a warning
+says so; those of energies and dipoles are cheap and always given.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.qoc import costs
+from qsim.qoc.control.fields import other_way, resample, way_between
+from qsim.qoc.errors import reference
+from qsim.qoc.models.molecule import molecule
+from qsim.qoc.objectives.objective import Objective
+from qsim.qoc.propagators.eigenbasis import Eigenbasis
+from qsim.qoc.propagators.propagator import Members
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.qoc.models.molecule import Molecule
+    from qsim.qoc.problem import Problem
+
+EXTRA_LEVELS = 8  # levels of the reference beyond those of the run
+FEWEST_LEVELS = 24
+MOST_LEVELS = 96  # of the reference, as many as the CUDA kernels hold
+SAMPLE = 8  # members of an ensemble on which errors are determined
+MOST_STEPS = 1_000_000  # of one propagation of the reference
+MOST_SUBSTEPS = 64
+CLOSE = 0.02  # error of the reference aimed at, as a fraction of verify.tolerance
+SAME_LEVEL = 0.9  # overlap from which levels on two grids count as the same level
+REACHED = 1e-8  # population from which a level counts as reached
+ALIGNED = (
+    0.2  # part of the largest change of P that a change of the amplitudes allows, which is claimed at least
+)
+
+
+FOLLOWED = 0.1  # change of P by the last halving of the step up to which an extrapolation is trusted
+
+
+class TooCostly(Exception):
+    """The reference of a run costs more than the claims are worth; the message says how much (seconds)."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors of a run and of its levels.
+
+    Attributes
+    ----------
+    time, grid, box, levels : float
+        Change of P from the run's time step, from the stencil's grid, from the walls, and from the truncation to K levels.
+    interpolation : float
+        Change of P between a field that is constant in each step and a spline, if the deck leaves open which is meant.
+    reference : float
+        Error of the reference itself.
+    between : str
+        Course of the field between its values: ``hold`` or ``cubic``.
+    energies : (K,) float64
+        Error of each energy, hartree; NaN for levels above the potential far outside.
+    dipoles : (K, K) float64
+        Error of each dipole matrix element, a.u.
+    member : (S,) int
+        Ensemble members on which the errors were determined.
+    truth : (S, pairs, levels) complex128
+        Final amplitudes of the reference for these members.
+    fallen : str or None
+        Why the levels are not those of the whole potential.
+    unclaimed : str or None
+        Why no error of P is known; the parts are NaN then, and no member was followed.
+    """
+
+    time: float
+    grid: float
+    box: float
+    levels: float
+    interpolation: float
+    reference: float
+    between: str
+    energies: NDArray[np.float64]
+    dipoles: NDArray[np.float64]
+    member: NDArray[np.int64]
+    truth: NDArray[np.complex128]
+    fallen: str | None = None
+    unclaimed: str | None = None
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """The parts by name."""
+        return {
+            "time step": self.time,
+            "grid": self.grid,
+            "box": self.box,
+            "levels": self.levels,
+            "interpolation": self.interpolation,
+            "reference": self.reference,
+        }
+
+    @property
+    def total(self) -> float:
+        """Error of P: the sum of the parts, at most 1; NaN if it is not known."""
+        return math.nan if self.unclaimed else min(1.0, sum(self.parts.values()))
+
+
+@dataclass
+class Judge:
+    """Sampled members on several grids, to determine errors.
+
+    Parameters
+    ----------
+    problem : Problem
+    values : (N,) float64
+        The final field.
+    reached : (K,) float64
+        Largest population of each level during the run.
+    probabilities : (M,) float64
+        P of every member, of which the worst one is always in the sample.
+    sweeps : int
+        Propagations that the search made; the claims may cost about twice as much.
+    """
+
+    problem: Problem
+    values: NDArray[np.float64]
+    reached: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
+    sweeps: int = 1
+    ground: reference.Landscape = field(init=False)
+    sample: NDArray[np.int64] = field(init=False)
+    between: str = field(init=False)
+    left: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Choose the members and the meaning of the field between its values."""
+        problem = self.problem
+        self.ground = reference.landscape(problem.system)
+        self.sample = sampled(self.probabilities)
+        self.between = way_between(self.values, problem.verify.interpolation)
+        self.left = costs.budget(problem, self.sweeps)
+        targets = problem.goal.targets(self.levels)
+        self.objective = Objective(problem.propagator, targets, 0.0, problem.goal.coherent)
+
+    @property
+    def levels(self) -> int:
+        """Number of levels K of the run."""
+        return int(self.problem.initial.shape[1])
+
+    @property
+    def systems(self) -> list[int]:
+        """Molecules of the sampled members, ascending, and the nominal one."""
+        return sorted({0} | {int(s) for s in self.problem.members.system[self.sample]})
+
+    def top_energy(self, run: Molecule, levels: int) -> float:
+        """Return the energy (hartree) up to which so many levels reach, from those of the run."""
+        known = run.energies[: self.levels]
+        return float(known[0] + (known[-1] - known[0]) * (levels / known.size) ** 1.5)
+
+    def errors(self) -> Errors:
+        """Return the errors; see :class:`Errors`."""
+        count, aim = self._reference_levels(), 0.5 * self.problem.verify.tolerance
+        try:
+            found = _Chain(self, count).errors()
+        except TooCostly as problem:
+            return _Chain(self, count, followed=False).levels_only(str(problem))
+        if found.reference <= aim or found.levels <= aim or count >= MOST_LEVELS:
+            return found
+        try:
+            return _Chain(self, min(MOST_LEVELS, 2 * count)).errors()
+        except TooCostly:  # the first errors are as true, only larger
+            return found
+
+    def spend(self, seconds: float) -> bool:
+        """Take an estimated cost from what the claims may cost; return whether so much was left."""
+        if seconds > self.left:
+            return False
+        self.left -= seconds
+        return True
+
+    def _reference_levels(self) -> int:
+        wanted = max(self.levels + EXTRA_LEVELS, FEWEST_LEVELS)
+        return min(wanted, MOST_LEVELS) if self.problem.device.is_cuda else wanted
+
+    def probability(self, a: NDArray[np.complex128]) -> NDArray[np.float64]:
+        """Return P of amplitudes (S, pairs, levels) of any number of levels: (S,)."""
+        self.objective.targets = self.problem.goal.targets(a.shape[-1])
+        return self.objective.member_probabilities(a[None])[0]
+
+    def change(
+        self,
+        a: NDArray[np.complex128],
+        b: NDArray[np.complex128],
+        same: NDArray[np.bool_] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return by how much P differs between two sets of final amplitudes, or easily could: (S,).
+
+        With the overall phases aligned, ``delta = |a - b|`` changes P by at most ``2 sqrt(P (1 - P)) delta + delta^2`` (Eq. Q7).
+        Differences of P pass through zero by accident, that of the amplitudes does not, so at least `ALIGNED`
+        times this bound is returned.
+
+        Parameters
+        ----------
+        a, b : (S, pairs, levels) complex128
+        same : (S, levels) bool, optional
+            Levels that are the same in both; of the others only the population is compared.
+        """
+        common = min(a.shape[-1], b.shape[-1])
+        pa, pb = self.probability(a), self.probability(b)
+        mask = np.ones((a.shape[0], common)) if same is None else same[:, :common].astype(float)
+        left, right = a[..., :common] * mask[:, None], b[..., :common] * mask[:, None]
+        overlap = np.sum(right.conj() * left, axis=-1)
+        if self.objective.coherent:
+            overlap = np.broadcast_to(overlap.sum(axis=1, keepdims=True), overlap.shape)
+        phase = np.where(np.abs(overlap) > 0, overlap / np.maximum(np.abs(overlap), 1e-300), 1.0)
+        delta = np.linalg.norm(left - right * phase[..., None], axis=-1)
+        rest = np.abs(_population(a) - _population(left) - _population(b) + _population(right))
+        p = np.clip(0.5 * (pa + pb), 0.0, 1.0)[:, None]
+        bound = np.mean(2.0 * np.sqrt(p * (1.0 - p)) * delta + delta**2 + rest, axis=1)
+        return np.maximum(np.abs(pa - pb), ALIGNED * np.minimum(bound, 1.0))
+
+
+class _Chain:
+    """The run's members on every grid, and their final amplitudes under the run's field."""
+
+    def __init__(self, judge: Judge, levels: int, followed: bool = True) -> None:
+        self.judge, self.levels = judge, levels
+        self.problem = judge.problem
+        whole = self.problem.members
+        self.systems = judge.systems if followed else [0]
+        place = {s: i for i, s in enumerate(self.systems)}
+        self.system = np.array([place.get(int(s), 0) for s in whole.system[judge.sample]])
+        self.scale = whole.scale[judge.sample]
+        self.kept = judge.levels
+        self.fewer = max(levels - 3, self.problem.goal.top + 1)
+        self.stencil = [whole.molecules[s] for s in self.systems]
+        whole_grid = self.problem.propagator.name != "eigenbasis"
+        if whole_grid:  # the grid keeps all levels: so must its stand-in
+            self.kept = min(levels, self.problem.molecule.x.size - 2)
+        if followed:
+            self._afford()
+        if whole_grid:
+            self.stencil = [molecule(self.problem.system, self.kept, *self._factors(s)) for s in self.systems]
+        self._grids()
+
+    def _afford(self) -> None:
+        """Take the cost of the levels and of the coarsest steps from what is left.
+
+        Raises
+        ------
+        TooCostly
+            If too little is left.
+        """
+        dense = len(self.systems) * costs.DENSE * max(reference.PLENTY, 2 * self.levels) ** 3
+        self._spend(dense + self._cost(1, chain=0) + self._cost(2))
+
+    def _cost(self, substeps: int, chain: int = 5) -> float:
+        """Return the seconds of one propagation of the reference and of some along the chain, with so many substeps."""
+        problem, steps = self.problem, self.judge.values.size * substeps
+        sizes = (self.scale.size, len(self.systems))
+        each = costs.reference_cost(problem, *sizes, self.kept, steps)
+        return costs.reference_cost(problem, *sizes, self.levels, steps) + chain * each
+
+    def _spend(self, seconds: float) -> None:
+        if not self.judge.spend(seconds):
+            raise TooCostly(
+                f"no error is claimed: the reference for P would cost about {seconds:.2g} s of computation, more than the "
+                f"{self.judge.left:.2g} s that are left for it after a run of this size; check P with fewer ensemble members "
+                "or time.steps, or by a run with twice the steps, points and states"
+            )
+
+    def _factors(self, system: int) -> tuple[float, float]:
+        """Mass and potential factor of a molecule."""
+        return self.problem.factors[system]
+
+    def _grids(self) -> None:
+        ground, judge = self.judge.ground, self.judge
+        self.outer, self.inner, self.second = [], [], []
+        self.same_stencil, self.same_inner, self.same_second = [], [], []
+        self.missed, self.angles = [], []
+        for s, stencil in zip(self.systems, self.stencil, strict=True):
+            scale = self._factors(s)[1]
+            run = self.problem.members.molecules[s]
+            top = judge.top_energy(run, self.levels)
+            box = ground.box(top, run.mass, scale)
+            points = reference.enough_points(ground, box, top, self.levels, run.mass, scale)
+            outer, missed, angles = self._refined(box, points, self.levels, s)
+            outer, overlap = reference.aligned(outer, stencil)
+            self.outer.append(outer)
+            self.same_stencil.append(self._mask(overlap))
+            self.missed.append(missed)
+            self.angles.append(angles)
+            near = ground.box(top, run.mass, scale, 0.6 * reference.REACH)
+            fewer = int(0.8 * points) + 1
+            second, overlap = reference.aligned(self._refined(near, fewer, self.fewer, s)[0], outer)
+            self.second.append(second)
+            self.same_second.append(self._mask(overlap))
+            walls = ground.box(top, run.mass, scale, 0.0)
+            points = reference.enough_points(ground, walls, top, self.kept, run.mass, scale)
+            inner, overlap = reference.aligned(self._refined(walls, points, self.kept, s)[0], outer)
+            self.inner.append(inner)
+            self.same_inner.append(self._mask(overlap))
+
+    def _refined(
+        self, box: tuple[float, float], points: int, levels: int, system: int
+    ) -> tuple[Molecule, NDArray[np.float64], NDArray[np.float64]]:
+        """Return the levels of a molecule in a sine basis; see :func:`qsim.qoc.errors.reference.refined`."""
+        mass, scale = self._factors(system)
+        ground = self.judge.ground
+        rough = reference.sine_levels(ground, box, points, levels, mass, scale)
+        return reference.refined(ground, rough, scale)
+
+    def _mask(self, overlap: NDArray[np.float64]) -> NDArray[np.bool_]:
+        mask = np.zeros(self.levels + 1, bool)
+        mask[: overlap.size] = overlap[: self.levels + 1] > SAME_LEVEL
+        return mask
+
+    def _rows(self, masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+        return np.array(masks)[self.system]
+
+    def final(
+        self, molecules: list[Molecule], levels: int, substeps: int, between: str | None = None
+    ) -> NDArray[np.complex128]:
+        """Return the final amplitudes (S, pairs, levels) in the levels of some grid."""
+        problem, judge = self.problem, self.judge
+        steps = judge.values.size * substeps
+        values = resample(judge.values, problem.duration, steps, between or judge.between)
+        levels = min(levels, *(m.energies.size for m in molecules))
+        members = Members(tuple(molecules), self.system, self.scale)
+        propagator = Eigenbasis(
+            problem.device, members, problem.goal.initial(levels), steps, problem.duration
+        )
+        return propagator.forward(values[None]).amplitudes[0]
+
+    def of_the_run(self) -> NDArray[np.complex128]:
+        """Return the final amplitudes of the sampled members by the run's own propagator."""
+        whole = self.problem.members
+        members = Members(whole.molecules, whole.system[self.judge.sample], self.scale)
+        own = self.problem.propagator.of_members(members)
+        return own.forward(self.judge.values[None]).amplitudes[0]
+
+    def errors(self) -> Errors:
+        """Go from the run to the reference and add up what changes."""
+        judge = self.judge
+        substeps, coarse, fine = self._substeps()
+        best = (4.0 * fine - coarse) / 3.0  # the error of a Strang step is even in the step
+        best /= np.linalg.norm(best, axis=-1, keepdims=True)
+        stencil = self.final(self.stencil, self.kept, substeps)
+        inner = self.final(self.inner, self.kept, substeps)
+        outer = self.final(self.outer, self.kept, substeps)
+        second = self.final(self.second, self.fewer, substeps)
+        same_grid = self._rows(self.same_stencil) & self._rows(self.same_inner)
+        steps = judge.change(fine, best)
+        own = 0.25 * steps + judge.change(fine, second, self._rows(self.same_second))
+        own += self._unseen(best) + self._mixed(best)
+        between = 0.0
+        if self.problem.verify.interpolation == "auto" and judge.between == "cubic":
+            other = self.final(self.outer, self.levels, substeps, other_way(judge.between))
+            between = float(judge.change(fine, other).mean())
+        energies, dipoles = self._levels()
+        return Errors(
+            time=float((judge.change(self.of_the_run(), stencil) + steps).mean()),
+            grid=float(judge.change(stencil, inner, same_grid).mean()),
+            box=float(judge.change(inner, outer, self._rows(self.same_inner)).mean()),
+            levels=float(judge.change(outer, fine).mean()),
+            interpolation=between,
+            reference=float(own.mean()),
+            between=judge.between,
+            energies=energies,
+            dipoles=dipoles,
+            member=judge.sample,
+            truth=best,
+            fallen=self._fallen(),
+        )
+
+    def levels_only(self, why: str) -> Errors:
+        """Return the errors of energies and dipoles; those of P are unknown."""
+        energies, dipoles = self._levels()
+        unknown = dict.fromkeys(("time", "grid", "box", "levels", "interpolation", "reference"), math.nan)
+        return Errors(
+            **unknown,
+            between=self.judge.between,
+            energies=energies,
+            dipoles=dipoles,
+            member=np.zeros(0, np.int64),
+            truth=np.zeros((0, self.problem.initial.shape[0], self.levels), complex),
+            fallen=self._fallen(),
+            unclaimed=why,
+        )
+
+    def _substeps(self) -> tuple[int, NDArray[np.complex128], NDArray[np.complex128]]:
+        """Double the steps until the extrapolation changes little; return substeps and the last two amplitudes."""
+        aim, size = CLOSE * self.problem.verify.tolerance, self.judge.values.size
+        substeps, coarse = 2, self.final(self.outer, self.levels, 1)
+        while True:
+            fine = self.final(self.outer, self.levels, substeps)
+            change = float(self.judge.change(coarse, fine).mean())
+            if change < aim or 2 * substeps > MOST_SUBSTEPS or 2 * substeps * size > MOST_STEPS:
+                return substeps, coarse, fine
+            try:  # the chain with the fewer steps is no longer needed
+                self._spend(self._cost(2 * substeps) - self._cost(substeps) + self._cost(substeps, chain=0))
+            except TooCostly:
+                if change > FOLLOWED:
+                    raise
+                return substeps, coarse, fine
+            substeps, coarse = 2 * substeps, fine
+
+    def _unseen(self, final: NDArray[np.complex128]) -> NDArray[np.float64]:
+        """Return the change of P by the phases that the potential between the points of the reference gives its levels."""
+        duration = self.problem.duration
+        missed = np.array([m[: self.levels] for m in self.missed])[self.system]
+        p = np.abs(final) ** 2
+        known = min(self.judge.reached.size, p.shape[-1])
+        p[..., :known] = np.maximum(p[..., :known], self.judge.reached[:known])
+        phases = np.sqrt(np.sum(p * (missed[:, None] * duration) ** 2, axis=-1))
+        return np.minimum(phases.mean(axis=1), 1.0)
+
+    def _mixed(self, final: NDArray[np.complex128]) -> NDArray[np.float64]:
+        """Return the change of P by the mixing of close levels that the reference leaves open (Eqs. Q6 and Q7): (S,).
+
+        Levels are turned against each other by the angles of :func:`~qsim.qoc.errors.reference.refined`.  That changes the start
+        and the target; within a list of target levels it changes nothing.
+        """
+        angles = np.array([a[: self.levels, : self.levels] for a in self.angles])[self.system]  # (S, K, K)
+        goal, levels = self.problem.goal, angles.shape[-1]
+        turned = []
+        for start, targets in zip(goal.initial(levels), goal.targets(levels), strict=True):
+            at_start = np.linalg.norm(angles @ np.abs(start), axis=-1)
+            share = np.sum(np.abs(targets) ** 2, axis=0)  # 1: the level lies in the span of the target
+            leaving = angles * np.sqrt(share) * (1.0 - share)[:, None]
+            inside = np.abs(targets[0]) * (
+                len(targets) == 1
+            )  # a superposition: its parts turn against each other, too
+            at_target = np.linalg.norm(leaving, axis=(-2, -1)) + np.linalg.norm(angles @ inside, axis=-1)
+            turned.append(at_start + at_target)
+        delta = np.mean(turned, axis=0)
+        p = np.clip(self.judge.probability(final), 0.0, 1.0)
+        return np.minimum(2.0 * np.sqrt(p * (1.0 - p)) * delta + delta**2, 1.0)
+
+    def _levels(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the errors of the first molecule's energies and dipole matrix elements."""
+        count = self.judge.levels
+        energies, dipoles = np.full(count, np.nan), np.full((count, count), np.nan)
+        index = 0  # the nominal molecule
+        run, outer, second = self.problem.members.molecules[0], self.outer[index], self.second[index]
+        ground = self.judge.ground
+        a, b = outer.x[0] - outer.dx, outer.x[-1] + outer.dx
+        scale = self._factors(0)[1]
+        far = scale * ground.potential(np.array([a, b]))
+        bound = np.flatnonzero(outer.energies[:count] < far.min())
+        n = min(int(bound.size), second.energies.size, run.energies.size)
+        rounding = reference.ROUNDING * float(np.abs(run.diagonal).max())
+        energies[:n] = (
+            np.abs(run.energies[:n] - outer.energies[:n])
+            + np.abs(second.energies[:n] - outer.energies[:n])
+            + self.missed[index][:n]
+            + rounding
+        )
+        mu = outer.dipole_matrix[:n, :n]
+        largest = float(np.abs(mu).max(initial=0.0))
+        turned = np.minimum(self.angles[index][:n].sum(axis=1), 1.0)
+        same = self.same_stencil[index][:n] & self.same_second[index][:n]
+        known = run.dipole_matrix[:n, :n]
+        apart = np.abs(known - mu) + np.abs(second.dipole_matrix[:n, :n] - mu)
+        # a level that is not recognised on the other grid has no sign there
+        apart = np.where(np.outer(same, same), apart, np.abs(known) + np.abs(mu))
+        dipoles[:n, :n] = apart + largest * (turned[:, None] + turned)
+        return energies, dipoles
+
+    def _fallen(self) -> str | None:
+        """Return a warning if the potential outside of the box falls below a level that the run reached."""
+        run, ground = self.problem.molecule, self.judge.ground
+        used = np.flatnonzero(self.judge.reached > REACHED)
+        energy = float(run.energies[used[-1] if used.size else 0])
+        for side, depth in zip(("xmin", "xmax"), ground.falls, strict=True):
+            if depth < energy:
+                return (
+                    f"system.grid.{side}: beyond the wall the potential falls to {depth:.6g} hartree, below the levels in use "
+                    f"(up to {energy:.6g}); they are those of the box alone, and so are all claimed errors"
+                )
+        return None
+
+
+def sampled(probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the members on which errors are determined: evenly spaced ones, the first, and the one with the lowest P."""
+    count = probabilities.size
+    even = np.linspace(0, count - 1, min(count, SAMPLE)).astype(np.int64)
+    return np.unique(np.append(even, int(np.argmin(probabilities))))
+
+
+def _population(a: NDArray[np.complex128]) -> NDArray[np.float64]:
+    return np.asarray(np.sum(np.abs(a) ** 2, axis=-1))

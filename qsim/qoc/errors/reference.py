@@ -1,0 +1,331 @@
+"""Levels of a molecule that share neither grid, stencil nor walls with the run: what its errors are measured against.
+
+A sine basis in a box has the exact kinetic energy (Colbert and Miller 1992), so its levels converge exponentially with the
+number of points, where those of the five-point stencil converge with the fourth power of the spacing.  The box is that of the
+run, or a larger one whose walls no level in use can feel.  Beyond the run's walls the potential and the dipole are taken from
+their formulas as long as these are finite and the potential does not fall again; from there on they stay constant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.errors import InvalidInput, NumericsError
+from qsim.core.physics.functions import LARGEST_VALUE
+from qsim.qoc.models.molecule import Molecule, bare_function_of_x, on_grid
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.qoc.deck.molecule import System
+
+REACH = 0.6  # of the box's width by which a wall may be moved outwards
+SCAN = 241  # points at which the formulas are looked at on either side of the box
+ACTION = (
+    24.0  # of the decay integral between a wall and the region a level may enter: psi is below exp(-24) there
+)
+OVERSAMPLING = 1.8  # points per half de Broglie wave
+FEWEST = 64
+PLENTY = 160  # points that a reference takes without need, so that features of the potential are seen
+MOST = 480  # of a dense matrix, 0.2 s
+FINER = 4  # grid on which a potential is looked at between the points
+ROUNDING = 30 * np.finfo(float).eps  # of an eigenvalue, in units of the largest one
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """Potential and dipole of the nominal system inside and outside of its box.
+
+    Attributes
+    ----------
+    system : System
+    inner : (float, float)
+        Walls of the run, where psi vanishes: one spacing beyond the outermost points, bohr.
+    potential_range, dipole_range : (float, float)
+        Interval in which the formulas are used; outside, the functions are constant, bohr.
+    falls : (float, float)
+        Lowest potential found beyond the left and the right wall after it had risen; infinite if it does not fall.
+    """
+
+    system: System
+    inner: tuple[float, float]
+    potential_range: tuple[float, float]
+    dipole_range: tuple[float, float]
+    falls: tuple[float, float]
+
+    @property
+    def width(self) -> float:
+        """Width of the run's box, bohr."""
+        return self.inner[1] - self.inner[0]
+
+    def potential(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Potential energy of the nominal system, hartree."""
+        return bare_function_of_x(self.system.potential, np.clip(x, *self.potential_range), self.system.mass)
+
+    def dipole(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Dipole function, a.u."""
+        return bare_function_of_x(self.system.dipole, np.clip(x, *self.dipole_range), self.system.mass)
+
+    def box(self, energy: float, mass: float, scale: float, reach: float = REACH) -> tuple[float, float]:
+        """Return walls between which a level of this energy lives; at most ``reach`` widths beyond those of the run.
+
+        Parameters
+        ----------
+        energy : float
+            Energy of the highest level in use, hartree.
+        mass, scale : float
+            Mass and factor of the potential of the ensemble member.
+        reach : float
+            Fraction of the run's width by which either wall may move outwards.
+        """
+        a, b = self.inner
+        x = np.linspace(a - reach * self.width, b + reach * self.width, 2001)
+        kappa = np.sqrt(2.0 * mass * np.maximum(scale * self.potential(x) - energy, 0.0))
+        allowed = np.flatnonzero(kappa == 0.0)
+        if allowed.size == 0:
+            return float(x[0]), float(x[-1])
+        step = float(x[1] - x[0])
+        left = np.cumsum(kappa[: allowed[0] + 1][::-1])[::-1] * step
+        right = np.cumsum(kappa[allowed[-1] :]) * step
+        first = int(np.argmax(left <= ACTION))
+        last = allowed[-1] + int(np.flatnonzero(right <= ACTION)[-1])
+        return float(x[max(first - 1, 0)]), float(x[min(last + 1, x.size - 1)])
+
+
+def landscape(system: System) -> Landscape:
+    """Look at the formulas of a system on both sides of its box."""
+    grid = system.grid
+    dx = (grid.xmax - grid.xmin) / (grid.points - 1)
+    inner = (grid.xmin - dx, grid.xmax + dx)
+    distance = np.linspace(0.0, (grid.xmax - grid.xmin) * (REACH + 0.1) + dx, SCAN)
+    v_range, mu_range, falls = [], [], []
+    for wall, sign in ((grid.xmin, -1.0), (grid.xmax, 1.0)):
+        x = wall + sign * distance
+        v, mu = _outside(system, "potential", x), _outside(system, "dipole", x)
+        good = _finite_length(v)
+        highest = np.maximum.accumulate(v[:good])
+        slack = 1e-9 * (1.0 + float(np.abs(v[:good]).max()))
+        falling = np.flatnonzero(v[:good] < highest - slack)
+        if falling.size:
+            falls.append(float(v[falling[0] : good].min()))
+            good = max(int(np.argmax(v[: falling[0]])) + 1, 1)
+        else:
+            falls.append(np.inf)
+        v_range.append(float(x[good - 1]))
+        mu_range.append(float(x[_finite_length(mu) - 1]))
+    return Landscape(
+        system,
+        inner,
+        (v_range[0], v_range[1]),
+        (mu_range[0], mu_range[1]),
+        (falls[0], falls[1]),
+    )
+
+
+def _outside(system: System, name: str, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Evaluate a function of the system from a wall outwards; NaN from the first point on at which it has no value."""
+    block = getattr(system, name)
+    order = np.argsort(x)
+
+    def first(count: int) -> NDArray[np.float64]:
+        rows = order[order < count]
+        values = np.full(x.size, np.nan)
+        values[rows] = bare_function_of_x(block, x[rows], system.mass)
+        return values
+
+    good, bad, values = 1, x.size + 1, first(1)
+    while bad - good > 1:  # a table ends, or a formula fails: halve the interval in which
+        middle = bad - 1 if bad > x.size else (good + bad) // 2
+        try:
+            values, good = first(middle), middle
+        except (InvalidInput, NumericsError):
+            bad = middle
+    return values
+
+
+def _finite_length(values: NDArray[np.float64]) -> int:
+    """Return the number of usable values from the wall outwards, at least the one at the wall itself."""
+    with np.errstate(invalid="ignore"):
+        bad = np.flatnonzero(~(np.abs(values) <= LARGEST_VALUE))
+    return max(int(bad[0]), 1) if bad.size else values.size
+
+
+def sine_levels(
+    ground: Landscape,
+    box: tuple[float, float],
+    points: int,
+    states: int,
+    mass_scale: float = 1.0,
+    potential_scale: float = 1.0,
+) -> Molecule:
+    """Return the lowest levels in a sine basis on ``points`` points inside a box.
+
+    The kinetic energy is Eq. (A6) of D. T. Colbert and W. H. Miller, J. Chem. Phys. 96, 1982 (1992).
+
+    Parameters
+    ----------
+    ground : Landscape
+    box : (float, float)
+        Walls at which the functions vanish, bohr.
+    points, states : int
+        Size of the basis, and number of levels wanted.
+    mass_scale, potential_scale : float
+        Factors of an ensemble member.
+    """
+    from scipy.linalg import eigh
+
+    a, b = box
+    intervals = points + 1
+    i = np.arange(1, intervals)
+    x = a + (b - a) * i / intervals
+    mass = ground.system.mass * mass_scale
+    v, mu = potential_scale * ground.potential(x), ground.dipole(x)
+    unit = np.pi**2 / (4.0 * mass * (b - a) ** 2)
+    half = np.pi / (2 * intervals)
+    near, far = np.abs(i[:, None] - i), i[:, None] + i
+    with np.errstate(divide="ignore"):
+        h = unit * (-1.0) ** near * (1.0 / np.sin(half * near) ** 2 - 1.0 / np.sin(half * far) ** 2)
+    h[np.diag_indices(points)] = unit * ((2 * intervals**2 + 1) / 3 - 1 / np.sin(2 * half * i) ** 2) + v
+    energies, vectors = eigh(h, subset_by_index=(0, min(states, points) - 1))
+    dx = float(x[1] - x[0])
+    vectors = np.ascontiguousarray(vectors.T) / np.sqrt(dx)
+    matrix = (vectors * mu) @ vectors.T * dx
+    return Molecule(
+        x, mass, v, mu, np.diag(h).copy(), np.zeros(2), energies, vectors, 0.5 * (matrix + matrix.T)
+    )
+
+
+def stencil_levels(
+    ground: Landscape,
+    box: tuple[float, float],
+    points: int,
+    states: int,
+    mass_scale: float = 1.0,
+    potential_scale: float = 1.0,
+) -> Molecule:
+    """Return the five-point stencil's levels on ``points`` points of a box; see :func:`sine_levels`."""
+    x = np.linspace(*box, points)
+    v = potential_scale * ground.potential(x)
+    return on_grid(x, ground.system.mass * mass_scale, v, ground.dipole(x), states)
+
+
+def enough_points(
+    ground: Landscape, box: tuple[float, float], energy: float, states: int, mass: float, scale: float
+) -> int:
+    """Return the size of a sine basis that holds levels up to an energy (hartree)."""
+    x = np.linspace(*box, 2001)
+    depth = energy - scale * float(ground.potential(x).min())
+    waves = (box[1] - box[0]) * np.sqrt(2.0 * mass * max(depth, 0.0)) / np.pi
+    shape = min(ground.system.grid.points * (box[1] - box[0]) / ground.width, PLENTY)
+    return int(min(max(OVERSAMPLING * waves + 24, shape, 2 * states, FEWEST), MOST))
+
+
+def aligned(molecule: Molecule, master: Molecule) -> tuple[Molecule, NDArray[np.float64]]:
+    """Return a molecule with the signs of another one's levels, and the overlaps of the common levels.
+
+    Levels beyond those of the master keep their signs.  Overlaps are integrals over the molecule's own points.
+    """
+    from scipy.interpolate import CubicSpline
+
+    common = min(molecule.energies.size, master.energies.size)
+    inside = (molecule.x >= master.x[0]) & (molecule.x <= master.x[-1])
+    other = np.zeros((common, molecule.x.size))
+    other[:, inside] = CubicSpline(master.x, master.states[:common], axis=1)(molecule.x[inside])
+    overlaps = np.einsum("kx,kx->k", molecule.states[:common], other) * molecule.dx
+    signs = np.ones(molecule.energies.size)
+    signs[:common] = np.where(overlaps < 0, -1.0, 1.0)
+    return Molecule(
+        molecule.x,
+        molecule.mass,
+        molecule.potential,
+        molecule.dipole,
+        molecule.diagonal,
+        molecule.off,
+        molecule.energies,
+        molecule.states * signs[:, None],
+        molecule.dipole_matrix * np.outer(signs, signs),
+    ), np.abs(overlaps)
+
+
+def refined(
+    ground: Landscape, molecule: Molecule, scale: float
+) -> tuple[Molecule, NDArray[np.float64], NDArray[np.float64]]:
+    """Return the levels of a sine basis with the potential and the dipole between its points, and what remains uncertain.
+
+    The levels are known everywhere as sums of sines.  With ``M = <i|V|j>`` on a grid `FINER` times finer minus the sum over the
+    points, ``diag(E) + M`` (Eq. Q5 of the theory page) is diagonalised (Rayleigh and Ritz).  Two levels closer than M are mixed
+    by it as the true ones are: no other basis of the same size would show that, as each set of points sees another M.
+
+    Parameters
+    ----------
+    ground : Landscape
+    molecule : Molecule
+        Levels by :func:`sine_levels`.
+    scale : float
+        Factor of the potential of the ensemble member.
+
+    Returns
+    -------
+    refined : Molecule
+        Its energies, states and dipole matrix are the better ones.
+    missed : (K,) float64
+        ``|M_kk|``, hartree: the energy of each level that the points do not see.
+    angles : (K, K) float64
+        Angle by which two levels may still mix (Eq. Q6), at most 1: what the finer grid misses and rounding, over their distance.
+    """
+    between, rest, dipoles = _between_points(ground, molecule, scale)
+    shift = float(molecule.energies[0])
+    energies, turn = np.linalg.eigh(np.diag(molecule.energies - shift) + between)
+    turn = turn * np.where(np.diagonal(turn) < 0, -1.0, 1.0)
+    rounding = ROUNDING * float(np.abs(molecule.diagonal).max())
+    uncertain = np.abs(turn.T @ rest @ turn) + rounding
+    gaps = np.abs(energies[:, None] - energies)
+    angles = np.minimum(uncertain / np.maximum(gaps, 1e-300), 1.0)
+    np.fill_diagonal(angles, 0.0)
+    better = replace(
+        molecule,
+        energies=energies + shift,
+        states=np.ascontiguousarray(turn.T @ molecule.states),
+        dipole_matrix=turn.T @ dipoles @ turn,
+    )
+    return better, np.abs(np.diagonal(between)), angles
+
+
+def unresolved(ground: Landscape, molecule: Molecule, scale: float) -> NDArray[np.float64]:
+    """Return the energy (K,), hartree, of each level in the part of the potential between the points of a sine basis.
+
+    It is the first-order shift of the level by all that the points do not see; see :func:`refined`.
+    """
+    return np.abs(np.diagonal(_between_points(ground, molecule, scale)[0]))
+
+
+def _between_points(
+    ground: Landscape, molecule: Molecule, scale: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return matrix elements of the potential between the points, their error, and those of the dipole, each (K, K).
+
+    The error of a sum falls with the square of the spacing at least (a potential with a kink): a third of the change from half
+    as fine a grid is what the finer one still misses.
+    """
+    n = molecule.x.size
+    a, b = molecule.x[0] - molecule.dx, molecule.x[-1] + molecule.dx
+    k = np.arange(1, n + 1)
+    waves = np.sin(np.pi / (n + 1) * np.outer(k, k))
+    coefficients = molecule.states @ waves * (2.0 / (n + 1))
+    fine = np.arange(1, FINER * (n + 1)) / (FINER * (n + 1))
+    states = coefficients @ np.sin(np.pi * np.outer(k, fine))
+    x = a + (b - a) * fine
+    v = scale * ground.potential(x)
+    whole = (states * v) @ states.T / FINER
+    every_other = (states[:, 1::2] * v[1::2]) @ states[:, 1::2].T / (FINER // 2)
+    sampled = (molecule.states * molecule.potential) @ molecule.states.T
+    dipoles = (states * ground.dipole(x)) @ states.T * (molecule.dx / FINER)
+    between, rest = (whole - sampled) * molecule.dx, (whole - every_other) * molecule.dx / 3.0
+    return _symmetric(between), _symmetric(rest), _symmetric(dipoles)
+
+
+def _symmetric(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    return 0.5 * (matrix + matrix.T)

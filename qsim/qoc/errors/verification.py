@@ -1,0 +1,268 @@
+"""Independent propagation of the final field.
+
+An optimised pulse exploits every error of the propagator it was optimised with, so its probability is only worth reporting
+when another propagator agrees, with its own steps, on its own grid, behind its own walls.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.qoc import costs
+from qsim.qoc.control.fields import resample
+from qsim.qoc.errors import reference
+from qsim.qoc.errors.claims import REACHED
+from qsim.qoc.kernels.grid import MAX_CUDA_POINTS
+from qsim.qoc.objectives.objective import Objective
+from qsim.qoc.propagators.crank_nicolson import CrankNicolson
+from qsim.qoc.propagators.eigenbasis import Eigenbasis
+from qsim.qoc.propagators.phases import PHASE_ERROR, energy_shifts, phase_steps
+from qsim.qoc.propagators.propagator import Members
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qsim.qoc.errors.claims import Errors, Judge
+    from qsim.qoc.models.molecule import Molecule
+    from qsim.qoc.problem import Problem
+
+    Maker = Callable[[reference.Landscape, tuple[float, float], int, int, float, float], Molecule]
+
+SUBSTEPS = 4  # of the eigenbasis for each step of the run
+EXTRA_LEVELS = 8  # retained levels beyond those of the run
+MAX_STEPS = 2_000_000  # of `steps: auto`
+SAFETY = 0.1  # the verification's own error as a fraction of the tolerance
+LEAST_REFINEMENT = 1.15  # the verification's spacing is smaller than the run's by this factor at least
+MOST_REFINEMENT = 4.0
+MOST_POINTS = 20_000
+MOST_MORE_STEPS = 4.0  # factor by which the steps of the grid propagation are raised at most
+MEMBERS_AT_ONCE = 4096
+LONGEST = 10.0  # seconds (estimated) that a verification on the grid may take, however short the run
+
+REMEDIES = {
+    "time step": "raise time.steps (on the grid, an energy shift helps, too)",
+    "grid": "raise system.grid.points",
+    "box": "widen system.grid",
+    "levels": "raise propagator.states",
+    "interpolation": "raise time.steps, or set verify.interpolation to the course of the field between its values",
+    "reference": "the pulse reaches levels or fields that cannot be followed reliably; limit it with control.bounds",
+}
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Outcome: probability and its error, propagator name, steps and points, and a warning if P is not confirmed."""
+
+    probability: float
+    error: float
+    propagator: str
+    steps: int
+    points: int
+    warning: str | None
+
+
+def verify(
+    problem: Problem, field: NDArray[np.float64], probability: float, judge: Judge, errors: Errors
+) -> Verification:
+    """Propagate the field independently.
+
+    Parameters
+    ----------
+    field : (N,) float64
+        Field at the midpoints of the run.
+    probability : float
+        P of the run, to compare with.
+    judge, errors
+        Errors of the run and what they were determined with.
+    """
+    block = problem.verify
+    choice = {"cn": "crank_nicolson"}.get(block.propagator, block.propagator)
+    if choice == "auto":
+        choice = "crank_nicolson" if problem.propagator.name == "eigenbasis" else "eigenbasis"
+    members = _members(problem, choice, judge, errors)
+    steps = _steps(problem, choice, judge)
+    if (
+        block.propagator == "auto"
+        and choice == "crank_nicolson"
+        and _too_long(problem, members, steps, judge)
+    ):
+        choice = "eigenbasis"
+        members, steps = _members(problem, choice, judge, errors), _steps(problem, choice, judge)
+    verified, final = _propagate(problem, choice, members, steps, field, errors)
+    own = _distance(judge, final, errors)
+    if choice == "crank_nicolson" and block.steps == "auto" and own > 3 * SAFETY * block.tolerance:
+        finer = _finer(steps, own / (SAFETY * block.tolerance), field.size)
+        if finer > steps and not _too_long(problem, members, finer, judge):
+            steps = finer
+            verified, final = _propagate(problem, choice, members, steps, field, errors)
+            own = _distance(judge, final, errors)
+    if not np.isfinite(verified):
+        raise NumericsError("the verification gave a probability that is not finite")
+    error = math.nan if errors.unclaimed else min(1.0, own + errors.reference + errors.interpolation)
+    points = members.molecules[0].x.size
+    found = Verification(verified, error, choice, steps, points, None)
+    return Verification(
+        verified, error, choice, steps, points, _warning(found, probability, errors, block.tolerance)
+    )
+
+
+def _too_long(problem: Problem, members: Members, steps: int, judge: Judge) -> bool:
+    """Return True if a propagation on the grid costs more than a verification may."""
+    price = (
+        costs.trajectories(problem, members.count) * steps * costs.step_cost(0, members.molecules[0].x.size)
+    )
+    return price > max(LONGEST, costs.budget(problem, judge.sweeps))
+
+
+def _distance(judge: Judge, final: NDArray[np.complex128], errors: Errors) -> float:
+    """Return the distance of P from that of the reference; NaN without a reference."""
+    return math.nan if errors.unclaimed else float(judge.change(final, errors.truth).mean())
+
+
+def _warning(found: Verification, probability: float, errors: Errors, tolerance: float) -> str | None:
+    """Return the warning that P is not confirmed, with distance and remedy; None if it is confirmed."""
+    difference = abs(found.probability - probability)
+    known = 0.0 if errors.unclaimed else errors.total - errors.interpolation
+    if max(difference, known) <= tolerance:
+        return None
+    return (
+        f"P = {probability:.6f} is not confirmed: an independent {found.propagator} propagation ({found.steps} steps on "
+        f"{found.points} points) gives {found.probability:.6f}, a difference of {difference:.2g} "
+        f"(verify.tolerance {tolerance:g}); {_remedy(found, errors, tolerance)}"
+    )
+
+
+def _remedy(found: Verification, errors: Errors, tolerance: float) -> str:
+    """Return the remedy for an unconfirmed P."""
+    if errors.unclaimed:
+        return "raise time.steps, system.grid.points, propagator.states or verify.steps until both agree"
+    if errors.total <= tolerance:
+        return f"the verification is the less accurate one (error {found.error:.2g}): raise verify.steps or verify.states"
+    part = max(errors.parts, key=lambda name: errors.parts[name])
+    return f"its error is {errors.total:.2g}, mostly from the {part} ({errors.parts[part]:.2g}): {REMEDIES[part]}"
+
+
+def _propagate(
+    problem: Problem, choice: str, members: Members, steps: int, field: NDArray[np.float64], errors: Errors
+) -> tuple[float, NDArray[np.complex128]]:
+    """Return P, the mean over all members, and the final amplitudes of the sampled members (S, pairs, K)."""
+    goal, duration = problem.goal, problem.duration
+    levels = min(m.energies.size for m in members.molecules)
+    initial = goal.initial(levels)
+    other: CrankNicolson | Eigenbasis
+    if choice == "eigenbasis":
+        other = Eigenbasis(problem.device, members, initial, steps, duration)
+    else:
+        shifts = energy_shifts(members, goal.top, "auto")
+        other = CrankNicolson(problem.device, members, initial, steps, duration, shifts=shifts, store=False)
+    fine = resample(field, duration, steps, errors.between)
+    objective = Objective(other, goal.targets(levels), 0.0, goal.coherent)
+    verified, sampled = 0.0, []
+    for start in range(0, members.count, MEMBERS_AT_ONCE):
+        part = slice(start, min(start + MEMBERS_AT_ONCE, members.count))
+        run = other.forward(fine[None], part)
+        verified += float(objective.member_probabilities(run.amplitudes).sum())
+        chosen = errors.member[(errors.member >= part.start) & (errors.member < part.stop)] - part.start
+        sampled.append(run.amplitudes[0, chosen])
+    return verified / members.count, np.concatenate(sampled)
+
+
+def _members(problem: Problem, choice: str, judge: Judge, errors: Errors) -> Members:
+    """Set up the ensemble on the verification's own grid, with the signs of the run's levels."""
+    block, ground = problem.verify, judge.ground
+    levels = problem.initial.shape[1]
+    if choice == "eigenbasis":
+        levels = levels + EXTRA_LEVELS if block.states == "auto" else int(block.states)
+        box, points = _spectral_grid(problem, judge, levels)
+        levels = min(levels, points // 2)
+        maker: Maker = _refined_levels
+    else:
+        box, points = _stencil_grid(problem, judge, errors)
+        maker = reference.stencil_levels
+    whole = problem.members
+    made = [maker(ground, box, points, levels, mass, scale) for mass, scale in problem.factors]
+    aligned = [reference.aligned(*pair)[0] for pair in zip(made, whole.molecules, strict=True)]
+    return Members(tuple(aligned), whole.system, whole.scale)
+
+
+def _refined_levels(
+    ground: reference.Landscape,
+    box: tuple[float, float],
+    points: int,
+    states: int,
+    mass: float,
+    scale: float,
+) -> Molecule:
+    """Return levels in a sine basis with what lies between its points; arguments as of `reference.sine_levels`."""
+    rough = reference.sine_levels(ground, box, points, states, mass, scale)
+    return reference.refined(ground, rough, scale)[0]
+
+
+def _spectral_grid(problem: Problem, judge: Judge, levels: int) -> tuple[tuple[float, float], int]:
+    """Return walls and points of a sine basis for so many levels of every molecule."""
+    boxes, points = [], reference.FEWEST
+    for s in judge.systems:
+        run, scale = problem.members.molecules[s], problem.factors[s][1]
+        top = judge.top_energy(run, levels)
+        boxes.append(judge.ground.box(top, run.mass, scale))
+        points = max(points, reference.enough_points(judge.ground, boxes[-1], top, levels, run.mass, scale))
+    return _around(boxes), points
+
+
+def _stencil_grid(problem: Problem, judge: Judge, errors: Errors) -> tuple[tuple[float, float], int]:
+    """Return first and last point and the number of points of a grid that is finer than the run's by what its error asks for.
+
+    The stencil's error falls with the fourth power of the spacing.  The walls stand where the levels that the run reached have
+    decayed.
+    """
+    grid, tolerance = problem.system.grid, problem.verify.tolerance
+    excess = 0.0 if errors.unclaimed else errors.grid / (0.2 * SAFETY * tolerance)
+    finer = min(max(excess**0.25, LEAST_REFINEMENT), MOST_REFINEMENT)
+    used = np.flatnonzero(judge.reached > REACHED)
+    boxes = []
+    for s in judge.systems:
+        run, scale = problem.members.molecules[s], problem.factors[s][1]
+        top = run.energies[min(int(used.max(initial=0)) + 1, run.energies.size - 1)]
+        boxes.append(judge.ground.box(float(top), run.mass, scale))
+    box = _around(boxes)
+    dx = (grid.xmax - grid.xmin) / (grid.points - 1) / finer
+    most = MAX_CUDA_POINTS if problem.device.is_cuda else max(MOST_POINTS, grid.points)
+    points = math.ceil((box[1] - box[0]) / dx) + 1
+    return box, min(max(points, 2 * problem.initial.shape[1], 32), most)
+
+
+def _around(boxes: list[tuple[float, float]]) -> tuple[float, float]:
+    """Return the smallest box around several."""
+    return min(a for a, _ in boxes), max(b for _, b in boxes)
+
+
+def _steps(problem: Problem, choice: str, judge: Judge) -> int:
+    block, run_steps = problem.verify, problem.times.size
+    if block.steps != "auto":
+        return int(block.steps)
+    if choice == "eigenbasis":
+        return min(SUBSTEPS * run_steps, max(run_steps, MAX_STEPS))
+    wanted = phase_steps(
+        problem.molecule,
+        problem.goal.top,
+        problem.duration,
+        max(SAFETY * block.tolerance, 1e-2 * PHASE_ERROR),
+    )
+    return _multiple(wanted, run_steps)
+
+
+def _multiple(wanted: float, run_steps: int) -> int:
+    """Return a multiple of the run's steps, so that no value of the field is cut in two."""
+    return run_steps * max(1, -(-int(min(wanted, MAX_STEPS)) // run_steps))
+
+
+def _finer(steps: int, excess: float, run_steps: int) -> int:
+    """Return the steps that make an error of second order smaller by a factor."""
+    return _multiple(steps * min(math.sqrt(excess), MOST_MORE_STEPS), run_steps)

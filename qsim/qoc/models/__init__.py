@@ -1,0 +1,1 @@
+"""Hamiltonian, dipole and levels of what is controlled."""

@@ -1,0 +1,1 @@
+"""Goal, probability and gradients of a search."""

@@ -1,0 +1,1 @@
+"""Sturmian functions alone, bound or outgoing."""

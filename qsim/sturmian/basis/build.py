@@ -1,0 +1,35 @@
+"""Plan of `task: basis`: sizes, memory and work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qsim.core.deck.blocks import Finding
+from qsim.core.errors import InvalidInput
+from qsim.core.run.stages import Plan
+from qsim.core.run.work import Work
+from qsim.sturmian import memory, work
+from qsim.sturmian.trials import build, momenta, settle
+
+if TYPE_CHECKING:
+    from qsim.core.deck.load import LoadedDeck
+    from qsim.sturmian.deck.model import SturmianDeck
+
+__all__ = ["build", "plan"]
+
+
+def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
+    """Estimate sizes and memory of the functions, and check them."""
+    deck = loaded.deck
+    try:
+        values, points, sectors, findings = settle(loaded)
+    except InvalidInput as error:
+        return Plan(findings=[Finding(error.key, str(error))])
+    ls = momenta(deck, sectors)
+    seconds = work.basis_seconds(deck, points, memory.finer(deck, values), len(ls))
+    return Plan(
+        memory=memory.as_memory(memory.basis(deck, values, ls), "grid.R", kernels=False),
+        sizes=values.sizes_on(points),
+        findings=findings,
+        work=Work(core=seconds, lanes=float(points), host=seconds),
+    )

@@ -1,0 +1,1 @@
+"""Bound states of two electrons."""

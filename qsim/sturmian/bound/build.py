@@ -1,0 +1,174 @@
+"""Plan of `task: bound`: sizes, memory of every solution, work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qsim.core.deck.blocks import Finding
+from qsim.core.errors import InvalidInput
+from qsim.core.run.stages import Plan
+from qsim.core.run.work import Work
+from qsim.sturmian import memory, work
+from qsim.sturmian.bound.run import satellites
+from qsim.sturmian.deck.blocks import LESS, FeDvr
+from qsim.sturmian.deck.symmetry import exchange_sign
+from qsim.sturmian.deck.symmetry import sectors as symmetries
+from qsim.sturmian.problem import Sector, sectors_of
+from qsim.sturmian.radial import parameters
+from qsim.sturmian.radial.parameters import Radial
+from qsim.sturmian.trials import Settled, build, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from qsim.core.deck.load import LoadedDeck
+    from qsim.core.device.device import Memory
+    from qsim.sturmian.deck.model import SturmianDeck
+
+__all__ = ["build", "plan", "unknowns"]
+
+PRODUCTS = 60.0  # with H for a root, roughly, for the choice of a device
+LAUNCHES = 100.0  # of kernels in a product, likewise
+
+
+def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
+    """Estimate sizes and memory of bound states, and check their physics."""
+    deck = loaded.deck
+    try:
+        settled = settle(loaded)
+    except InvalidInput as error:
+        return Plan(findings=[Finding(error.key, str(error))])
+    return Plan(
+        memory=_memory(deck, settled),
+        sizes=_sizes(deck, settled),
+        findings=settled.findings,
+        work=_work(deck, settled),
+        ranks=_ranks(deck, settled.sectors),
+        shared="pairs of momenta and scanned values",
+    )
+
+
+def _points(deck: SturmianDeck) -> int:
+    """Return how many solutions beside the states themselves a deck asks for, which ranks can share."""
+    waves = 0 if deck.extrapolate is None else len(deck.extrapolate.l_max)
+    return waves + (0 if deck.scan is None else sum(map(len, deck.scan.given().values())))
+
+
+def _ranks(deck: SturmianDeck, sectors: list[Sector]) -> int:
+    """Return how many processes can share a deck: pairs of a product, blocks of a matrix, or solutions beside the states."""
+    pairs = max((len(sector.pairs) for sector in sectors), default=1)
+    shared = pairs * (pairs + 1) // 2 if deck.solver.type == "dense" else pairs
+    return max(1, shared, _points(deck))
+
+
+def _work(deck: SturmianDeck, settled: Settled) -> Work:
+    """Return the least work of bound states: a product of H for each root, or the eigenvalues of a dense matrix; and the time."""
+    values, points, sectors, _ = settled
+    flops = 0.0
+    for sector in sectors:
+        if deck.solver.type == "dense":  # tridiagonal form
+            flops += 4.0 / 3.0 * float(unknowns(values, sector, points)) ** 3
+            continue
+        functions = min((values.size(l, points) for pair in sector.pairs for l in pair), default=0)
+        flops += (
+            len(sector.roots) * 2.0 * len(sector.pairs) * float(points) * functions * (points + functions)
+        )
+    solutions = (
+        (
+            changed,
+            sectors if kind == "states" else sectors_of(symmetries(deck), deck.channels, changed.l_max),
+            kind == "states",
+        )
+        for changed, kind in _solutions(deck, values, sectors)
+    )
+    sizes = [unknowns(values, sector, points) for sector in sectors]
+    counted = work.bound_seconds(deck, solutions, sizes)
+    return Work(
+        dense=flops,
+        reduce="channels.l_max",
+        core=counted.all,
+        host=counted.host,
+        lanes=float(max(sizes, default=0)),
+        launches=LAUNCHES * PRODUCTS * max(1, _points(deck)),
+    )
+
+
+def unknowns(values: parameters.Values, sector: Sector, points: int) -> int:
+    """Return the number of coefficients of a state that exchange symmetry leaves free."""
+    total = 0
+    for la, lb in sector.pairs:
+        Na, Nb = values.size(la, points), values.size(lb, points)
+        same = Na * (Na + exchange_sign(la, lb, sector.L, sector.S)) // 2
+        total += same if la == lb else Na * Nb
+    return total
+
+
+def _sizes(deck: SturmianDeck, settled: Settled) -> dict[str, int | float | str]:
+    """Return the sizes of the largest symmetry."""
+    values, points, sectors, _ = settled
+    pairs = max((len(sector.pairs) for sector in sectors), default=0)
+    sizes = values.sizes_on(points) | {
+        "pairs": pairs,
+        "unknowns": max((unknowns(values, sector, points) for sector in sectors), default=0),
+        "states": sum(len(sector.roots) for sector in sectors),
+    }
+    if deck.solver.type != "dense":
+        functions = values.size(0, points)
+        product = pairs * 4.0 * points * functions * (points + functions)
+        sizes["flop of H x"] = product + 4.0 * pairs**2 * float(points) ** 2
+    return sizes
+
+
+def _memory(deck: SturmianDeck, settled: Settled) -> Memory:
+    """Return the memory of the largest solution, and the key that reduces it."""
+    values, points, sectors, _ = settled
+    pairs, functions = max((len(sector.pairs) for sector in sectors), default=0), values.size(0, points)
+    if deck.solver.type == "dense":
+        reduce = LESS
+    elif isinstance(deck.basis, FeDvr) or points > 20 * max(functions, 1):
+        reduce = "grid.R"
+    else:
+        reduce = "channels.l_max" if pairs > functions else "basis.N"
+    parts, on_gpu = memory.largest(_stages(deck, values, sectors))
+    return memory.as_memory(parts, reduce, on_gpu=on_gpu)
+
+
+def _stages(deck: SturmianDeck, values: parameters.Values, own: list[Sector]) -> Iterator[dict[str, int]]:
+    """Yield the memory of every solution: the deck's own states, their relaxation, partial waves, scans."""
+    top = None if deck.extrapolate is None else max(deck.extrapolate.l_max)
+    has = {sector.symmetry: set(sector.pairs) for sector in own}
+    for changed, kind in _solutions(deck, values, own):
+        points = parameters.grid_size(Radial.of(deck), changed)
+        elements = parameters.bounds_of(Radial.of(deck), changed).size - 1
+        for sector in own if kind == "states" else sectors_of(symmetries(deck), deck.channels, changed.l_max):
+            if not sector.pairs:
+                continue
+            functions = max(changed.size(l, points) for pair in sector.pairs for l in pair)
+            size = memory.Size.of(sector.pairs, points, functions, max(sector.roots) + 1)
+            count = unknowns(changed, sector, points)
+            more = not has[sector.symmetry] >= set(sector.pairs)
+            rough = kind == "partial" and more
+            if deck.solver.type == "dense" and not rough:
+                yield memory.dense(size, count)
+            else:
+                yield memory.davidson(size, memory.ROUGH_VECTORS * size.roots if rough else max(count, 1))
+            if kind == "states" or (more and changed.l_max == top):
+                yield memory.relaxation(size, elements, values.order)
+
+
+def _solutions(
+    deck: SturmianDeck, values: parameters.Values, sectors: list[Sector]
+) -> Iterator[tuple[parameters.Values, str]]:
+    """Yield the values of all solutions of a run and what they are: states, partial waves, or a scan."""
+    yield values, "states"
+    partial: set[int] = set()
+    if deck.extrapolate is not None:
+        partial = set(deck.extrapolate.l_max)
+    elif deck.channels.pairs is None:
+        partial = {l for sector in sectors if sector.pairs for l in satellites(sector.pairs)}
+    kind = "partial" if deck.extrapolate is None else "scan"
+    for l_max in sorted(partial):
+        yield values.changed(l_max=l_max), kind
+    for key, scanned in ({} if deck.scan is None else deck.scan.given()).items():
+        for value in scanned:
+            yield values.changed(**{key: value}), "scan"

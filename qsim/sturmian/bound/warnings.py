@@ -1,0 +1,164 @@
+"""Warn when box, basis or grid limits a bound state."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.sturmian.bound.states import box_density
+from qsim.sturmian.judging import Judged, unguarded
+from qsim.sturmian.radial.box import BOX_DENSITY, outer_density
+from qsim.sturmian.two_electron.known import term
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from qsim.sturmian.bound.result import BoundResult
+    from qsim.sturmian.bound.states import State
+    from qsim.sturmian.problem import Problem
+
+__all__ = ["confining", "radius_needed", "require_contained", "virial_gain", "wall_shift"]
+
+POOR = 1e-3  # hartree: estimated error of functions and grid that is worth a warning
+DISAGREEMENT = 10.0  # times the estimated error that the virial ratio may show
+SCAN = "scan grid.order and basis.N"
+UNSURE = 2.0  # times an estimated radial error of a state whose threshold is in doubt
+
+
+def wall_shift(wall: float, binding: float, R: float) -> float:
+    """Return how much the wall at R raises the energy of two electrons, hartree.
+
+    By the Hellmann-Feynman theorem ``dE/dR = -wall`` for two electrons with ``wall = int |du/dr1|^2 dr2`` each.  Of a state bound
+    by ``binding = kappa^2 / 2``, wall falls like ``exp(-2 kappa R)``, so that ``wall / (2 kappa)`` is left; of a free one like
+    ``R^-3``, which leaves ``wall R / 2``.  The smaller one is returned.
+
+    Parameters
+    ----------
+    wall : float
+        1/bohr^3.
+    binding : float
+        Energy below the threshold, hartree; not positive if the state is not bound.
+    R : float
+        Bohr.
+    """
+    free = 0.5 * wall * R
+    return free if binding <= 0.0 else min(free, wall / (2.0 * math.sqrt(2.0 * binding)))
+
+
+def radius_needed(problem: Problem, state: State) -> float | None:
+    """Return the radius of a box that holds a bound state, bohr; None if its own does."""
+    density = box_density(state)
+    if density <= BOX_DENSITY or not state.bound:
+        return None
+    R, binding = float(problem.grid.R), state.threshold - state.energy
+    charge = max(problem.radial.core_charge - 1.0, 0.0)
+    if outer_density(R, binding, charge) < 0.01 * BOX_DENSITY:
+        return None  # the box is large enough; what is out there is the error of a small basis
+    return math.ceil(R + 0.5 * math.log(density / (0.1 * BOX_DENSITY)) / math.sqrt(2.0 * binding))
+
+
+def virial_gain(state: State) -> float:
+    """Return by how much scaling its lengths would lower the energy of charges at rest, ``T (2 - q)^2 / 4``, hartree.
+
+    With the virial ratio ``q = -V/T`` the energy ``s^2 T + s V`` is lowest at ``s = q / 2``.
+    """
+    return 0.25 * state.moments["kinetic"] * (2.0 - state.moments["virial_ratio"]) ** 2
+
+
+def _above_threshold(state: State, confined: bool) -> str | None:
+    """Return what is to be said about a state above its threshold, None about others.
+
+    Better functions lower the state, and the threshold with it: a state that may fall below has a meaning, if a poor energy.
+    """
+    if state.bound:
+        return None
+    text = f"{state.energy:.6f} hartree lies above the threshold {state.threshold:.6f}"
+    if confined:
+        return f"{text}, which is that of the potential at R: the wall confines it, too; give a larger grid.R"
+    fall = UNSURE * state.error_radial - state.error_threshold  # NaN where they were not computed
+    if state.energy - fall < state.threshold:
+        return f"{text}, but functions and grid are too poor to tell whether it is bound"
+    return f"{text}: not a bound state, but one of box and basis"
+
+
+def confining(r: NDArray[np.float64], V: NDArray[np.float64]) -> bool:
+    """Tell whether a potential goes on to rise at the end of the box: positive there, and at least about linear in r.
+
+    Electrons in it are bound at any energy, and a threshold found from its value at R is one of the box.
+    """
+    slope = (V[-1] - V[-2]) / (r[-1] - r[-2])
+    return bool(V[-1] > 0.0 and slope * r[-1] > 0.9 * V[-1])
+
+
+def _warnings(result: BoundResult, state: State) -> Iterator[str]:
+    """Yield what makes a state or its error doubtful."""
+    grid = result.problem.grid
+    if (text := _above_threshold(state, confining(np.real(grid.r), np.real(result.problem.V)))) is not None:
+        yield text
+    remedy = "more functions, a basis.energy and alpha closer to its own (auto), or a finer grid"
+    remedy = remedy if result.problem.is_gsf else "a higher grid.order, or more elements"
+    if not math.isfinite(state.error_radial):
+        yield "what functions and grid leave out was not estimated, for it is too much work; " + SCAN
+    elif state.error_radial > POOR:
+        text = (
+            f"functions and grid are poor for it, its energy may be off by {state.error_radial:.1g} hartree"
+        )
+        yield f"{text}; give {remedy}"
+    elif result.problem.extrapolate and not math.isfinite(state.error_radial_limit):
+        text = f"what functions and grid leave out at l_max = {max(result.problem.extrapolate)} was not estimated"
+        yield f"{text}, for it is too much work, and the extrapolated energy states the error at that of the deck; {SCAN}"
+    if not result.problem.lists_pairs and not math.isfinite(state.error_angular):
+        yield "what the missing partial waves add was not estimated; give a larger channels.l_max, or extrapolate"
+    if result.problem.is_bare:
+        gain = virial_gain(state)
+        if gain > DISAGREEMENT * (state.error_in_pairs + 1e-13 * state.moments["kinetic"]):
+            ratio = state.moments["virial_ratio"]
+            text = f"the virial ratio {ratio:.8g} says that its energy is off by {gain:.1g} hartree at least"
+            yield f"{text}, more than the {state.error_in_pairs:.1g} estimated; give {remedy}"
+
+
+def _said(result: BoundResult, state: State) -> list[str]:
+    return list(_warnings(result, state))
+
+
+def require_contained(result: BoundResult, judged: Judged = unguarded) -> list[str]:
+    """Refuse a result whose lowest states the box cuts off; return what is to be said about all states.
+
+    Parameters
+    ----------
+    result : BoundResult
+    judged : callable
+        `Monitor.judged`: lets what only judges the states fail.
+
+    Raises
+    ------
+    NumericsError
+        With the radius that would do.
+    """
+    said = []
+    seen: set[tuple[int, int, str]] = set()
+    for k, state in enumerate(result.states):
+        symmetry = (state.L, state.S, state.parity)
+        first = symmetry not in seen
+        seen.add(symmetry)
+        name = f"state {k} ({term(state.L, state.S, state.parity, state.root)})"
+        texts: list[str] = judged("what is doubtful about the states", partial(_said, result, state), [])
+        said += [f"{name}: {text}" for text in texts]
+        needed = judged(
+            "whether the box holds the states", partial(radius_needed, result.problem, state), None
+        )
+        if needed is None:
+            continue
+        density, R = box_density(state), result.problem.grid.R
+        text = f"{name} is not contained in the box: its density at R = {R:.4g} is {density:.1e} per bohr"
+        hint = f"grid.R of about {needed:g} bohr holds it"
+        if first:
+            raise NumericsError(f"{text}, but at most {BOX_DENSITY:g} is allowed", hint=hint)
+        said.append(f"{text}; {hint}")
+    return said

@@ -1,0 +1,1 @@
+"""Driven equations ``(E - H) u = s`` on a complex contour: grid, operator, solvers, sources."""

@@ -1,0 +1,177 @@
+"""Collision decks against physics: whether box, grid and basis hold the waves."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.deck.blocks import Finding
+from qsim.sturmian.deck.blocks import ANGLE
+from qsim.sturmian.radial import automatic, potentials
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from qsim.sturmian.deck.blocks import System
+    from qsim.sturmian.deck.collision_symmetry import Settings
+    from qsim.sturmian.driven.numbers import Numbers
+
+POINTS_PER_WAVE = 5.0
+SAFE_ANGLE = 0.42  # rad, above which eigenvectors on the contour become nearly dependent
+# angle times points of the radial grid, up to which they do not: the condition of the eigenvectors is about
+# exp(2.35 (n angle)^(1/2) - 4), within a factor of five (230 to 626 points, 0.1 to 0.3 rad), and 1e9 here
+TURNED = 110.0
+RETURNED = (
+    1e-3  # of the amplitude of the slowest incident electron, that a contour of automatic length may return
+)
+REFLECTED = 0.02  # from which a given contour is worth a warning
+NEAR_LEVEL = 1e-6  # hartree: distance of a total energy to a level, where a channel opens
+
+
+def depth_of(system: System) -> float:
+    """Return the energy that holds the last electron to the nucleus or core, hartree."""
+    return 0.5 * max(potentials.OneBody(system.potential, system.Z).charge, 1.0) ** 2
+
+
+def totals(settings: Settings) -> list[float]:
+    """Return the energies of both electrons together, hartree."""
+    if settings.task.process == "resonances":
+        return list(settings.task.near or [])
+    depth = depth_of(settings.system) if settings.task.process == "e_h" else 0.0
+    return [value - depth for value in settings.energies]
+
+
+def fastest(settings: Settings) -> float | None:
+    """Return the largest wave number of an electron, 1/bohr: of one that leaves the other in 1s; None without energies."""
+    energies, depth = totals(settings), depth_of(settings.system)
+    if not energies:
+        return None
+    return math.sqrt(2.0 * max(max(energies) + depth, depth))
+
+
+def safe_angle(points: int) -> float:
+    """Return the largest angle of a contour, rad, at which the eigenvectors on a radial grid of n points are no danger."""
+    return min(SAFE_ANGLE, max(0.01, math.floor(100.0 * TURNED / points) / 100.0))
+
+
+def contour_length(settings: Settings, angle: float) -> float:
+    """Return the length of a contour that returns next to nothing of the slowest incident electron, bohr; 0 without any."""
+    if settings.task.process != "e_h":
+        return 0.0
+    k = math.sqrt(2.0 * min(settings.energies))
+    return math.ceil(-math.log(RETURNED) / (2.0 * k * math.sin(angle)))
+
+
+def physics(settings: Settings, numbers: Numbers, bounds: NDArray[np.complex128]) -> Iterator[Finding]:
+    """Yield what grid, box and basis do to the waves of the collision."""
+    task, system = settings.task, settings.system
+    points = numbers.points(float(system.Z))
+    if numbers.angle > (safe := safe_angle(points) if numbers.whole else SAFE_ANGLE):
+        text = (
+            f"at {numbers.angle:g} rad the eigenvectors on a grid of {points} points become nearly dependent"
+        )
+        yield Finding(
+            "grid.ecs.angle", f"{text}, and the solver slow or wrong; {min(ANGLE, safe):g} is safe", "warning"
+        )
+    if numbers.r0 is not None and numbers.r0 > numbers.R * (1.0 + 1e-12):
+        text = f"the well ends at r0 = {numbers.r0:g}, beyond R = {numbers.R:g} bohr"
+        yield Finding("basis.generating.r0", text)
+    charge = potentials.OneBody(system.potential, system.Z).charge
+    if charge < 1.0 and task.process == "e_h":
+        yield Finding(
+            "system.potential", f"a target of charge {charge:g} holds no electron for another one to hit"
+        )
+        return
+    depth, energies = depth_of(system), totals(settings)
+    key = {"e_h": "task.energy", "photo": "task.excess", "born": "task.ejected"}.get(
+        task.process, "task.near"
+    )
+    yield from _box(settings, numbers, depth)
+    yield from _contour(settings, numbers, charge)
+    if task.process == "e_h" and system.potential.type == "coulomb":
+        yield from _thresholds(energies, depth, key)
+    positive = [value for value in energies if value > 0.0]
+    if positive and task.process != "resonances":
+        wave = 2.0 * math.pi / math.sqrt(min(positive))  # of an electron that takes half
+        if wave > 0.5 * numbers.R:
+            text = f"the box of {numbers.R:g} bohr is too small for electrons of {0.5 * min(positive):.3g} hartree each, "
+            text += f"whose waves are {wave:.3g} bohr long"
+            yield Finding("grid.R", f"{text}; give {math.ceil(2.0 * wave)} bohr at least, or a larger energy")
+    k_max = fastest(settings)
+    if k_max is None:
+        return
+    yield from _resolution(numbers, bounds, k_max)
+    if not numbers.whole:
+        yield from _functions(numbers, bounds, k_max, min(energies))
+
+
+def _contour(settings: Settings, numbers: Numbers, charge: float) -> Iterator[Finding]:
+    """Yield a contour on which the slowest incident electron does not decay."""
+    if settings.task.process != "e_h":
+        return
+    slowest = min(settings.energies)
+    returned = numbers.reflection(math.sqrt(2.0 * slowest), charge)
+    if returned > REFLECTED:
+        text = f"{100.0 * returned:.0f} % of the wave of an electron of {slowest:.3g} hartree come back from the end of a "
+        text += f"contour of {numbers.length:g} bohr at {numbers.angle:g} rad"
+        fix = f"give about {contour_length(settings, numbers.angle):g} bohr, or auto"
+        yield Finding("grid.ecs.length", f"{text}; {fix}", "warning")
+
+
+def _functions(
+    numbers: Numbers, bounds: NDArray[np.complex128], k_max: float, lowest: float
+) -> Iterator[Finding]:
+    need = math.ceil(1.3 * k_max * numbers.R / math.pi + 10.0)
+    if min(numbers.sizes) < need:
+        text = (
+            f"{min(numbers.sizes)} functions do not hold waves of {k_max:.3g} per bohr in {numbers.R:g} bohr"
+        )
+        yield Finding("basis.N", f"{text}: the fastest channel would be lost; give {need} at least")
+    points = (bounds.size - 1) * (numbers.order - 1) - 1
+    if max(numbers.sizes) > points // 2:
+        text = f"{max(numbers.sizes)} functions, but the radial grid has {points} points; give at most half as many"
+        yield Finding("basis.N", text)
+    if numbers.energy is None and lowest <= 0.0:
+        text = "outgoing functions of the total energy need a positive one"
+        yield Finding("basis.energy", f"{text}; below the ionisation threshold take basis: fedvr")
+
+
+def _box(settings: Settings, numbers: Numbers, depth: float) -> Iterator[Finding]:
+    """Yield a contour that begins inside the target."""
+    if settings.task.process in ("photo", "born"):
+        initial = settings.initial
+        charge = math.sqrt(2.0 * depth)
+        need = automatic.radius(
+            automatic.ionisation(charge, initial.L, initial.S, initial.root), settings.system.Z
+        )
+    else:
+        need = 16.0 / math.sqrt(2.0 * depth)
+    if need > numbers.R:
+        text = f"the contour begins at R = {numbers.R:g} bohr, inside of the target"
+        yield Finding("grid.R", f"{text}; its electrons need {need:.3g} bohr")
+
+
+def _thresholds(energies: list[float], depth: float, key: str) -> Iterator[Finding]:
+    for k, value in enumerate(energies):
+        if value >= 0.0:
+            if value < NEAR_LEVEL:
+                yield Finding(f"{key}.{k}", "the total energy is zero: the ionisation threshold itself")
+            continue
+        n = max(1, round(math.sqrt(depth / -value)))
+        if abs(value + depth / n**2) < NEAR_LEVEL:
+            text = f"the total energy {value:g} hartree is the level n = {n} of the target: a channel opens there"
+            yield Finding(f"{key}.{k}", f"{text}; take an energy above or below it")
+
+
+def _resolution(numbers: Numbers, bounds: NDArray[np.complex128], k_max: float) -> Iterator[Finding]:
+    widths = np.diff(bounds[bounds.imag == 0.0].real)
+    wave = 2.0 * math.pi / k_max
+    points = wave * (numbers.order - 1) / float(widths.max())
+    if points < POINTS_PER_WAVE:
+        text = f"{points:.2g} points per wavelength where elements are {widths.max():.3g} bohr wide and the fastest waves "
+        fix = "give a higher order, or elements: auto"
+        yield Finding("grid.order", f"{text}{wave:.3g} bohr long, but {POINTS_PER_WAVE:g} are needed; {fix}")

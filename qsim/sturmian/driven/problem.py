@@ -1,0 +1,113 @@
+"""Blocks of a deck of driven equations, settled: what collisions and resonances both need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from qsim.sturmian.deck.collision_symmetry import pairs_of
+from qsim.sturmian.deck.symmetry import pairs as pairs_up_to
+from qsim.sturmian.driven.continuum import HELD, ROUGHLY
+from qsim.sturmian.driven.setup import Setup
+from qsim.sturmian.radial import potentials
+
+if TYPE_CHECKING:
+    from qsim.core.device.device import Device
+    from qsim.sturmian.deck.collision import Scatter
+    from qsim.sturmian.deck.collision_symmetry import Sector, Settings
+    from qsim.sturmian.driven.numbers import Numbers
+    from qsim.sturmian.driven.operator import Driven
+
+ROUNDING = 1e-14  # of the residual, times the condition of the contour
+LARGEST_ROUNDING = 1e-6
+
+
+@dataclass
+class Problem:
+    """Symmetries, energies and grid of some driven equations.
+
+    Attributes
+    ----------
+    device : Device
+    settings : Settings
+        Typed blocks of the deck.
+    numbers : Numbers
+        Contour, grid and basis.
+    sectors : list of Sector
+    notices : list of str
+        What the deck left open and how it was settled.
+    """
+
+    device: Device
+    settings: Settings
+    numbers: Numbers
+    sectors: list[Sector]
+    notices: list[str] = field(default_factory=list)
+
+    @property
+    def task(self) -> Scatter:
+        """The deck's task."""
+        return self.settings.task
+
+    @property
+    def process(self) -> str:
+        """Name of the process."""
+        return self.task.process
+
+    @property
+    def errors(self) -> bool:
+        """Whether coarser solutions tell the errors."""
+        return self.task.errors
+
+    def pairs(self) -> list[list[tuple[int, int]]]:
+        """Return the pairs of every sector."""
+        return [pairs_of(self.settings.channels, sector) for sector in self.sectors]
+
+    @property
+    def l_max(self) -> int:
+        """Largest orbital momentum of a pair."""
+        return max(b for pairs in self.pairs() for _, b in pairs)
+
+    def other_pairs(self) -> list[list[tuple[int, int]]] | None:
+        """Return other pairs, which tell the error of the largest momentum: up to one less, or to one more.
+
+        None where the deck lists its pairs: then they are a model.
+        """
+        if self.settings.channels.pairs is not None:
+            return None
+        out = []
+        for sector, pairs in zip(self.sectors, self.pairs(), strict=True):
+            top = max(b for _, b in pairs)
+            kept = [pair for pair in pairs if pair[1] < top]
+            if not kept or (self.process == "e_h" and (0, sector.L) not in kept):
+                kept = pairs_up_to(sector.L, top + 1, S=sector.S)
+            out.append(kept)
+        return out
+
+    @property
+    def beyond(self) -> float:
+        """Error of the momenta that are left out over the change by `other_pairs`.
+
+        A decay like l^-4 leaves l_max/3 times the last step after it; one step more leaves less than half of itself.
+        """
+        other = self.other_pairs()
+        if other is None:
+            return 0.0
+        more = any(
+            max(b for _, b in new) > max(b for _, b in own)
+            for new, own in zip(other, self.pairs(), strict=True)
+        )
+        return max(1.5 if more else 1.0, self.l_max / 3.0)
+
+    def setup(self, *, coarser: bool = False) -> Setup:
+        """Return grid and operators."""
+        system = self.settings.system
+        numbers = self.numbers.coarser(float(system.Z)) if coarser else self.numbers
+        potential = potentials.OneBody(system.potential, system.Z)
+        share = ROUGHLY if coarser else HELD
+        return Setup(self.device, numbers, float(system.Z), potential, share)
+
+    def rounding(self, operator: Driven) -> float:
+        """Return the residual that the condition of the contour allows."""
+        worst = max(orbital.condition for orbital in operator.orbitals.values())
+        return min(LARGEST_ROUNDING, ROUNDING * worst)

@@ -1,1 +1,0 @@
-"""Figures of bound states and of one-electron bases."""

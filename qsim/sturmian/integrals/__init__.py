@@ -1,0 +1,1 @@
+"""Repulsion integrals of the functions by both routes, timed and compared."""

@@ -1,0 +1,29 @@
+"""Smooth curves of radial functions for figures, with their colours and axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from qsim.core.results.plotting import COLORS
+
+CYCLE = [color for name, color in COLORS.items() if name != "black"]
+RADIUS = "$r$ (bohr)"
+POINTS = 900  # of a smooth curve
+
+
+def smooth(s: Any, real: Any, values: Any) -> tuple[Any, Any]:
+    """Return a curve through the nodes, from zero at the nucleus; on either side of the corner of a contour by itself."""
+    from scipy.interpolate import CubicSpline
+
+    pieces = []
+    for part in (real, ~real | (s == s[real].max())):
+        if part.sum() < 2:
+            continue
+        x, y = s[part], values[part]
+        if part is real:
+            x, y = np.concatenate([[0.0], x]), np.concatenate([[0.0], y])
+        fine = x[0] + (x[-1] - x[0]) * np.linspace(0.0, 1.0, POINTS) ** 2  # waves are shortest at the nucleus
+        pieces.append((fine, CubicSpline(x, y)(fine)))
+    return tuple(np.concatenate(both) for both in zip(*pieces, strict=True))  # type: ignore[return-value]

@@ -1,0 +1,1 @@
+"""Complex energies of doubly excited states."""

@@ -1,0 +1,226 @@
+r"""Resonances: complex energies ``E - i Gamma/2`` of the Hamiltonian on the contour, by inverse and Rayleigh-quotient iteration.
+
+A doubly excited state is an eigenvector of the very operator of the driven equation, as on a contour its outgoing wave decays.
+Its eigenvalue does not depend on angle or radius of the contour once both are large enough.  Eigenvalues of the rotated
+continuum do, which the coarser grid of the error estimate shows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.core.run.loop import Progress, drive
+from qsim.sturmian.deck.symmetry import exchange_sign
+from qsim.sturmian.driven import operator as driven
+from qsim.sturmian.judging import Judged, unguarded
+from qsim.sturmian.resonances.result import Resonance, ResonanceResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.run.loop import Report, State
+    from qsim.core.run.progress import Monitor
+    from qsim.sturmian.deck.collision_symmetry import Sector
+    from qsim.sturmian.driven.problem import Problem
+    from qsim.sturmian.driven.setup import Setup
+
+CONVERGED = 1e-9  # hartree: last change of an eigenvalue
+STEPS = 12
+FIXED = 2  # first steps at the energy of the deck, so that the nearest eigenvalue is found
+SOLVE = 1e-6  # relative residual of a solution within the iteration
+MOVED = 0.2  # change of a complex energy with the grid, relative to its width, from which it is no resonance for sure
+POOR = 0.2  # relative error of a width that is worth a warning
+BY_CHANCE = 1e-3  # of the change of the position with the partial waves, that the width may be off where it does not change
+
+Stage = Callable[[str], AbstractContextManager[None]]
+
+
+class Resonances:
+    """The search of all resonances of a deck, one after the other.
+
+    Parameters
+    ----------
+    problem : Problem
+    restored : mapping, optional
+        State to continue from.
+    stage : callable, optional
+        Measures the time of a stage, as `Monitor.stage`.
+    judged : callable, optional
+        Lets what only judges the resonances fail, as `Monitor.judged`.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        restored: Mapping[str, Any] | None = None,
+        stage: Stage | None = None,
+        judged: Judged = unguarded,
+    ) -> None:
+        self.problem, self.stage = problem, stage or (lambda _: nullcontext())
+        self.judged = judged
+        self.setup = problem.setup()
+        self.coarse: Setup | None = None
+        near = list(problem.task.near or [])
+        self.sought = [(number, energy) for number in range(len(problem.sectors)) for energy in near]
+        self.resonances: list[Resonance] = []
+        self.unknowns, self.condition = 0, 1.0
+        if restored:
+            self.resonances = [Resonance(**resonance) for resonance in restored["found"]]
+            self.unknowns, self.condition = int(restored["unknowns"]), float(restored["condition"])
+
+    def state(self) -> State:
+        """Return what was found so far."""
+        return {
+            "found": [vars(resonance) for resonance in self.resonances],
+            "unknowns": self.unknowns,
+            "condition": self.condition,
+        }
+
+    def advance(self, report: Report) -> None:
+        """Find what is left; a stop within a search repeats that one."""
+
+        def poll() -> None:
+            report(Progress())
+
+        for number, energy in self.sought[len(self.resonances) :]:
+            sector, pairs = self.problem.sectors[number], self.problem.pairs()[number]
+            operator = self.setup.operator(sector.L, sector.S, pairs, 1.0)
+            with self.stage("solve"):
+                resonance = _search(operator, sector, energy, self.problem, poll)
+            if self.problem.errors:
+                with self.stage("errors"):
+                    resonance.moved, resonance.error, resonance.width_error = self.judged(
+                        "the error of a resonance",
+                        partial(self._errors, number, resonance, poll),
+                        (math.nan, math.nan, math.nan),
+                    )
+            self.unknowns = max(self.unknowns, operator.unknowns)
+            self.condition = max(self.condition, self.setup.condition)
+            self.resonances.append(resonance)
+            report(Progress(len(self.resonances)))
+
+    def _errors(
+        self, number: int, resonance: Resonance, poll: Callable[[], None]
+    ) -> tuple[float, float, float]:
+        """Return how a complex energy moves with the coarser grid, and the errors of position and width.
+
+        They are these changes, and there those with other partial waves.  A wave that comes back from the contour changes
+        position and width alike.  Partial waves move the position by far more than the width, which therefore has an error of
+        its own.
+        """
+        if self.coarse is None:
+            self.coarse = self.problem.setup(coarser=True)
+        sector, start = self.problem.sectors[number], resonance.energy.real
+        operator = self.coarse.operator(sector.L, sector.S, self.problem.pairs()[number], 1.0)
+        there = _search(operator, sector, start, self.problem, poll).energy
+        moved = abs(there - resonance.energy)
+        error, width_error = moved, 2.0 * moved
+        other = self.problem.other_pairs()
+        if other is not None:
+            operator = self.coarse.operator(sector.L, sector.S, other[number], 1.0)
+            change = _search(operator, sector, start, self.problem, poll).energy - there
+            error += self.problem.beyond * abs(change.real)
+            share = max(abs(change.imag), BY_CHANCE * abs(change.real))
+            width_error += 2.0 * self.problem.beyond * share
+        return float(moved), float(error), float(width_error)
+
+    def result(self) -> ResonanceResult:
+        """Return what was found; complete after `advance`."""
+        return ResonanceResult(self.problem, self.setup, self.resonances, self.unknowns, self.condition)
+
+
+def run(problem: Problem, monitor: Monitor) -> ResonanceResult:
+    """Find the complex energies nearest to those of the deck.
+
+    Raises
+    ------
+    NumericsError
+        If an iteration does not converge.
+    """
+    search = Resonances(problem, monitor.restored, monitor.stage, monitor.judged)
+    drive(search, monitor, total=len(search.sought), unit="energies", what="resonances")
+    for resonance in search.resonances:
+        warnings: list[str] = monitor.judged(
+            "what is doubtful about a resonance", partial(_warnings, resonance), []
+        )
+        for text in warnings:
+            monitor.warn(
+                f"L = {resonance.L}, S = {resonance.S}: {resonance.energy.real:.6f} hartree, width {resonance.width:.2e}, {text}"
+            )
+    return search.result()
+
+
+def _warnings(resonance: Resonance) -> list[str]:
+    """Return what is doubtful about a complex energy."""
+    if resonance.moved > MOVED * max(resonance.width, 1e-12):
+        return [
+            f"moves by {resonance.moved:.1e} with the contour and basis; it may be no resonance, or needs a larger grid.R"
+        ]
+    if resonance.width_error > POOR * resonance.width:
+        percent = 100.0 * resonance.width_error / resonance.width
+        return [f"the width is known to {percent:.0f} % only; a larger channels.l_max or grid.R is needed"]
+    return []
+
+
+def _search(
+    operator: driven.Driven, sector: Sector, near: float, problem: Problem, poll: Callable[[], None]
+) -> Resonance:
+    device, xp = operator.device, operator.device.xp
+    v = device.asarray(_start(operator, sector))[None]
+    v /= xp.linalg.norm(v.ravel())
+    zero = xp.zeros_like(v)
+    shift, iterations, change = complex(near), 0, np.inf
+    limit = problem.settings.solver.max_iterations
+    for step in range(STEPS):
+        solved = driven.solve(
+            operator,
+            v,
+            np.array([shift]),
+            tolerance=SOLVE,
+            max_iterations=limit,
+            observe=poll,
+        )
+        iterations += int(solved.iterations[0])
+        v = solved.u / xp.linalg.norm(solved.u.ravel())
+        Hv = operator.residual(v, zero, device.asarray(np.zeros(1, complex)))
+        quotient = complex(xp.sum(v * Hv) / xp.sum(v * v))
+        residual = float(xp.linalg.norm((Hv - quotient * v).ravel()))
+        change = abs(quotient - shift) if step >= FIXED else np.inf
+        if change < CONVERGED or residual < 0.1 * CONVERGED:
+            break
+        if step >= FIXED - 1:
+            shift = quotient
+    else:
+        raise NumericsError(
+            f"L = {sector.L}, S = {sector.S}: no complex energy near {near:g} hartree after {STEPS} steps, "
+            f"last change {change:.1e} hartree",
+            hint="an energy nearer to the resonance, or a larger solver.max_iterations",
+        )
+    u = np.asarray(device.to_host(v[0]))
+    count = int(np.count_nonzero(operator.grid.is_real))
+    inside = float((np.abs(u[:, :count, :count]) ** 2).sum() / (np.abs(u) ** 2).sum())
+    return Resonance(sector.L, sector.S, near, quotient, residual, iterations, inside)
+
+
+def _start(operator: driven.Driven, sector: Sector) -> NDArray[np.complex128]:
+    """Return two electrons close to the nucleus, in every pair, with the symmetry of the spin."""
+    grid = operator.grid
+    r, root = np.where(grid.is_real, grid.r.real, 0.0), np.sqrt(grid.w)
+    out = []
+    for a, b in operator.pairs:
+        f = r ** (a + 1) * np.exp(-0.7 * r) * (1.0 - 0.3 * r) * root
+        g = r ** (b + 1) * np.exp(-0.5 * r) * root
+        product = np.outer(f, g)
+        if a == b:
+            product = product + exchange_sign(a, b, sector.L, sector.S) * product.T
+        out.append(product / np.linalg.norm(product))
+    return np.array(out, complex)

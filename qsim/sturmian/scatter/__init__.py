@@ -1,0 +1,1 @@
+"""Collisions: cross sections of electron impact, photons and fast projectiles."""

@@ -1,0 +1,1 @@
+"""Amplitudes and cross sections of the solutions of driven equations."""

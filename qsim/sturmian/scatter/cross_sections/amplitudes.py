@@ -1,0 +1,325 @@
+r"""From a solution u to amplitudes and cross sections.
+
+In the box r1, r2 <= R, inside the real region, Green's theorem turns the projection of the flux through its walls on two
+one-electron functions into an integral over the box:
+
+    f_ab(k1, k2) = <phi_k1,a phi_k2,b | E - h1 - h2 | u_ab> = int_0^R int_0^R phi_k1,a phi_k2,b (V u + s)_ab dr1 dr2.
+
+The integral needs no derivative of u, which a finite-element solution knows less well than its values at the nodes.  The regular
+functions phi of h (:mod:`qsim.sturmian.driven.continuum`) are orthogonal to all its bound states, so that discrete channels
+drop out.  Components are those of ordered pairs (a, b): ``sum |f|^2/(k1 k2)`` over ordered pairs, integrated over the energy of
+one electron from 0 to E, counts every final state once (convention *full*); an integral up to E/2 takes twice that density.
+
+A discrete channel (electron 1 leaves with k, electron 2 stays in the level P of h) has the amplitude A of its outgoing wave,
+``<P|u> -> A H+(k r1)``.  With F the regular wave in the field -(Z-1)/r1 that the first electron sees far outside,
+
+    A = -2/k int int F(r1) P(r2) [(V u + s) - u/r1] dr1 dr2.
+
+The flux of all channels together is ``2 Im <u|s>`` (optical theorem).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.sturmian.radial.coulomb import steed
+from qsim.sturmian.radial.grid import lobatto
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from qsim.sturmian.driven.continuum import Continuum
+    from qsim.sturmian.driven.operator import Driven
+    from qsim.sturmian.radial.grid import RadialGrid
+
+
+OUTER = 0.7  # share of R0 beyond which the radius should not matter for a discrete channel
+LEAK = 10.0  # relative error of an amplitude over the share of its largest value that a level has at the end of the box
+
+
+@dataclass(frozen=True, eq=False)
+class Inside:
+    """A solution and what drives it, on the real nodes.
+
+    Attributes
+    ----------
+    pairs : list of (la, lb)
+        Stored pairs.
+    u : (P, n, n) complex128
+        Values of u_ab at the real nodes, R0 included, bohr^-1 times the norm of the source.
+    w : (P, n, n) complex128
+        Values of ``(V u + s)_ab``.
+    weights : (n,) float64
+        Quadrature weights; the last one is that of [.., R0] alone.
+    radii : (n,) float64
+    order : int
+        Points of an element.
+    flux : float
+        ``2 Im <u|s>``, the flux of all channels.
+    """
+
+    pairs: list[tuple[int, int]]
+    u: NDArray[np.complex128]
+    w: NDArray[np.complex128]
+    weights: NDArray[np.float64]
+    radii: NDArray[np.float64]
+    order: int
+    flux: float
+
+    def box(self, R: float) -> tuple[int, NDArray[np.float64]]:
+        """Return the number of nodes in [0, R], R the end of an element, and their weights there."""
+        node = int(np.argmin(np.abs(self.radii - R)))
+        weights = self.weights[: node + 1].copy()
+        lower = self.radii[node - self.order + 1] if node >= self.order else 0.0
+        weights[node] = lobatto(self.order)[1][-1] * 0.5 * (self.radii[node] - lower)
+        return node + 1, weights
+
+    def ends(self, lowest: float = 0.45, highest: float = 1.0) -> NDArray[np.float64]:
+        """Return the ends of elements between two shares of R0, bohr."""
+        ends = self.radii[self.order - 2 :: self.order - 1]
+        R0 = self.radii[-1]
+        return np.asarray(ends[(ends >= lowest * R0) & (ends <= highest * R0 * (1 + 1e-12))])
+
+
+def inside(
+    operator: Driven, grid: RadialGrid, u: NDArray[np.complex128], s: NDArray[np.complex128]
+) -> list[Inside]:
+    """Return solutions on the real nodes.
+
+    Parameters
+    ----------
+    operator
+        Whose solutions they are.
+    grid : RadialGrid
+    u, s : (m, P, n, n) complex128
+        Solutions and sources on the product grid, on the device of the operator: coefficients, sqrt(2) for la < lb included.
+    """
+    device = operator.device
+    count = int(np.count_nonzero(grid.is_real))
+    w = operator.repel(u)
+    w += s
+    _, lobatto_weights, _ = lobatto(grid.order)
+    weights = grid.w[:count].real.copy()
+    last = int(np.argmin(np.abs(grid.bounds - grid.R0)))
+    weights[-1] = lobatto_weights[-1] * 0.5 * float((grid.bounds[last] - grid.bounds[last - 1]).real)
+    root = np.sqrt(grid.w[:count])
+    norm = np.array([1.0 if a == b else math.sqrt(0.5) for a, b in operator.pairs])
+    scale = norm[:, None, None] / (root[:, None] * root[None, :])
+    out = []
+    for k in range(u.shape[0]):
+        flux = 2.0 * complex(operator.device.xp.vdot(u[k], s[k])).imag
+        values = device.to_host(u[k, :, :count, :count]) * scale
+        driven = device.to_host(w[k, :, :count, :count]) * scale
+        out.append(
+            Inside(operator.pairs, values, driven, weights, grid.r[:count].real.copy(), grid.order, flux)
+        )
+    return out
+
+
+def in_boxes(
+    solution: Inside,
+    left: NDArray[np.float64],
+    M: NDArray[np.complex128],
+    right: NDArray[np.float64],
+    radii: Sequence[float] | NDArray[np.float64],
+) -> NDArray[np.complex128]:
+    """Return ``int_0^R int_0^R x(r1) M(r1, r2) y(r2) dr1 dr2`` of each x and its y for some R, (R, k).
+
+    A larger box begins from the sum over the rows of M within the smaller one.  Only the weight of its last node is another one,
+    as the element beyond does not count.
+
+    Parameters
+    ----------
+    solution : Inside
+        Whose nodes they are.
+    left, right : (k, n) float64
+        x and y at the nodes.
+    M : (n, n) complex128
+    radii : (R,)
+        Ends of elements, ascending, bohr.
+    """
+    out = np.empty((len(radii), left.shape[0]), complex)
+    inner = np.zeros((left.shape[0], M.shape[1]), complex)
+    done = 0
+    for k, R in enumerate(radii):
+        size, weights = solution.box(R)
+        last = size - 1
+        inner += (left[:, done:last] * weights[done:last]) @ M[done:last]
+        done = last
+        middle = inner[:, :size] + (weights[last] * left[:, last])[:, None] * M[last, :size]
+        out[k] = np.einsum("kj,kj->k", middle, right[:, :size] * weights)
+    return out
+
+
+def breakup(
+    solution: Inside,
+    continuum: Continuum,
+    E: float,
+    energies: ArrayLike,
+    radii: Sequence[float] | NDArray[np.float64],
+) -> NDArray[np.complex128]:
+    """Return ``f_ab`` of the stored pairs when electron 1 takes some energies, (R, P, k).
+
+    Parameters
+    ----------
+    solution : Inside
+    continuum : Continuum
+        On the same nodes.
+    E : float
+        Energy of both electrons, hartree.
+    energies : (k,)
+        Of electron 1, between 0 and E.
+    radii : (R,)
+        Ends of elements, ascending, bohr.
+    """
+    e1 = np.atleast_1d(np.asarray(energies, float))
+    out = np.empty((len(radii), len(solution.pairs), e1.size), complex)
+    for p, (a, b) in enumerate(solution.pairs):
+        first, second = continuum.functions(a, e1), continuum.functions(b, E - e1)
+        out[:, p] = in_boxes(solution, first, solution.w[p], second, radii)
+    return out
+
+
+def density(
+    solution: Inside,
+    continuum: Continuum,
+    E: float,
+    energies: ArrayLike,
+    radii: Sequence[float] | NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return ``sum |f|^2 / (k1 k2)`` over ordered pairs, (R, k): convention *full*.
+
+    Parameters
+    ----------
+    solution, continuum, E, energies, radii
+        As in `breakup`.
+    """
+    e1 = np.atleast_1d(np.asarray(energies, float))
+    f = breakup(solution, continuum, E, e1, radii)
+    different = np.array([a != b for a, b in solution.pairs])
+    total = (np.abs(f) ** 2).sum(axis=1)
+    if different.any():  # f_ba(k1, k2) is f_ab(k2, k1) but for a sign
+        mirrored = breakup(solution, continuum, E, E - e1, radii)[:, different]
+        total = total + (np.abs(mirrored) ** 2).sum(axis=1)
+    return np.asarray(total / np.sqrt(4.0 * e1 * (E - e1)))
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A discrete channel: one electron in a level, the other with orbital momentum ``leaves`` outside.
+
+    Attributes
+    ----------
+    n, l : int
+        Level of the electron that stays.
+    leaves : int
+        Orbital momentum of the one that leaves.
+    k : float
+        Its wave number, 1/bohr.
+    amplitude : complex
+        A of ``<P|u> -> A H+``, of one ordered pair.
+    spread : float
+        How much A still depends on the radius at which it is taken.
+    """
+
+    n: int
+    l: int
+    leaves: int
+    k: float
+    amplitude: complex
+    spread: float
+
+    @property
+    def flux(self) -> float:
+        """Flux of both electrons, ``2 k |A|^2``."""
+        return 2.0 * self.k * abs(self.amplitude) ** 2
+
+    @property
+    def flux_error(self) -> float:
+        """Spread of the flux over the radii."""
+        return 4.0 * self.k * abs(self.amplitude) * self.spread
+
+
+def channels(
+    solution: Inside,
+    continuum: Continuum,
+    outside: Continuum,
+    E: float,
+    *,
+    highest: int = 6,
+    surfaces: bool = False,
+) -> list[Channel]:
+    """Return all open discrete channels whose level the box holds.
+
+    Parameters
+    ----------
+    solution : Inside
+    continuum : Continuum
+        Of the one-body Hamiltonian: its levels.
+    outside : Continuum
+        Of the field that the electron outside sees, with a charge smaller by one.
+    E : float
+        Total energy, hartree.
+    highest : int
+        Largest principal quantum number.
+    surfaces : bool
+        Take moduli from ``<P|u>`` at many radii instead of the integral over the box: among functions that are not complete the
+        wave far outside is known better than the one at the nucleus, which dominates the integral.
+    """
+    ends = solution.ends(OUTER)
+    shift = outside.V - continuum.V
+    out = []
+    for p, (a, b) in enumerate(solution.pairs):
+        for leaves, stays, first in ((a, b, True), (b, a, False)):
+            if a == b and not first:
+                continue
+            u, w = solution.u[p], solution.w[p]
+            if not first:
+                u, w = u.T, w.T
+            levels, P = continuum.levels(stays, highest - stays)
+            open_ = int(np.count_nonzero(levels < E))  # ascending
+            if not open_:
+                continue
+            levels, P = levels[:open_], P[:open_]
+            F = np.concatenate([outside.functions(leaves, [E - level]) for level in levels])
+            # what the electron outside does not see of the nucleus is taken out
+            integrals = in_boxes(solution, F, w, P, ends) - in_boxes(solution, F * shift, u, P, ends)
+            for number, (level, function) in enumerate(zip(levels, P, strict=True)):
+                k = math.sqrt(2.0 * (E - level))
+                usable = np.array([continuum.held(function, R) for R in ends])
+                usable[-1] |= not usable.any()
+                found = -2.0 / k * math.sqrt(0.5 * math.pi) * integrals[usable, number]
+                amplitude, spread = complex(found[-1]), float(np.abs(found - found[-1]).max())
+                if surfaces:
+                    radii = ends[usable]
+                    modulus, spread = _modulus(solution, u, function, leaves, outside.charge, k, radii)
+                    amplitude *= modulus / max(abs(amplitude), 1e-300)
+                spread += LEAK * abs(amplitude) * continuum.lost(function)
+                out.append(Channel(number + 1 + stays, stays, leaves, k, amplitude, spread))
+    return out
+
+
+def _modulus(
+    solution: Inside,
+    u: NDArray[np.complex128],
+    bound: NDArray[np.float64],
+    l: int,
+    charge: float,
+    k: float,
+    ends: NDArray[np.float64],
+) -> tuple[float, float]:
+    """Return the modulus of a channel from ``<P|u>`` at some radii, and its spread."""
+    moduli = []
+    for R in ends:
+        size, weights = solution.box(R)
+        projection = u[size - 1, :size] @ (bound[:size] * weights)
+        wave = steed(l, -charge / k, k * R)  # |H+|^2 = 1 / Im (ln H+)'
+        moduli.append(abs(projection) * math.sqrt(wave.imag))
+    mean = float(np.mean(moduli))
+    return mean, float(np.std(moduli))

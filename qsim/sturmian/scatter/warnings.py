@@ -1,0 +1,70 @@
+"""What cross sections should not be believed without a second look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.sturmian.driven import outgoing
+from qsim.sturmian.scatter.solved import level_name
+
+if TYPE_CHECKING:
+    from qsim.sturmian.scatter.cross_sections.summed import Summed
+    from qsim.sturmian.scatter.result import CollisionResult
+
+__all__ = ["warnings_of"]
+
+DEFECT = 0.05  # of the total, that unitarity may miss before it is worth a warning
+POOR = 0.1  # relative error of a total or break-up cross section that is worth a warning
+TAIL = 0.02  # relative weight of the L that are left out, likewise
+
+
+def warnings_of(result: CollisionResult) -> list[str]:
+    """Return what should not be believed without a second look."""
+    out = []
+    condition = result.condition
+    if condition > outgoing.CONDITION:
+        out.append(
+            f"the eigenvectors on the contour are nearly dependent, condition {condition:.1e}; a smaller grid.ecs.angle is safer"
+        )
+    for kin, by_label in zip(result.kinematics, result.observed, strict=True):
+        for label, seen in by_label.items():
+            where = f"{kin.name}, {label}"
+            out += [f"{where}: {text}" for text in _warnings(seen, "unitarity" in result.problem.wants)]
+            if "excitation" in result.problem.wants:
+                out += [f"{where}: {text}" for text in _unknown(seen, result.problem.task.levels)]
+    return out
+
+
+def _unknown(seen: Summed, highest: int) -> list[str]:
+    """Return which of the levels up to a principal quantum number have no error."""
+    names = [
+        level_name(n, l) for (n, l), (_, error) in seen.levels.items() if n <= highest and np.isnan(error)
+    ]
+    if not names or np.isnan(seen.total[1]):  # or no error at all is known, as a warning says
+        return []
+    text = f"the error of {', '.join(names)} is not known, as the smaller box that would tell it holds no such level"
+    return [f"{text}; a larger grid.R is needed"]
+
+
+def _warnings(seen: Summed, unitarity: bool) -> list[str]:
+    """Return what is doubtful about one energy and one spin or gauge."""
+    out = []
+    if unitarity and seen.unitarity is not None:
+        defect, error = seen.unitarity
+        if abs(defect) > DEFECT + error:
+            out.append(f"the channels add up to {1.0 - defect:.3f} of the total; a larger grid.R is needed")
+    value, error = seen.total
+    if error > POOR * abs(value) > 0.0:
+        text = f"the total cross section is known to {100.0 * error / abs(value):.0f} % only"
+        out.append(f"{text}; a larger grid.R, a longer contour or a larger l_max is needed")
+    if seen.ionisation is not None:
+        value, error = seen.ionisation
+        if error > POOR * abs(value) > 0.0:
+            text = f"the break-up cross section is known to {100.0 * error / abs(value):.0f} % only"
+            out.append(f"{text}; a larger grid.R, a finer grid or a larger l_max is needed")
+    if seen.tail is not None and seen.tail > TAIL:
+        text = f"the largest L still gives {100.0 * seen.tail:.1f} % of the sum over L"
+        out.append(f"{text}; add more to channels.L")
+    return out

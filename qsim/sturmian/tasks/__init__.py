@@ -1,1 +1,0 @@
-"""Tasks of a deck: bound states, integral tables, one-electron bases."""
