@@ -277,7 +277,9 @@ def test_moments_of_a_state_that_is_not_normalised():
     pairs = expectations.correlators(found, "y", [(1, 4), (4, 1), (2, 2)])
     np.testing.assert_allclose(pairs, [unit.ss["y"][1, 4], unit.ss["y"][1, 4], 0.25], rtol=0, atol=1e-15)
     assert expectations.correlators(found, "z").shape == (15,)
-    np.testing.assert_allclose(expectations.correlators(found, "z")[5], unit.ss["z"][1, 2], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(
+        expectations.correlators(found, "z")[5], unit.ss["z"][1, 2], rtol=0, atol=1e-15
+    )
     np.testing.assert_allclose(2 * expectations.local(found, "z"), 2 * unit.s["z"], rtol=0, atol=1e-15)
     with pytest.raises(ValueError, match="hold the axes z, not x"):
         expectations.local(moments(psi, "z"), "x")

@@ -285,9 +285,7 @@ def test_other_states_on_cuda(spins, cuda):
 def test_tensors_and_files_on_cuda(tmp_path, cuda):
     given = tensors(6, [1, 2, 3, 3, 3, 2, 1])
     here = contract_mps(given, cpu(1), np.complex128)
-    np.testing.assert_allclose(
-        cuda.to_host(contract_mps(given, cuda, np.complex128)), here, atol=1e-14
-    )
+    np.testing.assert_allclose(cuda.to_host(contract_mps(given, cuda, np.complex128)), here, atol=1e-14)
     np.save(tmp_path / "psi.npy", here)
     there = load_state(tmp_path / "psi.npy", 6, cuda, np.complex128)
     np.testing.assert_allclose(cuda.to_host(there), here, atol=1e-15)

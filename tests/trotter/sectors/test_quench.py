@@ -31,7 +31,9 @@ def compare(result, expected, tolerance):
                 found[name][:, 0], expected[name], rtol=0, atol=10 * tolerance, err_msg=name
             )
     if "zz_0" in expected:
-        first = [k for k, pair in enumerate(result.problem.observables.get(Correlator).pairs["zz"]) if pair[0] == 0]
+        first = [
+            k for k, pair in enumerate(result.problem.observables.get(Correlator).pairs["zz"]) if pair[0] == 0
+        ]
         zz = np.array(expected["zz_0"])[:, 1:]
         np.testing.assert_allclose(found["correlator_zz"][:, first], zz, rtol=0, atol=tolerance)
     if "energy" in expected:
