@@ -138,7 +138,7 @@ def _check_ensemble(deck: TrotterDeck) -> Iterator[Finding]:
     if deck.ensemble.states > 1 and not deck.initial.is_random:
         yield Finding(
             "ensemble.states",
-            f"{deck.ensemble.states} states, but initial: {deck.initial.type} is always the same; use a1, random_phase or "
+            f"{deck.ensemble.states} states, but initial: {deck.initial.word} is always the same; use a1, random_phase or "
             "haar, or leave states out",
         )
 

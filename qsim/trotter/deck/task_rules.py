@@ -31,10 +31,10 @@ def check_foreign(deck: TrotterDeck) -> Iterator[Finding]:
             yield Finding(key, f"this block belongs to task: {tasks}, but the deck has task: {deck.task}")
     for index, item in enumerate(deck.observe):
         for name in item.named():
-            tasks = OBSERVABLES[name].tasks
-            if deck.task in tasks:
+            its_tasks = OBSERVABLES[name].tasks
+            if deck.task in its_tasks:
                 continue
-            belongs = f"belongs to task: {' or '.join(tasks)}"
+            belongs = f"belongs to task: {' or '.join(its_tasks)}"
             if deck.task != "evolve":
                 own = [kind.key for kind in OBSERVABLES.values() if deck.task in kind.tasks]
                 known = ", ".join(own) or "nothing beside its own block"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import FloatArray
+    from qsim.core.device.arrays import FloatArray, StateVector
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
     from qsim.trotter.floquet.problem import FloquetProblem
@@ -95,7 +95,8 @@ class Computation:
         self.steps = [Step(problem, problem.step_model(k), step.time) for k, step in enumerate(block.cycle)]
         seed = problem.models.seed
 
-        def start() -> Any:
+        def start() -> StateVector:
+            assert problem.start is not None  # the deck has seen to it
             return initial_state(problem.start, sector, device, np.complex128, seed=seed)
 
         self.first = start() if problem.observables.needs.start else None
@@ -173,7 +174,9 @@ class Stroboscopic(View):
 
     def fidelity(self, state: str) -> float:
         """Return the overlap with the initial state."""
-        return abs(dot(self.computation.first, self.computation.psi)) ** 2 / self.norm
+        first = self.computation.first
+        assert first is not None  # the observable needs it
+        return abs(dot(first, self.computation.psi)) ** 2 / self.norm
 
 
 def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:

@@ -41,6 +41,12 @@ class InitialState(Block):
     held_twice: ClassVar[bool] = False
     example: ClassVar[dict[str, Any] | None] = {}
 
+    @property
+    def word(self) -> str:
+        """The value of `type` in the deck."""
+        found: str = getattr(self, "type", "")
+        return found
+
     def check(self, spins: int, key: str) -> Iterator[Finding]:
         """Yield contradictions between the keys and the number of spins."""
         yield from ()

@@ -36,8 +36,8 @@ Pairs = (
 
 def _axes_of(item: Item) -> list[PairAxes]:
     """Return the axes of an item, such as ``["zz"]``."""
-    given = item.value("correlator")
-    return [given] if isinstance(given, str) else list(given)
+    given: PairAxes | list[PairAxes] = item.value("correlator")
+    return list(given) if isinstance(given, list) else [given]
 
 
 def _shared_pairs(observable: "Correlator", task: Task) -> list[Pair] | None:

@@ -1,7 +1,7 @@
 """Loschmidt echoes: a state goes back under another Hamiltonian."""
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -108,7 +108,7 @@ class Echo(Observable):
     key = "echo"
     form = EchoBlock
     text = "Loschmidt echo"
-    word: dict[str, Any] = {}
+    word: ClassVar[Any] = {}
     example = {"sigma": [{"type": "field", "axis": "z", "values": 0.3}], "local": [0, 2]}
     arrays = (
         Array("echo", "", "|<psi0|exp(i(H+Sigma)t) exp(-iHt)|psi0>|^2"),

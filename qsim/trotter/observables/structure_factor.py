@@ -75,7 +75,8 @@ class StructureFactor(Observable):
     @property
     def factors(self) -> list[StructureAxes]:
         """Axes of the structure factors."""
-        return [self.given] if isinstance(self.given, str) else list(self.given)
+        given: StructureAxes | list[StructureAxes] = self.given
+        return list(given) if isinstance(given, list) else [given]
 
     @property
     def needs(self) -> Needs:

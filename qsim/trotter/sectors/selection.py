@@ -112,7 +112,7 @@ def sector_of(
         )
     if down is not None and found.inversion and not isinstance(deck.initial, GroundState):
         raise DeckError(
-            f"sector.inversion: the initial state {deck.initial.type} is turned into another one by the inversion of all spins, "
+            f"sector.inversion: the initial state {deck.initial.word} is turned into another one by the inversion of all spins, "
             "so that it has parts of both signs; leave inversion out"
         )
     return found

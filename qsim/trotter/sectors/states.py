@@ -58,7 +58,7 @@ def initial_state(
         return psi
     if sector.spins > MOST_SPINS:
         raise DeckError(
-            f"initial.type: {block.type} is made in the space of all states, too large for {sector.spins} spins (at most "
+            f"initial.type: {block.word} is made in the space of all states, too large for {sector.spins} spins (at most "
             f"{MOST_SPINS}); use basis, neel, domain_wall, haar or random_phase in a sector"
         )
     full = block.vector(sector.spins, device, dtype, seed=seed, member=member)
@@ -70,7 +70,7 @@ def initial_state(
     inside = norm2(psi)
     if not inside > 1.0 - OUTSIDE:
         raise DeckError(
-            f"sector: only {inside:.3g} of the initial state {block.type} lies in {sector}; use sector: full"
+            f"sector: only {inside:.3g} of the initial state {block.word} lies in {sector}; use sector: full"
         )
     scale(1.0 / math.sqrt(inside), psi)
     return psi

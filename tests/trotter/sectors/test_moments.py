@@ -1,10 +1,15 @@
 """Moments in a sector: what was not measured is not a number, and every observable of the deck agrees with the whole space."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 from qsim.core.device.device import cpu
 from qsim.core.run.stages import stage
+from qsim.trotter.deck.initial import Initial
+from qsim.trotter.initial.registry import STATES
 from qsim.trotter.measurement import expectations
 from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.observables.registry import OBSERVABLES
@@ -64,3 +69,31 @@ def test_every_observable_is_the_same_in_the_sector(trotter, kind):
             assert overlap == pytest.approx(1.0, abs=1e-8)
         elif values.dtype.kind == "f":
             np.testing.assert_allclose(found[0][key], values, rtol=0, atol=1e-7, err_msg=key)
+
+
+def keys_of(kind):
+    return {"type": get_args(kind.model_fields["type"].annotation)[0], **kind.example}
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in STATES if kind.example is not None], ids=lambda kind: kind.__name__
+)
+def test_every_state_of_one_sz_is_the_same_in_its_sector(trotter, kind):
+    """Here, too, the classes say how they appear in a deck."""
+    spins = 6
+    state = TypeAdapter(Initial).validate_python(keys_of(kind))
+    if state.down(spins) is None:
+        return
+    found = [
+        trotter.run(
+            system=SYSTEM | {"spins": spins},
+            initial=keys_of(kind),
+            sector=sector,
+            evolve={"t_final": 1.5, "outputs": 3, "accuracy": 1e-9, "integrator": "chebyshev"},
+            observe=["sz"],
+        )
+        for sector in ("auto", "full")
+    ]
+    assert [result.problem.sector is None for result in found] == [False, True]
+    for name in ("sz", "energy"):
+        np.testing.assert_allclose(found[0].mean[name], found[1].mean[name], rtol=0, atol=1e-7)

@@ -130,6 +130,7 @@ class _Replay:
         back = self._propagator(self.observer.perturbed, self.forward.psi.copy())
         for start, dt, steps in way_back(problem, reached, self.how.dt, self.how.layers):
             _halved(back, start, dt, steps)
+        assert self.observer.psi0 is not None  # an echo that comes back needs it
         found = echo(self.observer.psi0, back.psi)
         self.echoes.append(
             found.echo if problem.echo is not None and problem.echo.perturbed else found.unnormalised
