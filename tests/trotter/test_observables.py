@@ -20,7 +20,7 @@ from qsim.trotter.evolution import accuracy
 from qsim.trotter.evolution import error_pilot as pilot
 from qsim.trotter.evolution.chebyshev import Chebyshev, coefficients, coupling_bounds, lanczos_bounds
 from qsim.trotter.evolution.layers import Evolver
-from qsim.trotter.kernels.product.apply import operator
+from qsim.trotter.kernels.product.operators import operator
 from qsim.trotter.kernels.states.measure import Moments
 from qsim.trotter.measurement import entanglement, expectations, overlaps
 from qsim.trotter.model.hamiltonian import Model, dense

@@ -31,7 +31,7 @@ from qsim.core.errors import NumericsError
 from qsim.trotter.evolution import integrators as schedule
 from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, Chebyshev, coefficients, constant, coupling_bounds
 from qsim.trotter.evolution.error_pilot import Panel, Pilot, strength
-from qsim.trotter.kernels.product.apply import operator
+from qsim.trotter.kernels.product.operators import operator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

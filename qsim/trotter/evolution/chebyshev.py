@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.trotter.kernels.product.apply import Operator, apply_h, operator
+from qsim.trotter.kernels.product.apply import apply_h
+from qsim.trotter.kernels.product.operators import Operator, operator
 from qsim.trotter.states.vectors import axpy, norm2, overlap, scale
 
 if TYPE_CHECKING:

@@ -35,8 +35,7 @@ from qsim.trotter.observables.state import State
 from qsim.trotter.sectors.states import whole_state
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from qsim.core.device.arrays import StateVector
     from qsim.core.run.progress import Monitor
     from qsim.trotter.evolve.problem import Problem
 
@@ -95,7 +94,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     )
 
 
-def _stored(problem: Problem, psi: Any) -> NDArray[Any] | None:
+def _stored(problem: Problem, psi: StateVector) -> StateVector | None:
     """Return the state (2^N,) that the file holds, None if it is not asked for."""
     if State not in problem.observables:
         return None

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.trotter.deck.axes import AXES
-from qsim.trotter.kernels.product.apply import Operator, apply_h, operator
+from qsim.trotter.kernels.product.apply import apply_h
+from qsim.trotter.kernels.product.operators import Operator, operator
 from qsim.trotter.states.vectors import axpy, norm2, overlap
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter.kernels.product.apply import Operator, apply_h, operator
+from qsim.trotter.kernels.product.apply import apply_h
 from qsim.trotter.kernels.product.exchange import exchange_tables
+from qsim.trotter.kernels.product.operators import Operator, operator
 from qsim.trotter.kernels.product.parity import LastSite, parity_last
 
 if TYPE_CHECKING:

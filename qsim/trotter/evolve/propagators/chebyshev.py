@@ -18,7 +18,7 @@ from qsim.trotter.evolution.accuracy import (
 )
 from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, Chebyshev, Whole, coefficients
 from qsim.trotter.evolution.layers import Evolver
-from qsim.trotter.kernels.product.apply import operator
+from qsim.trotter.kernels.product.operators import operator
 from qsim.trotter.measurement.expectations import energy_and_variance
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.moments import sector_moments

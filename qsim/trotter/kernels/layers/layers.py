@@ -33,6 +33,7 @@ from qsim.trotter.kernels.layers.tables import outside_tables, tile_table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array, StateVector
     from qsim.core.device.device import Device
 
 STATIC = 4096  # bytes of shared memory of a block besides the tile, at most
@@ -54,8 +55,8 @@ class Axis:
         CUDA: exponentials of those within a tile in a layer.  A recorded graph reads them, so whoever records one keeps them.
     """
 
-    pairs: Any
-    fields: Any
+    pairs: Array
+    fields: Array
     tables: dict[tuple[int, int, int], Tables] = field(default_factory=dict)
     factors: dict[tuple[int, int, int, float, str], Any] = field(default_factory=dict)
 
@@ -71,13 +72,13 @@ class Tables(NamedTuple):
         From the other spins: :func:`outside_tables`.
     """
 
-    inside: Any
-    lower: Any
-    upper: Any
+    inside: Array
+    lower: Array
+    upper: Array
 
 
 def phase_factors(
-    device: Device, table: Any, low: int, bits: int, tau: float, kind: Any, small: bool = True
+    device: Device, table: Array, low: int, bits: int, tau: float, kind: np.dtype[Any], small: bool = True
 ) -> Any:
     """Return the exponentials of what the couplings within a tile do in a layer.
 
@@ -112,7 +113,7 @@ def phase_factors(
 
 def turn_pass(
     device: Device,
-    psi: Any,
+    psi: StateVector,
     axis: Axis,
     low: int,
     high: int,
@@ -174,7 +175,9 @@ def turn_pass(
     each_part(work, 1 << (spins - bits), psi.shape[0], device.threads)
 
 
-def mid_pass(device: Device, psi: Any, low: int, high: int, bits: int, recorded: bool = False) -> None:
+def mid_pass(
+    device: Device, psi: StateVector, low: int, high: int, bits: int, recorded: bool = False
+) -> None:
     """Rotate a group of bits, in place; arguments as for :func:`turn_pass`, ``low < bits``."""
     spins = int(psi.shape[0]).bit_length() - 1
     if device.is_cuda:
@@ -191,7 +194,7 @@ PHASE = ["axis", "turns", "shift", "scale"]  # what the phases of a layer depend
 
 def member_layers(
     device: Device,
-    psi: Any,
+    psi: StateVector,
     members: Members,
     stages: NDArray[Any],
     repeats: int = 1,
@@ -251,8 +254,8 @@ class Members:
     """
 
     bits: int
-    fields: Any
-    tables: Any
+    fields: Array
+    tables: Array
 
     @classmethod
     def of(cls, device: Device, pairs: NDArray[np.float64], fields: NDArray[np.float64]) -> Members:
@@ -286,7 +289,9 @@ def _tables(device: Device, axis: Axis, low: int, high: int, bits: int) -> Table
     return axis.tables[key]
 
 
-def _factors(device: Device, axis: Axis, low: int, high: int, bits: int, tau: float, kind: Any) -> Any:
+def _factors(
+    device: Device, axis: Axis, low: int, high: int, bits: int, tau: float, kind: np.dtype[Any]
+) -> Any:
     """Return the exponentials of a tile's own couplings in a layer, made at its first use."""
     key = (low, high, bits, tau, kind.name)
     if key not in axis.factors:
@@ -297,7 +302,13 @@ def _factors(device: Device, axis: Axis, low: int, high: int, bits: int, tau: fl
 
 
 def _launch(
-    device: Device, name: str, psi: Any, bits: int, low: int, arguments: tuple[Any, ...], recorded: bool
+    device: Device,
+    name: str,
+    psi: StateVector,
+    bits: int,
+    low: int,
+    arguments: tuple[Any, ...],
+    recorded: bool,
 ) -> None:
     item = psi.dtype.itemsize
     small = psi.shape[0] < 1 << RECORDED_SPINS

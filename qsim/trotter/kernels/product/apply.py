@@ -6,9 +6,8 @@ equations of ``apply.cu``.  :func:`apply_h` takes the cheaper form: pairs for ch
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numba as nb
 import numpy as np
@@ -17,150 +16,31 @@ from qsim.core.device import kernels
 from qsim.core.device.cpu.scratch import scratch
 from qsim.core.device.pool import Shared, each_part
 from qsim.core.device.team import ranges, share
-from qsim.trotter.kernels.product.exchange import JIT, PART, ExchangeTables, exchange, exchange_tables
+from qsim.trotter.kernels.product.exchange import JIT, PART, exchange
+from qsim.trotter.kernels.product.operators import Operator
 
 if TYPE_CHECKING:
+    from qsim.core.device.arrays import StateVector
     from qsim.core.device.device import Device
 
-__all__ = ["Operator", "apply_h", "bonds", "diagonal", "operator", "walsh"]
+__all__ = ["apply_h", "bonds", "diagonal", "walsh"]
 
-TILE = 12  # bits of a tile: 64 KiB of complex128
 GROUP = 8  # most bits that a pass above the lowest tile transforms
-GPU_BONDS_TILE = 10
 THREADS = 256
-# ns per amplitude: a pair, a field, a bit of a transform, a term of different components
-BOND_COST, FLIP_COST, FRAME_COST, CROSS_COST = 1.5, 1.5, 0.45, 2.5
 
 PHASE_IN, TURN, ADD, PHASE_OUT = 1, 2, 4, 8  # flags of walsh
-
-
-@dataclass(frozen=True)
-class Operator:
-    """A Hamiltonian as the kernels take it; all arrays are on the device.
-
-    Attributes
-    ----------
-    spins : int
-    form : {"bonds", "frames"}
-    bits : int
-        Bits of a tile of the diagonal.
-    J : (3, N, N) float64
-        Couplings of x, y, z, symmetric, zero on the diagonal.
-    h : (3, N) float64
-        Fields.
-    within : (3, 2^bits) float64
-        Energy of the couplings between the lowest ``bits`` spins.
-    mask : (pairs,) uint64
-        The two bits of a pair with a transverse coupling.
-    same, opposite : (pairs,) float64
-        ``(Jx - Jy) / 4`` and ``(Jx + Jy) / 4``.
-    site : (flips,) int32
-        Sites with a transverse field.
-    hx, hy : (flips,) float64
-        Halves of the transverse fields.
-    axes : tuple of int
-        Which of x = 0 and y = 1 occur; the frame form visits these.
-    cost : float
-        Of a product on one CPU thread, roughly, ns per amplitude.
-    cross : ExchangeTables or None
-        Couplings of different components.
-    """
-
-    spins: int
-    form: Literal["bonds", "frames"]
-    bits: int
-    J: Any
-    h: Any
-    within: Any
-    mask: Any
-    same: Any
-    opposite: Any
-    site: Any
-    hx: Any
-    hy: Any
-    axes: tuple[int, ...]
-    cost: float
-    cross: ExchangeTables | None = None
-
-    @property
-    def needs_work(self) -> bool:
-        """True if :func:`apply_h` needs a vector as work space."""
-        return self.form == "frames" and bool(self.axes)
-
-
-def operator(device: Device, model: Any, form: Literal["auto", "bonds", "frames"] = "auto") -> Operator:
-    """Return a model in the form that the kernels take.
-
-    Parameters
-    ----------
-    model : Model
-        Spins N, couplings ``J`` (3, N, N) symmetric with zero diagonal and ``cross``, fields ``h`` (3, N).
-    form
-        ``"auto"`` takes the one that costs less.
-    """
-    J = np.ascontiguousarray(model.J, dtype=np.float64)
-    h = np.ascontiguousarray(model.h, dtype=np.float64)
-    spins = int(model.spins)
-    if J.shape != (3, spins, spins) or h.shape != (3, spins):
-        raise ValueError(
-            f"J and h of {spins} spins must have shapes (3, N, N) and (3, N), found {J.shape}, {h.shape}"
-        )
-    first, second = np.nonzero(np.triu((J[0] != 0) | (J[1] != 0), 1))
-    site = np.flatnonzero((h[0] != 0) | (h[1] != 0))
-    one = np.uint64(1)
-    mask = (one << first.astype(np.uint64)) | (one << second.astype(np.uint64))
-    jx, jy = J[0, first, second], J[1, first, second]
-    axes = tuple(a for a in (0, 1) if J[a].any() or h[a].any())
-    costs = _costs(J, h, axes)
-    chosen = min(costs, key=lambda name: costs[name]) if form == "auto" else form
-    bits = min(spins, GPU_BONDS_TILE if device.is_cuda and chosen == "bonds" else TILE)
-    cross = None if model.cross is None else exchange_tables(device, model.cross)
-    return Operator(
-        spins=spins,
-        form=chosen,
-        bits=bits,
-        J=device.asarray(J),
-        h=device.asarray(h),
-        within=device.asarray(np.stack([_within(J[a], bits) for a in range(3)])),
-        mask=device.asarray(mask),
-        same=device.asarray((jx - jy) / 4),
-        opposite=device.asarray((jx + jy) / 4),
-        site=device.asarray(site.astype(np.int32)),
-        hx=device.asarray(h[0, site] / 2),
-        hy=device.asarray(h[1, site] / 2),
-        axes=axes,
-        cost=1.0 + costs[chosen] + (0.0 if cross is None else CROSS_COST * cross.mask.shape[0]),
-        cross=cross,
-    )
-
-
-def _costs(J: Any, h: Any, axes: tuple[int, ...]) -> dict[Literal["bonds", "frames"], float]:
-    """Cost of either form; a coefficient that vanishes for equal or opposite spins halves the work of a pair."""
-    spins = J.shape[1]
-    upper = np.triu_indices(spins, 1)
-    jx, jy = J[0][upper], J[1][upper]
-    pairs = 0.5 * float(np.count_nonzero(jx != jy) + np.count_nonzero(jx != -jy))
-    flips = float(np.count_nonzero((h[0] != 0) | (h[1] != 0)))
-    levels = 2.0 * spins * len(axes)
-    return {"bonds": BOND_COST * pairs + FLIP_COST * flips, "frames": FRAME_COST * levels}
-
-
-def _within(J: Any, bits: int) -> Any:
-    """Energy of the couplings between the lowest bits, (2^bits,)."""
-    spins = 0.5 - ((np.arange(1 << bits)[:, None] >> np.arange(bits)) & 1)
-    return 0.5 * np.einsum("nj,nj->n", spins @ J[:bits, :bits], spins)
 
 
 def apply_h(
     device: Device,
     op: Operator,
-    psi: Any,
-    out: Any,
+    psi: StateVector,
+    out: StateVector,
     *,
     alpha: float = 1.0,
     beta: float = 0.0,
     gamma: float = 0.0,
-    work: Any = None,
+    work: StateVector | None = None,
 ) -> None:
     """Compute ``out = alpha H psi + beta psi + gamma out``.
 
@@ -196,13 +76,22 @@ def groups(spins: int, bits: int) -> list[tuple[int, int]]:
     return [(low, bits - (top - low)) for low, top in pairwise(edges)]
 
 
-def _transverse(device: Device, op: Operator, axis: int, psi: Any, out: Any, alpha: float, work: Any) -> None:
+def _transverse(
+    device: Device,
+    op: Operator,
+    axis: int,
+    psi: StateVector,
+    out: StateVector,
+    alpha: float,
+    work: StateVector | None,
+) -> None:
     """Add ``alpha`` times the part of x (axis 0) or y (axis 1) of H psi to ``out``."""
     phase_in, phase_out = (PHASE_IN, PHASE_OUT) if axis == 1 else (0, 0)
     above = groups(op.spins, op.bits)
     if not above:
         walsh(device, op, axis, psi, out, 0, 0, TURN | ADD | phase_in | phase_out, alpha)
         return
+    assert work is not None  # the frame form has one
     walsh(device, op, axis, psi, work, *above[0], phase_in)
     for position, run in above[1:]:
         walsh(device, op, axis, work, work, position, run, 0)
@@ -216,7 +105,14 @@ def _transverse(device: Device, op: Operator, axis: int, psi: Any, out: Any, alp
 
 
 def diagonal(
-    device: Device, op: Operator, psi: Any, out: Any, alpha: float, beta: float, gamma: float, axis: int = 2
+    device: Device,
+    op: Operator,
+    psi: StateVector,
+    out: StateVector,
+    alpha: float,
+    beta: float,
+    gamma: float,
+    axis: int = 2,
 ) -> None:
     """Compute ``out = alpha D psi + beta psi + gamma out`` with the diagonal D of one axis, z by default."""
     numbers = (float(alpha), float(beta), float(gamma))
@@ -230,7 +126,9 @@ def diagonal(
     _each(device, op, Shared(_diagonal_shared, arrays))
 
 
-def bonds(device: Device, op: Operator, psi: Any, out: Any, alpha: float, beta: float, gamma: float) -> None:
+def bonds(
+    device: Device, op: Operator, psi: StateVector, out: StateVector, alpha: float, beta: float, gamma: float
+) -> None:
     """Compute ``out = alpha H psi + beta psi + gamma out`` pair by pair; psi and out are different arrays."""
     numbers = (float(alpha), float(beta), float(gamma))
     if device.is_cuda:
@@ -250,8 +148,8 @@ def walsh(
     device: Device,
     op: Operator,
     axis: int,
-    source: Any,
-    out: Any,
+    source: StateVector,
+    out: StateVector,
     position: int,
     run: int,
     flags: int,
@@ -290,12 +188,12 @@ def walsh(
     _each(device, op, Shared(_walsh_shared, (x, y, *layout, *tables, scale, float(alpha), tiles)))
 
 
-def psi_bytes(psi: Any) -> int:
+def psi_bytes(psi: StateVector) -> int:
     """Bytes of an amplitude."""
     return int(psi.dtype.itemsize)
 
 
-def _check(op: Operator, psi: Any, out: Any) -> None:
+def _check(op: Operator, psi: StateVector, out: StateVector) -> None:
     """Check shapes once, with names."""
     for label, array in (("psi", psi), ("out", out)):
         if array.shape != (1 << op.spins,):
@@ -308,7 +206,7 @@ def _check(op: Operator, psi: Any, out: Any) -> None:
         raise ValueError("psi and out must be different arrays")
 
 
-def _macros(op: Operator, psi: Any) -> dict[str, str | int]:
+def _macros(op: Operator, psi: StateVector) -> dict[str, str | int]:
     return {"REAL": "float" if psi.dtype == np.complex64 else "double", "BITS": op.bits}
 
 
@@ -316,7 +214,7 @@ def _tiles(op: Operator) -> tuple[int]:
     return (1 << (op.spins - op.bits),)
 
 
-def _reals(psi: Any) -> Any:
+def _reals(psi: StateVector) -> Any:
     """Return the state as real numbers, re and im in turn."""
     return psi.view(np.float32 if psi.dtype == np.complex64 else np.float64)
 

@@ -18,6 +18,7 @@ from qsim.core.device.pool import each_part
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import ComplexArray, IndexArray, StateVector
     from qsim.core.device.device import Device
 
 __all__ = ["ExchangeTables", "exchange", "exchange_tables"]
@@ -41,9 +42,9 @@ class ExchangeTables(NamedTuple):
         Real and imaginary part, by the spins of the result, ``bit_j + 2 bit_k``.
     """
 
-    mask: Any
-    sites: Any
-    coefficient: Any
+    mask: IndexArray
+    sites: IndexArray
+    coefficient: ComplexArray
 
 
 def exchange_tables(device: Device, cross: NDArray[np.float64]) -> ExchangeTables:
@@ -72,7 +73,9 @@ def exchange_tables(device: Device, cross: NDArray[np.float64]) -> ExchangeTable
     )
 
 
-def exchange(device: Device, tables: ExchangeTables, psi: Any, out: Any, alpha: float = 1.0) -> None:
+def exchange(
+    device: Device, tables: ExchangeTables, psi: StateVector, out: StateVector, alpha: float = 1.0
+) -> None:
     """Add ``alpha`` times the couplings times psi to out.
 
     Parameters

@@ -15,6 +15,7 @@ from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
 
 if TYPE_CHECKING:
+    from qsim.core.device.arrays import Array, FloatArray, IndexArray, StateVector
     from qsim.core.device.device import Device
 
 __all__ = ["LastSite", "parity_last"]
@@ -42,13 +43,15 @@ class LastSite(NamedTuple):
     """
 
     odd: int
-    site: Any
-    coefficient: Any
-    J: Any
+    site: IndexArray
+    coefficient: Array
+    J: FloatArray
     field: float
 
 
-def parity_last(device: Device, tables: LastSite, psi: Any, out: Any, alpha: float = 1.0) -> None:
+def parity_last(
+    device: Device, tables: LastSite, psi: StateVector, out: StateVector, alpha: float = 1.0
+) -> None:
     """Add ``alpha`` times the couplings and the field of the last site times psi to out, (2^(N-1),) complex each."""
     if psi.shape != out.shape or psi.dtype != out.dtype or psi is out:
         raise ValueError("psi and out must be different arrays of one shape and type")

@@ -15,6 +15,7 @@ from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
 
 if TYPE_CHECKING:
+    from qsim.core.device.arrays import FloatArray, IndexArray, StateVector
     from qsim.core.device.device import Device
     from qsim.trotter.kernels.sectors.product import SectorTables
 
@@ -25,7 +26,13 @@ THREADS = 256
 
 
 def sector_currents(
-    device: Device, tables: SectorTables, psi: Any, out: Any, masks: Any, values: Any, alpha: float = 1.0
+    device: Device,
+    tables: SectorTables,
+    psi: StateVector,
+    out: StateVector,
+    masks: IndexArray,
+    values: FloatArray,
+    alpha: float = 1.0,
 ) -> None:
     """Compute ``out += alpha sum_jk D_jk/2 (i S+_j S-_k - i S-_j S+_k) psi``, which is ``D_jk (S_j x S_k)_z``.
 

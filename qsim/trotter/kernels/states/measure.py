@@ -16,6 +16,7 @@ from qsim.trotter.kernels.layers.layers_cpu import JIT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import FloatArray, StateVector
     from qsim.core.device.device import Device
 
 TILE = 12  # bits of a tile
@@ -49,7 +50,9 @@ class Moments:
     variance: float | None = None
 
 
-def moments_of_axis(device: Device, psi: Any) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+def moments_of_axis(
+    device: Device, psi: StateVector
+) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
     """Return norm, <S^z_j> (N,) and <S^z_j S^z_k> (N, N) of a state (2^N,)."""
     n = int(psi.shape[0]).bit_length() - 1
     if n <= TILE:
@@ -84,7 +87,7 @@ def _places(device: Device, outside: int) -> Any:
     return device.asarray(np.concatenate([one.ravel(), (1 << high) | (1 << upper)]))
 
 
-def _summed_tiles(device: Device, psi: Any) -> tuple[Any, Any]:
+def _summed_tiles(device: Device, psi: StateVector) -> tuple[Any, Any]:
     """Return the signed sums (79,) of all tiles together, and of each tile the 13 with at most one bit, (13, tiles)."""
     if not device.is_cuda:
         sums = measure_tiles(device, psi)
@@ -96,20 +99,20 @@ def _summed_tiles(device: Device, psi: Any) -> tuple[Any, Any]:
     return sums.sum(axis=0), kept
 
 
-def _launch(psi: Any, tiles: int, kept: Any, sums: Any) -> None:
+def _launch(psi: StateVector, tiles: int, kept: FloatArray | np.uint64, sums: FloatArray) -> None:
     real = "float" if psi.dtype.itemsize == 8 else "double"
     kernel = kernels.function("trotter/kernels/states", "measure", "measure_tiles", {"REAL": real})
     kernel((sums.shape[0],), (THREADS,), (psi, np.uint64(tiles), kept, sums))
 
 
-def first_moments(device: Device, psi: Any) -> tuple[float, NDArray[np.float64]]:
+def first_moments(device: Device, psi: StateVector) -> tuple[float, NDArray[np.float64]]:
     """Return norm and <S^z_j> (N,) of a state (2^N,)."""
     norm, s, _ = moments_of_axis(device, psi)
     return norm, s
 
 
 def moments_of_members(
-    device: Device, psi: Any
+    device: Device, psi: StateVector
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return norms (M,), <S^z_j> (M, n) and <S^z_j S^z_k> (M, n, n) of states (M, 2^n), n <= 12.
 
@@ -146,7 +149,7 @@ def _signs(n: int) -> NDArray[np.float64]:
     return np.hstack([np.ones((1 << n, 1)), z, z[:, first] * z[:, second]])
 
 
-def measure_tiles(device: Device, psi: Any) -> Any:
+def measure_tiles(device: Device, psi: StateVector) -> Any:
     """Return the signed sums of every tile of 4096 amplitudes.
 
     Parameters
@@ -172,7 +175,7 @@ def measure_tiles(device: Device, psi: Any) -> Any:
     return out
 
 
-def walsh(device: Device, x: Any, bits: int) -> None:
+def walsh(device: Device, x: FloatArray, bits: int) -> None:
     """Do the Walsh-Hadamard transform of rows ``x`` (rows, 2^bits) float64, without its factor, in place."""
     if device.is_cuda:
         kernel = kernels.function("trotter/kernels/states", "measure", "walsh", {"REAL": "double"})
@@ -184,7 +187,7 @@ def walsh(device: Device, x: Any, bits: int) -> None:
     _walsh_cpu(x, bits)
 
 
-def _walsh_cpu(x: Any, bits: int) -> None:
+def _walsh_cpu(x: FloatArray, bits: int) -> None:
     for j in range(bits):
         pair = x.reshape(len(x), -1, 2, 1 << j)
         total, difference = pair[:, :, 0] + pair[:, :, 1], pair[:, :, 0] - pair[:, :, 1]

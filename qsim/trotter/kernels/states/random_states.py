@@ -18,8 +18,9 @@ from qsim.core.device.pool import each_part
 from qsim.core.device.rng import key_from_seed
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
+    from qsim.core.device.arrays import StateVector
     from qsim.core.device.device import Device
 
 __all__ = ["STREAM", "normal_sums", "random_normals", "random_phases"]
@@ -31,7 +32,7 @@ THREADS = 256
 
 
 def random_phases(
-    device: Device, psi: Any, seed: int, member: int, *, mask: int = 0, generator: str = "philox"
+    device: Device, psi: StateVector, seed: int, member: int, *, mask: int = 0, generator: str = "philox"
 ) -> None:
     """Fill a state with amplitudes of equal size and random phases, normalised.
 
@@ -72,7 +73,7 @@ def random_phases(
     )
 
 
-def random_normals(device: Device, psi: Any, seed: int, member: int) -> None:
+def random_normals(device: Device, psi: StateVector, seed: int, member: int) -> None:
     """Fill a state with complex normal amplitudes, normalised: evenly distributed on the unit sphere.
 
     Parameters
@@ -121,7 +122,7 @@ def _key(seed: int) -> int:
     return int(high) << 32 | int(low)
 
 
-def _launch(device: Device, name: str, dtype: Any, count: int, arguments: tuple[Any, ...]) -> None:
+def _launch(device: Device, name: str, dtype: DTypeLike, count: int, arguments: tuple[Any, ...]) -> None:
     real = "float" if dtype == np.complex64 else "double"
     with device.use():
         kernel = kernels.function("trotter/kernels/states", "random_states", name, {"REAL": real})
