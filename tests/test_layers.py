@@ -216,7 +216,7 @@ def test_kernels_know_arrays_only():
 def test_a_method_has_the_common_rooms(method):
     folder = QSIM / method
     rooms = {path.name.removesuffix(".py") for path in folder.iterdir()}
-    common = {"deck", "problem", "build", "checks", "run", "output", "figures", "kernels", "coverage"}
+    common = {"deck", "problem", "build", "checks", "run", "output", "figures", "kernels"}
     assert common <= rooms, f"{method} lacks {sorted(common - rooms)}"
     assert (folder / "deck" / "model.py").is_file()
     text = ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))

@@ -18,7 +18,6 @@ from qsim.core.device import rng
 from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import NumericsError
-from qsim.qmc.coverage.imported import GaussianShell, Imported
 from qsim.qmc.kernels.common.tables import scratch_address
 from qsim.qmc.kernels.common.types import COMPONENTS, State
 from qsim.qmc.kernels.molecule import launch as molecule_launch
@@ -26,6 +25,7 @@ from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.wavefunction.trial import Notes
+from qsim_checks.qmc.imported import GaussianShell, Imported
 from tests.qmc.trials import trial_function
 
 DECKS = Path(__file__).resolve().parents[3] / "inputs" / "qmc"

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.run.coverage import Claim
-from qsim.sturmian.coverage import known
-from qsim.sturmian.coverage.hylleraas import s_state
-from qsim.sturmian.coverage.oracle import Functions, Symmetry, energies
+from qsim_checks.coverage import Claim
+from qsim_checks.sturmian import known
+from qsim_checks.sturmian.hylleraas import s_state
+from qsim_checks.sturmian.oracle import Functions, Symmetry, energies
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
     from qsim.core.results.tables import Scalar
-    from qsim.sturmian.coverage.decks import Model
+    from qsim_checks.sturmian.decks import Model
 
 __all__ = ["basis", "bound", "integrals"]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.run.coverage import Claim, Kind, Trial
-from qsim.qoc.coverage import oracle
-from qsim.qoc.coverage.decks import Drawn, draw_deck
 from qsim.qoc.deck.molecule import parse_weight
+from qsim_checks.coverage import Claim, Kind, Trial
+from qsim_checks.qoc import oracle
+from qsim_checks.qoc.decks import Drawn, draw_deck
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

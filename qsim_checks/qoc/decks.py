@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.qoc.coverage.oracle import World
+from qsim_checks.qoc.oracle import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.qoc.coverage.oracle import Function
+    from qsim_checks.qoc.oracle import Function
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 r"""Random decks of ``task: atom`` in fields that turn, with attoclock angles of hydrogen.
 
-The oracle of :mod:`qsim.tridiag.coverage.atoms` with all m of one parity of l + m, in axes that do not turn.  The coupling is
+The oracle of :mod:`qsim_checks.tridiag.atoms` with all m of one parity of l + m, in axes that do not turn.  The coupling is
 
     r sin(theta) (E_x cos(phi) + E_y sin(phi)) = r/2 sin(theta) (e^{i phi} (E_x - i E_y) + e^{-i phi} (E_x + i E_y)),
     <l + 1, m + 1| sin(theta) e^{i phi} |l m> = -sqrt((l + m + 1) (l + m + 2) / ((2 l + 1) (2 l + 3))),
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.run.coverage import Claim, Trial
-from qsim.tridiag.coverage.atoms import Basis, central, claims_of
+from qsim_checks.coverage import Claim, Trial
+from qsim_checks.tridiag.atoms import Basis, central, claims_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Coverage: whether the errors that runs claim hold on random decks.
 
-A method takes part with a module ``qsim/<method>/coverage.py`` that offers ``trial(rng, folder)``: it draws a deck and says
+A method takes part with a module ``qsim_checks/<method>`` that offers ``trial(rng, folder)``: it draws a deck and says
 how to hold the results against truth, found by an oracle that is not the code under test.  Its ``KINDS`` draw decks of one kind
 alone.  ``qsim check --coverage N --seed S`` runs N trials per method and prints one table; trial ``i`` of a method depends on the
 method, the kind, the seed and ``i`` alone, so that every case can be repeated by itself.
@@ -249,12 +249,12 @@ class Coverage:
 
 def kinds(method: str) -> tuple[str, ...]:
     """Return the kinds of decks of a method that can be drawn alone."""
-    return tuple(importlib.import_module(f"qsim.{method}.coverage").KINDS)
+    return tuple(importlib.import_module(f"qsim_checks.{method}").KINDS)
 
 
 def draw(method: str, seed: int, index: int, folder: Path, kind: str | None = None) -> Trial:
     """Draw one trial, of all kinds of decks or of one; its data files go into `folder`."""
-    module = importlib.import_module(f"qsim.{method}.coverage")
+    module = importlib.import_module(f"qsim_checks.{method}")
     words = [word.encode() for word in (method, kind) if word is not None]
     rng = np.random.default_rng([seed, index, *map(zlib.crc32, words)])
     make: Kind = module.trial if kind is None else module.KINDS[kind]

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import expm
 
-from qsim.core.run.coverage import Claim, Trial
-from qsim.trotter.coverage.oracle import Evolution, Part, Truth, couplings, entropy_bound, fields, spin
+from qsim_checks.coverage import Claim, Trial
+from qsim_checks.trotter.oracle import Evolution, Part, Truth, couplings, entropy_bound, fields, spin
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,16 +1,16 @@
-"""Random decks of tridiag, and the truth to hold their results against; see :mod:`qsim.core.run.coverage`."""
+"""Random decks of tridiag, and the truth to hold their results against; see :mod:`qsim_checks.coverage`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qsim.tridiag.coverage.atoms import atom
-from qsim.tridiag.coverage.atoms_planar import turning
-from qsim.tridiag.coverage.atoms_resonances import resonant
-from qsim.tridiag.coverage.atoms_spectra import photoelectron
-from qsim.tridiag.coverage.motion import motion
-from qsim.tridiag.coverage.systems import system
-from qsim.tridiag.coverage.wild import wild
+from qsim_checks.tridiag.atoms import atom
+from qsim_checks.tridiag.atoms_planar import turning
+from qsim_checks.tridiag.atoms_resonances import resonant
+from qsim_checks.tridiag.atoms_spectra import photoelectron
+from qsim_checks.tridiag.motion import motion
+from qsim_checks.tridiag.systems import system
+from qsim_checks.tridiag.wild import wild
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from qsim.core.run.coverage import Kind, Trial
+    from qsim_checks.coverage import Kind, Trial
 
 __all__ = ["KINDS", "trial"]
 

@@ -1,11 +1,11 @@
-"""Random decks of sturmian, and what their results should be: see :mod:`qsim.core.run.coverage`."""
+"""Random decks of sturmian, and what their results should be: see :mod:`qsim_checks.coverage`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qsim.core.run.coverage import Trial
-from qsim.sturmian.coverage import collisions, decks, judges
+from qsim_checks.coverage import Trial
+from qsim_checks.sturmian import collisions, decks, judges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from qsim.core.run.coverage import Kind
+    from qsim_checks.coverage import Kind
 
 __all__ = ["KINDS", "trial"]
 

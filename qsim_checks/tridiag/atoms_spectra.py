@@ -1,6 +1,6 @@
 """Random photoelectron spectra of hydrogen, by all methods.
 
-The oracle propagates as that of :mod:`qsim.tridiag.coverage.atoms` does, in a box that holds the electron whatever the deck
+The oracle propagates as that of :mod:`qsim_checks.tridiag.atoms` does, in a box that holds the electron whatever the deck
 absorbs, and projects on Coulomb functions that are normalised at the nucleus.
 """
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.run.coverage import Claim, Trial
-from qsim.tridiag.coverage.atoms import Basis, pulse_of
-from qsim.tridiag.coverage.atoms_planar import coulomb
+from qsim_checks.coverage import Claim, Trial
+from qsim_checks.tridiag.atoms import Basis, pulse_of
+from qsim_checks.tridiag.atoms_planar import coulomb
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,7 +1,7 @@
 r"""Truth for coverage of collisions: both radii turned into the complex plane, with none of the code under test.
 
 With ``z = r exp(i theta)`` for both electrons outgoing waves decay, and functions that are square integrable hold them: those of
-:class:`qsim.sturmian.coverage.oracle.Functions`, in which the whole Hamiltonian is a dense complex symmetric matrix
+:class:`qsim_checks.sturmian.oracle.Functions`, in which the whole Hamiltonian is a dense complex symmetric matrix
 
     H(theta) = exp(-2 i theta) T + V(r exp(i theta)) + exp(-i theta) / r12.
 
@@ -28,7 +28,7 @@ from scipy.integrate import solve_ivp
 from scipy.linalg import lu_factor, lu_solve
 from scipy.special import eval_genlaguerre
 
-from qsim.sturmian.coverage.oracle import NODES, Functions, Symmetry, _six_j, _three_j_zero
+from qsim_checks.sturmian.oracle import NODES, Functions, Symmetry, _six_j, _three_j_zero
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

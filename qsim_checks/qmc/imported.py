@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qsim.qmc.coverage.oracles import Means
+from qsim_checks.qmc.oracles import Means
 
 __all__ = ["GaussianShell", "Imported", "draw_imported"]
 

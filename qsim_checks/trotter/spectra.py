@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from qsim.core.run.coverage import Claim, Trial
-from qsim.trotter.coverage.oracle import Evolution, Part, Truth, couplings, entropy_bound, fields, spin
+from qsim_checks.coverage import Claim, Trial
+from qsim_checks.trotter.oracle import Evolution, Part, Truth, couplings, entropy_bound, fields, spin
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.run.coverage import Claim, Trial
-from qsim.tridiag.coverage import fields
+from qsim_checks.coverage import Claim, Trial
+from qsim_checks.tridiag import fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.results.results import Results
-    from qsim.tridiag.coverage.fields import Curve
+    from qsim_checks.tridiag.fields import Curve
 
 __all__ = ["motion"]
 

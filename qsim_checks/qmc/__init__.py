@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.run.coverage import Claim, Kind, Trial
-from qsim.qmc.coverage.imported import draw_imported
-from qsim.qmc.coverage.oracles import (
+from qsim.qmc.wavefunction.crystals.bloch import Crystal, KPoint
+from qsim.qmc.wavefunction.formats.eshdf import write_eshdf
+from qsim_checks.coverage import Claim, Kind, Trial
+from qsim_checks.qmc.imported import draw_imported
+from qsim_checks.qmc.oracles import (
     Means,
     bloch_pair,
     electron_gas,
@@ -29,8 +31,6 @@ from qsim.qmc.coverage.oracles import (
     pair,
     pseudo_atom,
 )
-from qsim.qmc.wavefunction.crystals.bloch import Crystal, KPoint
-from qsim.qmc.wavefunction.formats.eshdf import write_eshdf
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.results.hdf5 import open_datasets, save_datasets
-from qsim.core.run.coverage import Claim, Trial
 from qsim.tridiag.solver.ladder import BADLY_SCALED
 from qsim.tridiag.solver.robustness import equilibrate
+from qsim_checks.coverage import Claim, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

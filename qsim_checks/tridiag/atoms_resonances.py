@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.run.coverage import Claim, Trial
+from qsim_checks.coverage import Claim, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable

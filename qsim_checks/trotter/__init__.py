@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qsim.core.run.coverage import Claim, Kind, Trial
-from qsim.trotter.coverage.draws import draw_deck
-from qsim.trotter.coverage.oracle import (
+from qsim_checks.coverage import Claim, Kind, Trial
+from qsim_checks.trotter.draws import draw_deck
+from qsim_checks.trotter.oracle import (
     Evolution,
     Part,
     Truth,
@@ -38,8 +38,8 @@ from qsim.trotter.coverage.oracle import (
     fields,
     profile,
 )
-from qsim.trotter.coverage.spectra import spectrum
-from qsim.trotter.coverage.tasks import TASKS, beside, pulses
+from qsim_checks.trotter.spectra import spectrum
+from qsim_checks.trotter.tasks import TASKS, beside, pulses
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results

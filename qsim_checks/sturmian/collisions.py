@@ -1,7 +1,7 @@
 """Random collision decks, and the claims of their results files beside their true values.
 
 Electrons on one-electron ions in the model of s waves (all discrete channels, total, break-up, S-matrix), photoabsorption in the
-three gauges, and doubly excited resonances; see :mod:`qsim.sturmian.coverage.scaled` for the truth.
+three gauges, and doubly excited resonances; see :mod:`qsim_checks.sturmian.scaled` for the truth.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from qsim.core.run.coverage import Claim, Trial
-from qsim.sturmian.coverage.oracle import Functions, Symmetry
-from qsim.sturmian.coverage.scaled import Electrons, photoabsorption, resonance
+from qsim_checks.coverage import Claim, Trial
+from qsim_checks.sturmian.oracle import Functions, Symmetry
+from qsim_checks.sturmian.scaled import Electrons, photoabsorption, resonance
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.run.coverage import Claim, Trial
 from qsim.tridiag.solver.batch import ROUGH
+from qsim_checks.coverage import Claim, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
