@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba as nb
 import numpy as np
@@ -17,10 +17,10 @@ from qsim.core.device.cpu.scratch import scratch
 from qsim.core.device.pool import Shared, each_part
 from qsim.core.device.team import ranges, share
 from qsim.trotter.kernels.product.exchange import JIT, PART, exchange
-from qsim.trotter.kernels.product.operators import Operator
+from qsim.trotter.kernels.product.operators import Diagonal, Operator
 
 if TYPE_CHECKING:
-    from qsim.core.device.arrays import StateVector
+    from qsim.core.device.arrays import FloatArray, IndexArray, StateVector
     from qsim.core.device.device import Device
 
 __all__ = ["apply_h", "bonds", "diagonal", "walsh"]
@@ -121,8 +121,7 @@ def diagonal(
         arguments = (psi, out, np.int32(op.spins), op.J[axis], op.h[axis], op.within[axis])
         kernel(_tiles(op), (THREADS,), (*arguments, *map(np.float64, numbers)))
         return
-    tables = (op.J[axis], op.h[axis], op.within[axis])
-    arrays = (_reals(psi), _reals(out), op.bits, op.spins, *tables, *numbers)
+    arrays = (_reals(psi), _reals(out), op.bits, *op.diagonal(axis), *numbers)
     _each(device, op, Shared(_diagonal_shared, arrays))
 
 
@@ -138,9 +137,8 @@ def bonds(
         flips = (np.int32(op.site.shape[0]), op.site, op.hx, op.hy)
         kernel(_tiles(op), (THREADS,), (*diagonals, *pairs, *flips, *map(np.float64, numbers)))
         return
-    tables = (op.J[2], op.h[2], op.within[2])
     lists = (op.mask, op.same, op.opposite, op.site, op.hx, op.hy)
-    arrays = (_reals(psi), _reals(out), op.bits, op.spins, *tables, *lists, *numbers)
+    arrays = (_reals(psi), _reals(out), op.bits, *op.diagonal(2), *lists, *numbers)
     _each(device, op, Shared(_bonds_shared, arrays))
 
 
@@ -182,10 +180,9 @@ def walsh(
         kernel(_tiles(op), (THREADS,), (source, out, *shape, *tables, *numbers), shared_mem=size)
         return
     x, y = _reals(source), _reals(out)
-    tables = (op.J[axis], op.h[axis], op.within[axis])
-    layout = (op.bits, position, run, flags, op.spins)
+    transform = (position, run, flags, scale, float(alpha))
     tiles = scratch(device.threads, 2 << op.bits).view(x.dtype)
-    _each(device, op, Shared(_walsh_shared, (x, y, *layout, *tables, scale, float(alpha), tiles)))
+    _each(device, op, Shared(_walsh_shared, (x, y, op.bits, *transform, *op.diagonal(axis), tiles)))
 
 
 def psi_bytes(psi: StateVector) -> int:
@@ -227,42 +224,86 @@ def _each(device: Device, op: Operator, work: Shared) -> None:
 # -------------------------------------------------------------------------------------------- twins
 
 
+class Numbers(NamedTuple):
+    """The numbers of ``alpha H psi + beta psi + gamma out``."""
+
+    alpha: float
+    beta: float
+    gamma: float
+
+
+class Pairs(NamedTuple):
+    """Pairs with a transverse coupling: their two bits, ``(Jx - Jy) / 4`` and ``(Jx + Jy) / 4``."""
+
+    mask: IndexArray
+    same: FloatArray
+    opposite: FloatArray
+
+
+class Flips(NamedTuple):
+    """Sites with a transverse field, and half of its x and y."""
+
+    site: IndexArray
+    hx: FloatArray
+    hy: FloatArray
+
+
+class Transform(NamedTuple):
+    """A pass of ``walsh``: its bits, what it does to them, and the factors of a turn and of an addition."""
+
+    position: int
+    run: int
+    flags: int
+    scale: float
+    alpha: float
+
+
+# Python hands over single arrays, 3 us faster than named tuples of them; they are grouped here.
+
+
 @nb.njit(**JIT)
-def _diagonal_shared(ticket, *arguments):
+def _diagonal_shared(ticket, *a):
+    arguments = (a[0], a[1], a[2], Diagonal(a[3], a[4], a[5], a[6]), Numbers(a[7], a[8], a[9]))
     return share(ticket, ranges(_diagonal_cpu, arguments))
 
 
 @nb.njit(**JIT)
-def _bonds_shared(ticket, *arguments):
+def _bonds_shared(ticket, *a):
+    pairs, flips = Pairs(a[7], a[8], a[9]), Flips(a[10], a[11], a[12])
+    numbers = Numbers(a[13], a[14], a[15])
+    arguments = (a[0], a[1], a[2], Diagonal(a[3], a[4], a[5], a[6]), pairs, flips, numbers)
     return share(ticket, ranges(_bonds_cpu, arguments))
 
 
 @nb.njit(**JIT)
-def _walsh_shared(ticket, *arguments):
+def _walsh_shared(ticket, *a):
+    transform = Transform(a[3], a[4], a[5], a[6], a[7])
+    arguments = (a[0], a[1], a[2], transform, Diagonal(a[8], a[9], a[10], a[11]), a[12])
     return share(ticket, ranges(_walsh_cpu, arguments))
 
 
 @nb.njit(**PART)
-def _diagonal_cpu(first, last, worker, psi, out, bits, spins, J, h, within, alpha, beta, gamma):
+def _diagonal_cpu(first, last, worker, psi, out, bits, diagonal, numbers):
     """CPU twin of ``diagonal`` for tiles first ... last-1; psi and out (2^(N+1),) real."""
     size = 1 << bits
     e = np.empty(size)
     for tile in range(first, last):
-        _energy(e, tile, bits, spins, J, h, within)
-        _blend(psi, out, 2 * size * tile, size, e, alpha, beta, gamma)
+        _energy(e, tile, bits, diagonal)
+        _blend(psi, out, 2 * size * tile, size, e, numbers)
 
 
 @nb.njit(**PART)
-def _bonds_cpu(
-    first, last, worker, psi, out, bits, spins, J, h, within, mask, same, opposite, site, hx, hy, alpha, beta, gamma
-):  # fmt: skip
+def _bonds_cpu(first, last, worker, psi, out, bits, diagonal, pairs, flips, numbers):
     """CPU twin of ``bonds`` for tiles first ... last-1; psi and out (2^(N+1),) real."""
+    mask, same, opposite = pairs.mask, pairs.same, pairs.opposite
+    site, hx, hy, alpha = flips.site, flips.hx, flips.hy, numbers.alpha
     size = 1 << bits
     e = np.empty(size)
     for tile in range(first, last):
         here = 2 * size * tile
-        _energy(e, tile, bits, spins, J, h, within)
-        _blend(psi, out, here, size, e, alpha, beta, gamma)
+        # the diagonal first: it sets the tile of `out`, which stays in cache while all pairs and fields add to it
+        _energy(e, tile, bits, diagonal)
+        _blend(psi, out, here, size, e, numbers)
         for p in range(mask.shape[0]):
             j = 0
             while not mask[p] >> np.uint64(j) & np.uint64(1):
@@ -272,6 +313,8 @@ def _bonds_cpu(
                 k += 1
             cs = psi.dtype.type(alpha * same[p])
             co = psi.dtype.type(alpha * opposite[p])
+            # both bits in the tile, one of them, or none: the partner amplitudes are here, in one other tile for half of the rows
+            # each, or in one other tile as a whole
             if k < bits:
                 _pair_inside(psi, out, here, 2 * size, 2 << j, 2 << k, cs, co)
                 continue
@@ -297,10 +340,10 @@ def _bonds_cpu(
 
 
 @nb.njit(**PART)
-def _walsh_cpu(
-    first, last, worker, source, out, bits, position, run, flags, spins, J, h, within, scale, alpha, scratch
-):
+def _walsh_cpu(first, last, worker, source, out, bits, transform, diagonal, scratch):
     """CPU twin of ``walsh`` for tiles first ... last-1; source and out (2^(N+1),) real, tiles of scratch (2^(bits+1),)."""
+    position, run, flags = transform.position, transform.run, transform.flags
+    scale, alpha = transform.scale, transform.alpha
     tile = scratch[worker]
     size = 1 << bits
     gap = position - run
@@ -319,7 +362,7 @@ def _walsh_cpu(
                 _turn(tile, row * width, base | row << position, ones, -1)
         _transform(tile, run + 1, bits + 1)
         if flags & TURN:
-            _energy(e, block, bits, spins, J, h, within)
+            _energy(e, block, bits, diagonal)
             for i in range(size):
                 x = source.dtype.type(scale * e[i])
                 tile[2 * i] *= x
@@ -336,8 +379,9 @@ def _walsh_cpu(
 
 
 @nb.njit(**PART)
-def _energy(e, tile, bits, spins, J, h, within):
+def _energy(e, tile, bits, diagonal):
     """Diagonal on one tile, (2^bits,)."""
+    spins, J, h, within = diagonal.spins, diagonal.J, diagonal.h, diagonal.within
     constant = 0.0
     for k in range(bits, spins):
         field = h[k]
@@ -361,8 +405,9 @@ def _energy(e, tile, bits, spins, J, h, within):
 
 
 @nb.njit(**PART)
-def _blend(psi, out, here, size, e, alpha, beta, gamma):
+def _blend(psi, out, here, size, e, numbers):
     """Set one tile to ``(alpha e + beta) psi + gamma out``."""
+    alpha, beta, gamma = numbers.alpha, numbers.beta, numbers.gamma
     g = psi.dtype.type(gamma)
     a = out[here : here + 2 * size]
     b = psi[here : here + 2 * size]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -13,12 +13,21 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import FloatArray, IndexArray
     from qsim.core.device.device import Device
 
-__all__ = ["TILE", "Operator", "operator"]
+__all__ = ["TILE", "Diagonal", "Operator", "operator"]
 
 TILE = 12  # bits of a tile: 64 KiB of complex128
 GPU_BONDS_TILE = 10
 # ns per amplitude: a pair, a field, a bit of a transform, a term of different components
 BOND_COST, FLIP_COST, FRAME_COST, CROSS_COST = 1.5, 1.5, 0.45, 2.5
+
+
+class Diagonal(NamedTuple):
+    """The part of H along one axis, diagonal in its frame; as in `Operator`."""
+
+    spins: int
+    J: FloatArray
+    h: FloatArray
+    within: FloatArray
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,10 @@ class Operator:
     axes: tuple[int, ...]
     cost: float
     cross: ExchangeTables | None = None
+
+    def diagonal(self, axis: int) -> Diagonal:
+        """Return the diagonal of an axis as the CPU twins take it."""
+        return Diagonal(self.spins, self.J[axis], self.h[axis], self.within[axis])
 
     @property
     def needs_work(self) -> bool:

@@ -178,9 +178,13 @@ def sector_product(
             y,
             host,
             tiles,
-            Space(numbers, sizes[0], indices),
+            numbers,
+            sizes[0],
+            indices,
             width,
-            Scalars(float(alpha), float(beta), float(gamma)),
+            float(alpha),
+            float(beta),
+            float(gamma),
         ),
     )
     each_part(work, len(tiles), psi.size, device.threads)
@@ -253,8 +257,10 @@ def _place(
 
 
 @nb.njit(**JIT)
-def _sector_product_shared(ticket, *arguments):
-    return share(ticket, ranges(_sector_product_cpu, arguments))
+def _sector_product_shared(ticket, *a):
+    # grouped here: Python hands over single arrays faster than named tuples of them
+    space, scalars = Space(a[4], a[5], a[6]), Scalars(a[8], a[9], a[10])
+    return share(ticket, ranges(_sector_product_cpu, (a[0], a[1], a[2], a[3], space, a[7], scalars)))
 
 
 @nb.njit(**PART)
