@@ -21,6 +21,8 @@ from qsim.trotter.kernels.layers.layers_cpu import (
     COLUMN,
     JIT,
     PART,
+    TileTables,
+    Turn,
     apply_phase,
     look_outside,
     phase_table,
@@ -115,9 +117,7 @@ def turn_pass(
     device: Device,
     psi: StateVector,
     axis: Axis,
-    low: int,
-    high: int,
-    bits: int,
+    tile: tuple[int, int, int],
     *,
     rotate_in: bool,
     rotate_out: bool,
@@ -132,8 +132,8 @@ def turn_pass(
     ----------
     psi : (2^N,) complex
     axis : Axis
-    low, high, bits : int
-        Tile, see the module's text.
+    tile : (low, high, bits)
+        See the module's text.
     rotate_in, rotate_out : bool
         Hadamard rotation of the tile's bits from ``low`` on (all, if ``low == bits``) before and after the phase, without its
         factor 2^(-1/2) a bit.
@@ -147,6 +147,7 @@ def turn_pass(
         The launch becomes part of a graph and may begin before the pass before it has ended; of fewer than
         :data:`RECORDED_SPINS`, after a first pass with the same arguments.
     """
+    low, high, bits = tile
     spins = int(psi.shape[0]).bit_length() - 1
     if device.is_cuda:
         tables = _tables(device, axis, low, high, bits)
@@ -401,8 +402,11 @@ def _phase_factors_cpu(table: NDArray[np.float64], bits: int, turns: float) -> N
 
 
 @nb.njit(**JIT)
-def _turn_pass_shared(ticket, *arguments):
-    return share(ticket, ranges(_turn_pass_cpu, arguments))
+def _turn_pass_shared(ticket, *a):
+    # grouped here: Python hands over single arrays faster than named tuples of them
+    tables, place = TileTables(a[3], a[4], a[5], a[6]), Place(a[7], a[8], a[9])
+    turn = Turn(a[10], a[11], a[12], a[13], a[14])
+    return share(ticket, ranges(_turn_pass_cpu, (a[0], a[1], a[2], tables, place, turn, a[15])))
 
 
 @nb.njit(**JIT)
@@ -415,63 +419,39 @@ def _member_layers_shared(ticket, *arguments):
     return share(ticket, ranges(_member_layers_cpu, arguments))
 
 
+class Place(NamedTuple):
+    """The bits of a tile: those below `low`, and from `high` on up to `bits` in all; see the module's text."""
+
+    low: int
+    high: int
+    bits: int
+
+
 @nb.njit(**PART)
-def _turn_pass_cpu(
-    first,
-    last,
-    worker,
-    psi,
-    pairs,
-    fields,
-    rows,
-    row_fields,
-    inside_re,
-    inside_im,
-    low,
-    high,
-    bits,
-    rotate_in,
-    rotate_out,
-    turns,
-    shift,
-    scale,
-    scratch,
-):
+def _turn_pass_cpu(first, last, worker, psi, pairs, fields, tables, place, turn, scratch):
     """Tiles first .. last of :func:`turn_pass`."""
+    low, high, bits = place.low, place.high, place.bits
     size = 1 << bits
     re = scratch[worker, :size]
     im = scratch[worker, size : 2 * size]
     spins = pairs.shape[0]
     lowest = 0 if low == bits else low
     field = np.empty(bits)
-    work = np.empty((2, inside_re.size))
+    work = np.empty((2, tables.inside_re.size))
+    # a tile is read, rotated, multiplied, rotated and written while it is in cache; no two tiles share an amplitude
     for tile in range(first, last):
         start = _start(tile, low, high, bits)
         _read(psi, start, low, high, bits, re, im)
-        if rotate_in:
+        if turn.rotate_in:
             rotate(re, bits, lowest)
             rotate(im, bits, lowest)
+        # the bits outside are the same in the whole tile: they make an energy, and a field on each of its bits
         energy = look_outside(pairs, fields, start, spins, low, high, bits, field)
         down = 0
         for j in range(spins):
             down += (start >> j) & 1
-        apply_phase(
-            re,
-            im,
-            bits,
-            energy,
-            field,
-            rows,
-            row_fields,
-            inside_re,
-            inside_im,
-            turns,
-            shift,
-            scale,
-            down,
-            work,
-        )
-        if rotate_out:
+        apply_phase(re, im, bits, energy, field, tables, turn, down, work)
+        if turn.rotate_out:
             rotate(re, bits, lowest)
             rotate(im, bits, lowest)
         _write(psi, start, low, high, bits, re, im)

@@ -6,12 +6,15 @@ Real and imaginary parts of a tile lie apart in one scratch array, so that every
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba as nb
 import numpy as np
 
 from qsim.core.device.jit import PART as _PART
+
+if TYPE_CHECKING:
+    from qsim.core.device.arrays import FloatArray
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 PART: dict[str, Any] = {**JIT, **_PART}
@@ -160,10 +163,35 @@ def look_outside(pairs, fields, start, spins, low, high, bits, field):
     return energy
 
 
+class TileTables(NamedTuple):
+    """Couplings within a tile, see :func:`tile_tables`.
+
+    Attributes
+    ----------
+    rows, row_fields : (R,), (R, columns) float64
+        Energy of the bits above the columns among themselves, and their fields on the column bits.
+    inside_re, inside_im : (C,) float64
+        Phases of the column bits among themselves.
+    """
+
+    rows: FloatArray
+    row_fields: FloatArray
+    inside_re: FloatArray
+    inside_im: FloatArray
+
+
+class Turn(NamedTuple):
+    """What a pass does to a tile: rotations before and after the phases ``scale exp(-i pi turns E)``, and ``shift``."""
+
+    rotate_in: bool
+    rotate_out: bool
+    turns: float
+    shift: float
+    scale: float
+
+
 @nb.njit(**PART)
-def apply_phase(
-    re, im, bits, energy, field, rows, row_fields, inside_re, inside_im, turns, shift, scale, down, work
-):
+def apply_phase(re, im, bits, energy, field, tables, turn, down, work):
     """Multiply a tile by ``scale exp(-i pi turns E)`` and by ``exp(i pi shift)`` for every spin down.
 
     Parameters
@@ -171,15 +199,16 @@ def apply_phase(
     re, im : (2^bits,) float64
     energy, field
         From :func:`look_outside`.
-    rows, row_fields : (R,), (R, columns) float64
-        Energy of the bits above the columns among themselves, and their fields on the column bits.
-    inside_re, inside_im : (C,) float64
-        Phases of the column bits among themselves.
+    tables : TileTables
+    turn : Turn
     down : int
         Spins down outside of the tile.
     work : (2, C) float64
         Scratch.
     """
+    rows, row_fields = tables.rows, tables.row_fields
+    inside_re, inside_im = tables.inside_re, tables.inside_im
+    turns, shift, scale = turn.turns, turn.shift, turn.scale
     columns = row_fields.shape[1]
     width = 1 << columns
     pr = work[0]
@@ -192,6 +221,8 @@ def apply_phase(
             ups += (r >> k) & 1
         for k in range(columns):
             e += 0.5 * (field[k] + row_fields[r, k])
+        # phase of the string with all column bits up; each column bit doubles the table by its own phase, so that a row of C
+        # amplitudes takes `columns` sines instead of C
         angle = math.pi * (turns * e - shift * ups)
         pr[0] = scale * math.cos(angle)
         pi[0] = -scale * math.sin(angle)
@@ -208,6 +239,7 @@ def apply_phase(
                 tail_r[i] = head_r[i] * a - head_i[i] * b
                 tail_i[i] = head_r[i] * b + head_i[i] * a
             m *= 2
+        # times what the column bits do among themselves, the same for all rows
         vr = re[r * width : (r + 1) * width]
         vi = im[r * width : (r + 1) * width]
         for c in range(width):
