@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from qsim.trotter.model.models import Models
 
 MAX_STEPS = 10**12
-STATE_SPINS = 26  # up to which `state` is stored
-LONG_STEP = 1.0  # dt times the local field beyond which a product formula is no approximation
+# up to which `state` is stored
+STATE_SPINS = 26
+# dt times the local field beyond which a product formula is no approximation
+LONG_STEP = 1.0
 
 
 def shells(deck: TrotterDeck) -> Iterator[Finding]:
@@ -68,7 +70,8 @@ def _couplings(models: Models, terms: Sequence[Term], first: int, key: str, end:
     for number, term in enumerate(terms):
         try:
             part = build_hamiltonian(models.system, seed=models.seed, terms=[term], first=first + number)
-            for t in (0.0, end):  # where every run asks for it
+            # where every run asks for it
+            for t in (0.0, end):
                 part.at(t)
         except (DeckError, FileError, NumericsError) as error:
             yield Finding(f"{key}.{number}", str(error))

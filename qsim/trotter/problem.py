@@ -157,8 +157,10 @@ class TaskProblem(Generic[B]):
         if not self.doubled:
             return range(self.spins + 1)
         if self.isotropic:
-            return range(half, half + 1)  # every multiplet has a member with the least |Sz|
-        return range(half + 1)  # Sz and -Sz have the same levels
+            # every multiplet has a member with the least |Sz|
+            return range(half, half + 1)
+        # Sz and -Sz have the same levels
+        return range(half + 1)
 
     @cached_property
     def isotropic(self) -> bool:
@@ -187,7 +189,8 @@ class TaskProblem(Generic[B]):
             return False
         momenta = set(asked.momenta(self.spins))
         if momenta != {None}:
-            if self.model.cross is None:  # of a real H, k and -k have the same levels
+            # of a real H, k and -k have the same levels
+            if self.model.cross is None:
                 momenta |= {-k % self.spins for k in momenta if k is not None}
             if len(momenta) < self.spins:
                 return False

@@ -27,7 +27,8 @@ __all__ = [
     "plane_shape",
 ]
 
-MAX_SPINS = 40  # beyond, no machine holds the vector; memory decides below
+# beyond, no machine holds the vector; memory decides below
+MAX_SPINS = 40
 
 SIGNED = Field(gt=-1e12, lt=1e12)
 SIZE = Field(gt=1e-12, lt=1e12)
@@ -381,8 +382,10 @@ class FieldTerm(_Term):
     )
 
 
-PlacedTerm = Dipolar | PowerLaw  # whose sites may have positions of their own
-BondTerm = Heisenberg | XX | XXZ | XYZ | Ising | DoubleQuantum | PowerLaw  # one strength by shell or distance
+# whose sites may have positions of their own
+PlacedTerm = Dipolar | PowerLaw
+# one strength by shell or distance
+BondTerm = Heisenberg | XX | XXZ | XYZ | Ising | DoubleQuantum | PowerLaw
 LatticeTerm = BondTerm | Dipolar
 OrientedTerm = DM | Tensor
 Term = Annotated[

@@ -16,8 +16,10 @@ from qsim.trotter.observables.registry import Observables
 
 MAX_OUTPUTS = 1_000_000
 OUTPUTS = 101
-SHORTEST = 1e-100  # time after 0: the intervals of its grid stay far from the smallest double
-CLOSEST = 1e-14  # relative distance of neighbours of a grid that rounding cannot interchange
+# time after 0: the intervals of its grid stay far from the smallest double
+SHORTEST = 1e-100
+# relative distance of neighbours of a grid that rounding cannot interchange
+CLOSEST = 1e-14
 
 Positive = Annotated[float, Field(gt=1e-12, lt=1e12)]
 

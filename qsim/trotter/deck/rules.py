@@ -21,8 +21,10 @@ from qsim.trotter.observables.registry import OBSERVABLES
 
 __all__ = ["rules"]
 
-EXPANSIONS = ("auto", "chebyshev", "krylov")  # integrators that take products H psi
-SINGLE = 1e-5  # accuracy that single precision can keep
+# integrators that take products H psi
+EXPANSIONS = ("auto", "chebyshev", "krylov")
+# accuracy that single precision can keep
+SINGLE = 1e-5
 
 
 def rules(deck: TrotterDeck) -> Iterator[Finding]:
@@ -81,7 +83,8 @@ def _check_layers(deck: TrotterDeck) -> Iterator[Finding]:
     terms = [*deck.system.terms, *(echo.sigma if echo else [])]
     name = next((term.type for term in terms if isinstance(term, OrientedTerm)), None)
     if name is None or (isinstance(deck.sector, SectorBlock) and deck.sector.parity is None):
-        return  # in a sector of Sz bonds are rotated, and no layers
+        # in a sector of Sz bonds are rotated, and no layers
+        return
     if evolve.dt is not None or evolve.integrator not in EXPANSIONS:
         yield Finding(
             "evolve.integrator",

@@ -21,8 +21,10 @@ __all__ = [
 ]
 
 TASKS = Literal["evolve", "spectrum", "dynamics", "thermal", "levels", "floquet"]
-MOST_THERMAL_STEPS = 1000  # of a random vector
-LEAST_LEVELS = 3  # of a gap ratio: two spacings
+# of a random vector
+MOST_THERMAL_STEPS = 1000
+# of a gap ratio: two spacings
+LEAST_LEVELS = 3
 
 
 class Spectrum(Block):

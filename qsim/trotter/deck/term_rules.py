@@ -94,7 +94,8 @@ def _check_positions(
         yield Finding(f"{key}.positions", "give either positions or a lattice")
     if term.shells is not None:
         yield Finding(f"{key}.shells", "shells belong to a lattice; with positions every pair is coupled")
-    if isinstance(positions, Path):  # read by the plan
+    # read by the plan
+    if isinstance(positions, Path):
         return
     if len(positions) != spins:
         yield Finding(f"{key}.positions", f"{len(positions)} positions, but system.spins = {spins}")

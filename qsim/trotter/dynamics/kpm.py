@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["chebyshev_moments", "jackson", "share", "smoothed"]
 
-OUTSIDE = 1e-6  # of mu_0: a moment larger by more than that shows a spectrum wider than the band
+# of mu_0: a moment larger by more than that shows a spectrum wider than the band
+OUTSIDE = 1e-6
 
 
 def chebyshev_moments(

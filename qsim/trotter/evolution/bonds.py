@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Bond", "Bonds", "SectorFormula"]
 
-KEPT = 256  # rotations of groups for different times
+# rotations of groups for different times
+KEPT = 256
 
 
 class Bond(NamedTuple):

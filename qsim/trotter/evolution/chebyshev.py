@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 __all__ = ["Chebyshev", "Expansion", "coefficients", "coupling_bounds", "lanczos_bounds"]
 
 LANCZOS_STEPS = 24
-MARGIN = 0.02  # of the half width, beyond the Ritz values
-LONGEST = 1000.0  # R t of one expansion: rounding grows with the number of terms
+# of the half width, beyond the Ritz values
+MARGIN = 0.02
+# R t of one expansion: rounding grows with the number of terms
+LONGEST = 1000.0
 EPS = {np.dtype(np.complex64): 6e-8, np.dtype(np.complex128): 1.2e-16}
 
 Bounds = Literal["lanczos", "couplings"]
@@ -222,8 +224,10 @@ def coefficients(x: float, tolerance: float) -> tuple[NDArray[np.float64], float
     most = int(size + 40 + 20 * size ** (1 / 3))
     values = 2.0 * jv(np.arange(most), x)
     values[0] *= 0.5
-    tail = np.cumsum(np.abs(values[::-1]))[::-1]  # tail[k]: sum from k on
-    enough = np.flatnonzero(tail <= max(tolerance, 1e-17))  # not empty: the last ones underflow
+    # tail[k]: sum from k on
+    tail = np.cumsum(np.abs(values[::-1]))[::-1]
+    # not empty: the last ones underflow
+    enough = np.flatnonzero(tail <= max(tolerance, 1e-17))
     keep = max(1, int(enough[0]))
     return values[:keep], float(tail[keep])
 

@@ -27,10 +27,14 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "plan"]
 
-LEAST_SPINS = 9  # of a process that shares a state: a CUDA tile
-MOST_BITS = 4  # of the number of such processes: those that the highest tile of a CUDA device rotates
-PHASE_FLOPS = 50.0  # operations of a layer on an amplitude, beside two for each spin
-PLAN_SPINS = 30  # up to which the plan builds the couplings, to find mistakes of files early
+# of a process that shares a state: a CUDA tile
+LEAST_SPINS = 9
+# of the number of such processes: those that the highest tile of a CUDA device rotates
+MOST_BITS = 4
+# operations of a layer on an amplitude, beside two for each spin
+PHASE_FLOPS = 50.0
+# up to which the plan builds the couplings, to find mistakes of files early
+PLAN_SPINS = 30
 
 
 def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
@@ -48,7 +52,8 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
             findings = [Finding("sector", str(error).removeprefix("sector: "))]
     if not findings:
         findings = list(physics(problem))
-    if checks.mistaken(findings):  # there may be no couplings to estimate from
+    # there may be no couplings to estimate from
+    if checks.mistaken(findings):
         return Plan(findings=findings)
     dt = deck.evolve.dt
     steps = sum(problem.steps(k, dt)[0] for k in range(len(problem.times) - 1)) if dt is not None else 0
@@ -168,7 +173,8 @@ def _work(problem: Problem, steps: int) -> Work:
     # a layer multiplies every amplitude by a phase
     layers = float(max(steps, len(problem.times) - 1))
     if problem.evolution.integrator == "chebyshev" and problem.spins <= PLAN_SPINS:
-        with contextlib.suppress(DeckError, FileError, NumericsError):  # told before
+        # told before
+        with contextlib.suppress(DeckError, FileError, NumericsError):
             # half the width of a spectrum without trace is the rms energy at least, and terms grow with width times time
             model = problem.hamiltonian().at(0.0)
             square = float((model.J**2).sum() / 32.0 + (model.h**2).sum() / 4.0)
@@ -176,7 +182,8 @@ def _work(problem: Problem, steps: int) -> Work:
     from qsim.trotter.work import Counted, evolution
 
     found = Counted(0.0, 0.0, 0.0)
-    with contextlib.suppress(DeckError, FileError, NumericsError):  # told before
+    # told before
+    with contextlib.suppress(DeckError, FileError, NumericsError):
         found = evolution(problem)
     whole = layers * amplitudes * problem.members
     item = 8 if problem.precision == "single" else 16

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Problem
 
 MAX_STEPS = 10**12
-LONG_STEP = 1.0  # dt times the local field beyond which a product formula is no approximation
+# dt times the local field beyond which a product formula is no approximation
+LONG_STEP = 1.0
 
 
 __all__ = ["local_field", "physics"]

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from qsim.core.results.results import Results
     from qsim.trotter.drawing import Times
 
-MOVES = 1e-3  # change of a mean value from which it is drawn itself, not just its drift
-CONSERVED = 1e-3  # relative change of a variance below which it is that of a constant H
+# change of a mean value from which it is drawn itself, not just its drift
+MOVES = 1e-3
+# relative change of a variance below which it is that of a constant H
+CONSERVED = 1e-3
 
 
 def drift(r: Results) -> Figure | None:

@@ -15,11 +15,16 @@ if TYPE_CHECKING:
 
 __all__ = ["memory", "memory_on_gpu"]
 
-BATCH_SPINS = 12  # up to which trajectories are carried together, as in batch.LARGEST
-BATCH = {"cpu": 64, "cuda": 1024}  # as in ensemble.MOST
-PILOT_SPINS, COMPARED_SPINS = 12, 26  # as in pilot and pilots
-KRYLOV_VECTORS = 24  # beside the state: as in krylov.VECTORS, work space and copies of a step
-GPU_EXPANSION = 3  # state vectors that the memory pool holds beside those of a Chebyshev expansion
+# up to which trajectories are carried together, as in batch.LARGEST
+BATCH_SPINS = 12
+# as in ensemble.MOST
+BATCH = {"cpu": 64, "cuda": 1024}
+# as in pilot and pilots
+PILOT_SPINS, COMPARED_SPINS = 12, 26
+# beside the state: as in krylov.VECTORS, work space and copies of a step
+KRYLOV_VECTORS = 24
+# state vectors that the memory pool holds beside those of a Chebyshev expansion
+GPU_EXPANSION = 3
 
 
 def memory(
@@ -33,7 +38,8 @@ def memory(
     state = (8 if single else 16) << spins
     parts = {"state": state}
     halved = problem.sector is not None
-    if halved:  # by parity; what is observed is taken from the state of all spins
+    # by parity; what is observed is taken from the state of all spins
+    if halved:
         state //= 2
         parts["state"] = state
     echo, needs, expansion = problem.echo, problem.observables.needs, 0
@@ -128,7 +134,8 @@ def memory_on_gpu(problem: Problem, parts: Mapping[str, int]) -> int:
     """
     state = parts["state"]
     if problem.sector is not None:
-        return 0  # arrays of the sector are pieces
+        # arrays of the sector are pieces
+        return 0
     if "chebyshev" in parts:
         return GPU_EXPANSION * state
     if not PILOT_SPINS < problem.spins <= COMPARED_SPINS:
@@ -168,7 +175,8 @@ def _batch(problem: Problem, spins: int) -> int:
     )
     if spins > BATCH_SPINS or not constant or problem.observables.needs.sigma_sites:
         return 1
-    kind = getattr(problem.device, "kind", "cpu")  # a plan has no device
+    # a plan has no device
+    kind = getattr(problem.device, "kind", "cpu")
     return min(problem.members, BATCH[kind])
 
 
@@ -176,7 +184,8 @@ def _passing(problem: Problem, spins: int, state: int, expansion: int, run: int)
     """Return the bytes that stages before and after the evolution take beyond its own."""
     found: dict[str, int] = {}
     if PILOT_SPINS < spins <= COMPARED_SPINS and not expansion and 2 * (16 << spins) > run:
-        found["pilot"] = 2 * (16 << spins) - run  # a step of the whole system, in double precision
+        # a step of the whole system, in double precision
+        found["pilot"] = 2 * (16 << spins) - run
     if problem.evolution.verify:
         echo = problem.echo
         kept = state * (1 + (echo is not None and echo.overlap))

@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_STEPS", "PIECE", "Path", "Problem"]
 
-PIECE = {"cpu": 1e8, "cuda": 5e10}  # amplitudes times layers of one call: of the order of a second
-MOST_STEPS = 5000  # of one call: where the state is small, launches take the time
+# amplitudes times layers of one call: of the order of a second
+PIECE = {"cpu": 1e8, "cuda": 5e10}
+# of one call: where the state is small, launches take the time
+MOST_STEPS = 5000
 
 
 Path = Literal["layers", "bonds", "chebyshev", "krylov"]

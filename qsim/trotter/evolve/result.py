@@ -69,7 +69,8 @@ def _rows(
     if values is None:
         return None
     observable = None if kind is None else result.problem.observables.get(kind)
-    if observable is None:  # what every evolution stores
+    # what every evolution stores
+    if observable is None:
         return values[result.problem.stored]
     if observable.everywhere:
         values = values[result.problem.stored]

@@ -39,8 +39,10 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.trotter.evolve.problem import Problem
 
-BUSY_SPINS = 14  # from which the memory traffic says how fast a run was
-LARGE_ERROR = 0.1  # of a state, beyond which a given step is warned of
+# from which the memory traffic says how fast a run was
+BUSY_SPINS = 14
+# of a state, beyond which a given step is warned of
+LARGE_ERROR = 0.1
 
 
 def run(problem: Problem, monitor: Monitor) -> Result:
@@ -73,7 +75,8 @@ def run(problem: Problem, monitor: Monitor) -> Result:
             f"{made.passes} passes over the state, {moved / 1e9 / monitor.timing['evolve']:.3g} GB/s with all observables"
         )
     info: dict[str, tuple[Any, str, str]] = {}
-    last = comm.size - 1  # the last rank has the last trajectory
+    # the last rank has the last trajectory
+    last = comm.size - 1
     if problem.evolution.verify:
         with monitor.stage("verify"), monitor.alone():
             found: tuple[dict[str, tuple[Any, str, str]], Choice] = ({}, how)
@@ -107,7 +110,8 @@ def _chosen(problem: Problem, monitor: Monitor) -> Choice:
     """Return integrator, step and tiling."""
     how = integration(problem, monitor)
     how = replace(how, error=how.error + problem.start_error)
-    if problem.ranks > 1:  # tilings are tried on whole states
+    # tilings are tried on whole states
+    if problem.ranks > 1:
         return how
     return tuned(problem, how, _steps(problem, how) * problem.members, monitor)
 
@@ -205,7 +209,8 @@ def _piloted(problem: Problem, monitor: Monitor) -> Choice:
                 intervals=intervals.tolist(),
             )
             return given(error)
-        assert block.accuracy is not None  # the deck has seen to it
+        # the deck has seen to it
+        assert block.accuracy is not None
         return choose(
             hamiltonian,
             problem.times,

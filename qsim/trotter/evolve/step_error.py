@@ -21,14 +21,21 @@ if TYPE_CHECKING:
 
 __all__ = ["COMPARED_SPINS", "compare", "hardest", "kinks_of", "panel", "tell"]
 
-REALISATIONS = 64  # of the disorder, of which the hardest is taken
-MOST_KINKS = 2000  # at which steps are cut
-HALVINGS = 12  # of the parts of narrow pulses
-SHORT = 0.5  # of a part of a strong pulse, in units of the inverse strength there
-PULSE_SHARE = 0.05  # of the accuracy, for steps in narrow pulses
-PULSE_ACCURACY = 1e-7  # where dt is given, not an accuracy
+# of the disorder, of which the hardest is taken
+REALISATIONS = 64
+# at which steps are cut
+MOST_KINKS = 2000
+# of the parts of narrow pulses
+HALVINGS = 12
+# of a part of a strong pulse, in units of the inverse strength there
+SHORT = 0.5
+# of the accuracy, for steps in narrow pulses
+PULSE_SHARE = 0.05
+# where dt is given, not an accuracy
+PULSE_ACCURACY = 1e-7
 COMPARED_SPINS = (
-    26  # up to which a step of the whole system is made, which takes two states in double precision
+    # up to which a step of the whole system is made, which takes two states in double precision
+    26
 )
 
 

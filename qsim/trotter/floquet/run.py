@@ -41,8 +41,10 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-SAME = 1e-12  # spacing of two angles below which they are degenerate
-NO_PATTERN = 1e-20  # sum of <Sz>^2 at the start, below which there is no pattern to compare with
+# spacing of two angles below which they are degenerate
+SAME = 1e-12
+# sum of <Sz>^2 at the start, below which there is no pattern to compare with
+NO_PATTERN = 1e-20
 
 
 class Step:
@@ -96,7 +98,8 @@ class Computation:
         seed = problem.models.seed
 
         def start() -> StateVector:
-            assert problem.start is not None  # the deck has seen to it
+            # the deck has seen to it
+            assert problem.start is not None
             return initial_state(problem.start, sector, device, np.complex128, seed=seed)
 
         self.first = start() if problem.observables.needs.start else None
@@ -175,7 +178,8 @@ class Stroboscopic(View):
     def fidelity(self, state: str) -> float:
         """Return the overlap with the initial state."""
         first = self.computation.first
-        assert first is not None  # the observable needs it
+        # the observable needs it
+        assert first is not None
         return abs(dot(first, self.computation.psi)) ** 2 / self.norm
 
 
@@ -202,7 +206,8 @@ def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
     if block.quasienergies:
         with monitor.stage("quasi-energies"):
             angles = quasienergies(made.steps, sector.dimension)
-        if angles.size > 2:  # on a circle n angles have n spacings and n ratios of neighbouring ones
+        # on a circle n angles have n spacings and n ratios of neighbouring ones
+        if angles.size > 2:
             around = np.concatenate([angles, angles[:2] + 2.0 * np.pi])
             ratio = monitor.judged("gap_ratio", lambda: float(gap_ratios(around, SAME).mean()), None)
     return FloquetResult(problem, sector, rows, made.error, made.products, angles, ratio)

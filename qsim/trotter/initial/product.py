@@ -21,7 +21,8 @@ __all__ = ["PolarisedState", "ProductState"]
 AngleField = Annotated[Angle, Field(gt=-1e6, lt=1e6)]
 Angles = AngleField | Annotated[list[AngleField], Field(min_length=1)]
 Direction = Literal["x", "y", "z", "-x", "-y", "-z"]
-DIRECTIONS: dict[Direction, tuple[float, float]] = {  # theta, phi in units of pi
+# theta, phi in units of pi
+DIRECTIONS: dict[Direction, tuple[float, float]] = {
     "x": (0.5, 0.0),
     "-x": (0.5, 1.0),
     "y": (0.5, 0.5),

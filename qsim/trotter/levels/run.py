@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["gap_ratios", "run"]
 
-SAME = 1e-12  # of the size of the spectrum: spacings below are degeneracies
+# of the size of the spectrum: spacings below are degeneracies
+SAME = 1e-12
 
 
 class Computation:
@@ -108,7 +109,8 @@ def left_over(model: Model, sector: AnySector, inversion: bool) -> str:
     momentum = resolved.momentum if resolved else None
     if inversion and not model.h[2].any():
         return "the inversion of all spins (give sector.inversion)"
-    turns = momentum is not None and 2 * momentum % n  # the reflection leads to another momentum
+    # the reflection leads to another momentum
+    turns = momentum is not None and 2 * momentum % n
     if not (resolved and resolved.reflection) and not turns and not broken(model, reflected(n)):
         return "the reflection of the chain (give sector.reflection)"
     if momentum is None and not broken(model, shifted(n)):
@@ -137,7 +139,8 @@ def run(problem: LevelsProblem, monitor: Monitor) -> LevelsResult:
         drive(made, monitor, total=members, unit="realisations", what="levels", done=made.done)
     levels = made.kept["levels"]
     found: list[NDArray[np.float64]] = []
-    if not enough:  # where the deck itself asks for the ratio, it was refused
+    # where the deck itself asks for the ratio, it was refused
+    if not enough:
         monitor.warn(
             f"{inside.stop - inside.start} levels in the window of {levels.shape[1]} are too few for a gap ratio; it is left out"
         )

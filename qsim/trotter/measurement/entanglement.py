@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["entropies", "entropy", "entropy_bytes", "schmidt"]
 
-PIECE_BITS = 20  # of the part of the state that is rearranged at a time
+# of the part of the state that is rearranged at a time
+PIECE_BITS = 20
 NEGLIGIBLE = 1e-300
 
 
@@ -76,7 +77,8 @@ def entropies(device: Device, states: Amplitudes, sites: Sequence[int]) -> NDArr
     with device.use():
         index = _deposit(xp, small)[:, None] | _deposit(xp, large)[None, :]
         matrices = states[:, index].astype(np.complex128)
-        if device.is_cuda:  # singular values would be found one matrix after the other
+        # singular values would be found one matrix after the other
+        if device.is_cuda:
             values = xp.linalg.eigvalsh(matrices @ matrices.conj().transpose(0, 2, 1))
         else:
             values = xp.linalg.svd(matrices, compute_uv=False) ** 2

@@ -51,7 +51,8 @@ def correlators(
     ss = _of_axis(moments.ss, axis) / float(moments.norm)
     first, second = np.triu_indices(len(ss), 1) if pairs is None else np.asarray(pairs, int).reshape(-1, 2).T
     same = first == second
-    return np.where(same, 0.25, ss[first, second])  # (S^a)^2 = 1/4
+    # (S^a)^2 = 1/4
+    return np.where(same, 0.25, ss[first, second])
 
 
 def energy(moments: Moments, hamiltonian: Hamiltonian | Model, time: float = 0.0) -> float:
@@ -62,7 +63,8 @@ def energy(moments: Moments, hamiltonian: Hamiltonian | Model, time: float = 0.0
     terms: list[float] = []
     for a, axis in enumerate(AXES):
         if model.J[a].any():
-            chosen = np.triu(model.J[a] != 0.0, 1)  # other pairs may not have been measured
+            # other pairs may not have been measured
+            chosen = np.triu(model.J[a] != 0.0, 1)
             terms.extend(model.J[a][chosen] * _of_axis(moments.ss, axis)[chosen])
         if model.h[a].any():
             terms.extend(model.h[a] * _of_axis(moments.s, axis))

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["GROUND_TERMS", "Models"]
 
 GROUND_TERMS = (
-    1000  # number of the first term of a ground state, by which its disorder is apart from all other
+    # number of the first term of a ground state, by which its disorder is apart from all other
+    1000
 )
 
 

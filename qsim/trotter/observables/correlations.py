@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
-MARKED = 40  # points of a curve, beyond which they have no marks
+# points of a curve, beyond which they have no marks
+MARKED = 40
 
 
 def correlations(r: "Results") -> "Figure | None":

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
-NEAR_ONE = 0.01  # loss of an echo below which the loss is drawn
+# loss of an echo below which the loss is drawn
+NEAR_ONE = 0.01
 
 
 class EchoBlock(Block):

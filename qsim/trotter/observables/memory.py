@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 # <Sz> at t = 0 below which all of it is rounding, in double and in single precision
 PATTERN, PATTERN_SINGLE = 1e-12, 1e-5
-NEGLIGIBLE = 1e-300  # square of a pattern that is none
+# square of a pattern that is none
+NEGLIGIBLE = 1e-300
 
 
 def imbalance(spins: "NDArray[Any]", pattern: "NDArray[Any]") -> float:
@@ -114,7 +115,8 @@ class Autocorrelation(Observable):
     key = "autocorrelation"
     form = Count
     text = "4 Tr[Sz_j(t) Sz_site]/2^N from the a1 state of that site: 2<Sz_j(t)>; polarisation of all sites"
-    example = None  # starts from the a1 state
+    # starts from the a1 state
+    example = None
     arrays = (
         Array("autocorrelation", "", "4 Tr[Sz_j(t) Sz_j]/2^N, as 2<Sz_j>"),
         Array("polarisation", "", "4 Tr[Sz_k(t) Sz_j]/2^N, as 2<Sz_k>", ("site",)),

@@ -45,7 +45,8 @@ class Fidelity(Observable):
     key = "fidelity"
     form = Annotated[FidelityBlock, BeforeValidator(_file_form, json_schema_input_type=FidelityBlock | str)]
     text = "overlap with a state of a file"
-    example = None  # needs a file
+    # needs a file
+    example = None
     whole_space = True
     arrays = (Array("fidelity", "", "|<phi|psi(t)>|^2 with the state of the file"),)
     finals = (Final("fidelity_final", "", "fidelity at t_final", "fidelity"),)

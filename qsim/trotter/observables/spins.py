@@ -44,7 +44,8 @@ def sz_map(r: "Results") -> "Figure | None":
         sites = r[own] if own in r else r["site"]
         limit = float(np.abs(values).max()) or 0.5
         color_map(fig, ax, t, np.arange(sites.size), values, rf"$\langle S^{name[1]}_j\rangle$", limit)
-        shown = np.arange(0, sites.size, -(-sites.size // 9))  # even steps
+        # even steps
+        shown = np.arange(0, sites.size, -(-sites.size // 9))
         ax.set_yticks(shown, [str(sites[k]) for k in shown])
         ax.set_ylabel("site")
         time_axis(ax, t, labelled=name == names[-1])

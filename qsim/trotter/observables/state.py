@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from qsim.core.deck.blocks import Finding
 from qsim.trotter.observables.base import Item, Needs, Observable, Setting
 
-MOST_SPINS = 26  # whose state a results file takes: 1 GB
+# whose state a results file takes: 1 GB
+MOST_SPINS = 26
 
 
 class State(Observable):

@@ -57,7 +57,8 @@ class ParityOperator:
         """Those of the last site."""
         model, device = self.model, self.device
         site = model.spins - 1
-        same = np.array([1.0, -1.0, -1.0, 1.0])  # of the two spins of the result
+        # of the two spins of the result
+        same = np.array([1.0, -1.0, -1.0, 1.0])
         sites, rows = [], []
         tables = None if model.cross is None else exchange_tables(device, model.cross)
         for j in range(site):

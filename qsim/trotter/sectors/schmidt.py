@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Spectrum", "sector_schmidt"]
 
-PIECE = 1 << 22  # amplitudes of a matrix that are gathered at a time
+# amplitudes of a matrix that are gathered at a time
+PIECE = 1 << 22
 NEGLIGIBLE = 1e-300
 
 
@@ -117,7 +118,8 @@ def _matrices(
     kind = np.complex128 if psi.dtype.kind == "c" else np.float64
     L = sector.low.bits
     ours, theirs = math.comb(len(inner), down), math.comb(len(outer), sector.down - down)
-    if inner == list(range(L)):  # a block as it lies
+    # a block as it lies
+    if inner == list(range(L)):
         p = sector.down - down
         start = int(sector.block[p])
         matrix = psi[start : start + ours * theirs].reshape(theirs, ours).astype(kind, copy=False)

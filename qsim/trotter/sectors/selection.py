@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["mixing", "obstacle", "sector_of"]
 
-EQUAL = 1e-14  # relative difference of Jx and Jy that is rounding, as in hamiltonian.conserved
+# relative difference of Jx and Jy that is rounding, as in hamiltonian.conserved
+EQUAL = 1e-14
 
 
 def obstacle(hamiltonian: Hamiltonian, inversion: int = 0) -> str:

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["initial_state", "restricted", "unfolded", "whole_state"]
 
-OUTSIDE = 1e-10  # weight of a given state outside of the sector that is rounding
-MOST_SPINS = 30  # whose whole space a given state may fill
+# weight of a given state outside of the sector that is rounding
+OUTSIDE = 1e-10
+# whose whole space a given state may fill
+MOST_SPINS = 30
 
 
 def initial_state(

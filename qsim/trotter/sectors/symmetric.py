@@ -48,8 +48,10 @@ __all__ = [
     "symmetric_sectors",
 ]
 
-MOST_ELEMENTS = 4096  # of a group
-SAME = 1e-14  # relative difference of couplings that is rounding
+# of a group
+MOST_ELEMENTS = 4096
+# relative difference of couplings that is rounding
+SAME = 1e-14
 
 
 class Symmetry(NamedTuple):
@@ -239,7 +241,8 @@ class SymmetricSector:
         total = 0.0
         for (sites, turned), f in self.elements.items():
             cycles, down = _cycles(sites), self.down
-            if turned:  # spins alternate along every cycle
+            # spins alternate along every cycle
+            if turned:
                 fixed = 2 ** len(cycles) if all(c % 2 == 0 for c in cycles) and 2 * down == self.spins else 0
             else:
                 ways = [1] + [0] * down

@@ -22,7 +22,8 @@ def levels(r: Results) -> Figure | None:
         return None
     values, sz = r["levels"], r["sector_sz"]
     name = "$S^z$"
-    if "sector_momentum" in r and len(set(sz)) == 1:  # a tower of levels over the momentum
+    # a tower of levels over the momentum
+    if "sector_momentum" in r and len(set(sz)) == 1:
         sz, name = r["sector_momentum"] * len(r["site"]) / 2.0, "$k$ of the momentum $2\\pi k/N$"
     fig = figure("single")
     ax = fig.subplots()

@@ -158,7 +158,8 @@ class Level(View):
 
     def schmidt(self, cut: Sequence[int]) -> Schmidt:
         """Return the squared Schmidt coefficients of a part."""
-        assert self.state is not None  # mixtures have none
+        # mixtures have none
+        assert self.state is not None
         sector, psi = self.state
         return sector_schmidt(sector, self.problem.place, psi, cut)
 
@@ -166,7 +167,8 @@ class Level(View):
 def observe(problem: TaskProblem[Spectrum], members: Sequence[Member]) -> dict[str, Array]:
     """Return what the deck asks for, as the mean over the states of a level; entropies of a single state alone."""
     total = sum(member.states for member in members)
-    averaged = problem.multiplets and total > 1  # the mean over a multiplet has no direction
+    # the mean over a multiplet has no direction
+    averaged = problem.multiplets and total > 1
     needs, spins = problem.observables.needs, problem.spins
     across = sorted({*needs.across, *(needs.along if averaged else ())})
     sz, ss = np.zeros(spins), {"x": np.zeros((spins, spins)), "z": np.zeros((spins, spins))}
@@ -174,7 +176,8 @@ def observe(problem: TaskProblem[Spectrum], members: Sequence[Member]) -> dict[s
         sector, psi = plain(problem, member)
         moments = sector_moments(SectorOperator(problem.place, sector, problem.model), psi, across)
         share = member.states / total / moments.norm
-        if member.states == 1 or not problem.mirrored:  # otherwise that of -Sz has the opposite one
+        # otherwise that of -Sz has the opposite one
+        if member.states == 1 or not problem.mirrored:
             sz += share * moments.s["z"]
         x, z = moments.ss["x"], moments.ss["z"]
         if averaged:

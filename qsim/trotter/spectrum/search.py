@@ -94,7 +94,8 @@ class LowestLevels:
         self.entries: list[tuple[float, float, float, int]] = []
         self.ends: list[float] = []
         self.members: list[Member] = []
-        self.lowest: tuple[float, float] | None = None  # energy and error
+        # energy and error
+        self.lowest: tuple[float, float] | None = None
         self.known = passing
         if restored is not None:
             self.entries = [(float(e), float(r), float(d), int(n)) for e, r, d, n in restored["entries"]]
@@ -194,7 +195,8 @@ class LowestLevels:
             return [2 if problem.mirrored and sector.sz else 1] * len(found.energies)
         states = [1] * len(found.energies)
         groups = grouped(found.energies, found.errors[:-1] + found.errors[1:] + RESOLUTION * self.scale)
-        for group in groups if found.every else groups[:-1]:  # of the last one some members may be missing
+        # of the last one some members may be missing
+        for group in groups if found.every else groups[:-1]:
             states[group] = multiplets(problem.place, sector, found.vectors[group])
         return states
 

@@ -51,8 +51,10 @@ def load_state(
     if vector.dtype.kind not in "biufc":
         raise FileError(f"{path}: {chosen or 'the array'} holds {vector.dtype}, not numbers")
     require_finite(path, chosen or "psi", vector)
-    with device.use(), np.errstate(all="ignore"):  # overflow and underflow show in the norm
-        psi = device.asarray(vector.astype(dtype, copy=False))  # it is ours: no copy
+    # overflow and underflow show in the norm
+    with device.use(), np.errstate(all="ignore"):
+        # it is ours: no copy
+        psi = device.asarray(vector.astype(dtype, copy=False))
         size = _norm(psi)
         if not (np.isfinite(size) and size > 0.0):
             found = "zero" if size == 0.0 else "too large for a number"

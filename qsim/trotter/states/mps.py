@@ -81,7 +81,8 @@ def contract_mps(
         If the state is zero.
     """
     half = len(tensors) // 2
-    with np.errstate(all="ignore"):  # overflow and underflow show in the size
+    # overflow and underflow show in the size
+    with np.errstate(all="ignore"):
         low, high = (
             _chain(tensors[:half], tensors[0].shape[0]),
             _chain(tensors[half:], tensors[half].shape[0]),

@@ -43,7 +43,8 @@ def product_state(
 def _product(spinors: NDArray[np.complex128]) -> NDArray[np.complex128]:
     vector = np.ones(1, dtype=np.complex128)
     for spinor in spinors:
-        vector = np.outer(spinor, vector).ravel()  # the later site is the more significant bit
+        # the later site is the more significant bit
+        vector = np.outer(spinor, vector).ravel()
     return vector
 
 

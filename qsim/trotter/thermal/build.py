@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "plan"]
 
-VECTORS = 4  # of a sector, in memory at once
+# of a sector, in memory at once
+VECTORS = 4
 
 
 def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:

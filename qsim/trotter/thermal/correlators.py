@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_NUMBERS", "Correlators"]
 
-TOGETHER = 16  # vectors of the recurrence that are added to those of all temperatures at once
-MOST_NUMBERS = (
-    1 << 27
-)  # of vectors of temperatures that are kept at once; with more the recurrence runs again
+# vectors of the recurrence that are added to those of all temperatures at once
+TOGETHER = 16
+# of vectors of temperatures that are kept at once; with more the recurrence runs again
+MOST_NUMBERS = 1 << 27
 
 
 def _coefficients(
@@ -89,7 +89,8 @@ class Correlators:
         boltzmann = np.exp(-(values - values[0]) / T[:, None])
         strings = sector.strings()
         spin = 0.5 - (strings[:, None] >> np.arange(self.spins) & 1)
-        weight = (np.abs(vectors) ** 2) @ boltzmann.T  # (D, T)
+        # (D, T)
+        weight = (np.abs(vectors) ** 2) @ boltzmann.T
         found = [(spin[:, j] * spin[:, k]) @ weight for j, k in self.along]
         for j, k in self.across:
             differ = np.flatnonzero((strings >> j ^ strings >> k) & 1)

@@ -31,7 +31,8 @@ __all__ = ["BondPropagator", "bond_choice"]
 
 # of a bond, in units of the last place of a double: the same in every step, so that it adds up
 BOND_ROUNDING = 0.5
-HUGE = 1e11  # groups of an evolution: days
+# groups of an evolution: days
+HUGE = 1e11
 
 
 class BondPropagator:
@@ -104,7 +105,8 @@ def _pilot(problem: Problem, hamiltonian: Hamiltonian) -> Pilot:
     """Return the pilot of a product formula of bonds: a random state, and the part of an Ising state."""
     model = hamiltonian.at(0.0)
     plain = model
-    if model.cross is not None:  # a pilot knows couplings by their size
+    # a pilot knows couplings by their size
+    if model.cross is not None:
         size = np.hypot(model.J[0], np.abs(model.cross[0, 1]))
         plain = replace(model, J=np.stack([size, size, model.J[2]]), cross=None)
     found = Pilot.of(plain)
@@ -145,7 +147,8 @@ def bond_choice(problem: Problem, monitor: Monitor) -> Choice:
         return Choice(name, block.dt or 1.0, 0.0, groups, 0.0)
     dt = block.dt
     if dt is None:
-        assert accuracy is not None  # the deck has seen to it
+        # the deck has seen to it
+        assert accuracy is not None
         dt = panel.step(name, intervals, 0.95 * accuracy)
     panel.duration = duration
     steps = float(np.ceil(intervals / dt * (1.0 - 1e-12)).sum())

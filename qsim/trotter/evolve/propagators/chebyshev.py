@@ -93,7 +93,8 @@ class ChebyshevPropagator:
         Products ``H psi`` so far.
     """
 
-    passes = 0  # over the whole space
+    # over the whole space
+    passes = 0
 
     def __init__(self, problem: Problem, hamiltonian: Hamiltonian, psi: NDArray[Any], how: Choice) -> None:
         self.problem, self.how, self.psi = problem, how, psi
@@ -130,14 +131,16 @@ def chebyshev_choice(
         If the accuracy is out of reach, or the evolution too long.
     """
     accuracy = problem.evolution.accuracy
-    assert accuracy is not None  # the deck has seen to it
+    # the deck has seen to it
+    assert accuracy is not None
     precision = problem.precision
     ulp, intervals = ROUNDING[precision], np.diff(problem.times)
     count = max(1, len(intervals))
     tolerance = max(0.5 * accuracy / count, ulp)
     products, angles = 0, 0.0
     for hamiltonian in hamiltonians:
-        if fixed is not None:  # the rigorous ends
+        # the rigorous ends
+        if fixed is not None:
             low, high = hamiltonian.at(0.0).bounds
         else:
             low, high = expansion_in(problem, hamiltonian).bounds(problem.dtype)

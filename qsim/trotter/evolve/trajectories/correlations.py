@@ -47,7 +47,8 @@ def sigma_z(problem: Problem, psi: NDArray[Any], site: int) -> Any:
             factors = np.zeros(problem.spins, np.complex128)
             factors[site] = 2.0
             return weighted(sector, device, psi, factors).astype(psi.dtype)
-        if sector is not None and site == problem.spins - 1:  # its spin follows from the others
+        # its spin follows from the others
+        if sector is not None and site == problem.spins - 1:
             whole = sector.whole(device, psi)
             whole[sector.dimension :] *= -1
             return sector.restricted(device, whole)

@@ -32,14 +32,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Ensemble", "together"]
 
+# members of a batch: enough for all cores, or several rounds of all multiprocessors
 MOST = {
     "cpu": 64,
     "cuda": 1024,
-}  # members of a batch: enough for all cores, or several rounds of all multiprocessors
+}
+# how much cheaper a layer is here than in `Problem.pieces`, which does not know it
 LIGHTER = {
     "cpu": 4,
     "cuda": 1,
-}  # how much cheaper a layer is here than in `Problem.pieces`, which does not know it
+}
 
 
 def together(problem: Problem, how: Choice) -> int:

@@ -96,7 +96,8 @@ class Snapshot(View):
     def fidelity(self, state: Literal["start", "reference"]) -> float:
         """Return the overlap with the state at t = 0, or with that of a file."""
         other = self.observer.psi0 if state == "start" else self.observer.reference
-        assert other is not None  # the observable needs it
+        # the observable needs it
+        assert other is not None
         return fidelity(other, self.psi)
 
     def variance(self) -> float:

@@ -90,7 +90,8 @@ class Trajectories:
     @property
     def current(self) -> Trajectory | Ensemble:
         """What is being carried."""
-        assert self._current is not None  # there is at least one
+        # there is at least one
+        assert self._current is not None
         return self._current
 
     def advance(self, report: Report) -> None:

@@ -123,9 +123,8 @@ class Trajectory:
 
     def _propagator(self, hamiltonian: Hamiltonian, psi: Amplitudes, own: bool = False) -> Propagator:
         made = propagator(self.problem, hamiltonian, psi, self.how, own)
-        if (
-            not isinstance(made, KrylovPropagator) and made.expansion is not None
-        ):  # its bounds of the spectrum are worth keeping
+        # its bounds of the spectrum are worth keeping
+        if not isinstance(made, KrylovPropagator) and made.expansion is not None:
             made.expansion = self._expansions.setdefault(id(hamiltonian), made.expansion)
         return made
 

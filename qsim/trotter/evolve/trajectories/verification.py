@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["verify"]
 
-TOLERATED = 2.0  # times what was promised: an estimate is no better
-UNSETTLED = 30.0  # times what was promised, beyond which the run with half the step is no reference either
+# times what was promised: an estimate is no better
+TOLERATED = 2.0
+# times what was promised, beyond which the run with half the step is no reference either
+UNSETTLED = 30.0
 
 Info = dict[str, tuple[Any, str, str]]
 
@@ -130,7 +132,8 @@ class _Replay:
         back = self._propagator(self.observer.perturbed, self.forward.psi.copy())
         for start, dt, steps in way_back(problem, reached, self.how.dt, self.how.layers):
             _halved(back, start, dt, steps)
-        assert self.observer.psi0 is not None  # an echo that comes back needs it
+        # an echo that comes back needs it
+        assert self.observer.psi0 is not None
         found = echo(self.observer.psi0, back.psi)
         self.echoes.append(
             found.echo if problem.echo is not None and problem.echo.perturbed else found.unnormalised

@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import Array, StateVector
     from qsim.core.device.device import Device
 
-STATIC = 4096  # bytes of shared memory of a block besides the tile, at most
-RECORDED_SPINS = 22  # below this a launch costs as much as a pass, so whole steps are recorded
+# bytes of shared memory of a block besides the tile, at most
+STATIC = 4096
+# below this a launch costs as much as a pass, so whole steps are recorded
+RECORDED_SPINS = 22
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,8 @@ def mid_pass(
 
 STAGE = np.dtype([("turns", "f8"), ("shift", "f8"), ("scale", "f8"), ("axis", "i4"), ("rotate", "i4")])
 """One layer of :func:`member_layers`: tau / pi, phase of a spin down / pi, factor, axis, rotation before the phase."""
-PHASE = ["axis", "turns", "shift", "scale"]  # what the phases of a layer depend on
+# what the phases of a layer depend on
+PHASE = ["axis", "turns", "shift", "scale"]
 
 
 def member_layers(

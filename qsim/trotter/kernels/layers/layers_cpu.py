@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 PART: dict[str, Any] = {**JIT, **_PART}
-ACROSS = 8  # lowest bits that are rotated together; a multiple of 4, so that the result is where it was
-COLUMN = 8  # bits of a row whose phases are made by doubling
+# lowest bits that are rotated together; a multiple of 4, so that the result is where it was
+ACROSS = 8
+# bits of a row whose phases are made by doubling
+COLUMN = 8
 
 
 @nb.njit(**PART)
@@ -111,7 +113,8 @@ def rotate_across(s, bits, out):
 def rotate(s, bits, lowest):
     """Rotate bits ``lowest .. bits - 1`` of a real array (2^bits,), without the factor 2^(-1/2) a bit."""
     size = 1 << bits
-    block = min(bits, 10)  # what fits the first-level cache is done before the rest
+    # what fits the first-level cache is done before the rest
+    block = min(bits, 10)
     across = lowest == 0 and bits >= ACROSS
     spare = np.empty(1 << ACROSS if across else 0)
     for start in range(0, size, 1 << block):
@@ -294,7 +297,8 @@ def phase_table(energies, downs, turns, shift, scale, cosines, sines):
         quarters = np.floor(2.0 * u + 0.5)
         x = (u - 0.5 * quarters) * math.pi
         z = x * x
-        s = 2.8114572543455206e-15  # 1 / 17!
+        # 1 / 17!
+        s = 2.8114572543455206e-15
         s = s * z - 7.6471637318198164e-13
         s = s * z + 1.6059043836821613e-10
         s = s * z - 2.5052108385441720e-08
@@ -303,7 +307,8 @@ def phase_table(energies, downs, turns, shift, scale, cosines, sines):
         s = s * z + 8.3333333333333332e-03
         s = s * z - 1.6666666666666666e-01
         s = x + x * (z * s)
-        c = 4.7794773323873853e-14  # 1 / 16!
+        # 1 / 16!
+        c = 4.7794773323873853e-14
         c = c * z - 1.1470745597729725e-11
         c = c * z + 2.0876756987868100e-09
         c = c * z - 2.7557319223985888e-07
@@ -315,7 +320,8 @@ def phase_table(energies, downs, turns, shift, scale, cosines, sines):
         # quarter turns as signs: cos and sin of k quarter turns, k mod 4 without integers
         k = quarters - 4.0 * np.floor(0.25 * quarters)
         odd = k - 2.0 * np.floor(0.5 * k)
-        half = 1.0 - 2.0 * np.floor(0.5 * k)  # sign after two quarters
+        # sign after two quarters
+        half = 1.0 - 2.0 * np.floor(0.5 * k)
         even = 1.0 - odd
         cosines[i] = scale * half * (even * c - odd * s)
         sines[i] = scale * half * (even * s + odd * c)

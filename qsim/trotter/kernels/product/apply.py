@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["apply_h", "bonds", "diagonal", "walsh"]
 
-GROUP = 8  # most bits that a pass above the lowest tile transforms
+# most bits that a pass above the lowest tile transforms
+GROUP = 8
 THREADS = 256
 
-PHASE_IN, TURN, ADD, PHASE_OUT = 1, 2, 4, 8  # flags of walsh
+# flags of walsh
+PHASE_IN, TURN, ADD, PHASE_OUT = 1, 2, 4, 8
 
 
 def apply_h(
@@ -91,7 +93,8 @@ def _transverse(
     if not above:
         walsh(device, op, axis, psi, out, 0, 0, TURN | ADD | phase_in | phase_out, alpha)
         return
-    assert work is not None  # the frame form has one
+    # the frame form has one
+    assert work is not None
     walsh(device, op, axis, psi, work, *above[0], phase_in)
     for position, run in above[1:]:
         walsh(device, op, axis, work, work, position, run, 0)
@@ -168,7 +171,8 @@ def walsh(
     alpha : float
         Factor with ``ADD``.
     """
-    scale = 2.0**-op.spins  # of the two transforms together; exact
+    # of the two transforms together; exact
+    scale = 2.0**-op.spins
     if device.is_cuda:
         size = (1 << op.bits) * psi_bytes(source)
         kernel = kernels.function(
@@ -347,7 +351,8 @@ def _walsh_cpu(first, last, worker, source, out, bits, transform, diagonal, scra
     tile = scratch[worker]
     size = 1 << bits
     gap = position - run
-    length = run if gap else bits  # without a gap the tile is consecutive, and one row
+    # without a gap the tile is consecutive, and one row
+    length = run if gap else bits
     width = 2 << length
     rows = 1 << (bits - length)
     e = np.empty(size if flags & TURN else 0)
@@ -411,7 +416,8 @@ def _blend(psi, out, here, size, e, numbers):
     g = psi.dtype.type(gamma)
     a = out[here : here + 2 * size]
     b = psi[here : here + 2 * size]
-    if gamma == 0:  # out may hold anything
+    # out may hold anything
+    if gamma == 0:
         for i in range(size):
             c = psi.dtype.type(alpha * e[i] + beta)
             a[2 * i] = c * b[2 * i]
@@ -482,8 +488,10 @@ def _turn(tile, start, n, ones, sign):
     a = tile[start : start + 2 * ones.shape[0]]
     for i in range(ones.shape[0]):
         quarters = (sign * (above + ones[i])) & 3
-        c = a.dtype.type((1 - quarters) * (1 - (quarters & 1)))  # 1, 0, -1, 0
-        s = a.dtype.type((2 - quarters) * (quarters & 1))  # 0, 1, 0, -1
+        # 1, 0, -1, 0
+        c = a.dtype.type((1 - quarters) * (1 - (quarters & 1)))
+        # 0, 1, 0, -1
+        s = a.dtype.type((2 - quarters) * (quarters & 1))
         re = a[2 * i]
         im = a[2 * i + 1]
         a[2 * i] = c * re - s * im

@@ -26,7 +26,8 @@ __all__ = ["ExchangeTables", "exchange", "exchange_tables"]
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 PART: dict[str, Any] = {**JIT, **_PART}
 THREADS = 256
-TILE = 12  # bits of the amplitudes that a thread of a CPU makes at a time
+# bits of the amplitudes that a thread of a CPU makes at a time
+TILE = 12
 
 
 class ExchangeTables(NamedTuple):

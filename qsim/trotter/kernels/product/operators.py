@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TILE", "Diagonal", "Operator", "operator"]
 
-TILE = 12  # bits of a tile: 64 KiB of complex128
+# bits of a tile: 64 KiB of complex128
+TILE = 12
 GPU_BONDS_TILE = 10
 # ns per amplitude: a pair, a field, a bit of a transform, a term of different components
 BOND_COST, FLIP_COST, FRAME_COST, CROSS_COST = 1.5, 1.5, 0.45, 2.5

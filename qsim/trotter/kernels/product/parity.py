@@ -22,7 +22,8 @@ __all__ = ["LastSite", "parity_last"]
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 THREADS = 256
-TILE = 12  # bits of the amplitudes that a thread of a CPU makes at a time
+# bits of the amplitudes that a thread of a CPU makes at a time
+TILE = 12
 
 
 class LastSite(NamedTuple):
@@ -80,7 +81,8 @@ def parity_last(
 def _parity_last_cpu(psi, out, first, last, bits, odd, site, coefficient, J, field, alpha):
     """Tiles first .. last of :func:`parity_last`."""
     size = 1 << bits
-    down = np.empty(size, np.int64)  # spin of the last site
+    # spin of the last site
+    down = np.empty(size, np.int64)
     energy = np.empty(size)
     for tile in range(first, last):
         begin = tile << bits

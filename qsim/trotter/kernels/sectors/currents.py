@@ -102,7 +102,8 @@ def _sector_currents_cpu(psi, out, t, low, rows, masks, values, alpha):
             top = (j | k) >> low
             bottom = (j | k) & under
             value = alpha * values[c]
-            if bottom == 0:  # whole rows
+            # whole rows
+            if bottom == 0:
                 one = h & top
                 if one == 0 or one == top:
                     continue
@@ -114,7 +115,8 @@ def _sector_currents_cpu(psi, out, t, low, rows, masks, values, alpha):
                 continue
             start = row
             if top:
-                v = w - 1 if h & top == 0 else w + 1  # of the low part of the partner
+                # of the low part of the partner
+                v = w - 1 if h & top == 0 else w + 1
                 if v < 0 or v > low:
                     continue
                 others = t.low_offset[v + 1] - t.low_offset[v]

@@ -233,7 +233,8 @@ def _tile_in(width: int) -> Any:
                 _load(builder, data, element, builder.add(start, k), 4)
                 for start in _offsets(builder, at, 8 // width)
             ]
-            group = 4 // width  # rows that are transposed together, which fill half of the lanes
+            # rows that are transposed together, which fill half of the lanes
+            group = 4 // width
             first = builder.mul(k, ir.Constant(INDEX, 8 // width))
             for half in range(2):
                 turned = _turned(builder, rows[half * group : (half + 1) * group], width)

@@ -58,7 +58,8 @@ def bessel(x, values):
     above = 0.0
     here = 1e-300
     total = 0.0
-    for k in range(count + 15, -1, -1):  # here: J_k but for the scale
+    # here: J_k but for the scale
+    for k in range(count + 15, -1, -1):
         if k < count:
             values[k] = here
         if k % 2 == 0:

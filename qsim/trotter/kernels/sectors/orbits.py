@@ -59,7 +59,8 @@ def representatives(spins, down, tables, turned, characters, found, norms):
             count += 1
         if s == 0:
             break
-        low = s & -s  # the next number with as many bits
+        # the next number with as many bits
+        low = s & -s
         high = s + low
         s = (((s ^ high) >> 2) // low) | high
     return count
@@ -106,8 +107,10 @@ def entries_of_orbits(
                 continue
             s, g = _smallest(found[a] ^ masks[m], tables, turned, full)
             b = np.searchsorted(found, s)
-            raised = inside == masks[m] & -masks[m]  # spin j is down, and S^+_j acts on it
-            h = complex(values[m], -currents[m] if raised else currents[m])  # complex conjugate: row a
+            # spin j is down, and S^+_j acts on it
+            raised = inside == masks[m] & -masks[m]
+            # complex conjugate: row a
+            h = complex(values[m], -currents[m] if raised else currents[m])
             to[k] = a
             data[k] = 0.0
             if b < found.size and found[b] == s:

@@ -69,8 +69,10 @@ THREADS = 256
 # rows that a thread of a GPU makes at a time, and blocks of a multiprocessor that registers are kept for, by the bytes of an
 # amplitude: the fastest of 1 to 8 rows and 1 to 6 blocks with 32 spins (H200)
 SHAPES = {16: (3, 4), 8: (4, 6), 4: (4, 6)}
-SPAN = 512  # columns of a block of threads
-FLIP_BLOCKS = 512  # of a pair on a GPU, on any device alike, so that the order of additions is the same
+# columns of a block of threads
+SPAN = 512
+# of a pair on a GPU, on any device alike, so that the order of additions is the same
+FLIP_BLOCKS = 512
 
 
 class FlipTables(NamedTuple):
@@ -478,7 +480,8 @@ def _sector_flips_cpu(begin, end, worker, psi, t, low, high, masks, sign, out):
             columns = t.low_offset[w + 1] - first
             for r in range(t.high_offset[p + 1] - t.high_offset[p]):
                 h = t.high_string[t.high_offset[p] + r]
-                wanted = 1 - _weight(h & top)  # bits of the low part that must be set in the mask
+                # bits of the low part that must be set in the mask
+                wanted = 1 - _weight(h & top)
                 if wanted < 0 or wanted > _weight(bottom):
                     continue
                 to = (~h & over) | top if single else h ^ top

@@ -41,12 +41,15 @@ __all__ = [
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 PART: dict[str, Any] = {**JIT, **_PART}
-RANK = (1 << 24) - 1  # of an entry of the neighbours of a string; the bit is above
-LANES = 8  # numbers of a column of a tile: eight rows of a real vector, four of a complex one
+# of an entry of the neighbours of a string; the bit is above
+RANK = (1 << 24) - 1
+# numbers of a column of a tile: eight rows of a real vector, four of a complex one
+LANES = 8
+# the tables would be copied, array by array, at every call
 INLINE: dict[str, Any] = {
     **JIT,
     "inline": "always",
-}  # the tables would be copied, array by array, at every call
+}
 
 
 @nb.njit(**INLINE)
@@ -351,7 +354,8 @@ def joined_twice(made, one, two, first, second, near, columns, flips):
     """
     at = np.int64(0)
     for u in range(0, columns, 4):
-        i = LANES * u  # the last columns may be the same one again
+        # the last columns may be the same one again
+        i = LANES * u
         j = LANES * min(u + 1, columns - 1)
         k = LANES * min(u + 2, columns - 1)
         m = LANES * min(u + 3, columns - 1)

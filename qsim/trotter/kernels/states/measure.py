@@ -19,11 +19,15 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import FloatArray, StateVector
     from qsim.core.device.device import Device
 
-TILE = 12  # bits of a tile
+# bits of a tile
+TILE = 12
 OUTPUTS = 1 + TILE + TILE * (TILE - 1) // 2
-THREADS = 256  # of a CUDA block, as in measure.cu
-BLOCKS = 2048  # of a pass on any device, so that the order of additions is the same everywhere
-WALSH = 11  # bits of a Walsh-Hadamard transform that are done at a time
+# of a CUDA block, as in measure.cu
+THREADS = 256
+# of a pass on any device, so that the order of additions is the same everywhere
+BLOCKS = 2048
+# bits of a Walsh-Hadamard transform that are done at a time
+WALSH = 11
 FIRST, SECOND = np.triu_indices(TILE, 1)
 
 
@@ -201,7 +205,8 @@ def _measure_tiles_cpu(psi, bits, first, last, p, out):
     for tile in range(first, last):
         part = psi[tile * size : (tile + 1) * size]
         for i in range(size):
-            re = np.float64(part[i].real)  # products of single precision would be rounded to it
+            # products of single precision would be rounded to it
+            re = np.float64(part[i].real)
             im = np.float64(part[i].imag)
             p[i] = re * re + im * im
         place = 1 + bits
