@@ -488,6 +488,7 @@ def _member_layers_cpu(start, stop, worker, psi, energies, phases, table, rotati
     re = scratch[worker, :size]
     im = scratch[worker, size : 2 * size]
     spare = np.empty(size)
+    # spins down of every string, for the phases of C; a member has few bits, and they are the same for all members
     downs = np.empty(size)
     for i in range(size):
         down = 0
@@ -496,8 +497,10 @@ def _member_layers_cpu(start, stop, worker, psi, energies, phases, table, rotati
             down += rest & 1
             rest >>= 1
         downs[i] = down
+    # one table of phases for each different layer of the course, not for each layer
     cosines = np.empty((phases.shape[0], size))
     sines = np.empty((phases.shape[0], size))
+    # a member goes through all layers of all steps alone: its bits cannot depend on the others
     for m in range(start, stop):
         for k in range(phases.shape[0]):
             phase_table(
@@ -512,10 +515,12 @@ def _member_layers_cpu(start, stop, worker, psi, energies, phases, table, rotati
         for i in range(size):
             re[i] = psi[m, i].real
             im[i] = psi[m, i].imag
+        # layers first ... last - 1 repeat; the state stays in cache from the first to the last of them
         layer = 0
         left = repeats
         while layer < table.shape[0]:
             if rotations[layer]:
+                # the three arrays take turns, so that nothing is copied
                 re, spare = rotate_across(re, bits, spare)
                 im, spare = rotate_across(im, bits, spare)
             c = cosines[table[layer]]

@@ -45,6 +45,7 @@ def _four(s, size, stride):
 
 @nb.njit(**PART)
 def _two(s, size, stride):
+    # pairs of runs of `stride` numbers: neighbours in memory, so that the compiler makes vectors of the loop
     for base in range(0, size, 2 * stride):
         a = s[base : base + stride]
         b = s[base + stride : base + 2 * stride]
@@ -58,6 +59,7 @@ def _two(s, size, stride):
 def _lowest(s, size):
     """Rotate bits 0 and 1."""
     for i in range(0, size, 4):
+        # bits 0 and 1 at once: four neighbours are read and written once for both
         p = s[i] + s[i + 1]
         q = s[i] - s[i + 1]
         r = s[i + 2] + s[i + 3]
@@ -95,6 +97,7 @@ def rotate_across(s, bits, out):
     twice the memory, so that it is for arrays that fit the first-level cache.
     """
     size = 1 << bits
+    # two bits each time go from the top to the bottom; after all of them the order is the usual one again
     for _ in range(bits // 2):
         _four_across(s, size, out)
         s, out = out, s
@@ -121,17 +124,20 @@ def rotate(s, bits, lowest):
         part = s[start : start + (1 << block)]
         q = lowest
         if across:
+            # the lowest bits: strides below a vector's length, for which the bits are moved round instead
             for run in range(0, 1 << block, 1 << ACROSS):
                 rotate_across(part[run : run + (1 << ACROSS)], ACROSS, spare)
             q = ACROSS
         elif q == 0 and block >= 2:
             _lowest(part, 1 << block)
             q = 2
+        # two bits at a time, while the block stays in the first-level cache
         while q + 1 < block:
             _four(part, 1 << block, 1 << q)
             q += 2
         if q < block:
             _two(part, 1 << block, 1 << q)
+    # the bits above, whose pairs lie in different blocks
     q = max(block, lowest)
     while q + 1 < bits:
         _four(s, size, 1 << q)
@@ -149,14 +155,17 @@ def spin(n, bit):
 @nb.njit(**PART)
 def look_outside(pairs, fields, start, spins, low, high, bits, field):
     """Return the energy of the bits outside of a tile; ``field`` (bits,) becomes what they and h do to the tile's bits."""
+    # bits of the tile: those below `low`, and from `high` to `end`
     end = high + bits - low
     energy = 0.0
     for j in range(spins):
+        # field of all spins outside on this spin, with S = +-1/2 of the string
         f = 0.0
         for k in range(low, high):
             f += pairs[j, k] * spin(start, k)
         for k in range(end, spins):
             f += pairs[j, k] * spin(start, k)
+        # a spin of the tile keeps the field for later; one outside has its energy now, half of it for each of a pair
         if j < low:
             field[j] = f + fields[j]
         elif j < high or j >= end:
@@ -217,11 +226,13 @@ def apply_phase(re, im, bits, energy, field, tables, turn, down, work):
     pr = work[0]
     pi = work[1]
     for r in range(rows.shape[0]):
+        # energy of this row with all column bits at zero field: outside, and the row bits among themselves and outside
         e = energy + rows[r]
         ups = down
         for k in range(bits - columns):
             e += field[columns + k] * (0.5 - ((r >> k) & 1))
             ups += (r >> k) & 1
+        # the string with all column bits up
         for k in range(columns):
             e += 0.5 * (field[k] + row_fields[r, k])
         # phase of the string with all column bits up; each column bit doubles the table by its own phase, so that a row of C

@@ -116,15 +116,18 @@ def _exchange_cpu(psi, out, first, last, bits, mask, sites, coefficient, alpha):
         for t in range(mask.shape[0]):
             j = sites[t, 0]
             k = sites[t, 1]
+            # below both sites the bits do not matter: a run of amplitudes with one coefficient, neighbours in memory
             run = 1 << min(bits, min(j, k))
             flipped = np.int64(mask[t])
             for start in range(begin, begin + (1 << bits), run):
+                # the coefficient depends on the two spins alone
                 which = (start >> j & 1) + 2 * (start >> k & 1)
                 re = psi.dtype.type(alpha * coefficient[t, which, 0])
                 im = psi.dtype.type(alpha * coefficient[t, which, 1])
                 if re == 0 and im == 0:
                     continue
                 a = out[2 * start : 2 * (start + run)]
+                # the partner run may lie in another tile; it is only read, and each tile writes its own amplitudes
                 there = start ^ flipped
                 b = psi[2 * there : 2 * (there + run)]
                 for i in range(run):

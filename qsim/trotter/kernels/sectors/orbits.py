@@ -69,6 +69,7 @@ def representatives(spins, down, tables, turned, characters, found, norms):
 @nb.njit(**PART)
 def _smallest(s, tables, turned, full):
     """Return the smallest image of a string, and the element that leads to it."""
+    # all elements are tried: the order of a group is N to 8 N, and tables of bytes make an image cheap
     best = image_of(s, tables, turned, full, 0)
     which = 0
     for g in range(1, turned.size):
@@ -103,6 +104,7 @@ def entries_of_orbits(
         k = first[a]
         for m in range(masks.size):
             inside = found[a] & masks[m]
+            # S^+ S^- acts on antiparallel spins only
             if inside == 0 or inside == masks[m]:
                 continue
             s, g = _smallest(found[a] ^ masks[m], tables, turned, full)
@@ -111,6 +113,8 @@ def entries_of_orbits(
             raised = inside == masks[m] & -masks[m]
             # complex conjugate: row a
             h = complex(values[m], -currents[m] if raised else currents[m])
+            # the orbit may have no state in this sector: its characters add up to zero; then the entry is a zero on the diagonal,
+            # so that every row has the length that was counted
             to[k] = a
             data[k] = 0.0
             if b < found.size and found[b] == s:

@@ -59,11 +59,14 @@ def moments_of_axis(
 ) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
     """Return norm, <S^z_j> (N,) and <S^z_j S^z_k> (N, N) of a state (2^N,)."""
     n = int(psi.shape[0]).bit_length() - 1
+    # small states: one tile is the whole state
     if n <= TILE:
         norms, firsts, seconds = moments_of_members(device, psi[None])
         return float(norms[0]), firsts[0], seconds[0]
     outside = n - TILE
     sums, kept = _summed_tiles(device, psi)
+    # sums over all tiles with the signs of outer bits: a Walsh-Hadamard transform of the sums of every tile gives those of all
+    # outer bits and pairs of them at once, 13 numbers a tile instead of a pass over the state for each
     walsh(device, kept, outside)
     # all the numbers that are asked for, by one transfer
     high, upper = np.triu_indices(outside, 1)
@@ -73,6 +76,7 @@ def moments_of_axis(
     s = np.zeros(n)
     ss = np.zeros((n, n))
     norm = float(inside[0])
+    # first moments, then second ones: of two inner bits, of an inner and an outer one, of two outer ones
     s[:TILE] = 0.5 * inside[1 : 1 + TILE]
     s[TILE:] = 0.5 * one[0]
     ss[FIRST, SECOND] = 0.25 * inside[1 + TILE :]
