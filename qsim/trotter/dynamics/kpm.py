@@ -62,7 +62,9 @@ def chebyshev_moments(
         linear.apply(old, new, 1.0 / half, -centre / half)
         mu[0], mu[1] = dot(old, old).real, dot(old, new).real
         for k in range(1, steps + 1):
+            # T_2k = 2 T_k^2 - 1 and T_(2k+1) = 2 T_k T_(k+1) - T_1: two moments for each product
             mu[2 * k] = 2.0 * dot(new, new).real - mu[0]
+            # |mu_n| <= mu_0 within the band; beyond it polynomials grow
             if abs(mu[2 * k]) > (1.0 + OUTSIDE) * mu[0]:
                 raise NumericsError(
                     f"moment {2 * k} is {mu[2 * k] / mu[0]:.3g} times the static factor: the spectrum is wider than the band "

@@ -116,6 +116,7 @@ class Bonds:
                 float(field[j] / degree[j]),
                 float(field[k] / degree[k]),
             )
+            # greedy colouring: the first group that has neither of the sites; bonds of a group commute
             place = next((g for g, sites in enumerate(taken) if j not in sites and k not in sites), None)
             if place is None:
                 place = len(taken)
@@ -128,6 +129,7 @@ class Bonds:
     def layers(self, method: str, dt: float, steps: int) -> Iterator[tuple[int, float]]:
         """Yield the groups and times of some steps, neighbours merged."""
         step = composed(tuple(range(len(self.groups))), method, dt)
+        # the last group of a step is the first of the next one: both are made as one
         waiting: tuple[int, float] | None = None
         for _ in range(steps):
             for group, tau in step:

@@ -159,6 +159,7 @@ class Chebyshev:
         before = norm2(psi)
         if before == 0.0:
             return Expansion(0, 0.0)
+        # long expansions are cut in parts, for the sum of terms of either sign and for the memory of their coefficients
         parts = max(1, math.ceil(radius * abs(t) / LONGEST))
         numbers, left = coefficients(radius * t / parts, tolerance / parts)
         work = self._work(psi)
@@ -167,6 +168,7 @@ class Chebyshev:
         products = parts * (len(numbers) - 1)
         self.products += products
         error = parts * left + EPS[psi.dtype] * math.sqrt(products + 1.0) * 4.0
+        # outside of the bounds polynomials grow instead of oscillating, and so does the norm
         drift = abs(norm2(psi) / before - 1.0)
         if not drift <= 1e3 * (error + EPS[psi.dtype] * (products + 10)):
             raise NumericsError(
@@ -262,6 +264,7 @@ def lanczos_bounds(
     old, space = xp.zeros_like(v), xp.empty_like(v) if linear.needs_work else None
     diagonal: list[float] = []
     beside: list[float] = []
+    # Lanczos without reorthogonalisation: ghosts repeat outer levels, and do no harm to the ends
     for _ in range(steps):
         linear.apply(v, old, gamma=-(beside[-1] if beside else 0.0), work=space)
         diagonal.append(overlap(v, old).real)
@@ -273,10 +276,13 @@ def lanczos_bounds(
         v, old = old, v
     off = beside[: len(diagonal) - 1]
     ritz, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1))
+    # an eigenvalue lies within the residual of each Ritz value: no end is missed by more than that, but for states that the
+    # start does not contain
     residual = beside[-1] * np.abs(vectors[-1])
     low, high = float(ritz[0] - residual[0]), float(ritz[-1] + residual[-1])
     if isinstance(linear, Whole):
         for a in range(3):
+            # polarised states along an axis are eigenstates of the couplings along it, far from any random vector
             exchange, field = model.J[a].sum() / 8, abs(model.h[a].sum()) / 2
             low, high = min(low, exchange - field), max(high, exchange + field)
     width = MARGIN * 0.5 * (high - low)

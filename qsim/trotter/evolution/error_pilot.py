@@ -130,6 +130,7 @@ def neighbourhood(hamiltonian: Hamiltonian | Model, size: int) -> list[int]:
     """Return `size` sites, ascending, around the one where the error of a step is largest."""
     J, _ = _fields(hamiltonian)
     total = (J**2).sum(axis=0)
+    # errors of distant sites are independent: their squares add up, those of all sites over those of the pilot's
     weight = weights(hamiltonian)
     spins = len(weight)
     if size >= spins:
@@ -244,14 +245,17 @@ class Pilot:
         whole = int(hamiltonian.spins)
         size = min(spins if static else min(spins, DRIVEN_SPINS), whole)
         peak = hamiltonian if static or end is None else hamiltonian.peak(end)
+        # the sites whose commutators are largest, where they are strongest in time
         sites = neighbourhood(peak, size)
         small, growth = hamiltonian, 1.0
         if size < whole:
+            # couplings to the sites that are left out are made good by a common factor of those that are kept
             missing = _missing(peak, sites)
             small, peak = (_scaled(h.restricted(sites), missing) for h in (hamiltonian, peak))
             weight = weights(hamiltonian)
             own = float((weight[sites] ** 2).sum())
             growth = MARGIN * math.sqrt(float((weight**2).sum()) / own) if own > 0.0 else MARGIN
+        # a random state has the mean error of all; the part of the initial one may have more
         states = [random_state(size)]
         if psi is not None:
             states.insert(0, part_of(psi, sites))

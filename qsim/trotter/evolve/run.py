@@ -50,6 +50,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     for text in problem.notices:
         monitor.note(text)
     comm = monitor.comm
+    # several ranks share the state of a single trajectory, or the trajectories of an ensemble
     problem.ranks = comm.size if problem.members == 1 else 1
 
     def choose() -> Choice:

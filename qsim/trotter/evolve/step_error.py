@@ -84,6 +84,7 @@ def _cut(made: list[Pilot], problem: Problem) -> None:
         drive.places = sorted({*drive.places, *more})
     method = "bm4" if block.integrator == "auto" else block.integrator
     error = PULSE_SHARE * (block.accuracy or PULSE_ACCURACY)
+    # halving the parts of narrow pulses until a step there costs less than a share of the accuracy
     for _ in range(HALVINGS):
         more = {t for drive in drives for t in drive.crowded(method, error)}
         if not more or len(drives[0].places) + len(more) > MOST_KINKS:

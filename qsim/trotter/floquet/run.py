@@ -64,6 +64,7 @@ class Step:
         self.operator = SectorOperator(device, sector, model)
         self.phases: Any = None
         self.expansion: Chebyshev | None = None
+        # a step without flips is diagonal: phases, made once
         if model.J[:2].any() or model.cross is not None:
             self.expansion = Chebyshev(device, model, linear=self.operator)
             return
@@ -208,6 +209,7 @@ def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
             angles = quasienergies(made.steps, sector.dimension)
         # on a circle n angles have n spacings and n ratios of neighbouring ones
         if angles.size > 2:
+            # on a circle the last angle is a neighbour of the first
             around = np.concatenate([angles, angles[:2] + 2.0 * np.pi])
             ratio = monitor.judged("gap_ratio", lambda: float(gap_ratios(around, SAME).mean()), None)
     return FloquetResult(problem, sector, rows, made.error, made.products, angles, ratio)

@@ -63,6 +63,7 @@ class Computation:
             matrix = matrix_of(problem.operator(sector, model))
             xp = device.xp
             with device.use():
+                # levels alone take a third of the time of levels with states
                 if len(self.kept) == 1:
                     self.kept["levels"][member] = device.to_host(xp.linalg.eigvalsh(matrix))
                 else:

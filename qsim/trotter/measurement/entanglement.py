@@ -42,14 +42,17 @@ def schmidt(device: Device, psi: Amplitudes, sites: Iterable[int]) -> NDArray[np
     part = sorted({int(site) for site in sites})
     if not part or len(part) >= spins or part[0] < 0 or part[-1] >= spins:
         raise ValueError(f"one part of {spins} sites must hold 1 to {spins - 1} of them, found {part}")
+    # both parts have the same coefficients: the matrix of the smaller one is diagonalised
     rest = [site for site in range(spins) if site not in part]
     small, large = (part, rest) if len(part) <= len(rest) else (rest, part)
     xp = device.xp
     with device.use(), large_matrices(1 << len(small)):
+        # indices of the small part times those of a piece of the large part; the other bits of the large part count the pieces
         rows = _deposit(xp, small)
         inner = max(0, min(len(large), PIECE_BITS - len(small)))
         columns = _deposit(xp, large[:inner])
         starts = [_scatter(k, large[inner:]) for k in range(1 << (len(large) - inner))]
+        # singular values are exact to rounding of themselves, the eigenvalues of a density matrix to rounding of the largest
         if len(starts) == 1 and len(small) <= 8:
             matrix = psi[rows[:, None] | columns[None, :]].astype(np.complex128)
             values = xp.linalg.svd(matrix, compute_uv=False) ** 2

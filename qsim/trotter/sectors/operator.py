@@ -243,9 +243,11 @@ def _joined(part: Part) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
 def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
     low, high = sector.low, sector.high
     L = low.bits
+    # flips within the high part: whole rows are added to whole rows
     first, to, value = _flips_within(high, reduced.flip[L:, L:])
     joined = reduced.flip[:L, L:]
     j, k = np.nonzero(joined)
+    # flips across the cut: a few are gathered one by one; nearly all of them go through tiles of partner rows
     many = j.size > MOST_GATHERED * joined.size
     cross = joined.T if many else np.zeros(0)
     near, near_first = _joined(low) if many else (np.zeros(0), np.zeros(0))
@@ -254,12 +256,15 @@ def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
     mirror = np.flatnonzero(reduced.mirrored)
     across = np.ascontiguousarray(reduced.J[L:, :L])
     energy = _energy(low, reduced.J[:L, :L], reduced.field[:L])[None]
+    # the diagonal of a row needs the fields of its high string on the low spins: a table for each different pattern of fields,
+    # unless there are too many
     fields, pattern = np.unique(high.spins @ across, axis=0, return_inverse=True)
     if len(fields) <= MOST_PATTERNS:
         energy = energy + (fields @ low.spins.T)
         pattern = pattern.astype(np.int64).ravel()
     else:
         pattern = np.full(1 << high.bits, -1, np.int64)
+    # strings of each weight that have a given bit clear: where the lists of `clear` and `filled` begin
     less = [math.comb(max(L - 1, 0), w) for w in range(L + 1)]
     given: dict[str, NDArray[Any]] = {
         "low_offset": low.offset,

@@ -89,6 +89,7 @@ def sector_of(
         return None
     down = deck.initial.down(spins)
     if asked == "auto":
+        # auto: a start of one Sz that H and the way back conserve, and no product formula, whose layers are in the whole space
         stays = (
             down is not None
             and deck.evolve.integrator in ("auto", "chebyshev", "krylov")

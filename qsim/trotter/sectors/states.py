@@ -49,6 +49,7 @@ def initial_state(
         psi = device.xp.zeros(sector.dimension, dtype=dtype)
     if block.fill(psi, device, seed=seed, member=member):
         return psi
+    # an Ising state is one amplitude; all others are made in the whole space, and the part in the sector is taken
     string = block.string(sector.spins)
     if string is not None:
         index = (

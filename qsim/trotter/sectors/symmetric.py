@@ -107,6 +107,7 @@ def broken(model: Model, sites: Sequence[int]) -> str:
     p = np.array(sites)
     cross = np.zeros((3, 3, p.size, p.size)) if model.cross is None else model.cross
     scale = max(*(float(np.abs(part).max(initial=0.0)) for part in (model.J, model.h, cross)), 1e-300)
+    # J_p(j)p(k) = J_jk for all pairs, likewise the couplings of different components and the fields
     different = np.argwhere(np.abs(model.J[:, p][:, :, p] - model.J) > SAME * scale)
     if len(different):
         a, j, k = (int(i) for i in different[0])
@@ -199,6 +200,7 @@ class SymmetricSector:
         """
         found = {(tuple(range(self.spins)), False): Fraction(0)}
         fresh = list(found)
+        # the group: products with the generators until nothing new appears; the phase of an element must not depend on the way to it
         while fresh:
             element = fresh.pop()
             for _, sites, turned, phase in self.symmetries:
@@ -381,6 +383,7 @@ class StoredOperator:
         j, k, flip, current = flips_of(self.model)
         masks = (1 << j.astype(np.int64)) | (1 << k.astype(np.int64))
         first = np.zeros(found.size + 1, np.int64)
+        # entries of each row first, so that rows can be filled in any order
         for mask in masks:
             inside = found & mask
             first[1:] += (inside != 0) & (inside != mask)
@@ -391,6 +394,7 @@ class StoredOperator:
         )
         values = data.real.copy() if self.dtype.kind == "f" else data
         made = csr_array((values, to, first), shape=(found.size, found.size))
+        # flips of one string may lead to the same orbit
         made.sum_duplicates()
         return csr_array(
             made + csr_array((self._diagonal(found), (np.arange(found.size),) * 2), shape=made.shape)

@@ -96,6 +96,7 @@ def run(problem: TaskProblem[Spectrum], monitor: Monitor) -> SpectrumResult:
         products=made.products,
     )
     energy, which = result.listed[0, 0], problem.block.which
+    # what is known of the level decides what is given: its degeneracy, then the gap, then what is observed in it
     if problem.block.gap and not lowest.known:
         monitor.warn(
             f"the {which} level, {energy:.12g}, has more states than were found, or lies closer to others than the tolerance "
@@ -175,6 +176,7 @@ def observe(problem: TaskProblem[Spectrum], members: Sequence[Member]) -> dict[s
     for member in members:
         sector, psi = plain(problem, member)
         moments = sector_moments(SectorOperator(problem.place, sector, problem.model), psi, across)
+        # the mean over all states of the level, each sector with as many as it stands for
         share = member.states / total / moments.norm
         # otherwise that of -Sz has the opposite one
         if member.states == 1 or not problem.mirrored:

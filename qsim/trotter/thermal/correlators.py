@@ -86,10 +86,12 @@ class Correlators:
         self, sector: Sector, values: NDArray[np.float64], vectors: NDArray[Any], T: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return ``sum_n exp(-(E_n - E_0) / T) <n| A |n>`` of all eigenstates (columns), (T, count)."""
+        # energies from the lowest of the sector, against overflow; the caller puts the factor back
         boltzmann = np.exp(-(values - values[0]) / T[:, None])
         strings = sector.strings()
         spin = 0.5 - (strings[:, None] >> np.arange(self.spins) & 1)
         # (D, T)
+        # diagonal operators need the weight of every string alone, flips the overlap of strings in which the spins differ
         weight = (np.abs(vectors) ** 2) @ boltzmann.T
         found = [(spin[:, j] * spin[:, k]) @ weight for j, k in self.along]
         for j, k in self.across:

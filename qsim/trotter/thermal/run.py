@@ -157,6 +157,7 @@ class Computation:
                     scale_of(problem.model),
                     lambda: report(Progress()),
                 )
+        # recurrences end after different numbers of steps: missing energies are infinite, with weight 0
         shape = (1 + len(FEWER), block.vectors, max(row[0][0].size for row in found))
         energies, weights = np.full(shape, np.inf), np.zeros(shape)
         for k, row in enumerate(found):
@@ -402,6 +403,7 @@ def judge(result: ThermalResult, made: Computation, monitor: Monitor) -> None:
     problem, T = result.problem, made.temperatures
     lengths = [parts_of(problem, made, length) for length in range(1 + len(FEWER))]
     tallies = [Tally.of(parts, T) for parts in lengths]
+    # to first order: Tr phi^2 of the influence function phi, by the same quadrature as the averages
     variance = np.zeros((5, T.size))
     for part in lengths[0]:
         if part.vectors:

@@ -118,6 +118,7 @@ class SigmaStates:
             return {}
         phi = self.propagators[observable.site].psi
         with self.problem.device.use():
+            # Re <psi| Sz |phi> by polarisation: 4 of it is the difference of <Sz> in psi + phi and psi - phi, and phi has a sigma = 2 Sz
             found = _spins(self.problem, psi + phi) - _spins(self.problem, psi - phi)
         return {"time_correlation": 0.125 * found / norm2(psi)}
 
@@ -147,6 +148,7 @@ class SigmaStates:
                 report()
             return propagator.psi
 
+        # W(t) psi(0): forward by the trajectory, sigma_w, back; and the same of sigma_v psi(0)
         plain = returned(psi)
         found = []
         for site in block.v:

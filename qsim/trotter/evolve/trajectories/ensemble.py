@@ -166,6 +166,7 @@ class Ensemble:
         if len(self.observers[0].rows.get("energy", ())) > self.reached:
             return
         echoes = self._echoes(report) if self.reached in self.problem.echo_at else None
+        # one measurement of the whole batch; entropies as well, so that small matrices go through LAPACK together
         axes = "xyz" if any(observer.axes == "xyz" for observer in self.observers) else "z"
         moments, states = self.batch.measure(axes), self.batch.psi
         device = self.problem.device

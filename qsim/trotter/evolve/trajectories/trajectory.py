@@ -55,11 +55,13 @@ class Trajectory:
         self.pending: dict[str, Any] = {}
         self._expansions: dict[int, Chebyshev] = {}
         device, size = problem.device, (problem.dimension,)
+        # a resumed trajectory begins with its own state; of several ranks each takes its part
         psi = (
             problem.initial(member)
             if restored is None
             else device.asarray(fitting(restored, "psi", size)[problem.part])
         )
+        # one state forward; for an echo by overlap a second one under H + Sigma; for correlations those of sigma^z
         self.propagator = self._first(self.hamiltonian, psi)
         self.other: Any = None
         if problem.echo is not None and problem.echo.overlap:
@@ -152,6 +154,7 @@ class Trajectory:
             count, dt = problem.steps(k, self.how.dt)
             begun = 0
             for number, steps in enumerate(problem.pieces(count, self.how.layers)):
+                # calls that were made before an interruption are counted, not repeated
                 if number >= self.calls:
                     start = problem.times[k] + begun * dt
                     self.propagator.advance(start, dt, steps)
