@@ -200,7 +200,7 @@ class SymmetricSector:
         """
         found = {(tuple(range(self.spins)), False): Fraction(0)}
         fresh = list(found)
-        # the group: products with the generators until nothing new appears; the phase of an element must not depend on the way to it
+        # products with the generators until nothing new appears; the phase of an element must not depend on the way to it
         while fresh:
             element = fresh.pop()
             for _, sites, turned, phase in self.symmetries:

@@ -118,7 +118,7 @@ class SigmaStates:
             return {}
         phi = self.propagators[observable.site].psi
         with self.problem.device.use():
-            # Re <psi| Sz |phi> by polarisation: 4 of it is the difference of <Sz> in psi + phi and psi - phi, and phi has a sigma = 2 Sz
+            # the difference of <Sz> in psi + phi and psi - phi is 4 Re <psi| Sz |phi>, and phi has a sigma = 2 Sz
             found = _spins(self.problem, psi + phi) - _spins(self.problem, psi - phi)
         return {"time_correlation": 0.125 * found / norm2(psi)}
 
