@@ -1,4 +1,4 @@
-"""What the tasks beside an evolution have in common: model, sectors, device."""
+"""The problem of the tasks in sectors: model, sectors, device."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ B = TypeVar("B", Spectrum, Dynamics, Thermal, Levels, Floquet)
 
 @dataclass
 class TaskProblem(Generic[B]):
-    """What a task needs.
+    """The problem of a task that works in sectors.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class TaskProblem(Generic[B]):
     block : Spectrum, Dynamics, Thermal, Levels or Floquet
         Settings of the task.
     sector : SectorBlock or text
-        Sector that is asked for.
+        Sector of the deck.
     device : Device or None
         None in a plan.
     start : InitialState or None
@@ -89,7 +89,7 @@ class TaskProblem(Generic[B]):
 
     @property
     def stored(self) -> bool:
-        """Whether the sectors have symmetries beside Sz and inversion."""
+        """True if the sectors have symmetries beside Sz and inversion."""
         return isinstance(self.sector, SectorBlock) and self.sector.stored
 
     def operator(self, sector: AnySector, model: Model) -> SectorOperator | StoredOperator:
@@ -112,7 +112,7 @@ class TaskProblem(Generic[B]):
 
     @cached_property
     def complex(self) -> bool:
-        """Whether H is complex in a sector: with Dzyaloshinskii-Moriya couplings."""
+        """True if H is complex in a sector: with Dzyaloshinskii-Moriya couplings."""
         return self.hamiltonian.envelope.cross is not None
 
     @property
@@ -129,21 +129,21 @@ class TaskProblem(Generic[B]):
         DeckError
             If H does not conserve what is asked for.
         """
-        asked: SectorBlock | None = self.sector if isinstance(self.sector, SectorBlock) else None
+        requested: SectorBlock | None = self.sector if isinstance(self.sector, SectorBlock) else None
         spins = self.spins
-        inversion = asked.inversion or 0 if asked is not None else 0
+        inversion = requested.inversion or 0 if requested is not None else 0
         if why := obstacle(self.hamiltonian, inversion):
             raise DeckError(
                 f"sector: total Sz {'and inversion are' if inversion else 'is'} not conserved: {why}"
             )
-        if asked is not None:
-            if asked.stored:
+        if requested is not None:
+            if requested.stored:
                 from qsim.trotter.sectors.symmetric import symmetric_sectors
 
                 stored: list[AnySector] = []
-                stored.extend(symmetric_sectors(asked, self.model))
+                stored.extend(symmetric_sectors(requested, self.model))
                 return stored
-            return [Sector(spins, spins - round(up), inversion) for up in asked.ups(spins)]
+            return [Sector(spins, spins - round(up), inversion) for up in requested.ups(spins)]
         return [Sector(spins, down) for down in self.downs()]
 
     @property
@@ -164,44 +164,44 @@ class TaskProblem(Generic[B]):
 
     @cached_property
     def isotropic(self) -> bool:
-        """Whether levels are multiplets of total spin: H has no field and equal couplings along x, y and z."""
+        """True if levels are multiplets of total spin: H has no field and equal couplings along x, y and z."""
         model = self.model
         equal = np.array_equal(model.J[0], model.J[2]) and np.array_equal(model.J[0], model.J[1])
         return model.cross is None and not model.h.any() and equal
 
     @property
     def mirrored(self) -> bool:
-        """Whether Sz and -Sz have the same levels, and only one of them is looked at."""
+        """True if Sz and -Sz have the same levels, and only one of them is looked at."""
         return self.sector == "auto" and self.doubled
 
     @property
     def multiplets(self) -> bool:
-        """Whether one sector stands for the whole multiplets of its levels."""
+        """True if one sector stands for the whole multiplets of its levels."""
         return self.sector == "auto" and self.isotropic
 
     @cached_property
     def complete(self) -> bool:
-        """Whether every level of H has a state in the sectors of the task."""
-        asked = self.sector
-        if not isinstance(asked, SectorBlock):
+        """True if every level of H has a state in the sectors of the task."""
+        requested = self.sector
+        if not isinstance(requested, SectorBlock):
             return True
-        if asked.inversion or asked.reflection or asked.permutations:
+        if requested.inversion or requested.reflection or requested.permutations:
             return False
-        momenta = set(asked.momenta(self.spins))
+        momenta = set(requested.momenta(self.spins))
         if momenta != {None}:
             # of a real H, k and -k have the same levels
             if self.model.cross is None:
                 momenta |= {-k % self.spins for k in momenta if k is not None}
             if len(momenta) < self.spins:
                 return False
-        named = {self.spins - round(up) for up in asked.ups(self.spins)}
+        named = {self.spins - round(up) for up in requested.ups(self.spins)}
         if self.doubled:
             named |= {self.spins - down for down in named}
         return set(self.downs()) <= named
 
     @property
     def doubled(self) -> bool:
-        """Whether a sector stands for that of -Sz as well."""
+        """True if a sector stands for that of -Sz as well."""
         return not self.model.h[2].any()
 
     # ---------------------------------------------------------------------------------------- memory

@@ -263,7 +263,7 @@ class TrotterDeck(Deck):
 
     @property
     def observables(self) -> Observables:
-        """What the deck observes."""
+        """The observables of the deck."""
         return Observables(self.system.spins, self.observe)
 
     @property
@@ -273,7 +273,7 @@ class TrotterDeck(Deck):
 
     @property
     def ring(self) -> bool:
-        """Whether a term lies on a ring."""
+        """True if a term lies on a ring."""
         return any(isinstance(lattice, Ring) for lattice in self.lattices)
 
     def unread(self) -> list[str]:

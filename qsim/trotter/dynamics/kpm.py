@@ -40,7 +40,7 @@ def chebyshev_moments(
     steps: int,
     poll: Callable[[], object],
 ) -> NDArray[np.float64]:
-    """Return ``<phi| T_k((H - c) / R) |phi>``, k = 0 ... 2 steps, by so many products.
+    """Return ``<phi| T_k((H - c) / R) |phi>``, k = 0 ... 2 steps, by `steps` products.
 
     Parameters
     ----------

@@ -169,7 +169,7 @@ def _ranks(low: Part, strings: NDArray[np.int64]) -> NDArray[np.uint32]:
 
 
 def _offsets(bits: int) -> NDArray[np.int64]:
-    """Return the first place of each weight of so many bits, and the end, (bits + 2,)."""
+    """Return the offset of each weight class of `bits` bits, and the total, (bits + 2,)."""
     return np.concatenate([[0], np.cumsum([math.comb(bits, w) for w in range(bits + 1)])]).astype(np.int64)
 
 

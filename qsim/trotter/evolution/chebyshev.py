@@ -58,7 +58,7 @@ class Whole:
 
     @property
     def needs_work(self) -> bool:
-        """Whether `apply` needs a vector as work space."""
+        """True if `apply` needs a vector as work space."""
         return self.operator.needs_work
 
     def apply(

@@ -209,7 +209,7 @@ class Drive:
         return self.paces[key]
 
     def strong(self, widest: float, most: int) -> list[float]:
-        """Return at most so many further places, by which short parts with a strong field become shorter than `widest` in it.
+        """Return at most `most` further places, by which short parts with a strong field become shorter than `widest` in it.
 
         A pulse of a table is cut like those of formulas: no step elsewhere has to be as short as in it.
         """

@@ -62,7 +62,7 @@ class Combined:
 
     @property
     def needs_work(self) -> bool:
-        """Whether `apply` needs a vector as work space."""
+        """True if `apply` needs a vector as work space."""
         return any(linear.needs_work for _, linear in self.parts)
 
     def apply(

@@ -39,7 +39,7 @@ MOST_STEPS = 5000
 
 
 Path = Literal["layers", "bonds", "chebyshev", "krylov"]
-"""How states are propagated.
+"""Method that propagates states.
 
 layers
     A product formula of diagonal layers in the whole space, or a Chebyshev expansion where that is cheaper.
@@ -109,7 +109,7 @@ class Problem:
 
     @property
     def has_tensors(self) -> bool:
-        """Whether different components of two spins are coupled, of which there are no layers."""
+        """True if different components of two spins are coupled, of which there are no layers."""
         return self.models.has_tensors
 
     @property

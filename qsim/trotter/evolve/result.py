@@ -1,4 +1,4 @@
-"""What an evolution leaves: observables against time, their errors over the ensemble, drifts and steps."""
+"""The result of an evolution: observables against time, their errors over the ensemble, drifts and steps."""
 
 from __future__ import annotations
 

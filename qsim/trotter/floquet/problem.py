@@ -22,7 +22,7 @@ __all__ = ["FloquetProblem"]
 
 @dataclass
 class FloquetProblem(TaskProblem[Floquet]):
-    """What a cycle needs; see :class:`TaskProblem`."""
+    """The problem of a cycle; see :class:`TaskProblem`."""
 
     @cached_property
     def sectors(self) -> list[AnySector]:

@@ -90,7 +90,7 @@ class Step:
 
 
 class Computation:
-    """The state after so many cycles and what was observed."""
+    """The state after `done` cycles and its observations."""
 
     def __init__(self, problem: FloquetProblem, restored: Mapping[str, Any] | None) -> None:
         self.problem = problem

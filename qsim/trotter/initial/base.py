@@ -1,4 +1,4 @@
-"""What an initial state is: its block in the deck, what is known of it, and its amplitudes.
+"""The base class of initial states: block of the deck, properties, amplitudes.
 
 Files of this folder are loaded with every deck, so that they import nothing heavy; what makes amplitudes imports it.
 Site j is bit j of the index, bit 1 is down.

@@ -40,11 +40,11 @@ class Computation:
         self.problem = problem
         size = problem.sectors[0].dimension
         shape = (problem.models.disorder, size)
-        asked = problem.block.statistics
+        requested = problem.block.statistics
         self.kept = {"levels": np.zeros(shape)}
-        if "participation" in asked:
+        if "participation" in requested:
             self.kept["participation"] = np.zeros(shape)
-        if "entropy" in asked:
+        if "entropy" in requested:
             self.kept["entropies"] = np.zeros(shape)
         self.done = 0
         if restored is not None:

@@ -80,7 +80,7 @@ class Models:
 
     @property
     def notes(self) -> list[str]:
-        """What a user must know of bonds across periodic boundaries, by term."""
+        """Notices about bonds across periodic boundaries, one for each kind."""
         found = []
         for term in (*self.system.terms, *self.sigma_terms, *self.ground_terms):
             lattice = getattr(term, "lattice", None) or self.system.lattice

@@ -1,4 +1,4 @@
-"""What an observable is: its key in the deck, what it needs of a run, its values, and the arrays that hold them.
+"""The base class of observables, and the parts of its interface: needs, view of a state, arrays.
 
 Files of this folder are loaded with every deck, so that they import nothing heavy: physics comes to them through a
 :class:`View`, and what draws figures is imported by the functions that draw.
@@ -53,7 +53,7 @@ def without_order(pairs: Iterable[Collection[int]]) -> list[Pair]:
 
 @dataclass(frozen=True)
 class Needs:
-    """What observables take of a run; sectors, propagators and the memory estimate ask here.
+    """Needs of observables; sectors, propagators and the memory estimate ask here.
 
     Attributes
     ----------
@@ -187,7 +187,7 @@ class View:
 
 @dataclass(frozen=True)
 class Setting:
-    """What the check of an observable knows of its run.
+    """Properties of a run that the check of an observable may use.
 
     Attributes
     ----------
@@ -340,7 +340,7 @@ class Observable:
 
     @property
     def needs(self) -> Needs:
-        """What the values take of a run."""
+        """Needs of the values."""
         return Needs()
 
     def values(self, view: View) -> dict[str, Any]:

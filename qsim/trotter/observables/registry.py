@@ -97,7 +97,7 @@ class Observables:
 
     @cached_property
     def needs(self) -> Needs:
-        """What all of them take of a run."""
+        """Needs of all of them."""
         found = Needs()
         for observable in self:
             found |= observable.needs

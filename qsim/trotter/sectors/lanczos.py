@@ -47,7 +47,7 @@ class Linear(Protocol):
 
     @property
     def needs_work(self) -> bool:
-        """Whether `apply` needs a vector as work space."""
+        """True if `apply` needs a vector as work space."""
 
     def apply(
         self,
@@ -238,7 +238,7 @@ class Search:
 
     @property
     def complete(self) -> bool:
-        """Whether all levels are found."""
+        """True if all levels are found."""
         return len(self.found.energies) >= self.count
 
     def next_level(self, poll: Callable[[], None] | None = None) -> None:

@@ -44,7 +44,7 @@ class ParityOperator:
 
     @property
     def needs_work(self) -> bool:
-        """Whether `apply` needs a vector as work space."""
+        """True if `apply` needs a vector as work space."""
         return self.others.needs_work
 
     @cached_property

@@ -137,7 +137,7 @@ def _matrices(
 
 
 def _strings(sites: list[int], down: int) -> NDArray[np.int64]:
-    """Return all strings with so many of the sites down, and all others up."""
+    """Return all strings with `down` of the sites down, and all others up."""
     by_weight = [np.zeros(1, np.int64)] + [np.zeros(0, np.int64)] * down
     for site in sites:
         flipped = [np.zeros(0, np.int64), *(strings | (1 << site) for strings in by_weight[:-1])]

@@ -84,11 +84,11 @@ def sector_of(
     DeckError
         If the deck asks for a sector that H or the start do not stay in.
     """
-    asked, spins = deck.sector, deck.system.spins
-    if asked in ("full", "none"):
+    requested, spins = deck.sector, deck.system.spins
+    if requested in ("full", "none"):
         return None
     down = deck.initial.down(spins)
-    if asked == "auto":
+    if requested == "auto":
         # auto: a start of one Sz that H and the way back conserve, and no product formula, whose layers are in the whole space
         stays = (
             down is not None
@@ -101,10 +101,10 @@ def sector_of(
             and (sigma is None or not obstacle(sigma))
         )
         return Sector(spins, down) if stays and down is not None else None
-    assert isinstance(asked, SectorBlock)
-    if asked.parity is not None:
-        return _of_parity(ParitySector(spins, int(asked.parity == "odd")), hamiltonian, sigma, down)
-    found = Sector(spins, spins - round(asked.ups(spins)[0]), asked.inversion or 0)
+    assert isinstance(requested, SectorBlock)
+    if requested.parity is not None:
+        return _of_parity(ParitySector(spins, int(requested.parity == "odd")), hamiltonian, sigma, down)
+    found = Sector(spins, spins - round(requested.ups(spins)[0]), requested.inversion or 0)
     for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):
         if part is not None and (why := obstacle(part, found.inversion)):
             raise DeckError(f"sector: {found} is not conserved ({key}): {why}; use sector: full")

@@ -234,7 +234,7 @@ class SymmetricSector:
 
     @property
     def is_real(self) -> bool:
-        """Whether all characters are 1 or -1, and the matrix is real."""
+        """True if all characters are 1 or -1, and the matrix is real."""
         return all(2 * f % 1 == 0 for f in self.elements.values())
 
     @cached_property
@@ -277,7 +277,7 @@ class SymmetricSector:
         return ", ".join([f"Sz = {self.sz:g}", *(symmetry.text for symmetry in self.symmetries)])
 
 
-def _symmetries(asked: SectorBlock, momentum: int | None, spins: int) -> tuple[Symmetry, ...]:
+def _symmetries(block: SectorBlock, momentum: int | None, spins: int) -> tuple[Symmetry, ...]:
     """Return the generators that a deck asks for."""
     found = []
     if momentum is not None:
@@ -285,20 +285,20 @@ def _symmetries(asked: SectorBlock, momentum: int | None, spins: int) -> tuple[S
             Symmetry(f"momentum 2 pi {momentum}/{spins}", shifted(spins), False, Fraction(momentum, spins))
         )
     for sign, name, sites, turned in (
-        (asked.reflection, "reflection", reflected(spins), False),
-        (asked.inversion, "inversion", tuple(range(spins)), True),
+        (block.reflection, "reflection", reflected(spins), False),
+        (block.inversion, "inversion", tuple(range(spins)), True),
     ):
         if sign is not None:
             text = f"{'even' if sign > 0 else 'odd'} under {name}"
             found.append(Symmetry(text, sites, turned, Fraction(int(sign < 0), 2)))
-    for index, item in enumerate(asked.permutations):
+    for index, item in enumerate(block.permutations):
         order = order_of(item.sites)
         text = f"exp(-2 pi i {item.number}/{order}) under permutation {index}"
         found.append(Symmetry(text, tuple(item.sites), False, Fraction(item.number, order)))
     return tuple(found)
 
 
-def symmetric_sectors(asked: SectorBlock, model: Model) -> list[SymmetricSector]:
+def symmetric_sectors(block: SectorBlock, model: Model) -> list[SymmetricSector]:
     """Return the sectors that a deck asks for; of several, those without states are left out.
 
     Raises
@@ -307,8 +307,8 @@ def symmetric_sectors(asked: SectorBlock, model: Model) -> list[SymmetricSector]
         If H is not invariant, or no state is left.
     """
     spins, found = model.spins, []
-    for momentum in asked.momenta(spins):
-        symmetries = _symmetries(asked, momentum, spins)
+    for momentum in block.momenta(spins):
+        symmetries = _symmetries(block, momentum, spins)
         for symmetry in symmetries:
             if why := broken(model, symmetry.sites):
                 what = (
@@ -317,14 +317,14 @@ def symmetric_sectors(asked: SectorBlock, model: Model) -> list[SymmetricSector]
                     else "the shift by one site"
                 )
                 raise DeckError(f"sector: H is not invariant under {what}: {why}")
-        for up in asked.ups(spins):
+        for up in block.ups(spins):
             found.append(
                 SymmetricSector(
                     Sector(spins, spins - round(up)),
                     symmetries,
-                    asked.inversion or 0,
+                    block.inversion or 0,
                     momentum,
-                    asked.reflection or 0,
+                    block.reflection or 0,
                 )
             )
     left = [sector for sector in found if sector.dimension]

@@ -118,7 +118,7 @@ def chebyshev_choice(
     """Return the expansion and its error for an evolution without product formula; the dearest of some Hamiltonians counts.
 
     Each interval between output times is one expansion (several, where it is long), cut off where the rest of the series is below
-    its share of the accuracy; to that comes what rounding makes of so many products.
+    its share of the accuracy; the rounding of all products is added.
 
     Parameters
     ----------

@@ -193,7 +193,7 @@ class TileTables(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """What a pass does to a tile: rotations before and after the phases ``scale exp(-i pi turns E)``, and ``shift``."""
+    """A pass over a tile: rotations before and after the phases ``scale exp(-i pi turns E)``, and ``shift``."""
 
     rotate_in: bool
     rotate_out: bool

@@ -26,7 +26,7 @@ JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fa
 
 
 class Rotation(NamedTuple):
-    """What a bond does to a vector, up to the phase of two spins up.
+    """The effect of a bond on a vector, up to the phase of two spins up.
 
     Attributes
     ----------
