@@ -167,7 +167,7 @@ class Levels(Block):
         return slice(third, 2 * third) if self.window == "middle_third" else slice(0, size)
 
     def lacks(self, size: int) -> bool:
-        """True if the deck itself names a gap ratio, and the window of `size` levels holds too few for one."""
+        """Return True if the deck itself names a gap ratio, and the window of `size` levels holds too few for one."""
         named = "statistics" in self.model_fields_set and "gap_ratio" in self.statistics
         inside = self.within(size)
         return named and inside.stop - inside.start < LEAST_LEVELS
