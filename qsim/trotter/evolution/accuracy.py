@@ -209,6 +209,7 @@ def choose(
     intervals = np.diff(np.asarray(times, float))
     static = hamiltonian.is_static
     pilot = pilot or Pilot.of(hamiltonian, psi, end=float(times[-1]))
+    # a Chebyshev expansion first: its cost is known without pilots, and formulas that cannot beat it are not tried
     found = []
     if method == "chebyshev":
         found.append(_expanded(pilot, hamiltonian, intervals, accuracy, machine))
@@ -216,10 +217,12 @@ def choose(
         # too long
         with contextlib.suppress(NumericsError):
             found.append(_expanded(pilot, hamiltonian, intervals, accuracy, machine))
+    # a formula may turn out cheaper than its rough estimate by this factor
     beaten = min((HOPELESS * c.cost for c in found if c.error <= accuracy), default=math.inf)
     for name in SPLITTINGS if method == "auto" else (method,):
         if name == "chebyshev" or (name == "ts2" and method == "auto" and accuracy < ROUGH):
             continue
+        # the step is searched only if the order of the formula promises enough; 5 % of the accuracy are left for rounding
         if _least_cost(pilot, layers_per_step(hamiltonian, name), name, intervals, accuracy) < beaten:
             dt = pilot.step(name, intervals, 0.95 * accuracy) if duration > 0.0 else 1.0
             found.append(_split(pilot, hamiltonian, name, intervals, dt, machine))
@@ -232,6 +235,7 @@ def choose(
         )
     found = [c for c in found if c.error <= accuracy]
     costs = {c.method: c.cost for c in found}
+    # among those that reach the accuracy the cheapest in layers; days of work are refused rather than begun
     best = min(found, key=lambda c: c.cost)
     if best.cost > MOST_LAYERS:
         raise NumericsError(
@@ -247,6 +251,7 @@ def _least_cost(
 ) -> float:
     """Return roughly the layers that a product formula takes, from the error of the longest steps and its order."""
     duration = pilot.duration = float(intervals.sum())
+    # one run of the pilot, at its longest step; from there the error falls with the order
     error = pilot.rate(name, pilot.longest) * duration
     if error == 0.0:
         return layers * len(intervals)

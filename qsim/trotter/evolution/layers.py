@@ -231,6 +231,7 @@ class Evolver:
         if steps <= 0 or not self.present:
             return
         with self.device.use():
+            # small states stay in cache: a copy goes through the frames, and the state keeps its bits
             if self._padded <= SMALL_SPINS[self.device.kind]:
                 batch = self._small()
                 before = batch.layers
@@ -283,17 +284,21 @@ class Evolver:
     def _program(self, sequence: list[Layer], start: int = 0, stop: int | None = None) -> list[Pass]:
         """Return the passes of layers ``start .. stop - 1`` of a sequence; all rotations up to the next layer belong to it."""
         n, found = self._padded, []
+        # rotations of the frame between neighbours: C, C^dagger or none
         turns = [turn(a[0], b[0]) for a, b in pairwise(sequence)]
         stop = len(sequence) if stop is None else stop
         for i in range(start, stop):
             axis, tau = sequence[i]
             before = turns[i - 1] if i > 0 else 0
             after = turns[i] if i < len(turns) else 0
+            # C = H diag(1, -i) but for a factor: its diagonal part, a phase of every spin down, is done with the layer beside it
             shift = (0.5 if before == -1 else 0.0) - (0.5 if after == 1 else 0.0)
             scale = 1.0
             if before:
                 # powers of two: those of odd N alternate, so that two rotations together are exact; every way has an even number
                 scale = 2.0 ** -((n + i % 2) // 2)
+            # layers turn at the first tile and at the last one alternately: a pass ends the rotation of one layer and begins that
+            # of the next, so that a layer costs as many passes as there are tiles, less one
             end = 0 if i % 2 == 0 else len(self.tiles) - 1
             found.append(Pass(self.tiles[end], axis, before != 0, self._leaves(after), tau, shift, scale))
             if after:
@@ -358,6 +363,7 @@ class Evolver:
             if axes == "z":
                 norm, s, ss = self._measured(pairs)
                 return Moments(norm, {"z": s}, {"z": ss} if pairs else {})
+            # z, then x and y, each by a rotation of the frame; the third rotation restores the z frame and the phase
             firsts, seconds, norm = {}, {}, 0.0
             for name in ("z", "x", "y"):
                 weight, s, ss = self._measured(pairs)
