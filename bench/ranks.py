@@ -88,9 +88,9 @@ class Ranks:
 def _tridiag(setting: Setting, rows: int, mode: str, share: float) -> Measured:
     """Time steps of a free packet on so many rows; arrays of the whole grid are views of one number."""
     from qsim.core.device.links import links_of
-    from qsim.tridiag.tdse.lattice import Lattice
-    from qsim.tridiag.tdse.propagator import Stepping
-    from qsim.tridiag.tdse.shared import SharedPropagator
+    from qsim.tridiag.propagate.lattice import Lattice
+    from qsim.tridiag.propagate.stepping.propagator import Stepping
+    from qsim.tridiag.propagate.stepping.shared import SharedPropagator
 
     device, comm = setting.device, setting.comm
     lattice = Lattice(-0.1 * rows, 0.2, rows, "numerov", np.broadcast_to(np.float64(-0.5), (rows,)))

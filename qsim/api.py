@@ -70,8 +70,9 @@ def run(
     TypeError
         If `deck` is neither a path nor a mapping.
     """
+    from qsim.core.deck.describe import flow
     from qsim.core.deck.load import peek_method
-    from qsim.core.deck.mapping import deck_text
+    from qsim.core.deck.mapping import plain_data
     from qsim.core.run.pipeline import Options, execute
 
     if not isinstance(deck, str | os.PathLike | Mapping):
@@ -85,7 +86,7 @@ def run(
         shown = "the deck" if isinstance(deck, Mapping) else deck
         raise DeckError(f"{shown}: {methods.refusal(name)}")
     if isinstance(overrides, Mapping):
-        overrides = [f"{key}={deck_text({'value': value})[7:].strip()}" for key, value in overrides.items()]
+        overrides = [f"{key}={flow(plain_data(value))}" for key, value in overrides.items()]
     settings: dict[str, Any] = {
         "device": device,
         "overrides": tuple(overrides),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # mypy compares the modules of each method with the contract: deck, problem and result
     import qsim.qmc.build
@@ -32,8 +32,6 @@ if TYPE_CHECKING:  # mypy compares the modules of each method with the contract:
     import qsim.trotter.deck
     import qsim.trotter.output
     import qsim.trotter.run
-    import qsim.trotter.tasks.problem
-    import qsim.trotter.tasks.results
     from qsim.core.run.stages import Stages
 
     QMC = Stages[qsim.qmc.deck.model.QmcDeck, qsim.qmc.problem.Problem, qsim.qmc.run.Result](
@@ -54,8 +52,8 @@ if TYPE_CHECKING:  # mypy compares the modules of each method with the contract:
     ](qsim.tridiag.deck, qsim.tridiag.build, qsim.tridiag.run, qsim.tridiag.output)
     TROTTER = Stages[
         qsim.trotter.deck.model.TrotterDeck,
-        qsim.trotter.problem.Problem | qsim.trotter.tasks.problem.TaskProblem[Any],
-        qsim.trotter.run.Result | qsim.trotter.tasks.results.TaskResult,
+        qsim.trotter.build.AnyProblem,
+        qsim.trotter.run.AnyResult,
     ](qsim.trotter.deck, qsim.trotter.build, qsim.trotter.run, qsim.trotter.output)
 
 TABLE: dict[str, str] = {

@@ -29,7 +29,7 @@ SOME_DECKS = {
         f"scipy.{name}"
         for name in ("fft", "integrate", "interpolate", "ndimage", "optimize", "signal", "sparse", "stats")
     ),
-    "qsim.tridiag.kernels.atom",
+    "qsim.tridiag.kernels.atom.length",
     "matplotlib",
     "rich",
 }

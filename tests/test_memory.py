@@ -133,7 +133,7 @@ def test_kernels_in_the_chosen_folder_are_found_unless_they_are_stale(tmp_path):
 
     import qsim
 
-    source = Path(qsim.__file__).resolve().parent / "trotter/kernels/layers_cpu.py"
+    source = Path(qsim.__file__).resolve().parent / "trotter/kernels/layers/layers_cpu.py"
     version = f"py{sys.version_info.major}{sys.version_info.minor}"
     below = UserProvidedCacheLocator.get_suitable_cache_subpath(str(source))
     folder = tmp_path / below

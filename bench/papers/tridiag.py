@@ -16,7 +16,7 @@ from bench.papers.work import NOT_RUN
 from bench.tridiag import problem
 from bench.tridiag.literal import _lowest
 from qsim.core.device.device import cpu
-from qsim.tridiag.kernels import stages
+from qsim.tridiag.kernels.partition import stages
 from qsim.tridiag.solver import partition
 from qsim.tridiag.solver.systems import CrankNicolsonSource
 

@@ -10,10 +10,10 @@ import numpy as np
 from bench.harness import Bench, Cost, case, wall
 from bench.tridiag import problem
 from qsim.core.device.hardware import available_threads
-from qsim.tridiag.atom.grid import RadialGrid, mapped, uniform
-from qsim.tridiag.atom.lanes import Lanes
-from qsim.tridiag.atom.propagator import AtomLattice, Propagator
-from qsim.tridiag.kernels.atom_sharing import Sharing
+from qsim.tridiag.atom.evolution.propagator import AtomLattice, Propagator
+from qsim.tridiag.atom.states.grid import RadialGrid, mapped, uniform
+from qsim.tridiag.atom.states.lanes import Lanes
+from qsim.tridiag.kernels.atom.sharing import Sharing
 
 SIZES = ((2000, 32), (4000, 64))  # radial points, l
 # per point, l and step: fused multiply-adds that any scheme of this kind needs (guide of the method)

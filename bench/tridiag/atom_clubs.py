@@ -8,11 +8,11 @@ import time
 import numpy as np
 
 from bench.harness import Bench, Cost, Timing, case
-from qsim.tridiag.atom.cuda import CudaBatch, Stepping
-from qsim.tridiag.atom.grid import uniform
-from qsim.tridiag.atom.lanes import Lanes
-from qsim.tridiag.atom.levels import level
-from qsim.tridiag.atom.propagator import AtomLattice, Propagator
+from qsim.tridiag.atom.evolution.cuda import CudaBatch, Stepping
+from qsim.tridiag.atom.evolution.propagator import AtomLattice, Propagator
+from qsim.tridiag.atom.states.grid import uniform
+from qsim.tridiag.atom.states.lanes import Lanes
+from qsim.tridiag.atom.states.levels import level
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.tdse.pulses import LaserField
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from bench.harness import Bench, Cost, case, wall
-from qsim.tridiag.atom.cuda import CudaBatch, Stepping
-from qsim.tridiag.atom.grid import RadialGrid, mapped, uniform
-from qsim.tridiag.atom.lanes import Lanes
-from qsim.tridiag.atom.propagator import AtomLattice, Propagator
+from qsim.tridiag.atom.evolution.cuda import CudaBatch, Stepping
+from qsim.tridiag.atom.evolution.propagator import AtomLattice, Propagator
+from qsim.tridiag.atom.states.grid import RadialGrid, mapped, uniform
+from qsim.tridiag.atom.states.lanes import Lanes
 
 DT = 0.05
 # fused multiply-adds per point, l and step that any scheme of this kind needs (guide of the method), floor of the time

@@ -12,7 +12,7 @@ SHAPES = ((1024, 1024), (10_000, 1024), (1024, 10_000))  # systems, rows
 @case("tridiag-batch", "batches of complex systems beside cuSPARSE gtsv2StridedBatch", devices=("cuda",))
 def batch(bench: Bench) -> None:
     """Batches of one launch; 80 bytes a row at the copy ceiling is the floor."""
-    from qsim.tridiag.kernels import nshape
+    from qsim.tridiag.kernels.partition import nshape
 
     device = bench.device
     for systems, n in SHAPES[:1] if bench.quick else SHAPES:

@@ -10,9 +10,9 @@ from bench.harness import Bench, Cost, case, wall
 from bench.tridiag import problem
 from qsim.core.run.progress import Monitor
 from qsim.tridiag.deck.model import Scaling
+from qsim.tridiag.scaling import run as scaling
 from qsim.tridiag.solver import partition
 from qsim.tridiag.solver.systems import CrankNicolsonSource
-from qsim.tridiag.tasks import scaling
 
 SIZE = 300_000  # of the paper's Fig. 2
 ROOT_SIZES = (100_000, 300_000, 1_000_000)
@@ -34,8 +34,8 @@ def _times(cost: Cost, rows: int) -> Cost:
 )
 def literal(bench: Bench) -> None:
     """The system of a Crank-Nicolson step; the matrix, which the stages overwrite, is restored untimed."""
-    from qsim.tridiag.kernels import serial, stages
-    from qsim.tridiag.kernels.nshape import partition_solve
+    from qsim.tridiag.kernels.partition import serial, stages
+    from qsim.tridiag.kernels.partition.nshape import partition_solve
 
     device = bench.device
     for n in (SIZE,) if bench.quick else (SIZE, 1_000_000):

@@ -10,8 +10,8 @@ import numpy as np
 
 from bench.harness import Bench, Cost, Timing, kernel
 from qsim.core.device.device import Device
-from qsim.tridiag.tdse.lattice import Lattice, bands, mass
-from qsim.tridiag.tdse.propagator import Propagator, Stepping
+from qsim.tridiag.propagate.lattice import Lattice, bands, mass
+from qsim.tridiag.propagate.stepping.propagator import Propagator, Stepping
 
 System = tuple[Any, Any, Any, Any]  # a, b, c, d on a device
 
@@ -19,7 +19,7 @@ DX, DT = 0.1, 0.05  # of inputs/tridiag/hhg_800nm.yaml; dt / (2 dx^2) = 2.5
 SWING = 20.0  # x E at the ends of the grid, hartree, at any length: that of the same deck
 A0, OMEGA = 1.0, 0.057  # velocity gauge: vector potential; 800 nm
 
-# Fused multiply-adds a row and step without the spikes of a partition (qsim/tridiag/kernels/cn.py)
+# Fused multiply-adds a row and step without the spikes of a partition (qsim/tridiag/kernels/crank_nicolson/steps.py)
 STEP_FLOPS = {"three_point": 2 * 25.0, "numerov": 2 * 40.0}
 PASS_BYTES = 40.0  # psi read and written, V read
 # Thomas, a row: products b/p, c b/p, d b/p, one reciprocal; going back one product-sum and one product
@@ -173,7 +173,7 @@ def solve_cost(rows: int, dtype: Any) -> Cost:
 
 def backward_error(device: Device, system: System, x: Any, length: int) -> float:
     """Return the largest normwise backward error of a batch."""
-    from qsim.tridiag.kernels import stages
+    from qsim.tridiag.kernels.partition import stages
 
     a, b, c, d, x = (v.reshape(-1, length) for v in (*system, x))
     residual, size, rhs, matrix, _rowwise = stages.residual(device, a, b, c, d, x, device.xp.empty_like(x)).T

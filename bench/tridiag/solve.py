@@ -28,8 +28,8 @@ def solve(bench: Bench) -> None:
 def _cpu(bench: Bench) -> None:
     from scipy.linalg.lapack import dgtsv, zgtsv
 
-    from qsim.tridiag.kernels import serial
-    from qsim.tridiag.kernels.nshape import partition_solve
+    from qsim.tridiag.kernels.partition import serial
+    from qsim.tridiag.kernels.partition.nshape import partition_solve
 
     device = bench.device
     for n in SIZES[:1] if bench.quick else SIZES:
@@ -96,7 +96,7 @@ def _cuda(bench: Bench) -> None:
 
 
 def _sized(bench: Bench, n: int, dtype: Any) -> None:
-    from qsim.tridiag.kernels import nshape
+    from qsim.tridiag.kernels.partition import nshape
 
     device = bench.device
     system = problem.random_system(device, n, dtype=dtype)
@@ -150,7 +150,7 @@ def _sized(bench: Bench, n: int, dtype: Any) -> None:
 
 def recorded(bench: Bench, label: str, system: problem.System, x: Any, n: int, cost: Any) -> Timing | None:
     """Time the launch of start_solve in a graph: the kernel without the 4 microseconds and Python of a launch."""
-    from qsim.tridiag.kernels import nshape
+    from qsim.tridiag.kernels.partition import nshape
 
     chunk, halo = nshape._cut(n)
     found = bench.device.xp.zeros(2, np.uint64)

@@ -9,8 +9,8 @@ import numpy as np
 from bench.harness import Bench, Timing, case, kernel, wall
 from bench.tridiag import cusparse, problem
 from qsim.core.device.device import Device
-from qsim.tridiag.tdse.lattice import bands
-from qsim.tridiag.tdse.propagator import Propagator
+from qsim.tridiag.propagate.lattice import bands
+from qsim.tridiag.propagate.stepping.propagator import Propagator
 
 CPU_SIZES = (300_000, 1_000_000, 10_000_000)
 CUDA_SIZES = (300_000, 1_000_000, 1_900_000, 10_000_000, 100_000_000, 1_000_000_000)
@@ -93,7 +93,7 @@ def _solvers(bench: Bench, grid: Any) -> dict[str, Timing]:
     """Time LAPACK's zgtsv and the Thomas algorithm on the bands of one step: solve only, bands made and restored untimed."""
     from scipy.linalg.lapack import zgtsv
 
-    from qsim.tridiag.kernels import serial
+    from qsim.tridiag.kernels.partition import serial
 
     n = grid.points
     lower, main, upper = bands(grid, problem.DT, 0.001)

@@ -57,7 +57,7 @@ def _step(device: Device, n: int, stencil: str) -> tuple[Callable[[], object], i
 
 
 def _solve(device: Device, n: int, dtype: Any) -> tuple[Callable[[], object], int]:
-    from qsim.tridiag.kernels.nshape import partition_solve
+    from qsim.tridiag.kernels.partition.nshape import partition_solve
 
     system = problem.random_system(device, n, dtype=dtype)
     x = np.empty(n, dtype)
@@ -66,7 +66,7 @@ def _solve(device: Device, n: int, dtype: Any) -> tuple[Callable[[], object], in
 
 def _stages(n: int) -> Callable[[Device], tuple[Callable[[], object], int]]:
     """The matrix is restored within the work: copies are timed with it."""
-    from qsim.tridiag.kernels import stages
+    from qsim.tridiag.kernels.partition import stages
     from qsim.tridiag.solver import partition
 
     def make(device: Device) -> tuple[Callable[[], object], int]:

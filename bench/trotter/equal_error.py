@@ -16,12 +16,12 @@ from bench.trotter import problem, sectors
 from qsim.core.device.device import Device
 from qsim.trotter.evolution.accuracy import choose
 from qsim.trotter.evolution.chebyshev import Chebyshev
-from qsim.trotter.evolution.invariant import OrbitSeries
 from qsim.trotter.evolution.layers import Evolver
+from qsim.trotter.evolution.orbits import OrbitSeries
 from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.sectors.basis import Sector
-from qsim.trotter.sectors.invariant import Orbits, symmetries_of
 from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.orbits import Orbits, symmetries_of
 
 SIZES = (12, 14, 16, 18)
 ACCURACIES = (1e-6, 1e-10)

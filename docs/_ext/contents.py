@@ -38,6 +38,7 @@ TREES = {
         "howto/atoms",
         "howto/orbitals",
         "howto/add-method",
+        "howto/add-potential",
     ),
     "Theory": (
         "theory/qoc",

@@ -20,8 +20,8 @@ from qsim.core.text import printable
 
 __all__ = ["Failure", "escape_usage_errors", "failure_of"]
 
+# Seconds that other ranks leave to the first one to print an error that all have.
 OTHER_RANKS_WAIT = 1.0
-"""Seconds that other ranks leave to the first one to print an error that all have."""
 
 
 class Failure(click.ClickException):

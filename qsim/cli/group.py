@@ -33,6 +33,7 @@ from qsim.version import __version__
 __all__ = ["cli", "main"]
 
 OFF = logging.CRITICAL + 1
+# The commands besides those of the methods, in the order of `qsim --help`.
 COMMANDS: dict[str, click.Command] = {
     "init": decks.init,
     "validate": decks.validate,
@@ -49,7 +50,6 @@ COMMANDS: dict[str, click.Command] = {
     "collect": results.collect,
     "warmup": installation.warmup,
 }
-"""The commands besides those of the methods, in the order of ``qsim --help``."""
 
 
 class QsimGroup(click.Group):

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["cite", "collect", "compare", "show"]
 
+# Most decks without results that `collect` lists.
 MAX_LINES = 20
-"""Most decks without results that `collect` lists."""
 
 
 @click.command()

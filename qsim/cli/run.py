@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["method_command"]
 
+# Most scalars that the closing table shows without `-v`.
 MAX_ROWS = 16
-"""Most scalars that the closing table shows without ``-v``."""
 
 
 def method_command(name: str) -> click.Command:

@@ -21,10 +21,10 @@ __all__ = ["sweep"]
 
 STOPPED = 75  # exit codes of a run that wrote a checkpoint on request, and of one that was interrupted
 INTERRUPTED = 130
+# Most scalars in the line of a deck that is done.
 MAX_SCALARS = 2
-"""Most scalars in the line of a deck that is done."""
+# Most failures listed at the end.
 MAX_FAILURES = 20
-"""Most failures listed at the end."""
 
 
 @click.command()

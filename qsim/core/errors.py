@@ -29,10 +29,10 @@ from qsim.core.text import printable
 
 Severity = Literal["error", "warning"]
 
+# Diagnostics that are shown one by one.
 MOST = 50
-"""Diagnostics that are shown one by one."""
+# Characters of a line of a deck that are shown below a message.
 EXCERPT = 160
-"""Characters of a line of a deck that are shown below a message."""
 
 __all__ = [
     "MOST",
@@ -150,8 +150,8 @@ class QsimError(Exception):
     """
 
     exit_code: ClassVar[int] = 1
+    # True if line breaks of the message are its own, and not those of a name that it quotes.
     several_lines = False
-    """True if line breaks of the message are its own, and not those of a name that it quotes."""
 
     def __init__(self, message: str = "", *, hint: str | None = None) -> None:
         super().__init__(message)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 __all__ = ["DISTRIBUTION", "install_extra"]
 
+# Name under which qsim is packaged; on the package index, `qsim` is another program.
 DISTRIBUTION = "qsim-suite"
-"""Name under which qsim is packaged; on the package index, `qsim` is another program."""
 
 
 @cache

@@ -29,10 +29,10 @@ __all__ = [
     "with_error",
 ]
 
+# Characters of a value that a message repeats.
 LONGEST_VALUE = 80
-"""Characters of a value that a message repeats."""
+# Characters of the text of a library's error that a message repeats.
 LONGEST_REASON = 240
-"""Characters of the text of a library's error that a message repeats."""
 
 _OS_MESSAGE = re.compile(r"error message = '([^']*)'")
 _ADDRESS = re.compile(r",? ?(?:buf|buffer|addr) ?= ?0x[0-9a-fA-F]+")

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from qsim.core.results import quantities
-from qsim.tridiag.figures.propagation import FIGURES
-from qsim.tridiag.tasks import atom_result, atom_scan_result, propagate_result, scaling_result, solve_result
+from qsim.tridiag.atom import result as atom_result
+from qsim.tridiag.atom.scan import result as atom_scan_result
+from qsim.tridiag.figures import FIGURES
+from qsim.tridiag.propagate import result as propagate_result
+from qsim.tridiag.scaling import result as scaling_result
+from qsim.tridiag.systems import result as solve_result
 
 if TYPE_CHECKING:
     from pathlib import Path

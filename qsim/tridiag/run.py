@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from qsim.tridiag.problem import Propagation, ScalingProblem, SolveProblem
+from qsim.tridiag.propagate.problem import Propagation
+from qsim.tridiag.scaling.problem import ScalingProblem
+from qsim.tridiag.systems.problem import SolveProblem
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
+    from qsim.tridiag.atom.result import AtomResult
+    from qsim.tridiag.atom.scan.result import AtomScanResult
     from qsim.tridiag.problem import Problem
-    from qsim.tridiag.tasks.atom_result import AtomResult
-    from qsim.tridiag.tasks.atom_scan_result import AtomScanResult
-    from qsim.tridiag.tasks.propagate_result import Propagated
-    from qsim.tridiag.tasks.scaling_result import ScalingResult
-    from qsim.tridiag.tasks.solve_result import SolveResult
+    from qsim.tridiag.propagate.result import Propagated
+    from qsim.tridiag.scaling.result import ScalingResult
+    from qsim.tridiag.systems.result import SolveResult
 
     Result = Propagated | SolveResult | ScalingResult | AtomResult | AtomScanResult
 
@@ -23,23 +25,23 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     for text in problem.notices:
         monitor.note(text)
     if isinstance(problem, Propagation):
-        from qsim.tridiag.tasks.propagate import run_propagation
+        from qsim.tridiag.propagate.run import run_propagation
 
         return run_propagation(problem, monitor)
     if isinstance(problem, SolveProblem):
-        from qsim.tridiag.tasks.solve import run_solve
+        from qsim.tridiag.systems.run import run_solve
 
         return run_solve(problem, monitor)
     if isinstance(problem, ScalingProblem):
-        from qsim.tridiag.tasks.scaling import run_scaling
+        from qsim.tridiag.scaling.run import run_scaling
 
         return run_scaling(problem, monitor)
     from qsim.tridiag.atom.problem import AtomProblem  # only atoms load the kernels of atoms
 
     if isinstance(problem, AtomProblem):
-        from qsim.tridiag.tasks.atom import run_atom
+        from qsim.tridiag.atom.run import run_atom
 
         return run_atom(problem, monitor)
-    from qsim.tridiag.tasks.atom_scan import run_scan
+    from qsim.tridiag.atom.scan.run import run_scan
 
     return run_scan(problem, monitor)

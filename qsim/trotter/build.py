@@ -1,297 +1,45 @@
-"""From the deck to the problem: output times, models and initial states of every trajectory, memory."""
+"""From the deck to the problem of its task, and its sizes and memory before that."""
 
 from __future__ import annotations
 
-import contextlib
-import math
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from qsim.core.deck.blocks import Finding
 from qsim.core.deck.load import LoadedDeck
-from qsim.core.device.device import Memory
-from qsim.core.device.parallel import connected
-from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.core.run.stages import Plan
-from qsim.core.run.work import CACHED, Work
-from qsim.trotter import checks
-from qsim.trotter.asked import Asked
-from qsim.trotter.deck.initial import (
-    GroundStateInitial,
-    IsingInitial,
-    PolarisedInitial,
-    ProductInitial,
-)
 from qsim.trotter.deck.model import TrotterDeck
-from qsim.trotter.deck.tasks import LEAST_LEVELS
-from qsim.trotter.memory import memory, memory_on_gpu, sector_memory
-from qsim.trotter.model.models import GROUND_TERMS, Models
-from qsim.trotter.problem import Problem
-from qsim.trotter.sectors.basis import Sector
-from qsim.trotter.tasks.problem import TaskProblem, task_memory
+from qsim.trotter.dynamics import build as dynamics
+from qsim.trotter.evolve import build as evolve
+from qsim.trotter.floquet import build as floquet
+from qsim.trotter.levels import build as levels
+from qsim.trotter.spectrum import build as spectrum
+from qsim.trotter.thermal import build as thermal
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
-    from qsim.trotter.deck.couplings import Term
-    from qsim.trotter.sectors.parity import ParitySector
+    from qsim.trotter.evolve.problem import Problem
+    from qsim.trotter.problem import TaskProblem
 
-MOST_LEVELS = 20_000  # states of a sector that is diagonalised: 10 GB
-LEAST_SPINS = 9  # of a process that shares a state: a CUDA tile
-MOST_BITS = 4  # of the number of such processes: those that the highest tile of a CUDA device rotates
-MOST_QUASI = 4000  # states of a cycle that is diagonalised: a minute
-PHASE_FLOPS = 50.0  # operations of a layer on an amplitude, beside two for each spin
-PLAN_SPINS = 30  # up to which the plan builds the couplings, to find mistakes of files early
+    AnyProblem = Problem | TaskProblem[Any]
 
+__all__ = ["build", "plan"]
 
-# ---------------------------------------------------------------------------------------------- plan
+TASKS = {
+    "evolve": evolve,
+    "spectrum": spectrum,
+    "dynamics": dynamics,
+    "thermal": thermal,
+    "levels": levels,
+    "floquet": floquet,
+}
 
 
 def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     """Estimate memory and steps and check the physics; nothing large is allocated."""
-    deck = loaded.deck
-    if deck.task != "evolve":
-        return _plan_task(loaded)
-    spins = deck.system.spins
-    problem = _problem(deck, device=None)
-    findings = list(checks.shells(deck))
-    if not findings and spins <= PLAN_SPINS:
-        findings = list(_models(deck, problem.models))
-    if not findings:
-        try:
-            problem.sector = _sector(deck, problem.models)
-        except DeckError as error:
-            findings = [Finding("sector", str(error).removeprefix("sector: "))]
-    if not findings:
-        findings = list(checks.physics(problem))
-    if _mistaken(findings):  # there may be no couplings to estimate from
-        return Plan(findings=findings)
-    dt = deck.evolve.dt
-    steps = sum(problem.steps(k, dt)[0] for k in range(len(problem.times) - 1)) if dt is not None else 0
-    parts, host = memory(problem)
-    most = problem.members if problem.members > 1 else _shared_ranks(problem)
-    comm = connected()
-    # of a state that ranks share, each has its part; on a CPU those of the others are on the host, too
-    ranks = 1 if comm is None or problem.members > 1 else min(comm.size, most)
-    whole = sum(parts.values())
-    others = whole - whole // ranks
-    sizes: dict[str, Any] = {
-        "spins": spins,
-        "amplitudes": problem.dimension,
-        "output times": len(problem.output_times),
-    }
-    if problem.members > 1:
-        sizes["trajectories"] = problem.members
-    return Plan(
-        memory=Memory(
-            host=host + others,
-            device=whole - others,
-            parts=parts,
-            reduce="system.spins",
-            fits=lambda free: _fits(problem, free),
-            size=f"{problem.dimension} states",
-            on_gpu=memory_on_gpu(problem, parts) // ranks,
-            on_gpu_host=-others,
-            library="cusolver" if problem.asked.cuts else "",
-        ),
-        sizes=sizes,
-        steps=steps * problem.members,
-        findings=findings,
-        work=_work(problem, steps),
-        ranks=most,
-        shared="trajectories" if problem.members > 1 else "amplitudes",
-        doubling=problem.members == 1,
-    )
+    made: Plan = TASKS[loaded.deck.task].plan(loaded)
+    return made
 
 
-def _mistaken(findings: Sequence[Finding]) -> bool:
-    return any(finding.severity == "error" for finding in findings)
-
-
-def _shared_ranks(problem: Problem) -> int:
-    """Return how many processes can share the state of a problem: a power of two, 1 where it is needed whole."""
-    asked = problem.asked
-    whole = (
-        problem.sector is not None
-        or problem.evolution.integrator in ("auto", "chebyshev", "krylov")
-        or problem.evolution.verify
-        or not isinstance(problem.start, IsingInitial | ProductInitial | PolarisedInitial)
-        or asked.echo is not None
-        or bool(asked.cuts or asked.turned_sites)
-        or any(asked.block(name) for name in ("return_probability", "fidelity", "energy_variance", "state"))
-    )
-    return (
-        1
-        if whole or problem.spins <= LEAST_SPINS
-        else 1 << min(problem.spins - LEAST_SPINS, problem.spins // 2, MOST_BITS)
-    )
-
-
-def _work(problem: Problem, steps: int) -> Work:
-    """Return the least work: a diagonal layer per step; of chebyshev, the terms that the rms energy needs."""
-    amplitudes = float(problem.dimension)
-    # a layer multiplies every amplitude by a phase
-    layers = float(max(steps, len(problem.times) - 1))
-    if problem.evolution.integrator == "chebyshev" and problem.spins <= PLAN_SPINS:
-        with contextlib.suppress(DeckError, FileError, NumericsError):  # told before
-            # half the width of a spectrum without trace is the rms energy at least, and terms grow with width times time
-            model = problem.hamiltonian().at(0.0)
-            square = float((model.J**2).sum() / 32.0 + (model.h**2).sum() / 4.0)
-            layers = max(layers, math.sqrt(square) * problem.times[-1])
-    from qsim.trotter.work import Counted, evolution
-
-    found = Counted(0.0, 0.0, 0.0)
-    with contextlib.suppress(DeckError, FileError, NumericsError):  # told before
-        found = evolution(problem)
-    whole = layers * amplitudes * problem.members
-    item = 8 if problem.precision == "single" else 16
-    moved = 2.0 * item * whole if amplitudes * item > CACHED else 0.0
-    return Work(
-        flops=6.0 * whole,
-        bytes=moved,
-        reduce="ensemble" if problem.members > layers else "evolve.t_final",
-        core=found.seconds,
-        operations=(2.0 * problem.spins + PHASE_FLOPS) * whole,
-        lanes=amplitudes * problem.members,
-        launches=max(layers, found.launches),
-        host=found.host,
-    )
-
-
-def _fits(problem: Problem, free: int) -> str:
-    """Describe how many spins fit into the free bytes."""
-    found = []
-    for single, name in ((False, "double"), (True, "single")):
-        most = 0
-        for spins in range(2, 41):
-            if sum(memory(problem, spins, single)[0].values()) <= free:
-                most = spins
-        if (most and most < problem.spins) or (single and most >= problem.spins):
-            found.append(f"{min(most, problem.spins)} spins fit in {name} precision")
-    return ", ".join(dict.fromkeys(found + _formula_fits(problem, free)))
-
-
-def _formula_fits(problem: Problem, free: int) -> list[str]:
-    """Tell of the product formula in the sector of a problem, which needs no vectors beside the state, if it fits."""
-    sector = problem.sector
-    usable = isinstance(sector, Sector) and not sector.inversion and not problem.by_bonds
-    if not usable or problem.models.driven or problem.models.driven_sigma:
-        return []
-    assert isinstance(sector, Sector)
-    needed = sum(sector_memory(problem, by_bonds=True)[0].values())
-    if needed > free:
-        return []
-    named = f"sector: {{up: {sector.spins - sector.down}}}"
-    return [f"a product formula, evolve.integrator: bm4 with {named}, takes {needed / 1e9:.3g} GB on a CPU"]
-
-
-def _models(deck: TrotterDeck, models: Models) -> Iterator[Finding]:
-    """Yield what building the couplings finds, term by term: files that are missing numbers, pairs given twice, wild sizes."""
-    end = deck.evolve.end if deck.task == "evolve" else 0.0
-    first = len(deck.system.terms)
-    yield from _terms(models, deck.system.terms, 0, "system.terms", end)
-    yield from _terms(models, models.ground_terms, GROUND_TERMS, "initial.terms", end)
-    for index, item in enumerate(deck.observe):
-        if item.echo is not None:
-            yield from _terms(models, item.echo.sigma, first, f"observe.{index}.echo.sigma", end)
-
-
-def _terms(models: Models, terms: Sequence[Term], first: int, key: str, end: float) -> Iterator[Finding]:
-    from qsim.trotter.model.hamiltonian import build_hamiltonian
-
-    for number, term in enumerate(terms):
-        try:
-            part = build_hamiltonian(models.system, seed=models.seed, terms=[term], first=first + number)
-            for t in (0.0, end):  # where every run asks for it
-                part.at(t)
-        except (DeckError, FileError, NumericsError) as error:
-            yield Finding(f"{key}.{number}", str(error))
-
-
-def _sector(deck: TrotterDeck, models: Models) -> Sector | ParitySector | None:
-    """Return the sector of an evolution, None for the whole space.
-
-    Raises
-    ------
-    DeckError
-        If the deck asks for one that H or the start do not stay in.
-    """
-    from qsim.trotter.sectors.choice import sector_of
-
-    if deck.sector in ("full", "none"):
-        return None
-    return sector_of(deck, models.hamiltonian(), models.sigma() if models.sigma_terms else None)
-
-
-# --------------------------------------------------------------------------------------------- build
-
-
-def _plan_task(loaded: LoadedDeck[TrotterDeck]) -> Plan:
-    """Estimate the memory of a task beside an evolution, and find what is wrong with its couplings and sectors."""
-    deck = loaded.deck
-    findings = list(checks.shells(deck)) or list(_models(deck, _all_models(deck)))
-    problem, states = _task(deck, None), [0]
-    if not findings:
-        try:
-            states = [sector.dimension for sector in problem.sectors]
-        except DeckError as error:
-            findings = [Finding("sector", str(error).removeprefix("sector: "))]
-    if deck.task == "levels" and max(states) > MOST_LEVELS:
-        findings.append(
-            Finding(
-                "sector",
-                f"{max(states)} states are too many to diagonalise, at most {MOST_LEVELS}; take fewer spins, or task: spectrum",
-            )
-        )
-    if deck.task == "levels" and not findings and deck.levels.lacks(max(states)):
-        more = "window: all, or a larger sector" if deck.levels.window != "all" else "a larger sector"
-        findings.append(
-            Finding(
-                "levels.window",
-                f"a gap ratio needs {LEAST_LEVELS} levels in the window; found a sector of {max(states)}; use {more}, or leave "
-                "gap_ratio out of statistics",
-            )
-        )
-    if deck.task == "floquet" and deck.floquet.quasienergies and max(states) > MOST_QUASI:
-        findings.append(
-            Finding(
-                "floquet.quasienergies",
-                f"{max(states)} states are too many to diagonalise a cycle, at most {MOST_QUASI}; leave quasienergies out",
-            )
-        )
-    if _mistaken(findings):
-        return Plan(findings=findings)
-    parts = task_memory(problem, max(states))
-    sizes: dict[str, Any] = {"spins": deck.system.spins, "sectors": len(states), "states": max(states)}
-    from qsim.trotter.work import task
-
-    work = Work()
-    if states[0]:
-        found = task(problem, states)
-        work = Work(
-            reduce="system.spins",
-            core=found.seconds,
-            lanes=float(max(states)),
-            launches=found.launches,
-            host=found.host,
-        )
-    return Plan(
-        memory=Memory(
-            device=sum(parts.values()),
-            parts=parts,
-            reduce="system.spins",
-            size=f"{max(states)} states" if max(states) else "",
-        ),
-        sizes=sizes,
-        findings=findings,
-        work=work,
-    )
-
-
-def _seed(deck: TrotterDeck) -> int:
-    return deck.run.seed if deck.run.seed is not None else 0
-
-
-def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem | TaskProblem[Any]:
+def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> AnyProblem:
     """Set up the problem of the deck; states and couplings are made trajectory by trajectory.
 
     Raises
@@ -299,63 +47,5 @@ def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem | TaskProb
     DeckError
         If the deck asks for a sector that H or the start do not stay in.
     """
-    deck = loaded.deck
-    if deck.task != "evolve":
-        return _task(deck, device)
-    problem = _problem(deck, device)
-    problem.sector = _sector(deck, problem.models)
-    if problem.by_bonds and device.is_cuda:
-        raise DeckError(
-            f"evolve.integrator: {deck.evolve.integrator} goes bond by bond in a sector, for which there is no GPU kernel; use "
-            "run.device: cpu, or chebyshev, krylov or auto with accuracy, or sector: full"
-        )
-    dt = deck.evolve.dt
-    if dt is not None:
-        lengths = [problem.steps(k, dt)[1] for k in range(len(problem.times) - 1)]
-        if lengths and min(lengths) < dt * (1.0 - 1e-9):
-            problem.notices.append(
-                f"evolve.dt: {dt:g} does not divide the output intervals; steps of {min(lengths):.6g} to {max(lengths):.6g}"
-            )
-    return problem
-
-
-def _problem(deck: TrotterDeck, device: Device | None) -> Problem:
-    """Return the problem of an evolution in the whole space; a plan has no device."""
-    output = deck.evolve.times()
-    end = deck.evolve.end
-    end = output[-1] if abs(output[-1] - end) <= 1e-12 * end else end
-    return Problem(
-        device=device,  # type: ignore[arg-type]
-        models=_all_models(deck),
-        start=deck.initial,
-        evolution=deck.evolve,
-        asked=Asked(deck.system.spins, deck.observe),
-        precision="single" if deck.run.precision == "single" else "double",
-        times=sorted({0.0, *output, end}),
-        output_times=output,
-    )
-
-
-def _all_models(deck: TrotterDeck) -> Models:
-    asked = Asked(deck.system.spins, deck.observe)
-    return Models(
-        deck.system,
-        _seed(deck),
-        deck.ensemble.disorder,
-        deck.ensemble.states,
-        sigma_terms=asked.echo.sigma if asked.echo is not None else (),
-        ground_terms=deck.initial.terms if isinstance(deck.initial, GroundStateInitial) else (),
-    )
-
-
-def _task(deck: TrotterDeck, device: Device | None) -> TaskProblem[Any]:
-    """Return the problem of a task beside an evolution; a plan has no device."""
-    return TaskProblem(
-        models=_all_models(deck),
-        asked=Asked(deck.system.spins, deck.observe),
-        block=deck.block_of_task,
-        sector=deck.sector,
-        device=device,
-        start=deck.initial if deck.task == "floquet" else None,
-        ring=deck.ring,
-    )
+    made: AnyProblem = TASKS[loaded.deck.task].build(loaded, device)
+    return made

@@ -1,79 +1,80 @@
-"""The problem of a run: Hamiltonians, initial states, times and observables."""
+"""What the tasks beside an evolution have in common: model, sectors, device."""
 
 from __future__ import annotations
 
-import bisect
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import numpy as np
 
+from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
-from qsim.trotter.deck.initial import GroundStateInitial
+from qsim.trotter.deck.sectors import SectorBlock
+from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
+from qsim.trotter.model.models import Models
+from qsim.trotter.observables.requested import Asked
 from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.selection import obstacle
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
-    from qsim.core.device.links import Links
-    from qsim.trotter.asked import Asked
     from qsim.trotter.deck.initial import Initial
-    from qsim.trotter.deck.model import Evolve
-    from qsim.trotter.model.hamiltonian import Hamiltonian
-    from qsim.trotter.model.models import Models
-    from qsim.trotter.sectors.ground import Ground
-    from qsim.trotter.sectors.parity import ParitySector
+    from qsim.trotter.deck.model import TrotterDeck
+    from qsim.trotter.model.hamiltonian import Hamiltonian, Model
+    from qsim.trotter.sectors.operator import SectorOperator
+    from qsim.trotter.sectors.symmetric import AnySector, StoredOperator
 
-__all__ = ["MOST_STEPS", "PIECE", "Problem"]
+__all__ = ["TaskProblem"]
 
-PIECE = {"cpu": 1e8, "cuda": 5e10}  # amplitudes times layers of one call: of the order of a second
-MOST_STEPS = 5000  # of one call: where the state is small, launches take the time
+B = TypeVar("B", Spectrum, Dynamics, Thermal, Levels, Floquet)
 
 
 @dataclass
-class Problem:
-    """Everything that a run needs.
+class TaskProblem(Generic[B]):
+    """What a task needs.
 
     Attributes
     ----------
-    device : Device
+    task : str
+        Name of the task.
     models : Models
-        Couplings and fields of every trajectory.
-    start : Initial
-        Initial state of the deck, of which every trajectory makes its own.
-    evolution : Evolve
-        Integrator with its step or accuracy.
+        Couplings and fields of every realisation of the disorder.
     asked : Asked
         What is observed.
-    precision : {"single", "double"}
-        Of the amplitudes.
-    times : list of float
-        All times at which the evolution stops, 0 and t_final among them, 1/J.
-    output_times : list of float
-        Those of the deck, which the arrays hold.
-    sector : Sector, ParitySector or None
-        Sector of conserved Sz, or parity, in which the states are carried; None for the whole space.
-    ranks : int
-        Processes that share each state.
-    links : Links or None
-        To them, as soon as the steps are chosen.
+    block : Spectrum, Dynamics, Thermal, Levels or Floquet
+        Settings of the task.
+    sector : SectorBlock or text
+        Sector that is asked for.
+    device : Device or None
+        None in a plan.
+    start : Initial or None
+        Initial state of the deck, for a task that has one.
+    ring : bool
+        Whether the last site is a neighbour of the first.
     """
 
-    device: Device
+    task: str
     models: Models
-    start: Initial
-    evolution: Evolve
     asked: Asked
-    precision: Literal["single", "double"]
-    times: list[float]
-    output_times: list[float]
-    sector: Sector | ParitySector | None = None
-    notices: list[str] = field(default_factory=list)
-    ranks: int = 1
-    links: Links | None = None
-    _grounds: dict[int, Ground] = field(default_factory=dict, init=False, repr=False)
+    block: B
+    sector: SectorBlock | str
+    device: Device | None
+    start: Initial | None = None
+    ring: bool = False
+
+    @classmethod
+    def of(cls, deck: TrotterDeck, block: B, device: Device | None) -> Self:
+        """Return the problem of a deck whose task has the settings `block`; a plan has no device."""
+        return cls(
+            task=deck.task,
+            models=Models.of(deck),
+            asked=Asked(deck.system.spins, deck.observe),
+            block=block,
+            sector=deck.sector,
+            device=device,
+            ring=deck.ring,
+        )
 
     @property
     def spins(self) -> int:
@@ -81,162 +82,142 @@ class Problem:
         return self.models.spins
 
     @property
-    def dimension(self) -> int:
-        """Number of amplitudes of a state."""
-        return 1 << self.spins if self.sector is None else self.sector.dimension
+    def place(self) -> Device:
+        """The device of a run; the CPU where H is a stored matrix."""
+        assert self.device is not None
+        return cpu(self.device.threads) if self.stored and self.device.is_cuda else self.device
 
     @property
-    def has_tensors(self) -> bool:
-        """Whether different components of two spins are coupled, of which there are no layers."""
-        return self.models.has_tensors
+    def stored(self) -> bool:
+        """Whether the sectors have symmetries beside Sz and inversion."""
+        return isinstance(self.sector, SectorBlock) and self.sector.stored
 
-    @property
-    def stepped(self) -> bool:
-        """Whether steps in Krylov spaces carry the states: if asked for, and where H depends on time and there are no layers."""
-        driven = self.models.driven or self.models.driven_sigma
-        return self.evolution.integrator == "krylov" or (
-            driven and (self.sector is not None or self.has_tensors)
-        )
+    def operator(self, sector: AnySector, model: Model) -> SectorOperator | StoredOperator:
+        """Return H in a sector of the task."""
+        from qsim.trotter.sectors.operator import SectorOperator
+        from qsim.trotter.sectors.symmetric import StoredOperator, SymmetricSector
 
-    @property
-    def by_bonds(self) -> bool:
-        """Whether a product formula carries the states bond by bond: one that is asked for in a sector of Sz."""
-        named = self.evolution.integrator not in ("chebyshev", "krylov", "auto")
-        return named and isinstance(self.sector, Sector)
-
-    @property
-    def expanded(self) -> bool:
-        """Whether products H psi carry the states for certain, and no layers or bonds."""
-        return not self.by_bonds and (self.sector is not None or self.has_tensors or self.stepped)
-
-    @property
-    def part(self) -> slice:
-        """Amplitudes of a state that this process has: all, or those whose top bits are its number."""
-        ranks, rank = (1, 0) if self.links is None else (self.links.size, self.links.rank)
-        size = self.dimension // ranks
-        return slice(rank * size, (rank + 1) * size)
-
-    @property
-    def members(self) -> int:
-        """Number of trajectories: realisations times states, the states of one realisation in a row."""
-        return self.models.disorder * self.models.states
-
-    @property
-    def group(self) -> int:
-        """Trajectories whose average is one sample of the ensemble."""
-        return self.models.states if self.models.disorder > 1 else 1
-
-    @property
-    def dtype(self) -> Any:
-        """Type of the amplitudes."""
-        return np.complex64 if self.precision == "single" else np.complex128
+        if isinstance(sector, SymmetricSector):
+            return StoredOperator(self.place, sector, model)
+        return SectorOperator(self.place, sector, model)
 
     @cached_property
-    def stored(self) -> list[int]:
-        """Numbers of the times that are output times."""
-        return [bisect.bisect_left(self.times, t) for t in self.output_times]
+    def hamiltonian(self) -> Hamiltonian:
+        """H of the deck."""
+        return self.of_realisation(0)
 
-    # ------------------------------------------------------------------------------ models and states
+    def of_realisation(self, realisation: int) -> Hamiltonian:
+        """Return H of a member of the ensemble of disorder."""
+        return self.models.hamiltonian(realisation * self.models.states)
 
-    def hamiltonian(self, member: int = 0) -> Hamiltonian:
-        """Return the Hamiltonian of a trajectory."""
-        return self.models.hamiltonian(member)
+    @cached_property
+    def complex(self) -> bool:
+        """Whether H is complex in a sector: with Dzyaloshinskii-Moriya couplings."""
+        return self.hamiltonian.envelope.cross is not None
 
-    def sigma(self, member: int = 0) -> Hamiltonian:
-        """Return the perturbation of the echo of a trajectory."""
-        return self.models.sigma(member)
+    @property
+    def model(self) -> Model:
+        """H, which is constant."""
+        return self.hamiltonian.at(0.0)
 
-    def initial(self, member: int) -> Any:
-        """Return a new array on the device with the initial state of a trajectory: all of it, or the part of this process."""
-        from qsim.trotter.states import initial as states
-
-        seed = self.models.seed
-        if self.links is not None:
-            return states.initial_part(self.start, self.spins, self.device, self.dtype, self.part)
-        if isinstance(self.start, GroundStateInitial):
-            return self._ground_vector(member)
-        if self.sector is not None:
-            from qsim.trotter.sectors.states import initial_state
-
-            return initial_state(self.start, self.sector, self.device, self.dtype, seed=seed, member=member)
-        return states.initial_state(self.start, self.spins, self.device, self.dtype, seed=seed, member=member)
-
-    def ground(self, member: int = 0) -> Ground:
-        """Return the ground state that a trajectory begins with; the last one is kept.
+    @cached_property
+    def sectors(self) -> list[AnySector]:
+        """Sectors of the task, those with the most spins up first.
 
         Raises
         ------
         DeckError
-            If its Hamiltonian does not conserve Sz.
+            If H does not conserve what is asked for.
         """
-        from qsim.trotter.sectors.choice import obstacle
-        from qsim.trotter.sectors.ground import ground_state
+        asked: SectorBlock | None = self.sector if isinstance(self.sector, SectorBlock) else None
+        spins = self.spins
+        inversion = asked.inversion or 0 if asked is not None else 0
+        if why := obstacle(self.hamiltonian, inversion):
+            raise DeckError(
+                f"sector: total Sz {'and inversion are' if inversion else 'is'} not conserved: {why}"
+            )
+        if asked is not None:
+            if asked.stored:
+                from qsim.trotter.sectors.symmetric import symmetric_sectors
 
-        realisation = self.models.realisation(member)
-        if realisation not in self._grounds:
-            terms, sector = self.models.ground(member), self._ground_sector
-            if why := obstacle(terms, sector.inversion):
-                raise DeckError(f"initial.terms: a ground state is found in a sector of Sz, but {why}")
-            self._grounds.clear()
-            self._grounds[realisation] = ground_state(self.device, sector, terms.at(0.0))
-        return self._grounds[realisation]
-
-    @property
-    def _ground_sector(self) -> Sector:
-        """Sector of the ground state that the trajectories begin with."""
-        from qsim.trotter.sectors.choice import definite_down
-
-        down = definite_down(self.start, self.spins)
-        assert down is not None
-        return self.sector if isinstance(self.sector, Sector) else Sector(self.spins, down)
-
-    def _ground_vector(self, member: int) -> Any:
-        from qsim.trotter.sectors.states import whole_state
-
-        vector = self.ground(member).vector.astype(self.dtype)
-        if isinstance(self.sector, Sector):
-            return vector
-        state = whole_state(self._ground_sector, self.device, vector)
-        return state if self.sector is None else self.sector.restricted(self.device, state)
+                stored: list[AnySector] = []
+                stored.extend(symmetric_sectors(asked, self.model))
+                return stored
+            return [Sector(spins, spins - round(up), inversion) for up in asked.ups(spins)]
+        return [Sector(spins, down) for down in self.downs()]
 
     @property
-    def start_error(self) -> float:
-        """Bound of the error of the start of the first trajectory."""
-        return self.ground().error if isinstance(self.start, GroundStateInitial) else 0.0
+    def plain_sectors(self) -> list[Sector]:
+        """The sectors, of tasks that take no symmetries beside Sz and inversion."""
+        return [sector for sector in self.sectors if isinstance(sector, Sector)]
 
-    # ----------------------------------------------------------------------------------------- echoes
+    def downs(self) -> range:
+        """Return the numbers of spins down of the sectors in which every level has a member."""
+        half = self.spins // 2
+        if not self.doubled:
+            return range(self.spins + 1)
+        if self.isotropic:
+            return range(half, half + 1)  # every multiplet has a member with the least |Sz|
+        return range(half + 1)  # Sz and -Sz have the same levels
 
     @cached_property
-    def echo_at(self) -> list[int]:
-        """Numbers of the times after which the echo is taken."""
-        return [] if self.asked.echo is None else self._chosen(self.asked.echo.times)
+    def isotropic(self) -> bool:
+        """Whether levels are multiplets of total spin: H has no field and equal couplings along x, y and z."""
+        model = self.model
+        equal = np.array_equal(model.J[0], model.J[2]) and np.array_equal(model.J[0], model.J[1])
+        return model.cross is None and not model.h.any() and equal
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether Sz and -Sz have the same levels, and only one of them is looked at."""
+        return self.sector == "auto" and self.doubled
+
+    @property
+    def multiplets(self) -> bool:
+        """Whether one sector stands for the whole multiplets of its levels."""
+        return self.sector == "auto" and self.isotropic
 
     @cached_property
-    def otoc_at(self) -> list[int]:
-        """Numbers of the times at which the out-of-time-order correlators are taken."""
-        return [] if self.asked.otoc is None else self._chosen(self.asked.otoc.times)
+    def complete(self) -> bool:
+        """Whether every level of H has a state in the sectors of the task."""
+        asked = self.sector
+        if not isinstance(asked, SectorBlock):
+            return True
+        if asked.inversion or asked.reflection or asked.permutations:
+            return False
+        momenta = set(asked.momenta(self.spins))
+        if momenta != {None}:
+            if self.model.cross is None:  # of a real H, k and -k have the same levels
+                momenta |= {-k % self.spins for k in momenta if k is not None}
+            if len(momenta) < self.spins:
+                return False
+        named = {self.spins - round(up) for up in asked.ups(self.spins)}
+        if self.doubled:
+            named |= {self.spins - down for down in named}
+        return set(self.downs()) <= named
 
-    def _chosen(self, times: str | int) -> list[int]:
-        """Return the numbers of all times, of the last output time, or of some evenly chosen ones."""
-        if times in ("all", "output"):
-            return list(range(len(self.times)))
-        count = min(times, len(self.stored)) if isinstance(times, int) else 1
-        last = len(self.stored) - 1
-        return sorted({self.stored[round(last * (k + 1) / count)] for k in range(count)})
+    @property
+    def doubled(self) -> bool:
+        """Whether a sector stands for that of -Sz as well."""
+        return not self.model.h[2].any()
 
-    # --------------------------------------------------------------------------------------- stepping
+    # ---------------------------------------------------------------------------------------- memory
 
-    def steps(self, k: int, dt: float | None) -> tuple[int, float]:
-        """Return number and length of the steps from time k to time k + 1."""
-        interval = self.times[k + 1] - self.times[k]
-        if dt is None:
-            return 1, interval
-        count = max(1, math.ceil(interval / dt * (1.0 - 1e-12)))
-        return count, interval / count
+    @property
+    def amplitude_bytes(self) -> int:
+        """Bytes of an amplitude: complex with Dzyaloshinskii-Moriya couplings, and in sectors with symmetries beside Sz."""
+        return 16 if self.stored or self.complex else 8
 
-    def pieces(self, steps: int, layers: int) -> Iterator[int]:
-        """Yield the steps of each call: a split that depends on the deck alone, so that resumed runs repeat it."""
-        largest = max(1, min(MOST_STEPS, int(PIECE[self.device.kind] / (self.dimension * max(layers, 1)))))
-        while steps > 0:
-            yield min(steps, largest)
-            steps -= largest
+    def table_bytes(self, states: int) -> int:
+        """Return the bytes of the tables of H in a sector of some states, or of its stored matrix."""
+        spins = self.spins
+        if not (self.stored and states):
+            return (spins + 40) << ((spins + 1) // 2 + 2)
+        from qsim.trotter.sectors.symmetric import flips_of
+
+        pairs = flips_of(self.model)[0].size
+        # strings, and the entries of the matrix while they are sorted
+        tables = states * (16 + 40 * (1 + pairs))
+        # what is observed is taken from the state in the sector of Sz: strings, places, factors, amplitudes
+        symmetric = [sector for sector in self.sectors if not isinstance(sector, Sector)]
+        return tables + 96 * max(sector.base.dimension for sector in symmetric)

@@ -15,16 +15,16 @@ import numpy as np
 from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
 from qsim.trotter.evolution.accuracy import ROUGH, layers_per_step
 from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, coupling_bounds
+from qsim.trotter.evolution.error_pilot import strength
 from qsim.trotter.evolution.integrators import METHODS
 from qsim.trotter.evolution.krylov import LONGEST, ORDER, VECTORS
-from qsim.trotter.evolution.pilot import strength
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from qsim.trotter.evolve.problem import Problem
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
-    from qsim.trotter.problem import Problem
-    from qsim.trotter.tasks.problem import TaskProblem
+    from qsim.trotter.problem import TaskProblem
 
 __all__ = ["Counted", "evolution", "krylov_products", "products", "task"]
 
@@ -131,7 +131,7 @@ def evolution(problem: Problem) -> Counted:
         launches *= 3.0
     if not hamiltonian.is_static:  # its profiles are looked at for kinks and along the evolution
         total += DRIVE * problem.models.disorder
-    pilot = PILOT if problem.evolution.accuracy is not None and not problem.stepped else 0.0
+    pilot = PILOT if problem.evolution.accuracy is not None and problem.path != "krylov" else 0.0
     return Counted(START + pilot + total, launches, START)
 
 
@@ -141,22 +141,22 @@ def _carried(problem: Problem, hamiltonian: Hamiltonian, model: Model, intervals
     each = SMALL_LAYER if problem.spins <= SMALL else LAYER
     accuracy = evolve.accuracy or 1e-8
     product = D * _product(model, sector=problem.sector is not None)
-    if problem.stepped:
+    if problem.path == "krylov":
         count = krylov_products(hamiltonian, problem.times, accuracy)
         return count * (product + SMALL_PRODUCT), KRYLOV * count
     found = []
-    if problem.expanded or evolve.integrator in _CHEBYSHEV[hamiltonian.is_static]:
+    if problem.path == "chebyshev" or evolve.integrator in _CHEBYSHEV[hamiltonian.is_static]:
         width = half_width(model)
         count = sum(products(width * float(length), accuracy) for length in intervals) + LANCZOS_STEPS
         found.append((count * product, TERM * count))
-    if problem.by_bonds:
-        from qsim.trotter.evolution.formulas import Bonds
+    if problem.path == "bonds":
+        from qsim.trotter.evolution.bonds import Bonds
 
         _, bonds = Bonds(model).per_step(evolve.integrator) if problem.spins > 1 else (1, 1)
         dt = evolve.dt or step(hamiltonian, evolve.integrator, float(intervals.sum()), accuracy)
         steps = float(np.ceil(intervals / dt * (1.0 - 1e-12)).sum())
         found.append((steps * bonds * (D * BOND + BOND_CALL), steps * bonds))
-    elif not problem.expanded and evolve.integrator != "chebyshev":
+    elif problem.path == "layers" and evolve.integrator != "chebyshev":
         for name in _formulas(evolve.integrator, accuracy):
             dt = evolve.dt or step(hamiltonian, name, float(intervals.sum()), accuracy)
             steps = float(np.ceil(intervals / dt * (1.0 - 1e-12)).sum())
@@ -319,8 +319,8 @@ def _levels(problem: TaskProblem[Any], block: Levels, size: float) -> float:
 def _floquet(problem: TaskProblem[Any], block: Floquet, size: float) -> Counted:
     """Return the work of all cycles, and of the dense matrix of one on the host."""
     cycle = launches = 0.0
-    for number, part in enumerate(block.cycle):
-        model = problem.step_model(number)
+    for part in block.cycle:
+        model = problem.models.part(part.terms)
         if not np.asarray(model.J)[:2].any():
             cycle, launches = cycle + RECURRENCE * size, launches + 1.0
             continue

@@ -24,9 +24,9 @@ from qsim.core.device.device import cpu
 from qsim.core.device.links import links_of
 from qsim.core.device.parallel import world
 from qsim.tridiag.solver.shared import SharedSolver, spans
-from qsim.tridiag.tdse.lattice import Lattice, bands, mass
-from qsim.tridiag.tdse.propagator import Stepping
-from qsim.tridiag.tdse.shared import SharedPropagator
+from qsim.tridiag.propagate.lattice import Lattice, bands, mass
+from qsim.tridiag.propagate.stepping.propagator import Stepping
+from qsim.tridiag.propagate.stepping.shared import SharedPropagator
 
 comm, device = world(), cpu(1)
 links = links_of(comm, device)
@@ -363,11 +363,11 @@ RUN_ALL = """
 import sys
 from qsim.core.run.pipeline import Options, execute
 from qsim.sturmian.two_electron import hamiltonian
-from qsim.tridiag.tasks import solve, solve_shared
+from qsim.tridiag.systems import run, shared
 hamiltonian.SHARED_FLOPS = 0.0  # the smallest products are shared, too
 for name in sys.argv[2:]:
     # a solution that is too large for the results file
-    solve.STORED = solve_shared.STORED = 5000 if name == "tridiag-auto" else 10**7
+    run.STORED = shared.STORED = 5000 if name == "tridiag-auto" else 10**7
     execute(name.split("-")[0], f"{name}.yaml", Options(output=f"{name}-{sys.argv[1]}", figures=False, verbosity=-1))
 """
 

@@ -29,8 +29,8 @@ from qsim.qmc.system.pseudopotentials import read_xml
 from qsim.qmc.wavefunction.gaussian import open_cache
 from qsim.qoc.control.guesses.files import field_from_file
 from qsim.sturmian.radial.inputs import read_table
+from qsim.tridiag.propagate.initial import _from_file as read_wavefunction
 from qsim.tridiag.solver.readers import read_rhs, read_system
-from qsim.tridiag.tdse.states import _from_file as read_wavefunction
 from qsim.trotter.model.readers import read_component_matrices, read_matrix
 from qsim.trotter.states.initial import contract_mps, load_state, read_mps
 

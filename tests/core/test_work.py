@@ -19,7 +19,7 @@ from qsim.core.run.stages import stage
 from qsim.core.run.work import DAY, Work
 from qsim.core.text import long_time, rough_time
 from qsim.sturmian import work as sturmian
-from qsim.tridiag.tasks import solve_plan
+from qsim.tridiag.systems import build as solve_plan
 from qsim.trotter import work as trotter
 from qsim.trotter.evolution.chebyshev import coefficients
 

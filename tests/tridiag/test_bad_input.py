@@ -371,12 +371,12 @@ def test_a_singular_matrix_names_the_row(tridiag, command):
 
 
 def test_chunks_that_do_not_work_are_a_mistake_of_the_deck(tridiag, monkeypatch):
-    import_module("qsim.tridiag.tdse.shared")  # makes a class of the original
+    import_module("qsim.tridiag.propagate.stepping.shared")  # makes a class of the original
 
     def refuse(*_, **__):
         raise InvalidInput("solver.mode", "local needs an inverse that decays")
 
-    monkeypatch.setattr("qsim.tridiag.tdse.propagator.Propagator", refuse)
+    monkeypatch.setattr("qsim.tridiag.propagate.stepping.propagator.Propagator", refuse)
     with pytest.raises(
         DeckError, match=r"deck\.yaml:\d+:\d+: solver\.mode: local needs an inverse that decays"
     ):

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from qsim.tridiag import checks
 from qsim.tridiag.deck.electron import Absorber, Grid, Initial, TimeGrid
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.model import Observed, Photoelectron, PropagationBlocks, Solver
 from qsim.tridiag.deck.potentials import Potential
-from qsim.tridiag.tdse import potentials, states
+from qsim.tridiag.propagate import checks
+from qsim.tridiag.propagate.initial import initial_state
+from qsim.tridiag.tdse import potentials
 from qsim.tridiag.tdse.pulses import LaserField
 
 PULSE = {"shape": "sin2", "wavelength": "800 nm", "intensity": "1e14 W/cm2", "cycles": 2.0}
@@ -53,7 +54,7 @@ def findings(
         return outside
     x = box.xmin + box.dx * np.arange(box.points)
     v = potentials.evaluate(blocks.potential, x)
-    psi = states.initial_state(blocks.initial, x, box.dx, v, stencil)
+    psi = initial_state(blocks.initial, x, box.dx, v, stencil)
     setup = checks.Setup(blocks, x, v, laser, t_final / steps, steps, psi)
     return [*outside, *checks.physics(setup)]
 
@@ -322,9 +323,8 @@ def test_findings(setup, key, severity, text):
 
 def test_levels_that_spread_over_too_much_are_findings(monkeypatch, tridiag):
     from qsim.core.deck.load import load_deck
-    from qsim.tridiag import build
     from qsim.tridiag.deck.model import TridiagDeck
-    from qsim.tridiag.tdse import eigenstates
+    from qsim.tridiag.propagate import build, eigenstates
 
     monkeypatch.setattr(eigenstates, "FIRST_WINDOW", 64)
     monkeypatch.setattr(eigenstates, "LARGEST_WINDOW", 256)

@@ -12,18 +12,19 @@ from scipy.special import erf
 
 from qsim.core.results.results import open_results
 from qsim.core.run.pipeline import Options, execute
-from qsim.tridiag import build, checks, solve
+from qsim.tridiag import solve
 from qsim.tridiag.deck.electron import MaskAbsorber
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.model import Hhg, Observed
-from qsim.tridiag.deck.potentials import Polynomial, SquareWell
+from qsim.tridiag.deck.potentials.oscillators import Polynomial
+from qsim.tridiag.deck.potentials.wells import SquareWell
 from qsim.tridiag.output import extra_files, extra_paths
-from qsim.tridiag.solver import equilibrate
+from qsim.tridiag.propagate import accuracy, build, checks
+from qsim.tridiag.propagate.eigenstates import imaginary_time, mirror, window_states
+from qsim.tridiag.propagate.lattice import Lattice
 from qsim.tridiag.solver.ladder import SingularMatrixError
-from qsim.tridiag.tasks import accuracy
+from qsim.tridiag.solver.robustness import equilibrate
 from qsim.tridiag.tdse import absorbers, potentials
-from qsim.tridiag.tdse.eigenstates import imaginary_time, mirror, window_states
-from qsim.tridiag.tdse.lattice import Lattice
 from qsim.tridiag.tdse.pulses import LaserField
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from qsim.core.run.coverage import cover, run_trial, table
-from qsim.tridiag.tasks import accuracy
+from qsim.tridiag.propagate import accuracy
 
 DECKS = 24
 

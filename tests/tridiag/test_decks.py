@@ -15,8 +15,8 @@ from qsim.core.errors import Stopped
 from qsim.core.results.results import open_results
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
-from qsim.tridiag.problem import PIECE
-from qsim.tridiag.tasks import observer
+from qsim.tridiag.propagate import observer
+from qsim.tridiag.propagate.problem import PIECE
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "tridiag.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
@@ -352,7 +352,7 @@ def test_resume_by_the_command(tridiag, command):
 
 
 def test_the_sequence_does_not_depend_on_where_it_starts():
-    from qsim.tridiag.problem import pieces_of
+    from qsim.tridiag.propagate.problem import pieces_of
 
     for every, largest in ((1, 10), (3, 6), (7, 7), (50, 50)):
         whole = list(pieces_of(0, 100, every, largest))

@@ -187,7 +187,12 @@ def test_one_judgement_fails_and_the_others_are_made(tridiag, whole, monkeypatch
 
 @pytest.mark.parametrize(
     "place",
-    ["tasks.accuracy.companions", "tasks.accuracy.resolved", "tasks.accuracy.cuts", "tdse.spectral.final"],
+    [
+        "propagate.accuracy.companions",
+        "propagate.accuracy.resolved",
+        "propagate.accuracy.cuts",
+        "propagate.sine_waves.final",
+    ],
 )
 def test_no_step_of_the_claim_costs_the_result(tridiag, monkeypatch, place):
     """An exception of any kind, wherever the errors are looked for."""

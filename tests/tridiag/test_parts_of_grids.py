@@ -7,9 +7,13 @@ import pytest
 
 from qsim.core.errors import InvalidInput
 from qsim.core.physics.functions import CACHED, in_chunks
-from qsim.tridiag.deck.potentials import FreeParticle, Harmonic, Morse, PotentialFormula, SoftCore
-from qsim.tridiag.tdse import potentials, states
-from qsim.tridiag.tdse.lattice import equidistant
+from qsim.tridiag.deck.potentials.cores import SoftCore
+from qsim.tridiag.deck.potentials.given import FreeParticle, PotentialFormula
+from qsim.tridiag.deck.potentials.morse import Morse
+from qsim.tridiag.deck.potentials.oscillators import Harmonic
+from qsim.tridiag.propagate import initial
+from qsim.tridiag.propagate.lattice import equidistant
+from qsim.tridiag.tdse import potentials
 
 POINTS = 3 * CACHED + 1234
 THREADS = pytest.mark.parametrize("threads", [1, 3])
@@ -58,14 +62,14 @@ def test_a_value_that_is_too_large_names_its_point(threads):
 
 def test_a_packet_is_the_same_on_any_number_of_threads():
     x, width = grid(), 5.0
-    alone, shared = (states.gaussian(x, 10.0, 2.0, width, threads) for threads in (1, 4))
+    alone, shared = (initial.gaussian(x, 10.0, 2.0, width, threads) for threads in (1, 4))
     whole = (2.0 * math.pi * width**2) ** -0.25 * np.exp(-(((x - 10.0) / (2.0 * width)) ** 2))
     np.testing.assert_array_equal(alone, whole * np.exp(2j * x))
     np.testing.assert_array_equal(alone, shared)
-    one, other = (states.normalised(3.0 * alone, 0.03, threads=threads) for threads in (1, 4))
+    one, other = (initial.normalised(3.0 * alone, 0.03, threads=threads) for threads in (1, 4))
     np.testing.assert_array_equal(one, other)
     assert np.vdot(one, one).real * 0.03 == pytest.approx(1.0, abs=1e-14)
     with pytest.raises(InvalidInput, match="not finite"):
-        states.normalised(np.where(np.arange(POINTS) == POINTS - 7, np.nan, alone), 0.03, threads=2)
+        initial.normalised(np.where(np.arange(POINTS) == POINTS - 7, np.nan, alone), 0.03, threads=2)
     with pytest.raises(InvalidInput, match="vanishes"):
-        states.normalised(0.0 * alone, 0.03)
+        initial.normalised(0.0 * alone, 0.03)

@@ -12,10 +12,11 @@ from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.tridiag.deck.electron import Absorber, Initial
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.potentials import Potential
-from qsim.tridiag.tdse import absorbers, potentials, spectra, states
-from qsim.tridiag.tdse.eigenstates import Pencil, eigenstates, imaginary_time, window_states
+from qsim.tridiag.propagate import initial, photoelectrons
+from qsim.tridiag.propagate.eigenstates import Pencil, eigenstates, imaginary_time, window_states
+from qsim.tridiag.propagate.lattice import Lattice
+from qsim.tridiag.tdse import absorbers, harmonics, potentials
 from qsim.tridiag.tdse.integrals import running_integral
-from qsim.tridiag.tdse.lattice import Lattice
 from qsim.tridiag.tdse.pulses import LaserField
 
 REFERENCE = {
@@ -253,7 +254,7 @@ def test_imaginary_time_refuses_steps_that_diverge():
 
 def test_packets_have_their_moments():
     x = grid(60, 0.05)
-    psi = states.initial_state(
+    psi = initial.initial_state(
         block(Initial, type="gaussian", x0=-20.0, k0=1.5, width=2.0), x, 0.05, 0 * x, "numerov"
     )
     density = np.abs(psi) ** 2 * 0.05
@@ -272,50 +273,50 @@ def test_levels_and_superpositions():
     x = grid(60, 0.1)
     v = softcore(x)
     _, phi = eigenstates(x, 0.1, v, "numerov", 3)
-    third = states.initial_state(TypeAdapter(Initial).validate_python(2), x, 0.1, v, "numerov")
+    third = initial.initial_state(TypeAdapter(Initial).validate_python(2), x, 0.1, v, "numerov")
     assert np.allclose(third, phi[2], atol=1e-11)
-    mixed = states.initial_state(
+    mixed = initial.initial_state(
         TypeAdapter(Initial).validate_python({"0": 1, "2": "1i"}), x, 0.1, v, "numerov"
     )
     assert np.allclose(mixed, (phi[0] + 1j * phi[2]) / math.sqrt(2), atol=1e-11)
     relaxed = block(Initial, type="eigenstate", method="imaginary_time")
-    assert np.allclose(states.initial_state(relaxed, x, 0.1, v, "numerov"), phi[0], atol=1e-11)
+    assert np.allclose(initial.initial_state(relaxed, x, 0.1, v, "numerov"), phi[0], atol=1e-11)
     with pytest.raises(InvalidInput, match="level 0 only"):
-        states.initial_state(
+        initial.initial_state(
             block(Initial, type="eigenstate", level=1, method="imaginary_time"), x, 0.1, v, "numerov"
         )
 
 
 def test_states_from_formulas_and_files(tmp_path):
     x = grid(20, 0.1)
-    psi = states.initial_state(
+    psi = initial.initial_state(
         block(Initial, type="expression", real="exp(-x^2/8)*cos(x)", imag="exp(-x^2/8)*sin(x)"),
         x,
         0.1,
         0 * x,
         "numerov",
     )
-    packet = states.initial_state(
+    packet = initial.initial_state(
         block(Initial, type="gaussian", k0=1.0, width=math.sqrt(2.0)), x, 0.1, 0 * x, "numerov"
     )
     assert np.allclose(psi, packet, atol=1e-13)
     rows = "\n".join(f"{a:.17g}, {b.real:.17g}, {b.imag:.17g}" for a, b in zip(x, 3 * psi, strict=True))
     (tmp_path / "psi.csv").write_text("x, re, im\n" + rows, encoding="utf-8")
     from_file = block(Initial, type="file", file=tmp_path / "psi.csv")
-    assert np.allclose(states.initial_state(from_file, x, 0.1, 0 * x, "numerov"), psi, atol=1e-14)
+    assert np.allclose(initial.initial_state(from_file, x, 0.1, 0 * x, "numerov"), psi, atol=1e-14)
     finer = grid(18, 0.05)
-    again = states.initial_state(from_file, finer, 0.05, 0 * finer, "numerov")
+    again = initial.initial_state(from_file, finer, 0.05, 0 * finer, "numerov")
     assert np.allclose(again[::2], psi[20:-20], atol=1e-6)
     with pytest.raises(InvalidInput, match="leaves out"):
-        states.initial_state(from_file, grid(1, 0.1), 0.1, np.zeros(21), "numerov")
+        initial.initial_state(from_file, grid(1, 0.1), 0.1, np.zeros(21), "numerov")
     import h5py
 
     with h5py.File(tmp_path / "run.h5", "w") as file:
         file["results/x"], file["results/psi_final"] = x, psi
     from_run = block(Initial, type="file", file=tmp_path / "run.h5")
-    assert np.allclose(states.initial_state(from_run, x, 0.1, 0 * x, "numerov"), psi, atol=1e-14)
+    assert np.allclose(initial.initial_state(from_run, x, 0.1, 0 * x, "numerov"), psi, atol=1e-14)
     with pytest.raises(InvalidInput, match="vanishes"):
-        states.initial_state(block(Initial, type="expression", real="0"), x, 0.1, 0 * x, "numerov")
+        initial.initial_state(block(Initial, type="expression", real="0"), x, 0.1, 0 * x, "numerov")
 
 
 # ------------------------------------------------------------------------------------------- absorbers
@@ -367,14 +368,14 @@ def test_a_mask_acts_like_a_potential():
 def test_reflection_from_a_mask_is_that_of_a_packet(dt):
     """A packet of narrow momentum is sent into the mask, and what comes back is counted; the strength goes as 1/dt."""
     from qsim.core.device.device import cpu
-    from qsim.tridiag.tdse.propagator import Propagator, Stepping
+    from qsim.tridiag.propagate.stepping.propagator import Propagator, Stepping
 
     strip = block(Absorber, type="mask", width=12.0, power=0.5)
     x = grid(100, 0.1)
     mask = absorbers.evaluate(strip, x)[1]
     lattice = Lattice(-100.0, 0.1, x.size, "numerov", 0 * x, mask=mask)
     k, width = 0.5, 14.0
-    psi = states.gaussian(x, 20.0, k, width)
+    psi = initial.gaussian(x, 20.0, k, width)
     steps = round(2 * 70.0 / k / dt)
     run = Propagator(cpu(1), lattice, psi, dt, how=Stepping(slope=False))
     run.advance(steps, steps)
@@ -393,15 +394,15 @@ def test_harmonics_of_a_synthetic_signal():
     """One line ``a cos(h w t)``: S = (a T/4)^2 at its order with sin^2; zero where the window has its zeros."""
     T = 16 * 2 * np.pi / W0
     t = np.linspace(0, T, 8001)
-    order, s = spectra.hhg(t, 0.3 * np.cos(5 * W0 * t) + 1e-6 * np.cos(21 * W0 * t), W0, "sin2", 40.0)
+    order, s = harmonics.hhg(t, 0.3 * np.cos(5 * W0 * t) + 1e-6 * np.cos(21 * W0 * t), W0, "sin2", 40.0)
     at = {h: s[np.argmin(np.abs(order - h))] for h in (5, 9, 21)}
     assert order[-1] == 40.0
     assert at[5] == pytest.approx((0.3 * T / 4) ** 2, rel=1e-12)
     assert at[21] == pytest.approx((1e-6 * T / 4) ** 2, rel=1e-9)
     assert at[9] < 1e-24 * at[5]
-    for window in spectra.WINDOWS:
-        area = spectra.window_values(window, 8001).mean()
-        _, s = spectra.hhg(t, np.cos(5 * W0 * t), W0, window, 10.0, points_per_order=16)
+    for window in harmonics.WINDOWS:
+        area = harmonics.window_values(window, 8001).mean()
+        _, s = harmonics.hhg(t, np.cos(5 * W0 * t), W0, window, 10.0, points_per_order=16)
         assert s[80] == pytest.approx((area * T / 2) ** 2, rel=2e-3)
 
 
@@ -413,7 +414,7 @@ def test_the_three_forms_agree():
     v = np.gradient(x, t, edge_order=2)
     a = np.gradient(v, t, edge_order=2)
     peaks = [
-        spectra.hhg(t, signal, W0, "none", 12.0, form, 16)[1][7 * 16]
+        harmonics.hhg(t, signal, W0, "none", 12.0, form, 16)[1][7 * 16]
         for form, signal in (("dipole", x), ("velocity", v), ("acceleration", a))
     ]
     assert peaks[1] == pytest.approx(peaks[0], rel=1e-3)
@@ -423,13 +424,15 @@ def test_the_three_forms_agree():
 def test_the_cutoff_rule():
     order = np.arange(0, 46, 1 / 32)
     flat = np.where(order < 26, 1e-3, 1e-3 * 10 ** (-2 * (order - 26)))
-    assert spectra.cutoff_order(order, flat, 21.0) == pytest.approx(26.9, abs=0.2)
-    assert spectra.cutoff_order(order[order < 19], flat[order < 19], 21.0) is None
-    assert spectra.cutoff_order(order, np.ones(order.size), 21.0) is None
-    assert spectra.cutoff_order(order, flat, None) is None
+    assert harmonics.cutoff_order(order, flat, 21.0) == pytest.approx(26.9, abs=0.2)
+    assert harmonics.cutoff_order(order[order < 19], flat[order < 19], 21.0) is None
+    assert harmonics.cutoff_order(order, np.ones(order.size), 21.0) is None
+    assert harmonics.cutoff_order(order, flat, None) is None
     params = REFERENCE["C3_hhg_1e14_odd_a"]["params"]
-    assert spectra.classical_cutoff(0.5, params["Up"], W0) == pytest.approx(params["cutoff_classical_order"])
-    assert spectra.lewenstein_cutoff(0.5, params["Up"], W0) == pytest.approx(
+    assert harmonics.classical_cutoff(0.5, params["Up"], W0) == pytest.approx(
+        params["cutoff_classical_order"]
+    )
+    assert harmonics.lewenstein_cutoff(0.5, params["Up"], W0) == pytest.approx(
         params["cutoff_lewenstein_order"]
     )
 
@@ -437,7 +440,7 @@ def test_the_cutoff_rule():
 def test_the_gabor_map_finds_time_and_frequency():
     t = np.linspace(0, 600, 12001)
     burst = np.exp(-0.5 * ((t - 250) / 20) ** 2) * np.cos(9 * W0 * t)
-    time, order, power = spectra.gabor(t, burst, W0, 20.0, width=15.0)
+    time, order, power = harmonics.gabor(t, burst, W0, 20.0, width=15.0)
     i, j = np.unravel_index(np.argmax(power), power.shape)
     assert power.shape == (400, 200)
     assert time[i] == pytest.approx(250, abs=2)
@@ -456,9 +459,9 @@ def lattice_of(x, v, stencil):
 def test_the_window_operator_against_diagonalisation(stencil, order):
     x, gamma = grid(20, 0.2), 0.03
     v = softcore(x)
-    psi = states.gaussian(x, 2.0, 0.8, 1.5)
+    psi = initial.gaussian(x, 2.0, 0.8, 1.5)
     energies = np.linspace(-0.8, 2.0, 41)
-    found = spectra.photoelectrons(lattice_of(x, v, stencil), psi, energies, gamma, order)
+    found = photoelectrons.photoelectrons(lattice_of(x, v, stencil), psi, energies, gamma, order)
     levels, vectors = np.linalg.eigh(dense_h(v, 0.2, stencil))
     weights = np.abs(vectors.T @ psi) ** 2 * 0.2
     p = 2**order
@@ -471,14 +474,14 @@ def test_the_window_operator_against_diagonalisation(stencil, order):
 def test_photoelectron_spectra_are_normalised_and_know_sides():
     x = grid(300, 0.2)
     lattice = lattice_of(x, softcore(x), "numerov")
-    psi = states.gaussian(x, 80.0, 1.0, 10.0)
+    psi = initial.gaussian(x, 80.0, 1.0, 10.0)
     energies = np.linspace(-0.2, 2.0, 221)
-    found = spectra.photoelectrons(lattice, psi, energies, 0.03, 3)
+    found = photoelectrons.photoelectrons(lattice, psi, energies, 0.03, 3)
     assert found.spectrum.sum() * 0.01 == pytest.approx(1.0, abs=2e-3)
     assert found.right.sum() > 100 * found.left.sum()
     assert energies[np.argmax(found.spectrum)] == pytest.approx(0.5, abs=0.05)
     turned = psi * np.exp(-0.7j * x)  # the same state in velocity gauge
-    again = spectra.photoelectrons(lattice, turned, energies[::20], 0.03, 3, vector_potential=0.7)
+    again = photoelectrons.photoelectrons(lattice, turned, energies[::20], 0.03, 3, vector_potential=0.7)
     assert again.spectrum == pytest.approx(found.spectrum[::20], rel=1e-9, abs=1e-12)
 
 
@@ -504,8 +507,8 @@ def test_harmonics_of_soft_core_hydrogen():
                 Pencil(v + x * middle[k] - 1j * cap, dx, "numerov").solve(2j / dt, psi) * (4 / (1j * dt))
                 - psi
             )
-    order, s = spectra.hhg(times, acceleration, W0, "sin2", 45.0)
-    found = spectra.cutoff_order(order, s, spectra.classical_cutoff(0.5, field.up, W0))
+    order, s = harmonics.hhg(times, acceleration, W0, "sin2", 45.0)
+    found = harmonics.cutoff_order(order, s, harmonics.classical_cutoff(0.5, field.up, W0))
     assert 24.0 < found < 27.0
     for h, tolerance in ((1, 0.1), (17, 0.3), (21, 0.3)):
         exact = REFERENCE["C3_hhg_1e14_odd_a"]["values"]["S"][str(h)]

@@ -16,12 +16,12 @@ from scipy.linalg import eigh_tridiagonal, solve_banded
 from scipy.linalg.lapack import zgtsv
 
 from qsim.core.device.device import Device, cpu
-from qsim.tridiag.kernels import cn_cpu
-from qsim.tridiag.kernels.cn import Shape
-from qsim.tridiag.tdse import halo as decay
-from qsim.tridiag.tdse import propagator as propagation
-from qsim.tridiag.tdse.lattice import Lattice, apply_h, bands, energy, mass
-from qsim.tridiag.tdse.propagator import Propagator, Stepping
+from qsim.tridiag.kernels.crank_nicolson import steps_cpu as cn_cpu
+from qsim.tridiag.kernels.crank_nicolson.steps import Shape
+from qsim.tridiag.propagate.lattice import Lattice, apply_h, bands, energy, mass
+from qsim.tridiag.propagate.stepping import halo as decay
+from qsim.tridiag.propagate.stepping import propagator as propagation
+from qsim.tridiag.propagate.stepping.propagator import Propagator, Stepping
 from tests.pairs import pairwise
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "tridiag.json"
@@ -126,7 +126,7 @@ def test_bands_are_those_of_the_hamiltonian(stencil, gauge, n):
 
 def test_the_inverse_mass_by_images():
     """The form used on GPUs: the same sum on the host, walls and phases included."""
-    from qsim.tridiag.tdse.lattice import _images, _inverse_mass
+    from qsim.tridiag.propagate.lattice import _images, _inverse_mass
 
     for n in (36, 37, 200):
         for a in (0.0, 1.3):

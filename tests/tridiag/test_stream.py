@@ -13,12 +13,12 @@ from qsim.core.results.tables import match_tables, resolve_dimensions
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
 from qsim.tridiag import output
+from qsim.tridiag.scaling.run import block_numbers
 from qsim.tridiag.solver import systems
-from qsim.tridiag.solver.defect import Defect
 from qsim.tridiag.solver.ladder import SingularMatrixError
 from qsim.tridiag.solver.pieces import gtsv, stubborn
+from qsim.tridiag.solver.robustness.defect import Defect
 from qsim.tridiag.solver.stream import solve_streamed
-from qsim.tridiag.tasks.scaling import block_numbers
 
 RNG = np.random.default_rng(11)
 TOLERANCE = {"complex": 1e-13, "real": 1e-13, "complex64": 3e-6, "float32": 3e-6}
@@ -203,7 +203,7 @@ def test_the_budget_bounds_what_is_read():
 
 def test_at_most_two_blocks_are_held(monkeypatch):
     """The next block is read while one is at work, not the one after it."""
-    from qsim.tridiag.kernels import streamed
+    from qsim.tridiag.kernels.partition import streamed
 
     recorder, reduced, lead = Recorder(systems.RandomSource(5000, seed=1)), [], []
     inner = streamed.reduce_pieces

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qsim.tridiag.deck.model import Photoelectron
-from qsim.tridiag.tdse.eigenstates import Pencil
+from qsim.tridiag.propagate.eigenstates import Pencil
 from tests.tridiag.test_checks import FREE, findings
 
 CW = {"shape": "cw", "omega": 0.1, "E0": 1e-4}

@@ -12,9 +12,9 @@ import pytest
 
 from qsim.core.errors import FileError
 from qsim.core.results.results import open_results
-from qsim.tridiag.build import between_walls
-from qsim.tridiag.tasks import accuracy
-from qsim.tridiag.tasks.propagate import Evolution
+from qsim.tridiag.propagate import accuracy
+from qsim.tridiag.propagate.build import between_walls
+from qsim.tridiag.propagate.run import Evolution
 from qsim.tridiag.tdse import potentials
 
 SINES = 24

@@ -14,8 +14,8 @@ from qsim.core.errors import NumericsError
 from qsim.core.run.coverage import cover
 from qsim.tridiag import coverage, solve
 from qsim.tridiag.coverage.wild import rational_solution, rowwise
-from qsim.tridiag.solver.extended import Numbers, fits, solve_extended
 from qsim.tridiag.solver.ladder import SingularMatrixError
+from qsim.tridiag.solver.robustness.extended import Numbers, fits, solve_extended
 from qsim.tridiag.solver.stream import solve_streamed
 from qsim.tridiag.solver.systems import ArraySource
 
@@ -128,7 +128,7 @@ def test_long_systems_that_no_rung_solves_are_refused(monkeypatch):
     systems = [draw(seed, 17, 100) for seed in range(30)]
     last = [system for system in systems if solve(*system).algorithm == "extended"]
     assert last
-    monkeypatch.setattr("qsim.tridiag.solver.extended.UNKNOWNS", 5)
+    monkeypatch.setattr("qsim.tridiag.solver.robustness.extended.UNKNOWNS", 5)
     for system in last:
         with pytest.raises(NumericsError, match="of a row .* exceeds the tolerance"):
             solve(*system)

@@ -13,12 +13,13 @@ from scipy.sparse.linalg import expm_multiply
 from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError, NumericsError
 from qsim.core.run.progress import Monitor
-from qsim.trotter import run
-from qsim.trotter.evolution import drive, driven
+from qsim.trotter.evolution import driven_error as drive
+from qsim.trotter.evolution import driven_steps as driven
 from qsim.trotter.evolution.accuracy import estimate
+from qsim.trotter.evolution.error_pilot import commutes, neighbourhood
 from qsim.trotter.evolution.integrators import METHODS
 from qsim.trotter.evolution.layers import Evolver
-from qsim.trotter.evolution.pilot import commutes, neighbourhood
+from qsim.trotter.evolve import run
 from qsim.trotter.model.hamiltonian import Hamiltonian, Model
 from qsim.trotter.model.profiles import Factor
 

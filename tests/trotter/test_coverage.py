@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from qsim.core.run.coverage import cover, draw, run_trial
-from qsim.trotter import run
-from qsim.trotter.tasks.lowest import LowestLevels
+from qsim.trotter.evolve import run
+from qsim.trotter.spectrum.search import LowestLevels
 
 SEED = 1
 COUNT = 24

@@ -15,7 +15,7 @@ from qsim.core.errors import Stopped
 from qsim.core.results.results import open_results
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
-from qsim.trotter.problem import PIECE
+from qsim.trotter.evolve.problem import PIECE
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "trotter.json"
 REFERENCES = {entry["name"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
@@ -282,7 +282,7 @@ DISORDER = {
 
 def test_ensemble_is_the_mean_of_its_members(trotter):
     """Means and errors of 3 realisations times 2 states, against the trajectories one by one."""
-    from qsim.trotter.evolution.trajectory import Trajectory
+    from qsim.trotter.evolve.trajectories.trajectory import Trajectory
 
     result = trotter.run(**DISORDER, ensemble={"disorder": 3, "states": 2})
     problem = result.problem
@@ -380,7 +380,7 @@ class StopAfter(Monitor):
 @pytest.mark.parametrize("calls", [1, 2, 4, 5, 9, 13, 16])
 def test_a_resumed_run_has_the_same_bits(trotter, monkeypatch, calls):
     """One after the other, interrupted within an interval, between trajectories and during the way back of an echo."""
-    from qsim.trotter.evolution import ensemble
+    from qsim.trotter.evolve.trajectories import ensemble
 
     monkeypatch.setitem(ensemble.MOST, "cpu", 1)
     monkeypatch.setitem(PIECE, "cpu", 3 * 64 * 20)  # three steps a call

@@ -11,14 +11,14 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import Stopped
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
-from qsim.trotter.evolution import ensemble
 from qsim.trotter.evolution.batch import Batch
-from qsim.trotter.evolution.ensemble import Ensemble, together
 from qsim.trotter.evolution.layers import Evolver
-from qsim.trotter.kernels.measure import moments_of_axis, moments_of_members
+from qsim.trotter.evolve.problem import PIECE
+from qsim.trotter.evolve.trajectories import ensemble
+from qsim.trotter.evolve.trajectories.ensemble import Ensemble, together
+from qsim.trotter.kernels.states.measure import moments_of_axis, moments_of_members
 from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.observables import observables
-from qsim.trotter.problem import PIECE
 
 CHAIN = {"type": "heisenberg", "lattice": "chain", "J": 1.0}
 BOX = {"type": "field", "axis": "z", "random": {"kind": "box", "W": 2.0, "seed": 7}}

@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 
 from qsim.core.results.results import open_results
-from qsim.trotter import run
-from qsim.trotter.evolution.pilot import Panel
-from qsim.trotter.observables.averages import Averages
-from qsim.trotter.tasks import dynamics, floquet, levels, thermal
-from qsim.trotter.tasks.results import DynamicsResult
+from qsim.trotter.dynamics import run as dynamics
+from qsim.trotter.dynamics.result import DynamicsResult
+from qsim.trotter.evolution.error_pilot import Panel
+from qsim.trotter.evolve import run
+from qsim.trotter.evolve.trajectories.averages import Averages
+from qsim.trotter.floquet import run as floquet
+from qsim.trotter.levels import run as levels
+from qsim.trotter.thermal import run as thermal
 
 CHAIN = {"type": "xxz", "lattice": "chain", "Jxy": 1.0, "Jz": 0.6}
 FIELD = {"type": "field", "axis": "z", "values": [0.3, -0.2, 0.5, 0.1, -0.45]}

@@ -16,11 +16,12 @@ from scipy.special import jv
 
 from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
-from qsim.trotter.evolution import accuracy, pilot
+from qsim.trotter.evolution import accuracy
+from qsim.trotter.evolution import error_pilot as pilot
 from qsim.trotter.evolution.chebyshev import Chebyshev, coefficients, coupling_bounds, lanczos_bounds
 from qsim.trotter.evolution.layers import Evolver
-from qsim.trotter.kernels.apply import operator
-from qsim.trotter.kernels.measure import Moments
+from qsim.trotter.kernels.product.apply import operator
+from qsim.trotter.kernels.states.measure import Moments
 from qsim.trotter.model.hamiltonian import Model, dense
 from qsim.trotter.observables import observables
 from qsim.trotter.states.vectors import axpy, norm2, overlap

@@ -18,7 +18,7 @@ from qsim.core.device import rng
 from qsim.core.device.device import cpu
 from qsim.core.errors import FileError
 from qsim.trotter.deck import initial as blocks
-from qsim.trotter.kernels import states as kernels
+from qsim.trotter.kernels.states import random_states as kernels
 from qsim.trotter.states import initial as states
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference_data" / "trotter.json"

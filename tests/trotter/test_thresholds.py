@@ -7,7 +7,7 @@ from qsim.core.deck.load import load_deck
 from qsim.core.errors import NumericsError
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
-from qsim.trotter import run
+from qsim.trotter.evolve import run
 from tests.changes import change
 from tests.trotter.test_bad_input import BASE
 

@@ -9,8 +9,8 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import Stopped
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
-from qsim.trotter.evolution import tuning
 from qsim.trotter.evolution.layers import Evolver, Tile, tiles, tilings
+from qsim.trotter.evolve import tuning
 from qsim.trotter.model.hamiltonian import Model
 
 DECK = {
@@ -170,13 +170,13 @@ def test_a_resumed_run_keeps_its_tiles(cache, trotter, monkeypatch):
 def test_tiles_of_another_kind_of_device_are_not_used(trotter):
     from dataclasses import replace
 
-    from qsim.trotter.evolution.trajectory import Carrier
+    from qsim.trotter.evolve.propagators.layers import LayerPropagator
 
     problem = trotter.build(**DECK)
     how = trotter.run(**DECK).integration
     for kind, expected in (("cuda", tiles(16, "cpu")), ("cpu", [Tile(13, 13, 13), Tile(10, 13, 13)])):
         chosen = replace(how, tiling=(kind, ((13, 13, 13), (10, 13, 13))))
-        carrier = Carrier(problem, problem.hamiltonian(), problem.initial(0), chosen)
+        carrier = LayerPropagator(problem, problem.hamiltonian(), problem.initial(0), chosen)
         assert carrier.evolver.tiles == expected
 
 

@@ -40,18 +40,18 @@ __all__ = [
     "text_lines",
 ]
 
+# Bytes of a line: 600 000 numbers with all their digits.
 MAX_LINE = 16 * 2**20
-"""Bytes of a line: 600 000 numbers with all their digits."""
+# Characters of a number.
 MAX_WORD = 400
-"""Characters of a number."""
+# Lines of names before the numbers.
 MAX_HEADER = 2
-"""Lines of names before the numbers."""
+# Lines without a number, one after another: a small file packed with gzip can hold thousands of millions.
 MAX_EMPTY = 100_000
-"""Lines without a number, one after another: a small file packed with gzip can hold thousands of millions."""
+# Rows of a table of a function.
 MAX_CURVE = 10_000_000
-"""Rows of a table of a function."""
+# Points of a cubic spline.
 MIN_CURVE = 4
-"""Points of a cubic spline."""
 
 Number = TypeVar("Number", float, complex)
 

@@ -12,7 +12,7 @@ from pydantic_core import PydanticUndefined
 from qsim.core.deck.expression import ExpressionText
 from qsim.core.deck.fields import LARGEST, Annotation, is_block, literals, tags
 from qsim.core.deck.units import Quantity
-from qsim.core.deck.yaml_marks import parse_yaml
+from qsim.core.deck.yaml_marks import reads_as_text
 
 __all__ = [
     "bounds",
@@ -93,11 +93,11 @@ def complex_text(value: complex) -> str:
 def _text(value: str) -> str:
     """Return text plain where any YAML reads it back as that text, else in double quotes."""
     words_of_yaml_1_1 = ("yes", "no", "on", "off", "y", "n")
-    harmless = bool(value) and all(c.isalnum() or c in "_-./+^ " for c in value) and value == value.strip()
-    if harmless and value[0].isalnum() and value.lower() not in words_of_yaml_1_1:
-        root, problems = parse_yaml(f"[{value}]", "")
-        if not problems and root is not None and root.plain() == [value]:
-            return value
+    # signs that begin nothing in YAML, and no space at an end, which a plain scalar would lose
+    harmless = value[:1].isalnum() and value == value.strip()
+    harmless = harmless and all(c.isalnum() or c in "_-./+^ " for c in value)
+    if harmless and value.lower() not in words_of_yaml_1_1 and reads_as_text(value):
+        return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
 

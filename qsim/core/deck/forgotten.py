@@ -12,8 +12,8 @@ from qsim.core.deck.yaml_marks import Node
 
 __all__ = ["forgotten_units"]
 
+# Items of a list that are looked at.
 MOST_ITEMS = 1000
-"""Items of a list that are looked at."""
 
 
 def forgotten_units(block: BaseModel, node: Node, key: str = "") -> Iterator[Finding]:

@@ -41,7 +41,7 @@ from qsim.core.deck.blocks import (
 from qsim.core.deck.describe import without_unset
 from qsim.core.deck.fields import Annotation, fields_of, literals
 from qsim.core.deck.forgotten import forgotten_units
-from qsim.core.deck.mapping import MAPPING, deck_text
+from qsim.core.deck.mapping import MAPPING, deck_text, read_mapping
 from qsim.core.deck.messages import describe, diagnostics_of, did_you_mean
 from qsim.core.deck.reference import deck_reference
 from qsim.core.deck.template import schema, template
@@ -75,8 +75,8 @@ __all__ = [
 #: Largest deck, in bytes.
 MAX_BYTES = 4 * 2**20
 
+# A deck: the path of a YAML file, or its keys and values.
 DeckSource = str | Path | Mapping[str, Any]
-"""A deck: the path of a YAML file, or its keys and values."""
 
 D = TypeVar("D", bound=Deck, default=Deck)
 T = TypeVar("T")
@@ -298,9 +298,10 @@ def _compare(a: Any, b: Any, key: str, changed: list[str]) -> None:
 
 def _read(source: DeckSource) -> tuple[Path, str, Node, list[Diagnostic]]:
     """Return the path of a deck, its text, its tree, and the mistakes found so far."""
-    path = Path(MAPPING if isinstance(source, Mapping) else source)
-    text = deck_text(source) if isinstance(source, Mapping) else _read_text(path)
-    file = str(path)
+    if isinstance(source, Mapping):
+        return _read_mapping(source)
+    path = Path(source)
+    text, file = _read_text(path), str(path)
     root, diagnostics = parse_yaml(text, file)
     if root is None:
         start = Mark(Source(file, (text.split("\n")[0],)), 1, 1)
@@ -311,6 +312,14 @@ def _read(source: DeckSource) -> tuple[Path, str, Node, list[Diagnostic]]:
         message = f"a deck is a block of 'key: value' lines, found {describe(root)}"
         raise DeckError([*diagnostics, root.mark.diagnostic("", message)])
     return path, text, root, diagnostics
+
+
+def _read_mapping(deck: Mapping[str, Any]) -> tuple[Path, str, Node, list[Diagnostic]]:
+    """Return what `_read` does, of a deck that is no file; its text is only for the record of the run."""
+    root, diagnostics = read_mapping(deck)
+    if not root.value:
+        raise DeckError(root.mark.diagnostic("", "the deck is empty"))
+    return Path(MAPPING), deck_text(deck), root, diagnostics
 
 
 def _read_text(path: Path) -> str:

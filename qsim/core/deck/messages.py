@@ -36,10 +36,10 @@ __all__ = ["describe", "diagnostics_of", "did_you_mean", "dotted"]
 Model = type[BaseModel]
 Path = tuple[str | int, ...]
 
+# Values whose mistakes are explained.
 EXPLAINED = 2 * MOST
-"""Values whose mistakes are explained."""
+# Errors whose places among the types are found.
 WALKED = 20 * MOST
-"""Errors whose places among the types are found."""
 
 _EXPECTED = {
     "int_type": "a whole number",

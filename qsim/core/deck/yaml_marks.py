@@ -21,7 +21,17 @@ import yaml
 from qsim.core.errors import DeckError, Diagnostic
 from qsim.core.text import printable, shorten
 
-__all__ = ["MAX_DEPTH", "MAX_NODES", "Mark", "Node", "Source", "override", "parse_yaml"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_DIGITS",
+    "MAX_NODES",
+    "Mark",
+    "Node",
+    "Source",
+    "override",
+    "parse_yaml",
+    "reads_as_text",
+]
 
 #: Deepest nesting of blocks and lists in a deck.
 MAX_DEPTH = 50
@@ -175,6 +185,12 @@ def parse_yaml(text: str, file: str, prefix: str = "") -> tuple[Node | None, lis
     except yaml.reader.ReaderError as error:
         raise DeckError(_character_diagnostic(text, error, source)) from None
     return root, composer.diagnostics
+
+
+def reads_as_text(word: str) -> bool:
+    """Return True if a plain scalar is read as text, not as null, a truth value or a number."""
+    others = (_NULL, _BOOL, _INT, _OCT_HEX, _FLOAT, _INF_NAN)
+    return not any(pattern.fullmatch(word) for pattern in others)
 
 
 def override(root: Node, path: Sequence[str], value: Node, mark: Mark) -> Node:

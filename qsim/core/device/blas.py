@@ -27,8 +27,9 @@ __all__ = [
     "start_with_one_thread",
 ]
 
+# Rows of a matrix from which BLAS gains from threads; below, factorisations are slower with two than with
+# one.
 LARGE = 400
-"""Rows of a matrix from which BLAS gains from threads; below, factorisations are slower with two than with one."""
 
 _most: int | None = None  # threads of the run; None outside a run, where the libraries stay as they are
 _large = 0  # `large_matrices` within each other
@@ -64,6 +65,7 @@ def small_matrices(threads: int) -> Iterator[None]:
     The setting is that of the process: it is not for code that runs on several threads at once.
     """
     global _most
+    # Runs may be nested: a plan within a run gets its own limit.
     before, _most = _most, threads
     try:
         with _libraries().limit(limits=1):
@@ -75,10 +77,12 @@ def small_matrices(threads: int) -> Iterator[None]:
 @contextmanager
 def large_matrices(rows: int) -> Iterator[None]:
     """Give BLAS all threads of the run meanwhile, if matrices have at least `LARGE` rows; outside a run, change nothing."""
+    # Outside a run the setting is the caller's business, as the library of another program.
     if _most is None or _most == 1 or rows < LARGE:
         yield
         return
     global _large
+    # Counted, since such blocks nest: `one_thread` within one must reduce.
     _large += 1
     try:
         with _libraries().limit(limits=_most):

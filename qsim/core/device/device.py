@@ -51,8 +51,8 @@ __all__ = [
     "select",
 ]
 
+# An array of NumPy or CuPy: on whichever device the problem lives.
 Array: TypeAlias = "NDArray[Any]"
-"""An array of NumPy or CuPy: on whichever device the problem lives."""
 
 SPARE = 1.2  # times the estimate: what a batch system is asked for, which ends jobs that take more
 SPECIFICATION = re.compile(r"auto|cpu|cuda(?::(\d+))?")
@@ -81,20 +81,21 @@ class Memory:
     parts: Mapping[str, int] = field(default_factory=dict)
     reduce: str = ""
     fits: Callable[[int], str] | None = None
+    # What the problem is the size of, for the message, such as `"9075135300 states"`.
     size: str = ""
-    """What the problem is the size of, for the message, such as ``"9075135300 states"``."""
+    # Bytes of `host` that belong to Python and its libraries, not to the problem.
     interpreter: int = 0
-    """Bytes of `host` that belong to Python and its libraries, not to the problem."""
+    # Bytes of `device` that arrays take on a GPU alone, such as copies that the memory pool keeps.
     on_gpu: int = 0
-    """Bytes of `device` that arrays take on a GPU alone, such as copies that the memory pool keeps."""
+    # Bytes of `host` that a run on a GPU takes beyond those of a CPU; negative if they are fewer.
     on_gpu_host: int = 0
-    """Bytes of `host` that a run on a GPU takes beyond those of a CPU; negative if they are fewer."""
+    # Library that a run on a GPU calls; cuSOLVER includes cuBLAS, and is loaded for real matrices unless
+    # named complex too.
     library: Literal["", "cublas", "cusolver", "cusolver, complex"] = ""
-    """Library that a run on a GPU calls; cuSOLVER includes cuBLAS, and is loaded for real matrices unless named complex too."""
+    # True if the run needs compiled CPU kernels.
     kernels: bool = True
-    """True if the run needs compiled CPU kernels."""
+    # Bytes of `device` that belong to the CUDA context, which exists when the free memory is asked for.
     context: int = 0
-    """Bytes of `device` that belong to the CUDA context, which exists when the free memory is asked for."""
 
     def of_job(self, *, cuda: bool) -> int:
         """Return the bytes of host memory to ask a batch system for: a fifth more than the estimate.
@@ -108,6 +109,7 @@ class Memory:
 
     def of_processes(self, count: int) -> Memory:
         """Return the memory of several processes on one host that share the problem: one problem, an interpreter each."""
+        # Arrays are shared among the processes, interpreters are not.
         more = (count - 1) * self.interpreter
         return replace(self, host=self.host + more, interpreter=self.interpreter) if more else self
 
@@ -127,11 +129,13 @@ class Memory:
         compiled
             True if the cache held compiled CPU kernels of the method; else this run compiles them.
         """
+        # Parts that the problem does not name: they appear in messages and in a dry run.
         own = {"Python and its libraries": INTERPRETER if self.kernels else INTERPRETER - NUMBA}
         if figures:
             own["figures"] = FIGURES
         if self.kernels and not cuda and not compiled:
             own["first run: compiling kernels"] = FIRST_RUN.get(method, FIRST_RUN_OTHERS)
+        # On a CPU the arrays of the device are host memory, which `require` adds.
         if not cuda:
             whole = sum(own.values())
             return replace(self, host=self.host + whole, parts={**self.parts, **own}, interpreter=whole)
@@ -240,10 +244,13 @@ class Device:
         MemoryLimitError
             With the estimate, the free bytes and the deck key to lower.
         """
+        # A CPU has one memory for both.
         host, device = (memory.host, memory.device) if self.is_cuda else (memory.host + memory.device, 0)
         # what the interpreter has already is no longer free, and not needed a second time
         present = min(memory.interpreter, resident_memory())
         to_come = memory.interpreter - present
+        # The context of a GPU exists when its free memory is asked for: it is not needed a second time either.
+        # A free amount of 0 means that the system does not say.
         for need, own, free, where in (
             (device - memory.context, 0, self.free_memory() if device else 0, f"on {self.label}"),
             (host - present, to_come, free_host_memory() if host else 0, "in host memory"),
@@ -255,15 +262,15 @@ class Device:
 
     def describe(self) -> dict[str, Any]:
         """Return the entries of a results file about the device and its software."""
-        found: dict[str, Any] = {
+        entries: dict[str, Any] = {
             "label": self.label,
             "name": self.name,
             "threads": self.threads,
             "cpu": cpu_name(),
         }
         if self.is_cuda:
-            found |= _describe_cuda(self)
-        return found
+            entries |= _describe_cuda(self)
+        return entries
 
 
 # ------------------------------------------------------------------------------------------ selection
@@ -320,6 +327,7 @@ def select(
     status = cuda_status()
     if status.count == 0:
         if request == "auto":
+            # `auto` never fails for want of a GPU, but says why it found none.
             return cpu(count), [*notices, f"no CUDA device found ({status.reason}); running on the CPU"]
         raise DeviceError(
             f"device '{request}' ({origin}) is not available: {status.reason}; found: {status}",
@@ -475,6 +483,7 @@ def _device_name(runtime: Any, index: int) -> str:
 
 def _driver_version() -> int:
     """Return the CUDA version of the driver without CuPy and without starting CUDA; 0 without a driver."""
+    # The driver itself, through ctypes: CuPy may be missing, and asking for the version starts nothing.
     for library in ("libcuda.so.1", "nvcuda.dll"):
         with contextlib.suppress(OSError, AttributeError):
             version = ctypes.c_int(0)
@@ -545,6 +554,7 @@ def _ran_out(device: Device, memory: Memory, error: BaseException) -> str:
 
 
 def _too_large(need: int, free: int, where: str, memory: Memory) -> str:
+    # Four parts are enough to see what to reduce.
     largest = sorted(memory.parts.items(), key=lambda part: -part[1])[:4]
     parts = f" ({', '.join(f'{name} {_bytes(size)}' for name, size in largest)})" if largest else ""
     size = f" of {memory.size}" if memory.size else ""

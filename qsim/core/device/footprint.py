@@ -32,14 +32,22 @@ __all__ = [
     "seconds_to_compile",
 ]
 
+# Bytes of host memory of Python, the libraries of a run and its compiled kernels, before any array.
+#
+# Measured as the peak of small CPU runs without figures, less their arrays: 195 MB (sturmian) to 238 MB
+# (qmc).
 INTERPRETER = 220_000_000
-"""Bytes of host memory of Python, the libraries of a run and its compiled kernels, before any array.
-
-Measured as the peak of small CPU runs without figures, less their arrays: 195 MB (sturmian) to 238 MB (qmc)."""
+# Bytes of those that belong to Numba and the kernels; a run without them takes less (sturmian, task `basis`:
+# 152 MB).
 NUMBA = 50_000_000
-"""Bytes of those that belong to Numba and the kernels; a run without them takes less (sturmian, task `basis`: 152 MB)."""
+# Bytes on top of that while figures are drawn; measured: 33 MB (tridiag, one line) to 103 MB (tridiag, maps).
 FIGURES = 75_000_000
-"""Bytes on top of that while figures are drawn; measured: 33 MB (tridiag, one line) to 103 MB (tridiag, maps)."""
+# Bytes on top of that of a run that compiles its CPU kernels (Numba, LLVM) since no earlier run left them in
+# the cache.
+#
+# Measured as peaks with an empty cache less those with a full one: qoc 53 to 55 MB, trotter 62, tridiag 30
+# (`propagate`, whose arrays come after the compiler) to 86 (`solve`), sturmian 38, qmc 65 to 83 in open
+# boundaries and 140 in crystals.
 FIRST_RUN = {
     "qoc": 50_000_000,
     "trotter": 60_000_000,
@@ -47,40 +55,39 @@ FIRST_RUN = {
     "sturmian": 30_000_000,
     "qmc": 95_000_000,
 }
-"""Bytes on top of that of a run that compiles its CPU kernels (Numba, LLVM) since no earlier run left them in the cache.
-
-Measured as peaks with an empty cache less those with a full one: qoc 53 to 55 MB, trotter 62, tridiag 30
-(`propagate`, whose arrays come after the compiler) to 86
-(`solve`), sturmian 38, qmc 65 to 83 in open boundaries and 140 in crystals."""
+# The same of a method without a number of its own.
 FIRST_RUN_OTHERS = 60_000_000
-"""The same of a method without a number of its own."""
+# Seconds of one core that such a run takes to compile.
+#
+# Measured as CPU times of commands with an empty cache less those with a full one (AMD EPYC): qoc 3.3,
+# trotter 4.4, tridiag 1.4 (`propagate`) to 4.5 (`solve`), sturmian 1.9, qmc 4.4 in open boundaries with all
+# electrons and 6.4 with pseudopotentials, 5.3 (plane waves, splines) to 7.5 (splines, pseudopotentials) in
+# crystals, optimiser included.
 COMPILING = {"qoc": 3.5, "trotter": 4.5, "tridiag": 3.0, "sturmian": 2.0, "qmc": 6.0}
-"""Seconds of one core that such a run takes to compile.
-
-Measured as CPU times of commands with an empty cache less those with a full one (AMD EPYC): qoc 3.3, trotter 4.4, tridiag 1.4
-(`propagate`) to 4.5 (`solve`), sturmian 1.9, qmc 4.4 in open boundaries with all electrons and 6.4 with pseudopotentials,
-5.3 (plane waves, splines) to 7.5 (splines, pseudopotentials) in crystals, optimiser included."""
+# The same of a method without a number of its own.
 COMPILING_OTHERS = 10.0
-"""The same of a method without a number of its own."""
+# Bytes of host memory of CuPy, the CUDA libraries and the host's side of a context, in a run on a GPU.
+#
+# Measured (H100, driver 580, CuPy for CUDA 12 and 13) as host peaks less the arrays and `INTERPRETER`: qoc
+# without cuBLAS 255 to 324 MB, trotter 385 to 430, tridiag 279 (`solve`), qmc 355 to 440, sturmian 375 to 480
+# (without its libraries).
 CUDA_LIBRARIES = {"qoc": 310_000_000, "trotter": 430_000_000, "tridiag": 290_000_000}
-"""Bytes of host memory of CuPy, the CUDA libraries and the host's side of a context, in a run on a GPU.
-
-Measured (H100, driver 580, CuPy for CUDA 12 and 13) as host peaks less the arrays and `INTERPRETER`: qoc without cuBLAS 255 to
-324 MB, trotter 385 to 430, tridiag 279 (`solve`), qmc 355 to 440, sturmian 375 to 480 (without its libraries)."""
+# The same of a method without a number of its own: between those that are measured.
 CUDA_LIBRARIES_OTHERS = 400_000_000
-"""The same of a method without a number of its own: between those that are measured."""
+# Bytes of device memory of a CUDA context with the modules of the kernels, before any array.
+#
+# Measured (H100) as use of the device less what the memory pool held: 554 to 559 MB (qoc and trotter without
+# cuBLAS).
 CONTEXT = 557_000_000
-"""Bytes of device memory of a CUDA context with the modules of the kernels, before any array.
-
-Measured (H100) as use of the device less what the memory pool held: 554 to 559 MB (qoc and trotter without cuBLAS)."""
+# Bytes of host memory on top of that of a run that calls cuBLAS, or cuSOLVER too, or both for complex and
+# real matrices.
+#
+# Measured like `CUDA_LIBRARIES`: 115 to 130 MB (qoc, lbfgs), 145 to 175 (trotter, entropy), 240 (sturmian,
+# `born`: a search for the initial state, then complex equations).
 LIBRARY_HOST = {"": 0, "cublas": 120_000_000, "cusolver": 160_000_000, "cusolver, complex": 240_000_000}
-"""Bytes of host memory on top of that of a run that calls cuBLAS, or cuSOLVER too, or both for complex and real matrices.
-
-Measured like `CUDA_LIBRARIES`: 115 to 130 MB (qoc, lbfgs), 145 to 175 (trotter, entropy), 240 (sturmian, `born`: a search for the
-initial state, then complex equations)."""
+# Bytes of device memory of those, measured like `CONTEXT`: 67 to 74 MB (qoc; tridiag, `propagate`), 103 to
+# 170 (trotter, entropy), 181 to 191 (sturmian, `born`).
 LIBRARY_DEVICE = {"": 0, "cublas": 68_000_000, "cusolver": 140_000_000, "cusolver, complex": 185_000_000}
-"""Bytes of device memory of those, measured like `CONTEXT`: 67 to 74 MB (qoc; tridiag, `propagate`), 103 to 170 (trotter,
-entropy), 181 to 191 (sturmian, `born`)."""
 
 
 def kernels_are_compiled(method: str, environ: Mapping[str, str] = os.environ) -> bool:

@@ -33,7 +33,9 @@ def available_threads(environ: Mapping[str, str] = os.environ) -> int:
 
     The smallest of: cores of its affinity mask, CPU limit of its control group, ``NUMBA_NUM_THREADS``, ``SLURM_CPUS_PER_TASK``.
     """
+    # Cores that the scheduler may give to this process, which is what a batch system sets.
     limits = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
+    # A container may be limited in time rather than in cores: 2.5 CPUs are two threads.
     if (quota := _cgroup_cpus()) is not None:
         limits.append(max(1, int(quota)))
     for name in ("NUMBA_NUM_THREADS", "SLURM_CPUS_PER_TASK"):
@@ -64,13 +66,15 @@ def resident_memory() -> int:
 
 def free_host_memory() -> int:
     """Return the bytes of host memory that can still be used; 0 if the system does not say."""
-    found = [amount for amount in (_meminfo_available(), _cgroup_memory()) if amount is not None]
-    return max(0, min(found)) if found else 0
+    # Whichever is smaller: the memory of the machine, or what is left of the job.
+    amounts = [amount for amount in (_meminfo_available(), _cgroup_memory()) if amount is not None]
+    return max(0, min(amounts)) if amounts else 0
 
 
 def _meminfo_available() -> int | None:
     with contextlib.suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
+            # Not MemFree: caches of files are given back when needed.
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     with contextlib.suppress(ValueError, OSError, AttributeError):

@@ -55,6 +55,7 @@ class _Parts(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
 
     def finalize(self) -> None:
         """Link in what this code calls; nothing is optimised, nothing becomes machine code."""
+        # As numba does, but without the two passes of LLVM and without machine code.
         for library in dict.fromkeys(self._linking_libraries):
             self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
@@ -71,10 +72,12 @@ class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc]
     def run_pass(self, state: Any) -> Any:
         """Translate a function into a library of parts."""
         flags = state.flags
+        # Nobody calls a part from Python or C.
         flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
         state.library = _Parts(state.targetctx.codegen(), state.func_id.func_qualname)
         changed = super().run_pass(state)
         fndesc, call_helper, _, env = state.cr
+        # Numba wants something callable as the result; calling it raises.
         stub = _dynfunc.make_function(
             fndesc.lookup_module(), fndesc.qualname, "part of kernels", _REFUSAL, env, (state.library,)
         )
@@ -89,15 +92,16 @@ class _Compiler(compiler.Compiler):  # type: ignore[misc]
 
     def define_pipelines(self) -> list[Any]:
         """Return the ordinary pipelines with the other translation."""
-        found: list[Any] = super().define_pipelines()
-        for manager in found:
+        pipelines: list[Any] = super().define_pipelines()
+        for manager in pipelines:
             manager.passes = [
                 (_Lowering if kind is typed_passes.NativeLowering else kind, text)
                 for kind, text in manager.passes
             ]
+            # Passes of a pipeline cannot be exchanged once it is complete: it is completed anew.
             manager._finalized = False
             manager.finalize()
-        return found
+        return pipelines
 
 
 #: Options for functions that only compiled functions call; never call them from Python.
@@ -133,6 +137,7 @@ class _HeldFields(typing.templates.AttributeTemplate):  # type: ignore[misc]
 
     def generic_resolve(self, kind: Any, field: str) -> Any:
         """Return the type of a field; None if there is none of that name."""
+        # Fields by name, as of the tuple itself.
         fields = kind.record.fields
         return kind.record.types[fields.index(field)] if field in fields else None
 
@@ -140,8 +145,8 @@ class _HeldFields(typing.templates.AttributeTemplate):  # type: ignore[misc]
 @lower_getattr_generic(Held)  # type: ignore[untyped-decorator]
 def _field(context: Any, builder: Any, kind: Any, value: Any, field: str) -> Any:
     number = kind.record.fields.index(field)
-    found = builder.load(cgutils.gep_inbounds(builder, value, 0, number))
-    return imputils.impl_ret_borrowed(context, builder, kind.record.types[number], found)
+    item = builder.load(cgutils.gep_inbounds(builder, value, 0, number))
+    return imputils.impl_ret_borrowed(context, builder, kind.record.types[number], item)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -156,6 +161,7 @@ def held(typingctx: Any, record: Any) -> Any:
         return None
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        # Once per call of the function, at its entry: not in each turn of a loop.
         return cgutils.alloca_once_value(builder, arguments[0])
 
     return Held(record)(record), generate
@@ -173,6 +179,7 @@ def _remembering(plain: Any) -> Any:
 
     @wraps(plain)
     def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
+        # No kernel passes operands by name.
         if kws:
             return plain(self, context, args, kws)
         _, found = known.setdefault(id(self), (self, {}))
@@ -180,6 +187,7 @@ def _remembering(plain: Any) -> Any:
         signature = found.get(key)
         if signature is None:
             signature = plain(self, context, args, kws)
+            # Not a template that compiles an implementation of its own.
             if self.get_impl_key(signature) is self.typing_key:
                 found[key] = signature
         return signature
@@ -189,8 +197,8 @@ def _remembering(plain: Any) -> Any:
 
 def _values(self: Any) -> dict[str, Any]:
     """Return all options, as ``TargetConfig.values`` does through a property for each; compilation asks for them all the time."""
-    given = self._values
-    return {name: given.get(name, option.default) for name, option in self.options.items()}
+    options = self._values
+    return {name: options.get(name, option.default) for name, option in self.options.items()}
 
 
 types.BaseFunction.get_call_type = _remembering(types.BaseFunction.get_call_type)
@@ -199,6 +207,7 @@ targetconfig.TargetConfig.values = _values
 
 def _variables(self: Any, value: Any) -> list[Any]:
     """Return the variables in a part of an instruction, as ``Inst._rec_list_vars``, with the most frequent kinds first."""
+    # By the exact type: instructions hold these kinds nearly always, and `isinstance` asks each of them.
     kind = type(value)
     if kind is ir.Var:
         return [value]

@@ -37,7 +37,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _lock = threading.RLock()
 _modules: dict[tuple[Any, ...], Any] = {}
 _functions: dict[tuple[Any, ...], Any] = {}
-_found: dict[tuple[Any, ...], tuple[Any, int]] = {}  # kernel, shared memory that it may use, as asked for
+_requested: dict[tuple[Any, ...], tuple[Any, int]] = {}  # kernel, shared memory that it may use, as asked for
 
 
 # ------------------------------------------------------------------------------------------- source
@@ -124,6 +124,8 @@ def options(text: str, defines: Mapping[str, Define] = NO_DEFINES) -> tuple[str,
     ValueError
         If a macro name is no identifier.
     """
+    # CuPy keys its cache by the options, too: with the hash among them, no old binary is taken for an edited
+    # header.
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return ("-std=c++17", *_macros(defines), f"-DQSIM_SRC=0x{digest}ull")
 
@@ -199,10 +201,11 @@ def function(
         If CuPy is missing or the device has less shared memory per block.
     """
     device = int(_cupy().cuda.runtime.getDevice())
-    asked = (device, package, stem, name, cooperative, *defines.items(), *map(type, defines.values()))
-    found = _found.get(asked)
-    if found is not None and shared_bytes <= found[1]:
-        return found[0]  # a look-up that costs less than the launch
+    request = (device, package, stem, name, cooperative, *defines.items(), *map(type, defines.values()))
+    # Types belong to the key: 1, 1.0 and True are equal in Python, but not as macros.
+    known = _requested.get(request)
+    if known is not None and shared_bytes <= known[1]:
+        return known[0]  # a look-up that costs less than the launch
     module = _key(package, stem, defines, cooperative)
     key = (*module, name)
     with _lock:
@@ -210,9 +213,11 @@ def function(
         if kernel is None:
             with compiling():
                 kernel = _functions[key] = _load(module).get_function(name)
+        # More than 48 KiB per block must be request for, once per kernel; a smaller request leaves what an
+        # earlier one allowed.
         if shared_bytes > kernel.max_dynamic_shared_size_bytes:
             _allow_shared(kernel, name, shared_bytes)
-        _found[asked] = kernel, int(kernel.max_dynamic_shared_size_bytes)
+        _requested[request] = kernel, int(kernel.max_dynamic_shared_size_bytes)
     return kernel
 
 
@@ -328,11 +333,13 @@ def _launch(
     kernel: Any, blocks: int, threads: int, arguments: tuple[Any, ...], shared_bytes: int, attribute_id: int
 ) -> None:
     """Launch with one attribute whose value is 1."""
+    # Pointers to the arguments, which must live until the driver has copied them, at the end of the call.
     values = [
         ctypes.c_void_p(x.data.ptr) if hasattr(x, "data") and hasattr(x.data, "ptr") else _buffer(x)
         for x in arguments
     ]
     pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+    # Both attributes are switches: their value is 1.
     attribute = _Attribute(attribute_id)
     attribute.value[0] = 1
     stream = _cupy().cuda.get_current_stream().ptr
@@ -373,6 +380,7 @@ class Graph:
         """Record what is launched in the block on CuPy's current stream; nothing runs yet."""
         if not device.is_cuda:
             raise ValueError("only work on a CUDA device can be recorded")
+        # A stream of its own: the legacy stream cannot be recorded.
         graph = cls(device)
         with device.use(), _cupy().cuda.Stream(non_blocking=True) as stream:
             stream.begin_capture()

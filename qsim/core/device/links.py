@@ -85,6 +85,7 @@ class HostLinks:
         to_left, to_right = self.device.to_host(left), self.device.to_host(right)
         before = np.empty_like(to_right) if self.rank else None
         after = np.empty_like(to_left) if self.rank < self.size - 1 else None
+        # First all to the right, then all to the left, so that no two processes wait for each other.
         self.comm.shift(to_right, before, 1)
         self.comm.shift(to_left, after, -1)
         return self._back(before), self._back(after)
@@ -147,7 +148,9 @@ class NcclLinks:
         def address(array: Any) -> Any:
             return array.data.ptr  # as CuPy has it
 
+        # Bytes, whatever the arrays hold: NCCL has no complex numbers.
         kind, stream = self.nccl.NCCL_INT8, self.device.xp.cuda.get_current_stream().ptr
+        # In a group, sends and receives progress together: in any order, and without a deadlock.
         self.nccl.groupStart()
         for partner, values, out in pairs:
             self._nccl.send(address(values), values.nbytes, kind, partner, stream)
@@ -156,26 +159,28 @@ class NcclLinks:
 
 
 def links_of(comm: Comm, device: Device) -> Links:
-    """Return the links of this run: by NCCL between GPUs, if all processes can; else, or if asked for, through the hosts.
+    """Return the links of this run: by NCCL between GPUs, if all processes can; else, or if choice for, through the hosts.
 
     A collective call.
 
     Raises
     ------
     DeviceError
-        If NCCL is asked for and cannot be used, or two processes have one GPU.
+        If NCCL is choice for and cannot be used, or two processes have one GPU.
     """
-    asked = os.environ.get("QSIM_LINKS", "auto").strip().lower()
-    if asked not in ("auto", "mpi", "nccl"):
-        raise DeviceError(f"QSIM_LINKS is {asked[:40]!r}; allowed: auto, mpi, nccl")
-    if asked == "mpi" or comm.size == 1 or not device.is_cuda:
+    choice = os.environ.get("QSIM_LINKS", "auto").strip().lower()
+    if choice not in ("auto", "mpi", "nccl"):
+        raise DeviceError(f"QSIM_LINKS is {choice[:40]!r}; allowed: auto, mpi, nccl")
+    if choice == "mpi" or comm.size == 1 or not device.is_cuda:
         return HostLinks(comm, device)
     nccl = _nccl()
-    found = comm.allgather((socket.gethostname(), device.identity, nccl is not None))
-    everywhere, own_gpus = all(there for *_, there in found), len({of[:2] for of in found}) == comm.size
+    # Whether each has a GPU of its own is choice by the bus address, since launchers may number GPUs per
+    # process.
+    places = comm.allgather((socket.gethostname(), device.identity, nccl is not None))
+    everywhere, own_gpus = all(there for *_, there in places), len({of[:2] for of in places}) == comm.size
     if nccl is not None and everywhere and own_gpus:
         return NcclLinks(comm, device, nccl)
-    if asked == "auto":
+    if choice == "auto":
         return HostLinks(comm, device)
     if not everywhere:
         raise DeviceError(
@@ -208,8 +213,9 @@ def _nccl() -> Any:
 
 def total(links: Links, values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the sum of arrays over the processes, in their order: the same bits on all of them."""
-    found = links.gather(values)
-    out: NDArray[np.float64] = found[0]
-    for part in found[1:]:
+    parts = links.gather(values)
+    # Added in the order of the ranks everywhere: sums of floats depend on their order.
+    out: NDArray[np.float64] = parts[0]
+    for part in parts[1:]:
         out = out + part
     return out

@@ -49,11 +49,11 @@ __all__ = [
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
+# Variables that limit the threads of a process; libraries read them when they are loaded.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-"""Variables that limit the threads of a process; libraries read them when they are loaded."""
 
+# Bytes of a message: more than 2^31 - 1 items are not taken by all MPI libraries.
 MESSAGE = 1 << 30
-"""Bytes of a message: more than 2^31 - 1 items are not taken by all MPI libraries."""
 
 
 class Comm(Protocol):
@@ -155,6 +155,7 @@ class MpiComm:
                 f"this run was started on several ranks, but mpi4py cannot be used: {error}",
                 hint=f"{install_extra('mpi')} brings it with an MPI; on a cluster, build mpi4py with the MPI of the site",
             ) from error
+        # Ranks of one node share its cores and its GPUs: their number on the node chooses the device.
         self._comm = MPI.COMM_WORLD
         self._max = MPI.MAX
         self.rank: int = self._comm.Get_rank()
@@ -163,6 +164,7 @@ class MpiComm:
         self.local_rank: int = node.Get_rank()
         self.local_size: int = node.Get_size()
         self._masks = node.allgather(_affinity())
+        # Affinity masks of all ranks of the node tell how many of them share a core.
         node.Free()
 
     @property
@@ -210,6 +212,8 @@ class MpiComm:
         """Send an array to process ``rank + step`` and receive from ``rank - step``; None where there is no such process."""
         target, source = self.rank + step, self.rank - step
         nobody = -1  # the ends of the row
+        # The message to the other side is on its way before this one waits: a row of blocking sends would pass
+        # on like a chain.
         requests = []
         if values is not None and nobody < target < self.size:
             requests.append(self._comm.Isend(_bytes(_host(values)), target, 1))
@@ -262,6 +266,7 @@ def share_of(masks: list[frozenset[int]], rank: int) -> int:
     rank
         Number of the rank on its node.
     """
+    # Fractions, since 3 times 1/3 of a core must be a whole one.
     parts = sum(Fraction(1, sum(core in mask for mask in masks)) for core in masks[rank])
     return max(1, math.floor(parts))
 
@@ -283,11 +288,13 @@ def gathered(comm: Comm, rows: NDArray[Any], counts: NDArray[np.int64]) -> NDArr
     """
     import numpy as np
 
+    # One exchange of equal lengths is faster than a message for each rank: shorter ones are filled up with
+    # zeros.
     most = int(counts.max(initial=0))
     sent = np.zeros((most, rows.shape[1]), rows.dtype)
     sent[: len(rows)] = rows
-    found = comm.gather_numbers(sent)
-    return np.concatenate([found[r, :count] for r, count in enumerate(counts)])
+    parts = comm.gather_numbers(sent)
+    return np.concatenate([parts[r, :count] for r, count in enumerate(counts)])
 
 
 def owners(costs: Sequence[float], ranks: int) -> list[int]:
@@ -300,11 +307,12 @@ def owners(costs: Sequence[float], ranks: int) -> list[int]:
     ranks
         Number of processes.
     """
-    load, found = [0.0] * ranks, [0] * len(costs)
+    load, owner = [0.0] * ranks, [0] * len(costs)
+    # Ties by number: all processes must come to the same division.
     for item in sorted(range(len(costs)), key=lambda item: (-costs[item], item)):
-        found[item] = load.index(min(load))
-        load[found[item]] += costs[item]
-    return found
+        owner[item] = load.index(min(load))
+        load[owner[item]] += costs[item]
+    return owner
 
 
 def in_shares(
@@ -328,6 +336,7 @@ def in_shares(
     if comm.size == 1:
         return {key: make(key) for key in keys}
     owner = owners([1.0 if cost is None else cost(key) for key in keys], comm.size)
+    # An error in one share is raised by all, before anyone waits for a value.
     mine = agreed(
         comm, lambda: {key: make(key) for key, rank in zip(keys, owner, strict=True) if rank == comm.rank}
     )
@@ -378,6 +387,7 @@ def _connect(ranks: int, environ: MutableMapping[str, str]) -> MpiComm:
             hint="start with the mpirun of the MPI that mpi4py was built with, or with srun --mpi=pmi2 (MPICH), "
             "srun --mpi=pmix (Open MPI)",
         )
+    # Before NumPy is loaded: libraries read these once.
     for name in THREADS:
         environ.setdefault(name, str(comm.threads))
     return comm
@@ -404,7 +414,8 @@ def agreed(comm: Comm, do: Callable[[], T]) -> T:
     except Exception as caught:
         error = caught
     if comm.size > 1:
-        failed = [(rank, e) for rank, e in enumerate(comm.allgather(_told(error))) if e is not None]
+        # Every rank tells the others whether it failed; without this, those that did not would go on and wait.
+        failed = [(rank, e) for rank, e in enumerate(comm.allgather(_sendable(error))) if e is not None]
         if failed:
             raise _first_of(failed, error, comm)
     if error is not None:
@@ -425,21 +436,23 @@ def first(comm: Comm, do: Callable[[], T]) -> T:
         except Exception as caught:
             error = caught
     if comm.size > 1:
-        value, told = comm.bcast((value, _told(error)))
-        if told is not None:
-            raise _first_of([(0, told)], error, comm)
+        # Value and error in one message: the other ranks wait for this one alone.
+        value, its_error = comm.bcast((value, _sendable(error)))
+        if its_error is not None:
+            raise _first_of([(0, its_error)], error, comm)
     if error is not None:
         raise error
     return cast("T", value)
 
 
-def _told(error: BaseException | None) -> Any:
+def _sendable(error: BaseException | None) -> Any:
     """Return an error in a form that can be sent: itself, or its text."""
     import pickle
 
     if error is None:
         return None
     try:
+        # Some exceptions can be pickled, but not made again from it.
         pickle.loads(pickle.dumps(error))
     except Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
@@ -450,8 +463,8 @@ def _first_of(
     failed: list[tuple[int, BaseException]], own: BaseException | None, comm: Comm
 ) -> BaseException:
     """Return the error to raise here: that of the lowest rank that has one, marked as known to all."""
-    rank, told = failed[0]
-    error = own if own is not None and rank == comm.rank else told
+    rank, first_error = failed[0]
+    error = own if own is not None and rank == comm.rank else first_error
     if rank != 0 and isinstance(error, Exception):
         error.add_note(f"on rank {rank} of {comm.size}")
     return by_all(error)
@@ -478,6 +491,7 @@ def abort(code: int) -> None:
     """End all ranks of the run with an exit code; return at once where there is one rank only."""
     comm = _world
     if isinstance(comm, MpiComm):
+        # MPI_Abort kills at once: what is in the buffers must be out, and passed on.
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         time.sleep(FORWARDED)

@@ -275,8 +275,9 @@ def each_together(work: Shared, parts: int, threads: int) -> None:
         team.free.release()
 
 
+# `each_part` for calls of libraries such as LAPACK, which `bench/parts.py` counts for the host, not for
+# kernels.
 each_call = each_part
-"""`each_part` for calls of libraries such as LAPACK, which ``bench/parts.py`` counts for the host, not for kernels."""
 
 
 def _share(tasks: int, threads: int) -> float:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_seed", "key_from_seed", "normal", "philox4x32", "uniform"]
 
+# Constants of Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC11): multipliers, increments of the key (golden
+# ratio and sqrt(3) - 1), rounds.
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
@@ -78,6 +80,7 @@ def philox4x32(counter: ArrayLike, key: ArrayLike) -> NDArray[np.uint32]:
     lanes = [words[..., lane].astype(np.uint64) for lane in range(4)]
     low, high = (int(word) for word in np.asarray(key, dtype=np.uint32))
     for _ in range(ROUNDS):
+        # Products of 32-bit numbers in 64 bits: high and low half are the two outputs of a multiplication.
         first = lanes[0] * np.uint64(MULTIPLIERS[0])
         second = lanes[2] * np.uint64(MULTIPLIERS[1])
         lanes = [
@@ -143,6 +146,7 @@ def normal(
         At most 8.6 in size, the largest value that Box and Muller make of 53 bits.
     """
     one, two = _pair(key, stream, step, n, draw, first)
+    # Box and Muller: both numbers of the pair are used, cosine for even draws, sine for odd ones.
     radius, angle = np.sqrt(-2.0 * np.log(one)), 2.0 * np.pi * two
     return np.asarray(radius * (np.sin(angle) if draw % 2 else np.cos(angle)))
 
@@ -156,6 +160,7 @@ def _pair(
         one: NDArray[np.uint64] = np.array([_one((step, first, draw // 2, stream), of_key)], np.uint64)
         return _to_unit(one[:, 0], one[:, 1]), _to_unit(one[:, 2], one[:, 3])
     counter = np.empty((n, 4), dtype=np.uint32)
+    # The layout of the counter is that of qsim.cuh and of the numba twin: step, walker, pair of draws, stream.
     counter[:, 0] = step
     counter[:, 1] = np.arange(first, first + n, dtype=np.uint32)
     counter[:, 2] = draw // 2

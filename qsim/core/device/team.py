@@ -37,8 +37,8 @@ from qsim.core.device.jit import Held
 
 __all__ = ["LINE", "SUPPORTED", "Team", "await_as_far", "ranges", "share", "tell_next"]
 
+# Whether there are semaphores that compiled code can use.
 SUPPORTED = sys.platform == "linux"
-"""Whether there are semaphores that compiled code can use."""
 AWAKE = 300_000  # nanoseconds in which a thread looks at its semaphore before it sleeps
 LOOKS = 64  # between two looks at the clock
 PATIENCE = 40000  # looks at the end of a call before the caller sleeps between them

@@ -59,6 +59,7 @@ def remember(method: str, device: Device, problem: Mapping[str, Any], choice: An
     path = file()
     if path is None:
         return None
+    # Read again just before: other runs may have added theirs.
     entries = {**_entries(path), _key(method, device, problem): choice}
     text = json.dumps({"format": FORMAT, "entries": entries}, indent=1, sort_keys=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
@@ -76,18 +77,19 @@ def remember(method: str, device: Device, problem: Mapping[str, Any], choice: An
 def _entries(path: Path | None) -> dict[str, Any]:
     """Return the entries of the file; none if it is missing, damaged or of another format."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
-        found = json.loads(path.read_text(encoding="utf-8")) if path is not None else {}
+        content = json.loads(path.read_text(encoding="utf-8")) if path is not None else {}
         if (
-            isinstance(found, dict)
-            and found.get("format") == FORMAT
-            and isinstance(found.get("entries"), dict)
+            isinstance(content, dict)
+            and content.get("format") == FORMAT
+            and isinstance(content.get("entries"), dict)
         ):
-            return dict(found["entries"])
+            return dict(content["entries"])
     return {}
 
 
 def _key(method: str, device: Device, problem: Mapping[str, Any]) -> str:
     """Return method, hardware, the software below, version and problem as one line."""
+    # Another driver or compiler may make another choice the fastest.
     about = device.describe()
     software = [f"{name} {about[name]}" for name in ("driver", "cuda_runtime", "cupy") if about.get(name)]
     sizes = [f"{name} {value}" for name, value in sorted(problem.items())]

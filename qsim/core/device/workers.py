@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Crew", "threads_shared"]
 
+# Seconds between two looks for a stop request.
 LOOK = 0.2
-"""Seconds between two looks for a stop request."""
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -38,6 +38,7 @@ def threads_shared(jobs: int) -> Iterator[None]:
     Otherwise each process would start as many threads as there are cores, and small matrices would wait for threads.
     """
     share = str(max(1, available_threads() // jobs))
+    # A variable that the user has set stays.
     added = [name for name in THREADS if name not in os.environ]
     os.environ.update(dict.fromkeys(added, share))
     try:
@@ -78,6 +79,8 @@ class Crew(Generic[T, V]):
         """
         waiting, suspects = deque(tasks), deque[T]()
         with threads_shared(self.jobs):
+            # A pool is broken once one of its processes has died (out of memory, a crash in a library): it is
+            # replaced, and what was at work is tried alone.
             while waiting and not self.stop():
                 yield from self._until_broken(waiting, suspects, self.jobs)
                 while suspects and not self.stop():
@@ -89,13 +92,14 @@ class Crew(Generic[T, V]):
 
     def _until_broken(self, waiting: deque[T], broken: deque[T], jobs: int) -> Iterator[tuple[T, V]]:
         """Work until nothing waits or a process died; tasks without a value are appended to `broken`."""
+        # Not fork: threads of libraries and a CUDA context do not survive it.
         context = multiprocessing.get_context("spawn")
         counter, lock = context.Value("i", 0, lock=False), context.Lock()
         pool = concurrent.futures.ProcessPoolExecutor(
             min(jobs, len(waiting)), context, initializer=_begin, initargs=(counter, lock)
         )
         working: dict[concurrent.futures.Future[V], T] = {}
-        told = False
+        passed_on = False
         with pool:
             while working or (waiting and not broken and not self.stop()):
                 try:
@@ -105,9 +109,10 @@ class Crew(Generic[T, V]):
                 except BrokenProcessPool:
                     if not working:
                         return
-                if (name := self.stop()) and not told:
-                    told = True
+                if (name := self.stop()) and not passed_on:
+                    passed_on = True
                     _pass_on(name)
+                # With a time limit, to hear a stop request while long tasks run.
                 ended, _ = concurrent.futures.wait(
                     working, timeout=LOOK, return_when=concurrent.futures.FIRST_COMPLETED
                 )

@@ -84,10 +84,12 @@ def copy_example(example: Example, folder: Path, *, force: bool = False) -> list
 
 def _example(method: str, path: Path, long: bool) -> Example:
     text = path.read_text(encoding="utf-8")
+    # The comment at the head of a deck describes it.
     head = re.match(r"(?:#.*\n)*", text)
     about = " ".join(line.lstrip("# ").strip() for line in (head[0] if head else "").splitlines())
     root, _ = parse_yaml(text, str(path))
     data = root.plain() if root is not None else {}
+    # Texts that look like a file name, and exist beside the deck: tables, orbitals, matrices.
     named = [path.parent / item for item in _texts(data) if re.fullmatch(r"[\w.-]+\.\w+", item)]
     files = tuple(dict.fromkeys(file for file in named if file.is_file()))
     return Example(path.stem, method, str(data.get("title", "")), about, path, files, long)

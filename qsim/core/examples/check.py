@@ -61,8 +61,8 @@ __all__ = [
 _ENTRY_KEYS = {"value", "atol", "rtol", "error", "sigmas", "min", "max", "source"}
 _ARRAY_KEYS = {"index", "value", "atol", "rtol", "source"}
 _FILE_KEYS = {"overrides", "slow", "scalars", "arrays", "comment"}
+# Start of the `source` of values that this program wrote itself and that `update` may rewrite.
 OWN_SOURCE = "qsim "
-"""Start of the ``source`` of values that this program wrote itself and that `update` may rewrite."""
 
 
 @dataclass(frozen=True)
@@ -163,12 +163,12 @@ def cases(methods: Iterable[str], place: Folders | None = None, deck: str | None
         Only the deck of this name (without ``.yaml``).
     """
     place = place or folders()
-    found = [
+    every = [
         Case(method, path, place.reference / method / f"{path.stem}.json")
         for method in methods
         for path in sorted((place.inputs / method).glob("*.yaml"))
     ]
-    return [case for case in found if deck is None or case.deck.stem == deck]
+    return [case for case in every if deck is None or case.deck.stem == deck]
 
 
 def run_case(
@@ -206,10 +206,12 @@ def run_case(
         raise
     except QsimError as error:
         return report(Mismatch("run", f"failed with exit code {error.exit_code}: {error}"))
+    # Scalars from the summary, arrays from the file: both are what a user reads.
     mismatches = compare(outcome.summary["scalars"], reference.get("scalars", {}))
     if arrays := reference.get("arrays"):
         with open_results(outcome.results) as results:
             mismatches += compare_arrays(results, arrays)
+    # A reference that states nothing would agree with anything.
     if not reference.get("scalars") and not arrays:
         mismatches.append(Mismatch("reference", "states no scalar and no array, so it checks nothing"))
     return report(*mismatches, summary=outcome.summary)
@@ -289,12 +291,12 @@ def compare(
     list of Mismatch
         Empty if all agree; scalars that the reference does not name are not looked at.
     """
-    found = []
+    mismatches = []
     for name, entry in reference.items():
         reason = _judge(scalars[name], entry) if name in scalars else "missing in the results"
         if reason:
-            found.append(Mismatch(name, reason))
-    return found
+            mismatches.append(Mismatch(name, reason))
+    return mismatches
 
 
 def _judge(scalar: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
@@ -302,6 +304,7 @@ def _judge(scalar: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
     value, stored = scalar["value"], entry.get("value")
     if not entry.keys() & {"value", "min", "max"}:
         return "the reference states neither value nor min nor max"
+    # Texts, truth values and null: equal, and of the same type, since True == 1 in Python.
     if not _is_number(stored) and "value" in entry:
         return (
             "" if type(value) is type(stored) and value == stored else f"found {value!r}, expected {stored!r}"
@@ -310,6 +313,7 @@ def _judge(scalar: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
         return f"found {value!r}, expected a number"
     if not math.isfinite(value):
         return f"found {value}, which is not finite"
+    # Written so that NaN fails.
     if "min" in entry and not value >= entry["min"]:
         return f"found {value:.12g}, expected at least {entry['min']:.12g}"
     if "max" in entry and not value <= entry["max"]:
@@ -325,8 +329,10 @@ def _judge_value(value: float, error: float | None, entry: Mapping[str, Any]) ->
     if stored_error is not None:
         if error is None or not math.isfinite(error):
             return "has no statistical error, but its reference has"
+        # Otherwise a run that got much noisier would agree with everything.
         if error > 2.0 * stored_error:
             return f"statistical error {error:.3g} is above twice that of the reference, {stored_error:.3g}"
+        # Two independent means differ by the root of the sum of their variances.
         statistical = float(entry.get("sigmas", 0.0)) * math.hypot(error, stored_error)
     allowed = entry.get("atol", 0.0) + entry.get("rtol", 0.0) * abs(stored) + statistical
     difference = abs(value - stored)
@@ -337,7 +343,7 @@ def _judge_value(value: float, error: float | None, entry: Mapping[str, Any]) ->
 
 def compare_arrays(results: Results, reference: Mapping[str, Any]) -> list[Mismatch]:
     """Compare elements of the arrays of a results file with those of a reference."""
-    found = []
+    mismatches = []
     for name, entries in reference.items():
         for entry in entries if isinstance(entries, list) else [entries]:
             index = entry.get("index", [])
@@ -347,8 +353,8 @@ def compare_arrays(results: Results, reference: Mapping[str, Any]) -> list[Misma
                 _judge_array(results[name], index, entry) if name in results else "missing in the results"
             )
             if reason:
-                found.append(Mismatch(label, reason))
-    return found
+                mismatches.append(Mismatch(label, reason))
+    return mismatches
 
 
 def _judge_array(array: NDArray[Any], index: tuple[int, ...], entry: Mapping[str, Any]) -> str:
@@ -367,6 +373,7 @@ def _judge_array(array: NDArray[Any], index: tuple[int, ...], entry: Mapping[str
     if array.dtype.kind == "c":
         if stored.shape[-1:] != (2,):
             return "a complex array needs values written as [re, im]"
+        # JSON has no complex numbers.
         stored = stored[..., 0] + 1j * stored[..., 1]
     if part.shape != stored.shape:
         return f"the selected part has shape {part.shape}, the reference {stored.shape}"
@@ -409,6 +416,7 @@ def update(case: Case, folder: Path, device: str | None = None) -> list[str]:
             changed += _rewrite_arrays(results, reference.get("arrays", {}))
     if changed:
         case.reference.parent.mkdir(parents=True, exist_ok=True)
+        # Under another name first: an interrupted update leaves the old reference whole.
         part = case.reference.with_name(case.reference.name + ".part")
         part.write_text(json.dumps(reference, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         part.replace(case.reference)

@@ -38,8 +38,8 @@ __all__ = [
     "write_text",
 ]
 
+# Pieces up to this many bytes are kept when they cannot be written, since HDF5 reads its own tables back.
 KEPT = 2**20
-"""Pieces up to this many bytes are kept when they cannot be written, since HDF5 reads its own tables back."""
 
 
 class PartFile(io.RawIOBase):

@@ -196,8 +196,8 @@ class ResultsFile:
         self.close()
 
 
+# Groups inside each other, beyond which a group holds itself.
 _DEEPEST = 16
-"""Groups inside each other, beyond which a group holds itself."""
 
 
 def require_format(path: Path, file: h5py.File) -> None:

@@ -40,19 +40,20 @@ __all__ = [
 DAMAGED = "it may be no HDF5 file, or its copy or transfer broke off; copy it again or make it anew"
 
 
+# Kinds of NumPy types that are numbers.
 NUMBERS = "biufc"
-"""Kinds of NumPy types that are numbers."""
 HEAP, HEAP_HEAD = b"GCOL\x01\0\0\0", 16
+# Attribute with references to the dimension scales of each axis.
 SCALES = "DIMENSION_LIST"
-"""Attribute with references to the dimension scales of each axis."""
+# Numbers of an attribute.
 MAX_ATTRIBUTE = 1000
-"""Numbers of an attribute."""
+# Bytes from which a dataset must have been written: a file of a kilobyte can announce as many as the memory
+# holds.
 UNWRITTEN = 2**20
-"""Bytes from which a dataset must have been written: a file of a kilobyte can announce as many as the memory holds."""
+# Bytes of a file beyond which it is not searched for damaged heaps; such files hold numbers.
 MAX_SCAN = 2**30
-"""Bytes of a file beyond which it is not searched for damaged heaps; such files hold numbers."""
+# Bytes that stand for a text of any length in a dataset: its length, 4 bytes, and where it is.
 TEXT_HEAD = 16
-"""Bytes that stand for a text of any length in a dataset: its length, 4 bytes, and where it is."""
 OTHER_FILE = "copy the data into one file, for example with h5copy or h5repack; qsim reads no other file than the one named"
 
 

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 __all__ = ["ShownFigure"]
 
+# Dots per inch on a page; the 200 of files would fill the screen.
 NOTEBOOK_DPI = 110
-"""Dots per inch on a page; the 200 of files would fill the screen."""
 
 
 class ShownFigure(Figure):

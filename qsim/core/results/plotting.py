@@ -49,9 +49,10 @@ __all__ = [
     "style",
 ]
 
+# Widths of one and of two columns in inches.
 WIDTHS = {"single": 3.4, "double": 7.0}
-"""Widths of one and of two columns in inches."""
 
+# Okabe and Ito's colours in the order of the style's cycle; their yellow is too pale for lines on white.
 COLORS = {
     "blue": "#0072B2",
     "vermillion": "#D55E00",
@@ -61,17 +62,16 @@ COLORS = {
     "sky": "#56B4E9",
     "black": "#000000",
 }
-"""Okabe and Ito's colours in the order of the style's cycle; their yellow is too pale for lines on white."""
 
 GOLDEN = 0.618
+# In the place of a part of a figure: nothing is to be drawn, only the size is asked for.
 _ASKED = object()
-"""In the place of a part of a figure: nothing is to be drawn, only the size is asked for."""
+# A style on top of qsim's.
 _STYLE: ContextVar[str | None] = ContextVar("style", default=None)
-"""A style on top of qsim's."""
+# Part of a figure into which the next figure goes; None for one of its own.
 _TARGET: ContextVar[Any] = ContextVar("target", default=None)
-"""Part of a figure into which the next figure goes; None for one of its own."""
+# Formats of figures that can be asked for.
 FORMATS = ("png", "pdf", "svg")
-"""Formats of figures that can be asked for."""
 
 
 def _matplotlib() -> ModuleType:

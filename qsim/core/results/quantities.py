@@ -22,8 +22,8 @@ __all__ = ["Failed", "Quantity", "arrays", "headline", "quantity_reference", "sc
 
 R = TypeVar("R")
 
+# Takes the name of what could not be found, and why.
 Failed = Callable[[str, Exception], None]
-"""Takes the name of what could not be found, and why."""
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,10 @@ from qsim.core.text import reason
 
 __all__ = ["MAX_TEXT", "open_binary", "read_bytes", "reading", "require_file", "require_room", "unusable"]
 
+# Bytes of a text file, after decompression, beyond which it is not read.
 MAX_TEXT = 4 * 2**30
-"""Bytes of a text file, after decompression, beyond which it is not read."""
 
+# Exceptions that libraries raise for a damaged or foreign file.
 DAMAGE = (
     OSError,  # also h5py's errors, gzip.BadGzipFile
     RuntimeError,  # h5py; NotImplementedError of zipfile; RecursionError
@@ -51,7 +52,6 @@ DAMAGE = (
     lzma.LZMAError,
     zipfile.BadZipFile,
 )
-"""Exceptions that libraries raise for a damaged or foreign file."""
 
 
 @contextmanager

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["read_summary", "summary", "write_summary"]
 
+# Bytes.
 MAX_SUMMARY = 64 * 2**20
-"""Bytes."""
 
 
 def summary(

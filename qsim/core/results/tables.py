@@ -27,8 +27,9 @@ __all__ = [
     "storable",
 ]
 
+# Units that measure the machine, not the physics, which is in atomic units: shown, not compared, never the
+# same twice.
 SPEED_UNITS = ("s", "ns", "1/s")
-"""Units that measure the machine, not the physics, which is in atomic units: shown, not compared, never the same twice."""
 
 Value = float | int | bool | str | None
 

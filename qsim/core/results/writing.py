@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Content", "write_results"]
 
+# Arrays of more bytes than this are chunked and compressed (gzip 1 after a byte shuffle).
 COMPRESS_ABOVE = 64 * 1024
-"""Arrays of more bytes than this are chunked and compressed (gzip 1 after a byte shuffle)."""
 
 
 @dataclass(frozen=True)

@@ -66,14 +66,17 @@ def save(path: str | Path, state: Mapping[str, Any], meta: Mapping[str, Any]) ->
     """
     path = Path(path)
     arrays: list[Any] = []
+    # Everything but the arrays as one JSON text; arrays are numbered on the way and written one by one.
     tree = json.dumps(_encode(state, arrays, "state"))
     try:
+        # Under another name first: whatever fails, the earlier checkpoint stays whole.
         with replacing(path) as part, h5py.File(part, "w") as file:
             file.attrs["format"] = "qsim-checkpoint"
             file.attrs["format_version"] = np.array(FORMAT_VERSION)
             group = file.create_group("arrays")
             for number, array in enumerate(arrays):
                 _write_array(group, str(number), array)
+                # A full disk shows here rather than after the last array.
                 part.check()
             _write_text(file, "state", tree)
             _write_text(file, "meta", json.dumps(meta))
@@ -159,6 +162,7 @@ def _reading(path: str | Path) -> Iterator[_Opened]:
     if not path.exists():
         raise FileError(f"no checkpoint {path}", hint="start the run without --resume")
     expected = "a checkpoint with the complete state of a run"
+    # Two guards: one for a file that is no HDF5, one for anything that fails while it is read.
     with open_hdf5(path, expected, _REPEAT) as file, reading(path, expected, hint=_REPEAT):
         _check_format(path, file)
         yield _Opened(path, file)
@@ -210,11 +214,13 @@ def _check_format(path: Path, file: h5py.File) -> None:
 
 def _encode(value: Any, arrays: list[Any], where: str) -> Any:
     """Return ``value`` as JSON; arrays are appended to ``arrays`` and replaced by their number."""
+    # The very types, not subclasses: a numpy float is a float for Python, but must come back as what it was.
     if value is None or type(value) in (bool, int, float, str):
         return value
     if isinstance(value, np.ndarray | np.generic) or hasattr(value, "__cuda_array_interface__"):
         if value.dtype.hasobject or value.dtype.names:
             raise TypeError(f"{where} is an array of {value.dtype}, which a checkpoint cannot hold")
+        # A number of NumPy is an array without dimensions; its tag brings it back as a number.
         arrays.append(value)
         return {"#number" if isinstance(value, np.generic) else "#array": len(arrays) - 1}
     if type(value) is bytes:
@@ -226,6 +232,7 @@ def _encode(value: Any, arrays: list[Any], where: str) -> Any:
         return items if type(value) is list else {"#tuple": items}
     if isinstance(value, Mapping):
         pairs = [(key, _encode(item, arrays, f"{where}.{key}")) for key, item in value.items()]
+        # JSON turns keys into text, and a key with # would be read as a tag: then pairs.
         if all(type(key) is str and not key.startswith("#") for key in value):
             return dict(pairs)
         return {"#pairs": [[_encode(key, arrays, f"a key of {where}"), item] for key, item in pairs]}
@@ -263,9 +270,11 @@ def _write_array(group: h5py.Group, name: str, array: Any) -> None:
     Arrays of a CUDA device are fetched here, one at a time, to need host memory for only one of them.
     """
     array = np.asarray(array.get() if hasattr(array, "__cuda_array_interface__") else array, order="C")
+    # HDF5 has these types on every machine; long double and text do not travel, their bytes do.
     native = array.dtype.kind in "biufc" and array.dtype.itemsize <= (16 if array.dtype.kind == "c" else 8)
     data = array if native else np.frombuffer(array.tobytes(), dtype=np.uint8)
     dataset = group.create_dataset(name, data=data)
+    # HDF5 does not notice a byte that a disk has lost; this does, for the price of one pass over the memory.
     dataset.attrs["crc32"] = zlib.crc32(data.data)
     if not native:
         dataset.attrs["dtype"] = array.dtype.str
@@ -274,6 +283,8 @@ def _write_array(group: h5py.Group, name: str, array: Any) -> None:
 
 def _read_array(path: Path, arrays: h5py.Group, name: str) -> NDArray[Any]:
     dataset = member(path, arrays, name)
+    # A link to another file, or a size that no file of this length can hold, is refused before anything is
+    # allocated.
     require_inside(path, f"array {name}", dataset)
     if not is_plain(dataset.dtype):
         raise TypeError(f"array {name} holds {dataset.dtype}")
@@ -285,6 +296,7 @@ def _read_array(path: Path, arrays: h5py.Group, name: str) -> NDArray[Any]:
         raise ValueError(f"checksum of array {dataset.name} is wrong")
     if (kind := attribute(dataset, "dtype")) is None:
         return array
+    # Written as bytes: type and shape stand beside them.
     shape = tuple(int(size) for size in attribute(dataset, "shape"))
     return np.frombuffer(array.tobytes(), dtype=np.dtype(kind)).reshape(shape).copy()
 
@@ -352,6 +364,7 @@ def compatible(
     # through JSON, as the stored one went: tuples become lists
     physics = json.loads(json.dumps(loaded.physics()))
     changed = changed_keys(dict(meta.get("physics", {})), physics)
+    # Keys that the method declares extendable may differ, with all that lies below them.
     changed = [
         key
         for key in changed

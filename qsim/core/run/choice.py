@@ -28,16 +28,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Speeds", "chosen", "faster", "on_cuda", "on_host", "speeds", "the_faster"]
 
+# Seconds until a GPU computes: CuPy, context, libraries, modules. Measured (H100, H200, kernels in the
+# cache): 1.2 to 2.
 START = 1.5
-"""Seconds until a GPU computes: CuPy, context, libraries, modules. Measured (H100, H200, kernels in the cache): 1.2 to 2."""
+# Numbers that a GPU must have at once to be busy: threads of all multiprocessors (H100, H200: 270 000).
 LANES = 250_000.0
-"""Numbers that a GPU must have at once to be busy: threads of all multiprocessors (H100, H200: 270 000)."""
+# Part of its peak that a busy GPU reaches in loops of this program. Measured (H200): tridiag 0.015, qmc (H2O)
+# 0.017.
 SHARE = 0.015
-"""Part of its peak that a busy GPU reaches in loops of this program. Measured (H200): tridiag 0.015, qmc (H2O) 0.017."""
+# Operations of loops for each second of `Work.core`, which is told for a core like that beside the GPU of
+# `SHARE`.
 CORE_FLOPS = 2e9
-"""Operations of loops for each second of `Work.core`, which is told for a core like that beside the GPU of `SHARE`."""
+# Part of a further thread that counts.
 GAIN = 0.8
-"""Part of a further thread that counts."""
 
 
 @dataclass(frozen=True)

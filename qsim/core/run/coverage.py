@@ -52,12 +52,12 @@ __all__ = [
     "table",
 ]
 
+# A deterministic error may be this many times the larger of claimed error and requested accuracy.
 FACTOR = 10.0
-"""A deterministic error may be this many times the larger of claimed error and requested accuracy."""
+# Probability with which the binomial test rejects error bars that are exactly right.
 FALSE_ALARM = 1e-4
-"""Probability with which the binomial test rejects error bars that are exactly right."""
+# Numbers of standard errors at which statistical claims are counted.
 LEVELS = (1, 2, 3)
-"""Numbers of standard errors at which statistical claims are counted."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ class Trial:
     refusable: bool = True
 
 
+# Draws a trial of one kind from random numbers; its data files go into the folder.
 Kind = Callable[[np.random.Generator, Path], Trial]
-"""Draws a trial of one kind from random numbers; its data files go into the folder."""
 
 
 @dataclass(frozen=True)

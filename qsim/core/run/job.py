@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Job", "Options", "Outcome", "listed", "make_job"]
 
+# Words for sets of figures.
 CHOICES = ("overview", "all", "none")
-"""Words for sets of figures."""
 
 D = TypeVar("D", bound=Deck)
 P = TypeVar("P")
@@ -102,10 +102,10 @@ class Job(Generic[D, P, R]):
     options: Options
     files: RunFiles
     figures: Sequence[str]
+    # Files that the method may write besides results, summary and figures.
     extra: Sequence[Path] = ()
-    """Files that the method may write besides results, summary and figures."""
+    # True if there is a checkpoint and it is to be continued.
     resuming: bool = False
-    """True if there is a checkpoint and it is to be continued."""
 
     @property
     def one_figure(self) -> bool:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress", "Report", "Resumable", "State", "drive"]
 
+# Content of a checkpoint: nested mappings and lists of numbers, texts and arrays (host or device).
 State = Mapping[str, object]
-"""Content of a checkpoint: nested mappings and lists of numbers, texts and arrays (host or device)."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Progress:
     savable: bool = True
 
 
+# Takes a progress; does not return if the computation is to stop.
 Report = Callable[[Progress], None]
-"""Takes a progress; does not return if the computation is to stop."""
 
 
 class Resumable(Protocol):
@@ -90,12 +90,15 @@ def drive(
     """
 
     def report(progress: Progress) -> None:
+        # The method itself, not its result: the state is made only where a checkpoint is due.
         state = computation.state if progress.savable else None
+        # A report without a count looks for stops; it neither draws nor counts.
         if progress.done is None:
             monitor.poll(state)
         else:
             monitor.step(progress.done, state, **progress.observables)
 
+    # No `finally`: where `advance` raises, the monitor ends the task when it is left.
     monitor.begin(total, unit, what, done=done, at_most=at_most)
     computation.advance(report)
     monitor.end()

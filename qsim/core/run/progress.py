@@ -35,17 +35,19 @@ __all__ = ["Monitor", "RunClock"]
 State = Callable[[], Mapping[str, Any]]
 T = TypeVar("T")
 
+# Seconds that a stop request waits for a step that can be saved, in a task that never could.
+# SLURM leaves 30 s between SIGTERM and the end, if a site has not changed that.
 GRACE = 10.0
-"""Seconds that a stop request waits for a step that can be saved, in a task that never could."""
 
+# What to do at a report; of several processes, the highest wish counts.
 NOTHING, SAVE, STOP, GIVE_UP, AT_ONCE = range(5)
-"""What to do at a report; of several processes, the highest wish counts."""
 
+# Seconds of compilation that are worth a line.
+# Less is not noticed.
 TOLD = 1.0
-"""Seconds of compilation that are worth a line."""
 
+# Exceptions that the state of another problem causes.
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError)
-"""Exceptions that the state of another problem causes."""
 
 _logger = logging.getLogger("qsim")
 _logger.addHandler(logging.NullHandler())  # a program that uses qsim decides what becomes of its log
@@ -156,16 +158,21 @@ class Monitor:
         self._stream = stream
         self.comm: Comm = SerialComm()
         self._apart = False
+        # Checkpoints: when the last one was written, how long it took, and the longest time between two
+        # reports; the last two say how early a run must stop to be in time.
         self._clock = clock or RunClock()
         self._saved_at = self.now()
         self._save_seconds = 0.0
         self._polled_at = self.now()
         self._longest_gap = 0.0
         self.polled = False
+        # Stops: since when one is wanted, and whether this task has ever been able to save.
         self._stop_since: float | None = None
         self._savable = False
         self._task: Task | None = None
         self.sections: Sections | None = None
+        # Compilation is subtracted from the speed of tasks: seconds in all, and seconds that no message has
+        # named yet.
         self._compiled = 0.0
         self._untold = 0.0
         self._in_compile_stage = False
@@ -198,6 +205,8 @@ class Monitor:
         What kernels take to compile within goes to ``timing["compile"]`` instead.
         """
         self._compilation.listen()
+        # A stage of this name is compilation that the compiler itself does not report, such as that of a
+        # library.
         if name == "compile" and not self._in_compile_stage:
             self._in_compile_stage = True
             self._compilation.begin()
@@ -213,6 +222,7 @@ class Monitor:
         finally:
             self.timing[name] = self.timing.get(name, 0.0) + self.working() - start
 
+    # The monitor is told by the compiler; the bar says why nothing moves.
     def _compilation_begun(self) -> None:
         if self._task is not None:
             self._task.retitle("compiling kernels")
@@ -293,6 +303,7 @@ class Monitor:
             If a stop was requested and this task cannot save, or a second Ctrl-C came.
         """
         self._tell_compilation()
+        # A number that is not finite ends the run here, before it gets into a checkpoint.
         for name, value in observables.items():
             if not math.isfinite(value):
                 unit = f" {self._task.unit}" if self._task else ""
@@ -300,6 +311,7 @@ class Monitor:
         if self._task is not None:
             self._task.update(done, observables)
         self.poll(state)
+        # After the poll, which may have saved: only then is it known whether a stop loses anything.
         if self._task is not None and (left := self._task.days_left()):
             self._announce(left)
 
@@ -319,15 +331,19 @@ class Monitor:
 
     def poll(self, state: State | None = None) -> None:
         """Save and stop as :meth:`step` does, without progress."""
+        # Ranks in `alone` do not report at the same points: a collective call would wait for ever.
         if self._apart:
             return
         now = self.now()
         self.polled = True
+        # The first gap begins with the task, so that a long set-up counts, too.
         self._longest_gap = max(self._longest_gap, now - self._polled_at)
         self._polled_at = now
         savable = state is not None and self.checkpoint is not None
         reason = self._stop_reason(now)
+        # All ranks do the same: a rank that has reason to stop, or is asked to save, takes the others with it.
         wish = self.comm.allmax(self._wish(reason, now, savable=savable))
+        # This task has shown that it can save: later stops wait for a report that can.
         if savable and wish < STOP:
             self._savable = True
         if wish >= STOP:
@@ -342,6 +358,7 @@ class Monitor:
             raise by_all(
                 Interrupted("interrupted by a second Ctrl-C", hint="the last checkpoint, if any, is kept")
             )
+        # The rank that wants to stop knows why; the others say the same.
         reason = next(text for text in self.comm.allgather(reason) if text)
         if state is not None and self.checkpoint is not None:
             path = self._save(state)
@@ -380,6 +397,8 @@ class Monitor:
         except (QsimError, InvalidInput):
             raise
         except Exception as error:
+            # An array of another shape or type in the state comes to light as one of these, or as an error of
+            # the compiler for a type that no kernel takes. Others are bugs and stay what they are.
             foreseen = isinstance(error, UNFIT) or type(error).__module__.startswith("numba.")
             if self.restored is None or self.polled or not foreseen:
                 raise
@@ -471,6 +490,7 @@ class Monitor:
         _logger.log(level, "%s", text)
         if self.quiet:
             return
+        # A live bar is redrawn below what is printed through its console.
         with suppress(OSError, ValueError):  # a run does not end because nobody listens
             if self._task is not None and self._task.bar is not None:
                 self._task.bar.console.print(text, markup=False, highlight=False, soft_wrap=True)

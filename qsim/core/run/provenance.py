@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["collect", "git_state", "versions"]
 
 LIBRARIES = ("numpy", "scipy", "numba", "h5py", "pydantic", "matplotlib")
+# CuPy is published under a name per CUDA version.
 CUPY_NAMES = ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy")
-"""CuPy is published under a name per CUDA version."""
 
 
 def collect(
@@ -54,6 +54,8 @@ def collect(
     warnings
         What the user was warned of.
     """
+    # `deck` is what ran, with all defaults; `deck_text` what the user wrote; `physics` what a resumed run must
+    # share.
     return {
         "deck": loaded.resolved(),
         "deck_text": loaded.text,
@@ -81,6 +83,7 @@ def collect(
 def versions() -> dict[str, str | None]:
     """Return the versions of Python and of the libraries that numbers depend on, without importing them."""
     found: dict[str, str | None] = {"python": platform.python_version()}
+    # From the metadata of the installation: importing matplotlib for its number would take half a second.
     found |= {name: _version(name) for name in LIBRARIES}
     found["cupy"] = next((version for name in CUPY_NAMES if (version := _version(name))), None)
     return found
@@ -105,6 +108,7 @@ def git_state() -> str | None:
     root = Path(__file__).resolve().parents[3]
     if not (root / ".git").exists():
         return _built_from(root / "qsim" / "_commit.txt")
+    # `--exclude=*`: no tag, always the commit itself; `--always`: its 40 digits.
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     # variables such as GIT_DIR, which git hooks set, would lead to another repository
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "Signals", "before_the_work", "leaving_later", "on_early_exit"]
 
+# Signals that request a stop; SIGHUP: the terminal is gone, SIGXCPU: the CPU time is nearly used up.
 NAMES = ("SIGTERM", "SIGUSR1", "SIGINT", "SIGHUP", "SIGXCPU")
-"""Signals that request a stop; SIGHUP: the terminal is gone, SIGXCPU: the CPU time is nearly used up."""
 
+# Not imported from there: that module would be loaded before the first handler is set.
 STOPPED, INTERRUPTED = 75, 130  # exit codes of `qsim.core.errors.Stopped` and `Interrupted`
 _cleanups: list[Callable[[], None]] = []
 _held_back: list[int] | None = None  # requests that arrived in `leaving_later`; None outside it
@@ -56,6 +57,7 @@ def before_the_work(arguments: Iterable[str], methods: Iterable[str]) -> None:
     methods
         Commands that run decks.
     """
+    # Options of the group take no value, so the first word without a dash is the command.
     first = next((word for word in arguments if not word.startswith("-")), "")
     if first in methods:
         _install(_leave)
@@ -70,6 +72,7 @@ def on_early_exit(cleanup: Callable[[], None]) -> None:
 def leaving_later() -> Iterator[None]:
     """Let a stop request that would end the process at once do so only after this context."""
     global _held_back
+    # Local to this context: the handler appends, also between the two statements of `finally`.
     requests: list[int] = []
     _held_back = requests
     try:
@@ -103,6 +106,7 @@ def _end(number: int, said: str) -> None:
             cleanup()
     with suppress(Exception):
         sys.stdout.flush()
+    # No exit handlers: they wait for threads, which may be in the middle of a kernel.
     os._exit(INTERRUPTED if number == signal.SIGINT else STOPPED)
 
 
@@ -145,12 +149,14 @@ class Signals:
         self.stop = self.stop or signal.Signals(number).name
         if number != signal.SIGINT:
             return
+        # First Ctrl-C: stop with a checkpoint. Second: at the next report, without. Third: at once.
         text = b"\nstopping after this step; press Ctrl-C again to stop at once\n"
         if self._interrupted:
             self.at_once = True
             previous = self._previous.get(number)
             signal.signal(number, _leave_work if previous in (_leave, None) else previous)
             text = b"\nstopping without a checkpoint; press Ctrl-C again to end the process\n"
+        # Another signal (a batch system repeats itself) never escalates; only a person at a terminal does.
         self._interrupted = True
         # not print: a handler may run in the middle of a write to the same stream
         with suppress(OSError):

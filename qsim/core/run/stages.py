@@ -60,8 +60,8 @@ P_contra = TypeVar("P_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
 R_contra = TypeVar("R_contra", contravariant=True)
 
+# Draws one figure from a results file; None if the file does not hold what it shows.
 FigureFunction = Callable[["Results"], "Figure | None"]
-"""Draws one figure from a results file; None if the file does not hold what it shows."""
 
 
 # ------------------------------------------------------------------------------------------- stages

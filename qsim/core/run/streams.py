@@ -54,6 +54,7 @@ class PatientFile(io.RawIOBase):
         """Write all of `data`, or remember why that failed."""
         view = memoryview(data).cast("B")
         written = 0
+        # A write may take a part only (a pipe that is full): go on with the rest.
         while self.error is None and written < len(view):
             try:
                 written += os.write(self._fd, view[written:])
@@ -96,12 +97,15 @@ def make_patient() -> None:
                 os.open(os.devnull, os.O_RDWR)
     if sys.stdin is None:
         sys.stdin = open(0, closefd=False)  # noqa: SIM115 - for as long as the process lives
+    # Standard output in blocks, for speed; what is said to a person line by line.
     sys.stdout = _patient(sys.stdout, 1, line_buffering=False)
     sys.stderr = _patient(sys.stderr, 2, line_buffering=True)
 
 
 def _patient(stream: TextIO | None, fd: int, *, line_buffering: bool) -> TextIO:
     try:
+        # Descriptor of the stream, which is another one than 1 or 2 where the shell has redirected it before
+        # Python started.
         number = fd if stream is None else stream.fileno()
     except (OSError, ValueError, AttributeError):
         return stream or io.StringIO()  # no file: a program that calls the command line catches what is said
@@ -124,4 +128,5 @@ def output_error() -> OSError | None:
         stream.flush()
     raw = getattr(getattr(stream, "buffer", None), "raw", None)
     error = raw.error if isinstance(raw, PatientFile) else None
+    # A reader that has left (`| head`) has got what it wanted: no error.
     return None if error is None or error.errno == errno.EPIPE else error

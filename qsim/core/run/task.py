@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Task"]
 
+# Seconds until the first line, between lines elsewhere than on a terminal, between pictures of a live bar, of a
+# day.
 FIRST_LINE = 1.0
 LINE_INTERVAL = 30.0
 REFRESH = 0.1
 DAY = 86400.0
+# Seconds between reports from which a time left is told.
 KNOWN = 2.0
-"""Seconds between reports from which a time left is told."""
+# Seconds between two reports from which a speed is derived; what comes before the first, such as compilation,
+# does not count.
 OBSERVED = 10.0
-"""Seconds between two reports from which a speed is derived; what comes before the first, such as compilation, does not count."""
 
 
 class Observer(Protocol):
@@ -80,6 +83,7 @@ class Task:
         self.first_unknown = done is None and monitor.restored is not None
         self.done = self.first
         self.observables: Mapping[str, float] = {}
+        # As if a line had been shown that long ago that the next one is due after FIRST_LINE.
         self.shown_at = monitor.now() + FIRST_LINE - LINE_INTERVAL
         self.shown: int | None = None
         self.bar: Progress | None = None
@@ -96,7 +100,10 @@ class Task:
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[text]}", markup=False),
+            # A terminal that goes away must not end the run: rich writes through a stream that takes
+            # everything.
             console=Console(file=cast("TextIO", PatientText(self.monitor.stream or sys.stderr))),
+            # Drawn at reports alone, at most every REFRESH seconds: no thread beside the run.
             auto_refresh=False,
         )
         self.row = self.bar.add_task(self._title, total=self.total, text="")
@@ -135,6 +142,7 @@ class Task:
         if self.done <= done or self.now - since < OBSERVED:
             return 0.0
         left = (self.total - self.done) * (self.now - since) / (self.done - done)
+        # Once per task, whatever becomes of the speed.
         self.announced = left > DAY
         return left if self.announced else 0.0
 
@@ -172,6 +180,7 @@ class Task:
         if now - self.observed[1] < KNOWN:
             return ""
         text = f"  {_duration(left / rate)} left"
+        # Sections that come after this one are estimated by their work beside that of this one.
         later = self.monitor.sections.left_after(*self._own(now)) if self.monitor.sections else None
         return text if later is None else f"{text}, {_duration(left / rate + later)} of all sections"
 
@@ -195,6 +204,7 @@ class Task:
             self._show(now)
             with suppress(OSError, ValueError):
                 self.bar.stop()
+        # No last line for a task without a step, nor the same line twice.
         elif self.done > self.first and self.shown != self.done:
             self._show(now)
 

@@ -19,25 +19,26 @@ if TYPE_CHECKING:
 __all__ = ["CACHED", "Work"]
 
 DAY = 86400.0
+# Days of work from which a deck is refused.
 MOST_DAYS = 1000.0
-"""Days of work from which a deck is refused."""
+# Bytes of an array above which it passes main memory: no GPU holds more in registers, shared memory and L2
+# (H200: 127 MB).
 CACHED = 256_000_000
-"""Bytes of an array above which it passes main memory: no GPU holds more in registers, shared memory and L2 (H200: 127 MB)."""
 
+# Flops per second of a thread in compiled loops, double precision: 4 GHz, 4 numbers per vector, 2
+# instructions per cycle. Measured in loops of this program: 1 to 5e9.
 CPU_FLOPS = 30e9
-"""Flops per second of a thread in compiled loops, double precision: 4 GHz, 4 numbers per vector, 2 instructions per cycle.
-Measured in loops of this program: 1 to 5e9."""
+# The same of the matrix products of a library: 4.7 GHz, 8 numbers, 2 fused multiply-adds per cycle (AVX-512).
+# Measured (Xeon, 16 cores, zgemm): 57e9.
 CPU_DENSE = 150e9
-"""The same of the matrix products of a library: 4.7 GHz, 8 numbers, 2 fused multiply-adds per cycle (AVX-512).
-Measured (Xeon, 16 cores, zgemm): 57e9."""
+# Bytes per second that a thread moves. Measured (copy, one thread): 24e9.
 CPU_BYTES = 100e9
-"""Bytes per second that a thread moves. Measured (copy, one thread): 24e9."""
+# Flops per second of a GPU, double precision. Measured (H200, zgemm): 54e12; its data sheet: 67e12.
 CUDA_FLOPS = 100e12
-"""Flops per second of a GPU, double precision. Measured (H200, zgemm): 54e12; its data sheet: 67e12."""
+# Bytes per second of a GPU. Measured (H200): main memory 4.3e12, L2 8.4e12.
 CUDA_BYTES = 10e12
-"""Bytes per second of a GPU. Measured (H200): main memory 4.3e12, L2 8.4e12."""
+# Flops in single precision per flop in double, at most (vectors of twice as many numbers).
 SINGLE = 2.0
-"""Flops in single precision per flop in double, at most (vectors of twice as many numbers)."""
 
 
 @dataclass(frozen=True)

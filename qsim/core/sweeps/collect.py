@@ -45,10 +45,10 @@ __all__ = [
 ]
 
 SUMMARY = ".summary.json"
+# Blocks of a deck that are no parameter to draw against, unless nothing else differs.
 NOT_PHYSICS = ("run", "title", "output")
-"""Blocks of a deck that are no parameter to draw against, unless nothing else differs."""
+# Most scalars and most lines per scalar that the figure shows.
 PANELS, LINES = 6, 8
-"""Most scalars and most lines per scalar that the figure shows."""
 
 Cell = float | int | bool | str | None
 
@@ -104,13 +104,14 @@ def find_runs(places: Iterable[Path]) -> list[Path]:
     FileError
         If a place holds none.
     """
-    found: dict[Path, None] = {}
+    summaries: dict[Path, None] = {}
     for place in places:
         if place.is_dir():
             here = sorted(place.rglob(f"*{SUMMARY}"), key=_natural)
         else:
             name = place.name
             stem = name.removesuffix(SUMMARY) if name.endswith(SUMMARY) else place.stem
+            # A results file or a summary stands for the run; the table is made from summaries.
             here = [place.with_name(f"{stem}{SUMMARY}")]
         here = [path for path in here if path.is_file()]
         if not here:
@@ -118,8 +119,8 @@ def find_runs(places: Iterable[Path]) -> list[Path]:
                 f"{place} holds no summary of a run",
                 hint="give folders, *.h5 or *.summary.json of complete runs",
             )
-        found.update(dict.fromkeys(here))
-    return list(found)
+        summaries.update(dict.fromkeys(here))
+    return list(summaries)
 
 
 def _natural(path: Path) -> list[tuple[int, int, str]]:
@@ -128,7 +129,7 @@ def _natural(path: Path) -> list[tuple[int, int, str]]:
 
 def incomplete(places: Iterable[Path]) -> list[str]:
     """Return the names of decks in folders of sweeps that have no summary, failed ones with their error."""
-    told = []
+    lines = []
     for place in places:
         for deck in sorted(place.glob("*-[0-9]*.yaml"), key=_natural) if place.is_dir() else ():
             if deck.with_suffix(SUMMARY).exists():
@@ -139,8 +140,8 @@ def incomplete(places: Iterable[Path]) -> list[str]:
                 ]
             except (OSError, ValueError, LookupError, TypeError, AttributeError):
                 why = "not run yet"
-            told.append(f"{deck.stem}: {why}")
-    return told
+            lines.append(f"{deck.stem}: {why}")
+    return lines
 
 
 def collect(paths: Sequence[Path], chosen: Mapping[str, Sequence[str]] | None = None) -> Collection:
@@ -160,11 +161,13 @@ def collect(paths: Sequence[Path], chosen: Mapping[str, Sequence[str]] | None = 
     """
     summaries = [read_summary(path) for path in paths]
     decks = [_deck(path, content) for path, content in zip(paths, summaries, strict=True)]
+    # Against the first deck: a key in which two others differ differs from it in one of them.
     differing = {key for deck in decks[1:] for key in changed_keys(decks[0], deck)}
     keys = sorted(differing, key=lambda key: _place(decks, key))
     columns = [Column(key, "", tuple(_cell(_at(deck, key)) for deck in decks), "key") for key in keys]
     names: dict[str, None] = {}
     for content in summaries:
+        # A scalar that some runs lack leaves an empty cell there.
         wanted = (chosen or {}).get(content["method"])
         names.update(dict.fromkeys(n for n in wanted or content["scalars"] if n in content["scalars"]))
     for name in names:
@@ -174,6 +177,7 @@ def collect(paths: Sequence[Path], chosen: Mapping[str, Sequence[str]] | None = 
 
 
 def _names(paths: Sequence[Path]) -> tuple[str, ...]:
+    # File names, as long as they tell the runs apart; else the paths.
     short = [path.name.removesuffix(SUMMARY) for path in paths]
     long = [str(path).removesuffix(SUMMARY) for path in paths]
     return tuple(printable(name) for name in (short if len(set(short)) == len(short) else long))
@@ -212,6 +216,7 @@ def _place(decks: Sequence[Mapping[str, Any]], key: str) -> tuple[int, ...]:
             block = block[part]
         else:
             break
+        # This deck lacks the key: the next one may show where it belongs.
         places[1:] = []
     return tuple(places)
 
@@ -222,10 +227,11 @@ def _cell(value: object) -> Cell:
     return printable(value if isinstance(value, str) else json.dumps(value))
 
 
-def _scalar_columns(name: str, found: Sequence[Mapping[str, Any]]) -> list[Column]:
-    unit = next((str(entry["unit"]) for entry in found if entry.get("unit")), "")
-    columns = [Column(name, unit, tuple(_cell(entry.get("value")) for entry in found), "scalar")]
-    errors = tuple(_cell(entry.get("error")) for entry in found)
+def _scalar_columns(name: str, entries: Sequence[Mapping[str, Any]]) -> list[Column]:
+    unit = next((str(entry["unit"]) for entry in entries if entry.get("unit")), "")
+    columns = [Column(name, unit, tuple(_cell(entry.get("value")) for entry in entries), "scalar")]
+    # A column of errors only where a run states one.
+    errors = tuple(_cell(entry.get("error")) for entry in entries)
     if any(error is not None for error in errors):
         columns.append(Column(f"{name}_error", unit, errors, "error"))
     return columns
@@ -312,6 +318,7 @@ def _figure(table: Collection, axis: Column, shown: Sequence[Column]) -> Figure:
         raise ValueError(f"{axis.name} has no numbers")
     errors = {column.name.removesuffix("_error"): column.numbers for column in table.of("error")}
     groups = _groups(table, axis)
+    # One panel fills a column of a journal, two or more stand side by side over both.
     columns = min(2, len(shown))
     rows = -(-len(shown) // columns)
     fig = figure("double" if columns == 2 else "single", 0.4 + 2.1 * rows)
@@ -319,6 +326,7 @@ def _figure(table: Collection, axis: Column, shown: Sequence[Column]) -> Figure:
     for panel, column in zip(panels.flat, shown, strict=False):
         y, error = column.numbers, errors.get(column.name)
         for label, members in groups[:LINES]:
+            # Stable: runs of equal x keep the order of their names.
             order = members[np.argsort(x[members], kind="stable")]
             bars = None if error is None else np.nan_to_num(error[order])
             panel.errorbar(x[order], y[order], yerr=bars, marker="o", markersize=3, capsize=2, label=label)  # type: ignore[index]
@@ -344,13 +352,14 @@ def _others(table: Collection, axis: Column) -> list[Column]:
 def _groups(table: Collection, axis: Column) -> list[tuple[str, np.ndarray[tuple[int], np.dtype[np.intp]]]]:
     """Return the runs of each line: equal in all other keys.  Keys that follow the first one (--zip) make no lines."""
     others = _others(table, axis)
+    # Each run has its own x: the other keys follow it, as with --zip.
     if len(set(axis.cells)) == len(axis.cells):
         others = []
-    found: dict[tuple[Cell, ...], list[int]] = {}
+    groups: dict[tuple[Cell, ...], list[int]] = {}
     for index in range(len(table.runs)):
-        found.setdefault(tuple(column.cells[index] for column in others), []).append(index)
+        groups.setdefault(tuple(column.cells[index] for column in others), []).append(index)
     return [
-        (", ".join(_label(cell) for cell in cells), np.array(members)) for cells, members in found.items()
+        (", ".join(_label(cell) for cell in cells), np.array(members)) for cells, members in groups.items()
     ]
 
 
@@ -363,5 +372,6 @@ def _logarithmic(x: np.ndarray[tuple[int], np.dtype[np.float64]]) -> bool:
     values = np.unique(x[np.isfinite(x)])
     if len(values) < 3 or values[0] <= 0 or values[-1] < 10 * values[0]:
         return False
+    # Ratios that differ by less than half of their mean: typed values such as 1, 3, 10, 30 count as well.
     steps = np.diff(np.log(values))
     return bool(np.ptp(steps) < 0.5 * np.mean(steps))

@@ -42,13 +42,14 @@ __all__ = ["Axis", "Done", "Point", "Sweep", "parse_axis", "points", "prepare", 
 INDEX = "index.csv"
 FAILED = ".failed.json"
 MOST_POINTS = 100_000
+# Largest index that is read.
 MOST_BYTES = 256 * 2**20
-"""Largest index that is read."""
+# Decks whose memory is planned for the script of an array.
 MOST_EXAMINED = 32
-"""Decks whose memory is planned for the script of an array."""
+# Significant digits of the values between the ends of a range, so that 0.3 is not 0.30000000000000004.
 DIGITS = 12
-"""Significant digits of the values between the ends of a range, so that 0.3 is not 0.30000000000000004."""
 
+# A number, and `A unit : B unit : N`, whose units hold neither digits nor colons at their start.
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _RANGE = re.compile(
     rf"({_NUMBER})\s*([^\d\s:][^:]*?)?\s*:\s*({_NUMBER})\s*([^\d\s:][^:]*?)?\s*:\s*(\d+)(:log)?"
@@ -77,39 +78,41 @@ def parse_axis(text: str) -> Axis:
     ValueError
         If it is none of these.
     """
-    key, equals, given = text.partition("=")
-    key, given = key.strip(), given.strip()
+    key, equals, text_of_values = text.partition("=")
+    key, text_of_values = key.strip(), text_of_values.strip()
     if not equals or not all(key.split(".")):
         raise ValueError(f"{shorten(repr(text))} is not KEY=A:B:N or KEY=X,Y,...")
-    if found := _RANGE.fullmatch(given):
-        return Axis(key, tuple(_between(key, found)))
-    values = tuple(_split(given))
+    if span := _RANGE.fullmatch(text_of_values):
+        return Axis(key, tuple(_between(key, span)))
+    values = tuple(_split(text_of_values))
     if not values or not all(values):
-        raise ValueError(f"{key}: a value is missing in {shorten(repr(given))}")
+        raise ValueError(f"{key}: a value is missing in {shorten(repr(text_of_values))}")
     if len(set(values)) < len(values):
-        raise ValueError(f"{key}: duplicate value in {shorten(repr(given))}")
+        raise ValueError(f"{key}: duplicate value in {shorten(repr(text_of_values))}")
     return Axis(key, values)
 
 
-def _between(key: str, found: re.Match[str]) -> Iterator[str]:
+def _between(key: str, span: re.Match[str]) -> Iterator[str]:
     """Yield the values of a range ``first:last:count``, with the unit that they have in common."""
-    first, unit, last, unit_of_last, count, logarithmic = found.groups()
+    first, unit, last, unit_of_last, count, logarithmic = span.groups()
     unit = unit or unit_of_last or ""
     if unit_of_last is not None and unit != unit_of_last:
         raise ValueError(f"{key}: the ends of a range need one unit, found '{unit}' and '{unit_of_last}'")
     a, b, n = float(first), float(last), int(count)
     if not 2 <= n <= MOST_POINTS or a == b:
         raise ValueError(
-            f"{key}: {shorten(found[0])} is A:B:N; it needs two ends and N from 2 to {MOST_POINTS} values"
+            f"{key}: {shorten(span[0])} is A:B:N; it needs two ends and N from 2 to {MOST_POINTS} values"
         )
     if logarithmic and a * b <= 0:
         raise ValueError(
             f"{key}: equal ratios need two ends of one sign other than 0, found {first} and {last}"
         )
+    # Counts stay counts: 100:400:4 gives 100, 200, ..., which a key for whole numbers takes.
     whole = all(re.fullmatch(r"[-+]?\d+", end) for end in (first, last))
     for index in range(n):
         part = index / (n - 1)
         value = a * (b / a) ** part if logarithmic else a + (b - a) * part
+        # The ends are exactly what was typed; between them, digits that rounding made are cut.
         value = (a, b)[index > 0] if index in (0, n - 1) else float(f"{value:.{DIGITS}g}")
         number = str(int(value)) if whole and value.is_integer() and abs(value) < 2**53 else repr(value)
         yield f'"{number} {unit}"' if unit else number
@@ -120,6 +123,7 @@ def _split(text: str) -> Iterator[str]:
     closing: list[str] = []
     start = 0
     for index, character in enumerate(text):
+        # The innermost bracket or quote is closed first.
         if closing and character == closing[-1]:
             closing.pop()
         elif closing and closing[-1] in "\"'":
@@ -255,11 +259,13 @@ def prepare(
     wanted = points(axes, zipped=zipped)
     folder = folder or Path(f"{path.stem}.sweep")
     refuse_controls(folder / path.stem)
+    # Points of an earlier command keep their numbers, and thereby their decks and results.
     known = _read_index(folder, keys)
     number = max(known.values(), default=0)
-    made: list[Point] = []
+    chosen: list[Point] = []
     texts: dict[Path, str] = {}
     first: LoadedDeck[Deck] | None = None
+    # All decks are validated before the first one is written.
     for values in wanted:
         if values not in known:
             number += 1
@@ -268,13 +274,14 @@ def prepare(
         loaded = _load(path, model, [*overrides, *_settings(keys, values)], keys, values)
         first = first or loaded
         texts[point.deck] = _text(loaded, point, keys)
-        made.append(point)
+        chosen.append(point)
     if first is None:
         raise ValueError("a sweep needs at least one key")
     _refuse_other_decks(texts)
     _write_folder(folder, keys, known, texts, path.stem)
-    _require_same(load_deck(made[0].deck, model), first)
-    return Sweep(method, folder, keys, tuple(sorted(made, key=lambda point: point.number)), first)
+    # What was written must mean what was validated: read one back and compare the physics.
+    _require_same(load_deck(chosen[0].deck, model), first)
+    return Sweep(method, folder, keys, tuple(sorted(chosen, key=lambda point: point.number)), first)
 
 
 def _settings(keys: Sequence[str], values: Sequence[str]) -> list[str]:
@@ -294,9 +301,11 @@ def _load(
 def _text(loaded: LoadedDeck[Deck], point: Point, keys: Sequence[str]) -> str:
     """Return a deck with the values of a point in place, and paths that hold from the folder of the sweep."""
     data = loaded.data
+    # The results of every point lie beside its deck: a name in the base deck would be the same for all.
     if isinstance(data.get("output"), dict):
         data["output"] = {key: value for key, value in data["output"].items() if key != "file"}
     base = loaded.path.parent
+    # Relative paths of files are rewritten, since the decks lie in another folder; other texts stay.
     files = {os.path.normpath(file) for file in paths_in(loaded.deck)}
     data = {key: _moved(value, base, point.deck.parent, files) for key, value in data.items()}
     head = f"# {loaded.path.name} with {' '.join(_settings(keys, point.values))}"
@@ -356,6 +365,7 @@ def _read_index(folder: Path, keys: Sequence[str]) -> dict[tuple[str, ...], int]
 def _refuse_other_decks(texts: Mapping[Path, str]) -> None:
     """Refuse to change a deck that has run; one without results or checkpoint is free to be corrected."""
     for path, text in texts.items():
+        # Results say which deck they belong to: that deck must not change under them.
         ran = any(path.with_suffix(ending).exists() for ending in (".h5", ".ckpt.h5"))
         if not (ran and path.exists()):
             continue

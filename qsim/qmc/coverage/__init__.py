@@ -441,11 +441,14 @@ def _judge(
     known: dict[str, float] = {}
     for kind in ("optimize", "vmc"):
         if kind in kinds:
-            # energies and their parts fluctuate together: some parts are enough
+            # energies and their parts fluctuate together, and counts want claims that do not: one of a section
             names = ("energy", "variance") if kind == "optimize" else ("energy", "kinetic", "variance")
             if "energy" not in means.trial:  # of several electrons in orbitals of a file
                 names = ("kinetic", "local_pp")
-            known |= {f"{kind}_{name}": means.trial[name] for name in names if name in means.trial}
+            names = tuple(name for name in names if name in means.trial)
+            if names:
+                name = names[int(place * 1009) % len(names)]
+                known[f"{kind}_{name}"] = means.trial[name]
     if "dmc" in kinds:
         taus = series[kinds.index("dmc")]["dmc"]["timesteps"]
         known["dmc_energy" if len(taus) == 1 else "dmc_energy_extrapolated"] = means.ground

@@ -220,13 +220,19 @@ class Imported:
         return found
 
     @cached_property
-    def means(self) -> Means:
-        """Kinetic energy and attraction of the occupied orbitals; the energy of one electron alone."""
+    def _one_electron(self) -> tuple[Real, Real]:
+        """Matrices of the kinetic energy and of the attraction by the nuclei, (functions, functions), hartree."""
         T = _matrix(self.functions, _kinetic)
         V = np.zeros_like(T)
         for charge, place in zip(self.charges, self.places, strict=True):
             if charge:
                 V -= charge * _matrix(self.functions, lambda *pair, C=place: _attraction(*pair, C))
+        return T, V
+
+    @cached_property
+    def means(self) -> Means:
+        """Kinetic energy and attraction of the occupied orbitals; the energy of one electron alone."""
+        T, V = self._one_electron
         C, occupation = self.coefficients, np.arange(self.coefficients.shape[1])
         n = (occupation < self.up).astype(float) + (occupation < self.down)
         kinetic, attraction = (float(np.einsum("fo,fg,go,o->", C, M, C, n)) for M in (T, V))
@@ -237,11 +243,20 @@ class Imported:
         widest = min(float(shell.exponents.min()) for shell in self.shells)
         return Means(trial, math.nan, 4.0 * widest)
 
+    @cached_property
+    def _orthonormal(self) -> Real:
+        """The matrix S^-1/2 of the overlaps S of the functions."""
+        values, vectors = np.linalg.eigh(_matrix(self.functions, _overlap))
+        return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
+
     def with_orbitals(self, mixed: Real) -> Imported:
         """Return the molecule with orbitals (functions, orbitals), made orthonormal by the overlap of the functions."""
-        values, vectors = np.linalg.eigh(_matrix(self.functions, _overlap))
-        symmetric = (vectors / np.sqrt(values)) @ vectors.T  # S^-1/2
-        return replace(self, coefficients=symmetric @ np.linalg.qr(mixed)[0])
+        return replace(self, coefficients=self._orthonormal @ np.linalg.qr(mixed)[0])
+
+    def with_eigenfunctions(self, count: int) -> Imported:
+        """Return the molecule with the lowest orbitals of one electron: their nodes part no walker from where it belongs."""
+        (T, V), X = self._one_electron, self._orthonormal
+        return replace(self, coefficients=X @ np.linalg.eigh(X @ (T + V) @ X)[1][:, :count])
 
     @property
     def repulsion(self) -> float:
@@ -460,7 +475,7 @@ def draw_imported(rng: Generator) -> tuple[Imported, str, str]:
     shells = [_normalised(shell) for shell in shells]
     bare = Imported(tuple(charges), places.round(6), tuple(shells), monomials, np.eye(functions), up, down)
     kept = max(up, min(functions, int(rng.integers(3, 9))))
-    return bare.with_orbitals(rng.normal(size=(functions, kept))), source, program
+    return bare.with_eigenfunctions(kept), source, program
 
 
 def _normalised(shell: GaussianShell) -> GaussianShell:

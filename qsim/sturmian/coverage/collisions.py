@@ -33,7 +33,7 @@ BEYOND = 2  # orbital momenta that the truth has more than a deck with l_max
 # 2s^2 1S, 2s2p 1P and 3P of He, as -Z^2/4 + c Z, hartree; of s waves alone the first lies higher
 RESONANCES = {(0, 0): 0.111, (1, 0): 0.1535, (1, 1): 0.12}
 S_WAVES = 0.139
-NO_RESONANCE = "may be no resonance"
+NO_RESONANCE = "may be no resonance|the error of a resonance could not be found"
 
 
 def collision(

@@ -17,8 +17,8 @@ from qsim.tridiag.tdse import absorbers
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from qsim.tridiag.atom.evolution.propagator import AtomLattice
     from qsim.tridiag.atom.problem import Setting
-    from qsim.tridiag.atom.propagator import AtomLattice
     from qsim.tridiag.deck.atom import AtomDeck
     from qsim.tridiag.tdse.pulses import LaserField
 
@@ -124,7 +124,7 @@ def sampling(setup: Setup) -> Iterator[Finding]:
 
 def levels_in_box(setup: Setup) -> Iterator[Finding]:
     """Yield an initial level that is not in the box or below the nucleus' own."""
-    from qsim.tridiag.atom.levels import Radial
+    from qsim.tridiag.atom.states.levels import Radial
 
     for index, one in enumerate(setup.deck.levels):
         key = "initial" if len(setup.deck.levels) == 1 else f"initial.{index}"

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import roots_legendre, sph_harm_y
 
-from qsim.tridiag.atom import stored
-from qsim.tridiag.atom.lanes import AnyLanes, Lanes, PlanarLanes
+from qsim.tridiag.atom.states import stored
+from qsim.tridiag.atom.states.lanes import AnyLanes, Lanes, PlanarLanes
 from qsim.tridiag.deck.atom import LinearPolarization
-from qsim.tridiag.deck.laser import CarrierPulse, Laser
-from qsim.tridiag.kernels.atom import HALF
+from qsim.tridiag.deck.laser import Laser
+from qsim.tridiag.deck.pulses import CarrierPulse
+from qsim.tridiag.kernels.atom.length import HALF
 from qsim.tridiag.tdse.pulses import LaserField
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def turned(l: int, m: int, axes: NDArray[np.float64]) -> NDArray[np.complex128]:
 
 @lru_cache(maxsize=256)
 def _turn(l: int, axes: bytes) -> NDArray[np.complex128]:
-    """Return `turned` of all m as columns: both harmonics are integrated over the sphere, exactly for their degree."""
+    """Return `turned` of all m as columns: both spherical harmonics are integrated over the sphere, exactly for their degree."""
     nodes, weights = roots_legendre(l + 1)
     count = 2 * l + 2
     azimuth = 2.0 * np.pi * np.arange(count) / count

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.tridiag.atom import stored
-from qsim.tridiag.atom.cuda import CudaBatch, CudaMember, Stepping
-from qsim.tridiag.atom.grid import RadialGrid, mapped, uniform
-from qsim.tridiag.atom.levels import Radial
-from qsim.tridiag.atom.observables import LevelState
+from qsim.tridiag.atom.evolution.cuda import CudaBatch, CudaMember, Stepping
+from qsim.tridiag.atom.evolution.propagator import AtomLattice, Propagator
 from qsim.tridiag.atom.polarization import PlaneField, frame_of
-from qsim.tridiag.atom.propagator import AtomLattice, Propagator
+from qsim.tridiag.atom.states import stored
+from qsim.tridiag.atom.states.grid import RadialGrid, mapped, uniform
+from qsim.tridiag.atom.states.levels import Radial
+from qsim.tridiag.atom.states.observables import LevelState
 from qsim.tridiag.deck.atom import RadialMap
-from qsim.tridiag.kernels.atom_gpu import MOST_LANES
-from qsim.tridiag.kernels.atom_sharing import Sharing
+from qsim.tridiag.kernels.atom.cuda_tables import MOST_LANES
+from qsim.tridiag.kernels.atom.sharing import Sharing
 from qsim.tridiag.tdse import absorbers
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from qsim.core.device.device import Device
-    from qsim.tridiag.atom.cuda import AnyPropagator
-    from qsim.tridiag.atom.lanes import AnyLanes
+    from qsim.tridiag.atom.evolution.cuda import AnyPropagator
+    from qsim.tridiag.atom.photoelectrons.surface import Sphere
     from qsim.tridiag.atom.polarization import Frame
-    from qsim.tridiag.atom.resonance import Wanted
-    from qsim.tridiag.atom.surface import Sphere
+    from qsim.tridiag.atom.resonance.complex_scaling import Wanted
+    from qsim.tridiag.atom.states.lanes import AnyLanes
     from qsim.tridiag.deck.atom import AtomDeck, AtomObserved
     from qsim.tridiag.deck.initial import StoredState
     from qsim.tridiag.deck.photoelectrons import Spectrum

@@ -15,8 +15,8 @@ import numpy as np
 
 from qsim.core.results.hdf5 import open_datasets, save_datasets
 from qsim.core.run.coverage import Claim, Trial
-from qsim.tridiag.solver import equilibrate
 from qsim.tridiag.solver.ladder import BADLY_SCALED
+from qsim.tridiag.solver.robustness import equilibrate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,13 +8,16 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount
+from qsim.core.deck.fields import Annotation, tags
 from qsim.core.deck.units import Length
 from qsim.tridiag.deck.central import Central
 from qsim.tridiag.deck.electron import Absorber, NoAbsorber, TimeGrid
 from qsim.tridiag.deck.initial import AnyInitial, Level, StoredState
-from qsim.tridiag.deck.laser import SIZE, CarrierPulse, Laser, Pulse, StaticPulse, exactly_one
+from qsim.tridiag.deck.laser import Laser
+from qsim.tridiag.deck.numbers import SIZE, exactly_one
 from qsim.tridiag.deck.observe import Gabor, Hhg, StarkState
 from qsim.tridiag.deck.photoelectrons import Spectrum, TsurffSpectrum
+from qsim.tridiag.deck.pulses import CarrierPulse, Pulse
 from qsim.tridiag.deck.scan import Scan
 
 __all__ = ["AtomDeck", "AtomGrid", "AtomObserved", "Level", "Spectrum", "StoredState"]
@@ -211,7 +214,7 @@ class AtomLaser(Block):
                 yield Finding(
                     f"{key}.pulses.{index}.shape",
                     f"{self.polarization.type} polarisation delays a carrier by a quarter of a cycle, and "
-                    f"{pulse.shape} has none; take sin2, cosn, gaussian, flat_top or cw, or linear polarisation",
+                    f"{pulse.label} has none; take sin2, cosn, gaussian, flat_top or cw, or linear polarisation",
                 )
 
 
@@ -266,15 +269,6 @@ class RadialMapStored(Block):
 
 
 FLAGS = ("norm", "energy", "dipole", "velocity", "acceleration", "field", "population_l")
-ANALYTIC = (
-    "hydrogen",
-    "hydrogenic",
-    "yukawa",
-    "tong_lin",
-    "gsz",
-    "muller_ar",
-    "sum_exp",
-)  # potentials of complex radii
 _Flag = Annotated[bool, Field(description="always written")]
 
 
@@ -493,9 +487,7 @@ class AtomDeck(Deck):
     def _check_resonance(self, key: str, block: StarkState) -> Iterator[Finding]:
         """Yield what stands against a resonance in a static field."""
         pulses = [] if self.laser is None else self.laser.pulses
-        if not pulses or any(
-            not isinstance(pulse, StaticPulse) or pulse.duration is not None for pulse in pulses
-        ):
+        if not pulses or any(not pulse.constant or math.isfinite(pulse.length) for pulse in pulses):
             yield Finding(
                 key, "a resonance is that of a static field: pulses of shape static, without a duration"
             )
@@ -504,11 +496,12 @@ class AtomDeck(Deck):
                 key,
                 "a resonance starts from one level unless it is named by n1 and n2 or energy, in a field along z, without a scan",
             )
-        yield from block.check(key, self.atom.type)
-        if self.atom.type not in ANALYTIC:
+        yield from block.check(key, self.atom)
+        if not self.atom.analytic:
+            kinds = tags(Annotation.of(Central))
+            allowed = ", ".join(name for name, kind in kinds.items() if getattr(kind, "analytic", False))
             yield Finding(
-                key,
-                f"complex radii need a potential that is analytic: {', '.join(ANALYTIC)}; found {self.atom.type}",
+                key, f"complex radii need a potential that is analytic: {allowed}; found {self.atom.label}"
             )
 
     def _check_spectra(self) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
 """Blocks of the tridiag deck that describe the electron, its grid and time steps, and the absorber.
 
 Everything is one-dimensional and in atomic units; the electron has mass 1 and charge -1.  The functions behind the blocks
-are in :mod:`qsim.tridiag.tdse.states` and :mod:`qsim.tridiag.tdse.absorbers`; potentials hold their own.
+are in :mod:`qsim.tridiag.propagate.initial` and :mod:`qsim.tridiag.tdse.absorbers`; potentials hold their own.
 """
 
 import math
@@ -13,7 +13,7 @@ from pydantic import AliasChoices, BeforeValidator, Field
 from qsim.core.deck.blocks import Block, ComplexNumber, Count, DeckPath, Finding, PositiveCount, short_form
 from qsim.core.deck.expression import ExpressionText
 from qsim.core.deck.units import Energy, InverseLength, Length, Time
-from qsim.tridiag.deck.laser import SIGNED, SIZE, exactly_one
+from qsim.tridiag.deck.numbers import SIGNED, SIZE, exactly_one
 
 __all__ = [
     "Absorber",

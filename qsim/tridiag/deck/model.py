@@ -30,7 +30,8 @@ from qsim.tridiag.deck.electron import (
 )
 from qsim.tridiag.deck.laser import Laser
 from qsim.tridiag.deck.observe import Gabor, Hhg
-from qsim.tridiag.deck.potentials import Potential, SoftCore
+from qsim.tridiag.deck.potentials import Potential
+from qsim.tridiag.deck.potentials.cores import SoftCore
 
 MAX_LEVELS = 200  # eigenstates that `populations` projects on
 MAX_NESTED = 12  # nested partitions

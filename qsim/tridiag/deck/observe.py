@@ -7,7 +7,8 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import Block, Count, Finding
 from qsim.core.deck.units import Energy, Frequency, Time
-from qsim.tridiag.deck.laser import CarrierPulse
+from qsim.tridiag.deck.central import CentralBlock
+from qsim.tridiag.deck.pulses import CarrierPulse
 
 __all__ = ["Gabor", "Hhg", "StarkState", "without_fundamental"]
 
@@ -76,18 +77,18 @@ class StarkState(Block):
         """Whether the state is named, so that the initial level does not matter."""
         return self.n1 is not None or self.energy is not None
 
-    def check(self, key: str, kind: str) -> Iterator[Finding]:
-        """Yield quantum numbers that do not go together, or not with the potential of a kind."""
+    def check(self, key: str, atom: CentralBlock) -> Iterator[Finding]:
+        """Yield quantum numbers that do not go together, or not with the potential of an atom."""
         if (self.n1 is None) != (self.n2 is None):
             yield Finding(key, "a Stark state has two parabolic quantum numbers: give both n1 and n2")
         elif self.n1 is not None and self.n2 is not None:
             n = self.n1 + self.n2 + abs(self.m or 0) + 1
             if self.energy is not None:
                 yield Finding(key, "the state is named twice: give n1 and n2, or energy")
-            elif kind not in ("hydrogen", "hydrogenic"):
+            elif not atom.coulomb:
                 yield Finding(
                     f"{key}.n1",
-                    f"parabolic quantum numbers are those of hydrogen, found {kind}: name the resonance by energy",
+                    f"parabolic quantum numbers are those of hydrogen, found {atom.label}: name the resonance by energy",
                 )
             elif n > MOST_N:
                 yield Finding(f"{key}.n1", f"n = n1 + n2 + |m| + 1 is {n}, at most {MOST_N} is possible")

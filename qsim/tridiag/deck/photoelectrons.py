@@ -8,7 +8,7 @@ from pydantic import Field
 from qsim.core.deck.blocks import Block, Count, Finding, PositiveCount
 from qsim.core.deck.units import Energy, Length
 from qsim.tridiag.deck.electron import Absorber
-from qsim.tridiag.deck.laser import SIZE
+from qsim.tridiag.deck.numbers import SIZE
 
 __all__ = ["ScatteringSpectrum", "Spectrum", "TsurffSpectrum", "WindowSpectrum"]
 

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import Block, Count, Finding
 from qsim.core.deck.units import Angle, Intensity, Time
-from qsim.tridiag.deck.laser import NOT_NEGATIVE, SIGNED, SIZE, CarrierPulse, Pulse
+from qsim.tridiag.deck.numbers import NOT_NEGATIVE, SIGNED, SIZE
+from qsim.tridiag.deck.pulses import CarrierPulse, Pulse
 
 __all__ = ["FocalAverage", "Scan"]
 
@@ -66,7 +67,7 @@ class Scan(Block):
                 if getattr(self, name) is not None:
                     yield Finding(
                         f"{key}.{name}",
-                        f"pulse {self.pulse} ({pulses[self.pulse].shape}) has no carrier; scan its delay",
+                        f"pulse {self.pulse} ({pulses[self.pulse].label}) has no carrier; scan its delay",
                     )
         yield from self._check_focus(key)
 

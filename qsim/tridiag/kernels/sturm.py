@@ -55,7 +55,7 @@ def below_numerov(v, dx, energy):
 
 @nb.njit(**JIT)
 def below_radial(a, v, first, energy):
-    """Return the number of eigenvalues below `energy` of ``-1/2 (1/r') M2^-1 D2 (1/r') + V`` (:mod:`qsim.tridiag.atom.grid`).
+    """Return the number of eigenvalues below `energy` of ``-1/2 (1/r') M2^-1 D2 (1/r') + V`` (`states/grid`).
 
     a (n,) is ``r'^2``, v (n,) V, `first` the first diagonal entry of M2: with ``g = 6 + a (E - V)`` that is
     positive pivots of ``M2 - 6/g`` minus negative g.

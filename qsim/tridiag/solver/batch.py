@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.tridiag.kernels import stages
+from qsim.tridiag.kernels.partition import stages
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Array, Device
-    from qsim.tridiag.solver import equilibrate
+    from qsim.tridiag.solver.robustness import equilibrate
 
 __all__ = ["ROUGH", "Errors", "Outcome", "Systems"]
 

@@ -17,12 +17,12 @@ import numpy as np
 
 from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
-from qsim.tridiag.solver import equilibrate, extended
 from qsim.tridiag.solver.batch import ROUGH
-from qsim.tridiag.solver.defect import largest_share, size
 from qsim.tridiag.solver.ladder import PIVOTED, WEAK_PIVOT
+from qsim.tridiag.solver.robustness import equilibrate, extended
+from qsim.tridiag.solver.robustness.defect import largest_share, size
+from qsim.tridiag.solver.robustness.verdicts import SUSPICIOUS, SingularMatrixError, underflow
 from qsim.tridiag.solver.solution import Solution
-from qsim.tridiag.solver.verdicts import SUSPICIOUS, SingularMatrixError, underflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ class Matrix:
     def rowwise(self, x: Array, d: Array) -> float:
         """Return the largest ``|d - T x| / (|T| |x| + |d|)`` of a row (Oettli and Prager, Numer. Math. 6, 405 (1964)).
 
-        See :func:`~qsim.tridiag.solver.defect.largest_share`.
+        See :func:`~qsim.tridiag.solver.robustness.defect.largest_share`.
         """
         with np.errstate(all="ignore"):
             whole = Matrix(size(self.a), size(self.b), size(self.c)).times(size(x)) + size(d)

@@ -6,7 +6,7 @@ that is small, or the backward error is not, these are tried in turn:
 1. residual and refinement with the same algorithm;
 2. other joint lines for the blocks with small pivots, one or two rows away, which mends a block that is singular by itself;
 3. LAPACK's ``gtsv``, with partial pivoting, on the host, and refinement of what it gives;
-4. decimal numbers of as many digits as it takes, for small systems (:mod:`qsim.tridiag.solver.extended`);
+4. decimal numbers of as many digits as it takes, for small systems (:mod:`qsim.tridiag.solver.robustness.extended`);
 5. :class:`SingularMatrixError`, which names the row, or :class:`~qsim.core.errors.NumericsError`.
 
 The row-wise backward error, the largest ``|T x - d| / (|T| |x| + |d|)`` of a row, decides (``|z|`` here is ``|Re z| + |Im z|``,
@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.tridiag.kernels import stages
-from qsim.tridiag.solver import equilibrate
+from qsim.tridiag.kernels.partition import stages
 from qsim.tridiag.solver.batch import Errors, Outcome, Systems
 from qsim.tridiag.solver.partition import auto, joints, levels, shift
-from qsim.tridiag.solver.verdicts import SUSPICIOUS, SingularMatrixError, which
+from qsim.tridiag.solver.robustness import equilibrate
+from qsim.tridiag.solver.robustness.verdicts import SUSPICIOUS, SingularMatrixError, which
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

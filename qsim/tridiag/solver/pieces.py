@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.tridiag.solver.verdicts import SingularMatrixError
+from qsim.tridiag.solver.robustness.verdicts import SingularMatrixError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +25,7 @@ class Reduced:
     joint : (P,) int64
         Row of each joint line, the last one of its piece.
     links : (P, 4)
-        p_f, q_f, p_l, q_l of :mod:`qsim.tridiag.kernels.streamed`.
+        p_f, q_f, p_l, q_l of :mod:`qsim.tridiag.kernels.partition.streamed`.
     loads : (k, P, 2)
         g_f, g_l.
     a, b, c : (P,), d : (k, P)

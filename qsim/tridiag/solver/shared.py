@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device.device import cpu
-from qsim.tridiag.kernels.stages import Level, joint_lines, rd_jd_ru_ju, rs, ss
+from qsim.tridiag.kernels.partition.stages import Level, joint_lines, rd_jd_ru_ju, rs, ss
 from qsim.tridiag.solver.partition import auto, joints, levels
 
 if TYPE_CHECKING:

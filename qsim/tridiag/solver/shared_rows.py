@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device.device import namespace
-from qsim.tridiag.kernels import stages
+from qsim.tridiag.kernels.partition import stages
 from qsim.tridiag.solver.batch import ROUGH, Errors
 from qsim.tridiag.solver.ladder import REFINEMENTS, ROUNDED, WEAK_PIVOT
+from qsim.tridiag.solver.robustness.verdicts import SUSPICIOUS, SUSPICIOUS_PIVOT
 from qsim.tridiag.solver.shared import SharedSolver
 from qsim.tridiag.solver.systems import RandomSource
-from qsim.tridiag.solver.verdicts import SUSPICIOUS, SUSPICIOUS_PIVOT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

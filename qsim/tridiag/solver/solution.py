@@ -25,7 +25,7 @@ class Solution:
         that underflow do not count.
     algorithm
         What solved the most difficult system: ``nshape-local``, ``nshape-exact``, ``nshape-literal``, ``nshape-shifted``,
-        ``thomas``, ``woodbury``, ``lapack`` or ``extended`` (:mod:`qsim.tridiag.solver.extended`).
+        ``thomas``, ``woodbury``, ``lapack`` or ``extended`` (:mod:`qsim.tridiag.solver.robustness.extended`).
     blocks, iterations
         Blocks of the first partition, and number of nested partitions.
     min_pivot

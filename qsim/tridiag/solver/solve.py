@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 import numpy as np
 
 from qsim.core.device.device import Device, Memory, cpu, namespace, out_of_memory, select
-from qsim.tridiag.kernels import nshape, serial, stages
+from qsim.tridiag.kernels.partition import nshape, serial, stages
 from qsim.tridiag.solver import cyclic as cycles
-from qsim.tridiag.solver import extended, ladder
+from qsim.tridiag.solver import ladder
 from qsim.tridiag.solver.batch import Outcome, Systems
 from qsim.tridiag.solver.partition import auto, joints, levels, nested, rows_of
-from qsim.tridiag.solver.solution import Solution
-from qsim.tridiag.solver.systems import require_unmasked
-from qsim.tridiag.solver.verdicts import (
+from qsim.tridiag.solver.robustness import extended
+from qsim.tridiag.solver.robustness.verdicts import (
     SingularMatrixError,
     check_condition,
     difficulty,
@@ -34,6 +33,8 @@ from qsim.tridiag.solver.verdicts import (
     underflow,
     which,
 )
+from qsim.tridiag.solver.solution import Solution
+from qsim.tridiag.solver.systems import require_unmasked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from qsim.core.device.device import Array
-    from qsim.tridiag.solver import equilibrate
+    from qsim.tridiag.solver.robustness import equilibrate
 
     Arrays = tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike]
 

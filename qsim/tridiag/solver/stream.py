@@ -24,11 +24,11 @@ import numpy as np
 from qsim.core.device.device import cpu
 from qsim.core.device.pool import each_part
 from qsim.core.errors import MemoryLimitError, NumericsError
-from qsim.tridiag.kernels import streamed as kernel
+from qsim.tridiag.kernels.partition import streamed as kernel
 from qsim.tridiag.solver.batch import ROUGH
-from qsim.tridiag.solver.defect import Defect, largest_share, size
 from qsim.tridiag.solver.ladder import WEAK_PIVOT
 from qsim.tridiag.solver.pieces import Reduced, stubborn, substitute
+from qsim.tridiag.solver.robustness.defect import Defect, largest_share, size
 
 if TYPE_CHECKING:
     from types import ModuleType

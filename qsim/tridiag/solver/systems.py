@@ -6,7 +6,7 @@ numbers do not depend on how a system is cut into blocks.  Files are read by :mo
 
 Recipes, also those of the reference numbers (PCG64 is NumPy's; z(n) = normal + i normal, real parts drawn first):
 
-* :func:`random`: counter-based, see :func:`qsim.tridiag.kernels.streamed.random_rows`; ``dominance=None`` is the sequential
+* :func:`random`: counter-based, see `streamed/random_rows`; ``dominance=None`` is the sequential
   ``b, c, d = z(n), u = uniform(n), a = (4 + |b| + |c|) exp(2 pi i u)``.
 * :func:`laplace`: ``(-1, 2, -1)``, d = normal(n).
 * :func:`crank_nicolson`: ``1 + i dt/2 H``, ``H = -1/2 d^2/dx^2 + V``, three points, ``x = (i - n//2) dx``, d = z(n).
@@ -278,7 +278,7 @@ class RandomSource:
 
     def fill(self, device: Device, lo: int, a: Array, b: Array, c: Array, d: Array) -> None:
         """Write the rows lo .. into arrays on a device, where they are made."""
-        from qsim.tridiag.kernels.streamed import random_rows
+        from qsim.tridiag.kernels.partition.streamed import random_rows
 
         random_rows(device, lo, self.rows, self._key, self.dominance, a, b, c, d)
 

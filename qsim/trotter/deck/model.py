@@ -448,18 +448,6 @@ class TrotterDeck(Deck):
         return others if self.task in ("evolve", "floquet") else [*others, "initial"]
 
     @property
-    def block_of_task(self) -> tasks.Spectrum | tasks.Dynamics | tasks.Thermal | tasks.Levels | tasks.Floquet:
-        """Settings of the task; those of an evolution stand under ``evolve``."""
-        found: dict[str, tasks.Spectrum | tasks.Dynamics | tasks.Thermal | tasks.Levels | tasks.Floquet] = {
-            "floquet": self.floquet,
-            "spectrum": self.spectrum,
-            "dynamics": self.dynamics,
-            "thermal": self.thermal,
-            "levels": self.levels,
-        }
-        return found[self.task]
-
-    @property
     def driven(self) -> bool:
         """True if a term of the system depends on time."""
         return are_driven(self.system.terms)

@@ -1,7 +1,7 @@
 """The time step from the accuracy: error estimates, and the choice of the integrator.
 
 The error of a product formula in the state grows linearly in time, ``||psi - psi_exact|| = K t dt^p``, to a few percent over
-decades of dt.  K is measured by pilots (:mod:`qsim.trotter.evolution.pilot`): two runs, dt and dt/2, whose distance is
+decades of dt.  K is measured by pilots (:mod:`qsim.trotter.evolution.error_pilot`): two runs, dt and dt/2, whose distance is
 ``1 - 2^-p`` of the error.  An evolution has one pilot for its Hamiltonian, and another for that of the way back of an echo.
 
 Rounding, in units of the last place (1.1e-16 and 6e-8), measured against exact exponentials with 4 to 15 spins, up to 2e5 layers:
@@ -30,8 +30,8 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
 from qsim.trotter.evolution import integrators as schedule
 from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, Chebyshev, coefficients, constant, coupling_bounds
-from qsim.trotter.evolution.pilot import Panel, Pilot, strength
-from qsim.trotter.kernels.apply import operator
+from qsim.trotter.evolution.error_pilot import Panel, Pilot, strength
+from qsim.trotter.kernels.product.apply import operator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

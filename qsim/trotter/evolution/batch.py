@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.trotter.evolution.integrators import Layer, course, turn
-from qsim.trotter.kernels.layers import STAGE, Members, member_layers
-from qsim.trotter.kernels.measure import Moments, moments_of_members
+from qsim.trotter.kernels.layers.layers import STAGE, Members, member_layers
+from qsim.trotter.kernels.states.measure import Moments, moments_of_members
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

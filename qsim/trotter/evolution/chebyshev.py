@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.trotter.kernels.apply import Operator, apply_h, operator
+from qsim.trotter.kernels.product.apply import Operator, apply_h, operator
 from qsim.trotter.states.vectors import axpy, norm2, overlap, scale
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Chebyshev:
     model : Model or Hamiltonian
         Without time profiles.
     form
-        Form of ``H psi``; see :func:`qsim.trotter.kernels.apply.operator`.
+        Form of ``H psi``; see :func:`qsim.trotter.kernels.product.apply.operator`.
     bounds
         How the ends of the spectrum are found: ``"lanczos"`` (24 products ``H psi`` at the first use), ``"couplings"``
         (rigorous, but 1.4 times too wide for a Heisenberg ring and 3 times for random all-to-all couplings), or two numbers.

@@ -22,8 +22,8 @@ import numpy as np
 from qsim.core.device.links import total
 from qsim.trotter.evolution.integrators import Layer, closed, course, turn
 from qsim.trotter.evolution.layers import CPU_BITS, Tile, device_tiles, grouped, tiles
-from qsim.trotter.kernels.layers import Axis, mid_pass, turn_pass
-from qsim.trotter.kernels.measure import Moments, first_moments, moments_of_axis
+from qsim.trotter.kernels.layers.layers import Axis, mid_pass, turn_pass
+from qsim.trotter.kernels.states.measure import Moments, first_moments, moments_of_axis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

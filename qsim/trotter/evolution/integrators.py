@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-AXES = ("x", "y", "z")
 ORDER = (2, 0, 1)  # z, x, y: the frames follow each other by one rotation C^dagger
 
 

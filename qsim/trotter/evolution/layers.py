@@ -11,8 +11,8 @@ import numpy as np
 from qsim.core.device.kernels import Graph
 from qsim.trotter.evolution.batch import LARGEST, SMALLEST, Batch
 from qsim.trotter.evolution.integrators import Layer, closed, course, turn
-from qsim.trotter.kernels.layers import RECORDED_SPINS, Axis, fits_shared, mid_pass, turn_pass
-from qsim.trotter.kernels.measure import Moments, first_moments, moments_of_axis
+from qsim.trotter.kernels.layers.layers import RECORDED_SPINS, Axis, fits_shared, mid_pass, turn_pass
+from qsim.trotter.kernels.states.measure import Moments, first_moments, moments_of_axis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

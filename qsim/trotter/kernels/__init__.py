@@ -1,1 +1,1 @@
-"""Kernels of ``trotter``: layers of rotations and phases, measurements, random amplitudes; CPU twin and CUDA."""
+"""Kernels of ``trotter`` by subject, CUDA and CPU twins: ``layers``, ``product``, ``sectors``, ``states``."""

@@ -17,6 +17,7 @@ from qsim.core.deck.columns import read_rows
 from qsim.core.deck.expression import Expression
 from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.trotter.deck import couplings as blocks
+from qsim.trotter.deck.axes import AXES
 from qsim.trotter.deck.rules import pair_problems
 from qsim.trotter.model import disorder, lattices
 from qsim.trotter.model.profiles import factor, is_constant
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["AXES", "Hamiltonian", "Model", "build_hamiltonian", "conserved", "dense", "energies", "scale_of"]
+__all__ = ["Hamiltonian", "Model", "build_hamiltonian", "conserved", "dense", "energies", "scale_of"]
 
-AXES = ("x", "y", "z")
 LARGEST = 1e100  # coupling or field: squares and sums over pairs stay within a double
 PEAK_SAMPLES = 1025  # times at which a profile is looked at for its largest value
 DENSE_SPINS = 12  # largest model that is written out as a matrix

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from qsim.trotter.deck.couplings import AllToAll, Dipolar, FieldTerm, OrientedTerm, Pairs
+from qsim.trotter.deck.initial import GroundStateInitial
 from qsim.trotter.deck.model import are_driven
 from qsim.trotter.model.hamiltonian import Model, build_hamiltonian
 from qsim.trotter.model.lattices import wrapped
 
 if TYPE_CHECKING:
     from qsim.trotter.deck.couplings import System, Term
+    from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.model.hamiltonian import Hamiltonian
 
 __all__ = ["GROUND_TERMS", "Models"]
@@ -46,6 +48,19 @@ class Models:
     states: int = 1
     sigma_terms: Sequence[Term] = ()
     ground_terms: Sequence[Term] = ()
+
+    @classmethod
+    def of(cls, deck: TrotterDeck) -> Models:
+        """Return the Hamiltonians of a deck."""
+        echo = deck.observed("echo")
+        return cls(
+            deck.system,
+            deck.run.seed if deck.run.seed is not None else 0,
+            deck.ensemble.disorder,
+            deck.ensemble.states,
+            sigma_terms=echo.sigma if echo is not None else (),
+            ground_terms=deck.initial.terms if isinstance(deck.initial, GroundStateInitial) else (),
+        )
 
     @property
     def spins(self) -> int:

@@ -1,6 +1,6 @@
 """Observables of a state: spins and correlators from the moments, energy and variance, entropies, overlaps, echoes.
 
-Moments (:class:`qsim.trotter.kernels.measure.Moments`) hold ``norm = <psi|psi>``, ``s["z"][j] = <S^z_j>`` and
+Moments (:class:`qsim.trotter.kernels.states.measure.Moments`) hold ``norm = <psi|psi>``, ``s["z"][j] = <S^z_j>`` and
 ``ss["z"][j, k] = <S^z_j S^z_k>``, and those of the other axes that were measured, not divided by the norm; everything here is
 divided by it.  Site j is bit j of the index, bit 0 is up.
 """
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.device.blas import large_matrices
-from qsim.trotter.kernels.apply import Operator, apply_h, operator
+from qsim.trotter.deck.axes import AXES
+from qsim.trotter.kernels.product.apply import Operator, apply_h, operator
 from qsim.trotter.states.vectors import axpy, norm2, overlap
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.trotter.kernels.measure import Moments
+    from qsim.trotter.kernels.states.measure import Moments
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
     from qsim.trotter.sectors.lanczos import Linear
     from qsim.trotter.states.vectors import Amplitudes
@@ -49,7 +50,6 @@ __all__ = [
     "total",
 ]
 
-AXES = "xyz"
 PIECE_BITS = 20  # of the part of the state that is rearranged at a time
 NEGLIGIBLE = 1e-300
 

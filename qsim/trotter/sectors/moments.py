@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter.kernels.measure import Moments
+from qsim.trotter.kernels.states.measure import Moments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter.kernels.currents import sector_currents
-from qsim.trotter.kernels.sectors import (
+from qsim.trotter.kernels.sectors.currents import sector_currents
+from qsim.trotter.kernels.sectors.product import (
     FlipTables,
     SectorTables,
     sector_flips,
     sector_product,
 )
-from qsim.trotter.kernels.sectors_cpu import LANES, RANK
-from qsim.trotter.kernels.sectors_tables import ProductTables
+from qsim.trotter.kernels.sectors.product_cpu import LANES, RANK
+from qsim.trotter.kernels.sectors.product_tables import ProductTables
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,7 +88,7 @@ class SectorOperator:
     sector : Sector
     model : Model
         Couplings with ``Jx = Jy``, Dzyaloshinskii-Moriya ones and fields along z, neither with inversion; see
-        :func:`qsim.trotter.sectors.choice.obstacle`.
+        :func:`qsim.trotter.sectors.selection.obstacle`.
     """
 
     needs_work = False

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter.kernels.apply import Operator, apply_h, operator
-from qsim.trotter.kernels.exchange import exchange_tables
-from qsim.trotter.kernels.parity import LastSite, parity_last
+from qsim.trotter.kernels.product.apply import Operator, apply_h, operator
+from qsim.trotter.kernels.product.exchange import exchange_tables
+from qsim.trotter.kernels.product.parity import LastSite, parity_last
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,8 +9,8 @@ import numpy as np
 
 from qsim.core.errors import DeckError
 from qsim.trotter.deck import initial as blocks
-from qsim.trotter.sectors.choice import definite_down
 from qsim.trotter.sectors.parity import ParitySector
+from qsim.trotter.sectors.selection import definite_down
 from qsim.trotter.states import initial as whole
 from qsim.trotter.states.vectors import norm2, scale
 
@@ -41,7 +41,7 @@ def initial_state(
     with device.use():
         psi = device.xp.zeros(sector.dimension, dtype=dtype)
     if isinstance(block, blocks.HaarInitial | blocks.RandomPhaseInitial):
-        from qsim.trotter.kernels.states import random_normals, random_phases
+        from qsim.trotter.kernels.states.random_states import random_normals, random_phases
 
         own = seed if block.seed is None else block.seed
         if isinstance(block, blocks.HaarInitial):

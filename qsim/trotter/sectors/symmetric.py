@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from qsim.core.errors import DeckError
-from qsim.trotter.kernels.orbits import entries_of_orbits, images_of, representatives
+from qsim.trotter.kernels.sectors.orbits import entries_of_orbits, images_of, representatives
 from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:

@@ -142,7 +142,7 @@ def _random(
     block: blocks.RandomInitial, spins: int, device: Device, dtype: DTypeLike, seed: int, member: int
 ) -> Amplitudes:
     """Return a random state, the same on every device."""
-    from qsim.trotter.kernels.states import random_normals, random_phases
+    from qsim.trotter.kernels.states.random_states import random_normals, random_phases
 
     with device.use():
         psi = device.xp.empty(1 << spins, dtype=dtype)

@@ -5,7 +5,7 @@ import pytest
 
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
-from qsim.tridiag.tasks.atom import AtomEvolution
+from qsim.tridiag.atom.run import AtomEvolution
 from tests.tridiag.atom.test_runs import SMALL
 
 SHARES = ("norm", "population_1s", "population_2p", "bound_population")

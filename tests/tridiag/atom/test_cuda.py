@@ -6,10 +6,10 @@ import pytest
 from qsim.core.device.device import cpu
 from qsim.core.run.progress import Monitor
 from qsim.tridiag import build
-from qsim.tridiag.atom.cuda import CudaBatch, Stepping
-from qsim.tridiag.kernels.atom_gpu import shape
-from qsim.tridiag.tasks.atom import AtomEvolution
-from qsim.tridiag.tasks.atom_scan import _Batch, run_scan
+from qsim.tridiag.atom.evolution.cuda import CudaBatch, Stepping
+from qsim.tridiag.atom.run import AtomEvolution
+from qsim.tridiag.atom.scan.run import _Batch, run_scan
+from qsim.tridiag.kernels.atom.cuda_tables import shape
 
 ROUNDING = 1e-11  # of a few hundred operations per point, in states and sums of norm 1
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qsim.tridiag.atom.grid import mapped
-from qsim.tridiag.atom.levels import Radial, level
-from qsim.tridiag.atom.propagator import AtomLattice
-from qsim.tridiag.atom.resonance import Wanted, resonance
-from qsim.tridiag.atom.spectra import scattering_states
-from qsim.tridiag.atom.tunnelling import adk_rate, adk_yield
+from qsim.tridiag.atom.evolution.propagator import AtomLattice
+from qsim.tridiag.atom.photoelectrons.spectra import scattering_states
+from qsim.tridiag.atom.photoelectrons.tunnelling import adk_rate, adk_yield
+from qsim.tridiag.atom.resonance.complex_scaling import Wanted, resonance
+from qsim.tridiag.atom.states.grid import mapped
+from qsim.tridiag.atom.states.levels import Radial, level
 from qsim.tridiag.output import scalars
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "atom.json"

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import roots_legendre, sph_harm_y
 
-from qsim.tridiag.atom.grid import CORNER, mapped, uniform
-from qsim.tridiag.atom.lanes import PlanarLanes
-from qsim.tridiag.atom.levels import Radial, level
-from qsim.tridiag.atom.propagator import AtomLattice, Propagator
+from qsim.tridiag.atom.evolution.propagator import AtomLattice, Propagator
+from qsim.tridiag.atom.states.grid import CORNER, mapped, uniform
+from qsim.tridiag.atom.states.lanes import PlanarLanes
+from qsim.tridiag.atom.states.levels import Radial, level
 
 
 def hydrogen(grid, cap=None):
@@ -218,7 +218,7 @@ def test_one_photon_angles(tridiag):
 
 
 def test_a_stopped_run_continues_bit_for_bit(tridiag):
-    from qsim.tridiag.tasks.atom import AtomEvolution
+    from qsim.tridiag.atom.run import AtomEvolution
 
     grid = {"rmax": 40, "dr": 0.3, "lmax": "auto", "map": {"dr0": 0.1, "width": 25}}
     problem = tridiag.build(**small(circular("left"), grid=grid))

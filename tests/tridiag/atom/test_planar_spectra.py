@@ -8,11 +8,11 @@ import pytest
 from scipy.special import roots_legendre, sph_harm_y
 
 from qsim.core.run.progress import Monitor
-from qsim.tridiag.atom.angles import Sky, even_azimuths, nodes
-from qsim.tridiag.atom.lanes import PlanarLanes
+from qsim.tridiag.atom.photoelectrons.angles import Sky, even_azimuths, nodes
+from qsim.tridiag.atom.photoelectrons.flux import spheres
 from qsim.tridiag.atom.polarization import Frame, PlaneField
-from qsim.tridiag.tasks.atom import run_atom
-from qsim.tridiag.tasks.atom_surff import spheres
+from qsim.tridiag.atom.run import run_atom
+from qsim.tridiag.atom.states.lanes import PlanarLanes
 
 POINTS = 8
 ENERGY = [0.15, 0.7]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from qsim.tridiag.atom.grid import CORNER, first_entry, mapped, uniform
-from qsim.tridiag.atom.lanes import Lanes
-from qsim.tridiag.atom.levels import Radial, level
-from qsim.tridiag.atom.propagator import AtomLattice, Propagator
+from qsim.tridiag.atom.evolution.propagator import AtomLattice, Propagator
+from qsim.tridiag.atom.states.grid import CORNER, first_entry, mapped, uniform
+from qsim.tridiag.atom.states.lanes import Lanes
+from qsim.tridiag.atom.states.levels import Radial, level
 from qsim.tridiag.coverage.atoms import Basis
 from qsim.tridiag.deck.central import Central
 

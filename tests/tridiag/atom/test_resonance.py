@@ -6,7 +6,7 @@ import scipy.linalg
 from pydantic import TypeAdapter
 from scipy.special import eval_genlaguerre, gammaln, roots_laguerre
 
-from qsim.tridiag.atom.resonance import Parabolic, Wanted, parabolic_weights, resonance
+from qsim.tridiag.atom.resonance.complex_scaling import Parabolic, Wanted, parabolic_weights, resonance
 from qsim.tridiag.coverage.atoms_resonances import separated
 from qsim.tridiag.deck.central import Central
 
@@ -82,9 +82,9 @@ BLOCKS = (
 def test_analytic_potentials(block):
     """No field: the level is real, and that of the formula on the real axis."""
     one = TypeAdapter(Central).validate_python(block)
-    from qsim.tridiag.atom.grid import mapped
-    from qsim.tridiag.atom.levels import Radial
-    from qsim.tridiag.atom.propagator import AtomLattice
+    from qsim.tridiag.atom.evolution.propagator import AtomLattice
+    from qsim.tridiag.atom.states.grid import mapped
+    from qsim.tridiag.atom.states.levels import Radial
 
     grid = mapped(40.0, 0.1, 0.01, 80.0)
     level = Radial(AtomLattice(grid, one.V(grid.r), one.dV(grid.r), one.nucleus), 0).energy(0)

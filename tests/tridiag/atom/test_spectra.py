@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.interpolate import CubicSpline
 
-from qsim.tridiag.atom.grid import mapped
-from qsim.tridiag.atom.lanes import Lanes
-from qsim.tridiag.atom.outgoing import spectral_density
-from qsim.tridiag.atom.propagator import AtomLattice
-from qsim.tridiag.atom.spectra import Angles, scattering, window
+from qsim.tridiag.atom.evolution.propagator import AtomLattice
+from qsim.tridiag.atom.photoelectrons.outgoing import spectral_density
+from qsim.tridiag.atom.photoelectrons.spectra import Angles, scattering, window
+from qsim.tridiag.atom.states.grid import mapped
+from qsim.tridiag.atom.states.lanes import Lanes
 from qsim.tridiag.coverage.atoms_planar import coulomb
 
 ENERGY = np.linspace(0.02, 0.9, 8)

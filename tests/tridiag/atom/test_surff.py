@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from qsim.tridiag.atom.grid import mapped
-from qsim.tridiag.atom.propagator import AtomLattice
-from qsim.tridiag.atom.surface import at_radius, reflection
+from qsim.tridiag.atom.evolution.propagator import AtomLattice
+from qsim.tridiag.atom.photoelectrons.surface import at_radius, reflection
+from qsim.tridiag.atom.run import AtomEvolution
+from qsim.tridiag.atom.states.grid import mapped
 from qsim.tridiag.deck.electron import ManolopoulosAbsorber
-from qsim.tridiag.tasks.atom import AtomEvolution
 from qsim.tridiag.tdse import absorbers
 
 YUKAWA = {"type": "yukawa", "Z": 1.9, "range": 2.0}

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from qsim.core.device.device import select
 from qsim.core.errors import DeviceError
-from qsim.tridiag.atom.cuda import CudaBatch, Stepping, families_of, shape_of
-from qsim.tridiag.atom.grid import mapped, uniform
-from qsim.tridiag.atom.lanes import Lanes, PlanarLanes
-from qsim.tridiag.atom.propagator import AtomLattice, Propagator, radial_arrays
-from qsim.tridiag.kernels import atom as kernels
-from qsim.tridiag.kernels.atom_gpu import ROWS, CudaShape, Mixing, radial_tables, shape, waits_of
-from qsim.tridiag.kernels.atom_launch import CHANGES, CLEAR, MASK, NOTHING, RADIAL_STEP, operations
+from qsim.tridiag.atom.evolution.cuda import CudaBatch, Stepping, families_of, shape_of
+from qsim.tridiag.atom.evolution.propagator import AtomLattice, Propagator, radial_arrays
+from qsim.tridiag.atom.states.grid import mapped, uniform
+from qsim.tridiag.atom.states.lanes import Lanes, PlanarLanes
+from qsim.tridiag.kernels.atom import length as kernels
+from qsim.tridiag.kernels.atom.cuda_tables import ROWS, CudaShape, Mixing, radial_tables, shape, waits_of
+from qsim.tridiag.kernels.atom.launch import CHANGES, CLEAR, MASK, NOTHING, RADIAL_STEP, operations
 
 ROUNDING = 1e-12
 FELT = 1e-17  # of a sum

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from qsim.tridiag.atom.grid import mapped, uniform
-from qsim.tridiag.atom.lanes import Lanes
-from qsim.tridiag.atom.propagator import AtomLattice, Propagator, radial_arrays
-from qsim.tridiag.kernels import atom_sharing
-from qsim.tridiag.kernels.atom_sharing import TRIAL, Sharing
+from qsim.tridiag.atom.evolution.propagator import AtomLattice, Propagator, radial_arrays
+from qsim.tridiag.atom.states.grid import mapped, uniform
+from qsim.tridiag.atom.states.lanes import Lanes
+from qsim.tridiag.kernels.atom import sharing as atom_sharing
+from qsim.tridiag.kernels.atom.sharing import TRIAL, Sharing
 from qsim.tridiag.kernels.simd import WIDTH
 
 ROUNDING = 1e-12

@@ -14,9 +14,9 @@ from scipy.linalg import solve_banded
 
 from qsim.core.device import pool
 from qsim.core.device.device import Device, cpu
-from qsim.tridiag.kernels.cn import Operator, Shape, cn_steps, sample_slots, shared_bytes
-from qsim.tridiag.tdse.halo import halo
-from qsim.tridiag.tdse.lattice import Lattice, bands, mass, step_table
+from qsim.tridiag.kernels.crank_nicolson.steps import Operator, Shape, cn_steps, sample_slots, shared_bytes
+from qsim.tridiag.propagate.lattice import Lattice, bands, mass, step_table
+from qsim.tridiag.propagate.stepping.halo import halo
 from tests.pairs import pairwise
 
 ROUNDING = 8.0  # of the bound above; at most 2.5 was seen on a CPU

@@ -13,8 +13,8 @@ from scipy.linalg import solve_banded
 
 from qsim.core.device import pool
 from qsim.core.device.device import Device, cpu
-from qsim.tridiag.kernels import nshape
-from qsim.tridiag.kernels.nshape import partition_solve
+from qsim.tridiag.kernels.partition import nshape
+from qsim.tridiag.kernels.partition.nshape import partition_solve
 
 DTYPES = [np.complex128, np.float64, np.complex64, np.float32]
 SINGLE = [(1, n) for n in (1, 2, 31, 32, 33, 255, 256, 257, 599)]

@@ -11,8 +11,8 @@ from scipy.linalg import solve_banded
 
 from qsim.core.device.device import cpu
 from qsim.core.device.pool import PARALLEL_SIZE
-from qsim.tridiag.kernels import serial, stages
 from qsim.tridiag.kernels.jit import reciprocal
+from qsim.tridiag.kernels.partition import serial, stages
 from qsim.tridiag.solver.partition import joints, levels
 
 DTYPES = [np.complex128, np.float64, np.complex64, np.float32]

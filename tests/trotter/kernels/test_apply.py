@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from qsim.core.device.device import cpu
-from qsim.trotter.kernels import apply
-from qsim.trotter.kernels.apply import apply_h, diagonal, groups, operator
+from qsim.trotter.kernels.product import apply
+from qsim.trotter.kernels.product.apply import apply_h, diagonal, groups, operator
 from qsim.trotter.model.hamiltonian import Model
 
 EPS = {np.dtype(np.complex128): 2.3e-16, np.dtype(np.complex64): 1.2e-7}

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from qsim.core.device.device import cpu
-from qsim.trotter.kernels.apply import apply_h, operator
-from qsim.trotter.kernels.exchange import exchange, exchange_tables
+from qsim.trotter.kernels.product.apply import apply_h, operator
+from qsim.trotter.kernels.product.exchange import exchange, exchange_tables
 from qsim.trotter.model.hamiltonian import Model, conserved, dense
 from qsim.trotter.sectors.basis import Sector
-from qsim.trotter.sectors.choice import mixing
 from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.selection import mixing
 from tests.trotter.kernels.test_sectors import embedding, vector
 
 EPS = {np.dtype("c16"): 2.3e-16, np.dtype("c8"): 1.2e-7}

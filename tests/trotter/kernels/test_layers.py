@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from qsim.core.device.device import cpu
-from qsim.trotter.kernels.layers import (
+from qsim.trotter.kernels.layers.layers import (
     STAGE,
     Axis,
     Members,
@@ -17,8 +17,8 @@ from qsim.trotter.kernels.layers import (
     phase_factors,
     turn_pass,
 )
-from qsim.trotter.kernels.layers_cpu import phase_table, rotate, rotate_across
-from qsim.trotter.kernels.tables import layout, outside_tables, tile_table
+from qsim.trotter.kernels.layers.layers_cpu import phase_table, rotate, rotate_across
+from qsim.trotter.kernels.layers.tables import layout, outside_tables, tile_table
 
 EPS = {np.dtype(np.complex128): 2.3e-16, np.dtype(np.complex64): 1.2e-7}
 FLAGS = [(False, False), (True, False), (False, True), (True, True)]

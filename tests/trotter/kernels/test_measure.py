@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from qsim.core.device.device import cpu
-from qsim.trotter.kernels.measure import (
+from qsim.trotter.kernels.states.measure import (
     OUTPUTS,
     TILE,
     first_moments,

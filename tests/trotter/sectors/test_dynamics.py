@@ -10,10 +10,10 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError, NumericsError
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
+from qsim.trotter.dynamics.kpm import chebyshev_moments, share, smoothed
 from qsim.trotter.model.hamiltonian import Model, dense
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.operator import SectorOperator
-from qsim.trotter.tasks.kpm import chebyshev_moments, share, smoothed
 from tests.trotter.kernels.test_exchange import spin
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "sectors.json"

@@ -13,7 +13,7 @@ from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
 from qsim.trotter.build import build
-from qsim.trotter.evolution.formulas import Bonds, SectorFormula
+from qsim.trotter.evolution.bonds import Bonds, SectorFormula
 from qsim.trotter.evolution.integrators import METHODS
 from qsim.trotter.model.hamiltonian import Model, dense
 from qsim.trotter.sectors.basis import Sector
@@ -297,7 +297,7 @@ def test_a_gpu_is_refused(trotter):
         evolve={"t_final": 1.0, "dt": 0.1, "integrator": "bm4"},
         sector={"sz": 0},
     )
-    assert build(loaded, cpu(1)).by_bonds
+    assert build(loaded, cpu(1)).path == "bonds"
     with pytest.raises(DeckError, match="there is no GPU kernel; use run.device: cpu"):
         build(loaded, SimpleNamespace(is_cuda=True))
 

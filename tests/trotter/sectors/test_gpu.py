@@ -8,7 +8,7 @@ import pytest
 
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
-from qsim.trotter.kernels.sectors import sector_product
+from qsim.trotter.kernels.sectors.product import sector_product
 from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.operator import SectorOperator

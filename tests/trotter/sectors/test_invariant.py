@@ -7,11 +7,12 @@ from scipy.special import jv
 from qsim.core.errors import Stopped
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
-from qsim.trotter.evolution.invariant import InvariantCarrier, OrbitSeries
-from qsim.trotter.kernels.orbit_series import bessel
+from qsim.trotter.evolution.orbits import OrbitSeries
+from qsim.trotter.evolve.propagators.orbits import OrbitPropagator
+from qsim.trotter.kernels.sectors.orbit_series import bessel
 from qsim.trotter.model.hamiltonian import Model, dense
 from qsim.trotter.sectors.basis import Sector
-from qsim.trotter.sectors.invariant import Orbits, symmetries_of
+from qsim.trotter.sectors.orbits import Orbits, symmetries_of
 from tests.trotter.kernels.test_sectors import embedding
 from tests.trotter.sectors.test_quench import StopAfter
 
@@ -120,7 +121,7 @@ def test_who_carries(trotter):
         ([chain], {"run": {"precision": "single"}}, False),
         ([chain], {"sector": "full"}, False),
     ):
-        from qsim.trotter.evolution.invariant import orbits_in
+        from qsim.trotter.evolve.propagators.orbits import orbits_in
 
         problem = trotter.build(
             **{"system": {"spins": 8, "terms": terms}, "initial": {"type": "neel"}, "evolve": evolve} | more
@@ -160,4 +161,4 @@ def test_verification(trotter):
         evolve={"t_final": 3.0, "outputs": 2, "accuracy": 1e-9, "verify": True},
     )
     assert result.info["verification_error"][0] < 1e-9
-    assert InvariantCarrier.expansion is None
+    assert OrbitPropagator.expansion is None

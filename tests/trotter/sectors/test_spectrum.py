@@ -17,7 +17,7 @@ from qsim.trotter.sectors import lowest
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.lanczos import Search
 from qsim.trotter.sectors.operator import SectorOperator
-from qsim.trotter.tasks.spectrum import Computation
+from qsim.trotter.spectrum.run import Computation
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "sectors.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}

@@ -8,9 +8,9 @@ import pytest
 
 from qsim.core.errors import DeckError
 from qsim.core.run.progress import Monitor
+from qsim.trotter.levels.run import gap_ratios
 from qsim.trotter.model.hamiltonian import dense
-from qsim.trotter.tasks import averaged
-from qsim.trotter.tasks.levels import gap_ratios
+from qsim.trotter.thermal import correlators as averaged
 from tests.trotter.kernels.test_exchange import spin
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "sectors.json"

@@ -21,19 +21,19 @@ from typing import Any
 
 __all__ = ["NOTICES", "ensure_kernel_cache", "keep_kernels_in", "recompile_what_changed"]
 
+# Notices for the user of a run.
 NOTICES: list[str] = []
-"""Notices for the user of a run."""
 
+# Folder of qsim.
 PACKAGE = Path(__file__).resolve().parents[3]
-"""Folder of qsim."""
 
+# Folder with functions that are compiled into the kernels of all methods.
 DEVICE = PACKAGE / "core" / "device"
-"""Folder with functions that are compiled into the kernels of all methods."""
 
 CACHING = "numba.core.caching"
 
+# Bytes that compiled kernels may take.
 ROOM = 32 * 2**20
-"""Bytes that compiled kernels may take."""
 
 
 def ensure_kernel_cache(environ: MutableMapping[str, str] = os.environ, package: Path | None = None) -> None:
@@ -89,6 +89,7 @@ class _OnceCachingIsImported(MetaPathFinder):
         if fullname != CACHING:
             return None
         sys.meta_path.remove(self)
+        # Without this finder in the way, as the import would have gone.
         spec = importlib.util.find_spec(fullname)
         if spec is not None and spec.loader is not None:
             loader: Any = spec.loader
@@ -98,6 +99,7 @@ class _OnceCachingIsImported(MetaPathFinder):
                 plain(module)
                 _stamp_folders(module, self.folder)
 
+            # The module is changed right after it has run, before anyone can use it.
             loader.exec_module = exec_module
         return spec
 
@@ -110,6 +112,7 @@ def _stamp_folders(caching: ModuleType, folder: Path) -> None:
         return
 
     def get_source_stamp(self: Any) -> object:
+        # The stamp of numba (time and size of the file), and a hash of all that may be compiled in.
         stamp, place = plain(self), Path(getattr(self, "_py_file", ""))
         return (stamp, _sources(place.parent)) if place.is_relative_to(folder) else stamp
 
@@ -160,6 +163,7 @@ def _lacking(environ: MutableMapping[str, str], package: Path) -> dict[str, str]
     chosen = environ.get("NUMBA_CACHE_DIR")
     lacking = {}
     # numba takes the first of these that it can write to, and fails if that is full
+    # Each with whether it can be written to.
     places = [(package, _all_writable(package)), (caches / "numba", _can_make(caches / "numba"))]
     if chosen:
         places.insert(0, (Path(chosen), _can_make(Path(chosen))))
@@ -226,6 +230,8 @@ def _private_folder(environ: MutableMapping[str, str]) -> Path | None:
         if not os.path.lexists(folder):
             folder.mkdir(mode=0o700)
             folder.chmod(0o700)  # whatever the umask
+        # Not through a link, of this user, and closed to others: compiled code of another user would run as
+        # ours.
         status = folder.lstat()
         own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
         if own and os.access(folder, os.W_OK | os.X_OK):

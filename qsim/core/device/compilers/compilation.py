@@ -16,9 +16,9 @@ from typing import Any
 
 __all__ = ["Compilation", "compiling"]
 
+# Thresholds of Python's search for cyclic garbage while numba compiles, which makes none but many objects
+# that live: a tenth of the time goes into looking at these with the usual ones.
 COLLECTING = (50_000, 20, 20)
-"""Thresholds of Python's search for cyclic garbage while numba compiles, which makes none but many objects that live: a tenth
-of the time goes into looking at these with the usual ones."""
 
 
 class _Collecting:
@@ -32,6 +32,7 @@ class _Collecting:
     def begin(self) -> None:
         with self._lock:
             self._watching += 1
+            # The first one to watch changes the thresholds, the last one restores them.
             if self._watching == 1:
                 self._usual = gc.get_threshold()
                 gc.set_threshold(*COLLECTING)
@@ -101,6 +102,7 @@ class Compilation:
             return
         from numba.core import event
 
+        # Methods with `_` for self: `self` is the compilation around it.
         class Listener(event.Listener):  # type: ignore[misc]  # numba has no types
             def on_start(_, event: Any) -> None:
                 self.begin()
@@ -131,6 +133,7 @@ _watching: list[Compilation] = []
 @contextmanager
 def compiling() -> Iterator[None]:
     """Tell those who watch that the block compiles a kernel, which nothing else tells."""
+    # A copy: who begins to watch within the block has not heard the beginning.
     watching = list(_watching)
     for each in watching:
         each.begin()

@@ -25,11 +25,13 @@ _TWO_PI = 2.0 * math.pi
 @njit(cache=True)
 def philox(c0, c1, c2, c3, k0, k1):
     """Return the four words (uint64 below 2**32) of Philox4x32-10 for counter ``c`` and key ``k``."""
+    # Arguments may be signed: masked first, since numba turns a mixture of int64 and uint64 into floats.
     c0, c1 = np.uint64(c0) & _LOW, np.uint64(c1) & _LOW
     c2, c3 = np.uint64(c2) & _LOW, np.uint64(c3) & _LOW
     k0, k1 = np.uint64(k0) & _LOW, np.uint64(k1) & _LOW
     for _ in range(ROUNDS):
         first, second = c0 * _M0, c2 * _M1
+        # All four words at once: each is made of two of the round before.
         c0, c1, c2, c3 = (second >> _32) ^ c1 ^ k0, second & _LOW, (first >> _32) ^ c3 ^ k1, first & _LOW
         k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
     return c0, c1, c2, c3

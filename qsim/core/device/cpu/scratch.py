@@ -26,9 +26,11 @@ def scratch(workers: int, size: int) -> NDArray[np.float64]:
     -------
     (workers, >= size) float64
     """
+    # Whole lines, and one more between rows: two threads never write to one line.
     width = -(-size // LINE) * LINE + LINE
-    found: NDArray[np.float64] | None = getattr(_kept, "array", None)
-    if found is None or found.size < workers * width + LINE:
-        found = _kept.array = np.empty(workers * width + LINE)
-    start = (-found.ctypes.data // 8) % LINE
-    return found[start : start + workers * width].reshape(workers, width)
+    memory: NDArray[np.float64] | None = getattr(_kept, "array", None)
+    if memory is None or memory.size < workers * width + LINE:
+        memory = _kept.array = np.empty(workers * width + LINE)
+    # NumPy aligns to 16 bytes only: skip to the next line.
+    start = (-memory.ctypes.data // 8) % LINE
+    return memory[start : start + workers * width].reshape(workers, width)

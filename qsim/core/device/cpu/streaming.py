@@ -12,8 +12,9 @@ from numba.extending import intrinsic
 
 __all__ = ["STREAMED", "settle", "stream"]
 
+# Bytes of an array from which streaming stores are worth it: with fewer, those who read it find much of it in
+# the caches.
 STREAMED = 1 << 25
-"""Bytes of an array from which streaming stores are worth it: with fewer, those who read it find much of it in the caches."""
 
 
 @intrinsic
@@ -40,6 +41,7 @@ def stream(typingctx, out, place, value):
         if isinstance(value, types.Complex):
             number = context.make_complex(builder, value, arguments[2])
             parts = [number.real, number.imag]
+        # A complex number is two neighbours in memory: both are stored by one instruction.
         packed = ir.Constant(ir.VectorType(parts[0].type, len(parts)), ir.Undefined)
         for k, part in enumerate(parts):
             packed = builder.insert_element(packed, part, ir.Constant(ir.IntType(32), k))
@@ -47,6 +49,7 @@ def stream(typingctx, out, place, value):
         # as one number of up to 8 bytes, or a register of 16, which are the shortest streaming stores there are
         whole = packed if size == 16 else builder.bitcast(packed, ir.IntType(8 * size))
         store = builder.store(whole, builder.bitcast(pointer, whole.type.as_pointer()), align=size)
+        # What makes the store bypass the caches; the alignment above is required for it.
         store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
         return context.get_dummy_value()
 
@@ -58,6 +61,7 @@ def settle(typingctx):
     """Let all streaming stores of this thread come before whatever it does next."""
 
     def generate(context, builder, signature, arguments):
+        # Streaming stores are weakly ordered on x86: a full fence, which LLVM has for no weaker case.
         builder.fence("seq_cst")
         return context.get_dummy_value()
 

@@ -70,6 +70,7 @@ class _Model(models.PrimitiveModel):  # type: ignore[misc]
 def splat(builder: ir.IRBuilder, number: ir.Value, count: int) -> ir.Value:
     """Return a vector of `count` equal numbers."""
     kind = ir.VectorType(number.type, count)
+    # The idiom that LLVM recognises as a broadcast.
     first = builder.insert_element(ir.Constant(kind, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
     none = ir.Constant(ir.VectorType(ir.IntType(32), count), [0] * count)
     return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), none)
@@ -95,6 +96,7 @@ def lanes(typingctx, array, index):
 
     def make(context, builder, sig, args):
         kind = context.get_value_type(sig.return_type)
+        # An index may be any: the load is aligned as a single number is.
         at = address(context, builder, sig.args[0], *args)
         return builder.load(builder.bitcast(at, kind.as_pointer()), align=array.dtype.bitwidth // 8)
 
@@ -181,6 +183,7 @@ def total(typingctx, vector):
     """Return the sum of the numbers of a vector of four: of the first and third and of the second and fourth, then of both."""
 
     def make(context, builder, sig, args):
+        # The order that a reduction by halves has, whatever the processor: results are the same everywhere.
         a, b, c, d = (builder.extract_element(args[0], ir.Constant(ir.IntType(32), k)) for k in range(LANES))
         return builder.fadd(builder.fadd(a, c), builder.fadd(b, d))
 
@@ -195,6 +198,7 @@ def transposed(typingctx, a, b, c, d):
         def shuffle(one, two, *which):
             return builder.shuffle_vector(one, two, ir.Constant(ir.VectorType(ir.IntType(32), LANES), which))
 
+        # Two steps of shuffles, as for any 4 x 4 transposition in registers: pairs first, then halves.
         halves = [
             shuffle(args[i], args[i + 1], *which) for which in ((0, 4, 2, 6), (1, 5, 3, 7)) for i in (0, 2)
         ]
@@ -271,10 +275,11 @@ def _arithmetic(sign: Callable[[object, object], object], name: str) -> None:
         def generic(self, args: tuple[types.Type, ...], kws: object) -> Signature | None:
             if len(args) != 2 or not any(isinstance(x, Vector) for x in args):
                 return None
-            made = next(x for x in args if isinstance(x, Vector))
-            if any(isinstance(x, Vector) and x != made for x in args):
+            # The number beside a vector is converted to its precision.
+            vector = next(x for x in args if isinstance(x, Vector))
+            if any(isinstance(x, Vector) and x != vector for x in args):
                 return None
-            return signature(made, *(x if isinstance(x, Vector) else made.dtype for x in args))
+            return signature(vector, *(x if isinstance(x, Vector) else vector.dtype for x in args))
 
     def lower(
         context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: tuple[ir.Value, ...]

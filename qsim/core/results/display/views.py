@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["as_html", "as_text", "figure_functions", "plot", "scalar_rows", "to_xarray"]
 
+# Scalars that a text shows.
 SHOWN = 12
-"""Scalars that a text shows."""
 
 
 # ---------------------------------------------------------------------------------------------- text

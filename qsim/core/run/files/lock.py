@@ -35,12 +35,13 @@ if TYPE_CHECKING:
 
 __all__ = ["EXPIRY", "RENEWAL", "OutputLock", "Owner"]
 
+# Seconds after which a run renews its lock.
 RENEWAL = 60.0
-"""Seconds after which a run renews its lock."""
+# Seconds after which the lock of another host that was not renewed is void.
 EXPIRY = 600.0
-"""Seconds after which the lock of another host that was not renewed is void."""
+# Seconds after which a lock without `flock` is read again.
 SETTLING = 0.2
-"""Seconds after which a lock without ``flock`` is read again."""
+# Bytes of a lock that are read, and attempts to take one that others keep removing.
 LARGEST = 65536
 TRIES = 20
 KIND = "qsim-lock"
@@ -78,15 +79,15 @@ class Owner:
     def read(cls, data: bytes) -> Owner | None:
         """Return the owner that the content of a lock names; None if it is no lock of qsim."""
         try:
-            found = json.loads(data)
-            if not isinstance(found, Mapping) or found["kind"] != KIND:
+            content = json.loads(data)
+            if not isinstance(content, Mapping) or content["kind"] != KIND:
                 return None
             return cls(
-                str(found["host"]),
-                str(found["boot"]),
-                int(found["pid"]),
-                int(found["started"]),
-                str(found["since"]),
+                str(content["host"]),
+                str(content["boot"]),
+                int(content["pid"]),
+                int(content["started"]),
+                str(content["since"]),
             )
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
@@ -105,11 +106,13 @@ class Owner:
         if sys.platform == "win32":
             return True  # signal 0 ends a process there
         try:
+            # Signal 0 does nothing, but tells whether the process exists; that of another user is there, too.
             os.kill(self.pid, 0)
         except PermissionError:
             pass
         except (OSError, OverflowError):
             return False
+        # Numbers of processes are used again: only one that began at the recorded tick is the run.
         return not self.started or _started(self.pid) in (0, self.started)
 
 
@@ -170,6 +173,7 @@ class OutputLock:
                 f"cannot write into the output folder {self.path.parent}: {self.path.name}: {error.strerror or error}",
                 hint="check the folder, its rights and the free space, or choose another one with -o FILE",
             ) from error
+        # A daemon: it never keeps a process from ending.
         threading.Thread(target=self._renew, name="qsim-lock", daemon=True).start()
         return self
 
@@ -196,6 +200,7 @@ class OutputLock:
 
     def _take(self) -> int:
         for _ in range(TRIES):
+            # Each attempt opens the file anew: a lock that was removed meanwhile no longer excludes anyone.
             made, fd = self._open()
             if fd is None:
                 continue
@@ -213,6 +218,7 @@ class OutputLock:
 
     def _open(self) -> tuple[bool, int | None]:
         """Open the lock; tell whether it is new.  None if it was removed at this very moment."""
+        # Not inherited by processes that the run starts, which would hold the lock beyond its end.
         flags = os.O_RDWR | getattr(os, "O_CLOEXEC", 0)
         with suppress(FileExistsError):
             fd = os.open(self.path, flags | os.O_CREAT | os.O_EXCL, 0o666)
@@ -236,6 +242,7 @@ class OutputLock:
         FileError
             If another run holds it, or it is another file.
         """
+        # True: ours. False: of a run that lives. None: nobody can tell, and the content of the file decides.
         held = _flock(fd)
         data = os.pread(fd, LARGEST, 0)
         owner = Owner.read(data)
@@ -243,6 +250,8 @@ class OutputLock:
             raise self._foreign()
         if held is False:
             raise self._busy(owner, "")
+        # The owner has removed the file between our opening and locking it: what we hold is a file without a
+        # name.
         if not _is_at(fd, self.path):
             return False
         if not made and owner is not None:
@@ -253,15 +262,16 @@ class OutputLock:
         with suppress(OSError):  # no space for the few bytes: flock alone must do
             os.ftruncate(fd, 0)
             os.pwrite(fd, self._content, 0)
-        if held is None:  # two runs may have found the same dead lock: the last to write has it
+        if held is None:  # two runs may have written the same dead lock: the last to write has it
             time.sleep(SETTLING)
-            found = os.pread(fd, LARGEST, 0)
-            if found != self._content:
-                raise self._busy(Owner.read(found), "")
+            written = os.pread(fd, LARGEST, 0)
+            if written != self._content:
+                raise self._busy(Owner.read(written), "")
         return True
 
     def _take_over(self, owner: Owner, fd: int, *, flocked: bool) -> None:
         """Take the lock of a dead run; raise FileError if it may be alive."""
+        # Made under this running system: then the number of the process says whether it lives.
         here = bool(owner.boot) and owner.boot == _boot()
         if here and not flocked and owner.lives_here():
             raise self._busy(owner, "")
@@ -277,6 +287,7 @@ class OutputLock:
 
     def _age(self, fd: int) -> float:
         """Return the seconds since the lock was renewed, by the clock of the file system that holds it."""
+        # The clock of a file server may differ from that of this host: a file made now shows its time.
         now = time.time()
         probe = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         with suppress(OSError):
@@ -312,6 +323,7 @@ def _flock(fd: int) -> bool | None:
     except ImportError:
         return None
     try:
+        # Not to wait: another run may take days.
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         return False if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES) else None
@@ -324,5 +336,6 @@ def _is_at(fd: int, path: Path) -> bool:
         there = os.lstat(path)
     except OSError:
         return False
+    # Device and number of the file, not its name: another run may have made a new one of this name.
     here = os.fstat(fd)
     return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)

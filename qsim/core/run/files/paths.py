@@ -38,8 +38,8 @@ __all__ = [
 ]
 
 SUFFIXES = (".h5", ".hdf5")
+# Endings of what a run may leave beside results, summary and checkpoint.
 WRITTEN = (".png", ".pdf", ".svg", ".dat", ".h5")
-"""Endings of what a run may leave beside results, summary and checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -74,30 +74,30 @@ class RunFiles:
         FileError
             If the system does not take the name.
         """
-        asked = output or Path(loaded.deck.output.file or f"{loaded.name}.h5")
+        path = output or Path(loaded.deck.output.file or f"{loaded.name}.h5")
         try:
-            asked = asked.expanduser()
-            if asked.is_dir():
-                asked = asked / f"{loaded.name}.h5"
-            unfit = asked.exists() and not asked.is_file()
+            path = path.expanduser()
+            if path.is_dir():
+                path = path / f"{loaded.name}.h5"
+            # A pipe or a device cannot be replaced by a file that is written under another name first.
+            unfit = path.exists() and not path.is_file()
         except (OSError, ValueError, RuntimeError) as error:  # too long, with a NUL, or the home of nobody
             raise FileError(
-                f"the output {_shortened(asked)} cannot be used: {getattr(error, 'strerror', None) or error}",
+                f"the output {_shortened(path)} cannot be used: {getattr(error, 'strerror', None) or error}",
                 hint="choose another one with -o FILE",
             ) from error
-        refuse_controls(asked)
+        refuse_controls(path)
         if unfit:
             raise FileError(
-                f"the output {asked} exists and is no plain file", hint="choose another one with -o FILE"
+                f"the output {path} exists and is no plain file", hint="choose another one with -o FILE"
             )
-        if not asked.name or asked.name == "..":
-            raise FileError(
-                f"the output {asked} is no name of a file", hint="choose another one with -o FILE"
-            )
-        if asked.suffix not in SUFFIXES:
-            asked = asked.with_name(f"{asked.name}.h5")
-        stem = asked.with_suffix("")
-        return cls(asked, _add(stem, "summary.json"), _add(stem, "ckpt.h5"), stem, tuple(formats))
+        if not path.name or path.name == "..":
+            raise FileError(f"the output {path} is no name of a file", hint="choose another one with -o FILE")
+        # `run.1` is a name, not a name with an ending: .h5 is appended, nothing replaced.
+        if path.suffix not in SUFFIXES:
+            path = path.with_name(f"{path.name}.h5")
+        stem = path.with_suffix("")
+        return cls(path, _add(stem, "summary.json"), _add(stem, "ckpt.h5"), stem, tuple(formats))
 
     def all_paths(self, figures: Iterable[str], extra: Iterable[Path] = ()) -> list[Path]:
         """Return everything that the run may write; figures by their names, and what its method adds."""
@@ -112,6 +112,7 @@ class RunFiles:
         FileError
             Naming what exists: results, summary or figures of an earlier run, or its checkpoint.
         """
+        # lexists: a link that leads nowhere would be written through.
         results, checkpoint = os.path.lexists(self.results), os.path.lexists(self.checkpoint)
         if checkpoint and results:
             raise FileError(
@@ -142,17 +143,20 @@ class RunFiles:
         """
         named = [*(path for name in figures for path in figure_paths(self.stem, name)), *extra]
         kept = {self.results, self.summary, self.checkpoint}
-        found = dict.fromkeys([*named, *self._listed()])
-        return [path for path in found if path not in kept and os.path.lexists(path) and not _is_folder(path)]
+        # Names of figures may have changed since that run: its summary knows them better.
+        paths = dict.fromkeys([*named, *self._listed()])
+        return [path for path in paths if path not in kept and os.path.lexists(path) and not _is_folder(path)]
 
     def _listed(self) -> list[Path]:
         """Return the files of this name in the summary of an earlier run; a summary can hold anything."""
         try:
             with self.summary.open("rb") as file:
                 listed = json.loads(file.read(2**20))["files"]
+            # Only names: an edited summary must not make this run remove files elsewhere.
             names = [Path(name).name for name in listed if isinstance(name, str) and "\0" not in name]
         except (OSError, ValueError, TypeError, LookupError, RecursionError):
             return []
+        # Of this stem, and of a kind that runs write.
         ours = [name for name in names if name.startswith(f"{self.stem.name}.") and name.endswith(WRITTEN)]
         return [self.stem.with_name(name) for name in ours]
 
@@ -183,6 +187,7 @@ def refuse_unusable(paths: Iterable[Path]) -> None:
             longest = os.pathconf(path.parent, "PC_NAME_MAX")
         except (OSError, ValueError, AttributeError):
             longest = 255
+        # Files are written under a longer name first, which must fit, too.
         temporary = len(os.fsencode(temporary_name(path, 9)))
         if temporary > longest:
             over = temporary - longest
@@ -217,6 +222,7 @@ def refuse_inputs(paths: Iterable[Path], inputs: Iterable[Path]) -> None:
     for source in inputs:
         for path in paths:
             try:
+                # By device and number: a link to an input is that input.
                 same = path.samefile(source)
             except (OSError, ValueError):
                 continue

@@ -1,0 +1,219 @@
+"""Errors of the numbers of `task: atom`, found by repeating the run with other steps, spacings and angular momenta.
+
+Companion A has other steps, B the steps of A and other spacings, C is B with more l.  A number Q depends on the step
+as ``Q + e_t h^p``
+and on the spacing as ``Q + e_r k^q``, h and k in units of the run's own: p is the order of the steps (2 in velocity
+gauge, where a
+dense core spoils order 4), and q = 3, the order of the first derivative at the nucleus, is taken in either gauge.  The claim is
+
+    |Q_A - Q| / |h^p - 1| + |Q_B - Q_A| / |k^q - 1| + |Q_C - Q_B|
+
+and rounding.  Long runs have coarser companions, short runs finer ones.  All have the walls and the absorber of the
+run: the claim is
+about the box that the deck states.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.core.results.quantities import scalars
+from qsim.core.run.loop import Progress, drive
+from qsim.tridiag.atom.photoelectrons.analysis import error_of
+from qsim.tridiag.atom.photoelectrons.flux import flux_interval, spheres, spread
+from qsim.tridiag.atom.problem import level_states
+from qsim.tridiag.atom.result import QUANTITIES
+from qsim.tridiag.deck.atom import AtomObserved, AtomPopulations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.run.loop import Report, State
+    from qsim.core.run.progress import Monitor
+    from qsim.tridiag.atom.evolution.propagator import AtomLattice
+    from qsim.tridiag.atom.problem import AtomProblem
+    from qsim.tridiag.atom.result import AtomResult
+    from qsim.tridiag.deck.photoelectrons import Spectrum
+
+    Evolve = Callable[[AtomProblem, Report], AtomResult]
+
+__all__ = ["AUTO", "claim"]
+
+AUTO = 3e9  # points times l times steps up to which `verify: auto` means true
+SHORT = 2e7  # up to which companions are finer
+STEP, SPACING = 2.0, 1.25  # ratios of the companions
+ORDER = 3  # of the spacing
+ROUNDING = 1e-12
+STEP_CAUSE = "the time step (time.dt)"
+SAMPLES = 400  # of the trace of a companion
+SAFETY = 1.5  # the powers of h and k are those of small h and k
+UNSURE = 0.02  # error of a population or norm that is told
+
+
+def claim(result: AtomResult, state: Callable[[], State], monitor: Monitor, evolve: Evolve) -> None:
+    """Find the errors of the headline numbers, and warn of large ones.
+
+    Parameters
+    ----------
+    result
+        The propagation, whose `errors` are filled.
+    state
+        What a stop request saves: the propagation at its end.
+    monitor
+        Told of progress and warnings.
+    evolve
+        Runs a companion.
+    """
+    problem = result.problem
+    work = float(problem.lattice.grid.points) * result.lanes.used * problem.setting.steps
+    if problem.verify is False or (problem.verify == "auto" and work > AUTO):
+        text = (
+            "it is switched off"
+            if problem.verify is False
+            else f"{work:.2g} points, l and steps are more than {AUTO:.0e}"
+        )
+        monitor.note(
+            f"no errors are claimed: {text}"
+            + ("" if problem.verify is False else "; time.verify: true finds them")
+        )
+        return
+    companions = _Companions(result, state, evolve, fine=work < SHORT)
+    try:
+        drive(companions, monitor, total=3, unit="companions", what="verify")
+    except NumericsError as error:
+        monitor.note(f"no errors are claimed: {error}")
+        return
+    result.errors.update(companions.errors)
+    result.spectra |= companions.spectra
+    result.parts = {name: tuple(found.values()) for name, found in companions.parts.items()}
+    shares = {name: e for name, e in result.errors.items() if name.startswith(("norm", "pop", "bound"))}
+    worst = max(shares, key=lambda name: shares[name])
+    _promised(companions, shares, monitor)
+    if shares[worst] > UNSURE:
+        cause = max(companions.parts[worst], key=lambda cause: companions.parts[worst][cause])
+        monitor.warn(f"{worst} is uncertain by {shares[worst]:.2g}, most of it by {cause}")
+
+
+def _promised(companions: _Companions, shares: Mapping[str, float], monitor: Monitor) -> None:
+    """Warn if steps that the run chose leave a larger error than the deck allows."""
+    asked = companions.result.problem.accuracy
+    if asked is None:
+        return
+    by_steps = {name: companions.parts[name][STEP_CAUSE] for name in shares if name in companions.parts}
+    worst = max(by_steps, key=lambda name: by_steps[name])
+    if by_steps[worst] > asked:
+        monitor.warn(
+            f"the steps leave an error of {by_steps[worst]:.2g} in {worst}, more than time.accuracy: {asked:g}"
+        )
+
+
+@dataclass
+class _Companions:
+    """The repeated runs."""
+
+    result: AtomResult
+    state: Callable[[], State]
+    evolve: Evolve
+    fine: bool
+    errors: dict[str, float] = field(default_factory=dict)
+    spectra: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    parts: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def advance(self, report: Report) -> None:
+        """Run the companions and compare.
+
+        Raises
+        ------
+        NumericsError
+            If a level is missing on another grid.
+        """
+        base = self.result.problem
+        h, k = (1.0 / STEP, 1.0 / SPACING) if self.fine else (STEP, SPACING)
+        other = base.make(base.setting.grid(k))
+        k = other.grid.step / base.lattice.grid.step  # up to a whole number of cells
+        runs = [self.result, self._run(base, h, base.lattice, 0, report)]
+        report(Progress(1))
+        runs.append(self._run(base, h, other, 0, report))
+        report(Progress(2))
+        more = max(2, self.result.lanes.used // 4)
+        runs.append(self._run(base, h, other, more, report) if base.pulse.pulses else runs[-1])
+        report(Progress(3))
+        order = base.order if base.setting.gauge == "length" else 2
+        shares = 1.0 / abs(h**order - 1.0), 1.0 / abs(k**ORDER - 1.0), 1.0
+        own, a, b, c = (numbers(one) for one in runs)
+        for name, value in own.items():
+            if name not in a:  # found beside the propagation, with an error of its own
+                continue
+            found = {
+                STEP_CAUSE: shares[0] * _apart(name, a[name], value),
+                "the spacing (grid.dr, grid.map)": shares[1] * _apart(name, b[name], a[name]),
+                "the angular momenta (grid.lmax)": _apart(name, c[name], b[name]),
+            }
+            self.parts[name] = found
+            known = self.result.errors.get(name, 0.0) + SAFETY * self.result.own.get(name, 0.0)
+            self.errors[name] = SAFETY * sum(found.values()) + ROUNDING * (1.0 + abs(value)) + known
+        for name, unsure in self.result.unsure.items():
+            seen = [one.spectra[name] for one in runs]
+            apart = sum(
+                share * np.abs(after - before)
+                for share, before, after in zip(shares, seen[:-1], seen[1:], strict=True)
+            )
+            self.spectra[error_of(name)] = (
+                SAFETY * (spread(np.where(np.isnan(unsure), 0.0, apart)) + unsure) + ROUNDING
+            )
+
+    def _run(
+        self, base: AtomProblem, h: float, lattice: AtomLattice, more: int, report: Report
+    ) -> AtomResult:
+        """Return the result of a companion: steps and l of its own, on a lattice."""
+        steps = max(round(base.setting.steps / h), 1)
+        changed = replace(
+            base.setting,
+            steps=steps,
+            dt=base.t_final / steps,
+            lmax=self.result.lanes.lmax + more,
+            grows=False,
+        )
+        wanted = [(one.n, one.l) for one in base.levels]
+        observed = AtomObserved(AtomPopulations(), base.observed.norm_within)
+        blocks = [_without_directions(self.result, block) for block in base.spectra]
+        every = max(1, steps // SAMPLES)
+        problem = replace(
+            base,
+            setting=changed,
+            lattice=lattice,
+            start=base.start if lattice is base.lattice else base.start_on(lattice),
+            levels=base.levels if lattice is base.lattice else level_states(lattice, wanted),
+            observed=observed,
+            spectra=blocks,
+            spheres=spheres(lattice, blocks),
+            outputs=1,
+            every=flux_interval(blocks, steps, changed.dt, every),
+        )
+        return self.evolve(problem, lambda progress: report(Progress()))
+
+
+def _without_directions(result: AtomResult, block: Spectrum) -> Spectrum:
+    """Return a spectrum as companions need it: azimuths for an attoclock angle alone."""
+    few: dict[str, int | None] = {"polar": None}
+    if "attoclock_angle" not in result.numbers or block is not result.problem.spectra[0]:
+        few["angles"] = None if block.method == "window" else 2
+    return block.model_copy(update=few)
+
+
+def _apart(name: str, one: float, other: float) -> float:
+    """Return the distance of two numbers, of angles that around the circle, degrees."""
+    return abs(math.remainder(one - other, 360.0) if name == "attoclock_angle" else one - other)
+
+
+def numbers(result: AtomResult) -> dict[str, float]:
+    """Return the numbers that errors are claimed for, by the name of the scalar."""
+    found = scalars((one for one in QUANTITIES if one.error is not None), result)
+    return {name: float(scalar.value) for name, scalar in found.items() if isinstance(scalar.value, float)}

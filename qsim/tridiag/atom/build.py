@@ -1,0 +1,259 @@
+"""Plan and build of ``task: atom``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.deck.blocks import Finding
+from qsim.core.device.device import Memory
+from qsim.core.device.parallel import connected
+from qsim.core.errors import InvalidInput, NumericsError
+from qsim.core.run.stages import Plan
+from qsim.core.run.work import Work
+from qsim.tridiag.atom.checks import Setup, accuracy_of_scans, findings
+from qsim.tridiag.atom.harmonics import fundamental, highest_order
+from qsim.tridiag.atom.photoelectrons.flux import flux_interval, spheres
+from qsim.tridiag.atom.polarization import frame_of
+from qsim.tridiag.atom.problem import AtomProblem, Setting, lattice_of, level_states, stored_states
+from qsim.tridiag.atom.resonance import search as resonance
+from qsim.tridiag.atom.scan.problem import AtomScan, settled
+from qsim.tridiag.atom.states.levels import Radial
+from qsim.tridiag.deck.observe import without_fundamental
+from qsim.tridiag.kernels.atom.cuda_tables import MOST_LANES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from qsim.core.deck.load import LoadedDeck
+    from qsim.core.device.device import Device
+    from qsim.tridiag.atom.evolution.propagator import AtomLattice
+    from qsim.tridiag.atom.scan.problem import Settled
+    from qsim.tridiag.atom.states.observables import LevelState
+    from qsim.tridiag.deck.atom import AtomDeck
+
+__all__ = ["build", "plan", "sample_steps"]
+
+TRACE = 20_000  # samples of a run that asks for no spectrum
+PER_PERIOD = 8  # samples per period of the highest harmonic
+MOST_POINTS = 5_000_000  # of a box whose levels are looked for before a run
+STATES = 11  # arrays of the size of the state, in complex numbers: state, two tables of pivots, and their likes of the companions
+# arrays of the size of the state on a GPU, for steps of one length: tables with their products, which all runs share; of each run
+# the tips of chunks, in velocity gauge also the ports of segments
+CUDA_TABLES, CUDA_TIPS, PADDING = 6.4, {"length": 0.6, "velocity": 1.0}, 1.05
+CUDA_MAKING = {"length": 16, "velocity": 40}  # of those on the host while the tables are made
+FLOPS = 40.0  # of a step, per point and l
+SPEED = 1e9  # of these per second and core, spectra and verification included: measured 0.7e9 to 1.2e9
+
+
+def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
+    """Estimate memory and steps and check the physics."""
+    deck = loaded.deck
+    try:
+        runs = settled(deck)
+        found = runs.setting
+        grid = found.grid()
+        problems = list(accuracy_of_scans(deck))
+        problems += list(without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe))
+        if (
+            not problems and grid.points <= MOST_POINTS
+        ):  # more take minutes to check; memory refuses them, as a rule
+            setup = Setup(runs.decks[runs.hardest], runs.pulses[runs.hardest], found, lattice_of(deck)(grid))
+            problems += findings(setup)
+            if not any(one.severity == "error" for one in problems):
+                loaded.once(start_levels)
+    except InvalidInput as error:
+        return Plan(findings=[Finding(error.key, str(error))])
+    except NumericsError as error:
+        return Plan(findings=[Finding("initial", f"{error}; a larger grid.rmax holds higher levels")])
+    channels = frame_of(deck).lanes(found.lmax)
+    lanes = channels.used
+    size = 32 * grid.points * channels.pairs
+    outputs = min(deck.time.outputs, found.steps) + 1
+    columns = min(grid.points, deck.observed.density.points)
+    count = len(runs.decks)
+    recorded = count * (3 * outputs * (columns + lanes) * 8 + 200 * found.steps)
+    lengths = 2 if deck.time.order == 4 else 1
+    comm = connected()
+    ranks = 1 if comm is None else min(comm.size, count)
+    memory = _memory(size, count, found.gauge, lengths, recorded=recorded, ranks=ranks)
+    trial = "" if deck.time.accuracy is None else " of the first trial"
+    sizes: dict[str, int | float | str] = {
+        "radial points": grid.points,
+        "rmax (bohr)": float(grid.wall),
+        "lmax": found.lmax,
+        "gauge": found.gauge,
+        f"steps{trial}": found.steps,
+        f"dt{trial} (a.u.)": found.dt,
+        "duration (a.u.)": found.dt * found.steps,
+    }
+    stages = 5 if deck.time.order == 4 else 1
+    if count > 1:
+        sizes["runs"] = count
+    flops = count * FLOPS * grid.points * lanes * found.steps * stages
+    work = Work(
+        flops=flops,
+        reduce="time.t_final",
+        core=flops / SPEED,
+        lanes=float(count * grid.points * lanes),
+        launches=float(found.steps * stages),
+    )
+    return Plan(
+        memory,
+        sizes=sizes,
+        steps=found.steps,
+        findings=problems,
+        work=work,
+        cpu_only=_cpu_only(2 * channels.pairs),
+        ranks=count,
+        shared="runs of the scan",
+    )
+
+
+def _memory(size: int, count: int, gauge: str, lengths: int, *, recorded: int, ranks: int = 1) -> Memory:
+    """Estimate the memory of runs.
+
+    Parameters
+    ----------
+    size, count : int
+        Bytes of a state, and runs.
+    gauge : {"length", "velocity"}
+    lengths : int
+        Different lengths of step.
+    recorded : int
+        Bytes that are recorded; every rank has all of them in the end.
+    ranks : int
+        Processes that share the runs.
+    """
+    whole = count * STATES * size
+    each = -(-count // ranks)  # runs on the GPU of a rank
+    on_gpu = int(PADDING * size * (each * (1 + lengths * CUDA_TIPS[gauge]) + lengths * CUDA_TABLES))
+    if count == 1:  # a companion comes while the run is still there
+        on_gpu *= 2
+    shared = min(whole, on_gpu)
+    return Memory(
+        host=ranks * recorded + whole - shared,
+        device=shared,
+        parts={"states and pivots": whole, "trace and densities": ranks * recorded},
+        reduce="grid.lmax" if whole > ranks * recorded else "time.steps (a longer dt) or time.outputs",
+        on_gpu=on_gpu - shared,
+        # tables are made on the host, and a state is there while it is observed
+        on_gpu_host=shared - whole + ranks * CUDA_MAKING[gauge] * size,
+    )
+
+
+def _cpu_only(lanes: int) -> str:
+    """Return what keeps a run from a GPU."""
+    if lanes > MOST_LANES:
+        return f"task: atom with {lanes} channels, more than {MOST_LANES}"
+    return ""
+
+
+def start_levels(deck: AtomDeck) -> list[LevelState]:
+    """Return the levels of the initial state on the grid of the deck, or the channels of its file."""
+    lattice = lattice_of(deck)(settled(deck).setting.grid())
+    if deck.stored is not None:
+        return stored_states(lattice, deck.stored)
+    return level_states(lattice, [(one.n, one.l) for one in deck.levels])
+
+
+def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem | AtomScan:
+    """Set up the atom, its field and its initial state; all runs of a scan."""
+    deck = loaded.deck
+    runs = settled(deck)
+    first = _build(loaded, device, runs)
+    if deck.scan is None:
+        return first
+    tops = [replace(first, pulse=pulse) for pulse in runs.pulses]
+    hardest = tops[runs.hardest]
+    observed = first.observed
+    if observed.hhg is not None:  # one axis for all runs
+        top = highest_order(hardest, observed.hhg.max_order, fundamental(hardest, observed.hhg.omega))
+        observed = replace(observed, hhg=observed.hhg.model_copy(update={"max_order": top}))
+    every = sample_steps(hardest)
+    problems = [replace(one, observed=observed, every=every, verify=False) for one in tops]
+    return AtomScan(problems, runs.values, deck.scan.focal_average, device, first.notices)
+
+
+def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomProblem:
+    """Set up the first run."""
+    deck = loaded.deck
+    pulse, frame, found = runs.pulses[0], frame_of(deck), runs.setting
+    make = lattice_of(deck)
+    lattice = make(found.grid())
+    start = loaded.once(start_levels)
+    wanted = [(one.n, one.l) for one in deck.levels]
+    for n in range(1, deck.observed.populations.nmax + 1):
+        lowest = 0 if frame.planar else abs(frame.m)
+        wanted += [(n, l) for l in range(lowest, n) if (n, l) not in wanted and _holds(lattice, n, l)]
+    wanted = list(dict.fromkeys(wanted))
+    notices = list(_notices(deck, found, lattice.grid.points))
+    made_problem = AtomProblem(
+        setting=found,
+        lattice=lattice,
+        pulse=pulse,
+        frame=frame,
+        start=start,
+        levels=level_states(lattice, wanted),
+        observed=deck.observed,
+        spectra=deck.spectra,
+        outputs=deck.time.outputs,
+        order=deck.time.order,
+        verify=deck.time.verify,
+        accuracy=deck.time.accuracy,
+        absorber=deck.absorber,
+        tail=deck.atom.tail,
+        make=make,
+        notices=notices,
+        device=device,
+        threads=max(1, device.threads // len(runs.decks)),  # runs of a scan go side by side
+        stored=deck.stored,
+    )
+    if deck.observed.resonance is not None:
+        made_problem.resonance = resonance.wanted(deck, deck.observed.resonance)
+    made_problem.spheres = spheres(lattice, deck.spectra)
+    made_problem.every = sample_steps(made_problem)
+    return made_problem
+
+
+def _holds(lattice: AtomLattice, n: int, l: int) -> bool:
+    """Return whether the box holds a bound level."""
+    return Radial(lattice, l).below(0.0) > n - l - 1
+
+
+def _notices(deck: AtomDeck, found: Setting, points: int) -> Iterator[str]:
+    """Yield how open keys were settled."""
+    if isinstance(deck.grid.rmax, str):
+        yield f"grid.rmax: auto is {found.rmax:.4g} bohr, {points} points"
+    if isinstance(deck.grid.lmax, str) and deck.laser is not None:
+        yield f"grid.lmax: auto begins with {found.lmax}"
+    frame = frame_of(deck)
+    if not np.array_equal(frame.axes, np.eye(3)):
+        rows = ", ".join(
+            f"{name} = ({x:.4g}, {y:.4g}, {z:.4g})" for name, (x, y, z) in zip("xyz", frame.axes, strict=True)
+        )
+        where = "in the xy plane" if frame.planar else "along z"
+        yield f"laser.polarization: the run has axes of its own, with the field {where}: {rows}"
+    if deck.grid.map == "auto":
+        yield f"grid.map: auto is dr0 = {found.dr0:.4g} bohr, width = {found.width:g}"
+    if deck.laser is not None and deck.laser.gauge == "auto":
+        yield f"laser.gauge: auto is {found.gauge}"
+    yield from deck.time.notices(found.steps, found.dt)
+
+
+def sample_steps(problem: AtomProblem) -> int:
+    """Return the steps between samples of the trace."""
+    wanted = [block for block in (problem.observed.hhg, problem.observed.gabor) if block is not None]
+    steps, dt = problem.setting.steps, problem.setting.dt
+    if not wanted:
+        most = max(1, -(-steps // min(TRACE, max(400, steps // 4))))
+        return flux_interval(problem.spectra, steps, dt, most)
+    tops = []
+    for block in wanted:
+        omega = fundamental(problem, block.omega)
+        tops.append(omega * highest_order(problem, block.max_order, omega))
+    most = max(1, int(2.0 * math.pi / (PER_PERIOD * float(np.max(tops)) * dt)))
+    return flux_interval(problem.spectra, steps, dt, most)

@@ -1,0 +1,337 @@
+r"""The steps of an electron in a central potential: lanes over l, tables of a time step, state on the grid.
+
+A step of second order is ``E O R O E``: R the radial step (Cayley), E and O the couplings of the even pairs (0, 1), (2, 3), ...
+and of the odd pairs (1, 2), (3, 4), ... of l, counted from abs(m), half a step each.  Neighbouring E are one.  The
+field is that at the midpoint in
+length gauge; in velocity gauge the odd pairs take A at the midpoint and the even pairs A at the ends of a step, which makes
+every step symmetric in time.  In a field that turns in the xy plane there are four families of pairs, and all take the midpoint
+(:mod:`qsim.tridiag.kernels.atom.planar`).
+
+Order 4 is Suzuki's composition S(q) S(q) S(1 - 4 q) S(q) S(q) with ``q = 1 / (4 - 4^(1/3))``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.tridiag.atom.states.grid import RadialGrid, first_entry
+from qsim.tridiag.atom.states.lanes import PlanarLanes
+from qsim.tridiag.kernels.atom import length as kernels
+from qsim.tridiag.kernels.atom.planar import planar_length_steps, planar_sums, planar_velocity_steps
+from qsim.tridiag.kernels.atom.sharing import ALONE
+from qsim.tridiag.kernels.atom.velocity import velocity_steps
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.tridiag.atom.states.lanes import AnyLanes
+
+__all__ = [
+    "STAGES",
+    "AtomLattice",
+    "Propagator",
+    "Tables",
+    "emptied",
+    "radial_arrays",
+    "truncated",
+    "weighted_force",
+]
+
+FIRST = 13.0 / 12.0  # Euler-Maclaurin weight of the first point
+INNER = 0.05  # bohr per l: u_l ~ r^(l+1) is below 1e-9 of its maximum within INNER (l - 1)
+
+
+@dataclass(frozen=True)
+class AtomLattice:
+    """The field-free atom on a grid.
+
+    Attributes
+    ----------
+    grid : RadialGrid
+    potential, force : (n,) float64
+        V and dV/dr, hartree and hartree/bohr.
+    charge : float
+        ``-lim r V`` at the nucleus.
+    cap, mask : (n,) float64 or None
+        W of ``-i W``; factor after every step.
+    """
+
+    grid: RadialGrid
+    potential: NDArray[np.float64]
+    force: NDArray[np.float64]
+    charge: float
+    cap: NDArray[np.float64] | None = None
+    mask: NDArray[np.float64] | None = None
+
+
+def truncated(lattice: AtomLattice, points: int) -> AtomLattice:
+    """Return the first points of a lattice without an absorber, with a wall at the next; all of it if there are no more."""
+    grid = lattice.grid
+    if points >= grid.points:
+        return lattice
+    inner = replace(
+        grid,
+        r=grid.r[:points],
+        slope=grid.slope[:points],
+        curvature=grid.curvature[:points],
+        wall=float(grid.r[points]),
+    )
+    return AtomLattice(inner, lattice.potential[:points], lattice.force[:points], lattice.charge)
+
+
+def weighted_force(lattice: AtomLattice) -> NDArray[np.float64]:
+    """Return dV/dr (n,) with the weight of the first point."""
+    force = np.array(lattice.force)
+    force[0] *= FIRST
+    return force
+
+
+@dataclass
+class Tables:
+    """What the kernels need for steps of one length; see :mod:`qsim.tridiag.kernels.atom.length`."""
+
+    down: Any
+    up: Any
+    r: Any
+    slope: Any
+    a: Any
+    potential: Any
+    rotation: Any
+    even: Any
+    odd: Any
+    mask: Any
+    inner: Any
+    zero: Any
+    pivot: Any = field(repr=False)
+    y: Any = field(repr=False)
+    scratch: Any = field(repr=False)
+    swaps: Any
+    turns: Any
+    links: Any
+    radial: Any = field(repr=False)
+    couplings: Any = field(repr=False)
+    mix: Any = field(repr=False)
+
+
+def radial_arrays(
+    lattice: AtomLattice, lanes: AnyLanes, dt: float, *, cap: bool
+) -> tuple[NDArray[np.float64], ...]:
+    """Return a, potential, rotation, l (l + 1) and first entries: the arguments of `length/pivots`."""
+    grid, l = lattice.grid, lanes.momenta
+    square = grid.slope**2
+    w = lattice.cap if cap and lattice.cap is not None else np.zeros(grid.points)
+    potential = np.column_stack([square * (lattice.potential + grid.curvature) / 6.0, -square * w / 6.0])
+    first = np.array([first_entry(int(one), lattice.charge, grid.step) for one in l])
+    return square / (3.0 * dt), potential, square / (12.0 * grid.r**2), l * (l + 1.0), first
+
+
+def emptied(lattice: AtomLattice, lanes: AnyLanes) -> NDArray[np.float64]:
+    """Return ``1 / r'^2`` where the core of high l is emptied and 0 elsewhere, (rows, lanes)."""
+    grid, l = lattice.grid, lanes.momenta
+    reach = np.where(l > lanes.lowest, INNER * (l - 1.0), 0.0)
+    rows = int(np.searchsorted(grid.r, reach.max()))
+    return np.where(grid.r[:rows, None] < reach, 1.0 / grid.slope[:rows, None] ** 2, 0.0)
+
+
+def tables(
+    lattice: AtomLattice, lanes: AnyLanes, dt: float, *, velocity: bool, clear: bool, cap: bool = True
+) -> Tables:
+    """Return the tables of steps of length `dt`; `clear` empties the core of high l, `cap` keeps the complex absorber."""
+    grid, l = lattice.grid, lanes.momenta
+    a, potential, rotation, ll, first = radial_arrays(lattice, lanes, dt, cap=cap)
+    down, up = kernels.pivots(a, potential, rotation, ll, first)
+    pairs, wide, n = lanes.pairs, 4 * lanes.pairs, grid.points
+    even, odd = lanes.even, lanes.odd
+    inner = emptied(lattice, lanes) if clear else np.zeros((0, 2 * pairs))
+    planar = isinstance(lanes, PlanarLanes)
+    rows = n if velocity and planar else 1
+    even_growth, odd_growth = even * (l[:pairs] + 1.0), odd * (l[pairs:] + 1.0)
+    return Tables(
+        down=down,
+        up=up,
+        r=grid.r,
+        slope=grid.slope,
+        a=a,
+        potential=potential,
+        rotation=rotation,
+        even=even,
+        odd=odd,
+        mask=np.zeros(0) if lattice.mask is None else lattice.mask,
+        inner=inner,
+        zero=np.zeros(wide),
+        pivot=np.zeros((rows, 2, pairs)),
+        y=np.zeros((rows, 4, pairs)),
+        scratch=kernels.scratch(ll, first, even, odd, even_growth, odd_growth) if planar else np.zeros(1),
+        swaps=lanes.swaps,
+        turns=lanes.turns,
+        links=lanes.links,
+        radial=(a, np.ascontiguousarray(potential).reshape(-1), rotation, ll, first),
+        couplings=(even, odd, even_growth, odd_growth),
+        mix=(1.0 / grid.r, 1.0 / grid.slope, np.sqrt(grid.slope)),
+    )
+
+
+SUZUKI = 1.0 / (4.0 - 4.0 ** (1.0 / 3.0))
+STAGES = {2: (1.0,), 4: (SUZUKI, SUZUKI, 1.0 - 4.0 * SUZUKI, SUZUKI, SUZUKI)}
+
+
+class Propagator:
+    """A state and the steps that carry it on.
+
+    Parameters
+    ----------
+    lattice, lanes
+        The atom, and its channels.
+    u : (used, n) complex128
+        ``phi_lm`` on the grid, normalised by ``sum |phi|^2 = 1``, in the order of the channels.
+    dt : float
+        Time step, a.u.
+    velocity : bool
+        Gauge.
+    field
+        A(t) in velocity gauge, E(t) in length gauge: function of an array of times; with planar lanes it returns
+        x and y components (2, times).
+    order : int
+        2 or 4.
+    parts : int
+        Velocity gauge: 0, or the number of equal steps that make one of length `dt`, the core of high l being emptied after each.
+
+    Attributes
+    ----------
+    sharing : Sharing
+        CPU threads that share the steps, one until others are given; those of elliptical light are not shared.
+    """
+
+    def __init__(
+        self,
+        lattice: AtomLattice,
+        lanes: AnyLanes,
+        u: NDArray[np.complex128],
+        dt: float,
+        *,
+        velocity: bool,
+        field: Any,
+        order: int = 2,
+        parts: int = 0,
+    ) -> None:
+        self.sharing = ALONE
+        self.lattice, self.lanes, self.dt, self.velocity, self.field = lattice, lanes, dt, velocity, field
+        self.stages = STAGES[order]
+        self.parts = max(parts, 1)
+        if lattice.mask is not None and parts > 1:
+            lattice = replace(lattice, mask=lattice.mask ** (1.0 / parts))
+        made = {
+            q: tables(lattice, lanes, q * dt / self.parts, velocity=velocity, clear=parts > 0, cap=order == 2)
+            for q in set(self.stages)
+        }
+        self.tables = [made[q] for q in self.stages]
+        self.state = np.zeros((lattice.grid.points, 4 * lanes.pairs))
+        self.set(u)
+        self.step = 0
+        self.lost = 0.0
+        self._decay = None
+        if order == 4 and lattice.cap is not None:
+            self._decay = np.exp(-lattice.cap * dt)[:, None]
+
+    def set(self, u: NDArray[np.complex128]) -> None:
+        """Take a state (used, n), in the order of the channels."""
+        f = (u * self.lattice.grid.slope).T
+        order, half = self.lanes.order, 2 * self.lanes.pairs
+        self.state[:] = 0.0
+        self.state[:, order] = f.real
+        self.state[:, half + order] = f.imag
+
+    @property
+    def phi(self) -> NDArray[np.complex128]:
+        """The state (used, n), ``sum |phi|^2`` = norm, in the order of the channels."""
+        order, half = self.lanes.order, 2 * self.lanes.pairs
+        f = self.state[:, order] + 1j * self.state[:, half + order]
+        return np.ascontiguousarray((f / self.lattice.grid.slope[:, None]).T)
+
+    def near(self, window: slice) -> NDArray[np.complex128]:
+        """Return the state on some points (used, points of the window)."""
+        order, half, rows = self.lanes.order, 2 * self.lanes.pairs, self.state[window]
+        f = rows[:, order] + 1j * rows[:, half + order]
+        return np.ascontiguousarray((f / self.lattice.grid.slope[window, None]).T)
+
+    @property
+    def numbers(self) -> int:
+        """Complex numbers of the state."""
+        return self.state.size // 2
+
+    def snapshot(self) -> NDArray[np.float64]:
+        """Return a copy of the state as the kernels have it, (n, 4 K)."""
+        return self.state.copy()
+
+    def restore(self, state: NDArray[np.float64], step: int, lost: float) -> None:
+        """Take what `snapshot` returned, after `step` steps."""
+        self.state[:] = state
+        self.count_from(step, lost)
+
+    def count_from(self, step: int, lost: float) -> None:
+        """Take the state as that after `step` steps, in which the norm `lost` was set to zero."""
+        self.step, self.lost = step, lost
+
+    def sums(self) -> NDArray[np.float64]:
+        """Return norm, dipole and mean force (along z, or along x and y), and the norm of the last l."""
+        last = self.lanes.order[self.lanes.ls == self.lanes.lmax]
+        weight, force = 1.0 / self.lattice.grid.slope**2, weighted_force(self.lattice)
+        if isinstance(self.lanes, PlanarLanes):
+            return np.asarray(planar_sums(self.state, self.tables[0], weight, force, last))
+        return np.asarray(kernels.atom_sums(self.state, self.tables[0], weight, force, int(last[0])))
+
+    def edges(self, rows: int) -> tuple[float, float]:
+        """Return the norm of the last two l, and that of the last points."""
+        last, half = self.lanes.order[self.lanes.ls >= self.lanes.lmax - 1], 2 * self.lanes.pairs
+        weight = 1.0 / self.lattice.grid.slope[:, None] ** 2
+        high = np.sum(weight * (self.state[:, last] ** 2 + self.state[:, half + last] ** 2))
+        return float(high), float(np.sum(weight[-rows:] * self.state[-rows:] ** 2))
+
+    def sampled(self, marks: list[int]) -> NDArray[np.float64]:
+        """Go on to each mark, a number of steps from the start, and return the `sums` there, (marks, ...)."""
+        found = []
+        for mark in marks:
+            self.advance(mark - self.step)
+            found.append(self.sums())
+        return np.array(found)
+
+    def advance(self, count: int) -> None:
+        """Make `count` steps."""
+        if len(self.stages) == 1:
+            self._run(0, self.step * self.dt, count, self.dt)
+        else:
+            for k in range(count):
+                at = (self.step + k) * self.dt
+                for i, q in enumerate(self.stages):
+                    self._run(i, at, 1, q * self.dt)
+                    at += q * self.dt
+                if self._decay is not None:
+                    self.state *= self._decay
+        self.step += count
+
+    def _run(self, stage: int, start: float, count: int, dt: float) -> None:
+        """Make `count` steps of length `dt` from a time on, with the tables of a stage."""
+        count, dt = count * self.parts, dt / self.parts
+        middle = start + (np.arange(count) + 0.5) * dt
+        if isinstance(self.lanes, PlanarLanes):
+            x, y = self.field(middle)
+            vector = np.hypot(x, y), np.arctan2(y, x)
+            if self.velocity:
+                self.lost += planar_velocity_steps(self.state, self.tables[stage], *vector, dt)
+            else:
+                planar_length_steps(self.state, self.tables[stage], *vector, dt)
+        elif self.velocity:
+            ends = start + np.arange(count + 1) * dt
+            self.lost += velocity_steps(
+                self.state,
+                self.tables[stage],
+                self.field(ends),
+                self.field(middle),
+                dt,
+                sharing=self.sharing,
+            )
+        else:
+            kernels.length_steps(self.state, self.tables[stage], self.field(middle), dt, sharing=self.sharing)

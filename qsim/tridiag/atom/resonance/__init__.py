@@ -1,0 +1,1 @@
+"""Resonances of an atom in a static field, by complex scaling."""

@@ -1,0 +1,410 @@
+r"""Resonances of an atom in a static field by complex scaling: position and decay rate without a propagation.
+
+With ``r = rho e^(i theta)`` on the mapped grid of rho the outgoing wave decays, and the bound level becomes a complex eigenvalue
+``E - i Gamma / 2`` of
+
+    (-D2 / 2 + M2 r'^2 (V + l (l + 1) / (2 r^2) + Q / (2 r'^2) - E)) X_l + F M2 r'^2 r (c_l X_(l+1) + c_(l-1) X_(l-1)) = 0,
+
+the Numerov scheme of `states/grid` with complex r and r' (and a complex first entry): a banded matrix, radius by
+radius.  ``sum_l int X_l Y_l r'^2`` without a conjugate is the product in which states are normalised, and ``<z>`` in it the
+slope dE/dF.  The level is followed from F = 0 by inverse iteration, in steps that leave most of the state what it was.
+
+The levels n of hydrogen are degenerate.  A weak field makes of them the parabolic states, the eigenvectors of z among the l of
+one n and m: ``n1 - n2 = -(n - |m| - 1), ..., n - |m| - 1`` in steps of 2, with ``dE/dF = 3 n (n1 - n2) / (2 Z)`` (Landau and
+Lifshitz, Quantum Mechanics, section 77).  Grid, box and l are chosen here, whatever the run has; three spacings or
+more are extrapolated in the fourth power.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.linalg.lapack import zgbtrf, zgbtrs
+
+from qsim.core.errors import NumericsError
+from qsim.tridiag.atom.evolution.propagator import AtomLattice
+from qsim.tridiag.atom.states.grid import RadialGrid, first_entry, mapped
+from qsim.tridiag.atom.states.levels import level
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Waves = NDArray[np.complex128]
+
+__all__ = ["Parabolic", "Resonance", "Wanted", "parabolic_weights", "resonance"]
+
+ANGLE = 0.45  # theta, below pi / 3
+RATIO = 1.3  # of the spacings
+ORDER = 4
+LEAST_L, MORE_L, MOST_L = 14, 6, 92
+MORE_BOX, MOST_BOX = 1.35, 4000.0
+HOLDS = (
+    2.35,
+    11.5,
+)  # radius of a level n, (a n^2 + b n) / Z, beyond which 1e-8 of it lies: fitted to n = 1 to 30
+OUTSIDE = 24.0  # bohr beyond it, over Z
+SAME = 3e-9  # relative change of the rate from more l, or a larger box, that is taken as none
+ROUNDING = 1e-12  # relative, of an energy: several times what its last digits do from grid to grid
+IDLE = (
+    1e-8  # relative change of an energy below which more l and larger boxes that no longer help are rounding
+)
+STAGES = 6  # fields from 0 to F, at first
+SMALLEST = 1e-4  # part of F that a stage may have
+ALIKE = 0.7  # of a state that a stage must leave
+ITERATIONS = 40
+SHIFTS = 4  # matrices of an inverse iteration
+ENOUGH = 1e-6  # error of half a rate, relative, below which no finer spacings are taken
+FINEST = 6  # spacings at most
+SAFETY = 3.0
+
+
+@dataclass(frozen=True)
+class Parabolic:
+    """A Stark state of hydrogen: n1 and n2 nodes uphill and downhill, with n1 + n2 + |m| + 1 = n."""
+
+    n1: int
+    n2: int
+    m: int = 0
+
+    @property
+    def n(self) -> int:
+        """Principal quantum number."""
+        return self.n1 + self.n2 + abs(self.m) + 1
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which resonance of which atom.
+
+    Attributes
+    ----------
+    potential : function
+        V of complex radii, hartree.
+    nucleus, tail : float
+        Charges that are seen near and far.
+    which : Parabolic, (n, l) or float
+        Stark state of hydrogen; a level that is followed from F = 0; or an energy, hartree, whose nearest resonance is taken.
+    m : int
+    spacings : (dr0, dr, width)
+        Of the grid, as in :func:`qsim.tridiag.atom.states.grid.mapped`.
+    """
+
+    potential: Callable[[Any], Any]
+    nucleus: float
+    tail: float
+    which: Parabolic | tuple[int, int] | float
+    m: int
+    spacings: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Resonance:
+    """A level in a static field.
+
+    Attributes
+    ----------
+    energy, rate : float
+        E, hartree, and Gamma, a.u.
+    energy_error, rate_error : float
+        Claimed errors.
+    lmax : int
+    box : float
+        Radius up to which rho goes, bohr.
+    weight : float
+        Share of the level it was followed from, without a field; NaN if it was named by an energy.
+    """
+
+    energy: float
+    rate: float
+    energy_error: float
+    rate_error: float
+    lmax: int
+    box: float
+    weight: float
+
+
+class _Pencil:
+    """Hamiltonian and right side on one complex grid with l up to a largest; states are (points, l)."""
+
+    def __init__(self, wanted: Wanted, grid: RadialGrid, lmax: int) -> None:
+        turn = cmath.exp(1j * ANGLE)
+        self.grid, self.m = grid, abs(wanted.m)
+        self.r = grid.r * turn
+        self.square = ((grid.slope * turn) ** 2)[:, None]
+        l = np.arange(self.m, lmax + 1)
+        self.c = np.sqrt(((l[:-1] + 1.0) ** 2 - self.m**2) / ((2.0 * l[:-1] + 1.0) * (2.0 * l[:-1] + 3.0)))
+        self.mass = np.full((grid.points, l.size), 10.0 / 12.0, dtype=complex)
+        self.mass[0] = [first_entry(int(one), wanted.nucleus, grid.step * turn) for one in l]
+        centrifugal = l * (l + 1.0) / (2.0 * self.r[:, None] ** 2)
+        self.potential = (wanted.potential(self.r) + grid.curvature / turn**2)[:, None] + centrifugal
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Points, and number of l."""
+        return self.mass.shape
+
+    def weighted(self, x: Waves) -> Waves:
+        """Return the right side, ``M2 r'^2 x``."""
+        x = self.square * x
+        out = self.mass * x
+        out[1:] += x[:-1] / 12.0
+        out[:-1] += x[1:] / 12.0
+        return out
+
+    def product(self, x: Waves, y: Waves) -> complex:
+        """Return the product of two states, without a conjugate."""
+        return complex(np.sum(self.square * x * y))
+
+    def dipole(self, x: Waves, y: Waves) -> complex:
+        """Return ``<x|z|y>`` in this product."""
+        z = np.zeros_like(y)
+        z[:, 1:] += self.c * y[:, :-1]
+        z[:, :-1] += self.c * y[:, 1:]
+        return self.product(x, self.r[:, None] * z)
+
+    def factors(self, field: float, shift: complex) -> tuple[Any, Any]:
+        """Return the LU factors of ``H(F) - shift``, as LAPACK keeps them.
+
+        Raises
+        ------
+        NumericsError
+            If the matrix is singular.
+        """
+        n, count = self.shape
+        wide = count + 1
+        band = np.zeros((3 * wide + 1, n, count), dtype=complex)
+        inner = self.square * (self.potential - shift)
+        driven = field * self.square * self.r[:, None]
+        for step in (-1, 0, 1):  # from the radius of a row to that of a column
+            mass = self.mass if step == 0 else np.full(self.shape, 1.0 / 12.0, dtype=complex)
+            band[2 * wide - step * count] = -6.0 * (mass - (step == 0)) + mass * inner
+            above, below = 2 * wide - step * count - 1, 2 * wide - step * count + 1
+            band[above, :, 1:] = self.c * mass[:, :-1] * driven
+            band[below, :, :-1] = self.c * mass[:, 1:] * driven
+        lu, pivots, info = zgbtrf(band.reshape(3 * wide + 1, -1), wide, wide, overwrite_ab=True)
+        if info != 0:
+            raise NumericsError("the resonance was not found: its matrix is singular")
+        return lu, pivots
+
+    def solve(self, factors: tuple[Any, Any], b: Waves) -> Waves:
+        """Return the solution for a right side."""
+        wide = self.shape[1] + 1
+        x, _ = zgbtrs(factors[0], wide, wide, b.reshape(-1, 1), factors[1])
+        return np.asarray(x.reshape(self.shape))
+
+    def nearest(self, field: float, energy: complex, x: Waves) -> tuple[complex, Waves]:
+        """Return the eigenvalue nearest to an energy, with its state, of product 1 with itself: inverse iteration.
+
+        Raises
+        ------
+        NumericsError
+            If it does not converge.
+        """
+        before = energy
+        for _ in range(SHIFTS):
+            before = energy
+            shift = energy + 1e-9 * (1.0 + 1.0j) * max(abs(energy), 1e-3)
+            factors = self.factors(field, shift)
+            for _ in range(ITERATIONS):
+                y = self.solve(factors, self.weighted(x))
+                # x = (lambda - shift) y for an eigenvector
+                now = shift + complex(np.vdot(y, x) / np.vdot(y, y))
+                x = y / np.linalg.norm(y)
+                near = abs(now - energy)
+                energy = now
+                if near < 1e-15 * max(abs(now), 1e-4):
+                    break
+            if abs(energy - before) < 1e-13 * abs(energy):
+                break
+        if not abs(energy - before) < 1e-9 * abs(energy):
+            raise NumericsError("the resonance was not found: its inverse iteration does not converge")
+        return energy, x / cmath.sqrt(self.product(x, x))
+
+
+def parabolic_weights(n: int, l: int, m: int) -> list[tuple[Parabolic, float]]:
+    """Return the Stark states of a level n, l, m of hydrogen with their shares, the largest and the uphill ones first."""
+    ls = np.arange(abs(m), n)
+    # <n l|r|n l-1> = 3/2 n sqrt(n^2 - l^2), here without the factor that all have
+    c = np.sqrt((ls[1:] ** 2.0 - m * m) / (4.0 * ls[1:] ** 2.0 - 1.0)) * np.sqrt(n * n - ls[1:] ** 2.0)
+    _, states = np.linalg.eigh(np.diag(c, 1) + np.diag(c, -1))
+    last = ls.size - 1
+    found = [(Parabolic(k, last - k, m), float(states[l - abs(m), k] ** 2)) for k in range(last, -1, -1)]
+    return sorted(found, key=lambda one: -round(one[1], 9))
+
+
+def _field_free(wanted: Wanted, pencil: _Pencil, n: int, l: int) -> tuple[complex, Waves]:
+    """Return a level without a field, followed from its energy on real radii."""
+    grid = pencil.grid
+    real = AtomLattice(grid, np.asarray(wanted.potential(grid.r)), np.zeros(grid.points), wanted.nucleus)
+    energy, phi = level(real, n, l)
+    x = np.zeros(pencil.shape, dtype=complex)
+    x[:, l - pencil.m] = phi / grid.slope
+    return pencil.nearest(0.0, energy, x)
+
+
+def _start(wanted: Wanted, pencil: _Pencil) -> tuple[complex, Waves]:
+    """Return energy and state for a vanishing field: a level, or the parabolic state of those of one n."""
+    if not isinstance(wanted.which, Parabolic):
+        assert isinstance(wanted.which, tuple)
+        return _field_free(wanted, pencil, *wanted.which)
+    n = wanted.which.n
+    levels = [_field_free(wanted, pencil, n, l) for l in range(pencil.m, n)]
+    z = np.array([[pencil.dipole(x, y).real for _, y in levels] for _, x in levels])
+    _, states = np.linalg.eigh(z)
+    weights = states[:, wanted.which.n1]
+    energy = complex(sum(w * w * e for w, (e, _) in zip(weights, levels, strict=True)))
+    return energy, np.asarray(sum(w * x for w, (_, x) in zip(weights, levels, strict=True)))
+
+
+def _follow(pencil: _Pencil, field: float, energy: complex, x: Waves) -> tuple[complex, Waves]:
+    """Return energy and state at F, followed from F = 0 in steps that leave the state much as it was.
+
+    Raises
+    ------
+    NumericsError
+        If the smallest steps do not.
+    """
+    at, step = 0.0, field / STAGES
+    known = [(0.0, energy, pencil.dipole(x, x))]
+    while at < field:
+        f = min(at + step, field)
+        try:
+            found, y = pencil.nearest(f, _ahead(known, f), x)
+            alike = abs(pencil.product(x, y))
+        except NumericsError:
+            alike = 0.0
+        if alike < ALIKE:
+            step *= 0.5
+            if step < SMALLEST * field:
+                raise NumericsError(
+                    f"the level meets another at F = {at:.4g} a.u. and cannot be followed: name the resonance by its energy"
+                )
+            continue
+        at, energy, x = f, found, y
+        step *= 1.5
+        known = [*known[-1:], (f, energy, pencil.dipole(x, x))]
+    return energy, x
+
+
+def _ahead(known: list[tuple[float, complex, complex]], f: float) -> complex:
+    """Return the energy at a field from one or two earlier fields, energies and slopes, by a line or a cubic."""
+    at, energy, slope = known[-1]
+    if len(known) == 1:
+        return energy + (f - at) * slope
+    before, other, rise = known[0]
+    h = at - before
+    t = (f - before) / h
+    return (
+        other * (1.0 + 2.0 * t) * (1.0 - t) ** 2
+        + rise * h * t * (1.0 - t) ** 2
+        + energy * t * t * (3.0 - 2.0 * t)
+        + slope * h * t * t * (t - 1.0)
+    )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A resonance on one grid."""
+
+    pencil: _Pencil
+    energy: complex
+    x: Waves
+
+    def again(self, wanted: Wanted, field: float, grid: RadialGrid, lmax: int) -> _Found:
+        """Return it with another grid or other l."""
+        old, new = self.pencil.grid, _Pencil(wanted, grid, lmax)
+        stretch = grid.step / old.step
+        here, there = np.arange(1, old.points + 1), stretch * np.arange(1, grid.points + 1)
+        x = np.zeros(new.shape, dtype=complex)
+        for k in range(min(new.shape[1], self.x.shape[1])):
+            x[:, k] = np.interp(there, here, self.x[:, k], right=0.0)
+        return _Found(new, *new.nearest(field, self.energy, x))
+
+
+def _first(wanted: Wanted, field: float) -> tuple[_Found, int, float]:
+    """Return the resonance on the first grid, its lmax, and the share of the level it was followed from."""
+    which = wanted.which
+    if isinstance(which, float):
+        n, lowest = 1.0 / math.sqrt(2.0 * max(abs(which), 1e-4)) * max(wanted.tail, 1.0), abs(wanted.m)
+    else:
+        n, lowest = (which.n, which.n - 1) if isinstance(which, Parabolic) else which
+    z = max(wanted.tail, 1.0)
+    box = (HOLDS[0] * n * n + HOLDS[1] * n + OUTSIDE) / z
+    lmax = lowest + LEAST_L
+    dr0, dr, width = wanted.spacings
+    pencil = _Pencil(wanted, mapped(box, dr, dr0, width), lmax)
+    if isinstance(which, float):
+        x = np.exp(-pencil.grid.r[:, None]) * np.ones(pencil.shape, dtype=complex)
+        return _Found(pencil, *pencil.nearest(field, which, x)), lmax, math.nan
+    energy, start = _start(wanted, pencil)
+    found, x = _follow(pencil, field, energy, start)
+    return _Found(pencil, found, x), lmax, abs(pencil.product(start, x)) ** 2
+
+
+def resonance(wanted: Wanted, field: float) -> Resonance:
+    """Return position and rate of a level in a static field along z.
+
+    Parameters
+    ----------
+    wanted
+        Which one.
+    field
+        F, a.u., not negative.
+
+    Raises
+    ------
+    NumericsError
+        If it cannot be followed, or if neither l nor box converge.
+    """
+    value, lmax, weight = _first(wanted, field)
+    grid, last = value.pencil.grid, math.inf
+    while True:
+        wide = grid.of(round(MORE_BOX * grid.points))
+        more, larger = (
+            value.again(wanted, field, grid, lmax + MORE_L),
+            value.again(wanted, field, wide, lmax),
+        )
+        small = SAME * abs(value.energy.imag) + ROUNDING * abs(value.energy)
+        cut = (abs(more.energy - value.energy), abs(larger.energy - value.energy))
+        if max(cut) < small or 0.5 * last < max(cut) < IDLE * abs(value.energy):
+            break
+        last = max(cut)
+        lmax += MORE_L if cut[0] >= small else 0
+        grid = wide if cut[1] >= small else grid
+        if lmax > MOST_L or grid.wall > MOST_BOX / max(wanted.tail, 1.0):
+            raise NumericsError(
+                f"the resonance does not converge up to l = {MOST_L} and a box of {MOST_BOX:g} bohr"
+            )
+        value = larger if cut[0] < small else value.again(wanted, field, grid, lmax)
+    return replace(_extrapolated(wanted, field, value, max(cut)), weight=weight)
+
+
+def _extrapolated(wanted: Wanted, field: float, value: _Found, cut: float) -> Resonance:
+    """Return the limit of fine spacings, with its error."""
+    base = value.pencil
+    lmax = base.m + base.shape[1] - 1
+    dr0, dr, width = base.grid.step, base.grid.far, base.grid.width
+    ladder: list[tuple[float, complex]] = []
+    limits: list[complex] = []
+    uncertain = math.inf
+    for k in range(1, FINEST + 1):
+        grid = mapped(base.grid.wall, dr, dr0, width, RATIO**-k)
+        ladder.append((grid.step**ORDER, value.again(wanted, field, grid, lmax).energy))
+        if k == 1:
+            continue
+        (p, a), (q, b) = ladder[-2:]
+        limits.append((p * b - q * a) / (p - q))
+        if k == 2:
+            continue
+        spaced = abs(limits[-1] - limits[-2])
+        before, uncertain = uncertain, SAFETY * (spaced + cut) + ROUNDING * abs(limits[-1])
+        if uncertain < ENOUGH * abs(limits[-1].imag) or uncertain > 0.5 * before:
+            break
+    fine = limits[-1]
+    return Resonance(fine.real, -2.0 * fine.imag, uncertain, 2.0 * uncertain, lmax, base.grid.wall, math.nan)

@@ -1,0 +1,112 @@
+"""Figures of scans of `task: atom`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.deck.units import to_unit
+from qsim.core.results.plotting import COLORS, figure
+from qsim.tridiag.tdse.drawing import image
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from qsim.core.results.results import Results
+
+__all__ = ["FIGURES", "is_scan", "scan"]
+
+LABELS = {"intensity": "intensity (W/cm$^2$)", "cep": "carrier-envelope phase (rad)", "delay": "delay (fs)"}
+
+
+def is_scan(r: Results) -> bool:
+    """Return whether a results file is one of a scan of ``task: atom``."""
+    return any(f"scan_{name}" in r for name in LABELS)
+
+
+def _scanned(r: Results) -> tuple[str, np.ndarray[Any, Any]]:
+    """Return the name and the values of what varies; the number of the run where several do."""
+    names = [name for name in LABELS if f"scan_{name}" in r and np.unique(r[f"scan_{name}"]).size > 1]
+    if len(names) != 1:
+        return "run", np.arange(int(r.scalars["runs"].value or 1), dtype=float)
+    values = r[f"scan_{names[0]}"]
+    return names[0], values * float(to_unit(1.0, "fs", "time")) if names[0] == "delay" else values
+
+
+def _draw_yields(ax: Axes, r: Results, name: str, x: Any) -> None:
+    ax.plot(x, r["run_continuum_population"], marker=".", label="continuum")
+    if name == "intensity" and "run_adk_yield" in r:
+        low = 1e-2 * float(r["run_continuum_population"].min())
+        ax.plot(x, np.maximum(r["run_adk_yield"], low), color="0.5", linestyle=":", label="ADK")
+        ax.legend()
+    if "focal_yield" in r:
+        other = ax.twinx()
+        other.plot(x, r["focal_yield"], color=COLORS["vermillion"], marker=".", linestyle="--")
+        other.set_ylabel("integrated over the focus", color=COLORS["vermillion"])
+        other.grid(visible=False)
+        if name == "intensity" and np.all(r["focal_yield"] > 0.0):
+            other.set_yscale("log")
+    if name == "intensity" and np.all(r["run_continuum_population"] > 0.0):
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+    ax.set_xlabel(LABELS.get(name, "run"))
+    ax.set_ylabel("continuum population")
+    ax.set_title("ionisation", loc="right")  # the left belongs to the factor of the axis
+
+
+def _draw_map(fig: Figure, ax: Axes, r: Results, name: str, x: Any) -> None:
+    """Draw the spectra of all runs, those along the field where they are known."""
+    along = "scan_pes_along" in r
+    values = r["scan_pes_along"] if along else r["scan_pes"]
+    order = np.argsort(x, kind="stable")
+    steps = np.diff(x[order])
+    even = steps.size > 0 and float(np.ptp(steps)) < 1e-6 * float(np.abs(steps).max())
+    if x.size < 3 or not even:
+        for k in order:
+            ax.semilogy(r["energy"], np.maximum(values[k], 1e-300), linewidth=0.7, label=f"{x[k]:.3g}")
+        top = float(values.max())
+        ax.set_ylim(1e-8 * top, 3.0 * top)
+        ax.legend(title=LABELS.get(name, "run"), ncols=2, fontsize=5)
+        ax.set_xlabel("energy (hartree)")
+        ax.set_ylabel(f"dP/dE ({r.unit('scan_pes_along' if along else 'scan_pes') or '1/hartree'})")
+    else:
+        shown = image(ax, x[order], r["energy"], values[order].T, float(values.max()), float(values.max()))
+        fig.colorbar(
+            shown, ax=ax, label=f"dP/dE ({r.unit('scan_pes_along' if along else 'scan_pes') or '1/hartree'})"
+        )
+        ax.set_xlabel(LABELS.get(name, "run"))
+        ax.set_ylabel("energy (hartree)")
+    ax.set_title("electrons along the field" if along else "photoelectrons")
+
+
+def scan(r: Results) -> Figure | None:
+    """Ionisation against what is scanned, and the photoelectron or harmonic spectra of all runs."""
+    if not is_scan(r):
+        return None
+    name, x = _scanned(r)
+    fig = figure("double", 2.9)
+    a, b = fig.subplots(1, 2)
+    _draw_yields(a, r, name, x)
+    if "scan_pes" in r:
+        _draw_map(fig, b, r, name, x)
+    elif "scan_hhg" in r:
+        for k, value in enumerate(x):
+            b.semilogy(
+                r["hhg_order"], np.maximum(r["scan_hhg"][k], 1e-300), linewidth=0.6, label=f"{value:.3g}"
+            )
+        b.set_xlabel("harmonic order")
+        b.set_ylabel("power (a.u.)")
+        b.legend(title=LABELS.get(name, "run"), ncols=2, fontsize=5)
+        b.set_title("harmonics")
+    else:
+        b.plot(x, r["run_norm_final"], marker=".")
+        b.set_xlabel(LABELS.get(name, "run"))
+        b.set_ylabel("norm at the end")
+    return fig
+
+
+FIGURES: dict[str, Callable[[Results], Figure | None]] = {"overview": scan, "scan": scan}

@@ -1,0 +1,1 @@
+"""States of an atom: radial grid, channels (l, m), bound levels, observables, files."""

@@ -1,0 +1,163 @@
+"""The time step of `task: atom` with ``time.accuracy``: trial runs tell the error of norms and populations.
+
+A number Q depends on the step as ``Q + e h^p``. Trials with steps 4 h, 2 h and h give p, which is that of the steps at most and
+less where an absorber or a dense core spoils it; the error of the step h, ``|Q(2h) - Q(h)| / (2^p - 1)`` of the worst number;
+and the step at which that is a fraction of what the deck allows. Where it is much shorter than h, or longer than 2 h, it is
+tried itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from qsim.core.errors import NumericsError
+from qsim.core.run.loop import Progress, drive
+from qsim.tridiag.atom.accuracy import numbers
+from qsim.tridiag.atom.build import sample_steps
+from qsim.tridiag.atom.problem import longest_step
+from qsim.tridiag.deck.atom import AtomObserved, AtomPopulations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from qsim.core.run.loop import Report, State
+    from qsim.core.run.progress import Monitor
+    from qsim.tridiag.atom.problem import AtomProblem
+    from qsim.tridiag.atom.result import AtomResult
+
+    Evolve = Callable[[AtomProblem, Report], AtomResult]
+
+__all__ = ["propagated", "settled_steps"]
+
+ROUNDING = 1e-13
+MARGIN = 0.4  # of the accuracy
+GROWTH = 2.0  # of a step over that of the trials, at most
+LEAP = 6.0  # of trials over those before
+TRUSTED = 0.5  # of the step of the trials: a shorter one is tried before it is taken
+ASYMPTOTIC = 0.1  # the same, where the trials show the order of the steps
+SAME_ORDER = 0.15
+ROUNDS = 6
+SHORTEST = 1e-4  # a.u.
+SAMPLES = 400  # of the trace of a trial
+
+
+def settled_steps(problem: AtomProblem, monitor: Monitor, evolve: Evolve) -> AtomProblem:
+    """Return the problem with the steps that its accuracy needs; those of the checkpoint, if a run is continued.
+
+    Parameters
+    ----------
+    problem
+        With `accuracy`; its steps are those of the first trial.
+    monitor
+        Told of progress and of the step that is found.
+    evolve
+        Makes a run.
+
+    Raises
+    ------
+    NumericsError
+        If no step reaches the accuracy.
+    """
+    if (saved := propagated(monitor)) is not None:
+        return _with_steps(problem, int(saved["steps"]))
+    with monitor.stage("find the step"):
+        trials = _Trials(problem, evolve)
+        drive(trials, monitor, total=None, unit="trials", what="find the step")
+    found = _with_steps(problem, math.ceil(problem.t_final / trials.dt))
+    monitor.note(
+        f"time.accuracy: {problem.accuracy:g} takes {found.setting.steps} steps of {found.setting.dt:.6g} a.u."
+    )
+    return found
+
+
+def propagated(monitor: Monitor) -> Mapping[str, Any] | None:
+    """Return the propagation that a run continues; None at its beginning, or if it was stopped in the trials."""
+    saved: Any = monitor.restored
+    return None if saved is None or saved.get("steps") == 0 else saved
+
+
+@dataclass
+class _Trials:
+    """Runs with steps 4 h, 2 h and h, and the step that they lead to."""
+
+    problem: AtomProblem
+    evolve: Evolve
+    dt: float = 0.0
+
+    def advance(self, report: Report) -> None:
+        """Find the step.
+
+        Raises
+        ------
+        NumericsError
+            If no step reaches the accuracy.
+        """
+        problem = self.problem
+        assert problem.accuracy is not None
+        order = problem.order if problem.setting.gauge == "length" else 2
+        h, done, longest = problem.setting.dt, 0, longest_step(problem.pulse)
+        for _ in range(ROUNDS):
+            tried = [self._numbers(factor * h, report) for factor in (1.0, 2.0, 4.0)]
+            done += len(tried)
+            report(Progress(done))
+            error, power = _worst(tried, order)
+            ratio = (MARGIN * problem.accuracy / error) ** (1.0 / power) if error > 0.0 else GROWTH
+            trusted = ASYMPTOTIC if abs(power - order) < SAME_ORDER else TRUSTED
+            if ratio < trusted and self.dt:  # longer than what was found before, and too long
+                return
+            if ratio >= trusted:
+                self.dt = min(h * min(ratio, GROWTH), longest)
+                if ratio <= GROWTH or self.dt == longest:
+                    return
+            h = min(max(h * min(ratio, LEAP), SHORTEST), longest)
+        if self.dt:
+            return
+        raise NumericsError(
+            f"no step reaches time.accuracy: {problem.accuracy:g}; steps of {h:.2g} a.u. leave {error:.2g}",
+            hint="ask for less, or for time.order: 4 in length gauge",
+        )
+
+    def _numbers(self, dt: float, report: Report) -> dict[str, float]:
+        steps = max(2, round(self.problem.t_final / dt))
+        trial = _with_steps(self.problem, steps)
+        trial = replace(
+            trial,
+            observed=AtomObserved(AtomPopulations(), self.problem.observed.norm_within),
+            spectra=[],
+            spheres=[],
+            outputs=min(self.problem.outputs, SAMPLES),
+            every=max(1, steps // SAMPLES),
+        )
+        return numbers(self.evolve(trial, lambda progress: report(Progress())))
+
+    def state(self) -> State:
+        """Return that nothing is kept of trials: a run that is stopped in them begins with them again."""
+        return {"steps": 0}
+
+
+def _worst(tried: Sequence[Mapping[str, float]], order: int) -> tuple[float, float]:
+    """Return the largest error of a norm or population in the first of three runs with steps h, 2 h, 4 h, and its power of h."""
+    worst, power = 0.0, float(order)
+    for name in tried[0]:
+        if not name.startswith(("norm", "pop", "bound")):
+            continue
+        one, two, four = (numbers[name] for numbers in tried)
+        near, far = abs(two - one), abs(four - two)
+        p = (
+            min(max(math.log2(far / near), 1.0), float(order))
+            if near > ROUNDING and far > ROUNDING
+            else float(order)
+        )
+        if near / (2.0**p - 1.0) > worst:
+            worst, power = near / (2.0**p - 1.0), p
+    return worst, power
+
+
+def _with_steps(problem: AtomProblem, steps: int) -> AtomProblem:
+    """Return the problem with so many steps, and as many samples of the trace as it had."""
+    core = problem.setting.core * problem.setting.steps / steps
+    setting = replace(problem.setting, steps=steps, dt=problem.t_final / steps, core=core)
+    made = replace(problem, setting=setting)
+    return replace(made, every=sample_steps(made))

@@ -1,0 +1,89 @@
+"""Potentials that a deck gives by a table or a formula, and none at all."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from qsim.core.deck.blocks import DeckPath
+from qsim.core.deck.expression import ExpressionText
+from qsim.tridiag.deck.numbers import Points
+from qsim.tridiag.deck.potentials.base import PotentialBlock
+
+if TYPE_CHECKING:
+    from scipy.interpolate import CubicSpline
+
+__all__ = ["FreeParticle", "PotentialFormula", "PotentialTable"]
+
+
+class PotentialTable(PotentialBlock):
+    """Two columns, x and V in atomic units, interpolated by a cubic spline."""
+
+    place = 11
+    limit = None
+    in_parts = False
+
+    type: Literal["table"]
+    file: DeckPath = Field(description="CSV or white-space file, relative to the deck")
+
+    def V(self, x: Points) -> Points:
+        """Return V (n,), hartree."""
+        import numpy as np
+
+        return np.asarray(self._curve(x)(x))
+
+    def dV(self, x: Points) -> Points:
+        """Return the derivative of the spline (n,), hartree/bohr."""
+        import numpy as np
+
+        return np.asarray(self._curve(x).derivative()(x))
+
+    def _curve(self, x: Points) -> "CubicSpline":
+        """Return the spline; it must cover the points x."""
+        from qsim.core.physics.functions import spline
+
+        return spline(self.file, "x", x)
+
+
+class PotentialFormula(PotentialBlock):
+    """A formula of x in atomic units."""
+
+    place = 12
+    limit = None
+    in_parts = False
+
+    type: Literal["expression"]
+    value: Annotated[str, ExpressionText("x")] = Field(description="formula of x")
+
+    def V(self, x: Points) -> Points:
+        """Return V (n,), hartree."""
+        from qsim.core.physics.functions import formula, in_chunks
+
+        return in_chunks(lambda part: formula(self.value, "value", x=part), x)
+
+    def dV(self, x: Points) -> Points:
+        """Return the exact derivative of the formula (n,), hartree/bohr."""
+        from qsim.core.physics.functions import formula_slope, in_chunks
+
+        return in_chunks(lambda part: formula_slope(self.value, "value", "x", x=part), x)
+
+
+class FreeParticle(PotentialBlock):
+    """No potential."""
+
+    place = 13
+    in_parts = False
+    zero = True
+
+    type: Literal["none", "free"]
+
+    def V(self, x: Points) -> Points:
+        """Return zeros (n,)."""
+        import numpy as np
+
+        return np.zeros(x.shape)
+
+    def dV(self, x: Points) -> Points:
+        """Return zeros (n,)."""
+        import numpy as np
+
+        return np.zeros(x.shape)

@@ -1,0 +1,130 @@
+"""Pulses that a deck gives by a formula or a table."""
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from qsim.core.deck.blocks import DeckPath, Finding
+from qsim.core.deck.expression import Expression, ExpressionText
+from qsim.core.deck.units import Time
+from qsim.tridiag.deck.numbers import SIZE, Times
+from qsim.tridiag.deck.pulses.base import PulseBlock
+
+if TYPE_CHECKING:
+    from scipy.interpolate import CubicSpline
+
+__all__ = ["ExpressionPulse", "TablePulse"]
+
+
+class ExpressionPulse(PulseBlock):
+    """A formula of the time since the start of the pulse, in atomic units."""
+
+    place = 7
+
+    shape: Literal["expression"]
+    value: Annotated[str, ExpressionText("t", "T")] = Field(description="formula of t (and T, the duration)")
+    of: Literal["E", "A"] = Field(
+        default="E", description="what the formula is: the field, or the vector potential (E = -dA/dt)"
+    )
+    duration: Annotated[Time, SIZE] | None = Field(
+        default=None,
+        description="length T, zero field afterwards; without it, endless and no T in the formula",
+    )
+
+    @property
+    def length(self) -> float:
+        """Duration, atomic units; infinite for an endless pulse."""
+        return math.inf if self.duration is None else self.duration
+
+    @property
+    def defines(self) -> Literal["E", "A"]:
+        """What the formula is."""
+        return self.of
+
+    def _variables(self, tau: Times) -> dict[str, Times]:
+        """Return the values of t and T; T is 0 in an endless pulse, whose formula has none."""
+        import numpy as np
+
+        horizon = 0.0 if self.duration is None else self.duration
+        return {"t": tau, "T": np.full_like(tau, horizon)}
+
+    def E(self, tau: Times) -> Times:
+        """Return the formula, or minus its exact derivative."""
+        from qsim.core.physics.functions import formula, formula_slope
+
+        if self.of == "A":
+            return -formula_slope(self.value, "value", "t", **self._variables(tau))
+        return formula(self.value, "value", **self._variables(tau))
+
+    def A(self, tau: Times) -> Times:
+        """Return the formula."""
+        from qsim.core.physics.functions import formula
+
+        return formula(self.value, "value", **self._variables(tau))
+
+    def check(self, key: str) -> Iterator[Finding]:
+        """Yield a use of T without a duration."""
+        if self.duration is None and "T" in Expression(self.value, ("t", "T")).names:
+            yield Finding(f"{key}.duration", "missing key; the formula uses T, the duration of the pulse")
+
+
+class TablePulse(PulseBlock):
+    """Two columns, t and the field in atomic units, interpolated by a cubic spline; zero outside of the table."""
+
+    place = 8
+
+    shape: Literal["table", "file"]
+    file: DeckPath = Field(description="CSV or white-space file, relative to the deck")
+    of: Literal["E", "A"] = Field(
+        default="E", description="second column: the field, or the vector potential (E = -dA/dt)"
+    )
+
+    @cached_property
+    def _curve(self) -> "CubicSpline":
+        """The table as a spline, read once."""
+        from qsim.core.physics.functions import spline
+
+        return spline(self.file, "t")
+
+    @property
+    def _first(self) -> float:
+        """Time of the table at the start of the pulse: 0, or its first time if that is negative."""
+        return min(0.0, float(self._curve.x[0]))
+
+    @property
+    def length(self) -> float:
+        """Time from the start to the end of the table, atomic units."""
+        return float(self._curve.x[-1]) - self._first
+
+    @property
+    def defines(self) -> Literal["E", "A"]:
+        """What the second column holds."""
+        return self.of
+
+    def E(self, tau: Times) -> Times:
+        """Return the spline, or minus its derivative; zero outside of the table."""
+        import numpy as np
+
+        curve = self._curve
+        t = tau + self._first
+        value = -curve.derivative()(t) if self.of == "A" else curve(t)
+        return np.where((t >= curve.x[0]) & (t <= curve.x[-1]), value, 0.0)
+
+    def A(self, tau: Times) -> Times:
+        """Return the spline; constant outside of the table, so that E is zero there."""
+        import numpy as np
+
+        curve = self._curve
+        return np.asarray(curve(np.clip(tau + self._first, curve.x[0], curve.x[-1])))
+
+    def integral(self, tau: Times) -> Times:
+        """Return the integral of the spline, exact."""
+        import numpy as np
+
+        first, last = self._curve.x[0], self._curve.x[-1]
+        primitive = self._curve.antiderivative()
+        t = np.clip(tau + self._first, first, last)
+        return np.asarray(primitive(t) - primitive(first))

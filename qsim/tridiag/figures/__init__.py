@@ -1,1 +1,0 @@
-"""Figures of a propagation and of systems."""

@@ -1,0 +1,1 @@
+"""Kernels of an electron in a central potential: steps in both gauges, field along z or in a plane."""

@@ -1,0 +1,116 @@
+"""How many threads share the steps of one run: as many as are quickest.
+
+Threads that share a run wait for each other some times for every few rows (:mod:`qsim.tridiag.kernels.atom.sweeps`), so all
+of them must have a core, or most of the time goes into waiting.  Whether they have one depends on what else the machine does.
+Results do not depend on it at all, so it is tried: a few steps of a copy of the state, at the beginning and now and then.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.device.team import LINE
+from qsim.tridiag.kernels.simd import WIDTH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["ALONE", "TRIAL", "Sharing", "progress"]
+
+TRIAL = 4  # steps of a trial
+TRIALS = 2  # of each number of threads
+AGAIN, RARELY = (
+    3.0,
+    100.0,
+)  # seconds after which it is tried again, in the end, if one thread remains the quickest
+WORTH = 0.95  # of the time of fewer threads that more of them may take
+LATE = 1.5  # times what one thread takes: too much for several
+
+
+def progress(parts: int) -> NDArray[np.int64]:
+    """Return what threads tell each other by, each in a line of the cache of its own: (parts, 8)."""
+    return np.zeros((parts, LINE // 8), np.int64)
+
+
+class Sharing:
+    """The number of threads of a run.
+
+    Parameters
+    ----------
+    threads
+        At most.
+    pairs
+        Pairs of l of the run; a thread has as many as its vectors hold, at least.
+
+    Attributes
+    ----------
+    choices : list of int
+        Numbers of threads to choose from.
+    parts : int
+        What was chosen.
+    """
+
+    def __init__(self, threads: int = 1, pairs: int = 1) -> None:
+        most = max(1, min(threads, -(-pairs // WIDTH)))
+        self.threads = threads
+        self.choices = sorted({1, *(2**k for k in range(1, 8) if 2**k < most), most})
+        self.parts = 1
+        self._alone = np.inf  # seconds of a step
+        self._next, self._pause = -np.inf, AGAIN  # when it is tried again, and seconds between
+        self._late = 0
+
+    def do(self, steps: int, run: Callable[[int], None], trial: Callable[[], Callable[[int], None]]) -> None:
+        """Make some steps by ``run(threads)``.
+
+        Parameters
+        ----------
+        steps
+            That it makes.
+        run
+            Makes them on so many threads.
+        trial
+            Returns what makes `TRIAL` steps, or as many as there are, on a copy of the state.
+        """
+        if len(self.choices) == 1 or steps == 0:
+            run(1)
+            return
+        if perf_counter() > self._next:
+            self._choose(trial(), min(steps, TRIAL))
+        begun = perf_counter()
+        run(self.parts)
+        late = self.parts > 1 and perf_counter() - begun > LATE * steps * self._alone
+        self._late = self._late + 1 if late else 0
+        if self._late > 1:  # once may be an accident
+            self.parts, self._late = 1, 0  # until the next trial
+
+    def _choose(self, trial: Callable[[int], None], steps: int) -> None:
+        trial(1)  # compiles
+        self._alone = best = _shortest(trial, 1) / steps
+        self.parts = 1
+        for parts in self.choices[1:]:
+            found = _shortest(trial, parts, LATE * best * steps) / steps
+            if found > LATE * best:
+                break
+            if found < WORTH * best:
+                self.parts, best = parts, found
+        self._pause = AGAIN if self.parts > 1 else min(2.0 * self._pause, RARELY)
+        self._next = perf_counter() + self._pause
+
+
+def _shortest(trial: Callable[[int], None], parts: int, limit: float = np.inf) -> float:
+    """Return the shortest time of some trials; one that takes far longer than `limit` is the only one."""
+    found: list[float] = []
+    while len(found) < TRIALS and not (found and found[-1] > 4.0 * limit):
+        begun = perf_counter()
+        trial(parts)
+        found.append(perf_counter() - begun)
+    return min(found)
+
+
+ALONE = Sharing()
+"""One thread."""

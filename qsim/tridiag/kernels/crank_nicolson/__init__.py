@@ -1,0 +1,1 @@
+"""Kernels of Crank-Nicolson steps on overlapping chunks."""

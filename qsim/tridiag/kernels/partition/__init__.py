@@ -1,0 +1,1 @@
+"""Kernels of tridiagonal systems: partition stages, streamed pieces, serial solvers, matching."""

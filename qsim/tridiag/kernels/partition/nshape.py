@@ -1,0 +1,335 @@
+"""General tridiagonal systems at memory speed: the partition method with a halo where the inverse decays, exact otherwise.
+
+``nshape.cu`` has the method.  Bytes per row: 80 (complex double) in one pass plus the halo; 144 in the two passes of the exact
+solve.  No pivoting: the smallest relative pivot is returned, and :mod:`qsim.tridiag.solver.solve` decides what it means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numba as nb
+import numpy as np
+
+from qsim.core.device import kernels
+from qsim.core.device.cpu.scratch import scratch
+from qsim.core.device.pool import Shared, each_part
+from qsim.core.device.team import ranges, share
+from qsim.tridiag.kernels.jit import JIT, PART, magnitude, reciprocal
+from qsim.tridiag.kernels.partition import serial
+from qsim.tridiag.kernels.partition.nshape_cpu import (
+    COMPLEX_ROW,
+    LANES,
+    REAL_ROW,
+    _partition_chunks_cpu,
+    _solve_windows,
+)
+
+if TYPE_CHECKING:
+    from qsim.core.device.device import Device
+
+# Rows per thread and threads per block: three blocks of complex doubles per multiprocessor
+ROWS, THREADS = 11, 96
+HALO = 66  # rows: six threads
+CPU_CHUNK, CPU_HALO = 1024, 64
+SMALL = 2048  # rows below which one processor is done before lanes and threads have started
+EXACT_CHUNK = 4096  # rows of a CPU chunk of the exact solve
+
+
+@dataclass(frozen=True)
+class Pivots:
+    """How a solve went.
+
+    Attributes
+    ----------
+    min_pivot : float
+        Smallest ``|pivot| / max(|a|, |b|, |c|)`` of a row; 0 or NaN where elimination broke down.
+    mode : {"local", "exact"}
+    """
+
+    min_pivot: float
+    mode: Literal["local", "exact"]
+
+
+def partition_solve(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int) -> Pivots:
+    """Solve a batch of systems.
+
+    Parameters
+    ----------
+    a, b, c, d : (batch * length,), contiguous, on the device
+        Diagonal, lower, upper, right-hand side; of every system the first of b and the last of c do not count.
+    x : (batch * length,), out
+        Solutions; not one of the inputs.
+    length : int
+        Rows of a system.
+    """
+    if device.is_cuda:
+        return _solve_cuda(device, a, b, c, d, x, length)
+    n = a.shape[0]
+    double = a.dtype == np.complex128 or (a.dtype == np.float64 and device.threads > 1)
+    if n >= SMALL and double:
+        pivots, flag = _windows(device, a, b, c, d, x, length)
+        if not flag:
+            return Pivots(pivots, "local")
+    if device.threads > 2 and length >= 4 * EXACT_CHUNK:
+        return _chunks(device, a, b, c, d, x, length)
+    shape = (n // length, length)
+    found = serial.thomas(device, *(v.reshape(shape) for v in (a, b, c, d, x)))
+    return Pivots(float(np.min(found)), "exact")
+
+
+# ------------------------------------------------------------------------------------------------ CPU
+
+
+def _windows(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int) -> tuple[float, bool]:
+    n, is_complex = a.shape[0], a.dtype.kind == "c"
+    chunk = min(CPU_CHUNK, -(-n // LANES))
+    row = COMPLEX_ROW if is_complex else REAL_ROW
+    size = (min(n, chunk + 2 * CPU_HALO) + 3) * row
+    groups = -(-n // (chunk * LANES))
+    pivots, flag = np.ones(groups), np.zeros(1, np.int64)
+
+    space = scratch(device.threads, size)
+    work = Shared(_windows_shared, (a, b, c, d, x, length, chunk, CPU_HALO, space, is_complex, pivots, flag))
+    each_part(work, groups, n, device.threads)
+    return float(pivots.min()), bool(flag[0])
+
+
+def _chunks(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int) -> Pivots:
+    n = a.shape[0]
+    blocks = -(-n // EXACT_CHUNK)
+    pivots = np.ones(blocks)
+    ends = np.empty((6, blocks), a.dtype)
+    partition_reduce(device, a, b, c, d, ends, length, EXACT_CHUNK, pivots)
+    reduced = np.empty((5, blocks), a.dtype)
+    partition_join(device, ends, c, length, EXACT_CHUNK, *reduced[:4])
+    weakest = serial.thomas(device, *(v[None] for v in reduced))
+    work = np.empty_like(x)
+    each_part(
+        lambda first, last: _partition_chunks_cpu(
+            first, last, a, b, c, d, x, reduced[4], length, EXACT_CHUNK, work
+        ),
+        blocks,
+        n,
+        device.threads,
+    )
+    return Pivots(float(min(pivots.min(), np.min(weakest))), "exact")
+
+
+def partition_reduce(
+    device: Device, a: Any, b: Any, c: Any, d: Any, ends: Any, length: int, chunk: int, pivots: Any
+) -> None:
+    """Reduce every chunk to its last row and its first row.
+
+    Parameters
+    ----------
+    a, b, c, d, length
+        As for :func:`partition_solve`.
+    ends : (6, blocks), out
+        Last row: diagonal, coupling to the last row above, right-hand side, without the chunk below; first row
+        ``x_0 = ends[3] - ends[4] x_above + ends[5] x_last``.
+    chunk : int
+        Rows of a chunk; ``ROWS * THREADS`` on a GPU.
+    pivots : (blocks,) float64, out
+        Smallest relative pivots; on a GPU the (2,) uint64 of :func:`start_solve`.
+    """
+    n, blocks = a.shape[0], ends.shape[1]
+    if device.is_cuda:
+        _launch_reduce(a, b, c, d, ends, length, chunk, pivots)
+        return
+    each_part(
+        lambda first, last: _partition_reduce_cpu(first, last, a, b, c, d, ends, length, chunk, pivots),
+        blocks,
+        n,
+        device.threads,
+    )
+
+
+def partition_join(
+    device: Device, ends: Any, c: Any, length: int, chunk: int, ra: Any, rb: Any, rc: Any, rd: Any
+) -> None:
+    """Make the reduced system (blocks,) of the chunks' last rows from :func:`partition_reduce`."""
+    if device.is_cuda:
+        _launch_join(ends, c, length, chunk, ra, rb, rc, rd)
+        return
+    n = c.shape[0]
+    _partition_join_cpu(ends, c, n, length, chunk, ra, rb, rc, rd)
+
+
+@nb.njit(**JIT)
+def _windows_shared(ticket, *arguments):
+    return share(ticket, ranges(_partition_solve_cpu, arguments))
+
+
+@nb.njit(**PART)
+def _partition_solve_cpu(
+    first, last, worker, a, b, c, d, x, length, chunk, halo, space, is_complex, pivots, flag
+):
+    """Solve the windows of groups first .. last; see ``nshape.partition_solve``."""
+    for group in range(first, last):
+        pivot, enough = _solve_windows(a, b, c, d, x, length, chunk, halo, group, space[worker], is_complex)
+        pivots[group] = np.sqrt(pivot)
+        if not enough:
+            flag[0] = 1
+
+
+@nb.njit(**JIT)
+def _partition_reduce_cpu(first, last, a, b, c, d, ends, length, chunk, pivots):
+    """First pass of the exact solve: the last row of every chunk, and its first row, as in ``nshape.cu``."""
+    n = a.shape[0]
+    for w in range(first, last):
+        start = w * chunk
+        stop = min(start + chunk, n)
+        smallest = 1.0
+        zero = 0 * a[start]
+        e = b[start] if start % length != 0 else zero
+        f = zero + 1
+        a0 = zero
+        d0 = zero
+        p = a[start]
+        dd = d[start]
+        inv = zero
+        above = zero
+        for j in range(start, stop):
+            bj = b[j] if j % length != 0 else zero
+            cj = c[j] if (j + 1) % length != 0 else zero
+            if j > start:
+                m = -(bj * inv)
+                p = a[j] + m * above
+                dd = d[j] + m * dd
+                e = m * e
+            if j < stop - 1:
+                ratio = magnitude(p) / max(magnitude(a[j]), max(magnitude(bj), magnitude(cj)))
+                if not ratio >= smallest:  # a NaN must be seen, also after rows that are not
+                    smallest = ratio if ratio >= 0.0 else 0.0
+                inv = reciprocal(p)
+                above = cj
+                fi = f * inv
+                d0 = d0 + fi * dd
+                a0 = a0 + fi * e
+                f = -(fi * cj)
+        ends[0, w] = p
+        ends[1, w] = e
+        ends[2, w] = dd
+        ends[3, w] = d0
+        ends[4, w] = a0
+        ends[5, w] = f
+        pivots[w] = smallest
+
+
+@nb.njit(**JIT)
+def _partition_join_cpu(ends, c, n, length, chunk, ra, rb, rc, rd):
+    """Make the reduced system.  A chunk of one row has no interior: its first row is its joint line."""
+    blocks = ends.shape[1]
+    for w in range(blocks):
+        stop = min((w + 1) * chunk, n)
+        linked = w + 1 < blocks and stop % length != 0
+        ra[w] = ends[0, w]
+        rd[w] = ends[2, w]
+        rb[w] = ends[1, w]
+        rc[w] = 0
+        if linked:
+            cj = c[stop - 1]
+            ra[w] = ra[w] - cj * ends[4, w + 1]
+            rd[w] = rd[w] - cj * ends[3, w + 1]
+            rc[w] = cj * ends[5, w + 1]
+
+
+# ----------------------------------------------------------------------------------------------- CUDA
+
+
+def start_solve(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int) -> Any:
+    """Launch the one-pass solve on a GPU without waiting for it.
+
+    Parameters
+    ----------
+    a, b, c, d, x, length
+        As for :func:`partition_solve`.
+
+    Returns
+    -------
+    (2,) uint64
+        On the device: bits of the largest squared growth (row size over pivot); 1 if the chunks feel each other's ends, so
+        that x is not the solution.
+    """
+    chunk, halo = _cut(length)
+    found = device.xp.zeros(2, np.uint64)
+    _launch_solve(a, b, c, d, x, None, length, chunk, halo, found)
+    return found
+
+
+def _cut(length: int) -> tuple[int, int]:
+    """Return the rows of a chunk and of its halo: whole systems need none."""
+    rows = ROWS * THREADS
+    return (rows // length * length, 0) if length <= rows else (rows - 2 * HALO, HALO)
+
+
+def _solve_cuda(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int) -> Pivots:
+    found = start_solve(device, a, b, c, d, x, length).get()
+    if not found[1]:
+        return Pivots(_pivot(found), "local" if _cut(length)[1] else "exact")
+    return Pivots(_solve_exact(device, a, b, c, d, x, length), "exact")
+
+
+def _pivot(found: Any) -> float:
+    """Return the smallest relative pivot from the bits of the largest squared growth."""
+    growth = float(found[:1].view(np.float64)[0])
+    return 1.0 / max(growth, 1.0) ** 0.5 if growth > 0 else 1.0
+
+
+def _solve_exact(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int) -> float:
+    """Two passes with the reduced system between them, solved in the same way; return the smallest relative pivot."""
+    found = device.xp.zeros(2, np.uint64)
+    _exact_level(device, a, b, c, d, x, length, found)
+    return _pivot(found.get())
+
+
+def _exact_level(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int, found: Any) -> None:
+    xp = device.xp
+    n, rows = a.shape[0], ROWS * THREADS
+    blocks = -(-n // rows)
+    if blocks == 1:
+        _launch_solve(a, b, c, d, x, None, length, rows, 0, found)
+        return
+    ends = xp.empty((6, blocks), a.dtype)
+    _launch_reduce(a, b, c, d, ends, length, rows, found)
+    ra, rb, rc, rd, joints = xp.empty((5, blocks), a.dtype)
+    _launch_join(ends, c, length, rows, ra, rb, rc, rd)
+    _exact_level(device, ra, rb, rc, rd, joints, blocks, found)
+    _launch_solve(a, b, c, d, x, joints, length, rows, 0, found)
+
+
+def _function(name: str, a: Any) -> tuple[Any, int]:
+    """Return a kernel and its shared memory: four arrays of rows."""
+    single = a.real.dtype.itemsize == 4
+    shared = 0 if name == "partition_join" else 4 * ROWS * THREADS * a.dtype.itemsize
+    defines = {
+        "REAL": "float" if single else "double",
+        "SCALAR": "cplx" if a.dtype.kind == "c" else "real",
+        "ROWS": ROWS,
+        "THREADS": THREADS,
+    }
+    return kernels.function("tridiag/kernels/partition", "nshape", name, defines, shared_bytes=shared), shared
+
+
+def _launch_solve(
+    a: Any, b: Any, c: Any, d: Any, x: Any, joints: Any, length: int, chunk: int, halo: int, found: Any
+) -> None:
+    kernel, shared = _function("partition_solve", a)
+    known = np.intp(0) if joints is None else joints
+    sizes = (np.int64(a.shape[0]), np.int64(length), np.int32(chunk), np.int32(halo))
+    kernel((-(-a.shape[0] // chunk),), (THREADS,), (a, b, c, d, x, known, *sizes, found), shared_mem=shared)
+
+
+def _launch_reduce(a: Any, b: Any, c: Any, d: Any, ends: Any, length: int, chunk: int, found: Any) -> None:
+    kernel, shared = _function("partition_reduce", a)
+    sizes = (np.int64(a.shape[0]), np.int64(length), np.int32(chunk))
+    kernel((ends.shape[1],), (THREADS,), (a, b, c, d, ends, *sizes, found), shared_mem=shared)
+
+
+def _launch_join(ends: Any, c: Any, length: int, chunk: int, *reduced: Any) -> None:
+    kernel, _ = _function("partition_join", c)
+    blocks = ends.shape[1]
+    sizes = (np.int64(c.shape[0]), np.int64(length), np.int32(chunk), np.int64(blocks))
+    kernel(kernels.blocks(blocks, 128), (128,), (ends, c, *sizes, *reduced))

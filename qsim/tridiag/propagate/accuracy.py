@@ -1,0 +1,484 @@
+"""Errors of the numbers of a propagation, found by repeating it with other time steps and grid spacings.
+
+A number Q of a run depends on step and spacing as ``Q(h, k) = Q + e_t h^2 + e_x k^p``, with h and k in units of the run's own
+(the Crank-Nicolson step is of second order, the stencils of order p = 2 or 4).  Two companions A and B with the steps h_A and
+h_B and one spacing k give
+
+    e_t = (Q_B - Q_A) / (h_B^2 - h_A^2),    e_x = (Q_A - Q - (h_A^2 - 1) e_t) / (k^2 - 1),
+
+where order 2 is assumed for both stencils: potentials with edges spoil order 4.  Long runs have coarser companions, which
+take half of their time, short runs finer ones.  The claimed error is ``|e_t| + |e_x|``, and what rounding and the walls
+add.
+
+A Crank-Nicolson step turns the phase of no component by more than pi, so that steps which are too long for the fast components
+of a packet change hardly anything when they are halved: Q is no power of h yet.  Short runs have a third companion C, with
+half the step of A, that sees it: of the slopes ``dQ / d(h^2)`` from B to A and from A to C, each is taken where it was found, and
+one that grows is taken to grow on below C (:func:`_of_slopes`).
+
+Losses to an absorber, and norms in parts of the box, need one more companion.  The lattice and the Crank-Nicolson step both slow
+fast components down, so that the first of them arrive too late in every companion: a loss that should be 1e-6 is 1e-15, and all
+differences are as small.  In a spectral companion (`propagate/sine_waves`) free motion is exact; the error of a norm
+is at least its difference from the run.
+
+Where the grid does not resolve the potential (an edge between two points), each grid sees another part of it, and the
+difference of two may vanish by accident.  All companions then have the potential as a density between the points feels it
+(:func:`qsim.tridiag.tdse.potentials.averaged`), and one more is that of the run itself, with its step and spacing: what
+changes from the run to it is a part of the error, and its number takes the place of Q above.
+
+All companions have the walls and the absorber of the run: the claim is about the problem that the deck states.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.device.links import links_of
+from qsim.core.device.parallel import SerialComm
+from qsim.core.errors import QsimError
+from qsim.core.run.loop import Progress, drive
+from qsim.tridiag.propagate import initial, sine_waves
+from qsim.tridiag.propagate.eigenstates import RESIDUAL, mirror, window_states
+from qsim.tridiag.propagate.lattice import Lattice, equidistant
+from qsim.tridiag.propagate.observer import Observer
+from qsim.tridiag.propagate.problem import LEAST, PIECE
+from qsim.tridiag.propagate.stepping.propagator import Propagator, Stepping
+from qsim.tridiag.propagate.stepping.shared import SharedPropagator
+from qsim.tridiag.tdse import absorbers, potentials
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device.parallel import Comm
+    from qsim.core.run.loop import Report, State
+    from qsim.core.run.progress import Monitor
+    from qsim.tridiag.propagate.problem import Propagation
+
+__all__ = ["AUTO", "FINE", "Accuracy", "Companions", "Ending", "companions", "estimate", "numbers"]
+
+AUTO = {"cpu": 2e10, "cuda": 5e12}  # points times steps up to which `verify: auto` means true
+FINE = 4e6  # points times steps up to which companions are finer: all of them take some tenths of a second
+GROWTH = 4.0  # of the slope in h^2 where h is halved, at most: then every halving changes a number by the same amount
+UNSEEN = 1e-9  # hartree: change of V by what lies between the points, up to which it is left out
+PRESENT = 1e-8  # density, in units of its maximum, from which V counts in a long run
+STEP, SPACING, ROUNDED = "the time step", "the grid spacing", "rounding"
+WALLS, LEVELS = "the walls", "the mixing of close levels"
+BETWEEN = "the potential between the points"
+SHAPED = 1e-2  # |psi'|^2 at a wall, in units of its mean, from which a state is one of the box
+PURE = 1e-8  # deviation of <phi|P|phi> from +1 or -1 up to which a level counts as even or odd
+APART = math.sqrt(
+    3.0
+)  # ratio of two spacings that share hardly any points: nested grids alias a table of V alike
+SMALLEST = 8  # points of a coarse companion
+ROUNDING = {"double": 1e-13, "single": 3e-6}  # relative error that rounding leaves in a number
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Errors of the numbers of a run.
+
+    Attributes
+    ----------
+    errors : dict
+        Claimed error by the name of the scalar; empty if none were found.
+    time_step, spacing : dict
+        The parts of it: ``|e_t|``, or that of three steps, and ``|e_x|``.
+    why_not
+        Why there are none; empty if there are.
+    rest : dict
+        The other parts of it by the name of the scalar, then by `BETWEEN`, `ROUNDED`, `WALLS`, `LEVELS`.
+    """
+
+    errors: Mapping[str, float]
+    time_step: Mapping[str, float]
+    spacing: Mapping[str, float]
+    why_not: str = ""
+    rest: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def parts(self, name: str) -> dict[str, float]:
+        """Return the parts of the error of a scalar by what makes them."""
+        return {STEP: self.time_step[name], SPACING: self.spacing[name], **self.rest[name]}
+
+
+def numbers(problem: Propagation, rows: Mapping[str, NDArray[Any]]) -> dict[str, float]:
+    """Return the scalars of a run whose errors are claimed, by name, from the rows of its first and last output time."""
+    out = {
+        "norm_final": float(rows["norm"][-1]),
+        "energy_initial": float(rows["energy"][0]),
+        "energy_final": float(rows["energy"][-1]),
+        "dipole_final": float(rows["dipole"][-1]),
+    }
+    if "populations" in rows:
+        last = rows["populations"][-1]
+        out |= {f"population_{level}": float(value) for level, value in enumerate(last)}
+        out["population_sum"] = float(last.sum())
+    for name, places in (
+        ("norm_within", problem.observed.norm_within),
+        ("norm_right", problem.observed.norm_right),
+    ):
+        for index, place in enumerate(places):
+            out[f"{name}_{place:g}"] = float(rows[name][-1, index])
+    return out
+
+
+# ---------------------------------------------------------------------------------------- companions
+
+
+def companions(problem: Propagation) -> tuple[tuple[int, int], ...]:
+    """Return steps and points of the companions A and B, and of C where there is one.
+
+    The walls, one spacing beyond either end, stay where they are: points + 1 times the spacing is the width of the box, so
+    that no companion has a point outside of it, where a table of V may know nothing.
+    """
+    steps, points = problem.steps, problem.lattice.points
+    # Edges of a well may lie on points of the run, where their errors are small: those of the companions have to, too.
+    ratio = 2.0 if problem.potential.edges else APART
+    if steps * points <= FINE:
+        finer = round(ratio * (points + 1)) - 1
+        return (2 * steps, finer), (steps, finer), (4 * steps, finer)
+    coarser = max(SMALLEST, round((points + 1) / ratio) - 1)
+    if steps < 5:  # half and a third of them would be the same number
+        return (2 * steps, coarser), (3 * steps, coarser)
+    return (math.ceil(steps / 2), coarser), (math.ceil(steps / 3), coarser)
+
+
+def companion(problem: Propagation, steps: int, points: int, average: bool = False) -> Propagation:
+    """Return the same problem with other steps and points, or with the average of V about each point."""
+    old, box = problem.lattice, problem.box
+    dx = (box.xmax - box.xmin) / (points + 1)
+    xmin = box.xmin + dx
+    threads = problem.device.threads
+    x = equidistant(xmin, dx, points, threads)
+    if average:
+        potential = potentials.averaged(problem.potential, x)
+    else:
+        potential = potentials.evaluate(problem.potential, x, threads=threads)
+    cap, mask = absorbers.evaluate(problem.absorber, x, (box.xmin, box.xmax, 0.0))
+    dt = problem.steps * problem.dt / steps
+    if mask is not None:  # it acts like -log(mask) / dt, which must stay the same
+        mask = mask ** (dt / problem.dt)
+    slope = None if old.slope is None else potentials.slope(problem.potential, x, threads=threads)
+    lattice = Lattice(xmin, dx, points, old.stencil, potential, slope=slope, cap=cap, mask=mask)
+    psi0 = initial.initial_state(problem.initial, x, dx, potential, old.stencil, threads=threads)
+    energies, vectors, window = None, None, 0
+    if problem.states is not None:
+        energies, vectors, window = window_states(dx, potential, old.stencil, len(problem.states))
+    return replace(
+        problem,
+        lattice=lattice,
+        psi0=psi0,
+        dt=dt,
+        steps=steps,
+        energies=energies,
+        states=vectors,
+        window=window,
+    )
+
+
+def resolved(problem: Propagation, psi: NDArray[Any]) -> bool:
+    """Tell whether what lies between the points of the potential changes nothing.
+
+    In a long run, whose time it would double, it counts only where the electron is at the start or at the end.
+
+    Parameters
+    ----------
+    problem
+        The run.
+    psi : (points,) complex
+        State at the end.
+    """
+    lattice = problem.lattice
+    if problem.potential.zero:
+        return True
+    average = potentials.averaged(problem.potential, np.asarray(lattice.x, dtype=float))
+    change = np.abs(average - lattice.potential)
+    if problem.steps * lattice.points > FINE:
+        density = np.maximum(np.abs(problem.psi0) ** 2, np.abs(psi) ** 2)
+        change = change[density > PRESENT * float(np.max(density))]
+    return float(np.max(change, initial=0.0)) < UNSEEN
+
+
+@dataclass(frozen=True)
+class Ending:
+    """State at the end of a run.
+
+    Attributes
+    ----------
+    psi : (n,) complex
+        State at the end.
+    turned_back : float
+        Norm that the walls have turned back.
+    state
+        What a stop request saves while the companions run.
+    """
+
+    psi: NDArray[Any]
+    turned_back: float
+    state: Callable[[], State]
+
+
+class Companions:
+    """The companions of a run, one after another.
+
+    Parameters
+    ----------
+    problem : Propagation
+        The run.
+    ending
+        State and walls at its end.
+    comm
+        Processes that share each companion.
+
+    Attributes
+    ----------
+    problems : list of Propagation
+    numbers : list of dict
+        The numbers of the companions by name.
+    between : dict
+        The numbers of the run with the potential between its points; empty if the grid resolves the potential.
+    spectral : dict
+        Norms by the spectral companion.
+    why_not : str
+        Why there are no numbers; empty if there are.
+    """
+
+    def __init__(self, problem: Propagation, ending: Ending, comm: Comm | None = None) -> None:
+        self.problem, self.ending, self.state = problem, ending, ending.state
+        self.comm = SerialComm() if comm is None else comm
+        self.sizes = companions(problem)
+        self.problems: list[Propagation] = []
+        self.numbers: list[dict[str, float]] = []
+        self.between: dict[str, float] = {}
+        self.spectral: dict[str, float] = {}
+        self.why_not = ""
+
+    @property
+    def work(self) -> int:
+        """Points times steps of all of them, at most."""
+        own = self.problem.steps * self.problem.lattice.points
+        return own + sum(steps * points for steps, points in self.sizes)
+
+    def advance(self, report: Report) -> None:
+        """Run all companions, or find out why they cannot run."""
+        try:
+            average = not resolved(self.problem, self.ending.psi)
+            self.problems = [companion(self.problem, *size, average=average) for size in self.sizes]
+            done = 0
+            for one in self.problems:
+                self.numbers.append(_run(one, self.comm, report, done))
+                done += one.steps * one.lattice.points
+            if average:
+                own = companion(self.problem, self.problem.steps, self.problem.lattice.points, average=True)
+                self.between = _run(own, self.comm, report, done)
+            self.spectral = _spectral_norms(self.problem, self.problems[0])
+        except QsimError as error:
+            if error.exit_code not in (3, 5):
+                raise
+            self.why_not = str(error)
+
+
+def _run(problem: Propagation, comm: Comm, report: Report, done: int) -> dict[str, float]:
+    """Propagate a companion and return its numbers; `done` is the work of those before."""
+    how = Stepping(problem.precision, slope=False)
+    psi, span, links = problem.psi0, None, None
+    if 1 < comm.size <= problem.lattice.points // LEAST:
+        links = links_of(comm, problem.device)
+        shared = SharedPropagator(
+            problem.device, problem.lattice, psi, problem.dt, problem.fields(), links, how
+        )
+        propagator: Propagator = shared
+        span = shared.span
+    else:
+        propagator = Propagator(problem.device, problem.lattice, psi, problem.dt, *problem.fields(), how)
+    observer = Observer(problem, span, links)
+    rows = [observer.row(0, propagator.own, observer.sums(propagator.own))]
+    largest = max(int(PIECE[problem.device.kind] / problem.lattice.points), 1)
+    samples = np.zeros((1, 3))
+    while propagator.step < problem.steps:
+        count = min(largest, problem.steps - propagator.step)
+        samples = propagator.advance(count, count)
+        report(Progress(done + propagator.step * problem.lattice.points))
+    rows.append(observer.row(problem.steps, propagator.own, samples[-1]))
+    return numbers(problem, {name: np.array([row[name] for row in rows]) for name in rows[0]})
+
+
+def _spectral_norms(problem: Propagation, other: Propagation) -> dict[str, float]:
+    """Return norms, whole and in parts, by the spectral companion on the finer of two grids; none where all must be 1."""
+    lattice = problem.lattice
+    if (
+        lattice.cap is None
+        and lattice.mask is None
+        and not problem.observed.norm_within
+        and not problem.observed.norm_right
+    ):
+        return {}
+    finest = min(problem, other, key=lambda one: one.lattice.dx)
+    psi = sine_waves.final(finest.lattice, finest.psi0, finest.dt, finest.steps, finest.pulse)
+    if psi is None:
+        return {}
+    observer, last = Observer(finest), finest.device.asarray(psi)
+    row = observer.row(finest.steps, last, observer.sums(last))
+    found = numbers(finest, {name: np.array([value]) for name, value in row.items()})
+    return {name: value for name, value in found.items() if name.startswith("norm")}
+
+
+# ------------------------------------------------------------------------------------------- errors
+
+
+def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, monitor: Monitor) -> Accuracy:
+    """Return the errors of the numbers of a run.
+
+    Parameters
+    ----------
+    problem
+        The run.
+    found
+        Its numbers.
+    ending
+        State and walls at its end.
+    monitor
+        Shows the progress; a stop request ends the estimate.
+    """
+    asked = problem.verify
+    work = float(problem.steps) * problem.lattice.points
+    if asked is False:
+        return Accuracy({}, {}, {}, "not asked for")
+    if asked == "auto" and work > AUTO[problem.device.kind]:
+        return Accuracy({}, {}, {}, "the run is too long for it")
+    others = Companions(problem, ending, monitor.comm)
+    drive(others, monitor, total=others.work, unit="points times steps", what="verify")
+    if others.why_not:
+        return Accuracy({}, {}, {}, others.why_not)
+    time_step, grid = _differences(problem, others.between or found, others)
+    for name, norm in others.spectral.items():
+        # a part of the error that all lattices share shows in no difference of them
+        grid[name] = max(grid[name], abs(norm - found[name]) - time_step[name])
+    for name, cut in cuts(problem, ending.psi).items():
+        grid[name] += cut
+    rest = _rest(problem, found, ending.turned_back)
+    for name, value in others.between.items():
+        rest[name][BETWEEN] = abs(value - found[name])
+    errors = {name: time_step[name] + grid[name] + sum(rest[name].values()) for name in found}
+    return Accuracy(errors, time_step, grid, rest=rest)
+
+
+def _differences(
+    problem: Propagation, found: Mapping[str, float], others: Companions
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return ``|e_t|`` (Eq. T24), or that of three steps, and ``|e_x|`` (Eq. T25) of every number."""
+    a, b, *third = others.numbers
+    step_a, step_b = (one.dt / problem.dt for one in others.problems[:2])
+    spacing = others.problems[0].lattice.dx / problem.lattice.dx
+    time_step, grid = {}, {}
+    for name, value in found.items():
+        e_t = (b[name] - a[name]) / (step_b**2 - step_a**2)
+        time_step[name] = _of_slopes(b[name], a[name], third[0][name]) if third else abs(e_t)
+        grid[name] = abs((a[name] - value - (step_a**2 - 1.0) * e_t) / (spacing**2 - 1.0))
+    return time_step, grid
+
+
+def _of_slopes(whole: float, half: float, quarter: float) -> float:
+    """Return the error of a number by the time step from three runs with the steps h = 1, 1/2 and 1/4.
+
+    It is the integral of the size of the slope in ``h^2`` from 0 to 1.  Where the number is a quadratic function of h, this is
+    ``|e_t|``.
+    """
+    longer = abs(whole - half) / (1.0 - 0.25)
+    shorter = abs(half - quarter) / (0.25 - 0.0625)
+    growth = min(max(shorter / longer, 1.0), GROWTH) if longer > 0.0 else GROWTH
+    return 0.75 * longer + shorter * (0.1875 + 0.0625 * growth)
+
+
+def cuts(problem: Propagation, psi: NDArray[Any]) -> dict[str, float]:
+    """Return the errors of norms in parts of the box by the cells that their edges cut (Eq. T27).
+
+    A cell is taken to have one density.  An edge at the distance ``u dx`` from its point leaves out ``rho' dx^2 ((1/4 - u^2)/2 -
+    1/24)``; the second term is that of the midpoint rule beyond it.  Spacings of companions cut other cells, so that this part of
+    the error does not show there.
+    """
+    lattice = problem.lattice
+    edges: dict[str, tuple[float, ...]] = {
+        f"norm_within_{r:g}": (-r, r) for r in problem.observed.norm_within
+    }
+    edges |= {f"norm_right_{place:g}": (place,) for place in problem.observed.norm_right}
+    out = {}
+    xmin = problem.box.xmin
+    for name, places in edges.items():
+        out[name] = 0.0
+        for place in places:
+            i = round((place - xmin) / lattice.dx)
+            if not 0 <= i <= lattice.points + 1:
+                continue
+            u = (place - xmin) / lattice.dx - i
+            before, here, after = (_density(psi, k) for k in (i - 1, i, i + 1))
+            slope, bend = 0.5 * abs(after - before), abs(after - 2.0 * here + before)
+            size = abs(0.5 * (0.25 - u * u) - 1.0 / 24.0) + 0.01
+            out[name] += lattice.dx * (slope * size + bend / 24.0)
+    return out
+
+
+def _density(psi: NDArray[Any], point: int) -> float:
+    """Return |psi|^2 at a point counted from the left wall, where psi is odd: the density beyond a wall is its mirror image."""
+    walls = len(psi) + 1
+    inside = walls - abs(walls - abs(point))
+    return float(abs(psi[inside - 1])) ** 2 if 0 < inside < walls else 0.0
+
+
+def _rest(
+    problem: Propagation, found: Mapping[str, float], turned_back: float
+) -> dict[str, dict[str, float]]:
+    """Return by its cause what rounding, the eigensolver and the walls add to the errors."""
+    lattice = problem.lattice
+    relative = ROUNDING[problem.precision] * (1.0 + 0.01 * math.sqrt(problem.steps))
+    absorbs = lattice.cap is not None or lattice.mask is not None
+    relative += 0.0 if absorbs else abs(found["norm_final"] - 1.0)
+    top = 3.0 / lattice.dx**2 + float(np.max(np.abs(lattice.potential)))
+    reach = max(abs(problem.box.xmin), abs(problem.box.xmax))
+    walls = 0.0 if absorbs or _between_walls(problem.psi0) else turned_back
+    mixed = min(1.0, RESIDUAL * top / max(_gap(problem), 1e-300))
+    out = {}
+    for name, value in found.items():
+        if name.startswith("energy"):
+            out[name] = {ROUNDED: relative * abs(value) + 1e-15 * top}
+        elif name == "dipole_final":
+            out[name] = {ROUNDED: relative * reach, WALLS: walls * problem.steps * problem.dt}
+        elif name == "norm_final":
+            out[name] = {ROUNDED: relative}
+        else:
+            levels = mixed if name.startswith("population_") and name != "population_sum" else 0.0
+            out[name] = {ROUNDED: relative, WALLS: walls, LEVELS: levels}
+    return out
+
+
+def _between_walls(psi: NDArray[np.complex128]) -> bool:
+    """Tell whether walls shape a state: then they belong to what the deck states, and are no error of it.
+
+    The force ``|psi'|^2 / 2`` on a wall is ``2 <p^2/2> / L`` for every level of a box of length L, however large; `SHAPED` of the
+    half of that is more than the tail of a packet or an atom.
+    """
+    steps = np.abs(np.diff(np.pad(psi, 1))) ** 2
+    return float(max(steps[0], steps[-1])) > SHAPED * float(np.mean(steps))
+
+
+def _gap(problem: Propagation) -> float:
+    """Return the least distance of two levels that the eigensolver can mix, hartree; inf if there is one level or none.
+
+    Levels that are even and odd in turn do not mix with their neighbours.
+    """
+    energies, states = problem.energies, problem.states
+    if energies is None or states is None or len(energies) < 2:
+        return math.inf
+    distances = np.abs(np.diff(energies))
+    centre = mirror(problem.lattice.potential[problem.window : problem.window + states.shape[1]])
+    if centre is not None:
+        low, high = max(0, centre - states.shape[1] + 1), min(states.shape[1] - 1, centre)
+        part = states[:, low : high + 1]
+        parity = np.sum(part * part[:, ::-1], axis=1) * problem.lattice.dx
+        if np.max(np.abs(parity - (-1.0) ** np.arange(len(energies)))) < PURE:
+            distances = np.abs(energies[2:] - energies[:-2])
+    return float(np.min(distances, initial=math.inf))

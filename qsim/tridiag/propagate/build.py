@@ -1,0 +1,343 @@
+"""Plan and build of ``task: propagate``: grid, potential, field and state."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.deck.blocks import Finding
+from qsim.core.device.device import Memory
+from qsim.core.device.parallel import connected
+from qsim.core.errors import InvalidInput, NumericsError
+from qsim.core.run.stages import Plan
+from qsim.core.run.work import Work
+from qsim.tridiag.deck.observe import without_fundamental
+from qsim.tridiag.propagate.lattice import PSI_LIMIT, Lattice, equidistant
+from qsim.tridiag.propagate.problem import (
+    DENSITY_POINTS,
+    LEAST,
+    SAMPLES_PER_PERIOD,
+    Box,
+    Propagation,
+)
+from qsim.tridiag.tdse import absorbers, potentials
+from qsim.tridiag.tdse.pulses import LaserField
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from qsim.core.deck.load import LoadedDeck
+    from qsim.core.device.device import Device
+    from qsim.tridiag.checks import Blame
+    from qsim.tridiag.deck.electron import Grid
+    from qsim.tridiag.deck.model import PropagationBlocks, Solver, TridiagDeck
+
+BETWEEN = slice(1, -1)  # of all points of the grid those between the walls
+PLAN_POINTS = 1_000_000  # grid points up to which the plan evaluates the potential and checks the physics
+TRACE_SAMPLES = 20_000  # of a run that asks for no spectrum
+POINT_BYTES = {
+    "numerov": 248,
+    "three_point": 128,
+    "whole": 576,
+}  # measured: one of the first two, and more; single precision takes as much, since the peak is that of arrays in double
+# per point, beside the arrays of a propagation, on a GPU: measured (H100) for numerov; three_point needs one complex array less
+TEMPORARY_BYTES = {"numerov": 88, "three_point": 72}
+EXACT_ARRAYS = 8  # complex ones of a step of the whole system on a GPU: its bands, right-hand side, solution, residual, sums
+STEP_SECONDS, POINT_SECONDS = 40e-6, 4e-9  # of a step, on one core: measured, observations included
+LEAST_FIRST = 2  # rows of the first block: row 0 and its joint line
+LARGE = 1 << 24  # points from which energies are taken in windows, and states are not stored
+LEVEL_POINTS = 1 << 16  # of the window that an eigenstate of a large grid lives in
+
+
+def grid_potential(deck: TridiagDeck) -> NDArray[np.float64]:
+    """Return V on the grid with its walls, (n,), hartree."""
+    blocks = deck.propagation
+    return potentials.evaluate(blocks.potential, grid_points(blocks.grid))
+
+
+def initial_state(deck: TridiagDeck) -> NDArray[np.complex128]:
+    """Return the initial state between the walls (n - 2,): its eigensolver is the most costly part of plan and build."""
+    from qsim.tridiag.propagate import initial
+
+    blocks, potential = deck.propagation, grid_potential(deck)[BETWEEN]
+    grid = blocks.grid
+    return initial.initial_state(blocks.initial, grid_points(grid)[BETWEEN], grid.dx, potential, grid.stencil)
+
+
+# ---------------------------------------------------------------------------------------------- plan
+
+
+def plan(loaded: LoadedDeck[TridiagDeck]) -> Plan:
+    """Estimate memory and steps and check the physics; nothing large is allocated."""
+    blocks, findings = loaded.deck.propagation, list(_references(loaded.deck))
+    n, steps, dt = blocks.grid.points, 0, 1.0
+    sizes: dict[str, int | float | str] = {"grid points": n, "dx (bohr)": blocks.grid.dx}
+    try:
+        pulse = LaserField(blocks.laser)
+        steps, dt = step_count(blocks, pulse)
+        sizes |= {"steps": steps, "dt (a.u.)": dt, "duration (a.u.)": steps * dt}
+        if not findings and n <= PLAN_POINTS:
+            findings += _physics(loaded, pulse, dt, steps)
+    except InvalidInput as problem:
+        findings.append(Finding(problem.key, str(problem)))
+    # of a step on a row: elimination, substitution and right-hand side, a complex product and sum each
+    core = steps * (STEP_SECONDS + POINT_SECONDS * n) * (1.0 if blocks.time.verify is False else 2.0)
+    work = Work(flops=24.0 * n * steps, reduce="time.t_final", core=core, lanes=n, launches=steps)
+    return Plan(
+        _memory(blocks, steps, dt),
+        sizes=sizes,
+        steps=steps,
+        findings=findings,
+        work=work,
+        ranks=_ranks(blocks),
+        shared="parts of the grid",
+    )
+
+
+def _ranks(blocks: PropagationBlocks) -> int:
+    """Return how many processes can share the grid: one where the analysis needs a state that no process has."""
+    solver, points = between_walls(blocks), blocks.grid.inner
+    whole = blocks.observed.photoelectron is not None or blocks.time.verify is True
+    if solver.type != "nshape" or (whole and points > PSI_LIMIT):
+        return 1
+    if isinstance(solver.blocks, list):
+        return _owners(solver.blocks)
+    most = max(1, points // LEAST)
+    return most if isinstance(solver.blocks, str) else min(most, solver.blocks)
+
+
+def _owners(sizes: list[int]) -> int:
+    """Return the largest number of processes for which whole blocks give each at least `LEAST` points."""
+    for ranks in range(len(sizes), 1, -1):
+        cuts = [len(sizes) * rank // ranks for rank in range(ranks + 1)]
+        if all(sum(sizes[low:high]) >= LEAST for low, high in itertools.pairwise(cuts)):
+            return ranks
+    return 1
+
+
+def _memory(blocks: PropagationBlocks, steps: int, dt: float) -> Memory:
+    """Estimate the memory of a propagation; bytes per point are measured peaks (CPU), which the results file is part of."""
+    from qsim.tridiag.propagate.stepping.halo import chunks_pay
+
+    grid, solver = blocks.grid, blocks.solver
+    n = grid.inner
+    item = 8 if blocks.precision == "single" else 16
+    outputs = min(blocks.time.outputs, max(steps, 1)) + 1
+    density = blocks.observed.density
+    columns = min(n, DENSITY_POINTS if density is None else density.points)
+    whole = solver.mode == "exact" or (
+        solver.mode == "auto" and not chunks_pay(n, grid.stencil, grid.dx, dt, single=item == 8)
+    )
+    whole = whole and solver.type == "nshape" and solver.blocks == solver.iterations == "auto"
+    compact, large = grid.stencil == "numerov", n > LARGE
+    per_point = POINT_BYTES["numerov" if compact and not large else "three_point"]
+    per_point += POINT_BYTES["whole"] if whole else 0
+    levels = level_count(blocks)
+    on_device = n * (3 * item + 4 * 8) + levels * min(n, LEVEL_POINTS) * 8 + steps * 48
+    parts = {
+        "wavefunction, potential, absorber": n * (per_point + (0 if blocks.absorber.type == "none" else 8)),
+        "eigenstates": 2 * levels * min(n, LEVEL_POINTS) * 8,
+        "density map": 3 * outputs * columns * 8,
+        "field and trace": steps * 8 * 10,
+    }
+    absorbing = blocks.absorber.type != "none"
+    kept = n * _bytes_on_gpu(item, absorbing=absorbing, compact=compact, exact=whole, windows=large)
+    comm = connected()
+    ranks = 1 if comm is None else comm.size
+    host, others = max(sum(parts.values()) - on_device, 0), on_device - on_device // ranks
+    return Memory(
+        # each rank has the potential and the initial state of the whole grid; on a CPU the others' parts are on the host, too
+        host=ranks * host + others,
+        device=on_device - others,
+        on_gpu=(kept - n * (3 * item + 4 * 8)) // ranks,
+        on_gpu_host=-others,
+        library="cublas",  # norms and overlaps
+        parts=parts,
+        reduce="grid.points" if n > steps else "time.steps (a longer dt)",
+    )
+
+
+def _bytes_on_gpu(item: int, *, absorbing: bool, compact: bool, exact: bool, windows: bool) -> int:
+    """Return the bytes per point that the memory pool of a GPU holds: arrays, and temporaries of observables."""
+    real = item // 2
+    # psi twice, potential and slope of the propagator; x and slope of the observer, in double precision
+    arrays = 2 * item + (2 + absorbing) * real + 2 * 8
+    temporaries = TEMPORARY_BYTES["numerov" if compact else "three_point"] + (16 if item < 16 else 0)
+    if windows:  # of the energy; the density and a conjugate remain
+        temporaries = 16 + 2 * 8
+    return arrays + temporaries + (EXACT_ARRAYS * item if exact else 0)
+
+
+def _physics(loaded: LoadedDeck[TridiagDeck], pulse: LaserField, dt: float, steps: int) -> list[Finding]:
+    """Return the findings of the physics checks."""
+    from qsim.tridiag.propagate import checks
+
+    blocks = loaded.deck.propagation
+    potential = loaded.once(grid_potential)
+    findings = list(checks.packet_in_box(blocks))
+    if any(finding.severity == "error" for finding in findings):
+        return findings
+    try:
+        psi = np.pad(loaded.once(initial_state), 1)
+        setup = checks.Setup(blocks, grid_points(blocks.grid), potential, pulse, dt, steps, psi)
+        return [*findings, *checks.physics(setup)]
+    except NumericsError as error:
+        hint = f"; {error.hint}" if error.hint else ""
+        return [*findings, Finding("initial", f"{error}{hint}")]
+    except ImportError as error:  # a machine that only checks decks need not have Numba
+        if error.name != "numba":
+            raise
+        return []
+
+
+def _references(deck: TridiagDeck) -> Iterator[Finding]:
+    """Yield what refers to something that is not there."""
+    from qsim.tridiag.checks import partition_findings
+    from qsim.tridiag.propagate.photoelectrons import LARGEST_GRID
+
+    yield from without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe)
+    points = deck.propagation.grid.points
+    if deck.observed.photoelectron is not None and deck.propagation.grid.inner > LARGEST_GRID:
+        yield Finding(
+            "observe",
+            f"photoelectron: the grid has {points} points, at most {LARGEST_GRID:.0e} are allowed; take fewer, or leave it out",
+        )
+    yield from partition_findings(deck.solver.blocks, points, f"the grid has {points} points", "points")
+    if deck.time is not None and deck.time.t_final == "auto" and deck.laser is None:
+        yield Finding("time.t_final", "auto is the end of the pulses, but there is no laser; give a time")
+
+
+def between_walls(blocks: PropagationBlocks) -> Solver:
+    """Return the solver for the points between the walls: the first and the last block of a deck hold a wall each."""
+    sizes = blocks.solver.blocks
+    if isinstance(sizes, int):
+        sizes = min(sizes, blocks.grid.inner - 1)
+    elif isinstance(sizes, list):
+        sizes = sizes.copy()
+        sizes[0] -= 1
+        sizes[-1] -= 1
+        if sizes[0] < LEAST_FIRST < sum(sizes):
+            sizes[:2] = [sizes[0] + sizes[1]]
+        sizes = [size for size in sizes if size]
+    return blocks.solver.model_copy(update={"blocks": sizes})
+
+
+def level_count(blocks: PropagationBlocks) -> int:
+    """Return the number of eigenstates that a propagation needs."""
+    from qsim.tridiag.deck.electron import levels_of
+
+    wanted = [level + 1 for level in levels_of(blocks.initial)]
+    if blocks.observed.populations is not None:
+        wanted.append(blocks.observed.populations.levels)
+    return max(wanted, default=0)
+
+
+def grid_points(grid: Grid, threads: int = 1) -> NDArray[np.float64]:
+    """Return the grid points with the walls (n,), bohr."""
+    return equidistant(grid.xmin, grid.dx, grid.points, threads)
+
+
+def step_count(blocks: PropagationBlocks, pulse: LaserField) -> tuple[int, float]:
+    """Return the number of steps and their length, a.u."""
+    return blocks.time.resolve(pulse.end_of_run(blocks.time.t_final))
+
+
+# --------------------------------------------------------------------------------------------- build
+
+
+def build(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Propagation:
+    """Return the problem of a deck: lattice, field, initial state and levels."""
+    from qsim.tridiag.propagate import initial
+    from qsim.tridiag.propagate.eigenstates import window_states
+
+    blocks, notices = loaded.deck.propagation, list[str]()
+    grid, time, populations = blocks.grid, blocks.time, blocks.observed.populations
+    x, threads = grid_points(grid, device.threads), device.threads
+    inside = x[BETWEEN]
+    if grid.points <= PLAN_POINTS:  # the plan has made them
+        with_walls, psi0 = loaded.once(grid_potential), loaded.once(initial_state)
+    else:
+        with_walls = potentials.evaluate(blocks.potential, x, threads=threads)
+        psi0 = initial.initial_state(
+            blocks.initial, inside, grid.dx, with_walls[BETWEEN], grid.stencil, threads=threads
+        )
+    potential = with_walls[BETWEEN]
+    cap, mask = absorbers.evaluate(blocks.absorber, x)
+    lattice = Lattice(
+        float(inside[0]),
+        grid.dx,
+        grid.inner,
+        grid.stencil,
+        potential,
+        slope=potentials.slope(blocks.potential, inside, threads=threads),
+        cap=None if cap is None else cap[BETWEEN],
+        mask=None if mask is None else mask[BETWEEN],
+    )
+    ends = (None if array is None else array[[0, -1]] for array in (cap, mask))
+    pulse = LaserField(blocks.laser)
+    steps, dt = step_count(blocks, pulse)
+    notices += time.notices(steps, dt)
+    energies, vectors, window = None, None, 0
+    if populations is not None:
+        energies, vectors, window = window_states(grid.dx, potential, grid.stencil, populations.levels)
+    problem = Propagation(
+        device=device,
+        box=Box(grid.xmin, grid.xmax, with_walls[[0, -1]], *ends),
+        lattice=lattice,
+        psi0=psi0,
+        dt=dt,
+        steps=steps,
+        pulse=pulse,
+        energies=energies,
+        states=vectors,
+        window=window,
+        ip=_ionisation_potential(blocks, with_walls, energies) if pulse.pulses else None,
+        potential=blocks.potential,
+        initial=blocks.initial,
+        absorber=blocks.absorber,
+        solver=between_walls(blocks),
+        precision=blocks.precision,
+        observed=blocks.observed,
+        outputs=time.outputs,
+        verify=time.verify,
+        step_key="time.steps" if time.dt is None else "time.dt",
+        blame=blame,
+        notices=notices,
+    )
+    problem.every = sample_interval(problem)
+    return problem
+
+
+def _ionisation_potential(
+    blocks: PropagationBlocks, potential: NDArray[np.float64], energies: NDArray[np.float64] | None
+) -> float | None:
+    """Return the energy of the ground state below the threshold, hartree; None if it is not bound.
+
+    `potential`: V on the grid with its walls.
+    """
+    from qsim.tridiag.propagate.eigenstates import window_states
+
+    free = potentials.threshold(blocks.potential, potential)
+    if free is None or float(potential.min()) >= free:
+        return None
+    if energies is None:
+        try:
+            energies, _, _ = window_states(blocks.grid.dx, potential[BETWEEN], blocks.grid.stencil, 1)
+        except NumericsError:  # no bound state
+            return None
+    return free - float(energies[0]) if energies[0] < free else None
+
+
+def sample_interval(problem: Propagation) -> int:
+    """Return the steps between samples of the trace: enough for the highest harmonic, else for a smooth curve."""
+    wanted = [block for block in (problem.observed.hhg, problem.observed.gabor) if block is not None]
+    if not wanted:
+        return max(1, -(-problem.steps // TRACE_SAMPLES))
+    highest = max(problem.fundamental(block) * problem.max_order(block) for block in wanted)
+    # a run that is shorter than that has its end as a sample beside its begin
+    return max(1, min(problem.steps, int(2.0 * math.pi / (SAMPLES_PER_PERIOD * highest * problem.dt))))

@@ -1,0 +1,310 @@
+"""Problem of ``task: propagate``: walls, lattice, field, state, and what is recorded of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from qsim.core.errors import InvalidInput
+from qsim.tridiag.propagate.lattice import Lattice, equidistant
+from qsim.tridiag.tdse.pulses import LaserField
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from qsim.core.device.device import Device
+    from qsim.core.device.links import Links
+    from qsim.tridiag.checks import Blame
+    from qsim.tridiag.deck.electron import Absorber, Initial
+    from qsim.tridiag.deck.model import (
+        Observed,
+        Photoelectron,
+        Precision,
+        Solver,
+    )
+    from qsim.tridiag.deck.observe import Gabor, Hhg
+    from qsim.tridiag.deck.potentials import Potential
+    from qsim.tridiag.propagate.stepping.propagator import Propagator
+    from qsim.tridiag.propagate.stepping.reference import SolverPropagator
+
+__all__ = [
+    "DEFAULT_ORDERS",
+    "DENSITY_POINTS",
+    "LEAST",
+    "PIECE",
+    "SAMPLES_PER_PERIOD",
+    "Box",
+    "Propagation",
+    "pieces_of",
+]
+
+SAMPLES_PER_PERIOD = 8  # of the highest harmonic that is asked for
+DENSITY_POINTS = 400  # of the density map, where the deck leaves them open
+DEFAULT_ORDERS = 30  # harmonics, where the deck leaves them open and the cutoff law gives fewer
+LEAST = 64  # grid points of a process at least: observables need those of neighbours around its own
+PIECE = {"cpu": 5e7, "cuda": 2e10}  # points times steps of one call: about half a second
+
+
+@dataclass(frozen=True)
+class Box:
+    """The walls of a propagation, and what the results file holds there; psi is zero.
+
+    Attributes
+    ----------
+    xmin, xmax : float
+        Positions of the walls, bohr.
+    potential : (2,) float64
+        V at the walls, hartree.
+    cap, mask : (2,) float64 or None
+        The absorber at the walls.
+    """
+
+    xmin: float
+    xmax: float
+    potential: NDArray[np.float64]
+    cap: NDArray[np.float64] | None = None
+    mask: NDArray[np.float64] | None = None
+
+
+@dataclass
+class Propagation:
+    """Everything that a propagation needs; arrays of the host, of the points between the walls.
+
+    Attributes
+    ----------
+    box : Box
+        The walls.
+    lattice : Lattice
+    psi0 : (n,) complex128
+        Normalised state at t = 0.
+    dt, steps
+        Time step, a.u., and number of steps.
+    pulse : LaserField
+        The field as functions of time; zero without a laser.
+    energies : (levels,) float64 or None
+        Eigenvalues that the deck asks for.
+    states : (levels, m) float64 or None
+        The eigenstates, sum phi^2 dx = 1, on the part of the grid that starts at point `window`.
+    ip : float or None
+        Ionisation potential, hartree; None where there is no bound state, or no laser to ionise it.
+    potential, initial, absorber
+        Blocks that give V, psi0 and W on other grids, for the companions of the run.
+    solver, precision
+        How a step is computed.
+    observed : Observed
+        What is recorded.
+    outputs : int
+        Number of output times after t = 0.
+    verify : "auto" or bool
+        Whether errors are claimed.
+    step_key : str
+        Key of the deck that sets the step, ``"time.dt"`` or ``"time.steps"``.
+    blame : Blame
+        Raises a mistake at its key.
+    every : int
+        Steps between two samples of the trace.
+    notices : list of str
+        What the deck left open and how it was settled.
+    """
+
+    device: Device
+    box: Box
+    lattice: Lattice
+    psi0: NDArray[np.complex128]
+    dt: float
+    steps: int
+    pulse: LaserField
+    energies: NDArray[np.float64] | None
+    states: NDArray[np.float64] | None
+    window: int
+    ip: float | None
+    potential: Potential
+    initial: Initial
+    absorber: Absorber
+    solver: Solver
+    precision: Precision
+    observed: Observed
+    outputs: int
+    verify: Literal["auto"] | bool
+    step_key: str
+    blame: Blame
+    every: int = 1
+    notices: list[str] = field(default_factory=list)
+
+    # ------------------------------------------------------------------------------------ the field
+
+    @property
+    def velocity_gauge(self) -> bool:
+        """Whether the kernel works in velocity gauge."""
+        return self.pulse.gauge == "velocity"
+
+    @property
+    def t_final(self) -> float:
+        """Duration, a.u."""
+        return self.steps * self.dt
+
+    def field_at(self, time: ArrayLike) -> NDArray[np.float64]:
+        """Return E at a time or at an array of times, a.u."""
+        return self.pulse.electric(time)
+
+    def vector_at(self, time: ArrayLike) -> NDArray[np.float64]:
+        """Return A at a time or at an array of times, a.u."""
+        return self.pulse.vector_potential(time)
+
+    @property
+    def midpoints(self) -> NDArray[np.float64]:
+        """Times (steps,) at which a step takes its field."""
+        return np.asarray((np.arange(self.steps) + 0.5) * self.dt, dtype=float)
+
+    def fundamental(self, block: Hhg | Gabor) -> float:
+        """Return the frequency that the harmonics of a block count in."""
+        omega = self.pulse.omega if block.omega is None else block.omega
+        assert omega is not None  # the plan has seen to it
+        return float(omega)
+
+    def classical_cutoff(self, omega: float) -> float | None:
+        """Return (Ip + 3.17 Up) / omega, with Ip from the ground state; None where there is no such."""
+        if self.ip is None or self.pulse.up == 0.0:
+            return None
+        return (self.ip + 3.17 * self.pulse.up) / omega
+
+    def max_order(self, block: Hhg | Gabor) -> float:
+        """Return the highest harmonic order of a block."""
+        if not isinstance(block.max_order, str):
+            return float(block.max_order)
+        omega = self.fundamental(block)
+        cutoff = self.classical_cutoff(omega) or 0.0
+        return float(math.ceil(max(DEFAULT_ORDERS, 1.6 * cutoff)))
+
+    def photoelectron_energies(self, block: Photoelectron) -> NDArray[np.float64]:
+        """Return the energies of the photoelectron spectrum, hartree."""
+        if block.energies is not None:
+            low, high = block.energies
+        else:
+            low, high = min(-1.2 * (self.ip or 0.0), -0.05), 10.0 * self.pulse.up + 0.5
+        return np.linspace(low, high, block.points)
+
+    # --------------------------------------------------------------------------------- the sequence
+
+    @property
+    def frames(self) -> NDArray[np.int64]:
+        """Step numbers of the output times, 0 first."""
+        outputs = min(self.outputs, self.steps)
+        return np.array([round(k * self.steps / outputs) for k in range(outputs + 1)])
+
+    def schedule(self, start: int) -> Iterator[tuple[int, Iterator[tuple[int, int]]]]:
+        """Yield each output step after `start` with the calls (steps, every) that lead there."""
+        largest = max(int(PIECE[self.device.kind] / self.lattice.points) // self.every, 1) * self.every
+        at = start
+        for target in self.frames:
+            if target > start:
+                yield int(target), pieces_of(at, int(target), self.every, largest)
+                at = int(target)
+
+    def fields(self) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+        """Return E and A of every step, (steps,) each: one of them, that of the gauge; none without a laser."""
+        if self.velocity_gauge:
+            return None, np.asarray(self.pulse.vector_potential(self.midpoints), float)
+        return (self.pulse.steps(self.steps, self.dt) if self.pulse.pulses else None), None
+
+    def propagator(
+        self, psi0: NDArray[np.complex128], start: int, links: Links | None = None
+    ) -> Propagator | SolverPropagator:
+        """Return the propagator of the deck at a state and a step.
+
+        Parameters
+        ----------
+        psi0 : (n,) complex
+            State, of all points between the walls.
+        start
+            Steps done before.
+        links
+            To other processes that carry parts of the grid, if there are any.
+
+        Raises
+        ------
+        DeckError
+            If the chunks of ``mode: local`` do not work for this step and spacing.
+        """
+        solver = self.solver
+        made: Propagator | SolverPropagator
+        from qsim.tridiag.propagate.stepping.propagator import Propagator, Stepping
+
+        how = Stepping(
+            self.precision, solver.blocks, solver.iterations, solver.mode, self.lattice.slope is not None
+        )
+        if links is not None and links.size > 1:
+            from qsim.tridiag.propagate.stepping.shared import SharedPropagator
+
+            try:
+                made = SharedPropagator(self.device, self.lattice, psi0, self.dt, self.fields(), links, how)
+            except InvalidInput as error:
+                self.blame(error.key, str(error))
+            made.step = start
+            return made
+        arguments = (self.device, self.lattice, psi0, self.dt, *self.fields(), how)
+        if solver.type == "nshape":
+            try:
+                made = Propagator(*arguments)
+            except InvalidInput as error:
+                self.blame(error.key, str(error))
+        else:
+            from qsim.tridiag.propagate.stepping.reference import SolverPropagator
+
+            made = SolverPropagator(*arguments, solver.type)
+        made.step = start
+        return made
+
+    # ------------------------------------------------------------------------------- what is stored
+
+    @property
+    def x(self) -> NDArray[np.float64]:
+        """Grid points with the walls (points + 2,), bohr."""
+        return equidistant(self.box.xmin, self.lattice.dx, self.lattice.points + 2)
+
+    def with_walls(self, name: str) -> NDArray[np.float64] | None:
+        """Return an array of the lattice (``potential``, ``cap`` or ``mask``) at all grid points, (points + 2,)."""
+        inside, walls = getattr(self.lattice, name), getattr(self.box, name)
+        return None if inside is None else np.concatenate([walls[:1], inside, walls[1:]])
+
+    @property
+    def columns(self) -> range:
+        """Grid points of the density map, counted with the walls."""
+        block, n = self.observed.density, self.lattice.points + 2
+        first, last = 0, n
+        if block is not None and block.range is not None:
+            x, half = self.x, 0.5 * self.lattice.dx
+            first, last = (int(np.searchsorted(x, v)) for v in (block.range[0] - half, block.range[1] + half))
+        most = block.points if block is not None else DENSITY_POINTS
+        stride = max(1, -(-(last - first) // most))
+        return range(first, last, stride)
+
+    @property
+    def x_of_columns(self) -> NDArray[np.float64]:
+        """Grid points of the density map, bohr."""
+        return self.box.xmin + self.lattice.dx * np.asarray(self.columns, dtype=float)
+
+
+def pieces_of(start: int, target: int, every: int, largest: int) -> Iterator[tuple[int, int]]:
+    """Yield calls (steps, every) from one step number to another, such that every multiple of `every` is sampled.
+
+    The last sample belongs to `target`.
+    """
+    step = start
+    while step < target:
+        offset = (every - step % every) % every
+        if offset:
+            count = min(offset, target - step)
+            yield count, count
+        elif target - step >= every:
+            count = min((target - step) // every * every, largest)
+            yield count, every
+        else:
+            count = target - step
+            yield count, count
+        step += count

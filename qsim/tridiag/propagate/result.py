@@ -1,0 +1,365 @@
+"""What ``task: propagate`` leaves, and its quantities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from qsim.core.results.quantities import Quantity
+from qsim.tridiag.propagate.lattice import PSI_LIMIT
+from qsim.tridiag.tdse.integrals import running_integral
+from qsim.tridiag.tdse.quantities import CUTOFF, FIELD, HARMONICS, KELDYSH, driven, spectrum, traces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.tridiag.propagate.accuracy import Accuracy
+    from qsim.tridiag.propagate.problem import Propagation
+
+__all__ = ["QUANTITIES", "Propagated"]
+
+
+@dataclass
+class Propagated:
+    """Result of a propagation.
+
+    Attributes
+    ----------
+    frames : dict of arrays, one row per output time
+        norm, dipole, acceleration, velocity, energy, density, wall_density, populations, norm_within, norm_right.
+    trace : (samples, 4) float64
+        Step number, and the sums of |psi|^2, x |psi|^2 and V' |psi|^2 at evenly spaced steps.
+    psi : (points,) complex
+        State at the end, between the walls.
+    info : dict
+        How the steps were done.
+    spectra : dict of arrays
+        What was asked for: hhg_order, hhg_spectrum, hhg_gabor, photoelectron_energy, ...
+    numbers : dict
+        Scalars of the analysis.
+    accuracy
+        Errors of the headline numbers.
+    """
+
+    task: ClassVar[str] = "propagate"
+
+    problem: Propagation
+    frames: dict[str, NDArray[Any]]
+    trace: NDArray[np.float64]
+    psi: NDArray[Any]
+    info: dict[str, Any]
+    spectra: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    numbers: dict[str, float | int | None] = field(default_factory=dict)
+    accuracy: Accuracy | None = None
+
+    @property
+    def time(self) -> NDArray[np.float64]:
+        """Output times, a.u."""
+        return np.asarray(self.problem.frames * self.problem.dt)
+
+    @property
+    def errors(self) -> Mapping[str, float]:
+        """Claimed errors by the name of the scalar; empty if none are claimed."""
+        return {} if self.accuracy is None or self.accuracy.why_not else self.accuracy.errors
+
+    def traced(self, name: str) -> NDArray[np.float64]:
+        """Return time, norm, dipole, velocity, acceleration or field along the fine trace, a.u."""
+        problem, trace = self.problem, self.trace
+        time = np.asarray(trace[:, 0] * problem.dt)
+        if name == "time":
+            return time
+        if name == "norm":
+            return np.asarray(trace[:, 1])
+        if name == "dipole":
+            return np.asarray(trace[:, 2])
+        electric = np.asarray(problem.field_at(time), float)
+        if name == "field":
+            return electric
+        acceleration = np.asarray(-trace[:, 3] - electric)
+        if name == "acceleration":
+            return acceleration
+        # Ehrenfest: the integral of the acceleration, which holds no flux into the absorber
+        start = float(self.frames["velocity"][0])
+        return np.asarray(start + running_integral(acceleration, time))
+
+
+Q = Quantity[Propagated]
+
+
+def _errors(r: Propagated) -> Mapping[str, float]:
+    return r.errors
+
+
+def _frame(name: str) -> Any:
+    return lambda r: r.frames.get(name)
+
+
+def _at(name: str, number: int) -> Callable[[Propagated], float]:
+    """Return a function that gives a number at the first (0) or last (-1) output time."""
+    return lambda r: float(r.frames[name][number])
+
+
+def _levels(r: Propagated) -> dict[str, float]:
+    return {f"population_{level}": float(value) for level, value in enumerate(_populations(r))}
+
+
+def _populations(r: Propagated) -> NDArray[np.float64]:
+    return np.asarray(r.frames["populations"][-1]) if "populations" in r.frames else np.zeros(0)
+
+
+def _places(name: str) -> Callable[[Propagated], dict[str, float]]:
+    """Return a function that gives the norms in parts of the box at the end, by the name of the scalar."""
+
+    def found(r: Propagated) -> dict[str, float]:
+        places = getattr(r.problem.observed, name)
+        return {f"{name}_{place:g}": float(r.frames[name][-1, k]) for k, place in enumerate(places)}
+
+    return found
+
+
+def _listed(name: str) -> Any:
+    """Return a function that gives the radii or places of the deck, None where there are none."""
+    return lambda r: np.array(found) if (found := getattr(r.problem.observed, name)) else None
+
+
+def _on_grid(value: Callable[[Propagated], NDArray[Any] | None]) -> Any:
+    """Return a function that gives an array on the whole grid, None where the grid is too large to be stored."""
+    return lambda r: value(r) if r.problem.lattice.points <= PSI_LIMIT else None
+
+
+def _part(name: str, cause: str, parts: Callable[[Accuracy], Mapping[str, float]]) -> Q:
+    """Return the quantity of what a cause contributes to the errors of norms and populations, at most."""
+
+    def largest(r: Propagated) -> float:
+        assert r.accuracy is not None
+        return max(
+            error for number, error in parts(r.accuracy).items() if number.startswith(("norm", "population"))
+        )
+
+    return Q(
+        name,
+        "",
+        f"largest error of a norm or population by the {cause}",
+        largest,
+        when=lambda r: r.accuracy is not None and not r.accuracy.why_not,
+    )
+
+
+def _step(name: str, text: str, *, headline: bool = False) -> Q:
+    """Return the quantity of how the steps were done, where it applies."""
+    return Q(name, "", text, lambda r: r.info[name], when=lambda r: name in r.info, headline=headline)
+
+
+QUANTITIES: tuple[Q, ...] = (
+    Q(
+        "norm_final",
+        "",
+        "norm in the box at the end",
+        _at("norm", -1),
+        error=_errors,
+        headline=("norm_final", "population_0"),
+    ),
+    Q("norm_initial", "", "norm at t = 0", _at("norm", 0)),
+    Q("energy_initial", "hartree", "<H> at t = 0", _at("energy", 0), error=_errors, headline=True),
+    Q(
+        "energy_final",
+        "hartree",
+        "field-free energy at the end, not divided by the norm",
+        _at("energy", -1),
+        error=_errors,
+        headline=("energy_final", "hhg_cutoff_order"),
+    ),
+    Q("dipole_final", "bohr", "sum of x |psi|^2 dx at the end", _at("dipole", -1), error=_errors),
+    Q("steps", "", "time steps", lambda r: r.problem.steps, headline=True),
+    Q("dt", "a.u.", "time step", lambda r: r.problem.dt),
+    Q("t_final", "a.u.", "duration", lambda r: r.problem.t_final),
+    Q("dx", "bohr", "grid spacing", lambda r: r.problem.lattice.dx),
+    Q(
+        "wall_density",
+        "",
+        "largest |psi|^2 dx one spacing from a wall at the end",
+        lambda r: r.numbers["wall_density"],
+    ),
+    Q(
+        "turned_back",
+        "",
+        "norm that the walls have turned back, roughly",
+        lambda r: r.numbers["turned_back"],
+    ),
+    Q(
+        "population_*",
+        "",
+        "population of level * at the end",
+        _levels,
+        error=_errors,
+    ),
+    Q(
+        "population_sum",
+        "",
+        "population of all these levels at the end",
+        lambda r: float(_populations(r).sum()),
+        error=_errors,
+        when=lambda r: "populations" in r.frames,
+    ),
+    Q("norm_within_*", "", "norm within * bohr at the end", _places("norm_within"), error=_errors),
+    Q("norm_right_*", "", "norm right of x = * bohr at the end", _places("norm_right"), error=_errors),
+    _part("error_time_step", "time step", lambda found: found.time_step),
+    _part("error_spacing", "grid spacing", lambda found: found.spacing),
+    *FIELD,
+    Q(
+        "vector_potential_final",
+        "a.u.",
+        "A at the end",
+        lambda r: r.problem.pulse.residual(r.problem.t_final),
+        when=driven,
+    ),
+    Q(
+        "ionisation_potential",
+        "hartree",
+        "Ip, of the ground state",
+        lambda r: r.problem.ip,
+        when=lambda r: driven(r) and r.problem.ip is not None,
+    ),
+    replace(KELDYSH, when=lambda r: KELDYSH.value(r) is not None),
+    *CUTOFF,
+    _step("algorithm", "how the steps were done"),
+    _step("blocks", "blocks of the partition", headline=True),
+    _step("iterations", "nested partitions", headline=True),
+    _step("halo", "rows that neighbouring blocks share"),
+    _step("steps_per_pass", "time steps between two passes through memory"),
+    _step("min_pivot", "smallest pivot relative to its row"),
+    Q("time", "a.u.", "output times", lambda r: r.time, ("time",)),
+    Q("norm", "", "norm of the state in the box", _frame("norm"), ("time",)),
+    Q("dipole", "bohr", "sum of x |psi|^2 dx", _frame("dipole"), ("time",), note="not divided by the norm"),
+    Q("velocity", "a.u.", "<p + A>", _frame("velocity"), ("time",)),
+    Q(
+        "acceleration",
+        "a.u.",
+        "-<dV/dx> - E",
+        _frame("acceleration"),
+        ("time",),
+        note="dipole acceleration (Ehrenfest)",
+    ),
+    Q("energy", "hartree", "<(p + A)^2/2 + V>", _frame("energy"), ("time",), note="not divided by the norm"),
+    Q(
+        "wall_density",
+        "",
+        "|psi|^2 dx one spacing from both walls, together",
+        _frame("wall_density"),
+        ("time",),
+    ),
+    Q("field", "a.u.", "electric field E(t)", lambda r: np.asarray(r.problem.field_at(r.time)), ("time",)),
+    Q(
+        "vector_potential",
+        "a.u.",
+        "A(t) = -integral of E",
+        lambda r: np.asarray(r.problem.vector_at(r.time)),
+        ("time",),
+    ),
+    Q(
+        "level",
+        "",
+        "level",
+        lambda r: None if r.problem.energies is None else np.arange(r.problem.energies.size),
+        ("level",),
+    ),
+    Q(
+        "energies",
+        "hartree",
+        "eigenvalues of the field-free Hamiltonian on the grid",
+        lambda r: r.problem.energies,
+        ("level",),
+    ),
+    Q(
+        "populations",
+        "",
+        "level populations",
+        _frame("populations"),
+        ("time", "level"),
+        note="of the length-gauge state",
+    ),
+    Q("radius", "bohr", "radii of norm_within", _listed("norm_within"), ("radius",)),
+    Q(
+        "norm_within",
+        "",
+        "norm within |x| < radius",
+        _frame("norm_within"),
+        ("time", "radius"),
+        note="a grid point on the edge counts half",
+    ),
+    Q("place", "bohr", "places of norm_right", _listed("norm_right"), ("place",)),
+    Q("norm_right", "", "norm right of the place", _frame("norm_right"), ("time", "place")),
+    Q("x", "bohr", "grid points, the walls first and last", _on_grid(lambda r: r.problem.x), ("x",)),
+    Q(
+        "potential",
+        "hartree",
+        "potential energy",
+        _on_grid(lambda r: r.problem.with_walls("potential")),
+        ("x",),
+    ),
+    Q(
+        "absorber",
+        "hartree",
+        "W of the complex potential -i W",
+        _on_grid(lambda r: r.problem.with_walls("cap")),
+        ("x",),
+    ),
+    Q("mask", "", "factor after every step", _on_grid(lambda r: r.problem.with_walls("mask")), ("x",)),
+    Q(
+        "psi_initial",
+        "bohr^-1/2",
+        "wavefunction at t = 0",
+        _on_grid(lambda r: np.pad(r.problem.psi0.astype(r.psi.dtype), 1)),
+        ("x",),
+    ),
+    Q(
+        "psi_final",
+        "bohr^-1/2",
+        "wavefunction at the end",
+        _on_grid(lambda r: np.pad(r.psi, 1)),
+        ("x",),
+        note="zero at the walls; in the gauge of the run",
+    ),
+    Q(
+        "x_density",
+        "bohr",
+        "grid points of the density map",
+        lambda r: r.problem.x_of_columns,
+        ("x_density",),
+    ),
+    Q("density", "1/bohr", "|psi|^2", _frame("density"), ("time", "x_density")),
+    *traces("sum of x |psi|^2 dx", "-<dV/dx> - E"),
+    *HARMONICS,
+    Q(
+        "photoelectron_energy",
+        "hartree",
+        "energy",
+        spectrum("photoelectron_energy"),
+        ("photoelectron_energy",),
+    ),
+    Q(
+        "photoelectron_spectrum",
+        "1/hartree",
+        "probability density in energy",
+        spectrum("photoelectron_spectrum"),
+        ("photoelectron_energy",),
+    ),
+    Q(
+        "photoelectron_left",
+        "1/hartree",
+        "its part at x < 0",
+        spectrum("photoelectron_left"),
+        ("photoelectron_energy",),
+    ),
+    Q(
+        "photoelectron_right",
+        "1/hartree",
+        "its part at x >= 0",
+        spectrum("photoelectron_right"),
+        ("photoelectron_energy",),
+    ),
+)

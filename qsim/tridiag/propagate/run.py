@@ -1,0 +1,358 @@
+"""`task: propagate`: carry the state from output time to output time, observe it, and analyse what was recorded.
+
+The run is a fixed sequence of pieces that depends on the deck alone, not on when it was interrupted: a resumed run repeats
+exactly the calls that the uninterrupted one would have made.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.device.links import links_of
+from qsim.core.device.parallel import SerialComm
+from qsim.core.errors import NumericsError
+from qsim.core.run.checkpoint import fitting
+from qsim.core.run.loop import Progress, drive
+from qsim.tridiag.deck.electron import GaussianInitial
+from qsim.tridiag.propagate.lattice import PSI_LIMIT
+from qsim.tridiag.propagate.result import Propagated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device.parallel import Comm
+    from qsim.core.run.loop import Report, State
+    from qsim.core.run.progress import Monitor
+    from qsim.tridiag.deck.model import Photoelectron
+    from qsim.tridiag.deck.observe import Gabor, Hhg
+    from qsim.tridiag.propagate.problem import Propagation
+
+TURNED_BACK = 1e-3  # norm reflected by the walls above which a warning is given
+UNSURE = 0.02  # error of a population or norm above which a warning is given
+WALL_DENSITY = (
+    1e-6  # |psi|^2 dx one spacing from a wall, relative to the norm, above which a warning is given
+)
+
+
+Row = dict[str, "float | NDArray[np.float64]"]
+"""What is observed at an output time."""
+
+
+class Evolution:
+    """The propagation from output time to output time, and what is recorded on the way.
+
+    Parameters
+    ----------
+    problem : Propagation
+    restored : mapping, optional
+        State to continue from.
+    comm : Comm, optional
+        Processes that share the grid.
+
+    Attributes
+    ----------
+    problem : Propagation
+        With the eigenstates of the state to continue from, if there is one.
+    start : int
+        Steps done before.
+    rows : list of dict
+        Observed at the output times so far.
+    trace : list of (samples, 4) arrays
+        Step number, and the sums of |psi|^2, x |psi|^2 and V' |psi|^2.
+    """
+
+    def __init__(
+        self, problem: Propagation, restored: Mapping[str, Any] | None = None, comm: Comm | None = None
+    ) -> None:
+        # with the kernels, which the names of results do not need
+        from qsim.tridiag.propagate.observer import Observer
+        from qsim.tridiag.propagate.stepping.shared import SharedPropagator
+
+        self.problem = problem if restored is None else _as_before(problem, restored)
+        self.comm = SerialComm() if comm is None else comm
+        if restored is None:
+            self.start, psi = 0, self.problem.psi0
+        else:
+            self.start = int(restored["step"])
+            psi = fitting(restored, "psi", (problem.lattice.points,))
+        links = links_of(self.comm, problem.device)
+        self.propagator = self.problem.propagator(psi, self.start, links)
+        span = self.propagator.span if isinstance(self.propagator, SharedPropagator) else None
+        self.observer = Observer(self.problem, span, links)
+        if restored is None:
+            first = self.observer.sums(self.propagator.own)
+            self.rows: list[Row] = [self.observer.row(0, self.propagator.own, first)]
+            self.trace = [np.array([[0.0, *first]])]
+        else:
+            self.rows = _unstacked(restored["rows"])
+            self.trace = [restored["trace"]]
+
+    def advance(self, report: Report) -> None:
+        """Propagate to the end.
+
+        Raises
+        ------
+        NumericsError
+            If the norm is not finite.
+        """
+        propagator, norm = self.propagator, float(self.rows[-1]["norm"])
+        for target, calls in self.problem.schedule(self.start):
+            for count, every in calls:
+                samples = np.asarray(propagator.advance(count, every), float)
+                self._keep(samples, count, every)
+                norm = float(samples[-1, 0])
+                if propagator.step < target:
+                    report(Progress(propagator.step, {"norm": norm}))
+            if not math.isfinite(norm):
+                raise NumericsError(f"norm is {norm} after {propagator.step} steps", hint="lower time.dt")
+            row = self.observer.row(propagator.step, propagator.own, samples[-1])
+            self.rows.append(row)
+            report(Progress(propagator.step, {"norm": norm, "dipole": float(row["dipole"])}))
+
+    def _keep(self, samples: NDArray[np.float64], count: int, every: int) -> None:
+        """Add to the trace those samples of the last `count` steps whose step number is a multiple of its interval."""
+        number = self.propagator.step - count + every * np.arange(1, len(samples) + 1)
+        kept = number % self.problem.every == 0
+        self.trace.append(np.column_stack([number, samples])[kept])
+
+    def state(self) -> State:
+        """Return what continues the propagation bit for bit; a collective call, after which rank 0 has the whole state."""
+        problem = self.problem
+        parts = self.comm.gather(problem.device.to_host(self.propagator.own))
+        return {
+            "step": self.propagator.step,
+            "psi": None if parts is None else joined(parts),
+            "rows": _stacked(self.rows),
+            "trace": np.concatenate(self.trace),
+            "start": {name: getattr(problem, name) for name in _start(problem)},
+        }
+
+    def result(self) -> Propagated:
+        """Return what the complete propagation leaves; of a state that is not stored, each process its part."""
+        own = self.problem.device.to_host(self.propagator.own)
+        stored = self.problem.lattice.points <= PSI_LIMIT
+        ends = joined(self.comm.allgather(own[:: len(own) - 1]))
+        found = Propagated(
+            self.problem,
+            _stacked(self.rows),
+            np.concatenate(self.trace),
+            joined(self.comm.allgather(own)) if stored else own,
+            self.propagator.info(),
+        )
+        found.numbers["wall_density"] = float(max(abs(ends[0]), abs(ends[-1])) ** 2 * self.problem.lattice.dx)
+        return found
+
+
+def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Return the parts of a state one after another; the part itself if there is one only."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def run_propagation(problem: Propagation, monitor: Monitor) -> Propagated:
+    """Propagate, record, analyse."""
+    evolution = Evolution(problem, monitor.restored, monitor.comm)
+    with monitor.stage("propagate"):
+        drive(evolution, monitor, total=problem.steps, unit="steps", what="propagate", done=evolution.start)
+    with monitor.stage("analyse"):
+        result = evolution.result()
+        analyse(result, evolution.state, monitor)
+    return result
+
+
+def _start(problem: Propagation) -> tuple[str, ...]:
+    """Return what a resumed run takes from the checkpoint: eigenstates are good to rounding, not to the last bit."""
+    stored = problem.lattice.points <= PSI_LIMIT
+    return ("energies", "states", "window", "ip", *(("psi0",) if stored else ()))
+
+
+def _as_before(problem: Propagation, restored: Mapping[str, Any]) -> Propagation:
+    return replace(problem, **restored["start"])
+
+
+def _stacked(rows: list[Row]) -> dict[str, NDArray[Any]]:
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def _unstacked(columns: Mapping[str, NDArray[Any]]) -> list[Row]:
+    count = len(next(iter(columns.values())))
+    return [
+        {name: float(values[k]) if values.ndim == 1 else values[k] for name, values in columns.items()}
+        for k in range(count)
+    ]
+
+
+# ------------------------------------------------------------------------------------------- analysis
+
+
+def analyse(result: Propagated, state: Callable[[], State], monitor: Monitor) -> None:
+    """Add spectra, errors and warnings to what was recorded; what fails of that is told, and costs nothing of the rest.
+
+    Parameters
+    ----------
+    result
+        The propagation.
+    state
+        What a stop request saves: the propagation at its end.
+    monitor
+        Told of progress and warnings.
+    """
+    observed = result.problem.observed
+    judged = monitor.judged
+    if (harmonics := observed.hhg) is not None:
+        judged("the harmonic spectrum", lambda: _harmonics(result, harmonics), None)
+    if (map_of := observed.gabor) is not None:
+        judged("the time-frequency map", lambda: _time_frequency(result, map_of), None)
+    if (electrons := observed.photoelectron) is not None:
+        judged("the photoelectron spectrum", lambda: _photoelectrons(result, electrons, state, monitor), None)
+    result.numbers["turned_back"] = judged("what walls turned back", lambda: turned_back(result), None)
+    judged("what walls disturb", lambda: _about_walls(result, monitor), None)
+    judged("the errors of the numbers", lambda: _claim(result, state, monitor), None)
+
+
+def _about_walls(result: Propagated, monitor: Monitor) -> None:
+    """Warn of density that has reached the walls."""
+    problem = result.problem
+    wall, turned = (float(result.numbers[name] or 0.0) for name in ("wall_density", "turned_back"))
+    if wall > WALL_DENSITY * max(float(result.frames["norm"][-1]), 1e-300) or turned > TURNED_BACK:
+        monitor.warn(
+            f"|psi|^2 dx at a wall is {wall:.2g} one spacing from it at the end, and the walls have turned back about "
+            f"{turned:.2g}: reflected density disturbs what is seen; widen grid, "
+            + ("or add an absorber" if problem.absorber.type == "none" else "or strengthen the absorber")
+        )
+
+
+def turned_back(result: Propagated) -> float:
+    """Return the norm that the walls have turned back, as a rough number.
+
+    A hard wall pushes with the force ``|psi'|^2 / 2``, psi' its slope there; density of momentum k that it turns back takes
+    ``2 k`` of its integral over time.  k is taken as 1, or as that of the packet.
+    """
+    problem, frames = result.problem, result.frames
+    if "wall_density" not in frames or len(frames["wall_density"]) < 2:
+        return 0.0
+    initial = problem.initial
+    momentum = max(abs(initial.k0), 0.1) if isinstance(initial, GaussianInitial) else 1.0
+    force = frames["wall_density"] / (2.0 * problem.lattice.dx**3)
+    return min(float(np.trapezoid(force, problem.frames * problem.dt)) / (2.0 * momentum), 1.0)
+
+
+def _claim(result: Propagated, state: Callable[[], State], monitor: Monitor) -> None:
+    """Find the errors of the headline numbers, and warn of large ones."""
+    from qsim.tridiag.propagate import accuracy  # with the kernels, which the names of results do not need
+
+    problem = result.problem
+    found = accuracy.numbers(problem, result.frames)
+    turned = float(result.numbers["turned_back"] or 0.0)
+    result.accuracy = accuracy.estimate(problem, found, accuracy.Ending(result.psi, turned, state), monitor)
+    if result.accuracy.why_not:
+        text = f"no errors are claimed: {result.accuracy.why_not}"
+        monitor.note(text if problem.verify is False else f"{text}; time.verify: true finds them")
+        return
+    shares = {
+        name: error for name, error in result.accuracy.errors.items() if name.startswith(("norm", "pop"))
+    }
+    worst = max(shares, key=lambda name: shares[name])
+    if shares[worst] > UNSURE:
+        parts = result.accuracy.parts(worst)
+        listed = [
+            f"{cause} {parts[cause]:.2g}"
+            for cause in sorted(parts, key=lambda cause: -parts[cause])
+            if parts[cause]
+        ]
+        remedy = _remedies(problem)[max(parts, key=lambda cause: parts[cause])]
+        monitor.warn(f"{worst} is uncertain by {shares[worst]:.2g} (parts: {', '.join(listed)}): {remedy}")
+
+
+def _remedies(problem: Propagation) -> dict[str, str]:
+    """Return what the author of a deck can do about each part of an error."""
+    from qsim.tridiag.propagate import accuracy
+
+    single = problem.precision == "single"
+    return {
+        accuracy.STEP: "raise time.steps" if problem.step_key == "time.steps" else "lower time.dt",
+        accuracy.SPACING: "raise grid.points",
+        accuracy.BETWEEN: "raise grid.points, so that dx resolves the potential",
+        accuracy.ROUNDED: "set run.precision: double"
+        if single
+        else "take fewer steps or a larger grid spacing",
+        accuracy.WALLS: "widen grid, or add an absorber",
+        accuracy.LEVELS: "take the sum of the populations of the close levels, which does not depend on how they mix",
+    }
+
+
+def _harmonics(result: Propagated, block: Hhg) -> None:
+    from qsim.tridiag.tdse import harmonics
+
+    problem = result.problem
+    omega, top = problem.fundamental(block), problem.max_order(block)
+    time, signal = result.traced("time"), result.traced(block.form)
+    order, power = harmonics.hhg(time, signal, omega, block.window, top, form=block.form)
+    result.spectra |= {"hhg_order": order, "hhg_spectrum": power}
+    classical = problem.classical_cutoff(omega)
+    result.numbers["hhg_cutoff_classical"] = classical
+    result.numbers["hhg_cutoff_order"] = None
+    if classical is not None:
+        result.numbers["hhg_cutoff_order"] = harmonics.cutoff_order(order, power, classical)
+
+
+def _time_frequency(result: Propagated, block: Gabor) -> None:
+    from qsim.tridiag.tdse import harmonics
+
+    problem = result.problem
+    omega, top = problem.fundamental(block), problem.max_order(block)
+    time, signal = result.traced("time"), result.traced("acceleration")
+    t, order, power = harmonics.gabor(time, signal, omega, max_order=top, width=block.width)
+    result.spectra |= {"gabor_time": t, "gabor_order": order, "hhg_gabor": power}
+
+
+class _Spectrum:
+    """The photoelectron spectrum of the final state, energy by energy.
+
+    Parameters
+    ----------
+    result, block
+        The propagation, and what the deck asks for.
+    state
+        What a stop request saves.
+    """
+
+    def __init__(self, result: Propagated, block: Photoelectron, state: Callable[[], State]) -> None:
+        self.result, self.block, self.state = result, block, state
+        self.energies = result.problem.photoelectron_energies(block)
+
+    def advance(self, report: Report) -> None:
+        """Apply the window operator at every energy."""
+        from qsim.tridiag.propagate import photoelectrons
+
+        problem, lattice, block = self.result.problem, self.result.problem.lattice, self.block
+        a = float(problem.vector_at(problem.steps * problem.dt)) if problem.velocity_gauge else 0.0
+        gamma = block.gamma if block.gamma is not None else float(self.energies[1] - self.energies[0])
+        self.found = photoelectrons.photoelectrons(
+            lattice,
+            self.result.psi.astype(complex),
+            self.energies,
+            gamma,
+            block.order,
+            a,
+            each=lambda done: report(Progress(done)),
+        )
+
+
+def _photoelectrons(
+    result: Propagated, block: Photoelectron, state: Callable[[], State], monitor: Monitor
+) -> None:
+    spectrum = _Spectrum(result, block, state)
+    drive(spectrum, monitor, total=spectrum.energies.size, unit="energies", what="photoelectrons")
+    found = spectrum.found
+    result.spectra |= {
+        "photoelectron_energy": found.energy,
+        "photoelectron_spectrum": found.spectrum,
+        "photoelectron_left": found.left,
+        "photoelectron_right": found.right,
+    }

@@ -1,0 +1,1 @@
+"""Difficult systems: scaling, refinement, decimal arithmetic, and the messages about them."""

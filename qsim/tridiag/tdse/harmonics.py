@@ -1,0 +1,187 @@
+r"""High harmonics: spectrum, cutoff, time-frequency map.
+
+Harmonic spectra are those of the dipole acceleration in all three forms: ``S = |\int s(t) w(t) exp(-i omega t) dt|^2`` by the
+trapezoid rule, times ``omega^2`` for the velocity and ``omega^4`` for the dipole.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+WINDOWS = ("none", "hann", "sin2", "blackman", "gauss")
+PLATEAU = (0.52, 0.91)  # of the classical cutoff: orders 11 to 19 where it is 21
+
+
+def window_values(name: str, m: int) -> NDArray[np.float64]:
+    """Return a window on m samples from 0 to T, ends included, float64.
+
+    ``sin2`` and ``hann`` are both ``sin^2(pi t/T)``; ``blackman`` is ``0.42 - 0.5 cos + 0.08 cos 2``; ``gauss`` has the standard
+    deviation T/8.
+    """
+    y = np.arange(m) / max(m - 1, 1)
+    if name == "none":
+        return np.ones(m)
+    if name in ("hann", "sin2"):
+        return np.sin(np.pi * y) ** 2
+    if name == "blackman":
+        return 0.42 - 0.5 * np.cos(2 * np.pi * y) + 0.08 * np.cos(4 * np.pi * y)
+    if name == "gauss":
+        return np.exp(-0.5 * ((y - 0.5) * 8.0) ** 2)
+    raise ValueError(f"unknown window {name!r}; allowed: {', '.join(WINDOWS)}")
+
+
+def hhg(
+    time: NDArray[np.float64],
+    signal: NDArray[np.float64],
+    omega0: float,
+    window: str = "sin2",
+    max_order: float | None = None,
+    form: str = "acceleration",
+    points_per_order: int | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return harmonic orders and the harmonic spectrum S (Eq. T21).
+
+    Parameters
+    ----------
+    time : (m,) float64
+        Equidistant times, atomic units.
+    signal : (m,) float64
+        Dipole <x>, velocity or acceleration, atomic units.
+    omega0 : float
+        Carrier frequency.
+    window : str
+        One of `WINDOWS`.
+    max_order : float, optional
+        Highest order; by default 100, or the highest that the samples can tell.
+    form : {"dipole", "velocity", "acceleration"}
+        What the signal is; all forms give the spectrum of the acceleration.
+    points_per_order : int, optional
+        By default four per resolution 2 pi / T, but 16 to 128.  Whole orders are among the points.
+
+    Returns
+    -------
+    order : (k,) float64
+    spectrum : (k,) float64
+        Atomic units.
+    """
+    time, signal = np.asarray(time, float), np.asarray(signal, float)
+    m, step = time.shape[0], float(time[1] - time[0])
+    cycles = (time[-1] - time[0]) * omega0 / (2.0 * math.pi)
+    highest = math.pi / step / omega0
+    if max_order is None:
+        max_order = 100.0
+    max_order = min(max_order, highest)
+    density = points_per_order or int(min(max(math.ceil(4.0 * cycles), 16), 128))
+    order = np.arange(math.floor(max_order * density + 1e-9) + 1) / density
+    weighted = (signal * window_values(window, m)).astype(complex) * step
+    weighted[[0, -1]] *= 0.5
+    t = time - time[0]
+    turn = np.exp(-1j * omega0 / density * t)
+    amplitude = np.empty(order.size, dtype=complex)
+    for k in range(order.size):
+        if k % 64 == 0:  # set anew, so that rounding does not add up
+            carried = weighted * np.exp(-1j * omega0 * order[k] * t)
+        amplitude[k] = np.sum(carried)
+        carried *= turn
+    power = {"acceleration": 0, "velocity": 1, "dipole": 2}[form]
+    return order, np.abs(amplitude * (omega0 * order) ** power) ** 2
+
+
+def classical_cutoff(ip: float, up: float, omega0: float) -> float:
+    """Return the order of the classical cutoff ``(Ip + 3.17 Up) / omega0``; 3.17 stands for 3.17314..."""
+    return (ip + 3.17 * up) / omega0
+
+
+def lewenstein_cutoff(ip: float, up: float, omega0: float) -> float:
+    """Return the order of the quantum cutoff ``(1.32 Ip + 3.17 Up) / omega0`` (Lewenstein et al., Ip << Up)."""
+    return (1.32 * ip + 3.17 * up) / omega0
+
+
+def cutoff_order(
+    order: NDArray[np.float64], spectrum: NDArray[np.float64], classical: float | None
+) -> float | None:
+    """Return where the plateau of a harmonic spectrum ends.
+
+    The plateau is 0.52 to 0.91 of the classical cutoff (orders 11 to 19 of 21).  S is averaged over one order on either
+    side; the cutoff is the first order above the plateau where log10 of that falls one decade below its mean over the plateau.
+
+    Returns
+    -------
+    float or None
+        None if the spectrum does not reach beyond the plateau, never falls so far, or has no plateau to expect.
+    """
+    if classical is None:
+        return None
+    low, high = PLATEAU[0] * classical, PLATEAU[1] * classical
+    if order.size < 3 or order[-1] < high + 1.0 or low < 1.0:
+        return None
+    density = round(1.0 / float(order[1] - order[0]))
+    sums = np.concatenate([[0.0], np.cumsum(spectrum)])
+    centre = np.arange(density, order.size - density)
+    mean = (sums[centre + density + 1] - sums[centre - density]) / (2 * density + 1)
+    smooth = np.log10(np.maximum(mean, 1e-300))
+    middle = order[centre]
+    plateau = (middle >= low) & (middle <= high)
+    if not np.any(plateau):
+        return None
+    level = float(np.mean(smooth[plateau])) - 1.0
+    below = np.flatnonzero((middle > high) & (smooth < level))
+    if below.size == 0:
+        return None
+    k = int(below[0])
+    drop = smooth[k - 1] - smooth[k]
+    part = (smooth[k - 1] - level) / drop if drop > 0 and smooth[k - 1] > level else 1.0
+    return float(middle[k - 1] + part * (middle[k] - middle[k - 1]))
+
+
+def gabor(
+    time: NDArray[np.float64],
+    signal: NDArray[np.float64],
+    omega0: float,
+    max_order: float = 40.0,
+    width: float | None = None,
+    orders: int = 200,
+    times: int = 400,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    r"""Return ``|\int s(t') exp(-(t' - t)^2 / (2 width^2)) exp(-i omega t') dt'|^2``.
+
+    Parameters
+    ----------
+    time, signal, omega0
+        As in `hhg`.
+    max_order : float
+        Highest order.
+    width : float, optional
+        Standard deviation of the window in time; by default a tenth of a cycle.
+    orders, times : int
+        Size of the map.
+
+    Returns
+    -------
+    t : (times,) float64
+    order : (orders,) float64
+    map : (times, orders) float64
+    """
+    time, signal = np.asarray(time, float), np.asarray(signal, float)
+    m, step = time.shape[0], float(time[1] - time[0])
+    width = 0.2 * math.pi / omega0 if width is None else width
+    order = np.linspace(0.0, min(max_order, math.pi / step / omega0), orders)
+    pick = np.round(np.linspace(0, m - 1, min(times, m))).astype(int)
+    from scipy.fft import fft, ifft, next_fast_len
+
+    reach = min(math.ceil(9.0 * width / step), m)
+    size = next_fast_len(m + reach)
+    lag = np.fft.fftfreq(size, 1.0 / size) * step
+    kernel = fft(np.exp(-0.5 * (lag / width) ** 2) * step)
+    t = time - time[0]
+    out = np.empty((pick.size, orders))
+    for k, h in enumerate(order):
+        smooth = ifft(fft(signal * np.exp(-1j * h * omega0 * t), size) * kernel)
+        out[:, k] = np.abs(smooth[pick]) ** 2
+    return time[pick], order, out

@@ -1,0 +1,1 @@
+"""``task: dynamics``: spectral functions of the ground state."""

@@ -1,0 +1,40 @@
+"""From the deck of ``task: dynamics`` to its problem, and its memory before that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qsim.core.deck.load import LoadedDeck
+from qsim.core.run.stages import Plan
+from qsim.trotter.deck.model import TrotterDeck
+from qsim.trotter.deck.tasks import Dynamics
+from qsim.trotter.problem import TaskProblem
+from qsim.trotter.sector_plan import plan_in_sectors
+
+if TYPE_CHECKING:
+    from qsim.core.device.device import Device
+
+__all__ = ["build", "plan"]
+
+VECTORS = 9  # of a sector, in memory at once
+
+
+def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
+    """Return sectors and memory; nothing large is allocated."""
+    deck = loaded.deck
+    problem = _problem(deck, None)
+    return plan_in_sectors(deck, problem, lambda states: memory(problem, states))
+
+
+def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> TaskProblem[Dynamics]:
+    """Return the problem of a deck."""
+    return _problem(loaded.deck, device)
+
+
+def _problem(deck: TrotterDeck, device: Device | None) -> TaskProblem[Dynamics]:
+    return TaskProblem[Dynamics].of(deck, deck.dynamics, device)
+
+
+def memory(problem: TaskProblem[Dynamics], states: int) -> dict[str, int]:
+    """Return the bytes of the recurrences in a sector, by part."""
+    return {"vectors": problem.amplitude_bytes * states * VECTORS, "tables": problem.table_bytes(states)}

@@ -1,0 +1,268 @@
+"""Spectral functions of the ground state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from qsim.core.results.quantities import Quantity
+from qsim.trotter.dynamics.kpm import share
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qsim.trotter.deck.tasks import Dynamics
+    from qsim.trotter.problem import TaskProblem
+    from qsim.trotter.sectors.basis import Sector
+
+__all__ = ["QUANTITIES", "DynamicsResult"]
+
+
+@dataclass
+class DynamicsResult:
+    """Spectral functions of the ground state.
+
+    Attributes
+    ----------
+    problem : TaskProblem
+    sector : Sector
+        Of the ground state.
+    energy, residual : float
+    structure : (q, omega) float64
+    poles, weights : (q, steps) float64 or None
+        Positions (not a number where there are fewer) and weights; None of kpm.
+    change : (q,) float64 or None
+        Change of the structure with the last fifth of the products, relative to its maximum; None of kpm.
+    moments : (q, M) float64 or None
+        Of Chebyshev, of kpm.
+    band : (float, float)
+        Middle and half width of the energies of kpm.
+    """
+
+    task: ClassVar[str] = "dynamics"
+
+    problem: TaskProblem[Dynamics]
+    sector: Sector
+    energy: float
+    residual: float
+    structure: NDArray[np.float64]
+    poles: NDArray[np.float64] | None
+    weights: NDArray[np.float64] | None
+    change: NDArray[np.float64] | None
+    moments: NDArray[np.float64] | None = None
+    band: tuple[float, float] = (0.0, 1.0)
+
+    @property
+    def static(self) -> NDArray[np.float64]:
+        """``<0| S_q^dagger S_q |0>`` of every q."""
+        if self.weights is None:
+            assert self.moments is not None
+            return self.moments[:, 0]
+        return np.asarray(self.weights.sum(axis=1), np.float64)
+
+    @property
+    def resolution(self) -> float | None:
+        """Standard deviation of a peak of kpm in the middle of the band, ``pi R / M``."""
+        return None if self.moments is None else np.pi * self.band[1] / self.moments.shape[1]
+
+    @property
+    def edges(self) -> tuple[float, float]:
+        """Ends of the band of kpm, as frequencies."""
+        middle = self.band[0] - self.energy
+        return middle - self.band[1], middle + self.band[1]
+
+    @property
+    def captured(self) -> float | None:
+        """Least share of a static factor that lies within the frequencies, of kpm; None without weight."""
+        if self.moments is None or not self.static.any():
+            return None
+        omega = self.problem.block.omega
+        ends = omega.first + self.energy, omega.to + self.energy
+        return float(share(self.moments, ends, self.band)[self.static > 0.0].min())
+
+    @property
+    def first_moment(self) -> NDArray[np.float64]:
+        """Integral of ``w S(q, w)`` of every q."""
+        if self.weights is None or self.poles is None:
+            assert self.moments is not None
+            return self.band[1] * self.moments[:, 1] + (self.band[0] - self.energy) * self.moments[:, 0]
+        return np.asarray((self.weights * np.nan_to_num(self.poles)).sum(axis=1), np.float64)
+
+    @property
+    def continuum(self) -> NDArray[np.float64] | None:
+        """Edges of the two-spinon continuum (2, q) of a Heisenberg ring, None for all other models."""
+        model, n = self.problem.model, self.problem.spins
+        J = float(model.J[2, 0, 1]) if n > 2 else 0.0
+        ring = np.zeros((n, n))
+        for j in range(n):
+            ring[j, (j + 1) % n] = ring[(j + 1) % n, j] = J
+        if (
+            J <= 0.0
+            or self.problem.block.sites is not None
+            or self.problem.block.operator == "current"
+            or model.h.any()
+            or model.cross is not None
+            or not all(np.allclose(part, ring, rtol=0, atol=1e-12 * J) for part in model.J)
+        ):
+            return None
+        q = np.pi * np.array(self.problem.block.wave_numbers(n))
+        return np.array([0.5 * np.pi * J * np.abs(np.sin(q)), np.pi * J * np.abs(np.sin(0.5 * q))])
+
+
+def _edge(number: int) -> Callable[[DynamicsResult], NDArray[np.float64] | None]:
+    return lambda result: None if result.continuum is None else result.continuum[number]
+
+
+def _row_axes(*more: str) -> Callable[[DynamicsResult], tuple[str, ...]]:
+    """Return a function that gives the axes of spectral functions: wave numbers, or sites."""
+    return lambda result: ("q" if result.problem.block.sites is None else "dynamics_site", *more)
+
+
+QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
+    Quantity("sector", "", "sector of the ground state", lambda r: str(r.sector), headline=True),
+    Quantity("dimension", "", "states of that sector", lambda r: r.sector.dimension, headline=True),
+    Quantity(
+        "energy_0",
+        "J",
+        "energy of the ground state",
+        lambda r: r.energy,
+        error=lambda r: r.residual,
+        headline=True,
+    ),
+    Quantity(
+        "static_sum",
+        "hbar^2",
+        "sum of the static structure factors of all q",
+        lambda r: float(r.static.sum()),
+        headline=True,
+    ),
+    Quantity(
+        "change_max",
+        "",
+        "largest change of S(q, w) with the last fifth of the products, relative to its maximum",
+        lambda r: None if r.change is None or np.isnan(r.change).any() else float(r.change.max()),
+        headline=True,
+        when=lambda r: r.change is not None,
+    ),
+    Quantity(
+        "broadening",
+        "J",
+        "half width of the Lorentzians",
+        lambda r: r.problem.block.broadening,
+        when=lambda r: r.moments is None,
+    ),
+    Quantity(
+        "resolution",
+        "J",
+        "standard deviation of a peak in the middle of the band, pi R / M, of kpm",
+        lambda r: r.resolution,
+        headline=True,
+        when=lambda r: r.moments is not None,
+    ),
+    Quantity(
+        "captured",
+        "",
+        "least share of a static factor that lies within the frequencies, of kpm",
+        lambda r: r.captured,
+        headline=True,
+        when=lambda r: r.moments is not None,
+    ),
+    Quantity(
+        "band_lower",
+        "J",
+        "lower end of the band of kpm",
+        lambda r: r.edges[0],
+        when=lambda r: r.moments is not None,
+    ),
+    Quantity(
+        "band_upper",
+        "J",
+        "upper end of the band of kpm",
+        lambda r: r.edges[1],
+        when=lambda r: r.moments is not None,
+    ),
+    Quantity("operator", "", "operator S_q, or the current", lambda r: r.problem.block.operator),
+    Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
+    Quantity(
+        "q",
+        "pi",
+        "wave numbers, in units of pi",
+        lambda r: np.array(r.problem.block.wave_numbers(r.problem.spins)),
+        axes=("q",),
+        when=lambda r: r.problem.block.sites is None,
+    ),
+    Quantity(
+        "dynamics_site",
+        "",
+        "sites of local functions, instead of q",
+        lambda r: None if r.problem.block.sites is None else np.array(r.problem.block.sites),
+        axes=("dynamics_site",),
+    ),
+    Quantity(
+        "omega", "J", "frequencies", lambda r: np.array(r.problem.block.omega.values()), axes=("omega",)
+    ),
+    Quantity(
+        "structure",
+        "hbar^2/J",
+        "S(q, w) = sum_n |<n|S_q|0>|^2 delta(w - E_n + E_0), every delta a Lorentzian of the broadening; of kpm a peak of the "
+        "resolution",
+        lambda r: r.structure,
+        axes=("q", "omega"),
+        axes_of=_row_axes("omega"),
+        note="S_q = N^(-1/2) sum_j exp(iqj) S_j; of sites S_j; of the current N^(-1/2) i [H, sum_j j Sz_j], with J^2 in the unit",
+    ),
+    Quantity(
+        "static",
+        "hbar^2",
+        "<0|S_q^dagger S_q|0>, the integral of S(q, w)",
+        lambda r: r.static,
+        axes=("q",),
+        axes_of=_row_axes(),
+    ),
+    Quantity(
+        "first_moment",
+        "hbar^2 J",
+        "integral of w S(q, w)",
+        lambda r: r.first_moment,
+        axes=("q",),
+        axes_of=_row_axes(),
+    ),
+    Quantity(
+        "moments",
+        "hbar^2",
+        "<0|S_q^dagger T_k((H - c)/R) S_q|0>, the moments of kpm",
+        lambda r: r.moments,
+        axes=("q", "moment"),
+        axes_of=_row_axes("moment"),
+    ),
+    Quantity(
+        "poles",
+        "J",
+        "positions of the poles; not a number where there are fewer",
+        lambda r: r.poles,
+        axes=("q", "pole"),
+        axes_of=_row_axes("pole"),
+    ),
+    Quantity(
+        "pole_weight",
+        "hbar^2",
+        "weights of the poles",
+        lambda r: r.weights,
+        axes=("q", "pole"),
+        axes_of=_row_axes("pole"),
+    ),
+    Quantity(
+        "change",
+        "",
+        "change of S(q, w) with the last fifth of the products",
+        lambda r: None if r.change is None or np.isnan(r.change).all() else r.change,
+        axes=("q",),
+        axes_of=_row_axes(),
+    ),
+    Quantity("continuum_lower", "J", "lower edge of two spinons of an infinite ring", _edge(0), axes=("q",)),
+    Quantity("continuum_upper", "J", "upper edge of two spinons of an infinite ring", _edge(1), axes=("q",)),
+)

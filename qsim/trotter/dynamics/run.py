@@ -1,0 +1,288 @@
+"""Spectral functions at zero temperature by the continued fraction of Lanczos.
+
+With ``phi = S_q |0>`` the recurrence from phi gives ``S(q, w) = sum_k |phi|^2 y_k^2 delta(w - theta_k + E_0)``: eigenvalues theta
+of its tridiagonal matrix, y the first components of the eigenvectors.  After M products the first 2 M moments are exact; every
+delta is drawn as a Lorentzian of half width `broadening`.  With ``method: kpm`` the moments of Chebyshev take its place
+(:mod:`qsim.trotter.dynamics.kpm`).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.core.run.loop import Progress, drive
+from qsim.trotter.dynamics.kpm import chebyshev_moments, smoothed
+from qsim.trotter.dynamics.result import DynamicsResult
+from qsim.trotter.evolution.chebyshev import lanczos_bounds
+from qsim.trotter.model.hamiltonian import scale_of
+from qsim.trotter.sectors.ground import TOLERANCE, Ground
+from qsim.trotter.sectors.lanczos import chain, dot, ritz
+from qsim.trotter.sectors.matrix import matrix_of
+from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.spin_operators import current_of, raised, target_of, wave, weighted
+from qsim.trotter.spectrum.search import LowestLevels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.run.loop import Report
+    from qsim.core.run.progress import Monitor
+    from qsim.trotter.deck.tasks import Dynamics
+    from qsim.trotter.problem import TaskProblem
+    from qsim.trotter.sectors.basis import Sector
+
+__all__ = ["lorentzians", "run"]
+
+SAME = 1e-10  # of the size of the spectrum: poles closer than that are one
+DENSE = 1024  # states; a sector with no more than these, nor than products, is diagonalised
+SETTLED = 0.02  # of the maximum: change of S(q, w) with the last fifth of the products, beyond which it is warned of
+CAPTURED = 0.98  # of the static factor: less than that within the frequencies is warned of
+EMPTY = 1e-12  # weight of S_q |0>, of its largest value 1/4, that is rounding: S_q annihilates the state
+
+
+class Computation:
+    """The recurrences of all wave numbers; complete ones are kept in a checkpoint."""
+
+    def __init__(
+        self,
+        problem: TaskProblem[Dynamics],
+        sector: Sector,
+        ground: Ground,
+        monitor: Monitor,
+    ) -> None:
+        self.problem, self.sector, self.ground, self.monitor = problem, sector, ground, monitor
+        self.count, steps = problem.block.rows(problem.spins), problem.block.steps
+        count = self.count
+        self.poles, self.weights = np.full((count, steps), math.nan), np.zeros((count, steps))
+        self.change = np.zeros(count)
+        self.moments = np.zeros((count, 2 * steps + 1)) if problem.block.method == "kpm" else None
+        self.done = 0
+        if (restored := monitor.restored) is not None:
+            self.poles, self.weights = np.array(restored["poles"]), np.array(restored["weights"])
+            self.change, self.done = np.array(restored["change"]), int(restored["done"])
+            self.moments = None if restored["moments"] is None else np.array(restored["moments"])
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {
+            "poles": self.poles,
+            "weights": self.weights,
+            "change": self.change,
+            "moments": self.moments,
+            "done": self.done,
+        }
+
+    @cached_property
+    def target(self) -> Sector | None:
+        """Sector that S_q leads to; None where it annihilates the ground state."""
+        return target_of(self.sector, self.problem.block.operator)
+
+    @cached_property
+    def band(self) -> tuple[float, float]:
+        """Middle and half width of an interval that holds the spectrum of the target sector."""
+        problem = self.problem
+        if self.target is None:
+            return 0.0, 1.0
+        operator = SectorOperator(problem.place, self.target, problem.model)
+        low, high = lanczos_bounds(problem.place, operator, problem.model)
+        return 0.5 * (low + high), max(0.5 * (high - low), 1e-3 * scale_of(problem.model))
+
+    def advance(self, report: Report) -> None:
+        """Make the recurrences that are left."""
+        problem, target = self.problem, self.target
+        operator = None if target is None else SectorOperator(problem.place, target, problem.model)
+        for number in range(self.done, self.count):
+            if operator is not None:
+                self._one(number, operator, report)
+            self.done = number + 1
+            report(Progress(self.done))
+
+    def _one(self, number: int, operator: SectorOperator, report: Report) -> None:
+        problem, block = self.problem, self.problem.block
+        device, factors = problem.place, self._factors(number)
+        vector = self.ground.vector
+        if block.operator == "current":
+            phi = self._current(vector)
+        elif block.operator == "sz":
+            phi = weighted(self.sector, device, vector, factors)
+        else:
+            phi = raised(self.sector, operator.sector, device, vector, factors)
+        square = dot(phi, phi).real
+        if square < EMPTY:
+            return
+        if self.moments is not None:
+            self.moments[number] = chebyshev_moments(
+                device, operator, phi, self.band, block.steps, lambda: report(Progress())
+            )
+            return
+        if operator.size <= min(block.steps, DENSE):
+            levels, states = self._exact
+            with device.use():
+                parts = device.to_host(device.xp.abs(states.conj().T @ phi) ** 2)
+            poles, weights = joined(levels - self.ground.energy, parts, SAME * scale_of(problem.model))
+            self.poles[number, : poles.size], self.weights[number, : poles.size] = poles, weights
+            return
+        with device.use():
+            phi *= 1.0 / math.sqrt(square)
+        made = chain(device, operator, phi)
+        # more products than there are states: what the recurrence has lost by rounding comes back with them
+        for _ in range(block.steps):
+            goes_on = made.step(scale_of(problem.model))
+            report(Progress())
+            if not goes_on:
+                break
+        count = len(made.alpha)
+        poles, weights = self._poles(made.alpha, made.beta, square)
+        self.poles[number, : poles.size], self.weights[number, : poles.size] = poles, weights
+        if goes_on and count > 1:
+            fewer = max(1, 4 * count // 5)
+            before = self._poles(made.alpha[:fewer], made.beta[:fewer], square)
+            self.change[number] = self.monitor.judged(
+                "change_max", lambda: self._changed((poles, weights), before), math.nan
+            )
+
+    def _changed(
+        self,
+        now: tuple[NDArray[np.float64], NDArray[np.float64]],
+        before: tuple[NDArray[np.float64], NDArray[np.float64]],
+    ) -> float:
+        """Return by how much a spectral function differs, relative to its maximum."""
+        omega, eta = np.array(self.problem.block.omega.values()), self.problem.block.broadening
+        found = lorentzians(omega, eta, *now)
+        return float(np.abs(found - lorentzians(omega, eta, *before)).max() / found.max())
+
+    def _factors(self, number: int) -> NDArray[np.complex128]:
+        """Return the factors of the sites in the operator of a row."""
+        problem, block = self.problem, self.problem.block
+        if block.sites is not None:
+            return np.asarray(np.arange(problem.spins) == block.sites[number], np.complex128)
+        return wave(problem.spins, math.pi * block.wave_numbers(problem.spins)[number])
+
+    def _current(self, vector: NDArray[Any]) -> Any:
+        """Return the current over the root of N on the ground state."""
+        problem = self.problem
+        current = SectorOperator(problem.place, self.sector, current_of(problem.model, problem.ring))
+        with problem.place.use():
+            psi = vector.astype(np.complex128)
+            out = problem.place.xp.empty_like(psi)
+            current.apply(psi, out, 1.0 / math.sqrt(problem.spins))
+        return out
+
+    @cached_property
+    def _exact(self) -> tuple[NDArray[np.float64], NDArray[Any]]:
+        """All levels of the target sector, and on the device their states (columns)."""
+        problem = self.problem
+        assert self.target is not None
+        matrix = matrix_of(SectorOperator(problem.place, self.target, problem.model))
+        with problem.place.use():
+            values, states = problem.place.xp.linalg.eigh(matrix)
+        return np.asarray(problem.place.to_host(values), np.float64), states
+
+    def _poles(
+        self, alpha: list[float], beta: list[float], square: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        values, vectors = ritz(alpha, beta)
+        return joined(
+            values - self.ground.energy, square * vectors[0] ** 2, SAME * scale_of(self.problem.model)
+        )
+
+
+def joined(
+    poles: NDArray[np.float64], weights: NDArray[np.float64], least: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Join ascending poles that are at most `least` apart: a recurrence finds converged ones again and shares their weight."""
+    first = np.flatnonzero(np.concatenate([[True], np.diff(poles) > least]))
+    total = np.add.reduceat(weights, first)
+    centre = np.add.reduceat(weights * poles, first)
+    return np.where(total > 0.0, centre / np.where(total > 0.0, total, 1.0), poles[first]), total
+
+
+def lorentzians(
+    omega: NDArray[np.float64], eta: float, poles: NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return ``sum_k w_k (eta / pi) / ((omega - omega_k)^2 + eta^2)``, (omega,)."""
+    return np.asarray(((eta / math.pi) / ((omega[:, None] - poles) ** 2 + eta**2)) @ weights, np.float64)
+
+
+def run(problem: TaskProblem[Dynamics], monitor: Monitor) -> DynamicsResult:
+    """Find the ground state, and the spectral function of every wave number."""
+    with monitor.stage("ground state"):
+        sector, ground = lowest(problem)
+    monitor.note(
+        f"ground state in the sector {sector} ({sector.dimension} states), energy {ground.energy:.10g}"
+    )
+    made = Computation(problem, sector, ground, monitor)
+    total = made.count
+    with monitor.stage("recurrences"):
+        drive(made, monitor, total=total, unit="functions", what="dynamics", done=made.done)
+    block, omega = problem.block, np.array(problem.block.omega.values())
+    if made.moments is not None:
+        return _of_moments(made, omega, made.moments, monitor)
+    structure = np.zeros((total, omega.size))
+    for k in range(total):
+        known = np.isfinite(made.poles[k])
+        structure[k] = lorentzians(omega, block.broadening, made.poles[k, known], made.weights[k, known])
+    worst = float(made.change.max())
+    if worst > SETTLED:
+        monitor.warn(
+            f"S(q, w) still changes by {worst:.2g} of its maximum with the last fifth of {block.steps} products: the broadening "
+            f"{block.broadening:g} is below their resolution; give more dynamics.steps, or a larger broadening"
+        )
+    return DynamicsResult(
+        problem, sector, ground.energy, ground.residual, structure, made.poles, made.weights, made.change
+    )
+
+
+def _of_moments(
+    made: Computation, omega: NDArray[np.float64], moments: NDArray[np.float64], monitor: Monitor
+) -> DynamicsResult:
+    """Return the result of kpm, and warn where the frequencies leave out weight."""
+    ground = made.ground
+    structure = smoothed(moments, omega + ground.energy, made.band)
+    result = DynamicsResult(
+        made.problem,
+        made.sector,
+        ground.energy,
+        ground.residual,
+        structure,
+        None,
+        None,
+        None,
+        moments,
+        made.band,
+    )
+    captured = monitor.judged("captured", lambda: result.captured, None)
+    if captured is not None and captured < CAPTURED:
+        monitor.warn(
+            f"dynamics.omega holds {captured:.3g} of the weight of S(q, w) at one q, the rest lies outside; a wider grid "
+            f"reaches from {result.edges[0]:.4g} to {result.edges[1]:.4g}"
+        )
+    return result
+
+
+def lowest(problem: TaskProblem[Dynamics]) -> tuple[Sector, Ground]:
+    """Return the ground state of all sectors of the task.
+
+    Raises
+    ------
+    NumericsError
+        If it is degenerate.
+    """
+    found = LowestLevels(problem, 1, TOLERANCE * scale_of(problem.model))
+    for number in found.order:
+        found.visit(number)
+    energy, residual, _, _ = min(found.entries)
+    sector = problem.plain_sectors[found.members[0].sector]
+    if found.degeneracy != 1:
+        count = "several" if found.degeneracy is None else str(found.degeneracy)
+        raise NumericsError(
+            f"the ground state is degenerate: {count} states have the energy {energy:.10g}, one of them in the sector {sector}",
+            hint="name a sector in which it is not: sector: {sz: ...}, or add a small term that chooses one state",
+        )
+    gap = np.inf if found.second is None else found.second[0] - energy
+    return sector, Ground(found.members[0].vector, energy, residual, gap)

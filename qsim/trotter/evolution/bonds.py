@@ -1,0 +1,222 @@
+"""Product formulas in a sector of conserved Sz: bonds one after the other, in place.
+
+H is a sum of bonds, ``h_jk = J (S^x_j S^x_k + S^y_j S^y_k) + J^z S^z_j S^z_k + D (S_j x S_k)^z`` and a share of the fields of
+both sites, the same for each bond of a site.  Bonds are sorted into groups without a site in common, whose members
+commute; the groups take the place that the axes have in the whole space: a first-order map goes through them once, its adjoint
+backwards, and the methods are the same compositions of both (:mod:`qsim.trotter.evolution.integrators`).  The evolution of a bond
+is exact.  Phases of two spins up are left out of every bond; they are the same for all states, and are put in at the end.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from qsim.trotter.evolution.integrators import composed
+from qsim.trotter.kernels.sectors.bonds import BondTables, Rotation, sector_bond
+from qsim.trotter.sectors.basis import Part, Sector
+from qsim.trotter.sectors.operator import place_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device.device import Device
+    from qsim.trotter.model.hamiltonian import Model
+
+__all__ = ["Bond", "Bonds", "SectorFormula"]
+
+KEPT = 256  # rotations of groups for different times
+
+
+class Bond(NamedTuple):
+    """Two sites with what couples them, and their share of the fields.
+
+    Attributes
+    ----------
+    j, k : int
+        Sites, j < k.
+    flip : complex
+        ``<j up, k down| H |j down, k up> = J / 2 + i D / 2``.
+    J : float
+        ``J^z``.
+    first, second : float
+        Fields along z.
+    """
+
+    j: int
+    k: int
+    flip: complex
+    J: float
+    first: float
+    second: float
+
+    @property
+    def up(self) -> float:
+        """Energy of both spins up."""
+        return 0.25 * self.J + 0.5 * (self.first + self.second)
+
+    def rotation(self, tau: float) -> Rotation:
+        """Return ``exp(-i tau (h - h_upup))``, h_upup the energy of both spins up."""
+        mean = -0.25 * self.J - self.up
+        delta = 0.5 * (self.second - self.first)
+        size = math.hypot(delta, abs(self.flip))
+        phase = cmath.exp(-1j * mean * tau)
+        c, s = math.cos(size * tau), math.sin(size * tau) / size if size > 0.0 else 0.0
+        both = cmath.exp(1j * tau * (self.first + self.second))
+        return Rotation(
+            phase * complex(c, -s * delta),
+            phase * -1j * s * self.flip.conjugate(),
+            phase * -1j * s * self.flip,
+            phase * complex(c, s * delta),
+            both,
+        )
+
+
+class Bonds:
+    """H as groups of bonds.
+
+    Parameters
+    ----------
+    model : Model
+        Conserves Sz; of at least two spins.
+
+    Attributes
+    ----------
+    groups : list of list of Bond
+        Bonds of one group have no site in common.
+    up : float
+        Energy of the state with all spins up, the sum of those of the bonds.
+    """
+
+    def __init__(self, model: Model) -> None:
+        spins, field = model.spins, model.h[2]
+        flip = (model.J[0] + model.J[1]) / 4.0 + 0j
+        if model.cross is not None:
+            flip = flip + 0.5j * model.cross[0, 1]
+        coupled = np.triu((flip != 0) | (model.J[2] != 0), 1)
+        degree = (coupled | coupled.T).sum(axis=1)
+        # a site without couplings has its field in a bond that couples nothing
+        for j in np.flatnonzero((degree == 0) & (field != 0)).tolist():
+            coupled[min(j, (j + 1) % spins), max(j, (j + 1) % spins)] = True
+        degree = np.maximum((coupled | coupled.T).sum(axis=1), 1)
+        self.groups: list[list[Bond]] = []
+        taken: list[set[int]] = []
+        for j, k in ((int(a), int(b)) for a, b in np.argwhere(coupled)):
+            bond = Bond(
+                j,
+                k,
+                complex(flip[j, k]),
+                float(model.J[2, j, k]),
+                float(field[j] / degree[j]),
+                float(field[k] / degree[k]),
+            )
+            place = next((g for g, sites in enumerate(taken) if j not in sites and k not in sites), None)
+            if place is None:
+                place = len(taken)
+                taken.append(set())
+                self.groups.append([])
+            taken[place] |= {j, k}
+            self.groups[place].append(bond)
+        self.up = math.fsum(bond.up for group in self.groups for bond in group)
+
+    def layers(self, method: str, dt: float, steps: int) -> Iterator[tuple[int, float]]:
+        """Yield the groups and times of some steps, neighbours merged."""
+        step = composed(tuple(range(len(self.groups))), method, dt)
+        waiting: tuple[int, float] | None = None
+        for _ in range(steps):
+            for group, tau in step:
+                if waiting is not None and waiting[0] == group:
+                    waiting = group, waiting[1] + tau
+                    continue
+                if waiting is not None:
+                    yield waiting
+                waiting = group, tau
+        if waiting is not None:
+            yield waiting
+
+    def per_step(self, method: str) -> tuple[int, int]:
+        """Return the groups and the bonds of a step among others."""
+        one, two = ([g for g, _ in self.layers(method, 1.0, steps)] for steps in (1, 2))
+        bonds = sum(len(self.groups[g]) for g in two) - sum(len(self.groups[g]) for g in one)
+        return max(1, len(two) - len(one)), max(1, bonds)
+
+
+def _tables(sector: Sector, bond: Bond) -> BondTables:
+    """Return the columns that a bond pairs."""
+    low, nothing = sector.low, np.zeros(0, np.uint32)
+    if bond.j >= low.bits:
+        return BondTables(np.zeros(1, np.int64), nothing, nothing, nothing)
+    if bond.k >= low.bits:
+        return BondTables(_offsets(low.bits - 1), low.filled[bond.j], low.clear[bond.j], nothing)
+    j, k = 1 << bond.j, 1 << bond.k
+    down = low.strings[(low.strings & j != 0) & (low.strings & k == 0)]
+    both = low.strings[(low.strings & j != 0) & (low.strings & k != 0)]
+    return BondTables(
+        _offsets(low.bits - 2), _ranks(low, down), _ranks(low, down ^ (j | k)), _ranks(low, both)
+    )
+
+
+def _ranks(low: Part, strings: NDArray[np.int64]) -> NDArray[np.uint32]:
+    return np.asarray(low.rank[strings], np.uint32)
+
+
+def _offsets(bits: int) -> NDArray[np.int64]:
+    """Return the first place of each weight of so many bits, and the end, (bits + 2,)."""
+    return np.concatenate([[0], np.cumsum([math.comb(bits, w) for w in range(bits + 1)])]).astype(np.int64)
+
+
+class SectorFormula:
+    """A vector of a sector without inversion, and steps of product formulas that change it in place.
+
+    Parameters
+    ----------
+    device : Device
+        A CPU.
+    sector : Sector
+    model : Model
+    psi : (D,) complex
+        Taken over.
+
+    Raises
+    ------
+    ValueError
+        In a sector with inversion.
+    """
+
+    def __init__(self, device: Device, sector: Sector, model: Model, psi: NDArray[Any]) -> None:
+        if sector.inversion:
+            raise ValueError("bonds change the sign under inversion only together with their mirror images")
+        self.device, self.sector, self.psi = device, sector, psi
+        self.single_spin = 0.5 * float(model.h[2, 0]) * (1 - 2 * sector.down) if sector.spins == 1 else None
+        self.bonds = Bonds(model) if sector.spins > 1 else None
+        self._strings = place_tables(sector, device)
+        self._columns: dict[tuple[int, int], BondTables] = {}
+        self._rotations: dict[tuple[int, float], list[Rotation]] = {}
+
+    def advance(self, method: str, dt: float, steps: int) -> None:
+        """Make steps of a method of :data:`integrators.METHODS`; dt may be negative."""
+        energy = self.single_spin
+        if self.bonds is not None:
+            energy = self.bonds.up
+            for group, tau in self.bonds.layers(method, dt, steps) if self.bonds.groups else ():
+                self._group(self.bonds.groups[group], group, tau)
+        assert energy is not None
+        if energy != 0.0:
+            self.psi *= self.psi.dtype.type(cmath.exp(-1j * energy * dt * steps))
+
+    def _group(self, bonds: Sequence[Bond], group: int, tau: float) -> None:
+        if len(self._rotations) > KEPT:
+            self._rotations.clear()
+        if (group, tau) not in self._rotations:
+            self._rotations[group, tau] = [bond.rotation(tau) for bond in bonds]
+        bits = (self.sector.low.bits, self.sector.high.bits)
+        for bond, rotation in zip(bonds, self._rotations[group, tau], strict=True):
+            sites = (bond.j, bond.k)
+            if sites not in self._columns:
+                self._columns[sites] = _tables(self.sector, bond)
+            sector_bond(self.device, self._strings, bits, sites, self._columns[sites], self.psi, rotation)

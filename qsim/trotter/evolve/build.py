@@ -1,0 +1,229 @@
+"""From the deck of an evolution to its problem: output times, sector, memory, processes that share the run."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from typing import TYPE_CHECKING, Any
+
+from qsim.core.deck.blocks import Finding
+from qsim.core.deck.load import LoadedDeck
+from qsim.core.device.device import Memory
+from qsim.core.device.parallel import connected
+from qsim.core.errors import DeckError, FileError, NumericsError
+from qsim.core.run.stages import Plan
+from qsim.core.run.work import CACHED, Work
+from qsim.trotter import checks
+from qsim.trotter.deck.initial import (
+    IsingInitial,
+    PolarisedInitial,
+    ProductInitial,
+)
+from qsim.trotter.deck.model import TrotterDeck
+from qsim.trotter.evolve.checks import physics
+from qsim.trotter.evolve.memory import memory, memory_on_gpu, sector_memory
+from qsim.trotter.evolve.problem import Problem
+from qsim.trotter.model.models import Models
+from qsim.trotter.observables.requested import Asked
+from qsim.trotter.sectors.basis import Sector
+
+if TYPE_CHECKING:
+    from qsim.core.device.device import Device
+    from qsim.trotter.sectors.parity import ParitySector
+
+__all__ = ["build", "plan"]
+
+LEAST_SPINS = 9  # of a process that shares a state: a CUDA tile
+MOST_BITS = 4  # of the number of such processes: those that the highest tile of a CUDA device rotates
+PHASE_FLOPS = 50.0  # operations of a layer on an amplitude, beside two for each spin
+PLAN_SPINS = 30  # up to which the plan builds the couplings, to find mistakes of files early
+
+
+def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
+    """Estimate memory and steps and check the physics; nothing large is allocated."""
+    deck = loaded.deck
+    spins = deck.system.spins
+    problem = _problem(deck, device=None)
+    findings = list(checks.shells(deck))
+    if not findings and spins <= PLAN_SPINS:
+        findings = list(checks.couplings(deck, problem.models))
+    if not findings:
+        try:
+            problem.sector = _sector(deck, problem.models)
+        except DeckError as error:
+            findings = [Finding("sector", str(error).removeprefix("sector: "))]
+    if not findings:
+        findings = list(physics(problem))
+    if checks.mistaken(findings):  # there may be no couplings to estimate from
+        return Plan(findings=findings)
+    dt = deck.evolve.dt
+    steps = sum(problem.steps(k, dt)[0] for k in range(len(problem.times) - 1)) if dt is not None else 0
+    parts, host = memory(problem)
+    most = problem.members if problem.members > 1 else _shared_ranks(problem)
+    comm = connected()
+    # of a state that ranks share, each has its part; on a CPU those of the others are on the host, too
+    ranks = 1 if comm is None or problem.members > 1 else min(comm.size, most)
+    whole = sum(parts.values())
+    others = whole - whole // ranks
+    sizes: dict[str, Any] = {
+        "spins": spins,
+        "amplitudes": problem.dimension,
+        "output times": len(problem.output_times),
+    }
+    if problem.members > 1:
+        sizes["trajectories"] = problem.members
+    return Plan(
+        memory=Memory(
+            host=host + others,
+            device=whole - others,
+            parts=parts,
+            reduce="system.spins",
+            fits=lambda free: _fits(problem, free),
+            size=f"{problem.dimension} states",
+            on_gpu=memory_on_gpu(problem, parts) // ranks,
+            on_gpu_host=-others,
+            library="cusolver" if problem.asked.cuts else "",
+        ),
+        sizes=sizes,
+        steps=steps * problem.members,
+        findings=findings,
+        work=_work(problem, steps),
+        ranks=most,
+        shared="trajectories" if problem.members > 1 else "amplitudes",
+        doubling=problem.members == 1,
+    )
+
+
+def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem:
+    """Set up the problem of the deck; states and couplings are made trajectory by trajectory.
+
+    Raises
+    ------
+    DeckError
+        If the deck asks for a sector that H or the start do not stay in.
+    """
+    deck = loaded.deck
+    problem = _problem(deck, device)
+    problem.sector = _sector(deck, problem.models)
+    if problem.path == "bonds" and device.is_cuda:
+        raise DeckError(
+            f"evolve.integrator: {deck.evolve.integrator} goes bond by bond in a sector, for which there is no GPU kernel; use "
+            "run.device: cpu, or chebyshev, krylov or auto with accuracy, or sector: full"
+        )
+    dt = deck.evolve.dt
+    if dt is not None:
+        lengths = [problem.steps(k, dt)[1] for k in range(len(problem.times) - 1)]
+        if lengths and min(lengths) < dt * (1.0 - 1e-9):
+            problem.notices.append(
+                f"evolve.dt: {dt:g} does not divide the output intervals; steps of {min(lengths):.6g} to {max(lengths):.6g}"
+            )
+    return problem
+
+
+def _problem(deck: TrotterDeck, device: Device | None) -> Problem:
+    """Return the problem of an evolution in the whole space; a plan has no device."""
+    output = deck.evolve.times()
+    end = deck.evolve.end
+    end = output[-1] if abs(output[-1] - end) <= 1e-12 * end else end
+    return Problem(
+        device=device,  # type: ignore[arg-type]
+        models=Models.of(deck),
+        start=deck.initial,
+        evolution=deck.evolve,
+        asked=Asked(deck.system.spins, deck.observe),
+        precision="single" if deck.run.precision == "single" else "double",
+        times=sorted({0.0, *output, end}),
+        output_times=output,
+    )
+
+
+def _sector(deck: TrotterDeck, models: Models) -> Sector | ParitySector | None:
+    """Return the sector of an evolution, None for the whole space.
+
+    Raises
+    ------
+    DeckError
+        If the deck asks for one that H or the start do not stay in.
+    """
+    from qsim.trotter.sectors.selection import sector_of
+
+    if deck.sector in ("full", "none"):
+        return None
+    return sector_of(deck, models.hamiltonian(), models.sigma() if models.sigma_terms else None)
+
+
+def _shared_ranks(problem: Problem) -> int:
+    """Return how many processes can share the state of a problem: a power of two, 1 where it is needed whole."""
+    asked = problem.asked
+    whole = (
+        problem.sector is not None
+        or problem.evolution.integrator in ("auto", "chebyshev", "krylov")
+        or problem.evolution.verify
+        or not isinstance(problem.start, IsingInitial | ProductInitial | PolarisedInitial)
+        or asked.echo is not None
+        or bool(asked.cuts or asked.turned_sites)
+        or any(asked.block(name) for name in ("return_probability", "fidelity", "energy_variance", "state"))
+    )
+    return (
+        1
+        if whole or problem.spins <= LEAST_SPINS
+        else 1 << min(problem.spins - LEAST_SPINS, problem.spins // 2, MOST_BITS)
+    )
+
+
+def _work(problem: Problem, steps: int) -> Work:
+    """Return the least work: a diagonal layer per step; of chebyshev, the terms that the rms energy needs."""
+    amplitudes = float(problem.dimension)
+    # a layer multiplies every amplitude by a phase
+    layers = float(max(steps, len(problem.times) - 1))
+    if problem.evolution.integrator == "chebyshev" and problem.spins <= PLAN_SPINS:
+        with contextlib.suppress(DeckError, FileError, NumericsError):  # told before
+            # half the width of a spectrum without trace is the rms energy at least, and terms grow with width times time
+            model = problem.hamiltonian().at(0.0)
+            square = float((model.J**2).sum() / 32.0 + (model.h**2).sum() / 4.0)
+            layers = max(layers, math.sqrt(square) * problem.times[-1])
+    from qsim.trotter.work import Counted, evolution
+
+    found = Counted(0.0, 0.0, 0.0)
+    with contextlib.suppress(DeckError, FileError, NumericsError):  # told before
+        found = evolution(problem)
+    whole = layers * amplitudes * problem.members
+    item = 8 if problem.precision == "single" else 16
+    moved = 2.0 * item * whole if amplitudes * item > CACHED else 0.0
+    return Work(
+        flops=6.0 * whole,
+        bytes=moved,
+        reduce="ensemble" if problem.members > layers else "evolve.t_final",
+        core=found.seconds,
+        operations=(2.0 * problem.spins + PHASE_FLOPS) * whole,
+        lanes=amplitudes * problem.members,
+        launches=max(layers, found.launches),
+        host=found.host,
+    )
+
+
+def _fits(problem: Problem, free: int) -> str:
+    """Describe how many spins fit into the free bytes."""
+    found = []
+    for single, name in ((False, "double"), (True, "single")):
+        most = 0
+        for spins in range(2, 41):
+            if sum(memory(problem, spins, single)[0].values()) <= free:
+                most = spins
+        if (most and most < problem.spins) or (single and most >= problem.spins):
+            found.append(f"{min(most, problem.spins)} spins fit in {name} precision")
+    return ", ".join(dict.fromkeys(found + _formula_fits(problem, free)))
+
+
+def _formula_fits(problem: Problem, free: int) -> list[str]:
+    """Tell of the product formula in the sector of a problem, which needs no vectors beside the state, if it fits."""
+    sector = problem.sector
+    usable = isinstance(sector, Sector) and not sector.inversion and problem.path != "bonds"
+    if not usable or problem.models.driven or problem.models.driven_sigma:
+        return []
+    assert isinstance(sector, Sector)
+    needed = sum(sector_memory(problem, path="bonds")[0].values())
+    if needed > free:
+        return []
+    named = f"sector: {{up: {sector.spins - sector.down}}}"
+    return [f"a product formula, evolve.integrator: bm4 with {named}, takes {needed / 1e9:.3g} GB on a CPU"]

@@ -1,0 +1,183 @@
+"""Memory of an evolution, before anything is allocated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from qsim.trotter.deck.initial import is_random
+from qsim.trotter.sectors.basis import Sector
+
+if TYPE_CHECKING:
+    from qsim.trotter.evolve.problem import Path, Problem
+
+__all__ = ["memory", "memory_on_gpu"]
+
+BATCH_SPINS = 12  # up to which trajectories are carried together, as in batch.LARGEST
+BATCH = {"cpu": 64, "cuda": 1024}  # as in ensemble.MOST
+PILOT_SPINS, COMPARED_SPINS = 12, 26  # as in pilot and pilots
+KRYLOV_VECTORS = 24  # beside the state: as in krylov.VECTORS, work space and copies of a step
+GPU_EXPANSION = 3  # state vectors that the memory pool holds beside those of a Chebyshev expansion
+
+
+def memory(
+    problem: Problem, spins: int | None = None, single: bool | None = None
+) -> tuple[dict[str, int], int]:
+    """Return bytes on the device by part, and bytes of the stored rows in host memory."""
+    if isinstance(problem.sector, Sector):
+        return sector_memory(problem, spins, single)
+    spins = problem.spins if spins is None else spins
+    single = problem.precision == "single" if single is None else single
+    state = (8 if single else 16) << spins
+    parts = {"state": state}
+    halved = problem.sector is not None
+    if halved:  # by parity; what is observed is taken from the state of all spins
+        state //= 2
+        parts["state"] = state
+    echo, expansion = problem.asked.echo, 0
+    if problem.evolution.integrator == "chebyshev" or problem.path in ("chebyshev", "krylov"):
+        expansion = (KRYLOV_VECTORS if problem.path == "krylov" else 3) * state
+    if problem.asked.block("return_probability") or (echo is not None and not echo.overlap):
+        parts["initial state"] = state
+    if echo is not None:
+        parts["echo"] = state
+    if problem.asked.turned_sites:
+        parts["correlations"] = (len(problem.asked.turned_sites) + 2) * state
+    if expansion:
+        parts["krylov" if problem.path == "krylov" else "chebyshev"] = expansion
+    if (batch := _batch(problem, spins)) > 1:
+        # of the states and what is measured of them: copies in other frames, and moments
+        parts["batch"] = (batch - 1) * sum(parts.values()) + batch * (3 * state + 24 * spins**2)
+    if problem.asked.block("fidelity") is not None:
+        parts["fidelity"] = state
+    parts["observables"] = _work(problem, spins, state) + (2 * state if halved else 0)
+    parts |= _passing(problem, spins, state, expansion, sum(parts.values()))
+    row = 2 + 3 * spins + sum(len(p) for p in problem.asked.pairs.values()) + len(problem.asked.cuts) + 8
+    host = 8 * row * len(problem.times) * (4 if problem.members > 1 else 2)
+    if problem.start.type == "mps":
+        host += state
+    return parts, host
+
+
+def sector_memory(
+    problem: Problem, spins: int | None = None, single: bool | None = None, path: Path | None = None
+) -> tuple[dict[str, int], int]:
+    """Return what `memory` does, of an evolution in a sector; other numbers of spins have the same share of them down.
+
+    Parameters
+    ----------
+    path : Path, optional
+        By default that of the problem.
+    """
+    sector = problem.sector
+    assert isinstance(sector, Sector)
+    chosen = problem.spins if spins is None else spins
+    single = problem.precision == "single" if single is None else single
+    down = sector.down if chosen == problem.spins else round(sector.down * chosen / problem.spins)
+    states = math.comb(chosen - bool(sector.inversion), min(down, chosen - bool(sector.inversion)))
+    state = (8 if single else 16) * states
+    path = problem.path if path is None else path
+    tables = (chosen + 40) << ((chosen + 1) // 2 + 2)
+    vectors: dict[str, int] = {}
+    if path == "bonds":
+        # nothing beside the state, but the columns that each pair of sites of the low part turns over
+        tables += (3 * (chosen // 2) ** 2 // 2) << (chosen // 2)
+    elif path == "krylov":
+        vectors["krylov"] = KRYLOV_VECTORS * state
+    else:
+        vectors["chebyshev"] = 2 * state
+    parts = {"state": state, **vectors, "tables": tables}
+    echo = problem.asked.echo
+    if problem.asked.block("return_probability") or (echo is not None and not echo.overlap):
+        parts["initial state"] = state
+    if echo is not None:
+        parts["echo"] = state
+    if problem.asked.turned_sites:
+        parts["correlations"] = (len(problem.asked.turned_sites) + 2) * state
+    # H psi, for the energy; moments have pieces of the vector
+    moments = 3 << 20
+    work = state
+    if path == "bonds" and not problem.asked.block("energy_variance") and not problem.has_tensors:
+        work = moments
+    if problem.asked.cuts:
+        half = max(math.comb(part, part // 2) for part in _parts(problem, chosen))
+        work = max(
+            work, (2 * state if sector.inversion else 0) + 16 * 4 * half**2 + 16 * min(1 << 22, states)
+        )
+    if problem.asked.block("state"):
+        work = max(work, (16 << chosen) + 32 * states)
+    parts["observables"] = work
+    row = (
+        2
+        + 3 * chosen
+        + sum(len(p) for p in problem.asked.pairs.values())
+        + (2 + 2 * problem.asked.schmidt) * len(problem.asked.cuts)
+        + 8
+    )
+    return parts, 8 * row * len(problem.times) * (4 if problem.members > 1 else 2)
+
+
+def memory_on_gpu(problem: Problem, parts: Mapping[str, int]) -> int:
+    """Return the bytes that the memory pool of a GPU holds beyond those of a CPU (measured peaks, H100).
+
+    Chebyshev expansions and the comparison of a step by the pilot leave vectors in the pool: its two vectors for either start,
+    and the state that is made anew.
+    """
+    state = parts["state"]
+    if problem.sector is not None:
+        return 0  # arrays of the sector are pieces
+    if "chebyshev" in parts:
+        return GPU_EXPANSION * state
+    if not PILOT_SPINS < problem.spins <= COMPARED_SPINS:
+        return 0
+    vector = 16 << problem.spins
+    held = (4 if is_random(problem.start) else 5) * vector + parts.get("initial state", 0)
+    held += parts["observables"] if problem.asked.cuts else 0
+    return max(0, held - sum(parts.values()))
+
+
+def _work(problem: Problem, spins: int, state: int) -> int:
+    """Return the bytes that the observables take in passing, of which the largest counts."""
+    # sums of the moments for every 4096 amplitudes: 79 doubles, 13, a copy (a GPU: 13)
+    found = 840 << max(spins - 12, 0)
+    if problem.asked.block("energy_variance"):
+        found = max(found, 2 * state)
+    for rows in _parts(problem, spins):
+        # as in observables.entropy_bytes, which would load the kernels
+        piece = min(spins, 20)
+        matrix, gathered = 16 << 2 * rows, 40 << max(rows, piece)
+        found = max(found, 2 * matrix + gathered, 3 * matrix)
+    return found
+
+
+def _parts(problem: Problem, spins: int) -> list[int]:
+    """Return the sites of the smaller part of every cut; among other numbers of spins a cut keeps its share of them."""
+    sites = [round(len(cut) * spins / problem.spins) for cut in problem.asked.cuts]
+    return [min(part, spins - part) for part in sites]
+
+
+def _batch(problem: Problem, spins: int) -> int:
+    """Return the number of trajectories that are carried together."""
+    constant = not problem.models.driven and problem.evolution.integrator not in (
+        "chebyshev",
+        "krylov",
+        "auto",
+    )
+    if spins > BATCH_SPINS or not constant or problem.asked.turned_sites:
+        return 1
+    kind = getattr(problem.device, "kind", "cpu")  # a plan has no device
+    return min(problem.members, BATCH[kind])
+
+
+def _passing(problem: Problem, spins: int, state: int, expansion: int, run: int) -> dict[str, int]:
+    """Return the bytes that stages before and after the evolution take beyond its own."""
+    found: dict[str, int] = {}
+    if PILOT_SPINS < spins <= COMPARED_SPINS and not expansion and 2 * (16 << spins) > run:
+        found["pilot"] = 2 * (16 << spins) - run  # a step of the whole system, in double precision
+    if problem.evolution.verify:
+        kept = state * (1 + (problem.asked.echo is not None and problem.asked.echo.overlap))
+        replay = state * (1 + (problem.asked.echo is not None)) + expansion
+        start = state if problem.asked.echo is not None and not problem.asked.echo.overlap else 0
+        found["verification"] = max(0, kept + replay + start - run - sum(found.values()))
+    return found

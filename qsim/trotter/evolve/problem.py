@@ -1,0 +1,252 @@
+"""The problem of a run: Hamiltonians, initial states, times and observables."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from qsim.core.errors import DeckError
+from qsim.trotter.deck.initial import GroundStateInitial
+from qsim.trotter.sectors.basis import Sector
+
+if TYPE_CHECKING:
+    from qsim.core.device.device import Device
+    from qsim.core.device.links import Links
+    from qsim.trotter.deck.initial import Initial
+    from qsim.trotter.deck.model import Evolve
+    from qsim.trotter.model.hamiltonian import Hamiltonian
+    from qsim.trotter.model.models import Models
+    from qsim.trotter.observables.requested import Asked
+    from qsim.trotter.sectors.ground import Ground
+    from qsim.trotter.sectors.parity import ParitySector
+
+__all__ = ["MOST_STEPS", "PIECE", "Path", "Problem"]
+
+PIECE = {"cpu": 1e8, "cuda": 5e10}  # amplitudes times layers of one call: of the order of a second
+MOST_STEPS = 5000  # of one call: where the state is small, launches take the time
+
+
+Path = Literal["layers", "bonds", "chebyshev", "krylov"]
+"""How states are propagated.
+
+layers
+    A product formula of diagonal layers in the whole space, or a Chebyshev expansion where that is cheaper.
+bonds
+    A product formula of bonds in a sector of Sz.
+chebyshev
+    Expansions of exp(-iHt), of a constant H in a sector or with couplings that have no layers.
+krylov
+    Exponentials in Krylov spaces, of Magnus steps where H depends on time.
+"""
+
+
+@dataclass
+class Problem:
+    """Everything that a run needs.
+
+    Attributes
+    ----------
+    device : Device
+    models : Models
+        Couplings and fields of every trajectory.
+    start : Initial
+        Initial state of the deck, of which every trajectory makes its own.
+    evolution : Evolve
+        Integrator with its step or accuracy.
+    asked : Asked
+        What is observed.
+    precision : {"single", "double"}
+        Of the amplitudes.
+    times : list of float
+        All times at which the evolution stops, 0 and t_final among them, 1/J.
+    output_times : list of float
+        Those of the deck, which the arrays hold.
+    sector : Sector, ParitySector or None
+        Sector of conserved Sz, or parity, in which the states are carried; None for the whole space.
+    ranks : int
+        Processes that share each state.
+    links : Links or None
+        To them, as soon as the steps are chosen.
+    """
+
+    task: ClassVar[str] = "evolve"
+
+    device: Device
+    models: Models
+    start: Initial
+    evolution: Evolve
+    asked: Asked
+    precision: Literal["single", "double"]
+    times: list[float]
+    output_times: list[float]
+    sector: Sector | ParitySector | None = None
+    notices: list[str] = field(default_factory=list)
+    ranks: int = 1
+    links: Links | None = None
+    _grounds: dict[int, Ground] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def spins(self) -> int:
+        """Number of spins N."""
+        return self.models.spins
+
+    @property
+    def dimension(self) -> int:
+        """Number of amplitudes of a state."""
+        return 1 << self.spins if self.sector is None else self.sector.dimension
+
+    @property
+    def has_tensors(self) -> bool:
+        """Whether different components of two spins are coupled, of which there are no layers."""
+        return self.models.has_tensors
+
+    @property
+    def path(self) -> Path:
+        """Method that propagates the states: everything that depends on it asks here."""
+        named = self.evolution.integrator not in ("chebyshev", "krylov", "auto")
+        if named and isinstance(self.sector, Sector):
+            return "bonds"
+        # no layers exist in sectors, nor for couplings of different components
+        no_layers = self.sector is not None or self.has_tensors
+        driven = self.models.driven or self.models.driven_sigma
+        if self.evolution.integrator == "krylov" or (driven and no_layers):
+            return "krylov"
+        return "chebyshev" if no_layers else "layers"
+
+    @property
+    def part(self) -> slice:
+        """Amplitudes of a state that this process has: all, or those whose top bits are its number."""
+        ranks, rank = (1, 0) if self.links is None else (self.links.size, self.links.rank)
+        size = self.dimension // ranks
+        return slice(rank * size, (rank + 1) * size)
+
+    @property
+    def members(self) -> int:
+        """Number of trajectories: realisations times states, the states of one realisation in a row."""
+        return self.models.disorder * self.models.states
+
+    @property
+    def group(self) -> int:
+        """Trajectories whose average is one sample of the ensemble."""
+        return self.models.states if self.models.disorder > 1 else 1
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the amplitudes."""
+        return np.complex64 if self.precision == "single" else np.complex128
+
+    @cached_property
+    def stored(self) -> list[int]:
+        """Numbers of the times that are output times."""
+        return [bisect.bisect_left(self.times, t) for t in self.output_times]
+
+    # ------------------------------------------------------------------------------ models and states
+
+    def hamiltonian(self, member: int = 0) -> Hamiltonian:
+        """Return the Hamiltonian of a trajectory."""
+        return self.models.hamiltonian(member)
+
+    def sigma(self, member: int = 0) -> Hamiltonian:
+        """Return the perturbation of the echo of a trajectory."""
+        return self.models.sigma(member)
+
+    def initial(self, member: int) -> Any:
+        """Return a new array on the device with the initial state of a trajectory: all of it, or the part of this process."""
+        from qsim.trotter.states import initial as states
+
+        seed = self.models.seed
+        if self.links is not None:
+            return states.initial_part(self.start, self.spins, self.device, self.dtype, self.part)
+        if isinstance(self.start, GroundStateInitial):
+            return self._ground_vector(member)
+        if self.sector is not None:
+            from qsim.trotter.sectors.states import initial_state
+
+            return initial_state(self.start, self.sector, self.device, self.dtype, seed=seed, member=member)
+        return states.initial_state(self.start, self.spins, self.device, self.dtype, seed=seed, member=member)
+
+    def ground(self, member: int = 0) -> Ground:
+        """Return the ground state that a trajectory begins with; the last one is kept.
+
+        Raises
+        ------
+        DeckError
+            If its Hamiltonian does not conserve Sz.
+        """
+        from qsim.trotter.sectors.ground import ground_state
+        from qsim.trotter.sectors.selection import obstacle
+
+        realisation = self.models.realisation(member)
+        if realisation not in self._grounds:
+            terms, sector = self.models.ground(member), self._ground_sector
+            if why := obstacle(terms, sector.inversion):
+                raise DeckError(f"initial.terms: a ground state is found in a sector of Sz, but {why}")
+            self._grounds.clear()
+            self._grounds[realisation] = ground_state(self.device, sector, terms.at(0.0))
+        return self._grounds[realisation]
+
+    @property
+    def _ground_sector(self) -> Sector:
+        """Sector of the ground state that the trajectories begin with."""
+        from qsim.trotter.sectors.selection import definite_down
+
+        down = definite_down(self.start, self.spins)
+        assert down is not None
+        return self.sector if isinstance(self.sector, Sector) else Sector(self.spins, down)
+
+    def _ground_vector(self, member: int) -> Any:
+        from qsim.trotter.sectors.states import whole_state
+
+        vector = self.ground(member).vector.astype(self.dtype)
+        if isinstance(self.sector, Sector):
+            return vector
+        state = whole_state(self._ground_sector, self.device, vector)
+        return state if self.sector is None else self.sector.restricted(self.device, state)
+
+    @property
+    def start_error(self) -> float:
+        """Bound of the error of the start of the first trajectory."""
+        return self.ground().error if isinstance(self.start, GroundStateInitial) else 0.0
+
+    # ----------------------------------------------------------------------------------------- echoes
+
+    @cached_property
+    def echo_at(self) -> list[int]:
+        """Numbers of the times after which the echo is taken."""
+        return [] if self.asked.echo is None else self._chosen(self.asked.echo.times)
+
+    @cached_property
+    def otoc_at(self) -> list[int]:
+        """Numbers of the times at which the out-of-time-order correlators are taken."""
+        return [] if self.asked.otoc is None else self._chosen(self.asked.otoc.times)
+
+    def _chosen(self, times: str | int) -> list[int]:
+        """Return the numbers of all times, of the last output time, or of some evenly chosen ones."""
+        if times in ("all", "output"):
+            return list(range(len(self.times)))
+        count = min(times, len(self.stored)) if isinstance(times, int) else 1
+        last = len(self.stored) - 1
+        return sorted({self.stored[round(last * (k + 1) / count)] for k in range(count)})
+
+    # --------------------------------------------------------------------------------------- stepping
+
+    def steps(self, k: int, dt: float | None) -> tuple[int, float]:
+        """Return number and length of the steps from time k to time k + 1."""
+        interval = self.times[k + 1] - self.times[k]
+        if dt is None:
+            return 1, interval
+        count = max(1, math.ceil(interval / dt * (1.0 - 1e-12)))
+        return count, interval / count
+
+    def pieces(self, steps: int, layers: int) -> Iterator[int]:
+        """Yield the steps of each call: a split that depends on the deck alone, so that resumed runs repeat it."""
+        largest = max(1, min(MOST_STEPS, int(PIECE[self.device.kind] / (self.dimension * max(layers, 1)))))
+        while steps > 0:
+            yield min(steps, largest)
+            steps -= largest

@@ -1,0 +1,1 @@
+"""A state and what carries it through time, one file per method."""

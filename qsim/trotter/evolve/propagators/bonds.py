@@ -1,0 +1,177 @@
+"""A state in a sector of Sz under a product formula of bonds, and the choice of its step."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.device.device import cpu
+from qsim.core.errors import NumericsError
+from qsim.trotter.evolution.accuracy import PASS_ROUNDING, ROUNDING, Choice, rounded_angles
+from qsim.trotter.evolution.bonds import Bonds, SectorFormula
+from qsim.trotter.evolution.error_pilot import Panel, Pilot
+from qsim.trotter.evolve.step_error import hardest
+from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.moments import sector_moments
+from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.selection import definite_down
+from qsim.trotter.states.initial import basis_index
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.run.progress import Monitor
+    from qsim.trotter.evolve.problem import Problem
+    from qsim.trotter.kernels.states.measure import Moments
+    from qsim.trotter.model.hamiltonian import Hamiltonian, Model
+
+__all__ = ["BondPropagator", "bond_choice"]
+
+# of a bond, in units of the last place of a double: the same in every step, so that it adds up
+BOND_ROUNDING = 0.5
+HUGE = 1e11  # groups of an evolution: days
+
+
+class BondPropagator:
+    """A state in a sector that a product formula carries.
+
+    Attributes
+    ----------
+    products : int
+        Products ``H psi``: none.
+    """
+
+    passes = products = 0
+    expansion = None
+
+    def __init__(self, problem: Problem, hamiltonian: Hamiltonian, psi: NDArray[Any], how: Choice) -> None:
+        assert isinstance(problem.sector, Sector)
+        self.problem, self.how = problem, how
+        self.model = hamiltonian.at(0.0)
+        self.formula = SectorFormula(problem.device, problem.sector, self.model, psi)
+        self.operator = SectorOperator(problem.device, problem.sector, self.model)
+
+    @property
+    def psi(self) -> Any:
+        """State (D,)."""
+        return self.formula.psi
+
+    def advance(self, start: float, dt: float, steps: int) -> None:
+        """Carry the state over some steps; dt may be negative."""
+        self.formula.advance(self.how.method, dt, steps)
+
+    def measure(self, axes: str, pairs: bool = True) -> Moments:
+        """Return the moments of the state, and its energy; the variance only if it is asked for, which takes a second vector."""
+        from qsim.trotter.evolve.propagators.chebyshev import measured
+
+        if not pairs or needs_vector(self.problem, self.model):
+            return measured(self.problem, self.model, self.operator, self.psi, axes, pairs)
+        asked = {pair for axes, given in self.problem.asked.pairs.items() if axes != "zz" for pair in given}
+        flips = np.argwhere(np.triu(self.model.J[0] + self.model.J[1], 1))
+        coupled = [(int(j), int(k)) for j, k in flips]
+        return sector_moments(self.operator, self.psi, sorted(asked | set(coupled)))
+
+
+def needs_vector(problem: Problem, model: Model) -> bool:
+    """Return whether the energy takes a second vector, H psi: with its variance, and with couplings of different components."""
+    return bool(problem.asked.block("energy_variance")) or model.cross is not None
+
+
+# ---------------------------------------------------------------------------------------------- step
+
+
+class _Small:
+    """A state of all strings of a few spins, made of those of all sectors; the evolver of a pilot."""
+
+    def __init__(self, model: Model, psi: NDArray[np.complex128]) -> None:
+        self.psi = psi
+        self.sectors = [Sector(model.spins, down) for down in range(model.spins + 1)]
+        self.places = [sector.strings() for sector in self.sectors]
+        self.model = model
+
+    def advance(self, method: str, dt: float, steps: int) -> None:
+        """Make some steps."""
+        for sector, place in zip(self.sectors, self.places, strict=True):
+            part = SectorFormula(cpu(1), sector, self.model, self.psi[place])
+            part.advance(method, dt, steps)
+            self.psi[place] = part.psi
+
+
+def _pilot(problem: Problem, hamiltonian: Hamiltonian) -> Pilot:
+    """Return the pilot of a product formula of bonds: a random state, and the part of an Ising state."""
+    model = hamiltonian.at(0.0)
+    plain = model
+    if model.cross is not None:  # a pilot knows couplings by their size
+        size = np.hypot(model.J[0], np.abs(model.cross[0, 1]))
+        plain = replace(model, J=np.stack([size, size, model.J[2]]), cross=None)
+    found = Pilot.of(plain)
+    small = model.restricted(found.sites)
+    own = float(np.abs(plain.restricted(found.sites).J).max(initial=0.0))
+    factor = float(np.abs(found.hamiltonian.at(0.0).J).max(initial=0.0)) / own if own > 0.0 else 1.0
+    small = replace(small, J=factor * small.J, cross=None if small.cross is None else factor * small.cross)
+    found.hamiltonian = small
+    found.make = lambda _, psi: _Small(small, np.asarray(psi, np.complex128))  # type: ignore[assignment,return-value]
+    start: Any = problem.start
+    if start.type in ("basis", "neel", "domain_wall") and definite_down(start, problem.spins) is not None:
+        index = basis_index(start, problem.spins)
+        state = np.zeros(1 << len(found.sites), np.complex128)
+        state[sum(1 << n for n, site in enumerate(found.sites) if index >> site & 1)] = 1.0
+        found.states.insert(0, state)
+    return found
+
+
+def bond_choice(problem: Problem, monitor: Monitor) -> Choice:
+    """Return the step of a product formula in the sector of a problem, as given or for the accuracy, and its error.
+
+    The error is that of pilots of at most 12 spins (:mod:`qsim.trotter.evolution.error_pilot`) under the same bonds, for the
+    realisation of the disorder with the largest error, and for the way back of an echo.
+
+    Raises
+    ------
+    NumericsError
+        If the accuracy is out of reach, or the evolution too long.
+    """
+    block = problem.evolution
+    name, accuracy, member = block.integrator, block.accuracy, hardest(problem)
+    hamiltonians = [problem.hamiltonian(member)]
+    if problem.asked.echo_sigma:
+        hamiltonians.append(hamiltonians[0] + problem.sigma(member))
+    panel = Panel([_pilot(problem, hamiltonian) for hamiltonian in hamiltonians])
+    intervals = np.diff(np.asarray(problem.times, float))
+    duration = float(intervals.sum())
+    counts = [Bonds(h.at(0.0)).per_step(name) for h in hamiltonians] if problem.spins > 1 else [(1, 1)]
+    groups, bonds = max(g for g, _ in counts), max(b for _, b in counts)
+    if duration <= 0.0:
+        return Choice(name, block.dt or 1.0, 0.0, groups, 0.0)
+    dt = block.dt
+    if dt is None:
+        assert accuracy is not None  # the deck has seen to it
+        dt = panel.step(name, intervals, 0.95 * accuracy)
+    panel.duration = duration
+    steps = float(np.ceil(intervals / dt * (1.0 - 1e-12)).sum())
+    made = bonds * steps
+    rounding = max(rounded_angles(h, duration) for h in hamiltonians)
+    rounding += ROUNDING["double"] * (8.0 + BOND_ROUNDING * made)
+    if problem.precision == "single":
+        rounding += ROUNDING["single"] * (8.0 + PASS_ROUNDING * math.sqrt(made))
+
+    def total() -> float:
+        return panel.total(name, intervals, dt) + rounding
+
+    # of a step that is given the error is judged, and nothing hangs on it
+    error = total() if accuracy is not None else monitor.judged("the error of the state", total, math.nan)
+    if accuracy is not None and not error <= accuracy:
+        raise NumericsError(
+            f"an error of {accuracy:.2g} after t = {duration:g} is out of reach of {name} in {problem.precision} precision: "
+            f"rounding alone makes {rounding:.2g}",
+            hint="ask for a larger evolve.accuracy",
+        )
+    if groups * steps > HUGE:
+        raise NumericsError(
+            f"{name} takes {groups * steps:.2g} groups of bonds for t = {duration:g}; at most {HUGE:.0g}",
+            hint="a shorter evolution",
+        )
+    return Choice(name, dt, float(np.minimum(2.0, error)), groups, groups * steps)

@@ -1,0 +1,165 @@
+"""A state in a sector of conserved Sz and the Chebyshev expansion that carries it, and what such an evolution costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.trotter.evolution.accuracy import (
+    MOST_TERMS,
+    PRODUCT_ROUNDING,
+    ROUNDING,
+    Choice,
+    rounded_angles,
+)
+from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, Chebyshev, Whole, coefficients
+from qsim.trotter.evolution.layers import Evolver
+from qsim.trotter.kernels.product.apply import operator
+from qsim.trotter.observables.observables import energy_and_variance
+from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.moments import sector_moments
+from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.parity import ParitySector
+from qsim.trotter.sectors.parity_operator import ParityOperator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from qsim.trotter.evolve.problem import Problem
+    from qsim.trotter.kernels.states.measure import Moments
+    from qsim.trotter.model.hamiltonian import Hamiltonian, Model
+    from qsim.trotter.sectors.lanczos import Linear
+
+__all__ = ["ChebyshevPropagator", "chebyshev_choice", "expansion_in", "linear_in", "measured"]
+
+
+def linear_in(problem: Problem, model: Model) -> Linear:
+    """Return a model as it acts on the vectors of a problem: of a sector, or of the whole space."""
+    device, sector = problem.device, problem.sector
+    if sector is None:
+        return Whole(device, operator(device, model))
+    if isinstance(sector, ParitySector):
+        return ParityOperator(device, sector, model)
+    return SectorOperator(device, sector, model)
+
+
+def expansion_in(problem: Problem, hamiltonian: Hamiltonian) -> Chebyshev:
+    """Return the expansion of the propagator in the sector of a problem, or in the whole space."""
+    model = hamiltonian.at(0.0)
+    return Chebyshev(problem.device, model, linear=linear_in(problem, model))
+
+
+def measured(
+    problem: Problem, model: Model, linear: Linear, psi: NDArray[Any], axes: str, pairs: bool
+) -> Moments:
+    """Return the moments of a vector of a problem, and its energy with the variance.
+
+    In a sector of Sz, of pairs only those that are asked for are taken; elsewhere a copy of the state of all spins is measured.
+
+    Parameters
+    ----------
+    model, linear : Model, Linear
+        H at that time, and how it acts on the vector.
+    """
+    device = problem.device
+    if isinstance(problem.sector, Sector):
+        plain = (
+            linear if isinstance(linear, SectorOperator) else SectorOperator(device, problem.sector, model)
+        )
+        asked = [pair for axes, given in problem.asked.pairs.items() if axes != "zz" for pair in given]
+        moments = sector_moments(plain, psi, sorted(set(asked)) if pairs else [])
+    else:
+        state = psi.copy() if problem.sector is None else problem.sector.whole(device, psi)
+        whole = Evolver(device, replace(model, cross=None), state, precision=problem.precision, own=True)
+        moments = whole.measure(axes, pairs=pairs)
+    if pairs:
+        moments.energy, moments.variance = energy_and_variance(device, model, psi, linear=linear)
+    return moments
+
+
+class ChebyshevPropagator:
+    """A state in a sector.
+
+    Attributes
+    ----------
+    psi : (D,) complex
+        On the device.
+    products : int
+        Products ``H psi`` so far.
+    """
+
+    passes = 0  # over the whole space
+
+    def __init__(self, problem: Problem, hamiltonian: Hamiltonian, psi: NDArray[Any], how: Choice) -> None:
+        self.problem, self.how, self.psi = problem, how, psi
+        self.expansion: Chebyshev | None = expansion_in(problem, hamiltonian)
+        self.products = 0
+
+    def advance(self, start: float, dt: float, steps: int) -> None:
+        """Carry the state over some steps; dt may be negative."""
+        assert self.expansion is not None
+        self.products += self.expansion.advance(self.psi, steps * dt, self.how.tolerance).products
+
+    def measure(self, axes: str, pairs: bool = True) -> Moments:
+        """Return the moments of the state, and its energy with the variance; of pairs only those that are asked for."""
+        assert self.expansion is not None
+        return measured(self.problem, self.expansion.model, self.expansion.linear, self.psi, axes, pairs)
+
+
+def chebyshev_choice(
+    problem: Problem, hamiltonians: Sequence[Hamiltonian], fixed: object | None = None
+) -> Choice:
+    """Return the expansion and its error for an evolution without product formula; the dearest of some Hamiltonians counts.
+
+    Each interval between output times is one expansion (several, where it is long), cut off where the rest of the series is below
+    its share of the accuracy; to that comes what rounding makes of so many products.
+
+    Parameters
+    ----------
+    fixed : optional
+        If given, the expansions take the bounds of the couplings for the spectrum.
+
+    Raises
+    ------
+    NumericsError
+        If the accuracy is out of reach, or the evolution too long.
+    """
+    accuracy = problem.evolution.accuracy
+    assert accuracy is not None  # the deck has seen to it
+    precision = problem.precision
+    ulp, intervals = ROUNDING[precision], np.diff(problem.times)
+    count = max(1, len(intervals))
+    tolerance = max(0.5 * accuracy / count, ulp)
+    products, angles = 0, 0.0
+    for hamiltonian in hamiltonians:
+        if fixed is not None:  # the rigorous ends
+            low, high = hamiltonian.at(0.0).bounds
+        else:
+            low, high = expansion_in(problem, hamiltonian).bounds(problem.dtype)
+        radius = 0.5 * (high - low)
+        longest = float(max(intervals, default=0.0))
+        if not radius * longest < MOST_TERMS:
+            raise NumericsError(
+                f"chebyshev takes {radius * longest:.2g} terms for an interval of {longest:g}; at most {MOST_TERMS:.0g}",
+                hint="output times closer together",
+            )
+        terms = {
+            length: len(coefficients(radius * length, tolerance)[0]) for length in set(intervals.tolist())
+        }
+        products = max(products, sum(terms[length] for length in intervals.tolist()))
+        angles = max(angles, rounded_angles(hamiltonian, problem.times[-1]))
+    rounding = ulp * (8.0 + PRODUCT_ROUNDING[precision] * products)
+    error = tolerance * count + rounding + angles
+    if not (error <= accuracy or math.isclose(error, accuracy)):
+        raise NumericsError(
+            f"an error of {accuracy:.2g} after t = {problem.times[-1]:g} is out of reach in {precision} precision: rounding "
+            f"alone makes {error - tolerance * count:.2g}",
+            hint="ask for a larger evolve.accuracy",
+        )
+    return Choice("chebyshev", None, error, 1, products + LANCZOS_STEPS, tolerance)

@@ -1,0 +1,244 @@
+"""Choose integrator and steps, run all trajectories, average."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.device.links import links_of
+from qsim.core.device.parallel import first
+from qsim.core.run.loop import drive
+from qsim.trotter.evolution.accuracy import (
+    CHEBYSHEV_VECTORS,
+    Choice,
+    Machine,
+    choose,
+    estimate,
+    layers_per_step,
+)
+from qsim.trotter.evolution.integrators import METHODS
+from qsim.trotter.evolve import step_error as pilots
+from qsim.trotter.evolve.memory import memory
+from qsim.trotter.evolve.propagators.bonds import bond_choice
+from qsim.trotter.evolve.propagators.chebyshev import chebyshev_choice
+from qsim.trotter.evolve.propagators.krylov import krylov_choice
+from qsim.trotter.evolve.propagators.orbits import orbits_in
+from qsim.trotter.evolve.result import Result
+from qsim.trotter.evolve.trajectories.trajectories import Drifts, Trajectories
+from qsim.trotter.evolve.trajectories.verification import verify
+from qsim.trotter.evolve.tuning import tuned
+from qsim.trotter.model.hamiltonian import conserved
+from qsim.trotter.sectors.states import whole_state
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.run.progress import Monitor
+    from qsim.trotter.evolve.problem import Problem
+
+BUSY_SPINS = 14  # from which the memory traffic says how fast a run was
+LARGE_ERROR = 0.1  # of a state, beyond which a given step is warned of
+
+
+def run(problem: Problem, monitor: Monitor) -> Result:
+    """Run all trajectories, one after the other or in batches; each may be interrupted and continued at any call."""
+    for text in problem.notices:
+        monitor.note(text)
+    comm = monitor.comm
+    problem.ranks = comm.size if problem.members == 1 else 1
+
+    def choose() -> Choice:
+        with monitor.stage("pilot"), monitor.alone():
+            return first(comm, lambda: _chosen(problem, monitor))
+
+    made = Trajectories(problem, choose, monitor)
+    how, each = made.how, made.steps
+    if problem.ranks > 1:
+        problem.links = links_of(comm, problem.device)
+    if how.dt is not None:
+        monitor.note(
+            f"{how.method}, {each} steps of at most {_longest(problem, how):.6g}, estimated error {how.error:.2g}"
+        )
+    if made.batch > 1:
+        monitor.note(f"{made.batch} trajectories at a time")
+    done = None if monitor.restored is None else made.member * each
+    with monitor.stage("evolve"):
+        drive(made, monitor, total=each * problem.members, unit="steps", what="evolve", done=done)
+    if problem.spins >= BUSY_SPINS and problem.sector is None:
+        moved = 2.0 * made.passes * np.dtype(problem.dtype).itemsize * 2.0**problem.spins
+        monitor.note(
+            f"{made.passes} passes over the state, {moved / 1e9 / monitor.timing['evolve']:.3g} GB/s with all observables"
+        )
+    info: dict[str, tuple[Any, str, str]] = {}
+    last = comm.size - 1  # the last rank has the last trajectory
+    if problem.evolution.verify:
+        with monitor.stage("verify"), monitor.alone():
+            found: tuple[dict[str, tuple[Any, str, str]], Choice] = ({}, how)
+            if comm.rank == last:
+                found = monitor.judged(
+                    "verification_error", lambda: verify(problem, how, made.current, monitor), found
+                )
+        info, how = comm.bcast(found, root=last)
+    return Result(
+        problem=problem,
+        integration=how,
+        model=problem.hamiltonian().at(0.0),
+        mean=made.averages.mean,
+        error=monitor.judged("the errors of the means", made.averages.errors, {}),
+        numbers=_numbers(problem, how, made.drifts, each),
+        psi=comm.bcast(_stored(problem, made.current.psi), last),
+        info=info,
+    )
+
+
+def _stored(problem: Problem, psi: Any) -> NDArray[Any] | None:
+    """Return the state (2^N,) that the file holds, None if it is not asked for."""
+    if not problem.asked.block("state"):
+        return None
+    if problem.sector is not None:
+        psi = whole_state(problem.sector, problem.device, psi)
+    return problem.device.to_host(psi)
+
+
+def _chosen(problem: Problem, monitor: Monitor) -> Choice:
+    """Return integrator, step and tiling."""
+    how = integration(problem, monitor)
+    how = replace(how, error=how.error + problem.start_error)
+    if problem.ranks > 1:  # tilings are tried on whole states
+        return how
+    return tuned(problem, how, _steps(problem, how) * problem.members, monitor)
+
+
+def _numbers(problem: Problem, how: Choice, drifts: Drifts, steps: int) -> dict[str, Any]:
+    kept = conserved(problem.hamiltonian())
+    count = steps * how.layers + (len(problem.times) - 1 if steps else 0)
+    return {
+        "energy_drift": None if problem.models.driven else drifts.energy,
+        "norm_drift": drifts.norm,
+        "sz_drift": drifts.sz if "z" in kept else None,
+        "conserved": " ".join(f"S{a}" for a in kept) or "none",
+        "dt": _longest(problem, how),
+        "steps": steps,
+        "layers": count,
+    }
+
+
+def _steps(problem: Problem, how: Choice) -> int:
+    """Return the steps of one trajectory."""
+    return sum(problem.steps(k, how.dt)[0] for k in range(len(problem.times) - 1))
+
+
+def _longest(problem: Problem, how: Choice) -> float | None:
+    """Return the longest step that is really made, None where there are none."""
+    if how.dt is None:
+        return None
+    return max((problem.steps(k, how.dt)[1] for k in range(len(problem.times) - 1)), default=0.0)
+
+
+# ------------------------------------------------------------------------------------------- steps
+
+
+def integration(problem: Problem, monitor: Monitor) -> Choice:
+    """Return integrator and step: as given, with an estimate of the error, or found by pilot runs."""
+    block = problem.evolution
+    sector = problem.sector
+    if sector is not None:
+        monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
+    if problem.path == "bonds":
+        choice = bond_choice(problem, monitor)
+        if block.dt is not None and choice.error > LARGE_ERROR:
+            monitor.warn(_large(choice.error, block.dt))
+        return choice
+    if problem.path in ("chebyshev", "krylov"):
+        hamiltonian = problem.hamiltonian()
+        several = [hamiltonian] + ([hamiltonian + problem.sigma()] if problem.asked.echo_sigma else [])
+        if problem.path == "krylov":
+            return krylov_choice(problem, several)
+        orbits = orbits_in(problem, hamiltonian)
+        if orbits is not None:
+            monitor.note(
+                f"{len(orbits.symmetries)} symmetries of H and the start: {orbits.size} amplitudes are carried"
+            )
+        alone = orbits is not None and problem.asked.echo is None and not problem.asked.turned_sites
+        return chebyshev_choice(problem, several, orbits if alone else None)
+    choice = _piloted(problem, monitor)
+    if block.integrator == "auto":
+        costs = ", ".join(
+            f"{name} {cost:.3g}" for name, cost in sorted(choice.costs.items(), key=lambda c: c[1])
+        )
+        monitor.note(f"{choice.method} is the cheapest for an error of {block.accuracy:g}; layers: {costs}")
+    if block.dt is not None and choice.error > LARGE_ERROR:
+        monitor.warn(_large(choice.error, block.dt))
+    return choice
+
+
+def _piloted(problem: Problem, monitor: Monitor) -> Choice:
+    """Return integrator and step of layers over the whole space, with the error that pilots tell of."""
+    block = problem.evolution
+    machine = Machine(problem.precision, problem.device.kind, _vectors(problem))
+    panel, hamiltonians = pilots.panel(problem)
+    # the one with the most layers: that of the way back, if there is one
+    hamiltonian, end = hamiltonians[-1], problem.times[-1]
+    kinks = pilots.kinks_of(panel)
+    pilots.tell(panel, end, monitor)
+
+    def given(error: float) -> Choice:
+        """Return the integrator and the step of the deck."""
+        assert block.dt is not None
+        layers = layers_per_step(hamiltonian, block.integrator)
+        return Choice(block.integrator, block.dt, error, layers, layers * end / block.dt)
+
+    def found() -> Choice:
+        """Estimate the error of the given step, or choose a step for the given accuracy."""
+        if block.dt is not None:
+            intervals = np.diff(problem.times)
+            error = estimate(
+                hamiltonian,
+                block.integrator,
+                block.dt,
+                end,
+                machine=machine,
+                pilot=panel,
+                intervals=intervals.tolist(),
+            )
+            return given(error)
+        assert block.accuracy is not None  # the deck has seen to it
+        return choose(
+            hamiltonian,
+            problem.times,
+            block.accuracy,
+            block.integrator,
+            machine=machine,
+            pilot=panel,
+        )
+
+    def compared() -> Choice:
+        """Do so, with one step of the whole system beside the pilots."""
+        choice = found()
+        if choice.method in METHODS and pilots.compare(problem, panel, hamiltonians, choice):
+            choice = found()
+        return choice
+
+    # of a step that is given the error is judged, and nothing hangs on it
+    lost = None if block.dt is None else given(math.nan)
+    choice = compared() if lost is None else monitor.judged("the error of the state", compared, lost)
+    return replace(choice, kinks=kinks)
+
+
+def _large(error: float, dt: float) -> str:
+    return (
+        f"the error of the state is estimated at {error:.2g} (of at most 2) with evolve.dt: {dt:g}; "
+        "give a shorter dt, or evolve.accuracy"
+    )
+
+
+def _vectors(problem: Problem) -> int:
+    """Return the number of state vectors that the evolution itself may take, without those of echoes and the like."""
+    state = np.dtype(problem.dtype).itemsize * problem.dimension
+    free = problem.device.free_memory()
+    parts = memory(problem)[0]
+    others = sum(size for name, size in parts.items() if name not in ("pilot", "verification")) - state
+    return int((free - others) // state) if free else CHEBYSHEV_VECTORS

@@ -1,0 +1,1 @@
+"""Trajectories of a run: carried, observed, averaged, one after the other, in batches, on several ranks."""

@@ -1,0 +1,1 @@
+"""``task: floquet``: a state through cycles of constant Hamiltonians."""

@@ -1,0 +1,163 @@
+"""A state after every few cycles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from qsim.core.results.quantities import Quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qsim.trotter.floquet.problem import FloquetProblem
+    from qsim.trotter.sectors.basis import Sector
+
+__all__ = ["QUANTITIES", "FloquetResult"]
+
+
+@dataclass
+class FloquetResult:
+    """A state after every few cycles.
+
+    Attributes
+    ----------
+    problem : FloquetProblem
+    sector : Sector
+    rows : dict of arrays
+        ``cycle``, ``norm``, ``sz`` and what was asked for, one row per observation.
+    error : float
+        Claimed error of the last state.
+    products : int
+    quasienergies : (D,) float64 or None
+    ratio : float or None
+        Mean gap ratio of the quasi-energies.
+    """
+
+    task: ClassVar[str] = "floquet"
+
+    problem: FloquetProblem
+    sector: Sector
+    rows: dict[str, NDArray[Any]]
+    error: float
+    products: int
+    quasienergies: NDArray[np.float64] | None = None
+    ratio: float | None = None
+
+    @property
+    def period(self) -> float:
+        """Duration of a cycle."""
+        return sum(step.time for step in self.problem.block.cycle)
+
+    def row(self, name: str) -> NDArray[Any] | None:
+        """Return what was observed, None if it was not; of one cut without the axis of the cuts."""
+        found = self.rows.get(name)
+        if found is not None and found.ndim == 2 and name != "sz" and found.shape[1] == 1:
+            return np.asarray(found[:, 0])
+        return found
+
+
+def _cuts(result: FloquetResult) -> NDArray[np.bool_] | None:
+    cuts, sites = result.problem.asked.cuts, range(result.problem.spins)
+    return np.array([[site in cut for site in sites] for cut in cuts]) if cuts else None
+
+
+def _row_of(name: str) -> Callable[[FloquetResult], NDArray[Any] | None]:
+    return lambda result: result.row(name)
+
+
+def _cut_axes(name: str) -> Callable[[FloquetResult], tuple[str, ...]]:
+    """Return a function that gives the axes of an entropy: that of the cuts only where there are several."""
+
+    def axes(result: FloquetResult) -> tuple[str, ...]:
+        values = result.row(name)
+        return ("time",) if values is not None and values.ndim == 1 else ("time", "cut")
+
+    return axes
+
+
+def _final(name: str) -> Callable[[FloquetResult], float | None]:
+    def found(result: FloquetResult) -> float | None:
+        values = result.row(name)
+        return None if values is None or values.ndim > 1 else float(values[-1])
+
+    return found
+
+
+QUANTITIES: tuple[Quantity[FloquetResult], ...] = (
+    Quantity("cycles", "", "cycles", lambda r: r.problem.block.cycles, headline=True),
+    Quantity("period", "1/J", "duration of a cycle", lambda r: r.period, headline=True),
+    Quantity(
+        "norm_drift",
+        "",
+        "largest change of <psi|psi>",
+        lambda r: float(np.abs(r.rows["norm"] - r.rows["norm"][0]).max()),
+        headline=True,
+    ),
+    Quantity("error_estimate", "", "claimed error of the last state", lambda r: r.error, headline=True),
+    Quantity("imbalance_final", "", "imbalance after the last cycle", _final("imbalance"), headline=True),
+    Quantity("entropy_final", "nat", "entropy after the last cycle", _final("entropy"), headline=True),
+    Quantity(
+        "return_probability_final",
+        "",
+        "|<psi(0)|psi>|^2 after the last cycle",
+        _final("return_probability"),
+        headline=True,
+    ),
+    Quantity("sector", "", "sector of the state", lambda r: str(r.sector), headline=True),
+    Quantity("dimension", "", "states of that sector", lambda r: r.sector.dimension, headline=True),
+    Quantity(
+        "gap_ratio",
+        "",
+        "mean of min/max of neighbouring spacings of quasi-energies: 0.3863 random, 0.5307 orthogonal ensemble",
+        lambda r: r.ratio,
+        headline=True,
+        when=lambda r: r.quasienergies is not None,
+    ),
+    Quantity("products", "", "products H psi", lambda r: r.products),
+    Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
+    Quantity(
+        "time", "1/J", "times of the observations", lambda r: r.rows["cycle"] * r.period, axes=("time",)
+    ),
+    Quantity("site", "", "sites", lambda r: np.arange(r.problem.spins), axes=("site",)),
+    Quantity(
+        "entropy_sites",
+        "",
+        "whether a site is in the part whose entropy is taken",
+        _cuts,
+        axes=("cut", "site"),
+    ),
+    Quantity("cycle", "", "cycles before each observation", lambda r: r.rows["cycle"], axes=("time",)),
+    Quantity("norm", "", "<psi|psi>", lambda r: r.rows["norm"], axes=("time",)),
+    Quantity("sz", "hbar", "<Sz> of the sites", lambda r: r.rows["sz"], axes=("time", "site")),
+    Quantity(
+        "imbalance", "", "sum_j Sz_j(0) Sz_j(t) / sum_j Sz_j(0)^2", _row_of("imbalance"), axes=("time",)
+    ),
+    Quantity("return_probability", "", "|<psi(0)|psi(t)>|^2", _row_of("return_probability"), axes=("time",)),
+    *(
+        Quantity(
+            name,
+            "nat",
+            text,
+            _row_of(name),
+            axes=("time", "cut"),
+            axes_of=_cut_axes(name),
+        )
+        for name, text in (
+            ("entropy", "von Neumann entropy of the sites with the rest"),
+            ("number_entropy", "entropy of the distribution of Sz of the sites"),
+            ("renyi2", "Renyi entropy -ln tr rho^2"),
+        )
+    ),
+    Quantity(
+        "quasienergies",
+        "",
+        "angles of the eigenvalues exp(i theta) of a cycle, in (-pi, pi]",
+        lambda r: r.quasienergies,
+        axes=("state",),
+    ),
+)

@@ -1,0 +1,191 @@
+"""Kicked and driven cycles: a state in a sector of Sz, observed once in a cycle of constant Hamiltonians.
+
+    U = exp(-i H_m t_m) ... exp(-i H_1 t_1),   H_k: the terms of step k, each of which conserves Sz.
+
+Steps without spin flips are phases; the others are expansions of Chebyshev polynomials, so that there is no error of a splitting.
+The quasi-energies theta of U = exp(i theta) come from the dense matrix.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.run.loop import Progress, drive
+from qsim.trotter.evolution.accuracy import PRODUCT_ROUNDING, ROUNDING
+from qsim.trotter.evolution.chebyshev import Chebyshev
+from qsim.trotter.floquet.result import FloquetResult
+from qsim.trotter.levels.run import gap_ratios
+from qsim.trotter.sectors.lanczos import dot
+from qsim.trotter.sectors.matrix import matrix_of
+from qsim.trotter.sectors.moments import sector_moments
+from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.sectors.schmidt import sector_schmidt
+from qsim.trotter.sectors.states import initial_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.run.loop import Report
+    from qsim.core.run.progress import Monitor
+    from qsim.trotter.floquet.problem import FloquetProblem
+    from qsim.trotter.model.hamiltonian import Model
+
+__all__ = ["run"]
+
+SAME = 1e-12  # spacing of two angles below which they are degenerate
+NO_PATTERN = 1e-20  # sum of <Sz>^2 at the start, below which there is no pattern to compare with
+
+
+class Step:
+    """One step of the cycle.
+
+    Parameters
+    ----------
+    problem : FloquetProblem
+    model : Model
+        H of the step.
+    time : float
+    """
+
+    def __init__(self, problem: FloquetProblem, model: Model, time: float) -> None:
+        device, sector = problem.place, problem.plain_sectors[0]
+        self.time = time
+        self.operator = SectorOperator(device, sector, model)
+        self.phases: Any = None
+        self.expansion: Chebyshev | None = None
+        if model.J[:2].any() or model.cross is not None:
+            self.expansion = Chebyshev(device, model, linear=self.operator)
+            return
+        with device.use():
+            ones, diagonal = device.xp.ones(sector.dimension), device.xp.empty(sector.dimension)
+            self.operator.apply(ones, diagonal)
+            self.phases = device.xp.exp(-1j * time * diagonal)
+
+    def advance(self, psi: NDArray[Any], tolerance: float, poll: Callable[[], None]) -> int:
+        """Apply the step to a state in place; return how many products H psi that took."""
+        if self.expansion is None:
+            psi *= self.phases
+            return 1
+        return self.expansion.advance(psi, self.time, tolerance, poll).products
+
+    def matrix(self) -> NDArray[np.complex128]:
+        """Return the propagator as a dense matrix on the host."""
+        if self.expansion is None:
+            return np.diag(self.operator.device.to_host(self.phases))
+        made = self.operator.device.to_host(matrix_of(self.operator))
+        energies, vectors = np.linalg.eigh(made)
+        return np.asarray((vectors * np.exp(-1j * self.time * energies)) @ vectors.conj().T, np.complex128)
+
+
+class Computation:
+    """The state after so many cycles and what was observed."""
+
+    def __init__(self, problem: FloquetProblem, restored: Mapping[str, Any] | None) -> None:
+        self.problem = problem
+        device, sector, block = problem.place, problem.plain_sectors[0], problem.block
+        self.steps = [Step(problem, problem.step_model(k), step.time) for k, step in enumerate(block.cycle)]
+        seed = problem.models.seed
+
+        def start() -> Any:
+            return initial_state(problem.start, sector, device, np.complex128, seed=seed)
+
+        self.first = start() if problem.asked.block("return_probability") else None
+        self.rows: dict[str, list[Any]] = {}
+        self.done = self.products = 0
+        if restored is None:
+            self.psi = start()
+        else:
+            self.psi = device.asarray(restored["psi"])
+            self.done, self.products = int(restored["done"]), int(restored["products"])
+            self.rows = {name: list(values) for name, values in restored["rows"].items()}
+
+    @property
+    def tolerance(self) -> float:
+        """Error of one step: its share of the accuracy."""
+        block = self.problem.block
+        return max(0.5 * block.accuracy / (block.cycles * len(block.cycle)), ROUNDING["double"])
+
+    @property
+    def error(self) -> float:
+        """Claimed error of the state at the end: the tails of all series, and rounding of all products."""
+        block = self.problem.block
+        rounding = ROUNDING["double"] * (8.0 + PRODUCT_ROUNDING["double"] * self.products)
+        return self.tolerance * block.cycles * len(block.cycle) + rounding
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        rows = {name: np.array(values) for name, values in self.rows.items()}
+        return {"psi": self.psi, "done": self.done, "products": self.products, "rows": rows}
+
+    def advance(self, report: Report) -> None:
+        """Make the cycles that are left."""
+        block = self.problem.block
+        if not self.rows:
+            self._observe()
+        while self.done < block.cycles:
+            for step in self.steps:
+                self.products += step.advance(
+                    self.psi, self.tolerance, lambda: report(Progress(savable=False))
+                )
+            self.done += 1
+            if self.done % block.every == 0 or self.done == block.cycles:
+                self._observe()
+            report(Progress(self.done))
+
+    def _observe(self) -> None:
+        problem, sector, psi = self.problem, self.problem.plain_sectors[0], self.psi
+        moments = sector_moments(self.steps[0].operator, psi, ())
+        sz = moments.s["z"] / moments.norm
+        found: dict[str, Any] = {"cycle": self.done, "norm": moments.norm, "sz": sz}
+        if self.first is not None:
+            found["return_probability"] = abs(dot(self.first, psi)) ** 2 / moments.norm
+        if problem.asked.cuts:
+            spectra = [sector_schmidt(sector, problem.place, psi, cut) for cut in problem.asked.cuts]
+            for name in (
+                "entropy",
+                *(f"{k}_entropy" if k == "number" else k for k in problem.asked.entropies),
+            ):
+                found[name] = np.array([getattr(s, name) for s in spectra])
+        for name, value in found.items():
+            self.rows.setdefault(name, []).append(value)
+
+
+def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
+    """Carry the state through all cycles, and find the quasi-energies if they are asked for."""
+    sector, block = problem.plain_sectors[0], problem.block
+    monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
+    made = Computation(problem, monitor.restored)
+    with monitor.stage("cycles"):
+        drive(made, monitor, total=block.cycles, unit="cycles", what="floquet", done=made.done)
+    rows = {name: np.array(values) for name, values in made.rows.items()}
+    if made.error > block.accuracy:
+        monitor.warn(
+            f"floquet.accuracy: {block.accuracy:.2g} is out of reach; rounding of {made.products} products makes {made.error:.2g}"
+        )
+    if problem.asked.block("imbalance"):
+        pattern = rows["sz"][0]
+        square = float(pattern @ pattern)
+        if square > NO_PATTERN:
+            rows["imbalance"] = rows["sz"] @ pattern / square
+        else:
+            monitor.warn("imbalance: there is no pattern <Sz> at the start; it is left out")
+    angles = ratio = None
+    if block.quasienergies:
+        with monitor.stage("quasi-energies"):
+            angles = quasienergies(made.steps, sector.dimension)
+        if angles.size > 2:  # on a circle n angles have n spacings and n ratios of neighbouring ones
+            around = np.concatenate([angles, angles[:2] + 2.0 * np.pi])
+            ratio = monitor.judged("gap_ratio", lambda: float(gap_ratios(around, SAME).mean()), None)
+    return FloquetResult(problem, sector, rows, made.error, made.products, angles, ratio)
+
+
+def quasienergies(steps: list[Step], size: int) -> NDArray[np.float64]:
+    """Return the angles theta of the eigenvalues exp(i theta) of a cycle, ascending in (-pi, pi]."""
+    cycle = np.eye(size, dtype=np.complex128)
+    for step in steps:
+        cycle = step.matrix() @ cycle
+    return np.asarray(np.sort(np.angle(np.linalg.eigvals(cycle))), np.float64)

@@ -1,0 +1,600 @@
+"""H psi without a matrix: public wrappers of ``apply.cu`` and their CPU twins.
+
+``bonds`` gathers over coupled pairs, ``diagonal`` and ``walsh`` make the frame form ``Dz + W Dx W + P W Dy W P^dagger`` (equations
+in ``apply.cu``).  :func:`apply_h` takes the cheaper form: pairs for chains and lattices, frames with one more vector otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+import numba as nb
+import numpy as np
+
+from qsim.core.device import kernels
+from qsim.core.device.cpu.scratch import scratch
+from qsim.core.device.pool import Shared, each_part
+from qsim.core.device.team import ranges, share
+from qsim.trotter.kernels.product.exchange import JIT, PART, ExchangeTables, exchange, exchange_tables
+
+if TYPE_CHECKING:
+    from qsim.core.device.device import Device
+
+__all__ = ["Operator", "apply_h", "bonds", "diagonal", "operator", "walsh"]
+
+TILE = 12  # bits of a tile: 64 KiB of complex128
+GROUP = 8  # most bits that a pass above the lowest tile transforms
+GPU_BONDS_TILE = 10
+THREADS = 256
+# ns per amplitude: a pair, a field, a bit of a transform, a term of different components
+BOND_COST, FLIP_COST, FRAME_COST, CROSS_COST = 1.5, 1.5, 0.45, 2.5
+
+PHASE_IN, TURN, ADD, PHASE_OUT = 1, 2, 4, 8  # flags of walsh
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A Hamiltonian as the kernels take it; all arrays are on the device.
+
+    Attributes
+    ----------
+    spins : int
+    form : {"bonds", "frames"}
+    bits : int
+        Bits of a tile of the diagonal.
+    J : (3, N, N) float64
+        Couplings of x, y, z, symmetric, zero on the diagonal.
+    h : (3, N) float64
+        Fields.
+    within : (3, 2^bits) float64
+        Energy of the couplings between the lowest ``bits`` spins.
+    mask : (pairs,) uint64
+        The two bits of a pair with a transverse coupling.
+    same, opposite : (pairs,) float64
+        ``(Jx - Jy) / 4`` and ``(Jx + Jy) / 4``.
+    site : (flips,) int32
+        Sites with a transverse field.
+    hx, hy : (flips,) float64
+        Halves of the transverse fields.
+    axes : tuple of int
+        Which of x = 0 and y = 1 occur; the frame form visits these.
+    cost : float
+        Of a product on one CPU thread, roughly, ns per amplitude.
+    cross : ExchangeTables or None
+        Couplings of different components.
+    """
+
+    spins: int
+    form: Literal["bonds", "frames"]
+    bits: int
+    J: Any
+    h: Any
+    within: Any
+    mask: Any
+    same: Any
+    opposite: Any
+    site: Any
+    hx: Any
+    hy: Any
+    axes: tuple[int, ...]
+    cost: float
+    cross: ExchangeTables | None = None
+
+    @property
+    def needs_work(self) -> bool:
+        """True if :func:`apply_h` needs a vector as work space."""
+        return self.form == "frames" and bool(self.axes)
+
+
+def operator(device: Device, model: Any, form: Literal["auto", "bonds", "frames"] = "auto") -> Operator:
+    """Return a model in the form that the kernels take.
+
+    Parameters
+    ----------
+    model : Model
+        Spins N, couplings ``J`` (3, N, N) symmetric with zero diagonal and ``cross``, fields ``h`` (3, N).
+    form
+        ``"auto"`` takes the one that costs less.
+    """
+    J = np.ascontiguousarray(model.J, dtype=np.float64)
+    h = np.ascontiguousarray(model.h, dtype=np.float64)
+    spins = int(model.spins)
+    if J.shape != (3, spins, spins) or h.shape != (3, spins):
+        raise ValueError(
+            f"J and h of {spins} spins must have shapes (3, N, N) and (3, N), found {J.shape}, {h.shape}"
+        )
+    first, second = np.nonzero(np.triu((J[0] != 0) | (J[1] != 0), 1))
+    site = np.flatnonzero((h[0] != 0) | (h[1] != 0))
+    one = np.uint64(1)
+    mask = (one << first.astype(np.uint64)) | (one << second.astype(np.uint64))
+    jx, jy = J[0, first, second], J[1, first, second]
+    axes = tuple(a for a in (0, 1) if J[a].any() or h[a].any())
+    costs = _costs(J, h, axes)
+    chosen = min(costs, key=lambda name: costs[name]) if form == "auto" else form
+    bits = min(spins, GPU_BONDS_TILE if device.is_cuda and chosen == "bonds" else TILE)
+    cross = None if model.cross is None else exchange_tables(device, model.cross)
+    return Operator(
+        spins=spins,
+        form=chosen,
+        bits=bits,
+        J=device.asarray(J),
+        h=device.asarray(h),
+        within=device.asarray(np.stack([_within(J[a], bits) for a in range(3)])),
+        mask=device.asarray(mask),
+        same=device.asarray((jx - jy) / 4),
+        opposite=device.asarray((jx + jy) / 4),
+        site=device.asarray(site.astype(np.int32)),
+        hx=device.asarray(h[0, site] / 2),
+        hy=device.asarray(h[1, site] / 2),
+        axes=axes,
+        cost=1.0 + costs[chosen] + (0.0 if cross is None else CROSS_COST * cross.mask.shape[0]),
+        cross=cross,
+    )
+
+
+def _costs(J: Any, h: Any, axes: tuple[int, ...]) -> dict[Literal["bonds", "frames"], float]:
+    """Cost of either form; a coefficient that vanishes for equal or opposite spins halves the work of a pair."""
+    spins = J.shape[1]
+    upper = np.triu_indices(spins, 1)
+    jx, jy = J[0][upper], J[1][upper]
+    pairs = 0.5 * float(np.count_nonzero(jx != jy) + np.count_nonzero(jx != -jy))
+    flips = float(np.count_nonzero((h[0] != 0) | (h[1] != 0)))
+    levels = 2.0 * spins * len(axes)
+    return {"bonds": BOND_COST * pairs + FLIP_COST * flips, "frames": FRAME_COST * levels}
+
+
+def _within(J: Any, bits: int) -> Any:
+    """Energy of the couplings between the lowest bits, (2^bits,)."""
+    spins = 0.5 - ((np.arange(1 << bits)[:, None] >> np.arange(bits)) & 1)
+    return 0.5 * np.einsum("nj,nj->n", spins @ J[:bits, :bits], spins)
+
+
+def apply_h(
+    device: Device,
+    op: Operator,
+    psi: Any,
+    out: Any,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    gamma: float = 0.0,
+    work: Any = None,
+) -> None:
+    """Compute ``out = alpha H psi + beta psi + gamma out``.
+
+    Parameters
+    ----------
+    psi : (2^N,) complex
+        On the device; site j is bit j of the index, 0 is up.
+    out : (2^N,) complex, in/out
+        Another array; with ``gamma = 0`` it is not read.
+    work : (2^N,) complex, optional
+        A third array, wanted if ``op.needs_work``; allocated if it is missing.
+    """
+    _check(op, psi, out)
+    if op.form == "bonds":
+        bonds(device, op, psi, out, alpha, beta, gamma)
+        if op.cross is not None:
+            exchange(device, op.cross, psi, out, alpha)
+        return
+    diagonal(device, op, psi, out, alpha, beta, gamma)
+    if work is None and op.axes and op.spins > op.bits:
+        work = device.xp.empty_like(psi)
+    for axis in op.axes:
+        _transverse(device, op, axis, psi, out, alpha, work)
+    if op.cross is not None:
+        exchange(device, op.cross, psi, out, alpha)
+
+
+def groups(spins: int, bits: int) -> list[tuple[int, int]]:
+    """Return (position, run) of the passes above the lowest tile: as few as ``GROUP`` allows, of nearly equal size."""
+    high = spins - bits
+    count = -(-high // GROUP)
+    edges = [bits + high * k // count for k in range(count + 1)] if count else []
+    return [(low, bits - (top - low)) for low, top in pairwise(edges)]
+
+
+def _transverse(device: Device, op: Operator, axis: int, psi: Any, out: Any, alpha: float, work: Any) -> None:
+    """Add ``alpha`` times the part of x (axis 0) or y (axis 1) of H psi to ``out``."""
+    phase_in, phase_out = (PHASE_IN, PHASE_OUT) if axis == 1 else (0, 0)
+    above = groups(op.spins, op.bits)
+    if not above:
+        walsh(device, op, axis, psi, out, 0, 0, TURN | ADD | phase_in | phase_out, alpha)
+        return
+    walsh(device, op, axis, psi, work, *above[0], phase_in)
+    for position, run in above[1:]:
+        walsh(device, op, axis, work, work, position, run, 0)
+    walsh(device, op, axis, work, work, 0, 0, TURN)
+    for position, run in above[:0:-1]:
+        walsh(device, op, axis, work, work, position, run, 0)
+    walsh(device, op, axis, work, out, *above[0], ADD | phase_out, alpha)
+
+
+# ----------------------------------------------------------------------------------------- wrappers
+
+
+def diagonal(
+    device: Device, op: Operator, psi: Any, out: Any, alpha: float, beta: float, gamma: float, axis: int = 2
+) -> None:
+    """Compute ``out = alpha D psi + beta psi + gamma out`` with the diagonal D of one axis, z by default."""
+    numbers = (float(alpha), float(beta), float(gamma))
+    if device.is_cuda:
+        kernel = kernels.function("trotter/kernels/product", "apply", "diagonal", _macros(op, psi))
+        arguments = (psi, out, np.int32(op.spins), op.J[axis], op.h[axis], op.within[axis])
+        kernel(_tiles(op), (THREADS,), (*arguments, *map(np.float64, numbers)))
+        return
+    tables = (op.J[axis], op.h[axis], op.within[axis])
+    arrays = (_reals(psi), _reals(out), op.bits, op.spins, *tables, *numbers)
+    _each(device, op, Shared(_diagonal_shared, arrays))
+
+
+def bonds(device: Device, op: Operator, psi: Any, out: Any, alpha: float, beta: float, gamma: float) -> None:
+    """Compute ``out = alpha H psi + beta psi + gamma out`` pair by pair; psi and out are different arrays."""
+    numbers = (float(alpha), float(beta), float(gamma))
+    if device.is_cuda:
+        kernel = kernels.function("trotter/kernels/product", "apply", "bonds", _macros(op, psi))
+        diagonals = (psi, out, np.int32(op.spins), op.J[2], op.h[2], op.within[2])
+        pairs = (np.int32(op.mask.shape[0]), op.mask, op.same, op.opposite)
+        flips = (np.int32(op.site.shape[0]), op.site, op.hx, op.hy)
+        kernel(_tiles(op), (THREADS,), (*diagonals, *pairs, *flips, *map(np.float64, numbers)))
+        return
+    tables = (op.J[2], op.h[2], op.within[2])
+    lists = (op.mask, op.same, op.opposite, op.site, op.hx, op.hy)
+    arrays = (_reals(psi), _reals(out), op.bits, op.spins, *tables, *lists, *numbers)
+    _each(device, op, Shared(_bonds_shared, arrays))
+
+
+def walsh(
+    device: Device,
+    op: Operator,
+    axis: int,
+    source: Any,
+    out: Any,
+    position: int,
+    run: int,
+    flags: int,
+    alpha: float = 1.0,
+) -> None:
+    """Transform the bits ``position ... position + bits - run - 1`` in tiles of ``2^run`` consecutive amplitudes.
+
+    Parameters
+    ----------
+    axis : int
+        Whose diagonal a turn multiplies by.
+    source, out : (2^N,) complex
+        May be one array unless ``ADD`` is set.
+    position, run : int
+        ``run`` is at most ``position``; both are 0 for the lowest bits, the only tile that may ``TURN``.
+    flags : int
+        Sum of ``PHASE_IN``, ``TURN``, ``ADD``, ``PHASE_OUT``.
+    alpha : float
+        Factor with ``ADD``.
+    """
+    scale = 2.0**-op.spins  # of the two transforms together; exact
+    if device.is_cuda:
+        size = (1 << op.bits) * psi_bytes(source)
+        kernel = kernels.function(
+            "trotter/kernels/product", "apply", "walsh", _macros(op, source), shared_bytes=size
+        )
+        shape = (np.int32(position), np.int32(run), np.int32(flags), np.int32(op.spins))
+        tables = (op.J[axis], op.h[axis], op.within[axis])
+        numbers = (np.float64(scale), np.float64(alpha))
+        kernel(_tiles(op), (THREADS,), (source, out, *shape, *tables, *numbers), shared_mem=size)
+        return
+    x, y = _reals(source), _reals(out)
+    tables = (op.J[axis], op.h[axis], op.within[axis])
+    layout = (op.bits, position, run, flags, op.spins)
+    tiles = scratch(device.threads, 2 << op.bits).view(x.dtype)
+    _each(device, op, Shared(_walsh_shared, (x, y, *layout, *tables, scale, float(alpha), tiles)))
+
+
+def psi_bytes(psi: Any) -> int:
+    """Bytes of an amplitude."""
+    return int(psi.dtype.itemsize)
+
+
+def _check(op: Operator, psi: Any, out: Any) -> None:
+    """Check shapes once, with names."""
+    for label, array in (("psi", psi), ("out", out)):
+        if array.shape != (1 << op.spins,):
+            raise ValueError(
+                f"{label} of {op.spins} spins must have shape ({1 << op.spins},), found {array.shape}"
+            )
+    if psi.dtype != out.dtype:
+        raise ValueError(f"psi and out must have one dtype, found {psi.dtype} and {out.dtype}")
+    if psi is out:
+        raise ValueError("psi and out must be different arrays")
+
+
+def _macros(op: Operator, psi: Any) -> dict[str, str | int]:
+    return {"REAL": "float" if psi.dtype == np.complex64 else "double", "BITS": op.bits}
+
+
+def _tiles(op: Operator) -> tuple[int]:
+    return (1 << (op.spins - op.bits),)
+
+
+def _reals(psi: Any) -> Any:
+    """Return the state as real numbers, re and im in turn."""
+    return psi.view(np.float32 if psi.dtype == np.complex64 else np.float64)
+
+
+def _each(device: Device, op: Operator, work: Shared) -> None:
+    """Share tiles among threads."""
+    each_part(work, 1 << (op.spins - op.bits), 1 << op.spins, device.threads)
+
+
+# -------------------------------------------------------------------------------------------- twins
+
+
+@nb.njit(**JIT)
+def _diagonal_shared(ticket, *arguments):
+    return share(ticket, ranges(_diagonal_cpu, arguments))
+
+
+@nb.njit(**JIT)
+def _bonds_shared(ticket, *arguments):
+    return share(ticket, ranges(_bonds_cpu, arguments))
+
+
+@nb.njit(**JIT)
+def _walsh_shared(ticket, *arguments):
+    return share(ticket, ranges(_walsh_cpu, arguments))
+
+
+@nb.njit(**PART)
+def _diagonal_cpu(first, last, worker, psi, out, bits, spins, J, h, within, alpha, beta, gamma):
+    """CPU twin of ``diagonal`` for tiles first ... last-1; psi and out (2^(N+1),) real."""
+    size = 1 << bits
+    e = np.empty(size)
+    for tile in range(first, last):
+        _energy(e, tile, bits, spins, J, h, within)
+        _blend(psi, out, 2 * size * tile, size, e, alpha, beta, gamma)
+
+
+@nb.njit(**PART)
+def _bonds_cpu(
+    first, last, worker, psi, out, bits, spins, J, h, within, mask, same, opposite, site, hx, hy, alpha, beta, gamma
+):  # fmt: skip
+    """CPU twin of ``bonds`` for tiles first ... last-1; psi and out (2^(N+1),) real."""
+    size = 1 << bits
+    e = np.empty(size)
+    for tile in range(first, last):
+        here = 2 * size * tile
+        _energy(e, tile, bits, spins, J, h, within)
+        _blend(psi, out, here, size, e, alpha, beta, gamma)
+        for p in range(mask.shape[0]):
+            j = 0
+            while not mask[p] >> np.uint64(j) & np.uint64(1):
+                j += 1
+            k = j + 1
+            while not mask[p] >> np.uint64(k) & np.uint64(1):
+                k += 1
+            cs = psi.dtype.type(alpha * same[p])
+            co = psi.dtype.type(alpha * opposite[p])
+            if k < bits:
+                _pair_inside(psi, out, here, 2 * size, 2 << j, 2 << k, cs, co)
+                continue
+            up = (tile >> (k - bits) & 1) == 0
+            if j < bits:
+                there = 2 * size * (tile ^ (1 << (k - bits)))
+                _pair_across(psi, out, here, there, 2 * size, 2 << j, cs if up else co, co if up else cs)
+                continue
+            equal = up == ((tile >> (j - bits) & 1) == 0)
+            there = 2 * size * (tile ^ (1 << (k - bits)) ^ (1 << (j - bits)))
+            c = cs if equal else co
+            if c != 0:
+                _add(out, here, psi, there, 2 * size, c)
+        for f in range(site.shape[0]):
+            re = psi.dtype.type(alpha * hx[f])
+            im = psi.dtype.type(alpha * hy[f])
+            k = site[f]
+            if k < bits:
+                _flip_inside(psi, out, here, 2 * size, 2 << k, re, im)
+            else:
+                there = 2 * size * (tile ^ (1 << (k - bits)))
+                _flip(psi, out, here, there, 2 * size, re, im if tile >> (k - bits) & 1 else -im)
+
+
+@nb.njit(**PART)
+def _walsh_cpu(
+    first, last, worker, source, out, bits, position, run, flags, spins, J, h, within, scale, alpha, scratch
+):
+    """CPU twin of ``walsh`` for tiles first ... last-1; source and out (2^(N+1),) real, tiles of scratch (2^(bits+1),)."""
+    tile = scratch[worker]
+    size = 1 << bits
+    gap = position - run
+    length = run if gap else bits  # without a gap the tile is consecutive, and one row
+    width = 2 << length
+    rows = 1 << (bits - length)
+    e = np.empty(size if flags & TURN else 0)
+    ones = _ones(length)
+    a = source.dtype.type(alpha)
+    for block in range(first, last):
+        base = (block >> gap << (position + bits - run)) | ((block & ((1 << gap) - 1)) << run)
+        for row in range(rows):
+            start = 2 * (base | row << position)
+            tile[row * width : (row + 1) * width] = source[start : start + width]
+            if flags & PHASE_IN:
+                _turn(tile, row * width, base | row << position, ones, -1)
+        _transform(tile, run + 1, bits + 1)
+        if flags & TURN:
+            _energy(e, block, bits, spins, J, h, within)
+            for i in range(size):
+                x = source.dtype.type(scale * e[i])
+                tile[2 * i] *= x
+                tile[2 * i + 1] *= x
+            _transform(tile, 1, bits + 1)
+        for row in range(rows):
+            start = 2 * (base | row << position)
+            if flags & PHASE_OUT:
+                _turn(tile, row * width, base | row << position, ones, 1)
+            if flags & ADD:
+                _add(out, start, tile, row * width, width, a)
+            else:
+                out[start : start + width] = tile[row * width : (row + 1) * width]
+
+
+@nb.njit(**PART)
+def _energy(e, tile, bits, spins, J, h, within):
+    """Diagonal on one tile, (2^bits,)."""
+    constant = 0.0
+    for k in range(bits, spins):
+        field = h[k]
+        for j in range(k + 1, spins):
+            field += J[k, j] * (0.5 - (tile >> (j - bits) & 1))
+        constant += field * (0.5 - (tile >> (k - bits) & 1))
+    e[0] = constant
+    n = 1
+    for k in range(bits):
+        field = h[k]
+        for j in range(bits, spins):
+            field += J[k, j] * (0.5 - (tile >> (j - bits) & 1))
+        half = 0.5 * field
+        for i in range(n):
+            e[n + i] = e[i] - half
+        for i in range(n):
+            e[i] += half
+        n *= 2
+    for i in range(n):
+        e[i] += within[i]
+
+
+@nb.njit(**PART)
+def _blend(psi, out, here, size, e, alpha, beta, gamma):
+    """Set one tile to ``(alpha e + beta) psi + gamma out``."""
+    g = psi.dtype.type(gamma)
+    a = out[here : here + 2 * size]
+    b = psi[here : here + 2 * size]
+    if gamma == 0:  # out may hold anything
+        for i in range(size):
+            c = psi.dtype.type(alpha * e[i] + beta)
+            a[2 * i] = c * b[2 * i]
+            a[2 * i + 1] = c * b[2 * i + 1]
+        return
+    for i in range(size):
+        c = psi.dtype.type(alpha * e[i] + beta)
+        a[2 * i] = c * b[2 * i] + g * a[2 * i]
+        a[2 * i + 1] = c * b[2 * i + 1] + g * a[2 * i + 1]
+
+
+@nb.njit(**PART)
+def _add(out, here, psi, there, count, c):
+    # slices, so that the compiler need not think of negative indices
+    a = out[here : here + count]
+    b = psi[there : there + count]
+    for i in range(count):
+        a[i] += c * b[i]
+
+
+@nb.njit(**PART)
+def _pair_inside(psi, out, here, size, low, high, same, opposite):
+    """Add a pair whose bits both lie in the tile; size, low and high count real numbers."""
+    for top in range(here, here + size, 2 * high):
+        for start in range(top, top + high, 2 * low):
+            if same != 0:
+                _add(out, start, psi, start + low + high, low, same)
+                _add(out, start + low + high, psi, start, low, same)
+            if opposite != 0:
+                _add(out, start + low, psi, start + high, low, opposite)
+                _add(out, start + high, psi, start + low, low, opposite)
+
+
+@nb.njit(**PART)
+def _pair_across(psi, out, here, there, size, low, up, down):
+    """Add a pair whose lower bit lies in the tile, the other above; up and down: coefficients for the lower spin."""
+    for start in range(0, size, 2 * low):
+        if up != 0:
+            _add(out, here + start, psi, there + start + low, low, up)
+        if down != 0:
+            _add(out, here + start + low, psi, there + start, low, down)
+
+
+@nb.njit(**PART)
+def _flip(psi, out, here, there, count, re, im):
+    """Add ``(re + i im) psi``."""
+    a = out[here : here + count]
+    b = psi[there : there + count]
+    for i in range(count // 2):
+        a[2 * i] += re * b[2 * i] - im * b[2 * i + 1]
+        a[2 * i + 1] += re * b[2 * i + 1] + im * b[2 * i]
+
+
+@nb.njit(**PART)
+def _flip_inside(psi, out, here, size, low, re, im):
+    for start in range(here, here + size, 2 * low):
+        _flip(psi, out, start, start + low, low, re, -im)
+        _flip(psi, out, start + low, start, low, re, im)
+
+
+@nb.njit(**PART)
+def _turn(tile, start, n, ones, sign):
+    """Multiply by ``i^(sign times the number of down spins)``; n: index of the first amplitude, ones: bits of 0, 1, 2, ..."""
+    above = 0
+    while n:
+        n &= n - 1
+        above += 1
+    a = tile[start : start + 2 * ones.shape[0]]
+    for i in range(ones.shape[0]):
+        quarters = (sign * (above + ones[i])) & 3
+        c = a.dtype.type((1 - quarters) * (1 - (quarters & 1)))  # 1, 0, -1, 0
+        s = a.dtype.type((2 - quarters) * (quarters & 1))  # 0, 1, 0, -1
+        re = a[2 * i]
+        im = a[2 * i + 1]
+        a[2 * i] = c * re - s * im
+        a[2 * i + 1] = s * re + c * im
+
+
+@nb.njit(**PART)
+def _ones(bits):
+    """Return the number of set bits of 0 ... 2^bits - 1."""
+    ones = np.zeros(1 << bits, np.int32)
+    n = 1
+    for _ in range(bits):
+        for i in range(n):
+            ones[n + i] = ones[i] + 1
+        n *= 2
+    return ones
+
+
+@nb.njit(**PART)
+def _transform(x, first, last):
+    """Transform the bits first ... last-1 of the index of real numbers, two at a time, the lower ones while in cache."""
+    inner = min(last, 11)
+    for base in range(0, 1 << last, 1 << inner):
+        q = first
+        while q + 1 < inner:
+            _transform_two(x, base, 1 << inner, 1 << q)
+            q += 2
+        if q < inner:
+            _transform_one(x, base, 1 << inner, 1 << q)
+    q = max(first, inner)
+    while q + 1 < last:
+        _transform_two(x, 0, 1 << last, 1 << q)
+        q += 2
+    if q < last:
+        _transform_one(x, 0, 1 << last, 1 << q)
+
+
+@nb.njit(**PART)
+def _transform_two(x, base, size, st):
+    for top in range(base, base + size, 4 * st):
+        a = x[top : top + st]
+        b = x[top + st : top + 2 * st]
+        c = x[top + 2 * st : top + 3 * st]
+        d = x[top + 3 * st : top + 4 * st]
+        for i in range(st):
+            p, q, r, s = a[i] + b[i], a[i] - b[i], c[i] + d[i], c[i] - d[i]
+            a[i], b[i], c[i], d[i] = p + r, q + s, p - r, q - s
+
+
+@nb.njit(**PART)
+def _transform_one(x, base, size, st):
+    for top in range(base, base + size, 2 * st):
+        a = x[top : top + st]
+        b = x[top + st : top + 2 * st]
+        for i in range(st):
+            p = a[i]
+            a[i], b[i] = p + b[i], p - b[i]

@@ -1,0 +1,128 @@
+"""Couplings of different components of two spins, ``K_ab S^a_j S^b_k``: public wrapper of ``exchange.cu``, and its CPU twin.
+
+Their part of ``H psi`` is added to that of :mod:`qsim.trotter.kernels.product.apply`. A pair has up to three terms: both spins
+flipped (xy and yx), the first (xz, yz) or the second (zx, zy).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numba as nb
+import numpy as np
+
+from qsim.core.device import kernels
+from qsim.core.device.jit import PART as _PART
+from qsim.core.device.pool import each_part
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.device.device import Device
+
+__all__ = ["ExchangeTables", "exchange", "exchange_tables"]
+
+JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+PART: dict[str, Any] = {**JIT, **_PART}
+THREADS = 256
+TILE = 12  # bits of the amplitudes that a thread of a CPU makes at a time
+
+
+class ExchangeTables(NamedTuple):
+    """Terms of the couplings.
+
+    Attributes
+    ----------
+    mask : (T,) uint64
+        Spins that a term flips.
+    sites : (T, 2) int32
+        j and k.
+    coefficient : (T, 4, 2) float64
+        Real and imaginary part, by the spins of the result, ``bit_j + 2 bit_k``.
+    """
+
+    mask: Any
+    sites: Any
+    coefficient: Any
+
+
+def exchange_tables(device: Device, cross: NDArray[np.float64]) -> ExchangeTables:
+    """Return the terms of couplings (3, 3, N, N), zero for equal components; see :mod:`qsim.trotter.model.tensors`."""
+    masks: list[int] = []
+    sites: list[tuple[int, int]] = []
+    rows: list[NDArray[np.complex128]] = []
+    bit_j, bit_k = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
+    sj, sk = 0.5 - bit_j, 0.5 - bit_k
+    for j, k in np.argwhere(np.triu(cross.any(axis=(0, 1)), 1)):
+        K = cross[:, :, j, k]
+        # <s|S^y|s'> = i s' with the spin s' before the flip, which is opposite to that of the result
+        both = 0.5j * (K[0, 1] * -sk + K[1, 0] * -sj)
+        first = (0.5 * K[0, 2] - 1j * sj * K[1, 2]) * sk
+        second = (0.5 * K[2, 0] - 1j * sk * K[2, 1]) * sj
+        for mask, row in ((1 << j | 1 << k, both), (1 << j, first), (1 << k, second)):
+            if row.any():
+                masks.append(int(mask))
+                sites.append((int(j), int(k)))
+                rows.append(row.astype(np.complex128))
+    coefficient = np.array(rows, np.complex128).reshape(-1, 4)
+    return ExchangeTables(
+        device.asarray(np.array(masks, np.uint64)),
+        device.asarray(np.array(sites, np.int32).reshape(-1, 2)),
+        device.asarray(coefficient.view(np.float64).reshape(-1, 4, 2)),
+    )
+
+
+def exchange(device: Device, tables: ExchangeTables, psi: Any, out: Any, alpha: float = 1.0) -> None:
+    """Add ``alpha`` times the couplings times psi to out.
+
+    Parameters
+    ----------
+    psi, out : (2^N,) complex
+        Different arrays on the device.
+    """
+    if psi.shape != out.shape or psi.dtype != out.dtype or psi is out:
+        raise ValueError("psi and out must be different arrays of one shape and type")
+    size = int(psi.shape[0])
+    if device.is_cuda:
+        real = "float" if psi.dtype == np.complex64 else "double"
+        kernel = kernels.function("trotter/kernels/product", "exchange", "exchange", {"REAL": real})
+        terms = np.int32(tables.mask.shape[0])
+        kernel(
+            (-(-size // THREADS),),
+            (THREADS,),
+            (psi, out, np.uint64(size), terms, *tables, np.float64(alpha)),
+        )
+        return
+    real_type = np.float32 if psi.dtype == np.complex64 else np.float64
+    x, y = psi.view(real_type), out.view(real_type)
+    bits = min(TILE, size.bit_length() - 1)
+    each_part(
+        lambda first, last: _exchange_cpu(x, y, first, last, bits, *tables, float(alpha)),
+        size >> bits,
+        size,
+        device.threads,
+    )
+
+
+@nb.njit(**JIT)
+def _exchange_cpu(psi, out, first, last, bits, mask, sites, coefficient, alpha):
+    """Tiles first .. last of :func:`exchange`; psi and out (2^(N+1),) real. Runs of amplitudes have one coefficient."""
+    for tile in range(first, last):
+        begin = tile << bits
+        for t in range(mask.shape[0]):
+            j = sites[t, 0]
+            k = sites[t, 1]
+            run = 1 << min(bits, min(j, k))
+            flipped = np.int64(mask[t])
+            for start in range(begin, begin + (1 << bits), run):
+                which = (start >> j & 1) + 2 * (start >> k & 1)
+                re = psi.dtype.type(alpha * coefficient[t, which, 0])
+                im = psi.dtype.type(alpha * coefficient[t, which, 1])
+                if re == 0 and im == 0:
+                    continue
+                a = out[2 * start : 2 * (start + run)]
+                there = start ^ flipped
+                b = psi[2 * there : 2 * (there + run)]
+                for i in range(run):
+                    a[2 * i] += re * b[2 * i] - im * b[2 * i + 1]
+                    a[2 * i + 1] += re * b[2 * i + 1] + im * b[2 * i]

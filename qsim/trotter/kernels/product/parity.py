@@ -1,0 +1,109 @@
+"""Couplings of the last site in a sector of parity: public wrapper of ``parity.cu``, and its CPU twin.
+
+The index of a state holds all sites but the last, whose spin makes the number of spins down even or odd. Couplings among the
+others are those of N - 1 spins (:mod:`qsim.trotter.kernels.product.apply`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numba as nb
+import numpy as np
+
+from qsim.core.device import kernels
+from qsim.core.device.pool import each_part
+
+if TYPE_CHECKING:
+    from qsim.core.device.device import Device
+
+__all__ = ["LastSite", "parity_last"]
+
+JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+THREADS = 256
+TILE = 12  # bits of the amplitudes that a thread of a CPU makes at a time
+
+
+class LastSite(NamedTuple):
+    """Couplings of the last site.
+
+    Attributes
+    ----------
+    odd : int
+        Whether the number of spins down is odd.
+    site : (T,) int32
+        Sites that flip together with it.
+    coefficient : (T, 4, 2) float64
+        Real and imaginary part of the flip, by the spins of the result, ``bit_j + 2 bit_last``.
+    J : (N - 1,) float64
+        Couplings along z.
+    field : float
+        Along z.
+    """
+
+    odd: int
+    site: Any
+    coefficient: Any
+    J: Any
+    field: float
+
+
+def parity_last(device: Device, tables: LastSite, psi: Any, out: Any, alpha: float = 1.0) -> None:
+    """Add ``alpha`` times the couplings and the field of the last site times psi to out, (2^(N-1),) complex each."""
+    if psi.shape != out.shape or psi.dtype != out.dtype or psi is out:
+        raise ValueError("psi and out must be different arrays of one shape and type")
+    size = int(psi.shape[0])
+    if device.is_cuda:
+        real = "float" if psi.dtype == np.complex64 else "double"
+        kernel = kernels.function("trotter/kernels/product", "parity", "parity_last", {"REAL": real})
+        flips = (np.int32(tables.site.shape[0]), tables.site, tables.coefficient)
+        diagonal = (np.int32(tables.J.shape[0]), tables.J, np.float64(tables.field))
+        kernel(
+            (-(-size // THREADS),),
+            (THREADS,),
+            (psi, out, np.uint64(size), np.int32(tables.odd), *flips, *diagonal, np.float64(alpha)),
+        )
+        return
+    bits = min(TILE, size.bit_length() - 1)
+    each_part(
+        lambda first, last: _parity_last_cpu(psi, out, first, last, bits, *tables, float(alpha)),
+        size >> bits,
+        size,
+        device.threads,
+    )
+
+
+@nb.njit(**JIT)
+def _parity_last_cpu(psi, out, first, last, bits, odd, site, coefficient, J, field, alpha):
+    """Tiles first .. last of :func:`parity_last`."""
+    size = 1 << bits
+    down = np.empty(size, np.int64)  # spin of the last site
+    energy = np.empty(size)
+    for tile in range(first, last):
+        begin = tile << bits
+        count = odd
+        total = field
+        for j in range(bits, J.shape[0]):
+            spin = begin >> j & 1
+            count ^= spin
+            total += (0.5 - spin) * J[j]
+        for j in range(bits):
+            total += 0.5 * J[j]
+        down[0] = count
+        energy[0] = total
+        for j in range(bits):
+            for i in range(1 << j):
+                down[(1 << j) + i] = down[i] ^ 1
+                energy[(1 << j) + i] = energy[i] - J[j]
+        for i in range(size):
+            e = psi.real.dtype.type(alpha * (0.5 - down[i]) * energy[i])
+            out[begin + i] += e * psi[begin + i]
+        for t in range(site.shape[0]):
+            j = site[t]
+            for i in range(size):
+                n = begin + i
+                which = (n >> j & 1) + 2 * down[i]
+                re = psi.real.dtype.type(alpha * coefficient[t, which, 0])
+                im = psi.real.dtype.type(alpha * coefficient[t, which, 1])
+                b = psi[n ^ (1 << j)]
+                out[n] += complex(re * b.real - im * b.imag, re * b.imag + im * b.real)

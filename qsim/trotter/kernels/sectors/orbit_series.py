@@ -1,0 +1,117 @@
+"""Vectors that are the same on every orbit of a group: orbits of a sector, Chebyshev series in one call; on the CPU alone."""
+
+from __future__ import annotations
+
+import numba as nb
+
+from qsim.trotter.kernels.sectors.orbits import image_of
+from qsim.trotter.kernels.sectors.product_cpu import JIT
+
+__all__ = ["bessel", "orbits_of", "series"]
+
+
+@nb.njit(**JIT)
+def orbits_of(strings, low, low_rank, high_rank, block, columns, tables, turned, full, place, first):
+    """Give the strings of every orbit of a sector its number; return how many orbits there are.
+
+    Parameters
+    ----------
+    strings : (D,) int64
+        In the order of their index.
+    low : int
+        Bits of the low part.
+    columns : (H + 1,) int64
+        Columns of the block of every weight of the high part.
+    tables, turned
+        The group, as in :mod:`qsim.trotter.kernels.sectors.orbits`.
+    place : (D,) int32, in/out
+        -1 at first; the number of the orbit of every string.
+    first : (D,) int64, out
+        Index of the first string of every orbit.
+    """
+    count = 0
+    under = (1 << low) - 1
+    for i in range(strings.size):
+        if place[i] >= 0:
+            continue
+        first[count] = i
+        for g in range(turned.size):
+            s = image_of(strings[i], tables, turned, full, g)
+            h = s >> low
+            p = 0
+            bits = h
+            while bits:
+                bits &= bits - 1
+                p += 1
+            place[block[p] + high_rank[h] * columns[p] + low_rank[s & under]] = count
+        count += 1
+    return count
+
+
+@nb.njit(**JIT)
+def bessel(x, values):
+    """Set values to the Bessel functions J_0(x), J_1(x), ..., x > 0, by the recurrence downwards (Miller).
+
+    The last order must lie so far beyond x that its value is negligible; ``J_0 + 2 sum_k J_2k = 1`` sets the scale.
+    """
+    count = values.size
+    above = 0.0
+    here = 1e-300
+    total = 0.0
+    for k in range(count + 15, -1, -1):  # here: J_k but for the scale
+        if k < count:
+            values[k] = here
+        if k % 2 == 0:
+            total += here if k == 0 else 2.0 * here
+        below = 2.0 * k / x * here - above
+        above = here
+        here = below
+        if abs(here) > 1e200:
+            here *= 1e-200
+            above *= 1e-200
+            total *= 1e-200
+            for j in range(max(k, 0), count):
+                values[j] *= 1e-200
+    for k in range(count):
+        values[k] /= total
+
+
+@nb.njit(**JIT)
+def series(data, indices, indptr, diagonal, psi, old, new, total, numbers, centre, inverse, forward):
+    """Sum ``sum_k (-i)^k c_k T_k((H - centre) inverse) psi``; times i^k instead if not `forward`.
+
+    Parameters
+    ----------
+    data, indices, indptr
+        H without its diagonal, real, by rows.
+    psi, old, new, total : (orbits,) complex128
+        State, two work spaces, and the sum.
+    numbers : (m,) float64
+        ``(2 - delta_k0) |J_k|`` with the sign of J_k.
+    """
+    size = psi.size
+    for i in range(size):
+        old[i] = psi[i]
+        total[i] = numbers[0] * psi[i]
+    sign = -1.0 if forward else 1.0
+    for k in range(1, numbers.size):
+        twice = inverse if k == 1 else 2.0 * inverse
+        back = 0.0 if k == 1 else 1.0
+        c = numbers[k]
+        quarter = k & 3
+        re = c if quarter == 0 else (-c if quarter == 2 else 0.0)
+        im = sign * (c if quarter == 1 else (-c if quarter == 3 else 0.0))
+        for i in range(size):
+            x = old[i]
+            a = (diagonal[i] - centre) * x.real
+            b = (diagonal[i] - centre) * x.imag
+            for j in range(indptr[i], indptr[i + 1]):
+                y = old[indices[j]]
+                a += data[j] * y.real
+                b += data[j] * y.imag
+            before = new[i]
+            a = twice * a - back * before.real if k > 1 else twice * a
+            b = twice * b - back * before.imag if k > 1 else twice * b
+            new[i] = complex(a, b)
+            total[i] += complex(re * a - im * b, re * b + im * a)
+        old, new = new, old

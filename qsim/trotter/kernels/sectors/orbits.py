@@ -1,0 +1,133 @@
+"""Orbits of strings under a group of permutations of the sites, with or without turning all spins over; on the CPU alone.
+
+An image is put together from tables of eight bits: ``image(s, g) = OR_c tables[g, c, byte c of s]``, then complemented if the
+element turns all spins over.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+
+from qsim.trotter.kernels.sectors.product_cpu import JIT, PART
+
+__all__ = ["entries_of_orbits", "image_of", "images_of", "representatives"]
+
+
+@nb.njit(**PART)
+def image_of(s, tables, turned, full, g):
+    """Return the image of a string under one element."""
+    out = 0
+    for c in range(tables.shape[1]):
+        out |= tables[g, c, (s >> (8 * c)) & 255]
+    return out ^ full if turned[g] else out
+
+
+@nb.njit(**JIT)
+def representatives(spins, down, tables, turned, characters, found, norms):
+    """List the strings that are the smallest of their orbit and have a state of these characters; return how many.
+
+    Parameters
+    ----------
+    tables : (G, bytes, 256) int64
+    turned : (G,) bool
+    characters : (G,) complex128
+        chi(g).
+    found : (D,) int64, out
+        Ascending.
+    norms : (D,) float64, out
+        ``nu = sum of chi(g) over g with g s = s``.
+    """
+    full = (1 << spins) - 1
+    s = (1 << down) - 1
+    count = 0
+    while s <= full:
+        nu = 0.0
+        smallest = True
+        for g in range(turned.size):
+            r = image_of(s, tables, turned, full, g)
+            if r < s:
+                smallest = False
+                break
+            if r == s:
+                nu += characters[g].real
+        if smallest and nu > 0.5:
+            if count >= found.size:
+                return count + 1
+            found[count] = s
+            norms[count] = nu
+            count += 1
+        if s == 0:
+            break
+        low = s & -s  # the next number with as many bits
+        high = s + low
+        s = (((s ^ high) >> 2) // low) | high
+    return count
+
+
+@nb.njit(**PART)
+def _smallest(s, tables, turned, full):
+    """Return the smallest image of a string, and the element that leads to it."""
+    best = image_of(s, tables, turned, full, 0)
+    which = 0
+    for g in range(1, turned.size):
+        r = image_of(s, tables, turned, full, g)
+        if r < best:
+            best = r
+            which = g
+    return best, which
+
+
+@nb.njit(**JIT)
+def entries_of_orbits(
+    spins, tables, turned, characters, found, norms, masks, values, currents, first, to, data
+):
+    """Fill the rows of H but for its diagonal, in the states of orbits.
+
+    ``H_ba = h chi(g)* sqrt(nu_b / nu_a)``, where g leads from the flipped string of a to b; row a holds its complex conjugate.
+
+    Parameters
+    ----------
+    masks : (T,) int64
+        Bits j < k of two spins that are flipped if they differ.
+    values, currents : (T,) float64
+        v and c of the matrix element ``v + i c`` for S^+_j S^-_k, ``v - i c`` for S^-_j S^+_k.
+    first : (D + 1,) int64
+        First entry of every row.
+    to, data : int32, complex128, out
+        Column and value; entries of a row may have the same column.
+    """
+    full = (1 << spins) - 1
+    for a in range(found.size):
+        k = first[a]
+        for m in range(masks.size):
+            inside = found[a] & masks[m]
+            if inside == 0 or inside == masks[m]:
+                continue
+            s, g = _smallest(found[a] ^ masks[m], tables, turned, full)
+            b = np.searchsorted(found, s)
+            raised = inside == masks[m] & -masks[m]  # spin j is down, and S^+_j acts on it
+            h = complex(values[m], -currents[m] if raised else currents[m])  # complex conjugate: row a
+            to[k] = a
+            data[k] = 0.0
+            if b < found.size and found[b] == s:
+                to[k] = b
+                data[k] = h * characters[g] * np.sqrt(norms[b] / norms[a])
+            k += 1
+
+
+@nb.njit(**JIT)
+def images_of(strings, spins, tables, turned, characters, found, norms, place, factor):
+    """Set place and factor of every string in the states of orbits: ``chi(g) sqrt(nu_a / G)``, g leads to the representative a.
+
+    The place of a string of no state is -1.
+    """
+    full = (1 << spins) - 1
+    for k in range(strings.size):
+        s, g = _smallest(strings[k], tables, turned, full)
+        a = np.searchsorted(found, s)
+        place[k] = -1
+        factor[k] = 0.0
+        if a < found.size and found[a] == s:
+            place[k] = a
+            factor[k] = characters[g] * np.sqrt(norms[a] / turned.size)

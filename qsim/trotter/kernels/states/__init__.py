@@ -1,0 +1,1 @@
+"""State vectors: random amplitudes, and moments of the spins."""

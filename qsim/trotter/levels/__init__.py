@@ -1,0 +1,1 @@
+"""``task: levels``: all levels of a sector and their statistics."""

@@ -1,0 +1,60 @@
+"""From the deck of ``task: levels`` to its problem, and its memory before that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from qsim.core.deck.blocks import Finding
+from qsim.core.deck.load import LoadedDeck
+from qsim.core.run.stages import Plan
+from qsim.trotter.deck.model import TrotterDeck
+from qsim.trotter.deck.tasks import LEAST_LEVELS, Levels
+from qsim.trotter.levels.problem import LevelsProblem
+from qsim.trotter.sector_plan import plan_in_sectors
+
+if TYPE_CHECKING:
+    from qsim.core.device.device import Device
+
+__all__ = ["build", "plan"]
+
+MOST_LEVELS = 20_000  # states of a sector that is diagonalised: 10 GB
+
+
+def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
+    """Return sectors and memory; nothing large is allocated."""
+    deck = loaded.deck
+    problem = LevelsProblem.of(deck, deck.levels, None)
+    return plan_in_sectors(
+        deck, problem, lambda states: memory(problem, states), lambda states: _sizes(deck.levels, states)
+    )
+
+
+def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> LevelsProblem:
+    """Return the problem of a deck."""
+    return LevelsProblem.of(loaded.deck, loaded.deck.levels, device)
+
+
+def _sizes(block: Levels, states: int) -> Iterator[Finding]:
+    """Yield why a sector is too large to diagonalise, or too small for the statistics."""
+    if states > MOST_LEVELS:
+        yield Finding(
+            "sector",
+            f"{states} states are too many to diagonalise, at most {MOST_LEVELS}; take fewer spins, or task: spectrum",
+        )
+    elif block.lacks(states):
+        more = "window: all, or a larger sector" if block.window != "all" else "a larger sector"
+        yield Finding(
+            "levels.window",
+            f"a gap ratio needs {LEAST_LEVELS} levels in the window; found a sector of {states}; use {more}, or leave "
+            "gap_ratio out of statistics",
+        )
+
+
+def memory(problem: LevelsProblem, states: int) -> dict[str, int]:
+    """Return the bytes of a diagonalisation, by part."""
+    # the matrix and its copy in LAPACK; with eigenvectors also those, and the work space
+    matrices = 2 if problem.block.statistics == ["gap_ratio"] else 4
+    # a complex matrix with Dzyaloshinskii-Moriya couplings or momenta
+    size = problem.amplitude_bytes
+    return {"matrix": matrices * size * states**2, "tables": problem.table_bytes(states)}

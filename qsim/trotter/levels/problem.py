@@ -1,0 +1,20 @@
+"""The problem of the levels of one sector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qsim.trotter.deck.tasks import Levels
+from qsim.trotter.problem import TaskProblem
+
+__all__ = ["LevelsProblem"]
+
+
+@dataclass
+class LevelsProblem(TaskProblem[Levels]):
+    """What full diagonalisation needs; see :class:`TaskProblem`."""
+
+    def downs(self) -> range:
+        """Return the number of spins down of the largest sector, the one that is diagonalised by default."""
+        half = (self.spins + 1) // 2
+        return range(half, half + 1)

@@ -1,0 +1,95 @@
+"""All levels of sectors and their statistics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from qsim.core.results.quantities import Quantity
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.trotter.levels.problem import LevelsProblem
+
+__all__ = ["QUANTITIES", "LevelsResult"]
+
+
+@dataclass
+class LevelsResult:
+    """All levels of sectors and their statistics.
+
+    Attributes
+    ----------
+    problem : LevelsProblem
+    levels : (members, levels) float64
+        Of every realisation, ascending.
+    ratios : (members,) float64
+        Mean gap ratio of every realisation; empty if the window holds too few levels.
+    all_ratios : (n,) float64 or None
+        Gap ratios of all realisations in the window.
+    participation, entropies : (members, levels) float64 or None
+        Participation entropy, and that of half of the chain, of every eigenstate.
+    """
+
+    task: ClassVar[str] = "levels"
+
+    problem: LevelsProblem
+    levels: NDArray[np.float64]
+    ratios: NDArray[np.float64]
+    all_ratios: NDArray[np.float64] | None
+    participation: NDArray[np.float64] | None = None
+    entropies: NDArray[np.float64] | None = None
+
+    @property
+    def ratio_error(self) -> float | None:
+        """Standard error of the mean gap ratio over the realisations; None for a single one."""
+        if len(self.ratios) < 2:
+            return None
+        return float(self.ratios.std(ddof=1) / np.sqrt(len(self.ratios)))
+
+
+QUANTITIES: tuple[Quantity[LevelsResult], ...] = (
+    Quantity("sector", "", "sector of the levels", lambda r: str(r.problem.sectors[0]), headline=True),
+    Quantity(
+        "dimension", "", "states of the sector", lambda r: r.problem.sectors[0].dimension, headline=True
+    ),
+    Quantity(
+        "gap_ratio",
+        "",
+        "mean of min/max of neighbouring spacings in the window: 0.3863 random levels, 0.5307 orthogonal ensemble",
+        lambda r: float(r.ratios.mean()),
+        error=lambda r: r.ratio_error,
+        headline=True,
+        when=lambda r: bool(r.ratios.size),
+    ),
+    Quantity("energy_0", "J", "lowest level of the first realisation", lambda r: float(r.levels[0, 0])),
+    Quantity("realisations", "", "realisations of the disorder", lambda r: len(r.levels)),
+    Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
+    Quantity(
+        "levels", "J", "all levels of every realisation", lambda r: r.levels, axes=("realisation", "state")
+    ),
+    Quantity(
+        "gap_ratios",
+        "",
+        "gap ratios in the window, of all realisations",
+        lambda r: r.all_ratios,
+        axes=("gap_ratios",),
+    ),
+    Quantity(
+        "participation",
+        "nat",
+        "-sum p ln p over the Ising states, of every eigenstate",
+        lambda r: r.participation,
+        axes=("realisation", "state"),
+    ),
+    Quantity(
+        "half_chain_entropy",
+        "nat",
+        "entropy of the first half of the sites, of every eigenstate",
+        lambda r: r.entropies,
+        axes=("realisation", "state"),
+    ),
+)

@@ -1,0 +1,154 @@
+"""All levels of one sector, and their statistics, for every realisation of the disorder."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.run.loop import Progress, drive
+from qsim.trotter.deck.tasks import LEAST_LEVELS
+from qsim.trotter.levels.result import LevelsResult
+from qsim.trotter.model.hamiltonian import scale_of
+from qsim.trotter.sectors.matrix import matrix_of
+from qsim.trotter.sectors.schmidt import sector_schmidt
+from qsim.trotter.sectors.selection import obstacle
+from qsim.trotter.sectors.symmetric import SymmetricSector, broken, reflected, shifted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.run.loop import Report
+    from qsim.core.run.progress import Monitor
+    from qsim.trotter.levels.problem import LevelsProblem
+    from qsim.trotter.model.hamiltonian import Model
+    from qsim.trotter.sectors.symmetric import AnySector
+
+__all__ = ["gap_ratios", "run"]
+
+SAME = 1e-12  # of the size of the spectrum: spacings below are degeneracies
+
+
+class Computation:
+    """The spectra of all realisations; complete ones are kept in a checkpoint."""
+
+    def __init__(self, problem: LevelsProblem, restored: Mapping[str, Any] | None) -> None:
+        self.problem = problem
+        size = problem.sectors[0].dimension
+        shape = (problem.models.disorder, size)
+        asked = problem.block.statistics
+        self.kept = {"levels": np.zeros(shape)}
+        if "participation" in asked:
+            self.kept["participation"] = np.zeros(shape)
+        if "entropy" in asked:
+            self.kept["entropies"] = np.zeros(shape)
+        self.done = 0
+        if restored is not None:
+            self.done = int(restored["done"])
+            self.kept = {name: np.array(values) for name, values in restored["kept"].items()}
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {"done": self.done, "kept": dict(self.kept)}
+
+    def advance(self, report: Report) -> None:
+        """Diagonalise the realisations that are left."""
+        problem, device = self.problem, self.problem.place
+        for member in range(self.done, problem.models.disorder):
+            sector, model = problem.sectors[0], problem.of_realisation(member).at(0.0)
+            matrix = matrix_of(problem.operator(sector, model))
+            xp = device.xp
+            with device.use():
+                if len(self.kept) == 1:
+                    self.kept["levels"][member] = device.to_host(xp.linalg.eigvalsh(matrix))
+                else:
+                    values, vectors = xp.linalg.eigh(matrix)
+                    self.kept["levels"][member] = device.to_host(values)
+                    self._states(member, vectors)
+            self.done = member + 1
+            report(Progress(self.done))
+
+    def _states(self, member: int, vectors: NDArray[Any]) -> None:
+        device, sector = self.problem.place, self.problem.sectors[0]
+        host = device.to_host(vectors)
+        if "participation" in self.kept:
+            p = np.abs(self._whole(host)) ** 2
+            logs = np.log(np.where(p > 0.0, p, 1.0))
+            self.kept["participation"][member] = -(p * logs).sum(axis=0)
+        if "entropies" in self.kept:
+            half = range(sector.spins // 2)
+            base = sector.base if isinstance(sector, SymmetricSector) else sector
+            for k in range(sector.dimension):
+                vector = np.ascontiguousarray(self._whole(host[:, [k]])[:, 0])
+                found = sector_schmidt(base, device, device.asarray(vector), half)
+                self.kept["entropies"][member, k] = found.entropy
+
+    def _whole(self, vectors: NDArray[Any]) -> NDArray[Any]:
+        """Return vectors (columns) in the Ising basis of a sector of Sz."""
+        sector = self.problem.sectors[0]
+        if not isinstance(sector, SymmetricSector):
+            return vectors
+        return np.array([sector.whole(column) for column in vectors.T]).T
+
+
+def gap_ratios(levels: NDArray[np.float64], least: float) -> NDArray[np.float64]:
+    """Return ``min(s_n, s_(n+1)) / max(s_n, s_(n+1))`` of neighbouring spacings s; 0 where both are below `least`."""
+    spacing = np.diff(levels)
+    small, large = np.minimum(spacing[1:], spacing[:-1]), np.maximum(spacing[1:], spacing[:-1])
+    return np.where(large > least, small / np.maximum(large, 1e-300), 0.0)
+
+
+def left_over(model: Model, sector: AnySector, inversion: bool) -> str:
+    """Return a symmetry that the sector leaves unresolved, ``""`` if none of the usual ones is there."""
+    n = model.spins
+    resolved = sector if isinstance(sector, SymmetricSector) else None
+    momentum = resolved.momentum if resolved else None
+    if inversion and not model.h[2].any():
+        return "the inversion of all spins (give sector.inversion)"
+    turns = momentum is not None and 2 * momentum % n  # the reflection leads to another momentum
+    if not (resolved and resolved.reflection) and not turns and not broken(model, reflected(n)):
+        return "the reflection of the chain (give sector.reflection)"
+    if momentum is None and not broken(model, shifted(n)):
+        return "translations (give sector.momentum)"
+    return ""
+
+
+def run(problem: LevelsProblem, monitor: Monitor) -> LevelsResult:
+    """Diagonalise all realisations and return their level statistics."""
+    sector, model = problem.sectors[0], problem.model
+    monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
+    open_inversion = sector.sz == 0.0 and not sector.inversion and not obstacle(problem.hamiltonian, 1)
+    inside = problem.block.within(sector.dimension)
+    enough = inside.stop - inside.start >= LEAST_LEVELS
+    symmetry = monitor.judged(
+        "the symmetries that are left over", lambda: left_over(model, sector, open_inversion), ""
+    )
+    if symmetry and enough:
+        monitor.warn(
+            f"levels of different symmetry under {symmetry} are mixed: they do not repel each other, and the gap ratio looks "
+            "like that of random levels"
+        )
+    made = Computation(problem, monitor.restored)
+    members = problem.models.disorder
+    with monitor.stage("levels"):
+        drive(made, monitor, total=members, unit="realisations", what="levels", done=made.done)
+    levels = made.kept["levels"]
+    found: list[NDArray[np.float64]] = []
+    if not enough:  # where the deck itself asks for the ratio, it was refused
+        monitor.warn(
+            f"{inside.stop - inside.start} levels in the window of {levels.shape[1]} are too few for a gap ratio; it is left out"
+        )
+    else:
+        least = SAME * max(scale_of(model), math.ulp(1.0))
+        found = monitor.judged("gap_ratio", lambda: [gap_ratios(row[inside], least) for row in levels], [])
+    return LevelsResult(
+        problem,
+        levels,
+        np.array([ratios.mean() for ratios in found]),
+        np.concatenate(found) if found else None,
+        made.kept.get("participation"),
+        made.kept.get("entropies"),
+    )

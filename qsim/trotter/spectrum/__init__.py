@@ -1,0 +1,1 @@
+"""``task: spectrum``: lowest or highest levels of sectors."""

@@ -1,0 +1,299 @@
+"""Levels of the sectors, and what was observed in the lowest (highest) one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from qsim.core.results.quantities import Quantity
+from qsim.trotter.deck.axes import PAIR_AXES
+from qsim.trotter.model.hamiltonian import scale_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qsim.trotter.deck.tasks import Spectrum
+    from qsim.trotter.problem import TaskProblem
+    from qsim.trotter.sectors.symmetric import AnySector
+
+__all__ = ["QUANTITIES", "SpectrumResult"]
+
+EPS = 2.2e-16
+
+
+@dataclass
+class SpectrumResult:
+    """Levels of all sectors.
+
+    Attributes
+    ----------
+    problem : TaskProblem
+    sectors : list of Sector or SymmetricSector
+    levels, residuals : (sectors, levels) float64
+        Not a number where a sector has fewer states.
+    listed : (n, 2) float64
+        Levels and residuals of all sectors, the lowest (highest) first, up to where they are complete.
+    degeneracy : int or None
+        States at the lowest (highest) level; None where they are not all known.
+    second : (float, float) or None
+        Energy and residual of the next level; None where it is not known, or where there is none.
+    observed : dict of arrays
+        Expectation values in the lowest (highest) level, means over its states.
+    products : int
+    """
+
+    task: ClassVar[str] = "spectrum"
+
+    problem: TaskProblem[Spectrum]
+    sectors: list[AnySector]
+    levels: NDArray[np.float64]
+    residuals: NDArray[np.float64]
+    listed: NDArray[np.float64]
+    degeneracy: int | None
+    second: tuple[float, float] | None
+    observed: dict[str, NDArray[Any]] = field(default_factory=dict)
+    products: int = 0
+
+    @property
+    def order(self) -> list[tuple[int, int]]:
+        """Sector and number of all levels, the lowest (highest) first."""
+        sign = -1.0 if self.problem.block.which == "highest" else 1.0
+        places = [tuple(map(int, place)) for place in np.argwhere(np.isfinite(self.levels))]
+        return sorted(((i, k) for i, k in places), key=lambda place: sign * self.levels[place])
+
+    @property
+    def extreme(self) -> AnySector:
+        """Sector of the lowest (highest) level."""
+        return self.sectors[self.order[0][0]]
+
+    @property
+    def rounding(self) -> float:
+        """Rounding of an energy."""
+        return 4.0 * EPS * scale_of(self.problem.model)
+
+    def error(self, number: int) -> float:
+        """Return the bound of the error of a listed level: its residual, and rounding."""
+        return float(self.listed[number, 1]) + self.rounding
+
+    @property
+    def gap(self) -> tuple[float, float] | None:
+        """Distance of the two lowest (highest) distinct levels of the sectors, and its error; None where it is not known."""
+        if self.second is None:
+            return None
+        energy, residual = self.second
+        return abs(energy - float(self.listed[0, 0])), self.error(0) + residual + self.rounding
+
+
+def _observed(name: str) -> Any:
+    return lambda result: result.observed.get(name)
+
+
+def _energies(result: SpectrumResult) -> dict[str, float]:
+    return {f"energy_{k}": float(energy) for k, energy in enumerate(result.listed[:, 0])}
+
+
+def _bounds(result: SpectrumResult) -> dict[str, float]:
+    return {f"energy_error_{k}": result.error(k) for k in range(len(result.listed))}
+
+
+def _gap(part: int) -> Callable[[SpectrumResult], float | None]:
+    return lambda result: None if result.gap is None else result.gap[part]
+
+
+def _pairs(axes: str) -> Any:
+    def found(result: SpectrumResult) -> NDArray[np.int64] | None:
+        pairs = result.problem.asked.pairs.get(axes)
+        return None if pairs is None else np.array(pairs)
+
+    return found
+
+
+def _momenta(result: SpectrumResult) -> NDArray[np.float64] | None:
+    found = [getattr(sector, "momentum", None) for sector in result.sectors]
+    return (
+        None if None in found else np.array([2.0 * k / result.problem.spins for k in found if k is not None])
+    )
+
+
+def _cuts(result: SpectrumResult) -> NDArray[np.bool_] | None:
+    cuts, sites = result.problem.asked.cuts, range(result.problem.spins)
+    return np.array([[site in cut for site in sites] for cut in cuts]) if cuts else None
+
+
+QUANTITIES: tuple[Quantity[SpectrumResult], ...] = (
+    Quantity("sector", "", "sector of the lowest (highest) level", lambda r: str(r.extreme), headline=True),
+    Quantity("dimension", "", "states of that sector", lambda r: r.extreme.dimension, headline=True),
+    Quantity(
+        "E0_per_site",
+        "J",
+        "lowest (highest) level per site",
+        lambda r: float(r.listed[0, 0]) / r.problem.spins,
+        error=lambda r: r.error(0) / r.problem.spins,
+        headline=True,
+    ),
+    Quantity(
+        "gap",
+        "J",
+        "distance of the two lowest (highest) distinct levels of H",
+        _gap(0),
+        error=_gap(1),
+        headline=True,
+        when=lambda r: r.problem.complete and r.gap is not None,
+    ),
+    Quantity(
+        "sector_gap",
+        "J",
+        "distance of the two lowest (highest) distinct levels in the sectors of the deck, which do not hold all levels of H",
+        _gap(0),
+        error=_gap(1),
+        headline=True,
+        when=lambda r: not r.problem.complete and r.gap is not None,
+    ),
+    Quantity(
+        "energy_*",
+        "J",
+        "level *, the lowest (highest) first, each as often as H has it (with a sector in the deck, as the sectors have it)",
+        _energies,
+        headline=("energy_0", "energy_1"),
+    ),
+    Quantity("energy_error_*", "J", "bound of the error of level *: residual and rounding", _bounds),
+    Quantity(
+        "degeneracy",
+        "",
+        "states of H at the lowest (highest) level (with a sector in the deck, in its sectors)",
+        lambda r: r.degeneracy,
+        headline=True,
+        when=lambda r: r.degeneracy is not None,
+    ),
+    Quantity(
+        "residual_max",
+        "J",
+        "largest ||H psi - E psi||",
+        lambda r: max(float(np.nanmax(r.residuals)), float(r.listed[:, 1].max())),
+        headline=True,
+    ),
+    Quantity("products", "", "products H psi", lambda r: r.products),
+    Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
+    Quantity("site", "", "sites", lambda r: np.arange(r.problem.spins), axes=("site",)),
+    Quantity(
+        "level",
+        "",
+        "number of a level in its sector",
+        lambda r: np.arange(r.levels.shape[1]),
+        axes=("level",),
+    ),
+    Quantity(
+        "sector_sz",
+        "hbar",
+        "total Sz of the sectors",
+        lambda r: np.array([s.sz for s in r.sectors]),
+        axes=("sector_sz",),
+    ),
+    Quantity(
+        "sector_momentum",
+        "pi",
+        "momentum of the sectors",
+        _momenta,
+        axes=("sector_sz",),
+        when=lambda r: _momenta(r) is not None,
+    ),
+    Quantity("levels", "J", "levels of the sectors", lambda r: r.levels, axes=("sector_sz", "level")),
+    Quantity(
+        "residuals",
+        "J",
+        "||H psi - E psi|| of the levels",
+        lambda r: r.residuals,
+        axes=("sector_sz", "level"),
+    ),
+    Quantity(
+        "sector_dimension",
+        "",
+        "states of the sectors",
+        lambda r: np.array([s.dimension for s in r.sectors]),
+        axes=("sector_sz",),
+    ),
+    Quantity(
+        "sz",
+        "hbar",
+        "<Sz> in the lowest (highest) level, the mean over its states",
+        _observed("sz"),
+        axes=("site",),
+    ),
+    *(
+        quantity
+        for axes in PAIR_AXES
+        for quantity in (
+            Quantity(
+                f"correlator_{axes}",
+                "hbar^2",
+                f"<S{axes[0]}_j S{axes[1]}_k> in the lowest (highest) level, the mean over its states",
+                _observed(f"correlator_{axes}"),
+                axes=(f"pair_{axes}",),
+            ),
+            Quantity(
+                f"pairs_{axes}",
+                "",
+                f"sites [j, k] of correlator_{axes}",
+                _pairs(axes),
+                axes=(f"pair_{axes}", "end"),
+            ),
+        )
+    ),
+    Quantity(
+        "wave_number",
+        "pi",
+        "q of the structure factor, 2 m / N in units of pi",
+        lambda r: (
+            2.0 * np.arange(r.problem.spins) / r.problem.spins
+            if any(name.startswith("structure") for name in r.observed)
+            else None
+        ),
+        axes=("wave_number",),
+    ),
+    *(
+        Quantity(
+            f"structure_factor_{axes}",
+            "hbar^2",
+            f"sum_jk exp(iq(j-k)) <S{axes[0]}_j S{axes[0]}_k>/N in the lowest (highest) level, the mean over its states",
+            _observed(f"structure_factor_{axes}"),
+            axes=("wave_number",),
+        )
+        for axes in ("xx", "zz")
+    ),
+    Quantity(
+        "entropy_sites", "", "whether a site belongs to the part of this entropy", _cuts, axes=("cut", "site")
+    ),
+    Quantity(
+        "entropy",
+        "nat",
+        "von Neumann entropy of the sites with the rest",
+        _observed("entropy"),
+        axes=("cut",),
+    ),
+    Quantity(
+        "number_entropy",
+        "nat",
+        "entropy of the distribution of Sz of the sites",
+        _observed("number_entropy"),
+        axes=("cut",),
+    ),
+    Quantity("renyi2", "nat", "Renyi entropy -ln tr rho^2", _observed("renyi2"), axes=("cut",)),
+    Quantity(
+        "schmidt",
+        "",
+        "squared Schmidt coefficients, the largest first",
+        _observed("schmidt"),
+        axes=("cut", "schmidt_value"),
+    ),
+    Quantity(
+        "schmidt_sz",
+        "hbar",
+        "Sz of the sites, for each Schmidt coefficient",
+        _observed("schmidt_sz"),
+        axes=("cut", "schmidt_value"),
+    ),
+)

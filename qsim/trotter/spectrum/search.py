@@ -1,0 +1,222 @@
+"""The lowest level of H in all sectors of a task: its states, and the levels above it.
+
+Without a sector in the deck these are the levels of H, each as often as H has it: a sector of Sz > 0 stands for that of -Sz too
+(without fields), and that of Sz = 0 or 1/2 for all members of the multiplets of an isotropic H, whose spin S is read from the
+states, ``S^2 = 3N/4 + 2 sum_(j<k) S_j . S_k``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from qsim.trotter.model.hamiltonian import Model, scale_of
+from qsim.trotter.sectors.basis import Sector
+from qsim.trotter.sectors.lanczos import dot, turn_vectors
+from qsim.trotter.sectors.lowest import RESOLUTION, grouped, lowest_levels, same
+from qsim.trotter.sectors.operator import SectorOperator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device.device import Device
+    from qsim.trotter.problem import TaskProblem
+    from qsim.trotter.sectors.lowest import LowLevels
+
+__all__ = ["LowestLevels", "Member"]
+
+MOST_LISTED = 200
+
+
+class Member(NamedTuple):
+    """A state of the lowest level.
+
+    Attributes
+    ----------
+    sector : int
+        Number of its sector.
+    vector : (D,)
+    states : int
+        How many states of H it stands for.
+    """
+
+    sector: int
+    vector: Any
+    states: int
+
+
+class LowestLevels:
+    """Levels of the sectors visited so far.
+
+    Parameters
+    ----------
+    problem : TaskProblem
+    count : int
+        Levels of each sector, at least.
+    tolerance : float
+        Largest residual.
+    passing : bool
+        Whether each sector is searched until it has passed the lowest level of all.
+    highest : bool
+        The highest levels instead.
+    restored : optional
+        State of a checkpoint.
+
+    Attributes
+    ----------
+    entries : list of (energy, residual, error, states)
+        All levels found; how many states of H each stands for.
+    ends : list of float
+        Energy (times the sign) up to which each sector is known.
+    members : list of Member
+        States of the lowest level.
+    known : bool
+        Whether they are all of it.
+    """
+
+    def __init__(
+        self,
+        problem: TaskProblem[Any],
+        count: int,
+        tolerance: float,
+        *,
+        passing: bool = True,
+        highest: bool = False,
+        restored: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.problem, self.count, self.tolerance = problem, count, tolerance
+        self.passing, self.highest, self.sign = passing, highest, -1.0 if highest else 1.0
+        self.scale = scale_of(problem.model)
+        self.entries: list[tuple[float, float, float, int]] = []
+        self.ends: list[float] = []
+        self.members: list[Member] = []
+        self.lowest: tuple[float, float] | None = None  # energy and error
+        self.known = passing
+        if restored is not None:
+            self.entries = [(float(e), float(r), float(d), int(n)) for e, r, d, n in restored["entries"]]
+            self.ends, self.known = [float(end) for end in restored["ends"]], bool(restored["known"])
+            if restored["lowest"] is not None:
+                self.lowest = float(restored["lowest"][0]), float(restored["lowest"][1])
+            self.members = [
+                Member(int(number), problem.place.asarray(vector), int(states))
+                for number, vector, states in restored["members"]
+            ]
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {
+            "entries": [list(entry) for entry in self.entries],
+            "ends": list(self.ends),
+            "lowest": None if self.lowest is None else list(self.lowest),
+            "members": [list(member) for member in self.members],
+            "known": self.known,
+        }
+
+    @property
+    def order(self) -> list[int]:
+        """Numbers of the sectors as they are visited, the largest first: the lowest level is soon known."""
+        sectors = self.problem.sectors
+        return sorted(range(len(sectors)), key=lambda number: -sectors[number].dimension)
+
+    def visit(self, number: int, poll: Callable[[], None] | None = None) -> LowLevels:
+        """Find the levels of a sector and add them."""
+        problem = self.problem
+        sector = problem.sectors[number]
+        found = lowest_levels(
+            problem.operator(sector, problem.model),
+            self.count,
+            self.tolerance,
+            self.scale,
+            lowest=None if self.lowest is None else self.lowest[0],
+            passing=self.passing,
+            highest=self.highest,
+            poll=poll,
+        )
+        states = self._states(sector, found)
+        self.entries += zip(
+            found.energies.tolist(), found.residuals.tolist(), found.errors.tolist(), states, strict=True
+        )
+        self.ends.append(math.inf if found.every else self.sign * float(found.energies[-1]))
+        self._add(number, found, states)
+        return found
+
+    def _add(self, number: int, found: LowLevels, states: list[int]) -> None:
+        """Take the states of a sector that belong to the lowest level."""
+        first = float(found.energies[0]), float(found.errors[0])
+        equal = None if self.lowest is None else same(first, self.lowest, self.scale)
+        if self.lowest is None or (equal is False and self.sign * first[0] < self.sign * self.lowest[0]):
+            self.lowest, self.members, self.known, equal = first, [], self.passing, True
+        if equal is False:
+            return
+        self.known = self.known and found.known and equal is not None
+        for k, vector in enumerate(found.vectors):
+            one = same((float(found.energies[k]), float(found.errors[k])), self.lowest, self.scale)
+            self.known = self.known and one is not None
+            if one is False:
+                break
+            self.members.append(Member(number, vector, states[k]))
+
+    @property
+    def degeneracy(self) -> int | None:
+        """States of H at the lowest level; None where they are not all known."""
+        return sum(member.states for member in self.members) if self.known else None
+
+    @property
+    def listed(self) -> NDArray[np.float64]:
+        """Energies and residuals (n, 2) of the levels of all sectors, the lowest first, each as often as it occurs.
+
+        They end where a sector may have a level that was not found, or after `MOST_LISTED`.
+        """
+        end = min(self.ends)
+        rows = [entry for entry in self.entries if self.sign * entry[0] <= end]
+        rows.sort(key=lambda entry: self.sign * entry[0])
+        most = max(MOST_LISTED, self.count * len(self.problem.sectors))
+        return np.array([entry[:2] for entry in rows for _ in range(entry[3])])[:most]
+
+    @property
+    def second(self) -> tuple[float, float] | None:
+        """Energy and residual of the level above the lowest one; None where it is not known, or where there is none."""
+        if not self.known or self.lowest is None:
+            return None
+        above = [
+            entry for entry in self.entries if same((entry[0], entry[2]), self.lowest, self.scale) is False
+        ]
+        return min((entry[:2] for entry in above), key=lambda entry: self.sign * entry[0], default=None)
+
+    def _states(self, sector: Any, found: LowLevels) -> list[int]:
+        """Return how many states of H each level of a sector stands for."""
+        problem = self.problem
+        if not problem.multiplets:
+            return [2 if problem.mirrored and sector.sz else 1] * len(found.energies)
+        states = [1] * len(found.energies)
+        groups = grouped(found.energies, found.errors[:-1] + found.errors[1:] + RESOLUTION * self.scale)
+        for group in groups if found.every else groups[:-1]:  # of the last one some members may be missing
+            states[group] = multiplets(problem.place, sector, found.vectors[group])
+        return states
+
+
+def multiplets(device: Device, sector: Sector, vectors: list[Any]) -> list[int]:
+    """Turn the states of one level into those of total spin S, in place, and return 2 S + 1 of each.
+
+    Parameters
+    ----------
+    vectors : list of (D,)
+        Orthonormal, and all states of the level in the sector.
+    """
+    spins = sector.spins
+    couplings = np.broadcast_to(2.0 * (1.0 - np.eye(spins)), (3, spins, spins)).copy()
+    operator = SectorOperator(device, sector, Model(spins, couplings, np.zeros((3, spins))))
+    rows = np.empty((len(vectors), len(vectors)))
+    with device.use():
+        out = device.xp.empty_like(vectors[0])
+        for k, vector in enumerate(vectors):
+            operator.apply(vector, out)
+            rows[:, k] = [dot(other, out).real for other in vectors]
+    values, turn = np.linalg.eigh(0.5 * (rows + rows.T))
+    if len(vectors) > 1:
+        turn_vectors(device, vectors, turn)
+    return [round(math.sqrt(max(0.0, 1.0 + 4.0 * (value + 0.75 * spins)))) for value in values]

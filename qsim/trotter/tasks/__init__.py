@@ -1,1 +1,0 @@
-"""Tasks beside the evolution of a state, one file each."""

@@ -1,0 +1,1 @@
+"""``task: thermal``: averages over all states against temperature."""

@@ -1,0 +1,19 @@
+"""The problem of thermal averages: all sectors count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qsim.trotter.deck.tasks import Thermal
+from qsim.trotter.problem import TaskProblem
+
+__all__ = ["ThermalProblem"]
+
+
+@dataclass
+class ThermalProblem(TaskProblem[Thermal]):
+    """What thermal averages need; see :class:`TaskProblem`."""
+
+    def downs(self) -> range:
+        """Return the numbers of spins down of all sectors; where Sz and -Sz have the same levels, of those with Sz >= 0."""
+        return range(self.spins // 2 + 1) if self.doubled else range(self.spins + 1)

@@ -1,0 +1,454 @@
+"""Temperature: traces over all sectors from the recurrences of random vectors (finite-temperature Lanczos).
+
+A random unit vector r of a sector with D states has ``D <r| f(H) |r> = Tr f(H)`` in the mean; M steps of Lanczos from r give
+``<r| f(H) |r> = sum_k y_k^2 f(theta_k)``, exactly for polynomials of degree 2 M - 1.  Sectors with few states are diagonalised
+instead, without error.
+
+**Statistical errors.**  With a real r of independent entries, ``D <r| A |r>`` has the variance
+``2 D / (D + 2) [Tr A^2 - (Tr A)^2 / D]`` at most.  To first order a ratio of such traces is off like one trace of
+``phi(H) = sum_i dg/dS_i f_i(H)``, the influence function of the quantity g of the traces S; ``Tr phi^2`` is found from the same
+recurrences.  Z itself has the relative variance u: error bars are Student's with 2 / u degrees of freedom.  The Tr A^2 of
+correlators is not known, their errors are those of a jackknife: the k-th vectors of all sectors are one sample.
+
+**Errors of the recurrence.**  The averages are found with three and four fifths of the steps as well.  x(T) is the largest change
+of ln Z and of <H> / T, or of ln Z if one sector is off by twice its own change.  Levels that are off by x T change the root of
+the variance of H by as much, and the weights of sectors by exp(2 x): these bounds, or the changes seen if they are larger, are
+added in quadrature to the statistical errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.run.loop import Progress, drive
+from qsim.core.statistics import student
+from qsim.trotter.deck.tasks import MOST_THERMAL_STEPS
+from qsim.trotter.model.hamiltonian import scale_of
+from qsim.trotter.sectors.lanczos import chain, random_start, ritz
+from qsim.trotter.sectors.matrix import matrix_of
+from qsim.trotter.sectors.operator import SectorOperator
+from qsim.trotter.thermal.correlators import Correlators
+from qsim.trotter.thermal.result import ThermalResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from qsim.core.run.loop import Report
+    from qsim.core.run.progress import Monitor
+    from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.thermal.problem import ThermalProblem
+
+__all__ = ["run"]
+
+FEWER = (0.8, 0.6)  # of the steps: shorter recurrences that the averages are compared with
+FIRST, CHECK = 20, 10  # steps before the first and between two looks at the convergence
+SETTLED = 1e-4  # change of ln Z and <H> / T of a vector with the shorter recurrences, at which no more steps are made
+FLOOR = 32.0 * 2.2e-16  # of the size of the spectrum over T: changes that are rounding
+THINNED = 16  # temperatures that are looked at for it
+CHANGED = 0.02  # change of ln Z or <H> / T that is warned of
+LEAST_SAMPLES = 3  # of a jackknife: Student's factor of two would be 78
+UNCERTAIN = 0.5  # relative variance of Z, with fewer than 4 degrees of freedom, that is warned of
+FEW_VECTORS, UNCERTAIN_OF_FEW = 5, 0.2  # with fewer vectors u itself is uncertain, and is warned of earlier
+
+
+class Computation:
+    """Energies and weights of all sectors; complete sectors are kept in a checkpoint.
+
+    Attributes
+    ----------
+    energies, weights : list of (lengths, vectors, m) float64
+        Of each sector: of the whole recurrences and of shorter ones; of length 1 and one row where it was diagonalised.
+    sums : list of (vectors, T, count) float64
+        Sums of correlators of each sector, energies from the lowest of their row; empty if none are asked for.
+    changes : list of (vectors, T) float64
+        Bounds of how far the sums are off by the end of the recurrence, of operators of norm 1.
+    steps : int
+        Largest number of steps of a vector.
+    """
+
+    def __init__(self, problem: ThermalProblem, restored: Mapping[str, Any] | None) -> None:
+        self.problem = problem
+        self.energies: list[NDArray[np.float64]] = []
+        self.weights: list[NDArray[np.float64]] = []
+        self.sums: list[NDArray[np.float64]] = []
+        self.changes: list[NDArray[np.float64]] = []
+        self.steps = 0
+        self.correlators = Correlators(problem.asked, problem.spins)
+        self.temperatures = np.array(problem.block.grid())
+        if restored is not None:
+            self.sums = [np.array(part) for part in restored["sums"]]
+            self.changes = [np.array(part) for part in restored["changes"]]
+            self.steps = int(restored["steps"])
+            self.energies = [np.array(part) for part in restored["energies"]]
+            self.weights = [np.array(part) for part in restored["weights"]]
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {
+            "energies": list(self.energies),
+            "weights": list(self.weights),
+            "sums": list(self.sums),
+            "changes": list(self.changes),
+            "steps": self.steps,
+        }
+
+    def advance(self, report: Report) -> None:
+        """Do the sectors that are left."""
+        sectors = self.problem.plain_sectors
+        for number in range(len(self.energies), len(sectors)):
+            if sectors[number].dimension <= self.problem.block.exact:
+                self._exact(sectors[number])
+            else:
+                self._sampled(number, report)
+            report(Progress(number + 1))
+
+    def _exact(self, sector: Sector) -> None:
+        """Diagonalise a sector."""
+        operator = SectorOperator(self.problem.place, sector, self.problem.model)
+        matrix = self.problem.place.to_host(matrix_of(operator))
+        sums = np.zeros((1, self.temperatures.size, self.correlators.count))
+        if self.correlators.count:
+            values, vectors = np.linalg.eigh(matrix)
+            sums[0] = self.correlators.exact(sector, values, vectors, self.temperatures)
+        else:
+            values = np.linalg.eigvalsh(matrix)
+        self.energies.append(values[None, None])
+        self.weights.append(np.ones((1, 1, values.size)))
+        self.sums.append(sums)
+        self.changes.append(np.zeros((1, self.temperatures.size)))
+
+    def _sampled(self, number: int, report: Report) -> None:
+        """Make the recurrences of all random vectors of a sector."""
+        problem, block = self.problem, self.problem.block
+        sector = problem.plain_sectors[number]
+        operator = SectorOperator(problem.place, sector, problem.model)
+        found = []
+        sums = np.zeros((block.vectors, self.temperatures.size, self.correlators.count))
+        changes = np.zeros((block.vectors, self.temperatures.size))
+        for k in range(block.vectors):
+            seed = (problem.models.seed << 20) + (number << 10) + k
+            start = random_start(problem.place, sector.dimension, seed, operator.dtype)
+            kept = start.copy() if self.correlators.count else start
+            made = chain(problem.place, operator, start)
+            counts = self._recurrence(made, report)
+            self.steps = max(self.steps, counts[0])
+            found.append([ritz(made.alpha[:count], made.beta[:count]) for count in counts])
+            if self.correlators.count:
+                changes[k] = self.correlators.change(made, self.temperatures, counts[1:])
+                sums[k] = self.correlators.sampled(
+                    operator,
+                    kept,
+                    made,
+                    self.temperatures,
+                    scale_of(problem.model),
+                    lambda: report(Progress()),
+                )
+        shape = (1 + len(FEWER), block.vectors, max(row[0][0].size for row in found))
+        energies, weights = np.full(shape, np.inf), np.zeros(shape)
+        for k, row in enumerate(found):
+            for length, (values, vectors) in enumerate(row):
+                energies[length, k, : values.size] = values
+                weights[length, k, : values.size] = sector.dimension * vectors[0] ** 2
+        self.energies.append(energies)
+        self.weights.append(weights)
+        self.sums.append(sums)
+        self.changes.append(changes)
+
+    def _recurrence(self, made: chain, report: Report) -> tuple[int, ...]:
+        """Make the steps of one vector; return how many, and those of the shorter recurrences."""
+        steps, scale = self.problem.block.steps, scale_of(self.problem.model)
+        most = MOST_THERMAL_STEPS if steps == "auto" else steps
+        for step in range(1, most + 1):
+            report(Progress())
+            if not made.step(scale):  # the space is invariant: nothing is cut off
+                return (step,) * (1 + len(FEWER))
+            if steps == "auto" and step >= FIRST and step % CHECK == 0 and self._settled(made, scale):
+                break
+        return shorter(len(made.alpha))
+
+    def _settled(self, made: chain, scale: float) -> bool:
+        """Tell whether the averages of one vector would be the same after fewer steps, at all temperatures."""
+        T = np.unique(np.quantile(self.temperatures, np.linspace(0.0, 1.0, THINNED)))
+        tallies = []
+        for count in shorter(len(made.alpha)):
+            values, vectors = ritz(made.alpha[:count], made.beta[:count])
+            tallies.append(Tally.of([Part(0.0, 1.0, 0, values.size, values, vectors[0] ** 2)], T))
+        return bool(np.all(change(tallies) <= SETTLED + FLOOR * scale / T))
+
+
+def shorter(steps: int) -> tuple[int, ...]:
+    """Return a number of steps, and those of the recurrences that are compared with it."""
+    return (steps, *(max(1, min(steps - 1, int(share * steps))) for share in FEWER))
+
+
+def run(problem: ThermalProblem, monitor: Monitor) -> ThermalResult:
+    """Return thermal averages at all temperatures."""
+    made = Computation(problem, monitor.restored)
+    sectors, block = problem.plain_sectors, problem.block
+    exact = sum(sector.dimension <= block.exact for sector in sectors)
+    monitor.note(
+        f"{len(sectors)} sectors, {exact} of them diagonalised, {block.vectors} random vectors in each of the others"
+    )
+    with monitor.stage("sectors"):
+        drive(made, monitor, total=len(sectors), unit="sectors", what="thermal", done=len(made.energies))
+    found = ThermalResult(problem, made.temperatures, values(problem, made), None, steps=made.steps)
+    if made.correlators.count:
+        found.observed = observed(problem, made)
+    if made.steps:  # a sector was sampled
+        monitor.judged("the errors of the thermal averages", lambda: judge(found, made, monitor), None)
+    return found
+
+
+@dataclass(frozen=True)
+class Part:
+    """Levels of a sector, or what a recurrence has in their place.
+
+    Attributes
+    ----------
+    sz, copies : float
+        Total Sz, and 2 for a sector that stands for that of -Sz as well.
+    vectors : int
+        Random vectors; 0 where it was diagonalised.
+    dimension : int
+    energies, weights : (m,) float64
+        Weights of all vectors, of which each has its share.
+    """
+
+    sz: float
+    copies: float
+    vectors: int
+    dimension: int
+    energies: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+
+def parts_of(problem: ThermalProblem, made: Computation, length: int = 0) -> list[Part]:
+    """Return the levels of all sectors; of the whole recurrences, or of one of the shorter ones."""
+    found = []
+    for sector, e, w in zip(problem.plain_sectors, made.energies, made.weights, strict=True):
+        sampled = len(e) > 1
+        energies, weights = e[length if sampled else 0], w[length if sampled else 0]
+        known, count = np.isfinite(energies), len(energies)
+        copies = 2.0 if problem.doubled and sector.sz != 0.0 else 1.0
+        found.append(
+            Part(
+                sector.sz,
+                copies,
+                count if sampled else 0,
+                sector.dimension,
+                energies[known],
+                weights[known] / count,
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Traces at all temperatures, energies from the lowest.
+
+    Attributes
+    ----------
+    T : (T,) float64
+    low : float
+        The lowest energy.
+    Z, e, v, m, m2 : (T,) float64
+        Partition function; means of H - low and of Sz, of Sz^2; variance of H.
+    """
+
+    T: NDArray[np.float64]
+    low: float
+    Z: NDArray[np.float64]
+    e: NDArray[np.float64]
+    v: NDArray[np.float64]
+    m: NDArray[np.float64]
+    m2: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, parts: list[Part], T: NDArray[np.float64]) -> Tally:
+        """Add up the sectors; where one stands for that of -Sz as well, the mean of Sz vanishes."""
+        low = min(float(part.energies.min()) for part in parts)
+        sums = np.zeros((5, T.size))
+        doubled = any(part.copies > 1.0 for part in parts)
+        for part in parts:
+            up = part.energies - low
+            boltzmann = np.exp(-up / T[:, None]) * (part.copies * part.weights)
+            Z = boltzmann.sum(axis=1)
+            m = 0.0 if doubled else part.sz
+            sums += [Z, boltzmann @ up, boltzmann @ up**2, m * Z, part.sz**2 * Z]
+        Z, (e, e2, m, m2) = sums[0], sums[1:] / sums[0]
+        return cls(T, low, Z, e, e2 - e**2, m, m2)
+
+    @property
+    def log_Z(self) -> NDArray[np.float64]:
+        """``ln Tr exp(-H / T)``."""
+        return np.asarray(np.log(self.Z) - self.low / self.T)
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """Energy, specific heat, susceptibility and entropy of the whole system, (4, T)."""
+        return np.array(
+            [
+                self.low + self.e,
+                self.v / self.T**2,
+                (self.m2 - self.m**2) / self.T,
+                np.log(self.Z) + self.e / self.T,
+            ]
+        )
+
+    def influence(self, part: Part) -> NDArray[np.float64]:
+        """Return what a level of a sector adds to the values, and to ln Z, to first order: (5, T, m)."""
+        T, h = self.T[:, None], part.energies - self.low
+        he, m = h - self.e[:, None], (part.sz - self.m)[:, None]
+        moment = part.sz**2 - self.m2[:, None] - 2.0 * self.m[:, None] * m
+        whole = np.ones_like(he)
+        rows = np.array([he, (he**2 - self.v[:, None]) / T**2, moment / T * whole, 1.0 + he / T, whole])
+        return np.asarray(part.copies * np.exp(-h / T) / self.Z[:, None] * rows)
+
+
+def change(tallies: Sequence[Tally]) -> NDArray[np.float64]:
+    """Return the largest change of ln Z and <H> / T (T,) from the first to one of the others."""
+    first = tallies[0]
+    found = [np.zeros(first.T.size)]
+    for other in tallies[1:]:
+        found.append(np.abs(other.log_Z - first.log_Z))
+        found.append(np.abs(other.low + other.e - first.low - first.e) / first.T)
+    return np.max(found, axis=0)
+
+
+def changes(
+    lengths: Sequence[list[Part]], T: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return how far ln Z and <H> / T, and the susceptibility may be off, (T,) each.
+
+    Changes of the whole, and what becomes of it if ln Z of one sector is larger by twice its own change: recurrences that have
+    not come down to the lowest levels of a sector, and so give it no weight, are alike.
+    """
+    tallies = [Tally.of(parts, T) for parts in lengths]
+    first, found, shift = tallies[0], [change(tallies)], np.zeros(T.size)
+    for sector in zip(*lengths, strict=True):
+        if sector[0].vectors:
+            own = [Tally.of([part], T) for part in sector]
+            share = np.minimum(own[0].log_Z - first.log_Z, 0.0)
+            rest = np.log(np.maximum(-np.expm1(share), 1e-300))
+            more = np.maximum(np.logaddexp(rest, share + 2.0 * change(own)), 0.0)
+            found.append(more)
+            shift += _shifted(first, sector[0].sz, -np.expm1(-more))
+    return np.max(found, axis=0), shift
+
+
+def _shifted(tally: Tally, sz: float, weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far the susceptibility may be off if a sector takes a weight of at most so much from the others, (T,)."""
+    if not tally.m.any():  # Sz and -Sz alike
+        return weight * np.abs(sz**2 - tally.m2) / tally.T
+    half = np.minimum(weight, 0.5)  # a variance is largest where either has half of the weight
+    return (half * (1.0 - half) * (sz - tally.m) ** 2 + weight * (tally.m2 - tally.m**2)) / tally.T
+
+
+def values(problem: ThermalProblem, made: Computation) -> NDArray[np.float64]:
+    """Return energy, specific heat, susceptibility and entropy per site, (4, T)."""
+    return Tally.of(parts_of(problem, made), made.temperatures).values / problem.spins
+
+
+def observed(
+    problem: ThermalProblem, made: Computation, left_out: int | None = None
+) -> dict[str, NDArray[np.float64]]:
+    """Return the means of correlators; one sample may be left out."""
+    total = _samples(problem, made, made.sums)
+    if left_out is not None:
+        total = np.delete(total, left_out, axis=0)
+    mean = total.mean(axis=0)
+    return made.correlators.named(mean[:, 1:] / mean[:, :1])
+
+
+def _samples(
+    problem: ThermalProblem, made: Computation, sums: Sequence[NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    """Return Z and ``Z <A>`` (samples, T, 1 + count) from the sums of every sector, energies from the lowest of all."""
+    T, total = made.temperatures, np.zeros(())
+    low = min(float(e[0].min()) for e in made.energies)
+    for part, e, w, own in zip(parts_of(problem, made), made.energies, made.weights, sums, strict=True):
+        up = np.where(np.isfinite(e[0]), e[0] - low, np.inf)
+        Z = (np.exp(-up[:, None, :] / T[:, None]) * w[0][:, None, :]).sum(axis=2)
+        from_lowest = np.exp(-up.min(axis=1)[:, None] / T)
+        # a sector that was diagonalised is the same in every sample
+        total = total + part.copies * np.concatenate([Z[..., None], from_lowest[..., None] * own], axis=2)
+    return total
+
+
+# -------------------------------------------------------------------------------------------------- errors
+
+
+def judge(result: ThermalResult, made: Computation, monitor: Monitor) -> None:
+    """Add the errors to a result, and warn where they are uncertain, or where too few steps were made."""
+    problem, T = result.problem, made.temperatures
+    lengths = [parts_of(problem, made, length) for length in range(1 + len(FEWER))]
+    tallies = [Tally.of(parts, T) for parts in lengths]
+    variance = np.zeros((5, T.size))
+    for part in lengths[0]:
+        if part.vectors:
+            influence, D = tallies[0].influence(part), part.dimension
+            square = (influence**2 @ part.weights) - (influence @ part.weights) ** 2 / D
+            variance += 2.0 * D / (D + 2.0) * np.maximum(square, 0.0) / part.vectors
+    factor = np.array([student(2.0 / max(u, 1e-300)) for u in variance[4]])
+    x, shift = changes(lengths, T)
+    result.change = x
+    result.errors = np.hypot(factor * np.sqrt(variance[:4]), truncation(tallies, x, shift)) / problem.spins
+    if made.correlators.count and problem.block.vectors >= LEAST_SAMPLES:
+        result.observed_errors = _observed_errors(problem, made, x)
+    elif made.correlators.count:
+        monitor.warn(
+            f"errors of correlators are not known from {problem.block.vectors} random vectors; give {LEAST_SAMPLES} "
+            "thermal.vectors or more"
+        )
+    limit = UNCERTAIN if problem.block.vectors >= FEW_VECTORS else UNCERTAIN_OF_FEW
+    if (u := float(variance[4].max())) > limit:
+        where = T[int(np.argmax(variance[4]))]
+        monitor.warn(
+            f"few states have weight at T = {where:.4g}: {problem.block.vectors} random vectors give the partition function to "
+            f"{np.sqrt(u):.2g} of itself, and error bars are uncertain; give more thermal.vectors"
+        )
+    if (worst := float(x.max())) > CHANGED:
+        few = T[x > CHANGED]
+        where = f"{few.min():.4g}" if len(few) == 1 else f"{few.min():.4g} to {few.max():.4g}"
+        monitor.warn(
+            f"thermal averages at T = {where} are not converged in {made.steps} steps: ln Z or <H>/T still changes by "
+            f"{worst:.2g} with the last two fifths of them, which the error bars include; give more thermal.steps, or auto"
+        )
+
+
+def truncation(
+    tallies: Sequence[Tally], x: NDArray[np.float64], shift: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return what the end of the recurrences may make of energy, specific heat, susceptibility and entropy, (4, T)."""
+    first = tallies[0]
+    seen = np.max([np.abs(other.values - first.values) for other in tallies[1:]], axis=0)
+    heat = np.maximum(first.v / first.T**2, 0.0)
+    bounds = [first.T * x, 2.0 * np.sqrt(heat) * x + x**2, shift, x]
+    return np.maximum(seen, bounds)
+
+
+def _observed_errors(
+    problem: ThermalProblem, made: Computation, x: NDArray[np.float64]
+) -> dict[str, NDArray[np.float64]]:
+    """Return the errors of correlators: of a jackknife over the samples, and of the end of the recurrences."""
+    samples = max(len(part) for part in made.sums)
+    left_out = [observed(problem, made, k) for k in range(samples)]
+    cut = [np.repeat(part[..., None], made.correlators.count, axis=2) for part in made.changes]
+    mean = _samples(problem, made, cut).mean(axis=0)
+    # correlators have the norm 1/4, and Z changes like a sum of norm 1; weights that are off by exp(x) shift means between +-1/4
+    off = np.maximum(
+        0.5 * mean[:, 1:2] / mean[:, :1], 0.5 * np.minimum(np.expm1(np.minimum(x, 1.0)), 1.0)[:, None]
+    )
+    found = {}
+    for name in left_out[0]:
+        rows = np.array([one[name] for one in left_out])
+        square = (samples - 1.0) / samples * ((rows - rows.mean(axis=0)) ** 2).sum(axis=0)
+        pairs = problem.spins if name.startswith("structure") else 1  # of each site, in a structure factor
+        found[name] = np.hypot(student(samples - 1.0) * np.sqrt(square), pairs * off)
+    return found
