@@ -19,7 +19,8 @@ from qsim.qoc.control.guesses.first import escape, first_field
 from qsim.qoc.control.guesses.pulse import Pulse
 from qsim.qoc.control.parametrisation import band_modes, parametrisation, shape_function
 from qsim.qoc.control.transitions import ladder_rungs
-from qsim.qoc.deck.model import CrankNicolsonPropagator, EigenbasisPropagator, values_of
+from qsim.qoc.deck.ensemble import values_of
+from qsim.qoc.deck.propagation import CrankNicolsonPropagator, EigenbasisPropagator
 from qsim.qoc.memory import Sizes, memory, stores
 from qsim.qoc.models.molecule import Molecule, molecule
 from qsim.qoc.objectives.goal import Goal
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
-    from qsim.qoc.deck.model import Propagator as PropagatorBlock
     from qsim.qoc.deck.model import QocDeck
+    from qsim.qoc.deck.propagation import Propagator as PropagatorBlock
     from qsim.qoc.propagators.propagator import Members, Propagator
 
 MIN_LEVELS = 16  # retained levels of `states: auto`

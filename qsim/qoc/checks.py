@@ -15,7 +15,7 @@ from qsim.core.deck.blocks import Finding
 from qsim.core.deck.units import to_unit
 from qsim.core.errors import InvalidInput
 from qsim.qoc.control.transitions import ladder_rungs
-from qsim.qoc.deck.molecule import levels_of
+from qsim.qoc.deck.states import levels_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,19 +63,16 @@ def _used_levels(deck: QocDeck) -> list[tuple[str, int]]:
 
 
 def _levels(deck: QocDeck, molecule: Molecule) -> Iterator[Finding]:
-    potential = deck.system.potential
+    last = deck.system.potential.highest_bound(molecule.mass)
     top = float(min(molecule.potential[0], molecule.potential[-1]))
     for key, level in _used_levels(deck):
-        if potential.type == "morse":
-            last = math.ceil(math.sqrt(2 * molecule.mass * potential.D) / potential.beta - 0.5) - 1
-            if level > last:
-                yield Finding(
-                    key,
-                    f"level {level} is not bound: this Morse potential holds levels 0 to {last}"
-                    if last >= 0
-                    else "this Morse potential holds no bound level",
-                )
-                continue
+        if level > last:
+            held = "holds no bound level"
+            if last >= 0:
+                held = f"holds levels 0 to {last:g}"
+            text = f"level {level} is not bound: this" if last >= 0 else "this"
+            yield Finding(key, f"{text} Morse potential {held}")
+            continue
         if level >= molecule.energies.size:
             continue
         energy = float(molecule.energies[level])

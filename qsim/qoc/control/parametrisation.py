@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.core.physics.functions import formula
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from qsim.qoc.deck.model import Control, Shape
+    from qsim.qoc.deck.control import Control, Shape
 
 CLIP_POWER = 8  # of the soft clip: 5e-4 low at half the bound, 8 % low at the bound itself
 NEWTON_STEPS = 60
@@ -196,16 +195,7 @@ def shape_function(block: Shape | None, times: NDArray[np.float64], duration: fl
     """Return S(t) of a shape block; ones without a block."""
     if block is None:
         return np.ones(times.size)
-    s = times / duration
-    if block.type == "sin2":
-        shape = np.sin(np.pi * s) ** 2
-    elif block.type == "sin2_edges":
-        edge = np.minimum(np.minimum(s, 1.0 - s) / block.rise, 1.0)
-        shape = np.sin(0.5 * np.pi * edge) ** 2
-    elif block.type == "gaussian":
-        shape = np.exp(-4.0 * np.log(2.0) * ((times - 0.5 * duration) / block.fwhm) ** 2)
-    else:
-        shape = formula(block.value, "control.shape.value", t=times, T=duration)
+    shape = block.at(times, duration)
     if shape.min() < -1e-12 or shape.max() > 1 + 1e-12:
         raise InvalidInput(
             "control.shape",

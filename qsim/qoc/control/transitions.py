@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.qoc.deck.molecule import levels_of
+from qsim.qoc.deck.states import levels_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ import numpy as np
 from qsim.core.run.coverage import Claim, Kind, Trial
 from qsim.qoc.coverage import oracle
 from qsim.qoc.coverage.decks import Drawn, draw_deck
-from qsim.qoc.deck.molecule import parse_weight
+from qsim.qoc.deck.states import parse_weight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

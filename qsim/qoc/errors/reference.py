@@ -20,7 +20,7 @@ from qsim.qoc.models.molecule import Molecule, bare_function_of_x, on_grid
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.qoc.deck.molecule import System
+    from qsim.qoc.deck.system import System
 
 REACH = 0.6  # of the box's width by which a wall may be moved outwards
 SCAN = 241  # points at which the formulas are looked at on either side of the box

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qoc.deck.molecule import levels_of, parse_weight
+from qsim.qoc.deck.states import levels_of, parse_weight
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.qoc.deck.molecule import InitialState, TargetState
+    from qsim.qoc.deck.states import InitialState, TargetState
 
 __all__ = ["Goal", "amplitudes", "target_vectors"]
 

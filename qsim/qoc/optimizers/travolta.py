@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.loop import Report, State
-    from qsim.qoc.deck.model import Travolta as Options
+    from qsim.qoc.deck.optimizers import Travolta as Options
     from qsim.qoc.objectives.objective import Objective
     from qsim.qoc.optimizers.search import Search
 

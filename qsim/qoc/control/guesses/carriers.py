@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qoc.control.guesses.pulse import Pulse
-    from qsim.qoc.deck.model import LadderGuess, ResonantGuess
+    from qsim.qoc.deck.control import LadderGuess, ResonantGuess
 
 SEED_AREA = 0.1  # pi, per rung, of the weak field that takes the place of a zero one
 

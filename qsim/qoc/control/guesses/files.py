@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qoc.control.guesses.pulse import Pulse
-    from qsim.qoc.deck.model import FileGuess
+    from qsim.qoc.deck.control import FileGuess
 
 KEY = "control.guess.file"
 

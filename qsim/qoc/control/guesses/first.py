@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qoc.control.guesses.pulse import Pulse
-    from qsim.qoc.deck.model import ExpressionGuess, ZeroGuess
+    from qsim.qoc.deck.control import ExpressionGuess, ZeroGuess
 
 
 def zero(_block: ZeroGuess, pulse: Pulse) -> NDArray[np.float64]:

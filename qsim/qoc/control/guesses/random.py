@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qoc.control.guesses.pulse import Pulse
-    from qsim.qoc.deck.model import RandomGuess
+    from qsim.qoc.deck.control import RandomGuess
 
 RANDOM_STREAM = 11  # stream number of the random guess
 ESCAPE_STREAM = 12  # stream number of the perturbation that leaves a critical point
