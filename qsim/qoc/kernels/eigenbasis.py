@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numba as nb
 import numpy as np
@@ -28,6 +28,7 @@ from qsim.core.device.team import ranges, share
 from qsim.qoc.kernels.banded import JIT, PART
 
 if TYPE_CHECKING:
+    from qsim.core.device.arrays import ComplexArray, FloatArray, IndexArray, RealArray
     from qsim.core.device.device import Device
 
 PHASE_BLOCK = 32  # steps whose phases are made at once
@@ -54,6 +55,26 @@ _P1, _P2, _P3 = 1.57079632673412561417e00, 6.07710050630396597660e-11, 2.0222662
 _TWO_OVER_PI = 0.63661977236758134308
 
 
+class Tables(NamedTuple):
+    """Systems and trajectories as the CPU twins take them: real forms of the step matrices and slopes, see `_padded`."""
+
+    matrix: FloatArray
+    slope: FloatArray
+    system: IndexArray
+    field: IndexArray
+    scale: RealArray
+    tau: float
+
+
+class Update(NamedTuple):
+    """Options of Krotov's update as :func:`eb_krotov` takes them."""
+
+    gain: FloatArray
+    alpha: float
+    low: FloatArray
+    high: FloatArray
+
+
 @dataclass(frozen=True)
 class EigenBatch:
     """Systems and trajectories of an eigenbasis propagation, on the device.
@@ -72,11 +93,11 @@ class EigenBatch:
         Time step, a.u.
     """
 
-    step: Any
-    slope: Any
-    system: Any
-    field: Any
-    scale: Any
+    step: ComplexArray
+    slope: RealArray
+    system: IndexArray
+    field: IndexArray
+    scale: RealArray
     tau: float
 
     @property
@@ -85,13 +106,19 @@ class EigenBatch:
         return int(self.slope.shape[1])
 
     @cached_property
-    def real_form(self) -> tuple[Any, Any]:
-        """Matrices (systems, 2P, 2P) and slopes (systems, P) of all systems on the host, as :func:`_padded`."""
+    def tables(self) -> Tables:
+        """What the CPU twins take: matrices (systems, 2P, 2P) and slopes (systems, P) of all systems, and the trajectories."""
         matrices, slopes = zip(*(_padded(self, s) for s in range(self.slope.shape[0])), strict=True)
-        return np.stack(matrices), np.stack(slopes)
+        return Tables(np.stack(matrices), np.stack(slopes), self.system, self.field, self.scale, self.tau)
 
 
-def eb_forward(device: Device, batch: EigenBatch, w: Any, eps: Any, trajectory: Any = None) -> None:
+def eb_forward(
+    device: Device,
+    batch: EigenBatch,
+    w: ComplexArray,
+    eps: RealArray,
+    trajectory: ComplexArray | None = None,
+) -> None:
     """Propagate every trajectory over all columns of ``eps``.
 
     Parameters
@@ -128,11 +155,18 @@ def eb_forward(device: Device, batch: EigenBatch, w: Any, eps: Any, trajectory: 
         return
     keep = trajectory is not None
     kept = trajectory if keep else np.empty((1, 0, 0), w.dtype)
-    arrays = (w, *batch.real_form, batch.system, batch.field, batch.scale, batch.tau, eps, kept, keep)
+    arrays = (batch.tables, w, eps, kept, keep)
     each_part(Shared(_eb_forward_shared, arrays), w.shape[0], w.shape[0], device.threads, 2)
 
 
-def eb_backward(device: Device, batch: EigenBatch, q: Any, source: Any, eps: Any, trajectory: Any) -> Any:
+def eb_backward(
+    device: Device,
+    batch: EigenBatch,
+    q: ComplexArray,
+    source: IndexArray,
+    eps: RealArray,
+    trajectory: ComplexArray,
+) -> ComplexArray:
     """Carry costates back and return the derivative of each overlap with respect to every field value.
 
     Parameters
@@ -176,23 +210,12 @@ def eb_backward(device: Device, batch: EigenBatch, q: Any, source: Any, eps: Any
         )
         return out
     out = np.empty((q.shape[0], eps.shape[1]), np.complex128)
-    arrays = (
-        q,
-        source,
-        *batch.real_form,
-        batch.system,
-        batch.field,
-        batch.scale,
-        batch.tau,
-        eps,
-        trajectory,
-        out,
-    )
+    arrays = (batch.tables, q, source, eps, trajectory, out)
     each_part(Shared(_eb_backward_shared, arrays), q.shape[0], q.shape[0], device.threads, 2)
     return out
 
 
-def eb_costates(batch: EigenBatch, q: Any, eps: Any) -> Any:
+def eb_costates(batch: EigenBatch, q: ComplexArray, eps: FloatArray) -> ComplexArray:
     """Return the costates before each step's phase is undone: (trajectories, N, K); CPU only, for :func:`eb_krotov`."""
     chi = np.empty((q.shape[0], eps.shape[1], batch.states), np.complex128)
     for t in range(q.shape[0]):
@@ -203,9 +226,7 @@ def eb_costates(batch: EigenBatch, q: Any, eps: Any) -> Any:
     return chi
 
 
-def eb_krotov(
-    batch: EigenBatch, w: Any, chi: Any, eps: Any, gain: Any, alpha: float, low: Any, high: Any
-) -> None:
+def eb_krotov(batch: EigenBatch, w: ComplexArray, chi: ComplexArray, eps: FloatArray, update: Update) -> None:
     """Propagate forward and update the field at each step from the old costates (Krotov's sequential update).
 
     ``eps_j += gain_j (sum_t 2 Re[i scale chi_j m w_j] - 2 alpha eps_j)``, clipped to the bounds; all trajectories see the
@@ -217,16 +238,12 @@ def eb_krotov(
     chi : (trajectories, N, K) complex
         Costates of :func:`eb_costates`, multiplied by the weight and the conjugated overlap.
     eps : (N,) float64, in/out
-    gain : (N,) float64
-        Shape divided by Krotov's lambda.
-    alpha : float
-        Fluence penalty.
-    low, high : (N,) float64
-        Bounds.
+    update : Update
+        ``gain`` (N,), the shape divided by Krotov's lambda; ``alpha``, the fluence penalty; ``low`` and ``high`` (N,), bounds.
     """
-    _eb_krotov_cpu(
-        w, batch.step, batch.slope, batch.system, batch.scale, chi, eps, gain, alpha, low, high, batch.tau
-    )
+    # the matrices are complex here, and not padded: one row after the other is all that a sequential update can use
+    plain = (batch.step, batch.slope, batch.system, batch.scale, batch.tau)
+    _eb_krotov_cpu(w, plain, chi, eps, update)
 
 
 @nb.njit(**JIT)
@@ -317,8 +334,10 @@ def _eb_forward_shared(ticket, *arguments):
 
 
 @nb.njit(**PART)
-def _eb_forward_cpu(first, last, worker, w, m, slope, system, field, scale, tau, eps, trajectory, keep):
+def _eb_forward_cpu(first, last, worker, tables, w, eps, trajectory, keep):
     """CPU twin of ``eb_forward`` for trajectories ``first ... last``."""
+    m, slope, tau = tables.matrix, tables.slope, tables.tau
+    system, field, scale = tables.system, tables.field, tables.scale
     for t in range(first, last):
         s = system[t]
         kept = trajectory[t if keep else 0]
@@ -360,10 +379,10 @@ def _eb_backward_shared(ticket, *arguments):
 
 
 @nb.njit(**PART)
-def _eb_backward_cpu(
-    first, last, worker, q, source, m, slope, system, field, scale, tau, eps, trajectory, out
-):
+def _eb_backward_cpu(first, last, worker, tables, q, source, eps, trajectory, out):
     """CPU twin of ``eb_backward`` for costates ``first ... last``."""
+    m, slope, tau = tables.matrix, tables.slope, tables.tau
+    system, field, scale = tables.system, tables.field, tables.scale
     for r in range(first, last):
         t = source[r]
         s = system[t]
@@ -431,8 +450,10 @@ def _eb_costates_cpu(q, m, slope, eps, factor, chi):
 
 
 @nb.njit(**JIT)
-def _eb_krotov_cpu(w, step, slope, system, scale, chi, eps, gain, alpha, low, high, tau):
+def _eb_krotov_cpu(w, plain, chi, eps, update):
     """Sequential update of all trajectories, see :func:`eb_krotov`."""
+    step, slope, system, scale, tau = plain
+    gain, alpha, low, high = update
     count, states = w.shape
     new = np.empty(states, np.complex128)
     for j in range(eps.shape[0]):
@@ -459,7 +480,7 @@ def _eb_krotov_cpu(w, step, slope, system, scale, chi, eps, gain, alpha, low, hi
                 w[t, k] *= complex(np.cos(th), np.sin(th))
 
 
-def _padded(batch: EigenBatch, s: int) -> tuple[Any, Any]:
+def _padded(batch: EigenBatch, s: int) -> tuple[FloatArray, FloatArray]:
     """Real form of a step matrix and the slopes, padded with zeros to a multiple of eight.
 
     Row i of the (2P, 2P) result is column i of ``[[Re M, -Im M], [Im M, Re M]]``, which acts on (real parts, imaginary parts).
@@ -470,7 +491,7 @@ def _padded(batch: EigenBatch, s: int) -> tuple[Any, Any]:
     return np.block([[re, im], [-im, re]]), slope
 
 
-def _launch(batch: EigenBatch, w: Any) -> tuple[int, dict[str, str | int], int]:
+def _launch(batch: EigenBatch, w: ComplexArray) -> tuple[int, dict[str, str | int], int]:
     """Threads per block, compile-time constants and shared memory of the CUDA kernels."""
     states = batch.states
     if states > MAX_CUDA_STATES:
@@ -486,7 +507,12 @@ def _launch(batch: EigenBatch, w: Any) -> tuple[int, dict[str, str | int], int]:
 
 
 def _check(
-    batch: EigenBatch, eps: Any, w: Any = None, q: Any = None, source: Any = None, trajectory: Any = None
+    batch: EigenBatch,
+    eps: RealArray,
+    w: ComplexArray | None = None,
+    q: ComplexArray | None = None,
+    source: IndexArray | None = None,
+    trajectory: ComplexArray | None = None,
 ) -> None:
     """Check shapes once, with names."""
     count, states = batch.system.shape[0], batch.states
@@ -494,7 +520,7 @@ def _check(
         raise ValueError(f"w must have shape (trajectories, states) = {(count, states)}, found {w.shape}")
     if eps.ndim != 2:
         raise ValueError(f"eps must have shape (fields, steps), found {eps.shape}")
-    if q is not None and q.shape != (source.shape[0], states):
+    if q is not None and source is not None and q.shape != (source.shape[0], states):
         raise ValueError(
             f"q must have shape (costates, states) = {(source.shape[0], states)}, found {q.shape}"
         )

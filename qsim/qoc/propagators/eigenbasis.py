@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.qoc.kernels.eigenbasis import EigenBatch, eb_backward, eb_costates, eb_forward, eb_krotov
+from qsim.qoc.kernels.eigenbasis import EigenBatch, Update, eb_backward, eb_costates, eb_forward, eb_krotov
 from qsim.qoc.propagators.propagator import SEGMENT_BYTES, Members, Propagator, Run
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Eigenbasis(Propagator):
         chi = eb_costates(batch, q, eps[None])
         starts = np.einsum("ski,sk,pk->spi", self._rotation, self._half, self.initial)
         w = starts[self.members.system].reshape(-1, self.levels).copy()
-        eb_krotov(batch, w, chi, eps, gain, alpha, low, high)
+        eb_krotov(batch, w, chi, eps, Update(gain, alpha, low, high))
         return eps
 
 

@@ -6,7 +6,7 @@ are not, ``p = n' N + n``.  Two-electron matrices have rows (a', b') and columns
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba as nb
 import numpy as np
@@ -118,6 +118,23 @@ def _pair_densities_cpu(first, second, packed, low, high, rho):
 # ------------------------------------------------------------------------------------------ expansion
 
 
+class Expansion(NamedTuple):
+    """How pairs are expanded; the first four as of :func:`expand_pairs`.
+
+    Attributes
+    ----------
+    packed_a, packed_b, lower, accumulate : bool
+    streamed : bool
+        Whether `out` is written past the caches: a matrix that is far larger than these is not read again soon.
+    """
+
+    packed_a: bool
+    packed_b: bool
+    lower: bool
+    accumulate: bool
+    streamed: bool
+
+
 def expand_pairs(
     device: Device,
     values: Any,
@@ -165,7 +182,8 @@ def expand_pairs(
     four = out.reshape(na1, nb1, na0, nb0)
     real = values.real.dtype.type(factor)
     streamed = not accumulate and out.nbytes >= STREAMED
-    work = Shared(_expand_pairs_shared, (values, *flags, real, accumulate, streamed, four))
+    mode = Expansion(*flags, accumulate, streamed)
+    work = Shared(_expand_pairs_shared, (values, mode, real, four))
     each_part(work, -(-want[0] // RUN), out.size, device.threads, PARALLEL_SIZE)
 
 
@@ -175,17 +193,16 @@ def _expand_pairs_shared(ticket, *arguments):
 
 
 @nb.njit(**PART)
-def _expand_pairs_cpu(
-    low, high, worker, values, packed_a, packed_b, lower, factor, accumulate, streamed, out
-):
+def _expand_pairs_cpu(low, high, worker, values, mode, factor, out):
     """Expand the runs low .. high of :func:`expand_pairs`; ``out`` (Na', Nb', Na, Nb)."""
+    packed_a, packed_b, accumulate, streamed = mode.packed_a, mode.packed_b, mode.accumulate, mode.streamed
     count, na0 = values.shape[0], out.shape[2]
     rows = np.empty((RUN, values.shape[1]), values.dtype)
     square = np.empty((out.shape[1], out.shape[3]), values.dtype)
     for run in range(low, high):
         first = run * RUN
         last = min(first + RUN, count)
-        gather(values, first, last, lower, factor, rows)
+        gather(values, first, last, mode.lower, factor, rows)
         for p in range(first, last):
             if packed_a:
                 ket = int((np.sqrt(8.0 * p + 1.0) - 1.0) * 0.5)

@@ -188,7 +188,7 @@ class TwoElectron:
         xp, n, P = self.device.xp, self.points, len(self.pairs)
         F = xp.empty((x.shape[0], self.components, n, n), x.dtype)
         if not self.device.is_cuda:
-            products.on_grid(self.device, self._a, np.ascontiguousarray(x), self._bt, F)
+            products.on_grid(self.device, products.Vectors(self._a, np.ascontiguousarray(x), self._bt), F)
             F[:, P:] = F[:, self._swapped].transpose(0, 1, 3, 2)
         elif self._swapped:
             stored = xp.matmul(xp.matmul(self._a, x), self._bt)
@@ -219,7 +219,7 @@ class TwoElectron:
         if self._swapped:
             V = products.repelled(self.device, self.on_grid(x), self._G, self._A, self._b)
         else:
-            vectors = self._a, np.ascontiguousarray(x), self._bt
+            vectors = products.Vectors(self._a, np.ascontiguousarray(x), self._bt)
             V = products.repelled_products(self.device, vectors, self._G, self._A, self._b)
         return self.symmetrise(products.contracted(self.device, self._at, V))
 
@@ -227,7 +227,8 @@ class TwoElectron:
         """Return the repulsion times ``x`` before its symmetry, of which every process makes some pairs; a collective call."""
         m, P, n, own = len(x), len(self.pairs), self.points, self._parts[self._comm.rank]
         mine = np.empty((m, own.stop - own.start, n, n))
-        products.on_grid(self.device, self._a[own], np.ascontiguousarray(x[:, own]), self._bt[own], mine)
+        vectors = products.Vectors(self._a[own], np.ascontiguousarray(x[:, own]), self._bt[own])
+        products.on_grid(self.device, vectors, mine)
         F = np.empty((m, self.components, n, n))
         F[:, :P] = self._joined(mine)
         F[:, P:] = F[:, self._swapped].transpose(0, 1, 3, 2)
