@@ -9,9 +9,9 @@ from qsim.core.run import coverage
 from qsim.core.run.coverage import Coverage, cover
 from qsim.sturmian.coverage.collisions import SETS, _electron_truth, _turned
 from qsim.sturmian.coverage.hylleraas import _energy, s_state
-from qsim.sturmian.coverage.known import LIMITS
 from qsim.sturmian.coverage.oracle import Functions, Symmetry, coefficient, energies
 from qsim.sturmian.coverage.scaled import photoabsorption, resonance
+from qsim.sturmian.two_electron import known
 from qsim.sturmian.two_electron.known import ENERGIES
 
 DECKS = 30
@@ -156,9 +156,16 @@ def test_one_hylleraas_function_is_the_screened_charge():
     assert _energy(2.7, 0, 0, 2.7 - 5 / 16, 0) == pytest.approx(-((2.7 - 5 / 16) ** 2), rel=1e-12)
 
 
-def test_both_lists_of_known_energies_agree():
-    for (Z, L, S, root), energy in ENERGIES.items():
-        assert LIMITS[Z, L, S, True, root] == energy
+def test_a_run_is_compared_with_low_levels_known_to_twelve_figures():
+    stated = {
+        key: energy
+        for (Z, L, S, natural, root), energy in ENERGIES.items()
+        if natural and known.energy(Z, L, S, "natural", root) == energy
+        for key in [(Z, L, S, root)]
+    }
+    ground = {(1, 0, 0, 0), (2, 0, 0, 0), (3, 0, 0, 0), (4, 0, 0, 0)}
+    assert stated.keys() == ground | {(2, 0, 0, 1), (2, 0, 1, 0), (2, 1, 0, 0), (2, 1, 1, 0)}
+    assert known.energy(2, 1, 1, "even", 0) is None  # 2p^2, of the other parity
 
 
 def test_a_trial_is_the_same_every_time(tmp_path):

@@ -127,11 +127,11 @@ def cn_forward(
             shared_mem=shared,
         )
         return
-    keep = trajectory is not None
     nothing = np.empty((0, 0), psi.dtype)
 
     def work(t: int) -> None:
-        _cn_forward_cpu(psi[t], _one(batch, t, eps), trajectory[t] if keep else nothing, keep)
+        kept = nothing if trajectory is None else trajectory[t]
+        _cn_forward_cpu(psi[t], _one(batch, t, eps), kept, trajectory is not None)
 
     each_trajectory(psi.shape[0], work, device.threads)
 

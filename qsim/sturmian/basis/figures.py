@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from qsim.core.device.arrays import Array, BoolArray, FloatArray
     from qsim.core.results.results import Results
 
 SHOWN = 5  # functions of an l
@@ -27,7 +28,7 @@ def momenta_of(r: Results) -> list[int]:
     return sorted(int(part[1][1:]) for part in found if part[0] == "basis" and part[2:] == ["beta"])
 
 
-def _contour(r: Any) -> tuple[Any, Any, str]:
+def _contour(r: Array) -> tuple[Any, Any, str]:
     """Return the arc length along the radius, which nodes are real, and the label of the axis."""
     if not np.iscomplexobj(r):
         return r, np.ones(r.size, bool), RADIUS
@@ -73,7 +74,7 @@ def basis(r: Results) -> Figure | None:
     return fig
 
 
-def _extent(r: Results, s: Any, momenta: list[int]) -> float:
+def _extent(r: Results, s: FloatArray, momenta: list[int]) -> float:
     """Return the radius beyond which nothing is left to be seen of the functions that are shown."""
     last = 0.0
     for l in momenta:
@@ -83,7 +84,7 @@ def _extent(r: Results, s: Any, momenta: list[int]) -> float:
     return min(1.05 * last, float(s[-1]))
 
 
-def _shade(ax: Axes, s: Any, real: Any, note: bool) -> None:
+def _shade(ax: Axes, s: FloatArray, real: BoolArray, note: bool) -> None:
     """Mark the part of the axis where the radius is complex."""
     start = float(s[real].max())
     ax.axvspan(start, float(s[-1]), color=COLORS["orange"], alpha=0.12, linewidth=0)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from qsim.core.device.arrays import FloatArray
     from qsim.core.results.results import Results
 
 FLOOR = 1e-14  # hartree below which an error is rounding
@@ -108,7 +109,7 @@ def convergence(r: Results) -> Figure | None:
     return fig
 
 
-def _references(r: Results, key: str, energies: Any) -> tuple[Any, str]:
+def _references(r: Results, key: str, energies: FloatArray) -> tuple[Any, str]:
     """Return the energies that errors of a scan are counted from, and what the axis says."""
     numbers = range(energies.shape[1])
     if key == "l_max":
@@ -149,7 +150,7 @@ def partial_waves(r: Results) -> Figure | None:
     return fig
 
 
-def _energy_panel(ax: Axes, r: Results, l_max: Any, energies: Any) -> None:
+def _energy_panel(ax: Axes, r: Results, l_max: FloatArray, energies: FloatArray) -> None:
     """Draw energies with their limits and known values, those of several states from the largest l_max on."""
     names = _names(r)
     single = len(names) == 1
@@ -179,7 +180,7 @@ def _energy_panel(ax: Axes, r: Results, l_max: Any, energies: Any) -> None:
     ax.legend()
 
 
-def _distance_panel(ax: Axes, r: Results, l_max: Any, energies: Any) -> None:
+def _distance_panel(ax: Axes, r: Results, l_max: FloatArray, energies: FloatArray) -> None:
     """Draw how far energies lie above the known values, or above the limits where none is known."""
     names = _names(r)
     any_exact = any(name.startswith("energy_exact") for name in r.scalars)
@@ -216,7 +217,7 @@ def _limit(r: Results, k: int) -> tuple[float, float] | None:
     return (_value(r, name), r.scalars[name].error or 0.0) if name in r.scalars else None
 
 
-def _half_integers(ax: Axes, l_max: Any) -> None:
+def _half_integers(ax: Axes, l_max: FloatArray) -> None:
     ax.set_xticks([], minor=True)
     shown: list[float] = []
     span = float(np.log((l_max[-1] + 0.5) / (l_max[0] + 0.5)))
@@ -279,7 +280,7 @@ def density(r: Results) -> Figure | None:
     return fig
 
 
-def _reach(radius: Any, values: Any, share: float) -> float:
+def _reach(radius: FloatArray, values: FloatArray, share: float) -> float:
     """Return the radius beyond which the densities have fallen below a share of their largest value."""
     visible = np.flatnonzero((values > share * values.max()).any(axis=0))
     return float(min(1.1 * radius[visible[-1]], radius[-1]))

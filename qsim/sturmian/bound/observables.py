@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import FloatArray
     from qsim.sturmian.radial.grid import RadialGrid
 
 __all__ = ["Observed", "observe", "wall_derivative"]
@@ -46,7 +47,7 @@ class Observed:
     wall: float
 
 
-def observe(operator: TwoElectron, x: Any, V: NDArray[np.float64]) -> Observed:
+def observe(operator: TwoElectron, x: FloatArray, V: NDArray[np.float64]) -> Observed:
     """Return the expectation values of a state.
 
     Parameters

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import FloatArray
     from qsim.core.device.parallel import Comm
     from qsim.core.run.progress import Monitor
     from qsim.sturmian.problem import Problem, Sector
@@ -472,7 +473,7 @@ def _same(one: Sector, other: Sector) -> bool:
     return (one.L, one.S, one.parity) == (other.L, other.S, other.parity)
 
 
-def embedded(operator: TwoElectron, pairs: Sequence[tuple[int, int]], vectors: Any) -> Any:
+def embedded(operator: TwoElectron, pairs: Sequence[tuple[int, int]], vectors: FloatArray) -> Any:
     """Return vectors (m, P, M, M) of some pairs among those of an operator with more pairs and the same orbitals."""
     out = operator.device.xp.zeros((vectors.shape[0], *operator.shape))
     M = vectors.shape[-1]

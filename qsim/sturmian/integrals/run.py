@@ -16,6 +16,7 @@ from qsim.sturmian.two_electron import integrals
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
     from qsim.core.run.progress import Monitor
     from qsim.sturmian.problem import Problem
     from qsim.sturmian.radial.grid import RadialGrid
@@ -139,14 +140,14 @@ def _integrate(
 
 
 def _products(
-    problem: Problem, c: NDArray[Any], multipole: int, kind: str, _points: tuple[int, int], out: Any
+    problem: Problem, c: NDArray[Any], multipole: int, kind: str, _points: tuple[int, int], out: Array
 ) -> Callable[[], object]:
     kernel = integrals.repulsion_kernel(problem.grid, multipole)
     return lambda: integrals.repulsion_pairs(problem.device, kernel, (c, c, c, c), dtype=kind).expand(out)
 
 
 def _nested(
-    problem: Problem, c: NDArray[Any], multipole: int, kind: str, points: tuple[int, int], out: Any
+    problem: Problem, c: NDArray[Any], multipole: int, kind: str, points: tuple[int, int], out: Array
 ) -> Callable[[], object]:
     device, grid = problem.device, problem.grid
     quadrature = integrals.quadrature(*points, grid.R0)
@@ -168,7 +169,7 @@ def _seconds(problem: Problem, work: Callable[[], object]) -> float:
     return min(times)
 
 
-def _diagonals(problem: Problem, matrix: Any, N: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def _diagonals(problem: Problem, matrix: Array, N: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return ``R[nn, mm]`` and ``R[nm, nm]`` of the matrix with rows (a', b') and columns (a, b)."""
     four = matrix.reshape(N, N, N, N)  # a', b', a, b
     n, m = np.meshgrid(np.arange(N), np.arange(N), indexing="ij")

@@ -28,6 +28,9 @@ from qsim.sturmian.kernels.repulsion_cpu import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from qsim.core.device.arrays import Array
     from qsim.core.device.device import Device
 
 __all__ = ["SIDES", "expand_pairs", "kronecker_products", "pair_count", "pair_densities", "simpson_terms"]
@@ -44,13 +47,13 @@ def pair_count(n1: int, n0: int, packed: bool) -> int:
     return n0 * (n0 + 1) // 2 if packed else n1 * n0
 
 
-def _defines(dtype: Any, **more: Any) -> dict[str, Any]:
+def _defines(dtype: DTypeLike, **more: Any) -> dict[str, Any]:
     kind = np.dtype(dtype)
     item = kind.itemsize // (2 if kind.kind == "c" else 1)
     return {"REAL": "float" if item == 4 else "double", "COMPLEX": kind.kind == "c", **more}
 
 
-def _function(name: str, dtype: Any, shared: int = 0, **more: Any) -> Any:
+def _function(name: str, dtype: DTypeLike, shared: int = 0, **more: Any) -> Any:
     return kernels.function(
         "sturmian/kernels", "repulsion", name, _defines(dtype, **more), shared_bytes=shared
     )
@@ -59,7 +62,7 @@ def _function(name: str, dtype: Any, shared: int = 0, **more: Any) -> Any:
 # ------------------------------------------------------------------------------------ pair densities
 
 
-def pair_densities(device: Device, first: Any, second: Any, packed: bool) -> Any:
+def pair_densities(device: Device, first: Array, second: Array, packed: bool) -> Any:
     """Return the products of all pairs of functions at all points, ``rho[i, p] = first[i, n'] second[i, n]``.
 
     Parameters
@@ -137,14 +140,14 @@ class Expansion(NamedTuple):
 
 def expand_pairs(
     device: Device,
-    values: Any,
+    values: Array,
     shape: tuple[int, int, int, int],
     packed_a: bool,
     packed_b: bool,
     lower: bool,
     factor: float,
     accumulate: bool,
-    out: Any,
+    out: Array,
 ) -> None:
     """Write integrals of pairs as a two-electron matrix, ``out[(a' b'), (a b)] = factor values[(a' a), (b' b)] (+ out)``.
 
@@ -224,7 +227,7 @@ def _expand_pairs_cpu(low, high, worker, values, mode, factor, out):
 # ---------------------------------------------------------------------------------- Kronecker products
 
 
-def kronecker_products(first: Any, second: Any, accumulate: bool, out: Any) -> None:
+def kronecker_products(first: Array, second: Array, accumulate: bool, out: Array) -> None:
     """Compute ``out[(a' b'), (a b)] = first[a', a] second[b', b] (+ out)``, Eq. (20).
 
     Parameters
@@ -270,11 +273,11 @@ def _kronecker_products_cpu(first, second, accumulate, out):
 def simpson_terms(
     device: Device,
     inner: tuple[Any, Any],
-    fine_weights: Any,
-    weights: Any,
+    fine_weights: Array,
+    weights: Array,
     outer: tuple[Any, Any],
     swapped: bool,
-    out: Any,
+    out: Array,
     side: int = 8,
 ) -> None:
     """Add one term of Eq. (21) to all integrals, ``out += sum_j w_j o'(r_j) o(r_j) r_j^l int_{r_j}^R i' i u^(-l-1) du``.

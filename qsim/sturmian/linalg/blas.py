@@ -18,6 +18,7 @@ from qsim.core.device.device import namespace
 from qsim.core.device.pool import each_call
 
 if TYPE_CHECKING:
+    from qsim.core.device.arrays import Array
     from qsim.core.device.device import Device
 
 __all__ = ["product", "subtract_product", "symmetric_square"]
@@ -28,7 +29,7 @@ PARALLEL_SIZE = 1 << 20  # multiplications below which starting threads costs mo
 LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
 
-def subtract_product(c: Any, a: Any, b: Any) -> None:
+def subtract_product(c: Array, a: Array, b: Array) -> None:
     """Compute ``c -= a @ b``.
 
     Parameters
@@ -65,19 +66,19 @@ def subtract_product(c: Any, a: Any, b: Any) -> None:
             c.shape[0],
             a.shape[1],
             minus.ctypes.data,
-            b.data.ptr,
+            _address(b),
             ldb,
-            a.data.ptr,
+            _address(a),
             lda,
             one.ctypes.data,
-            c.data.ptr,
+            _address(c),
             ldc,
         )
     finally:
         blas.setPointerMode(handle, mode)
 
 
-def _layout(matrix: Any, blas: Any) -> tuple[int, int]:
+def _layout(matrix: Array, blas: Any) -> tuple[int, int]:
     """Return operation and leading dimension of a row-major matrix that is read as its column-major transpose."""
     item = matrix.dtype.itemsize
     rows, columns = matrix.strides
@@ -88,7 +89,7 @@ def _layout(matrix: Any, blas: Any) -> tuple[int, int]:
     raise ValueError("a matrix without an axis of neighbouring elements")
 
 
-def product(device: Device, a: Any, b: Any) -> Any:
+def product(device: Device, a: Array, b: Array) -> Any:
     """Return ``a @ b`` for matrices of one dtype, (m, k) and (k, n), row-major; on a CPU by tiles."""
     if device.is_cuda:
         return device.xp.matmul(a, b)
@@ -111,7 +112,7 @@ def _tiles(size: int) -> list[slice]:
     return [slice(size * k // count, size * (k + 1) // count) for k in range(count)]
 
 
-def symmetric_square(device: Device, x: Any) -> Any:
+def symmetric_square(device: Device, x: Array) -> Any:
     """Return the lower triangle of ``x^T x``, with half of the operations of the whole product.
 
     Parameters
@@ -155,12 +156,18 @@ def symmetric_square(device: Device, x: Any) -> Any:
             n,
             k,
             one.ctypes.data,
-            x.data.ptr,
+            _address(x),
             n,
             zero.ctypes.data,
-            out.data.ptr,
+            _address(out),
             n,
         )
     finally:
         blas.setPointerMode(handle, mode)
     return out
+
+
+def _address(array: Array) -> int:
+    """Return the address of an array on the GPU."""
+    data: Any = array.data
+    return int(data.ptr)

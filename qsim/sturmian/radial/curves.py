@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.results.plotting import COLORS
+
+if TYPE_CHECKING:
+    from qsim.core.device.arrays import BoolArray, FloatArray
 
 CYCLE = [color for name, color in COLORS.items() if name != "black"]
 RADIUS = "$r$ (bohr)"
 POINTS = 900  # of a smooth curve
 
 
-def smooth(s: Any, real: Any, values: Any) -> tuple[Any, Any]:
+def smooth(s: FloatArray, real: BoolArray, values: FloatArray) -> tuple[Any, Any]:
     """Return a curve through the nodes, from zero at the nucleus; on either side of the corner of a contour by itself."""
     from scipy.interpolate import CubicSpline
 

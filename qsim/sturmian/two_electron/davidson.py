@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import FloatArray
     from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 
 __all__ = ["Eigenpairs", "lowest", "relax"]
@@ -290,7 +291,7 @@ def _second_order(
     return np.asarray(operator.device.to_host(xp.sum(R * R / gap, axis=(1, 2, 3))))
 
 
-def _means(operator: TwoElectron, X: Any, V: Any, AV: Any) -> NDArray[np.float64]:
+def _means(operator: TwoElectron, X: FloatArray, V: FloatArray, AV: FloatArray) -> NDArray[np.float64]:
     """Return the mean energies (k,) of states X (k, P, M, M) in the span of an orthonormal basis V."""
     shape = (len(V), -1)
     c = np.asarray(operator.device.to_host(X.reshape(len(X), -1) @ V.reshape(shape).T))
@@ -335,7 +336,7 @@ def _orthonormal(
     return T.reshape(T.shape[0], *shape)
 
 
-def _few(values: Any) -> NDArray[np.float64]:
+def _few(values: FloatArray) -> NDArray[np.float64]:
     """Return a few numbers of a device on the host."""
     return np.asarray(values.get() if hasattr(values, "get") else values, float)
 
