@@ -146,7 +146,7 @@ HYLLERAAS = {
 @pytest.mark.parametrize(("Z", "S", "root"), HYLLERAAS)
 def test_hylleraas_functions_find_published_limits(Z, S, root):
     found, error = s_state(float(Z), S, root)
-    off = found - LIMITS[Z, 0, S, True, root]
+    off = found - ENERGIES[Z, 0, S, True, root]
     assert -1e-9 < off < HYLLERAAS[Z, S, root]
     assert off < 2.0 * error
 
