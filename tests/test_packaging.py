@@ -53,12 +53,12 @@ def test_what_is_imported_is_declared():
     declared = {re.match(r"[\w-]+", line)[0].lower() for line in PYPROJECT["project"]["dependencies"]}
     distributions = {"yaml": "pyyaml", "typing_extensions": "typing-extensions", "pydantic_core": "pydantic"}
     optional = {"cupy", "cupyx", "mpi4py", "nvidia", "pyscf"}
-    for path in (ROOT / "qsim").rglob("*.py"):
+    for path in [*(ROOT / "qsim").rglob("*.py"), *(ROOT / "qsim_checks").rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) else []
             for package in {name.partition(".")[0] for name in names} - sys.stdlib_module_names - optional:
-                assert package == "qsim" or distributions.get(package, package) in declared, (
+                assert package in ("qsim", "qsim_checks") or distributions.get(package, package) in declared, (
                     f"{path}: {package}"
                 )
 
@@ -73,7 +73,7 @@ def test_wheel_holds_kernels_styles_decks_and_references(tmp_path):
         shipped = set(archive.namelist())
     wanted = {
         path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "qsim").rglob("*")
+        for path in [*(ROOT / "qsim").rglob("*"), *(ROOT / "qsim_checks").rglob("*")]
         if path.suffix in {".py", ".cu", ".cuh", ".mplstyle", ".sbatch", ".typed"}
     }
     for folder, target in {"inputs": "inputs", "tests/reference": "reference"}.items():

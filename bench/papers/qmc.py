@@ -15,7 +15,7 @@ from bench.papers.item import Data, Line, item, number, scheme
 from bench.papers.work import NOT_RUN
 from bench.qmc import crystals, problem
 from qsim.qmc.deck import wavefunction as blocks
-from qsim.qmc.wavefunction.bloch import BlochOrbitals, mesh_for
+from qsim.qmc.wavefunction.crystals.bloch import BlochOrbitals, mesh_for
 from qsim.qmc.wavefunction.trial import build_wavefunction
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 In a run tables of a primitive cell and the inverses of the walkers under way stay in caches; here they do not: tables of
 random coefficients as large as those of untiled cells, points all over them, and far more walkers than caches hold.  Functions
-and launch are those of a run (:mod:`qsim.qmc.kernels.crystal_parts`), and what they make is held against NumPy first.
+and launch are those of a run (:mod:`qsim.qmc.kernels.crystal.parts`), and what they make is held against NumPy first.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from scipy.interpolate import BSpline
 from bench.harness import Bench, Cost, case, replayed
 from bench.qmc import problem
 from bench.qmc.crystals import GPU_COUNTS, MOVES, diamond64, of_deck
-from qsim.qmc.kernels import crystal_parts
-from qsim.qmc.kernels.crystal_types import CrystalOrbitals
+from qsim.qmc.kernels.crystal import parts as crystal_parts
+from qsim.qmc.kernels.crystal.types import CrystalOrbitals
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Array, Device

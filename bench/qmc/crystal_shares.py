@@ -18,9 +18,9 @@ from bench.harness import Bench, Timing, case, kernel
 from bench.qmc import problem
 from bench.qmc.crystals import MOVES, TAU, diamond64, of_deck
 from qsim.core.device import kernels, rng
-from qsim.qmc.kernels.crystal_walk import _Launch
-from qsim.qmc.kernels.launches import WalkerLaunch
-from qsim.qmc.kernels.walk_cpu import FIXED_NODE
+from qsim.qmc.kernels.crystal.launch import CrystalLaunch
+from qsim.qmc.kernels.walkers.launches import PACKAGE, WalkerLaunch
+from qsim.qmc.kernels.walkers.walk_cpu import FIXED_NODE
 from qsim.qmc.sampling.branching import Population
 from qsim.qmc.sampling.walkers import Walkers
 
@@ -51,7 +51,7 @@ class Kernels:
 
     def __init__(self, walkers: Walkers, clocked: bool = False) -> None:
         self.walkers = walkers
-        self.launch: WalkerLaunch = _Launch(walkers.state, walkers.tables)
+        self.launch: WalkerLaunch = CrystalLaunch(walkers.state, walkers.tables)
         if clocked:
             self.launch.macros["CLOCKS"] = 1
         self.energy = 0.0
@@ -91,7 +91,7 @@ class Kernels:
     def clocks(self) -> dict[str, int]:
         """Return the clocks of each class since they were asked for last."""
         xp = self.walkers.device.xp
-        module = kernels.load("qmc/kernels", self.launch.source, self.launch.macros)
+        module = kernels.load(PACKAGE, "walk", self.launch.macros)
         spent = xp.ndarray((ROWS, len(CLASSES)), np.uint64, module.get_global("clocks_spent"))
         total = self.walkers.device.to_host(spent.sum(0))
         spent[...] = 0

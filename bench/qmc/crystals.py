@@ -20,18 +20,18 @@ from bench.harness import Bench, Timing, case
 from bench.qmc import problem
 from qsim.core.errors import DeviceError
 from qsim.qmc.deck import wavefunction as blocks
-from qsim.qmc.kernels import walk
-from qsim.qmc.kernels.bloch_cpu import bloch_sums, bloch_values
-from qsim.qmc.kernels.crystal_types import basis_of
-from qsim.qmc.kernels.jit import JIT
-from qsim.qmc.kernels.walk_cpu import DRIFT, FIXED_NODE
+from qsim.qmc.kernels.common.jit import JIT
+from qsim.qmc.kernels.crystal.bloch_cpu import bloch_sums, bloch_values
+from qsim.qmc.kernels.crystal.types import basis_of
+from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.kernels.walkers.walk_cpu import DRIFT, FIXED_NODE
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.system.cell import points_within
-from qsim.qmc.wavefunction.bloch import Crystal, KPoint
-from qsim.qmc.wavefunction.crystal import CrystalWavefunction
-from qsim.qmc.wavefunction.crystal_trial import build_crystal, mixed_error
-from qsim.qmc.wavefunction.eshdf import write_eshdf
-from qsim.qmc.wavefunction.pyscf_crystal import kpoints_of
+from qsim.qmc.wavefunction.crystals.bloch import Crystal, KPoint
+from qsim.qmc.wavefunction.crystals.pyscf import kpoints_of
+from qsim.qmc.wavefunction.crystals.trial import build_crystal, mixed_error
+from qsim.qmc.wavefunction.crystals.wavefunction import CrystalWavefunction
+from qsim.qmc.wavefunction.formats.eshdf import write_eshdf
 from qsim.qmc.wavefunction.trial import Notes, build_wavefunction
 
 FILES = {"diamond 2": "diamond_primitive.yaml", "diamond 16": "diamond16.yaml"}

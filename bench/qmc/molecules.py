@@ -9,8 +9,8 @@ import numpy as np
 
 from bench.harness import Bench, case, replayed
 from bench.qmc import problem
-from qsim.qmc.kernels import walk
-from qsim.qmc.kernels.walk_cpu import DRIFT
+from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.kernels.walkers.walk_cpu import DRIFT
 from qsim.qmc.sampling.walkers import Walkers
 
 COUNT = 8192

@@ -13,9 +13,9 @@ from qsim.core.device.device import Device, cpu
 from qsim.core.device.hardware import available_threads
 from qsim.core.run.progress import Monitor
 from qsim.qmc.deck.series import Optimize
-from qsim.qmc.kernels.derivatives import ParameterTables, derivatives
-from qsim.qmc.kernels.tables import Stream, Tables
-from qsim.qmc.kernels.types import State
+from qsim.qmc.kernels.common.tables import Stream, Tables
+from qsim.qmc.kernels.common.types import State
+from qsim.qmc.kernels.walkers.derivatives import ParameterTables, derivatives
 from qsim.qmc.sampling import optimise
 from qsim.qmc.sampling.linear_method import Moments
 from qsim.qmc.sampling.optimise import Optimisation, parameter_tables

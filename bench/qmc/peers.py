@@ -12,7 +12,7 @@ import numpy as np
 from bench.harness import Bench, Skip, Timing, case
 from bench.qmc import problem
 from qsim.qmc.deck import wavefunction as blocks
-from qsim.qmc.kernels import walk
+from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 from qsim.qmc.wavefunction.trial import build_wavefunction

@@ -19,8 +19,8 @@ from qsim.core.device.rng import key_from_seed
 from qsim.core.run.progress import Monitor
 from qsim.qmc.deck import wavefunction as blocks
 from qsim.qmc.deck.series import Dmc, Vmc
-from qsim.qmc.kernels import walk
-from qsim.qmc.kernels.walk_cpu import DRIFT
+from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.kernels.walkers.walk_cpu import DRIFT
 from qsim.qmc.sampling.dmc import DmcSampling
 from qsim.qmc.sampling.series import sample
 from qsim.qmc.sampling.vmc import VmcSampling

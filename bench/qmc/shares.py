@@ -15,11 +15,11 @@ import numpy as np
 from bench.harness import Bench, Timing, case
 from bench.qmc import problem
 from qsim.core.device import rng
-from qsim.qmc.kernels import walk
-from qsim.qmc.kernels.jit import JIT
-from qsim.qmc.kernels.orbitals_cpu import orbital_rows
-from qsim.qmc.kernels.types import Work
-from qsim.qmc.kernels.walk_cpu import FIXED_NODE
+from qsim.qmc.kernels.common.jit import JIT
+from qsim.qmc.kernels.molecule.orbitals_cpu import orbital_rows
+from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.kernels.walkers.system import space_of_one
+from qsim.qmc.kernels.walkers.walk_cpu import FIXED_NODE
 from qsim.qmc.sampling.branching import Population
 from qsim.qmc.sampling.walkers import Walkers
 
@@ -180,7 +180,7 @@ def _rows(walkers: Walkers) -> Callable[[], None]:
     ]
     M = -(-walkers.state.rows.shape[3] // 4) * 4  # as in `Work.rows`
     out = [np.zeros((len(part), 5, M)) for part in points]
-    work_space = Work(*(array[0] for array in walk.spaces(1, walkers.state, walkers.tables)[1]))
+    work_space = space_of_one(walkers.state, walkers.tables).own
 
     def work() -> None:
         for _ in range(REPEATS):

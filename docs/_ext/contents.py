@@ -39,6 +39,7 @@ TREES = {
         "howto/orbitals",
         "howto/add-method",
         "howto/add-potential",
+        "howto/add-estimator",
     ),
     "Theory": (
         "theory/qoc",

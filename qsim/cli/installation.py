@@ -136,7 +136,7 @@ def check(  # noqa: PLR0913  # one parameter per option
 
 def _check_kind(method: str | None, kind: str | None) -> None:
     """Refuse a kind of random decks that the method does not have."""
-    from qsim.core.run.coverage import kinds
+    from qsim_checks.coverage import kinds
 
     if kind is None:
         return
@@ -152,7 +152,7 @@ def _check_kind(method: str | None, kind: str | None) -> None:
 def _check_coverage(names: Sequence[str], count: int, drawn: Mapping[str, Any]) -> None:
     """Run random decks of methods, print the table, and end with 7 if a claim does not hold."""
     from qsim.core.errors import MismatchError
-    from qsim.core.run.coverage import HEADER, Judged, cover, table
+    from qsim_checks.coverage import HEADER, Judged, cover, table
 
     kind = f" --kind {drawn['kind']}" if drawn["kind"] else ""
 

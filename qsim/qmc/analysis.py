@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.qmc.deck.series import MINIMUM_BLOCKS
 from qsim.qmc.sampling.series import ENERGIES
+from qsim.qmc.statistics import MINIMUM_BLOCKS
 from qsim.qmc.statistics.blocking import ROUNDING, Chains, Estimate, derived, reblock, warm_up, without_error
 from qsim.qmc.statistics.correlation import correlation, drift, memory
 from qsim.qmc.statistics.timestep import ORDERS, Extrapolation, bounded, extrapolate

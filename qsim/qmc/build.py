@@ -17,14 +17,14 @@ from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
 from qsim.qmc import checks
 from qsim.qmc.deck.rules import walkers_of
-from qsim.qmc.deck.series import Dmc, Gofr, RadialDensity, Sofk, Vmc
+from qsim.qmc.deck.series import Dmc, Vmc
 from qsim.qmc.deck.wavefunction import Eshdf, Imported, Pyscf
-from qsim.qmc.kernels.crystal_types import scratch_of
+from qsim.qmc.kernels.crystal.types import scratch_of
 from qsim.qmc.problem import Part, Problem
 from qsim.qmc.system.ions import build_system
 from qsim.qmc.system.twists import twists_of
 from qsim.qmc.wavefunction import trial
-from qsim.qmc.wavefunction.crystal import CrystalWavefunction
+from qsim.qmc.wavefunction.crystals.wavefunction import CrystalWavefunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,12 +33,10 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.qmc.deck import wavefunction as blocks
     from qsim.qmc.deck.model import QmcDeck
-    from qsim.qmc.deck.series import Measured
     from qsim.qmc.system.ions import System
     from qsim.qmc.system.twists import Twist
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
-MOST_WAVES = 1000  # of a structure factor, roughly
 COMPARED = 4  # sets of configurations that an optimisation keeps, as in optimise.py
 # Operations of the least work per second and core, in decks of this kind.  Measured: all electrons 1.2e8 (helium, beryllium) to
 # 2.5e8 (Li2); pseudopotentials 6e7 (water); crystals 1.6e7 (hydrogen, 128 walkers) to 7e7 (electron gas)
@@ -201,7 +199,7 @@ def _estimate(
     crystal = wavefunction if isinstance(wavefunction, CrystalWavefunction) else None
     parts_of_numbers = 2 if crystal is not None and not crystal.orbitals.real else 1
     memory = _walker_memory(deck, system, parameters, parts_of_numbers)
-    cells = sum(_cells(block, system) for block in deck.measured())
+    cells = sum(block.cells(len(system.symbols)) for block in deck.measured())
     longest = max((part.blocks for part in parts), default=1)
     memory["estimators"] = cells * 8 * (2 + 4 * min(LEVELS, longest.bit_length()))
     walkers = max(part.walkers for part in parts)
@@ -311,18 +309,6 @@ def _work_space(part: Part, state: int, N: int, parameters: int) -> int:
     statistics = 7 * block.steps
     comparison = state // 8 + 12 * sets
     return 8 * (sets * (3 * N + 2) + max(sampling, statistics, comparison))
-
-
-def _cells(block: Measured, system: System) -> int:
-    """Return the numbers that an estimator keeps."""
-    if isinstance(block, Gofr):
-        return 3 * block.bins
-    if isinstance(block, RadialDensity):
-        return 2 * block.bins * len(system.symbols)
-    if isinstance(block, Sofk):
-        return 3 * MOST_WAVES
-    x, y, z = block.mesh
-    return 2 * x * y * z
 
 
 # ------------------------------------------------------------------------------------------------- build

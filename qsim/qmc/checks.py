@@ -11,7 +11,7 @@ from qsim.core.deck.blocks import Finding
 from qsim.core.errors import FileError
 from qsim.qmc.system.pseudopotentials import read_xml
 from qsim.qmc.system.radial import KNOTS
-from qsim.qmc.wavefunction.crystal import CrystalWavefunction
+from qsim.qmc.wavefunction.crystals.wavefunction import CrystalWavefunction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qmc.deck.model import QmcDeck
-    from qsim.qmc.kernels.crystal_types import CrystalOrbitals
+    from qsim.qmc.kernels.crystal.types import CrystalOrbitals
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 __all__ = ["of_files", "of_wavefunction"]

@@ -10,10 +10,10 @@ import numpy as np
 
 from qsim.core.results import quantities
 from qsim.core.results.quantities import Failed, Quantity
-from qsim.qmc.bulk import finite_size, intensive
-from qsim.qmc.estimators.tables import estimator_tables
+from qsim.qmc.estimators.collection import estimator_tables
 from qsim.qmc.figures import FIGURES
-from qsim.qmc.finished import (
+from qsim.qmc.results.crystals import finite_size, intensive
+from qsim.qmc.results.parts import (
     analysis_of,
     at_zero,
     column,
@@ -32,8 +32,8 @@ from qsim.qmc.finished import (
     radii,
     reblocked,
 )
+from qsim.qmc.results.scalar_dat import extra_files, extra_paths
 from qsim.qmc.sampling.series import ENERGIES, SUMMED
-from qsim.qmc.scalar_dat import extra_files, extra_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.qmc.deck.series import Measured, Section
+    from qsim.qmc.deck.series import Section
+    from qsim.qmc.estimators.histograms import EstimatorBlock
     from qsim.qmc.system.twists import Twist
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
@@ -116,7 +117,7 @@ class Problem:
     single: bool
     kinds: Sequence[str]
     parts: Sequence[Part]
-    measured: Sequence[Measured]
+    measured: Sequence[EstimatorBlock]
     atoms: NDArray[np.float64]
     notices: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)

@@ -18,7 +18,8 @@ from qsim.core.errors import NumericsError
 from qsim.core.run.sections import Sections
 from qsim.qmc.analysis import Analysis, Fit, analyse, average_of, fit_sections
 from qsim.qmc.deck.series import Dmc, Vmc
-from qsim.qmc.estimators import estimators
+from qsim.qmc.estimators import collection
+from qsim.qmc.estimators.histograms import Setting
 from qsim.qmc.sampling.dmc import DmcSampling
 from qsim.qmc.sampling.optimise import Optimisation
 from qsim.qmc.sampling.series import Sampler, Series, averaged, sample
@@ -29,7 +30,7 @@ from qsim.qmc.wavefunction.singular import divergences
 if TYPE_CHECKING:
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
-    from qsim.qmc.estimators.estimators import Estimators
+    from qsim.qmc.estimators.collection import Estimators
     from qsim.qmc.problem import Part, Problem
     from qsim.qmc.wavefunction.jastrow import Jastrow
 
@@ -237,14 +238,9 @@ class _Twist:
         measured = None
         if problem.measured and part.kind != "optimize":
             system = problem.wavefunction.system
-            measured = estimators.make(
-                problem.device,
-                problem.measured,
-                system.n_up,
-                system.n_dn,
-                problem.atoms,
-                walkers.wavefunction,
-            )
+            crystal = walkers.wavefunction.periodic()
+            setting = Setting(problem.device, system.n_up, system.n_dn, problem.atoms, crystal)
+            measured = collection.make(setting, problem.measured)
         number = part.number + TWISTS * self.number
         sampler = _sampler(part, number, walkers, mine.get("state"), measured, monitor)
         within = _PartOfRun(place, sampler, parameters, self.saved)

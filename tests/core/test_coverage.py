@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from qsim.cli.group import cli
-from qsim.core.run import coverage
-from qsim.core.run.coverage import Claim, Coverage, Judged
+from qsim_checks import coverage
+from qsim_checks.coverage import Claim, Coverage, Judged
 
 METHODS = ("qoc", "trotter", "tridiag", "sturmian", "qmc")
 

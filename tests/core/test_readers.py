@@ -26,7 +26,7 @@ from qsim.core.results.tables import Scalar, Table
 from qsim.core.results.writing import Content, write_results
 from qsim.core.run import checkpoint
 from qsim.qmc.system.pseudopotentials import read_xml
-from qsim.qmc.wavefunction.gaussian import open_cache
+from qsim.qmc.wavefunction.molecules.gaussian import open_cache
 from qsim.qoc.control.guesses.files import field_from_file
 from qsim.sturmian.radial.inputs import read_table
 from qsim.tridiag.propagate.initial import _from_file as read_wavefunction

@@ -177,7 +177,7 @@ def on_the_box(rows: list[str], box: tuple[float, float]) -> list[str]:
 
 def base(method: str, rng: np.random.Generator, seed: int, index: int, folder: Path) -> dict:
     """Return a deck that runs for a second or so; its data files are in `folder`."""
-    from qsim.core.run.coverage import draw
+    from qsim_checks.coverage import draw
 
     if method == "qmc" and rng.random() < 0.3:
         deck = yaml.safe_load((ROOT / f"inputs/qmc/{rng.choice(IMPORTED)}.yaml").read_text(encoding="utf-8"))

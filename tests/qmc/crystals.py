@@ -9,11 +9,11 @@ from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
 from qsim.qmc.system.cell import Cell, points_within
 from qsim.qmc.system.ewald import ewald_energy, madelung
 from qsim.qmc.system.pseudopotentials import from_ecp
-from qsim.qmc.wavefunction.bloch import Crystal, KPoint
-from qsim.qmc.wavefunction.crystal_trial import build_crystal
-from qsim.qmc.wavefunction.eshdf import write_eshdf
+from qsim.qmc.wavefunction.crystals.bloch import Crystal, KPoint
+from qsim.qmc.wavefunction.crystals.pyscf import kpoints_of
+from qsim.qmc.wavefunction.crystals.trial import build_crystal
+from qsim.qmc.wavefunction.formats.eshdf import write_eshdf
 from qsim.qmc.wavefunction.harmonics import solid_harmonics
-from qsim.qmc.wavefunction.pyscf_crystal import kpoints_of
 from qsim.qmc.wavefunction.trial import Notes
 
 SKEWED = np.array([[4.1, 0.3, -0.2], [1.7, 4.4, 0.5], [-1.1, 0.6, 5.0]])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed, uniform
 from qsim.core.errors import NumericsError
-from qsim.qmc.kernels.branching import settle
+from qsim.qmc.kernels.walkers.branching import settle
 from qsim.qmc.sampling.branching import CONTROLS, Population
 from qsim.qmc.statistics.blocking import reblock, warm_up
 

@@ -8,7 +8,7 @@ import pytest
 
 from qsim.core.errors import DeckError
 from qsim.qmc.analysis import STRAYED, _is_resolved, _Rows, _Start
-from qsim.qmc.kernels import walk
+from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.sampling.series import Series
 from qsim.qmc.statistics.samples import MOST_ROWS, Samples
 from qsim.qmc.statistics.timestep import bounded, extrapolate

@@ -6,10 +6,11 @@ import re
 import numpy as np
 import pytest
 
-from qsim.core.run.coverage import Claim, cover
-from qsim.qmc import coverage
-from qsim.qmc.coverage import _withdrawing
-from qsim.qmc.coverage.oracles import (
+from qsim.qmc.statistics import blocking as statistics
+from qsim_checks import qmc as coverage
+from qsim_checks.coverage import Claim, cover
+from qsim_checks.qmc import _withdrawing
+from qsim_checks.qmc.oracles import (
     IONS,
     bloch_pair,
     electron_gas,
@@ -21,7 +22,6 @@ from qsim.qmc.coverage.oracles import (
     pair,
     pseudo_atom,
 )
-from qsim.qmc.statistics import blocking as statistics
 
 DECKS = 40
 

@@ -12,19 +12,21 @@ from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.qmc import output
 from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
-from qsim.qmc.estimators.crystal import CrystalDensity, CrystalPairDensity
-from qsim.qmc.kernels import walk
-from qsim.qmc.kernels.derivatives import derivatives
-from qsim.qmc.kernels.estimators import UNIT, quanta
-from qsim.qmc.kernels.types import COMPONENTS, State
-from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
+from qsim.qmc.estimators.density import CrystalDensity
+from qsim.qmc.estimators.histograms import Setting
+from qsim.qmc.estimators.pair_density import CrystalPairDensity
+from qsim.qmc.kernels.common.types import COMPONENTS, State
+from qsim.qmc.kernels.estimators.estimators import UNIT, quanta
+from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.kernels.walkers.derivatives import derivatives
+from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
 from qsim.qmc.sampling.optimise import parameter_tables
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.system.breakup import break_up
 from qsim.qmc.system.cell import Cell, reduced_basis
 from qsim.qmc.system.ewald import ewald_energy, madelung, potential
 from qsim.qmc.system.twists import twists_of
-from qsim.qmc.wavefunction.bloch import (
+from qsim.qmc.wavefunction.crystals.bloch import (
     BlochOrbitals,
     Crystal,
     KPoint,
@@ -32,8 +34,8 @@ from qsim.qmc.wavefunction.bloch import (
     occupied_bands,
     occupied_waves,
 )
-from qsim.qmc.wavefunction.crystal_trial import build_crystal
-from qsim.qmc.wavefunction.eshdf import read_eshdf, stored_ecp, write_eshdf
+from qsim.qmc.wavefunction.crystals.trial import build_crystal
+from qsim.qmc.wavefunction.formats.eshdf import read_eshdf, stored_ecp, write_eshdf
 from qsim.qmc.wavefunction.trial import Notes
 from tests.qmc.crystals import ATOMS, CASES, SKEW_TILE, SKEWED, UNTILED, exact_energies, model_crystal, trial
 from tests.qmc.crystals import potential as model_potential
@@ -589,16 +591,20 @@ def test_the_structure_factor_of_free_electrons(qmc, device):
     assert not absent & set(found)
 
 
+def setting_of(device, made):
+    return Setting(device, made.n_up, made.n_dn, np.zeros((0, 3)))
+
+
 def test_densities_are_those_of_the_primitive_cell(device, tmp_path):
     """Electrons at known places of a skewed lattice, in any primitive cell, are counted where they belong."""
     made = trial("skewed", tmp_path=tmp_path)[0]  # two primitive cells
     generator = np.random.default_rng(0)
     mesh, N = (2, 3, 5), made.n_electrons
     u = generator.random((4, N, 3)) - generator.integers(-3, 4, (4, N, 3))
-    found = CrystalDensity(device, made, mesh)
+    found = CrystalDensity(setting_of(device, made), made.periodic(), mesh)
     weights = device.asarray(np.array([1.0, 0.5, 2.0, 0.5]))
     found.add(device.asarray(u @ SKEWED), quanta(device, weights))
-    found.close_block(4.0)
+    found.close_block(4.0, device.to_host(found.counts) / UNIT)
     expected = np.zeros((2, *mesh))
     for w, weight in enumerate((1.0, 0.5, 2.0, 0.5)):
         for e in range(N):
@@ -615,7 +621,7 @@ def test_densities_are_those_of_the_primitive_cell(device, tmp_path):
 def test_pairs_are_counted_by_their_nearest_images(device, tmp_path):
     made = trial("skewed", tmp_path=tmp_path)[0]
     R = np.random.default_rng(1).normal(size=(5, made.n_electrons, 3)) * 5
-    found = CrystalPairDensity(device, made, 12, made.cell.radius)
+    found = CrystalPairDensity(setting_of(device, made), made.periodic(), 12, made.cell.radius)
     found.add(device.asarray(R), quanta(device, device.asarray(np.arange(1.0, 6.0))))
     i, j = np.triu_indices(made.n_electrons, 1)
     kind = (i >= made.n_up).astype(int) + (j >= made.n_up)

@@ -22,7 +22,8 @@ from qsim.core.run import checkpoint
 from qsim.core.run.pipeline import Options, execute
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import stage
-from qsim.qmc import build, output, scalar_dat
+from qsim.qmc import build, output
+from qsim.qmc.results import scalar_dat
 
 SLATER = {"source": "sto", "shells": [{"atom": "He", "n": 1, "l": 0, "zeta": 2.0}]}
 # the deck of the contract, with smaller numbers

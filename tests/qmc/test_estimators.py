@@ -3,6 +3,8 @@
 Chance: seeds are fixed; bounds are about 5 standard deviations per number.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import erf
@@ -10,9 +12,11 @@ from scipy.special import erf
 from qsim.core.device.device import cpu
 from qsim.core.results.tables import match_tables, resolve_dimensions
 from qsim.core.statistics import student
-from qsim.qmc.deck.series import Density, Gofr, RadialDensity
-from qsim.qmc.estimators.estimators import default_extent, make
-from qsim.qmc.estimators.tables import estimator_tables
+from qsim.qmc.estimators.collection import estimator_tables, make
+from qsim.qmc.estimators.density import Density, default_extent
+from qsim.qmc.estimators.histograms import Setting
+from qsim.qmc.estimators.pair_density import Gofr
+from qsim.qmc.estimators.radial_density import RadialDensity
 
 ATOMS = np.array([[0.0, 0.0, 0.5], [0.0, 1.0, 0.0]])
 ALL = [
@@ -33,7 +37,7 @@ def gaussian(walkers, N, block):
 
 
 def measured(device, requests=ALL, n_up=3, n_dn=2, blocks=24, walkers=500, weight=None):
-    estimators = make(device, requests, n_up, n_dn, ATOMS)
+    estimators = make(Setting(device, n_up, n_dn, ATOMS), requests)
     for block in range(blocks):
         for sample in range(2):
             R = gaussian(walkers, n_up + n_dn, 2 * block + sample)
@@ -128,7 +132,7 @@ def test_electrons_outside_of_the_mesh_are_noticed(device):
 def test_a_run_continues(device):
     whole = measured(device, blocks=22, walkers=30)
     first = measured(device, blocks=9, walkers=30)
-    resumed = make(device, ALL, 3, 2, ATOMS)
+    resumed = make(Setting(device, 3, 2, ATOMS), ALL)
     resumed.restore(first.state())
     for block in range(9, 22):
         for sample in range(2):
@@ -150,13 +154,15 @@ def test_tables_are_declared():
     arrays = {
         f"series_1/{name}": table for name, table in measured(cpu(1), blocks=1, walkers=5).arrays().items()
     }
-    declared = match_tables(estimator_tables("series_*/"), arrays)
+    declared = match_tables(
+        [replace(table, name=f"series_*/{table.name}") for table in estimator_tables()], arrays
+    )
     assert set(declared) == set(arrays)
     resolve_dimensions(declared, arrays)
 
 
 def test_nothing_to_measure():
-    estimators = make(cpu(1), [], 1, 1, ATOMS)
+    estimators = make(Setting(cpu(1), 1, 1, ATOMS), [])
     assert not estimators
     estimators.accumulate(np.zeros((3, 2, 3)), np.ones(3))
     estimators.close_block()
@@ -165,7 +171,7 @@ def test_nothing_to_measure():
 
 
 def test_empty_blocks_do_not_count():
-    estimators = make(cpu(1), ALL, 1, 1, ATOMS)
+    estimators = make(Setting(cpu(1), 1, 1, ATOMS), ALL)
     estimators.close_block()
     assert estimators.members["gofr"].sums.blocks == 0
 

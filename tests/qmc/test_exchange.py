@@ -7,10 +7,10 @@ import pytest
 
 from qsim.core.device.device import cpu
 from qsim.core.device.parallel import SerialComm, gathered
-from qsim.qmc.kernels.branching import settle
-from qsim.qmc.kernels.estimators import BLOCK, take_totals
-from qsim.qmc.kernels.rows import copy_rows, put_rows, take_rows
-from qsim.qmc.kernels.types import State
+from qsim.qmc.kernels.common.types import State
+from qsim.qmc.kernels.estimators.estimators import BLOCK, take_totals
+from qsim.qmc.kernels.walkers.branching import settle
+from qsim.qmc.kernels.walkers.rows import copy_rows, put_rows, take_rows
 from qsim.qmc.sampling.exchange import bounds, crossing, has_whole_blocks
 from qsim.qmc.sampling.walkers import Walkers
 

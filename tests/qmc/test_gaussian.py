@@ -16,9 +16,9 @@ from qsim.qmc.system import radial
 from qsim.qmc.system.pseudopotentials import from_ecp, read_xml
 from qsim.qmc.system.quadrature import random_rotation, rule
 from qsim.qmc.system.radial import KNOTS, Terms, evaluate
-from qsim.qmc.wavefunction.cusp import Correction, fit_correction, local_energy
-from qsim.qmc.wavefunction.gaussian import PyscfMissing
 from qsim.qmc.wavefunction.harmonics import solid_harmonics
+from qsim.qmc.wavefunction.molecules.cusp import Correction, fit_correction, local_energy
+from qsim.qmc.wavefunction.molecules.gaussian import PyscfMissing
 from qsim.qmc.wavefunction.trial import Notes
 from tests.qmc.trials import trial_function
 

@@ -16,10 +16,10 @@ from numpy.testing import assert_allclose
 
 from qsim.core.errors import FileError, InvalidInput
 from qsim.qmc.system.radial import Terms
-from qsim.qmc.wavefunction.chkfile import read_chkfile
-from qsim.qmc.wavefunction.molden import read_molden
-from qsim.qmc.wavefunction.molecule import normalised, orbitals_of, overlap
-from qsim.qmc.wavefunction.qmcpack_molecule import read_qmcpack
+from qsim.qmc.wavefunction.formats.chkfile import read_chkfile
+from qsim.qmc.wavefunction.formats.molden import read_molden
+from qsim.qmc.wavefunction.formats.molecule import normalised, orbitals_of, overlap
+from qsim.qmc.wavefunction.formats.qmcpack import read_qmcpack
 from qsim.qmc.wavefunction.trial import Notes
 from tests.qmc.molecules import occupied, write_qmcpack
 from tests.qmc.trials import trial_function

@@ -37,7 +37,7 @@ BY_NAME = {
     "qsim.qmc.analysis.extrapolate": (("dmc_energy_extrapolated", "dmc_extrapolation_chi2"), ("fit",)),
     "qsim.qmc.analysis.bounded": (("dmc_energy_extrapolated", "dmc_extrapolation_chi2"), ("fit",)),
     "qsim.qmc.statistics.block_sums.BlockSums.error": ((), ("_error",)),
-    "qsim.qmc.estimators.estimators.MeshDensity.notes": ((), ()),
+    "qsim.qmc.estimators.density.MeshDensity.notes": ((), ()),
     "qsim.qmc.sampling.optimise._claimed": (
         ("optimize_",),
         ("history/energy_error", "history/variance_error"),

@@ -12,15 +12,22 @@ from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import InvalidInput
 from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
-from qsim.qmc.kernels import crystal_walk, walk
-from qsim.qmc.kernels.muffin_tins_cpu import harmonics
-from qsim.qmc.kernels.types import COMPONENTS
+from qsim.qmc.kernels.common.types import COMPONENTS
+from qsim.qmc.kernels.crystal.muffin_tins_cpu import harmonics
+from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.kernels.walkers.system import space_of_one
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.system.cell import Cell
-from qsim.qmc.wavefunction.bsplines import sampled
-from qsim.qmc.wavefunction.crystal_trial import build_crystal, mixed_error
-from qsim.qmc.wavefunction.eshdf import write_eshdf
-from qsim.qmc.wavefunction.muffin_tins import INNER, ascending, half_distance, passage, reduced_bessel
+from qsim.qmc.wavefunction.crystals.bsplines import sampled
+from qsim.qmc.wavefunction.crystals.muffin_tins import (
+    INNER,
+    ascending,
+    half_distance,
+    passage,
+    reduced_bessel,
+)
+from qsim.qmc.wavefunction.crystals.trial import build_crystal, mixed_error
+from qsim.qmc.wavefunction.formats.eshdf import write_eshdf
 from qsim.qmc.wavefunction.trial import Notes
 from tests.qmc.crystals import SKEWED, model_crystal
 from tests.qmc.crystals import potential as model_potential
@@ -68,7 +75,7 @@ def test_work_space_follows_the_largest_angular_momentum(tmp_path):
     for lmax in (3, 6):
         made = trial("gamma", {"lmax": lmax, "meshfactor": 1.0}, tmp_path)[0]
         walkers = Walkers(cpu(1), made, 1, key_from_seed(1))
-        work = crystal_walk.crystal_space(walkers.state, walkers.tables)
+        work = space_of_one(walkers.state, walkers.tables).own
         assert work.sums.shape[1] >= (lmax + 1) ** 2
 
 

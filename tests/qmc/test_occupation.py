@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from qsim.core.errors import DeckError, InvalidInput
-from qsim.qmc.wavefunction.gaussian import PyscfMissing
-from qsim.qmc.wavefunction.occupation import unusual, words
+from qsim.qmc.wavefunction.molecules.gaussian import PyscfMissing
+from qsim.qmc.wavefunction.molecules.occupation import unusual, words
 
 needs_pyscf = pytest.mark.skipif(find_spec("pyscf") is None, reason="PySCF is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:pyscf")

@@ -13,8 +13,8 @@ from qsim.qmc.system import radial
 from qsim.qmc.system.quadrature import EXACT_TO, legendre, random_rotation, rule
 from qsim.qmc.system.radial import KNOTS, LARGEST, Terms, evaluate, reach_of, table
 from qsim.qmc.wavefunction.harmonics import order, solid_harmonics
-from qsim.qmc.wavefunction.sto import hydrogen_function, norm_squared, overlap, slater_function
-from qsim.qmc.wavefunction.trap import oscillator_function
+from qsim.qmc.wavefunction.molecules.sto import hydrogen_function, norm_squared, overlap, slater_function
+from qsim.qmc.wavefunction.molecules.trap import oscillator_function
 
 GENERATOR = np.random.default_rng(7)
 BETWEEN = np.concatenate([GENERATOR.uniform(a, b, 4) for a, b in itertools.pairwise(KNOTS)])

@@ -9,7 +9,7 @@ import pytest
 from qsim.core.errors import FileError
 from qsim.core.results.results import open_results
 from qsim.qmc import figures
-from qsim.qmc.scalar_dat import columns, path_of, read, write
+from qsim.qmc.results.scalar_dat import columns, path_of, read, write
 
 INPUTS = Path(__file__).resolve().parents[2] / "inputs" / "qmc"
 

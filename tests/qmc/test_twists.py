@@ -6,7 +6,8 @@ import pytest
 from qsim.core.errors import NumericsError
 from qsim.core.results.results import open_results
 from qsim.core.run.progress import Monitor
-from qsim.qmc import output, scalar_dat
+from qsim.qmc import output
+from qsim.qmc.results import scalar_dat
 from qsim.qmc.run import TWISTS as TWISTS_APART
 from qsim.qmc.run import final_state
 from qsim.qmc.sampling.dmc import DmcSampling

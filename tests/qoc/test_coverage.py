@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from qsim.core.run.coverage import cover
-from qsim.qoc.coverage import oracle
 from qsim.qoc.errors import claims
 from qsim.qoc.models.molecule import on_grid
+from qsim_checks.coverage import cover
+from qsim_checks.qoc import oracle
 
 SMALL = 12
 """Decks of the default run, one second each."""

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from qsim.core.run import coverage
-from qsim.core.run.coverage import Coverage, cover
-from qsim.sturmian.coverage.collisions import SETS, _electron_truth, _turned
-from qsim.sturmian.coverage.hylleraas import _energy, s_state
-from qsim.sturmian.coverage.oracle import Functions, Symmetry, coefficient, energies
-from qsim.sturmian.coverage.scaled import photoabsorption, resonance
 from qsim.sturmian.two_electron import known
 from qsim.sturmian.two_electron.known import ENERGIES
+from qsim_checks import coverage
+from qsim_checks.coverage import Coverage, cover
+from qsim_checks.sturmian.collisions import SETS, _electron_truth, _turned
+from qsim_checks.sturmian.hylleraas import _energy, s_state
+from qsim_checks.sturmian.oracle import Functions, Symmetry, coefficient, energies
+from qsim_checks.sturmian.scaled import photoabsorption, resonance
 
 DECKS = 30
 SEED = 1

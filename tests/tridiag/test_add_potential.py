@@ -49,7 +49,9 @@ def test_the_file_is_all_that_the_deck_needs(copy):
     reply = run(copy, "-m", "qsim", "validate", "well.yaml")
     assert reply.returncode == 0, reply.stdout + reply.stderr
     schema = json.loads(run(copy, "-m", "qsim", "schema", "tridiag").stdout)
-    assert schema["$defs"]["WoodsSaxon"]["properties"]["radius"]["description"].startswith("distance at which")
+    assert schema["$defs"]["WoodsSaxon"]["properties"]["radius"]["description"].startswith(
+        "distance at which"
+    )
     deck["potential"]["a"] = -1.0
     (copy / "wrong.yaml").write_text(yaml.safe_dump(deck), encoding="utf-8")
     wrong = run(copy, "-m", "qsim", "validate", "wrong.yaml")

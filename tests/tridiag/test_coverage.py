@@ -1,11 +1,11 @@
-"""Random decks of tridiag hold what they claim; see :mod:`qsim.tridiag.coverage`."""
+"""Random decks of tridiag hold what they claim; see :mod:`qsim_checks.tridiag`."""
 
 from dataclasses import replace
 
 import pytest
 
-from qsim.core.run.coverage import cover, run_trial, table
 from qsim.tridiag.propagate import accuracy
+from qsim_checks.coverage import cover, run_trial, table
 
 DECKS = 24
 

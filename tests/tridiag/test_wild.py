@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from qsim.core.errors import NumericsError
-from qsim.core.run.coverage import cover
-from qsim.tridiag import coverage, solve
-from qsim.tridiag.coverage.wild import rational_solution, rowwise
+from qsim.tridiag import solve
 from qsim.tridiag.solver.ladder import SingularMatrixError
 from qsim.tridiag.solver.robustness.extended import Numbers, fits, solve_extended
 from qsim.tridiag.solver.stream import solve_streamed
 from qsim.tridiag.solver.systems import ArraySource
+from qsim_checks import tridiag as coverage
+from qsim_checks.coverage import cover
+from qsim_checks.tridiag.wild import rational_solution, rowwise
 
 EPS = np.finfo(float).eps
 TYPES = ["nshape", "thomas", "woodbury", "lapack"]

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from qsim.core.run.coverage import cover, draw, run_trial
 from qsim.trotter.evolve import run
 from qsim.trotter.spectrum.search import LowestLevels
+from qsim_checks.coverage import cover, draw, run_trial
 
 SEED = 1
 COUNT = 24

@@ -14,8 +14,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from qsim.core.deck.blocks import Deck, OutputBlock
-from qsim.qmc.deck.series import EstimatorItem, Measured, SectionItem, Series, Sofk, Vmc
+from qsim.qmc.deck.series import EstimatorItem, SectionItem, Series, Vmc
 from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
+from qsim.qmc.estimators.histograms import EstimatorBlock
 
 UNTILED = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
 
@@ -92,12 +93,12 @@ class QmcDeck(Deck):
             return data
         return {**data, "system": {**system, "cell": "periodic"}}
 
-    def measured(self) -> list[Measured]:
+    def measured(self) -> list[EstimatorBlock]:
         """Return the estimators beside the energy."""
         found = [block for item in self.estimators if (block := item.measured()) is not None]
         if self.system.cell == "periodic":
             return found
-        return [block for block in found if not isinstance(block, Sofk)]
+        return [block for block in found if block.open_boundaries]
 
 
 def references(deck: QmcDeck) -> tuple[str, ...]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import InvalidInput
 from qsim.qmc.deck.elements import atomic_number
-from qsim.qmc.deck.series import MINIMUM_BLOCKS, Dmc, Optimize
+from qsim.qmc.deck.series import Dmc, Optimize
 from qsim.qmc.deck.wavefunction import Harmonic, Hooke, Sto
+from qsim.qmc.estimators.histograms import Boundaries
+from qsim.qmc.statistics import MINIMUM_BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,11 +85,6 @@ def _crystal(deck: QmcDeck, system: System) -> Iterator[Finding]:
             if not getattr(system, key):
                 text = f"pyscf orbitals of a crystal need the {key} of its primitive cell"
                 yield Finding(f"system.{key}", text)
-    for k, item in enumerate(deck.estimators):
-        for name in item.named():
-            if name not in ("energy", "gofr", "sofk", "density"):
-                text = f"{name} is not measured in a periodic cell by this version"
-                yield Finding(f"estimators.{k}.{name}", text)
 
 
 def _electron_gas(system: System) -> Iterator[Finding]:
@@ -320,7 +316,9 @@ def _dmc(deck: QmcDeck, block: Dmc, key: str) -> Iterator[Finding]:
 
 
 def _estimators(deck: QmcDeck) -> Iterator[Finding]:
-    """Yield items that are no single estimator, are listed twice, or need atoms or a crystal."""
+    """Yield items that are no single estimator, are listed twice, or cannot be measured."""
+    atoms = bool(deck.system.atoms) or deck.wavefunction.orbitals.source in FILES
+    system = Boundaries(deck.system.cell == "periodic", atoms)
     seen: dict[str, int] = {}
     for k, item in enumerate(deck.estimators):
         named = item.named()
@@ -331,21 +329,6 @@ def _estimators(deck: QmcDeck) -> Iterator[Finding]:
         for name in named:
             if seen.setdefault(name, k) != k:
                 yield Finding(f"{key}.{name}", f"{name} is listed twice; see estimators.{seen[name]}")
-            if name == "sofk" and deck.system.cell == "open":
-                yield Finding(
-                    f"{key}.sofk",
-                    "the structure factor needs a crystal; in open boundaries it is left out",
-                    "warning",
-                )
-            ions = deck.system.atoms or deck.wavefunction.orbitals.source in FILES
-            if name == "radial_density" and not ions:
-                yield Finding(f"{key}.{name}", "radial_density is around atoms, and there are none")
-        if item.density is not None and item.density.extent is not None:
-            if deck.system.cell == "periodic":
-                text = "in a crystal the mesh is that of the primitive cell; leave extent out"
-                yield Finding(f"{key}.density.extent", text)
-            for axis, (first, last) in enumerate(item.density.extent):
-                if not last > first or not math.isfinite(last - first):
-                    yield Finding(
-                        f"{key}.density.extent.{axis}", f"edges must ascend, found {first:g} and {last:g}"
-                    )
+        block = item.measured()
+        if block is not None:
+            yield from block.findings(f"{key}.{block.key}", system)

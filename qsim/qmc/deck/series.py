@@ -1,21 +1,20 @@
 """Blocks of the sections that a qmc run goes through, and of what it measures on the way."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import AliasChoices, BeforeValidator, Field
+from pydantic import AliasChoices, BeforeValidator, Field, create_model
 
 from qsim.core.deck.blocks import Block, Count, PositiveCount
-from qsim.core.deck.units import Energy, Length, Time
+from qsim.core.deck.units import Energy, Time
+from qsim.qmc.estimators.collection import blocks
+from qsim.qmc.estimators.histograms import EstimatorBlock
 
 __all__ = [
-    "Density",
     "Dmc",
     "Estimator",
+    "EstimatorChoice",
     "EstimatorItem",
-    "Gofr",
-    "Measured",
     "Optimize",
-    "RadialDensity",
     "Section",
     "SectionItem",
     "Vmc",
@@ -185,85 +184,39 @@ Series = Annotated[
 
 # -------------------------------------------------------------------------------------- estimators
 
-Bins = Annotated[PositiveCount, Field(le=100_000)]
-Reach = Annotated[Length, Field(gt=0.01, lt=1e4)]
-Edges = Annotated[list[Annotated[Length, Field(gt=-1e4, lt=1e4)]], Field(min_length=2, max_length=2)]
-
-
-class Gofr(Block):
-    """Pair densities by distance."""
-
-    bins: Bins = Field(default=200, description="number of bins")
-    rmax: Reach = Field(default=8.0, description="end of the last bin")
-
-
-class RadialDensity(Block):
-    """Density around each atom, averaged over directions."""
-
-    bins: Bins = Field(default=200, description="number of bins")
-    rmax: Reach = Field(default=8.0, description="end of the last bin")
-
-
-class Density(Block):
-    """Density on a mesh."""
-
-    mesh: Annotated[list[Annotated[PositiveCount, Field(le=2000)]], Field(min_length=3, max_length=3)] = (
-        Field(
-            default=[40, 40, 40],
-            description="cells along x, y, z; in a crystal along the lattice vectors of the primitive cell",
-        )
-    )
-    extent: Annotated[list[Edges], Field(min_length=3, max_length=3)] | None = Field(
-        default=None,
-        description="first and last edge along x, y, z; by default 6 bohr around the atoms; not in a crystal",
-    )
-
-
-class Sofk(Block):
-    """Structure factor of a crystal: not measured in open boundaries."""
-
-    kmax: Annotated[float, Field(gt=0.0, lt=1e4)] | None = Field(
-        default=None, description="largest wave number, 1/bohr; by default all waves of the Coulomb potential"
-    )
-
 
 class Energies(Block):
     """Energies are always measured."""
 
 
-Measured = Gofr | Density | RadialDensity | Sofk
-"""Estimators beside the energy."""
-
-
-class Estimator(Block):
+class EstimatorChoice(Block):
     """One thing to measure."""
 
     energy: Energies | None = Field(default=None, description="always measured")
-    gofr: Gofr | None = Field(default=None, description="pair densities of equal and opposite spins")
-    density: Density | None = Field(default=None, description="density of both spins on a mesh")
-    radial_density: RadialDensity | None = Field(default=None, description="density around each atom")
-    sofk: Sofk | None = Field(
-        default=None, description="structure factor: needs a crystal, left out in open boundaries"
-    )
 
     def named(self) -> list[str]:
-        """Return the names of what this item asks for; one in a valid deck."""
+        """Return the names of the estimators in this item; one in a valid deck."""
         return [name for name in type(self).model_fields if getattr(self, name) is not None]
 
-    def measured(self) -> Measured | None:
+    def measured(self) -> EstimatorBlock | None:
         """Return the block of an estimator; None for the energy."""
-        blocks = (self.gofr, self.density, self.radial_density, self.sofk)
-        return next((block for block in blocks if block is not None), None)
+        found = (getattr(self, block.key) for block in blocks())
+        return next((block for block in found if block is not None), None)
 
+
+if TYPE_CHECKING:
+    Estimator: TypeAlias = EstimatorChoice
+else:  # an item has one key for each estimator in the folder qsim.qmc.estimators
+    Estimator = create_model(
+        "Estimator",
+        __base__=EstimatorChoice,
+        __doc__=EstimatorChoice.__doc__,
+        __module__=__name__,
+        **{b.key: (b | None, Field(default=None, description=b.summary)) for b in blocks()},
+    )
+_NAMES: Any = Literal[tuple(Estimator.model_fields)]  # an estimator without keys is written as its name
 
 EstimatorItem = Annotated[
     Estimator,
-    BeforeValidator(
-        _item_form,
-        json_schema_input_type=Estimator | Literal["energy", "gofr", "density", "radial_density", "sofk"],
-    ),
+    BeforeValidator(_item_form, json_schema_input_type=Estimator | _NAMES),
 ]
-
-
-MINIMUM_BLOCKS = 20
-"""Blocks below which no error bar is given."""

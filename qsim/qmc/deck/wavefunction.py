@@ -1,8 +1,7 @@
 """Blocks of the qmc deck: ions and electrons, orbitals, Jastrow factor.
 
 Everything is in Hartree atomic units.  The functions behind the blocks are in :mod:`qsim.qmc.system.ions`,
-:mod:`qsim.qmc.wavefunction.sto`, :mod:`qsim.qmc.wavefunction.trap`, :mod:`qsim.qmc.wavefunction.gaussian` and
-:mod:`qsim.qmc.wavefunction.jastrow`.
+:mod:`qsim.qmc.wavefunction.molecules` (its modules ``sto``, ``trap`` and ``gaussian``) and :mod:`qsim.qmc.wavefunction.jastrow`.
 """
 
 from typing import Annotated, Any, Literal

@@ -1,34 +1,145 @@
-"""Weighted histograms of walkers, and their blocks."""
+"""Weighted histograms of walkers, their blocks, and the blocks of a deck that ask for them.
+
+An estimator is one file of this folder: an `EstimatorBlock` with its keys, arrays and checks, and the `Histogram` that it makes.
+Decks import these files, so that the kernels are imported by the functions that call them.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
-from qsim.qmc.kernels.estimators import UNIT
+from qsim.core.deck.blocks import Block, Finding, PositiveCount
+from qsim.core.deck.units import Length
+from qsim.core.results.tables import Table
 from qsim.qmc.statistics.block_sums import BlockSums
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from qsim.core.device.arrays import Array, FloatArray, IndexArray
     from qsim.core.device.device import Device
+    from qsim.qmc.kernels.crystal.types import CrystalOrbitals
 
-__all__ = ["Histogram", "shells"]
+__all__ = [
+    "ERROR",
+    "Bins",
+    "Boundaries",
+    "EstimatorBlock",
+    "Histogram",
+    "Periodic",
+    "Reach",
+    "Setting",
+    "shells",
+]
+
+Bins = Annotated[PositiveCount, Field(le=100_000)]
+Reach = Annotated[Length, Field(gt=0.01, lt=1e4)]
+ERROR = "one standard deviation; NaN where there are too few blocks"
+
+
+class Periodic(NamedTuple):
+    """What estimators need to know of a crystal.
+
+    Attributes
+    ----------
+    waves : (n, 3) float64
+        Half of the waves of the Coulomb potential, 1/bohr.
+    ions
+        Whether there are any; without, the density is uniform.
+    radius, volume
+        Wigner-Seitz radius (bohr) and volume (bohr^3) of the supercell.
+    lattice, inverse : (3, 3) float64
+        Of the primitive cell, bohr, and its inverse.
+    orbitals
+        Makes the tables with the geometry of nearest images, on the host.
+    """
+
+    waves: FloatArray
+    ions: bool
+    radius: float
+    volume: float
+    lattice: FloatArray
+    inverse: FloatArray
+    orbitals: Callable[[], CrystalOrbitals]
+
+
+class Setting(NamedTuple):
+    """The walkers that are measured.
+
+    Attributes
+    ----------
+    device
+        Where they are.
+    n_up, n_dn
+        Electrons of each spin.
+    atoms : (A, 3) float64
+        Positions, bohr.
+    crystal
+        None in open boundaries.
+    """
+
+    device: Device
+    n_up: int
+    n_dn: int
+    atoms: FloatArray
+    crystal: Periodic | None = None
+
+
+class Boundaries(NamedTuple):
+    """What is known of a system when its deck is checked."""
+
+    periodic: bool
+    atoms: bool
+
+
+class EstimatorBlock(Block):
+    """The keys of an estimator in a deck, and all that the program knows of it.
+
+    Attributes
+    ----------
+    key
+        Name of the estimator in decks.
+    summary
+        What it measures, for the list of keys.
+    open_boundaries
+        Whether it can be measured without a periodic cell.
+    """
+
+    key: ClassVar[str]
+    summary: ClassVar[str]
+    open_boundaries: ClassVar[bool] = True
+
+    @classmethod
+    def tables(cls) -> tuple[Table, ...]:
+        """Return the declarations of the arrays in a results file."""
+        raise NotImplementedError
+
+    def findings(self, where: str, system: Boundaries) -> Iterator[Finding]:
+        """Yield what is wrong with the block at a key of the deck."""
+        yield from ()
+
+    def cells(self, atoms: int) -> int:
+        """Return how many numbers the histogram has, to estimate memory."""
+        raise NotImplementedError
+
+    def make(self, setting: Setting) -> Histogram:
+        """Return the histogram."""
+        raise NotImplementedError
 
 
 class Histogram(ABC):
     """A weighted histogram on the device, and its blocks."""
 
-    def __init__(self, device: Device, n_up: int, n_dn: int, shape: tuple[int, ...]) -> None:
-        self.device, self.n_up, self.n_dn = device, n_up, n_dn
-        with device.use():
-            self.counts = device.xp.zeros(shape, np.int64)
+    def __init__(self, setting: Setting, shape: tuple[int, ...]) -> None:
+        self.device, self.n_up, self.n_dn = setting.device, setting.n_up, setting.n_dn
+        with self.device.use():
+            self.counts: Array = self.device.xp.zeros(shape, np.int64)
         self.sums = BlockSums(shape)
 
-    def close_block(self, weight: float, counts: NDArray[Any] | None = None) -> None:
+    def close_block(self, weight: float, counts: Array) -> None:
         """Take the histogram of a block whose samples have this weight in all, and start the next.
 
         Parameters
@@ -36,39 +147,40 @@ class Histogram(ABC):
         weight
             Of all samples.
         counts
-            The histogram on the host, of all processes; by default that of this one.
+            The histogram on the host, of all processes, per unit of weight.
         """
-        self.sums.add((self.device.to_host(self.counts) if counts is None else counts) / UNIT, weight)
+        self.sums.add(counts, weight)
         self.counts.fill(0)
 
     @abstractmethod
-    def add(self, R: Any, count: Any) -> None:
+    def add(self, R: FloatArray, count: IndexArray) -> None:
         """Add walkers: R (walkers, N, 3) float64 and their weights (walkers,) int64 on the device."""
 
     @abstractmethod
-    def arrays(self, *, errors: bool = True) -> dict[str, NDArray[np.float64]]:
-        """Return the tables of the results file by name; all errors are NaN if they are not asked for."""
+    def arrays(self, *, errors: bool = True) -> dict[str, FloatArray]:
+        """Return the tables of the results file by name; without `errors`, all errors are NaN."""
 
-    def _error(self, asked: bool) -> NDArray[np.float64]:
+    def _error(self, wanted: bool) -> FloatArray:
         """Return the errors of the mean of the sums, or NaN."""
-        return self.sums.error() if asked else np.full(self.sums.shape, np.nan)
+        return self.sums.error() if wanted else np.full(self.sums.shape, np.nan)
 
     def notes(self) -> list[str]:
         """Return what the user should know about the result."""
         return []
 
     def _named(
-        self, prefix: str, kinds: Sequence[str], volume: NDArray[np.float64] | float, errors: bool
-    ) -> dict[str, NDArray[np.float64]]:
+        self, prefix: str, kinds: Sequence[str], volume: FloatArray | float, errors: bool
+    ) -> dict[str, FloatArray]:
         """Return means and errors of the first axis by name, per volume."""
         mean, error = self.sums.mean() / volume, self._error(errors) / volume
-        found = {}
+        named = {}
         for k, kind in enumerate(kinds):
-            found[f"{prefix}_{kind}"], found[f"{prefix}_{kind}_error"] = mean[k], error[k]
-        return found
+            named[f"{prefix}_{kind}"] = mean[k]
+            named[f"{prefix}_{kind}_error"] = error[k]
+        return named
 
 
-def shells(bins: int, rmax: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def shells(bins: int, rmax: float) -> tuple[FloatArray, FloatArray]:
     """Return the middles of bins of a distance and the volumes of their shells."""
     edges = np.linspace(0.0, rmax, bins + 1)
     return 0.5 * (edges[1:] + edges[:-1]), 4.0 * np.pi / 3.0 * np.diff(edges**3)

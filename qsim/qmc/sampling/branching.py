@@ -32,7 +32,7 @@ import numpy as np
 
 from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
-from qsim.qmc.kernels.branching import FEW, comb, comb_few, settle, weigh_walkers
+from qsim.qmc.kernels.walkers.branching import FEW, comb, comb_few, settle, weigh_walkers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

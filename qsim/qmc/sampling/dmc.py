@@ -17,8 +17,8 @@ import numpy as np
 from qsim.core.device import rng
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress
-from qsim.qmc.kernels import walk
-from qsim.qmc.kernels.walk_cpu import ACCEPTED, ACCEPTED_SQUARE, NONLOCAL, PROPOSED_SQUARE
+from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, ACCEPTED_SQUARE, NONLOCAL, PROPOSED_SQUARE
 from qsim.qmc.sampling.branching import Population
 from qsim.qmc.sampling.series import ENERGIES, Series
 from qsim.qmc.sampling.vmc import Rows
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report, State
     from qsim.qmc.deck.series import Dmc
-    from qsim.qmc.estimators.estimators import Estimators
+    from qsim.qmc.estimators.collection import Estimators
     from qsim.qmc.sampling.walkers import Walkers
 
 __all__ = ["DmcSampling"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qmc.kernels.estimators import BLOCK
+from qsim.qmc.kernels.estimators.estimators import BLOCK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

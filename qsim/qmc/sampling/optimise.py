@@ -25,11 +25,11 @@ from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress
 from qsim.core.run.progress import Monitor
 from qsim.core.statistics import student
-from qsim.qmc.kernels import walk
-from qsim.qmc.kernels.derivatives import derivatives
-from qsim.qmc.kernels.derivatives_cpu import ParameterTables
-from qsim.qmc.kernels.types import JastrowTables, State
-from qsim.qmc.kernels.walk_cpu import ACCEPTED
+from qsim.qmc.kernels.common.types import JastrowTables, State
+from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.kernels.walkers.derivatives import derivatives
+from qsim.qmc.kernels.walkers.derivatives_cpu import ParameterTables
+from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED
 from qsim.qmc.sampling.linear_method import (
     Limits,
     Moments,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from qsim.core.run.loop import Progress
-from qsim.qmc.kernels import walk
-from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, PLAIN
+from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, PLAIN
 from qsim.qmc.sampling.series import ENERGIES, Series
 from qsim.qmc.statistics.samples import GROUPS, Samples
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report, State
     from qsim.qmc.deck.series import Vmc
-    from qsim.qmc.estimators.estimators import Estimators
+    from qsim.qmc.estimators.collection import Estimators
     from qsim.qmc.sampling.walkers import Walkers
 
 __all__ = ["Rows", "VmcSampling", "WarmUp", "mode_of"]

@@ -16,12 +16,13 @@ import numpy as np
 from qsim.core.device import rng
 from qsim.core.device.parallel import gathered, world
 from qsim.core.errors import NumericsError
-from qsim.qmc.kernels import walk
-from qsim.qmc.kernels.estimators import BLOCK, block_totals, take_totals
-from qsim.qmc.kernels.rows import copy_rows, put_rows, take_rows
-from qsim.qmc.kernels.types import OrbitalTables, State, on_gpu
+from qsim.qmc.kernels.common.types import State
+from qsim.qmc.kernels.estimators.estimators import BLOCK, block_totals, take_totals
+from qsim.qmc.kernels.molecule.types import OrbitalTables, on_gpu
+from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.kernels.walkers.rows import copy_rows, put_rows, take_rows
 from qsim.qmc.sampling.exchange import bounds, crossing, has_whole_blocks
-from qsim.qmc.wavefunction.crystal import CrystalWavefunction
+from qsim.qmc.wavefunction.crystals.wavefunction import CrystalWavefunction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.qmc.estimators.estimators import Estimators
+    from qsim.qmc.estimators.collection import Estimators
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 __all__ = ["Walkers"]
@@ -317,8 +318,8 @@ class Walkers:
         Parameters
         ----------
         settled
-            Whether a walker that is copied keeps its own place, as :func:`~qsim.qmc.kernels.branching.settle` arranges: others
-            are then copied in place.
+            Whether a walker that is copied keeps its own place, as
+            :func:`~qsim.qmc.kernels.walkers.branching.settle` arranges: others are then copied in place.
         """
         if len(indices) > self.count:  # copies
             self.related, self.warm = True, 0.0

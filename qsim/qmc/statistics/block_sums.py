@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.statistics import student
-from qsim.qmc.deck.series import MINIMUM_BLOCKS
+from qsim.qmc.statistics import MINIMUM_BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.qmc.deck.series import MINIMUM_BLOCKS
+from qsim.qmc.statistics import MINIMUM_BLOCKS
 from qsim.qmc.statistics.correlation import correlation, lognormal
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from qsim.qmc.kernels.types import BINS, OCTAVES, SMALLEST
+from qsim.qmc.kernels.common.types import BINS, OCTAVES, SMALLEST
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

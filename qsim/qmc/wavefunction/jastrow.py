@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.qmc.kernels.types import JastrowTables
+from qsim.qmc.kernels.common.types import JastrowTables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

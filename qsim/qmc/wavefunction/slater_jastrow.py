@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from qsim.qmc.kernels.types import COMPONENTS, HamiltonianTables, JastrowTables, OrbitalTables
+from qsim.qmc.kernels.common.types import COMPONENTS, JastrowTables
+from qsim.qmc.kernels.molecule.types import HamiltonianTables, OrbitalTables
 from qsim.qmc.system import radial
 from qsim.qmc.system.quadrature import legendre
 from qsim.qmc.wavefunction.jastrow import FIRST_CHI, Jastrow
@@ -20,9 +21,11 @@ from qsim.qmc.wavefunction.jastrow import FIRST_CHI, Jastrow
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
+    from qsim.qmc.estimators.histograms import Periodic
     from qsim.qmc.system.ions import System
     from qsim.qmc.system.quadrature import Rule
-    from qsim.qmc.wavefunction.orbitals import OrbitalSet
+    from qsim.qmc.wavefunction.jastrow import Jastrow
+    from qsim.qmc.wavefunction.molecules.orbitals import OrbitalSet
 
 __all__ = ["NonlocalTerm", "Wavefunction"]
 
@@ -63,6 +66,10 @@ class Wavefunction:
     orbitals: OrbitalSet
     jastrow: Jastrow
     rule: Rule
+
+    def periodic(self) -> Periodic | None:
+        """Return what estimators need to know of a crystal; None in open boundaries."""
+        return None
 
     @property
     def n_up(self) -> int:

@@ -23,18 +23,18 @@ from qsim.qmc.deck.wavefunction import (
 from qsim.qmc.system.ions import System, build_system
 from qsim.qmc.system.pseudopotentials import Pseudopotential, from_ecp, read_xml
 from qsim.qmc.system.quadrature import rule
-from qsim.qmc.wavefunction import gaussian, sto, trap
-from qsim.qmc.wavefunction.crystal_trial import build_crystal
-from qsim.qmc.wavefunction.cusp import correct_cusps
-from qsim.qmc.wavefunction.eshdf import StoredEcp, stored_ecp
-from qsim.qmc.wavefunction.imported import read_molecule, system_of
+from qsim.qmc.wavefunction.crystals.trial import build_crystal
+from qsim.qmc.wavefunction.formats.eshdf import StoredEcp, stored_ecp
+from qsim.qmc.wavefunction.formats.imported import read_molecule, system_of
+from qsim.qmc.wavefunction.formats.molecule import orbitals_of
 from qsim.qmc.wavefunction.jastrow import NONE, build_jastrow
-from qsim.qmc.wavefunction.molecule import orbitals_of
+from qsim.qmc.wavefunction.molecules import gaussian, sto, trap
+from qsim.qmc.wavefunction.molecules.cusp import correct_cusps
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 if TYPE_CHECKING:
     from qsim.qmc.deck import wavefunction as blocks
-    from qsim.qmc.wavefunction.orbitals import OrbitalSet
+    from qsim.qmc.wavefunction.molecules.orbitals import OrbitalSet
 
 __all__ = ["Notes", "build_wavefunction", "pseudopotentials_of"]
 

@@ -10,7 +10,7 @@ SCRIPT = """
 import json, sys
 from bench.qmc import problem
 from qsim.core.device.device import cpu
-from qsim.qmc.kernels import walk
+from qsim.qmc.kernels.walkers import walk
 
 found = {}
 for name in sys.argv[1:]:

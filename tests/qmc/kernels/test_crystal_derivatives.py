@@ -9,9 +9,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from qsim.core.device.device import cpu
-from qsim.qmc.kernels import crystal_walk, launches, walk
-from qsim.qmc.kernels.derivatives import derivatives
-from qsim.qmc.kernels.walk_cpu import PLAIN
+from qsim.qmc.kernels.crystal import launch as crystal_launch
+from qsim.qmc.kernels.walkers import launches, walk
+from qsim.qmc.kernels.walkers.derivatives import derivatives
+from qsim.qmc.kernels.walkers.walk_cpu import PLAIN
 from qsim.qmc.sampling.optimise import parameter_tables
 from qsim.qmc.sampling.walkers import Walkers
 from tests.qmc.crystals import CASES
@@ -58,7 +59,7 @@ def test_any_number_of_walkers(cuda, count, tmp_path):
 @pytest.mark.gpu
 @pytest.mark.parametrize("lanes", [4, 8, 16, 32])
 def test_any_number_of_lanes_carries_the_derivatives_of_a_walker(cuda, lanes, tmp_path, monkeypatch):
-    monkeypatch.setattr(crystal_walk, "lanes_of", lambda sizes: lanes)
+    monkeypatch.setattr(crystal_launch, "lanes_of", lambda sizes: lanes)
     compare(cuda, made_of("half", tmp_path), 11)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed
-from qsim.qmc.kernels import crystal_parts
-from qsim.qmc.kernels.crystal_walk import lines_of, split_of
+from qsim.qmc.kernels.crystal import parts as crystal_parts
+from qsim.qmc.kernels.crystal.launch import lines_of, split_of
 from qsim.qmc.sampling.walkers import Walkers
 from tests.qmc.crystals import CASES
 from tests.qmc.kernels.test_crystal_walk import made_of

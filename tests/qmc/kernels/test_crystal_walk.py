@@ -17,11 +17,12 @@ import pytest
 from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed
 from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
-from qsim.qmc.kernels import crystal_walk, walk
-from qsim.qmc.kernels.types import State
-from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, NONLOCAL, PLAIN
+from qsim.qmc.kernels.common.types import State
+from qsim.qmc.kernels.crystal import launch as crystal_launch
+from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, NONLOCAL, PLAIN
 from qsim.qmc.sampling.walkers import Walkers
-from qsim.qmc.wavefunction.crystal_trial import build_crystal
+from qsim.qmc.wavefunction.crystals.trial import build_crystal
 from qsim.qmc.wavefunction.trial import Notes
 from tests.qmc.crystals import CASES, JASTROW, trial
 
@@ -106,7 +107,7 @@ def test_any_number_of_walkers(cuda, case, count, tmp_path):
 @pytest.mark.parametrize("lanes", [4, 8, 16, 32])
 @pytest.mark.parametrize("case", ["gamma", "half"])
 def test_any_number_of_lanes_carries_a_walker(cuda, case, lanes, tmp_path, monkeypatch):
-    monkeypatch.setattr(crystal_walk, "lanes_of", lambda sizes: lanes)
+    monkeypatch.setattr(crystal_launch, "lanes_of", lambda sizes: lanes)
     made = made_of(case, tmp_path)
     agree(run(cuda, made, 11), run(cpu(2), made, 11), 1e-8, 1e-9)
 
@@ -116,8 +117,8 @@ def test_any_number_of_lanes_carries_a_walker(cuda, case, lanes, tmp_path, monke
 @pytest.mark.parametrize("case", ["gamma", "pairs", "complex supercell"])
 def test_delayed_updates_make_the_same_moves(cuda, case, single, tmp_path, monkeypatch):
     """Windows that are full, cut short by the last electron of a spin, and larger than a spin; some electrons stay."""
-    monkeypatch.setattr(crystal_walk, "lanes_of", lambda sizes: 32)
-    monkeypatch.setattr(crystal_walk, "DELAYED", 1)
+    monkeypatch.setattr(crystal_launch, "lanes_of", lambda sizes: 32)
+    monkeypatch.setattr(crystal_launch, "DELAYED", 1)
     made = made_of(case, tmp_path)
     rtol, atol = (2e-3, 2e-3) if single else (1e-8, 1e-9)
     there, here = run(cuda, made, 5, single=single), run(cpu(2), made, 5, single=single)
@@ -146,7 +147,7 @@ def test_rows_longer_than_a_load_of_a_warp(cuda, twist, tmp_path):
     ],
 )
 def test_how_inverses_are_read(orbitals, size, lanes, found):
-    assert tuple(crystal_walk._rows(orbitals, size, lanes).values()) == found
+    assert tuple(crystal_launch._rows(orbitals, size, lanes).values()) == found
 
 
 @pytest.mark.gpu
@@ -212,7 +213,7 @@ def test_mixed_precision_holds_far_from_the_origin(cuda, case, tmp_path):
 )
 def test_small_crystals_get_few_lanes(channels, electrons, atoms, lanes):
     sizes = {"all_channels": channels, "electrons": electrons, "atoms": atoms}
-    assert crystal_walk.lanes_of(sizes) == lanes
+    assert crystal_launch.lanes_of(sizes) == lanes
 
 
 def test_no_place_is_within_the_range_of_more_ions_than_there_is_room_for(tmp_path):
@@ -229,8 +230,11 @@ COLD = """
 import sys
 from pathlib import Path
 from qsim.core.device.device import cpu
-from qsim.qmc.kernels import bloch_cpu, crystal_advance_cpu, crystal_cpu, inverses_cpu, walk
-from qsim.qmc.kernels.derivatives import derivatives
+from qsim.qmc.kernels.crystal import bloch_cpu
+from qsim.qmc.kernels.crystal import system_cpu
+from qsim.qmc.kernels.common import inverses_cpu
+from qsim.qmc.kernels.walkers import advance_cpu, energy_cpu, walk
+from qsim.qmc.kernels.walkers.derivatives import derivatives
 from qsim.qmc.sampling.optimise import parameter_tables
 from tests.qmc.kernels.test_crystal_walk import made_of, run
 from qsim.qmc.sampling.walkers import Walkers
@@ -245,10 +249,10 @@ kernels = (
     bloch_cpu.wave_sums,
     bloch_cpu.spline_sums,
     bloch_cpu.mixed_sums,
-    crystal_cpu.nonlocal_electron,
-    crystal_cpu.nonlocal_moves,
+    system_cpu.nonlocal_electron,
+    energy_cpu.chosen_move,
     inverses_cpu.update_window,
-    crystal_advance_cpu.advance,
+    advance_cpu.shared,
 )
 print(*(len(f.signatures) for f in kernels))
 """

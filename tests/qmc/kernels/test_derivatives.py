@@ -12,16 +12,17 @@ from qsim.core.device import rng
 from qsim.core.device.device import cpu
 from qsim.qmc.deck.wavefunction import Jastrow as JastrowBlock
 from qsim.qmc.deck.wavefunction import Sto, System
-from qsim.qmc.kernels import launches, walk
-from qsim.qmc.kernels.derivatives import derivatives
+from qsim.qmc.kernels.molecule import launch as molecule_launch
+from qsim.qmc.kernels.walkers import launches, walk
+from qsim.qmc.kernels.walkers.derivatives import derivatives
 from qsim.qmc.sampling.optimise import parameter_tables
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.system.ions import build_system
 from qsim.qmc.system.pseudopotentials import from_ecp
 from qsim.qmc.system.quadrature import rule
 from qsim.qmc.wavefunction.jastrow import Function, Jastrow, build_jastrow
+from qsim.qmc.wavefunction.molecules.sto import slater
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
-from qsim.qmc.wavefunction.sto import slater
 from tests.qmc.trials import trial_function
 
 # as PySCF writes it: pairs (exponent, factor) of r^(n-2) for n = 0, 1, ...; local, s, p and d
@@ -200,7 +201,7 @@ def test_cuda_is_the_cpu_twin(cuda, name, walkers):
 @pytest.mark.gpu
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32])
 def test_any_number_of_lanes_carries_the_derivatives_of_a_walker(cuda, lanes, monkeypatch):
-    monkeypatch.setattr(walk, "lanes_of", lambda *_: lanes)
+    monkeypatch.setattr(molecule_launch, "lanes_of", lambda *_: lanes)
     compare(cuda, stirred("splines, nonlocal"), 37)
 
 

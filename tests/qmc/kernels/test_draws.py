@@ -5,8 +5,8 @@ import numpy as np
 
 from qsim.core.device.cpu.rng import philox
 from qsim.core.device.cpu.vectors import pack, put
-from qsim.qmc.kernels.draws_cpu import logarithms, turns, two_normals, unit
-from qsim.qmc.kernels.jit import JIT
+from qsim.qmc.kernels.common.draws_cpu import logarithms, turns, two_normals, unit
+from qsim.qmc.kernels.common.jit import JIT
 
 
 @nb.njit(**{**JIT, "cache": False})

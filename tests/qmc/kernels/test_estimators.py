@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from qsim.core.device.device import cpu
-from qsim.qmc.kernels.estimators import (
+from qsim.qmc.kernels.estimators.estimators import (
     UNIT,
     count_quanta,
     mesh_histogram,

@@ -8,10 +8,8 @@ import numba as nb
 import numpy as np
 import pytest
 
-from qsim.qmc.kernels import inverses_cpu
-from qsim.qmc.kernels.crystal_types import WINDOW
-from qsim.qmc.kernels.inverses_cpu import DELAYED
-from qsim.qmc.kernels.walk_cpu import update_inverse
+from qsim.qmc.kernels.common import inverses_cpu
+from qsim.qmc.kernels.common.inverses_cpu import DELAYED, WINDOW, update_inverse
 
 
 @nb.njit

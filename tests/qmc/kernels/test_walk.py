@@ -18,13 +18,14 @@ from qsim.core.device import rng
 from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import NumericsError
-from qsim.qmc.coverage.imported import GaussianShell, Imported
-from qsim.qmc.kernels import walk
-from qsim.qmc.kernels.tables import scratch_address
-from qsim.qmc.kernels.types import COMPONENTS, State
-from qsim.qmc.kernels.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
+from qsim.qmc.kernels.common.tables import scratch_address
+from qsim.qmc.kernels.common.types import COMPONENTS, State
+from qsim.qmc.kernels.molecule import launch as molecule_launch
+from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.wavefunction.trial import Notes
+from qsim_checks.qmc.imported import GaussianShell, Imported
 from tests.qmc.trials import trial_function
 
 DECKS = Path(__file__).resolve().parents[3] / "inputs" / "qmc"
@@ -368,7 +369,7 @@ def test_cuda_makes_the_same_moves(cuda, wavefunction):
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 16, 32])
 def test_any_number_of_lanes_carries_a_walker(cuda, wavefunction, lanes, monkeypatch):
     """37 walkers: the last warp is not full, and walkers of a warp take different decisions."""
-    monkeypatch.setattr(walk, "lanes_of", lambda *_: lanes)
+    monkeypatch.setattr(molecule_launch, "lanes_of", lambda *_: lanes)
     (there, sums), (here, wanted) = run(cuda, wavefunction, 37), run(cpu(1), wavefunction, 37)
     for name, a, b in zip(State._fields, there, here, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9 * max(1.0, np.abs(b).max()), err_msg=name)
@@ -381,7 +382,10 @@ def test_any_number_of_lanes_carries_a_walker(cuda, wavefunction, lanes, monkeyp
 )
 def test_small_systems_get_few_lanes(electrons, atoms, shells, lanes, moving):
     sizes = {"electrons": electrons, "atoms": atoms, "shells": shells}
-    assert (walk.lanes_of(sizes), walk.lanes_of(sizes, walk.MOVE_ITEMS)) == (lanes, moving)
+    assert (molecule_launch.lanes_of(sizes), molecule_launch.lanes_of(sizes, molecule_launch.MOVE_ITEMS)) == (
+        lanes,
+        moving,
+    )
 
 
 @pytest.mark.gpu
@@ -481,20 +485,15 @@ def test_compact_orbitals_find_their_electrons():
     assert np.isfinite(walkers.state.log_psi).all()
 
 
-def test_kernels_that_differ_have_names_that_differ():
-    """Compiled code is linked by name: of two kernels of one name from the cache, a run would take one for both."""
-    kernels = (walk.advance_cpu._plain, walk.advance_cpu._with_pseudopotentials)
-    assert len({kernel.py_func.__qualname__ for kernel in kernels}) == 2
-
-
 COLD = """
 from qsim.core.device.device import cpu
-from qsim.qmc.kernels import energy_cpu, walk
+from qsim.qmc.kernels.molecule import system_cpu
+from qsim.qmc.kernels.walkers import energy_cpu, walk
 from tests.qmc.kernels.test_walk import ensemble, {name}
 
 walkers = ensemble(cpu(1), {name}(), 3)
 walk.energies(walkers.device, walkers.state, walkers.tables, walkers.stream(1))
-print(sum(bool(f.signatures) for f in (energy_cpu.nonlocal_electron, energy_cpu.nonlocal_moves)))
+print(sum(bool(f.signatures) for f in (system_cpu.nonlocal_electron, energy_cpu.chosen_move)))
 """
 
 

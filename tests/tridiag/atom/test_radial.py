@@ -12,8 +12,8 @@ from qsim.tridiag.atom.evolution.propagator import AtomLattice, Propagator
 from qsim.tridiag.atom.states.grid import CORNER, first_entry, mapped, uniform
 from qsim.tridiag.atom.states.lanes import Lanes
 from qsim.tridiag.atom.states.levels import Radial, level
-from qsim.tridiag.coverage.atoms import Basis
 from qsim.tridiag.deck.central import Central
+from qsim_checks.tridiag.atoms import Basis
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "atom.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}

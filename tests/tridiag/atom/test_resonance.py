@@ -7,8 +7,8 @@ from pydantic import TypeAdapter
 from scipy.special import eval_genlaguerre, gammaln, roots_laguerre
 
 from qsim.tridiag.atom.resonance.complex_scaling import Parabolic, Wanted, parabolic_weights, resonance
-from qsim.tridiag.coverage.atoms_resonances import separated
 from qsim.tridiag.deck.central import Central
+from qsim_checks.tridiag.atoms_resonances import separated
 
 
 def sturmian(field, guess, *, lmax=18, size=36, k=0.8, angle=0.5):

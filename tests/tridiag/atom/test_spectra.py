@@ -11,7 +11,7 @@ from qsim.tridiag.atom.photoelectrons.outgoing import spectral_density
 from qsim.tridiag.atom.photoelectrons.spectra import Angles, scattering, window
 from qsim.tridiag.atom.states.grid import mapped
 from qsim.tridiag.atom.states.lanes import Lanes
-from qsim.tridiag.coverage.atoms_planar import coulomb
+from qsim_checks.tridiag.atoms_planar import coulomb
 
 ENERGY = np.linspace(0.02, 0.9, 8)
 

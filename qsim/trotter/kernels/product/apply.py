@@ -1,7 +1,7 @@
 """H psi without a matrix: public wrappers of ``apply.cu`` and their CPU twins.
 
-``bonds`` gathers over coupled pairs, ``diagonal`` and ``walsh`` make the frame form ``Dz + W Dx W + P W Dy W P^dagger`` (equations
-in ``apply.cu``).  :func:`apply_h` takes the cheaper form: pairs for chains and lattices, frames with one more vector otherwise.
+``bonds`` gathers over coupled pairs, ``diagonal`` and ``walsh`` make ``Dz + W Dx W + P W Dy W P^dagger``, see ``apply.cu``.
+:func:`apply_h` takes the cheaper one: pairs for chains and lattices, frames with one more vector otherwise.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Arrays, random numbers, Jastrow functions and inverses of all kernels of ``qmc``."""

@@ -1,0 +1,73 @@
+"""Functions of compiled code that have one version for molecules and another for crystals.
+
+A kernel of walkers is written once.  Where it needs orbitals, distances or potentials it calls a `Choice`, and the compiler
+takes the version for the type of the first argument: no branch is left in the machine code, and nothing of the other version is
+compiled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from numba import types
+from numba.extending import models, register_model, typeof_impl
+
+from qsim.core.device.jit import Held
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Choice"]
+
+
+class Choice:
+    """A function with a version for each kind of tables.
+
+    Parameters
+    ----------
+    versions
+        Compiled function for each class of named tuples that the first argument, or its field ``orbitals``, may have.
+    """
+
+    def __init__(self, versions: Mapping[type, Any]) -> None:
+        self.versions = versions
+
+    def version(self, arguments: Sequence[Any]) -> Any:
+        """Return the compiled function for arguments of some numba types."""
+        record = _record(arguments[0])
+        if "orbitals" in record.fields:
+            record = _record(record.types[record.fields.index("orbitals")])
+        return self.versions[record.instance_class]
+
+
+def _record(kind: Any) -> Any:
+    """Return the type of a named tuple, which may be held by its address."""
+    return kind.record if isinstance(kind, Held) else kind
+
+
+class _ChoiceType(types.Callable, types.Dummy):  # type: ignore[misc]  # numba has no types
+    """The type of a `Choice`; numba asks it for the signature and the code of each call."""
+
+    def __init__(self, choice: Choice) -> None:
+        self.choice = choice
+        super().__init__(f"Choice({id(choice)})")
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        """Return the signature of a call."""
+        return types.Dispatcher(self.choice.version(args)).get_call_type(context, args, kws)
+
+    def get_call_signatures(self) -> tuple[tuple[Any, ...], bool]:
+        """Return the signatures known before any call: none, and that more may come."""
+        return (), True
+
+    def get_impl_key(self, sig: Any) -> Any:
+        """Return the code of a call."""
+        return types.Dispatcher(self.choice.version(sig.args)).get_impl_key(sig)
+
+
+register_model(_ChoiceType)(models.OpaqueModel)
+
+
+@typeof_impl.register(Choice)  # type: ignore[untyped-decorator]
+def _type_of(value: Choice, context: object) -> _ChoiceType:
+    return _ChoiceType(value)

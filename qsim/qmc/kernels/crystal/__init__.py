@@ -1,0 +1,1 @@
+"""Bloch orbitals, nearest images and Ewald energies of crystals."""

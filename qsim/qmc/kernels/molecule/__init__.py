@@ -1,0 +1,1 @@
+"""Orbitals and Coulomb energies in open boundaries."""

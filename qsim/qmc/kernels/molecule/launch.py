@@ -1,0 +1,146 @@
+"""Launches of the kernels of walkers for molecules: sizes, shared memory, and the tables as a record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.qmc.kernels.common.tables import record_of
+from qsim.qmc.kernels.crystal.types import CrystalHamiltonian, CrystalOrbitals
+from qsim.qmc.kernels.walkers.launches import SHARED_BYTES, WARP, Argument, WalkerLaunch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from qsim.core.device.arrays import Array
+    from qsim.qmc.kernels.common.tables import Stream, Tables
+    from qsim.qmc.kernels.common.types import State
+
+__all__ = ["MOVE_ITEMS", "MoleculeLaunch", "lanes_of"]
+
+ITEMS = 2.0  # shells, electrons and ions for each lane of a walker
+MOVE_ITEMS = 4.0  # the same in moves, whose lanes wait for each other more often
+SMALL = 16  # electrons up to which kernels are compiled for the sizes of the system
+FEW_ORBITALS = 5  # of a spin, up to which a lane of `all_rows` in moves.cuh has sums for all of them
+PAIR = 12  # numbers of an electron within the range of an ion, as in molecules.cuh
+HEAD, PLACE = 5, 6  # numbers of a function and of a shell in shared memory, as in curves.cuh and moves.cuh
+
+POINTERS = (
+    *("atom", "shell_atom", "shell_l", "shell_first", "table", "reach", "coefficients"),
+    *("kind", "spline", "inverse_h", "rcut", "pade", "species"),
+    *("charge", "potential", "local", "delta", "channels", "cutoff", "points", "weights"),
+)
+SIZES = (
+    *("interacting", "atoms", "shells", "basis", "orbitals", "electrons", "n_up", "width", "pseudos"),
+    *("most_channels", "quadrature", "intervals", "functions"),
+)
+#: ``Model`` of orbitals.cuh: every field takes 8 bytes, so the layouts agree.
+MODEL = np.dtype(
+    [(name, np.uint64) for name in POINTERS]
+    + [(name, np.float64) for name in ("omega", "mass", "ion_ion")]
+    + [(name, np.int64) for name in SIZES]
+)
+
+
+def lanes_of(sizes: Mapping[str, int], each: float = ITEMS) -> int:
+    """Return how many lanes of a warp carry a walker: 1, 4, 8, 16 or 32, as many as its shells and pairs keep busy.
+
+    They depend on the system alone: sums are added in the order of the lanes, so that ranks with fewer walkers get the same bits.
+
+    Parameters
+    ----------
+    sizes
+        As in `SIZES`.
+    each
+        Shells, electrons and ions for each lane.
+    """
+    items = (sizes["electrons"] + sizes["atoms"] + sizes["shells"]) / each
+    return next((count for count in (32, 16, 8, 4) if items >= count), 1)
+
+
+class MoleculeLaunch(WalkerLaunch):
+    """Launches for walkers of a molecule."""
+
+    def __init__(self, state: State, tables: Tables) -> None:
+        self.model = _model(tables, state)
+        self.sizes = sizes = {key: int(self.model[key][0]) for key in SIZES}
+        real, walkers = state.rows.dtype, state.R.shape[0]
+        reals = real.itemsize * (5 * sizes["basis"] + 6 * sizes["orbitals"])
+        each = 8 * (-(-(reals + 4 * sizes["electrons"] * sizes["atoms"]) // 8) | 1)
+        macros: dict[str, str | int] = {"REAL": "float" if real == np.float32 else "double"}
+        if sizes["electrons"] <= SMALL:
+            names = ("electrons", "atoms", "orbitals", "basis", "shells", "quadrature")
+            macros |= {name.upper(): sizes[name] for name in names} | {"ELECTRONS_UP": sizes["n_up"]}
+        curves = _curve_bytes(sizes)
+        super().__init__(walkers, each, lanes_of(sizes), macros, curves)
+        lanes = lanes_of(sizes, MOVE_ITEMS)
+        while lanes < WARP and WARP // lanes * _move_bytes(sizes, lanes, real.itemsize) > SHARED_BYTES // 2:
+            lanes *= 2
+        own, common = _move_bytes(sizes, lanes, real.itemsize), curves + 8 * PLACE * sizes["shells"]
+        self.moves = WalkerLaunch(walkers, own, lanes, macros | {"MOVES": 1}, common)
+        pairs = sizes["electrons"] * sizes["atoms"] * (PAIR + sizes["quadrature"])
+        self.state = record_of(state, max(pairs, 2 * sizes["orbitals"] ** 2))
+        self.moves.model, self.moves.state = self.model, self.state
+
+    def __call__(
+        self,
+        name: str,
+        numbers: tuple[Argument, ...],
+        stream: Stream | None = None,
+        more: tuple[Argument, ...] = (),
+    ) -> None:
+        """Launch a kernel; moves have a module, lanes and shared memory of their own."""
+        if name == "walk":
+            self.moves(name, numbers, stream, more)
+        else:
+            super().__call__(name, numbers, stream, more)
+
+
+def _move_bytes(sizes: Mapping[str, int], lanes: int, real: int) -> int:
+    """Return the bytes of shared memory of a walker, as `own_of` of moves.cuh; ``real``: bytes of a number of an orbital."""
+    N, M, B = sizes["electrons"], sizes["orbitals"], sizes["basis"]
+    sums = lanes * (5 * M + 1) if lanes > 1 and N <= SMALL and M <= FEW_ORBITALS else 0
+    kept = 2 * M * M if N <= SMALL else 0
+    words = 7 * N + -(-((max(5 * B, sums) + 6 * M + kept) * real) // 8)
+    if lanes < 16:
+        words += (3 * lanes - words % (2 * lanes)) % (2 * lanes)
+    return 8 * words
+
+
+def _curve_bytes(sizes: Mapping[str, int]) -> int:
+    """Return the bytes of `curve_numbers` of curves.cuh."""
+    return -(-8 * sizes["functions"] * (HEAD + 4 * (sizes["width"] - 3)) // 16) * 16
+
+
+def _model(tables: Tables, state: State) -> Array:
+    """Return the tables as `Model`, (1,)."""
+    orbitals, jastrow, hamiltonian = tables.orbitals, tables.jastrow, tables.hamiltonian
+    assert not isinstance(orbitals, CrystalOrbitals)  # which have kernels of their own
+    assert not isinstance(hamiltonian, CrystalHamiltonian)
+    record = np.zeros(1, MODEL)
+    for part in (orbitals, jastrow, hamiltonian):
+        for field, array in zip(part._fields, part, strict=True):
+            if field in POINTERS:
+                record[field] = array.data.ptr if array.size else 0
+    values = {
+        "omega": hamiltonian.omega,
+        "mass": hamiltonian.mass,
+        "ion_ion": tables.ion_ion,
+        "interacting": hamiltonian.interacting,
+        "atoms": orbitals.atom.shape[0],
+        "shells": orbitals.shell_l.shape[0],
+        "basis": orbitals.coefficients.shape[1],
+        "orbitals": orbitals.coefficients.shape[2],
+        "electrons": state.R.shape[1],
+        "n_up": tables.n_up,
+        "width": jastrow.spline.shape[1],
+        "pseudos": hamiltonian.channels.shape[0],
+        "most_channels": hamiltonian.delta.shape[1],
+        "quadrature": hamiltonian.points.shape[0],
+        "intervals": orbitals.table.shape[0],
+        "functions": jastrow.kind.shape[0],
+    }
+    for field, value in values.items():
+        record[field] = value
+    return record

@@ -1,0 +1,1 @@
+"""Moves, energies, derivatives and branching of walkers."""

@@ -1,0 +1,130 @@
+"""Population control: public wrappers of ``branching.cu`` and their CPU twins.
+
+All sums are of integers, so CPU and GPU choose the same walkers, bit by bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from qsim.core.device import kernels
+from qsim.core.device.device import namespace
+
+__all__ = ["FEW", "comb", "comb_few", "settle", "weigh_walkers"]
+
+THREADS, SETTLERS, FEW = 256, 1024, 1024  # as in branching.cu
+
+
+def weigh_walkers(
+    weights: Any, ages: Any, max_age: int, heaviest: float, limit: float, unit: float
+) -> tuple[Any, int, int, int]:
+    """Return weights as integers, their sum, and how many are out of range and persistent.
+
+    Parameters
+    ----------
+    weights : (W,) float64, NumPy or CuPy
+    ages : (W,) int64, or None
+        Generations since the last accepted move.
+    max_age
+        Beyond this age a walker is persistent, and its weight at most ``heaviest``.
+    limit
+        Weights are in range from 0 to this.
+    unit
+        Integers per unit of weight.
+
+    Returns
+    -------
+    whole : (W,) int64
+        0 where the weight is out of range.
+    total, bad, old : int
+    """
+    xp, n = namespace(weights), weights.size
+    if xp is np:
+        return _weigh_walkers_cpu(weights, ages, max_age, heaviest, limit, unit)
+    whole, sums = xp.empty(n, np.int64), xp.zeros(3, np.int64)
+    age = (np.uint64(0), np.int64(-1)) if ages is None else (ages, np.int64(max_age))
+    numbers = map(np.float64, (heaviest, limit, unit))
+    arguments = (weights, age[0], np.int64(n), age[1], *numbers, whole, sums)
+    _kernel("weigh_walkers")((-(-n // THREADS),), (THREADS,), arguments)
+    total, bad, old = (int(x) for x in sums.get())
+    return whole, total, bad, old
+
+
+def comb(whole: Any, n: int, step: int, rest: int, start: int, more: int) -> Any:
+    """Return the walkers (n,) int64 on which the teeth ``k step + start + (k rest + more) // n`` fall.
+
+    Parameters
+    ----------
+    whole : (W,) int64, NumPy or CuPy
+        Weights, laid end to end in ascending order.
+    """
+    xp = namespace(whole)
+    order = xp.argsort(whole, kind="stable")
+    cumulated = xp.cumsum(whole[order])
+    if xp is np:
+        return _comb_cpu(order, cumulated, n, step, rest, start, more)
+    indices = xp.empty(n, np.int64)
+    numbers = (np.int64(x) for x in (whole.size, n, step, rest, start, more))
+    _kernel("comb")((-(-n // THREADS),), (THREADS,), (order, cumulated, *numbers, indices))
+    return indices
+
+
+def settle(indices: Any) -> Any:
+    """Permute indices (n,) into 0 .. n - 1, equal ones side by side, so that every walker that occurs keeps its place.
+
+    Surplus copies go, in their order, to the places of walkers that die.
+    """
+    xp, n = namespace(indices), indices.size
+    if xp is np:
+        return _settle_cpu(indices)
+    found, work = indices.copy(), xp.empty((2, n), np.int64)
+    _kernel("settle")((1,), (SETTLERS,), (found, np.int64(n), work[0], work[1]))
+    return found
+
+
+def comb_few(whole: Any, step: int, rest: int, start: int, more: int) -> Any:
+    """Return what :func:`settle` makes of :func:`comb` for as many teeth as walkers, at most `FEW` on a GPU, by one launch."""
+    xp, n = namespace(whole), whole.size
+    if xp is np:
+        return _comb_few_cpu(whole, step, rest, start, more)
+    indices = xp.empty(n, np.int64)
+    numbers = (np.int64(x) for x in (step, rest, start, more))
+    _kernel("comb_few")((1,), (SETTLERS,), (whole, np.int32(n), *numbers, indices))
+    return indices
+
+
+def _weigh_walkers_cpu(
+    weights: Any, ages: Any, max_age: int, heaviest: float, limit: float, unit: float
+) -> tuple[Any, int, int, int]:
+    old = np.zeros(weights.size, bool) if ages is None else ages > max_age
+    limited = np.where(old, np.minimum(weights, heaviest), weights)
+    good = (limited >= 0) & (limited <= limit)  # false for NaN
+    whole = np.rint(np.where(good, limited, 0.0) * unit).astype(np.int64)
+    return whole, int(whole.sum()), int((~good).sum()), int(old.sum())
+
+
+def _comb_cpu(order: Any, cumulated: Any, n: int, step: int, rest: int, start: int, more: int) -> Any:
+    k = np.arange(n, dtype=np.int64)
+    teeth = k * step + start + (k * rest + more) // n
+    return order[np.searchsorted(cumulated, teeth, side="right")].astype(np.int64)
+
+
+def _settle_cpu(indices: Any) -> Any:
+    n = indices.size
+    alive = np.zeros(n, dtype=bool)
+    alive[indices] = True
+    surplus = np.zeros(n, dtype=bool)
+    surplus[1:] = indices[1:] == indices[:-1]
+    found = np.arange(n, dtype=np.int64)
+    found[~alive] = indices[surplus]
+    return found
+
+
+def _comb_few_cpu(whole: Any, step: int, rest: int, start: int, more: int) -> Any:
+    return settle(comb(whole, whole.size, step, rest, start, more))
+
+
+def _kernel(name: str) -> Any:
+    return kernels.function("qmc/kernels/walkers", "branching", name, {"REAL": "double"})

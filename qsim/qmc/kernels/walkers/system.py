@@ -1,0 +1,194 @@
+"""What the kernels of walkers take on the CPU: the system, and work space for each thread."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from qsim.core.device.arrays import Array
+from qsim.qmc.kernels.common.inverses_cpu import DELAYED
+from qsim.qmc.kernels.common.tables import Tables
+from qsim.qmc.kernels.common.types import WINDOW, JastrowTables, State, Work
+from qsim.qmc.kernels.crystal.types import CrystalHamiltonian, CrystalOrbitals, CrystalWork, basis_of
+from qsim.qmc.kernels.molecule.types import HamiltonianTables, MoleculeWork, OrbitalTables
+
+__all__ = ["Spaces", "System", "space_of_one", "spaces", "system_of"]
+
+Static: TypeAlias = int | None  # None: what depends on it is not compiled
+
+
+class System(NamedTuple):
+    """A trial function and a Hamiltonian, and what the compiler has to know of them.
+
+    Attributes
+    ----------
+    orbitals, jastrow, hamiltonian, ion_ion, n_up
+        As in `Tables`.
+    is_complex : int
+        Whether determinants are complex.
+    basis : tuple
+        The basis of a crystal's orbitals, see `basis_of`; empty for molecules.
+    pseudopotentials
+        None if there are none.
+    windows
+        None if no inverse is large enough for delayed updates.
+    """
+
+    orbitals: OrbitalTables | CrystalOrbitals
+    jastrow: JastrowTables
+    hamiltonian: HamiltonianTables | CrystalHamiltonian
+    ion_ion: float
+    n_up: int
+    is_complex: int
+    basis: tuple[int, ...]
+    pseudopotentials: Static
+    windows: Static
+
+
+def system_of(state: State, tables: Tables) -> System:
+    """Return the system in types that are the same for all its jobs, so that there is one compiled kernel for it."""
+    orbitals, n_up = tables.orbitals, int(tables.n_up)
+    basis: tuple[int, ...] = ()
+    windows = False
+    if isinstance(orbitals, CrystalOrbitals):
+        basis = basis_of(orbitals)
+        windows = max(n_up, state.R.shape[1] - n_up) >= DELAYED
+    return System(
+        orbitals,
+        tables.jastrow,
+        tables.hamiltonian,
+        float(tables.ion_ion),
+        n_up,
+        int(tables.is_complex),
+        basis,
+        1 if tables.hamiltonian.channels.shape[0] > 0 else None,
+        1 if windows else None,
+    )
+
+
+# --------------------------------------------------------------------------------------- work space
+
+APART = 128  # bytes between what two threads write, so that they share no line of the cache
+
+
+class Spaces(NamedTuple):
+    """Work space of some threads.
+
+    Attributes
+    ----------
+    workers : int
+        Number of threads.
+    arrays
+        The work space of one thread after another in each array.
+    """
+
+    workers: int
+    arrays: Work
+
+
+_local = threading.local()
+
+
+def spaces(workers: int, state: State, tables: Tables) -> Spaces:
+    """Return work space for some threads, kept by the thread that asks as long as shapes stay the same."""
+    key = (
+        tables.is_complex,
+        state.R.shape[1:],
+        state.inverse.shape[1:],
+        state.rows.dtype,
+        *(np.shape(array) for array in (*tables.orbitals, *tables.hamiltonian)),
+        getattr(tables.orbitals, "tin_lmax", 0),
+        getattr(tables.hamiltonian, "most_wave", 0),
+    )
+    kept: dict[int, tuple[object, Spaces]] = _local.__dict__.setdefault("spaces", {})
+    if workers not in kept or kept[workers][0] != key:
+        kept[workers] = key, Spaces(workers, _Stacks(workers).work(state, tables))
+    return kept[workers][1]
+
+
+def space_of_one(state: State, tables: Tables) -> Work:
+    """Return the work space of a single thread, as kernels that take no part in a team need it."""
+    arrays = spaces(1, state, tables).arrays
+    own = arrays.own
+    assert isinstance(own, CrystalWork | MoleculeWork)
+    first = type(own)(*(array[0] for array in own))
+    return Work(*(array[0] for array in arrays[:-1]), first)
+
+
+class _Stacks:
+    """Makes arrays in which each of some threads has a part of its own."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike = float) -> Array:
+        """Return zeros of a shape for each thread, which lie `APART`."""
+        shape = shape if isinstance(shape, tuple) else (shape,)
+        apart = -(-APART // max(1, math.prod(shape) * np.dtype(dtype).itemsize))
+        return np.zeros((self.workers * (1 + apart), *shape), dtype)
+
+    def work(self, state: State, tables: Tables) -> Work:
+        """Return work space for walkers."""
+        electrons, M, kind = state.R.shape[1], state.inverse.shape[2], state.rows.dtype
+        orbitals, hamiltonian = tables.orbitals, tables.hamiltonian
+        atoms, points = orbitals.atom.shape[0], hamiltonian.points.shape[0]
+        own: CrystalWork | MoleculeWork
+        if isinstance(orbitals, CrystalOrbitals):
+            assert isinstance(hamiltonian, CrystalHamiltonian)
+            own, width, window = self._crystal(orbitals, hamiltonian, kind), M, WINDOW
+            points *= hamiltonian.images.shape[0]
+        else:
+            own, width, window = self._molecule(orbitals, electrons), _fours(M), 0
+        double = np.complex128 if tables.is_complex else np.float64
+        return Work(
+            rows=self.zeros((5, width), kind),
+            column=self.zeros(M, kind),
+            Q=self.zeros((3, 3)),
+            factors=self.zeros(8),
+            J=self.zeros((electrons, 5)),
+            targets=self.zeros((electrons, max(1, atoms * points), 4)),
+            counts=self.zeros(electrons, np.int64),
+            matrix=self.zeros((M, M), double),
+            fresh=self.zeros((M, M), double),
+            identity=self.zeros((M, M), double),
+            kept=self.zeros((2, window, M), kind),
+            own=own,
+        )
+
+    def _molecule(self, orbitals: OrbitalTables, electrons: int) -> MoleculeWork:
+        partners = _fours(electrons + orbitals.atom.shape[0])
+        shells = _fours(orbitals.side_by_side.shape[2] * 4)
+        return MoleculeWork(
+            combined=self.zeros(_fours(orbitals.coefficients.shape[1])),
+            G=self.zeros((9, 4)),
+            draws=self.zeros((2, 4)),
+            here=self.zeros(12),
+            radial=self.zeros(5 * shells),
+            places=self.zeros((3, partners)),
+            curves=self.zeros((2, 2, partners)),
+            begins=self.zeros((2, partners), np.int64),
+            charges=self.zeros((2, partners)),
+            distances=self.zeros(partners),
+            numbers=self.zeros(partners),
+        )
+
+    def _crystal(
+        self, orbitals: CrystalOrbitals, hamiltonian: CrystalHamiltonian, kind: np.dtype[np.inexact]
+    ) -> CrystalWork:
+        real = np.zeros(0, kind).real.dtype
+        channels = int((orbitals.channel + orbitals.parts).max(initial=1))
+        return CrystalWork(
+            sums=self.zeros((17, max(6, channels + 1, (orbitals.tin_lmax + 1) ** 2)), real),
+            w=self.zeros((3, 3, 4), real),
+            powers=self.zeros((3, 2 * hamiltonian.most_wave + 1, 2)),
+            rho=self.zeros((max(1, len(hamiltonian.waves)), 2)),
+        )
+
+
+def _fours(count: int) -> int:
+    """Return a count rounded up to a multiple of four, the numbers of a vector."""
+    return -(-count // 4) * 4

@@ -1,0 +1,1 @@
+"""Quantities of a complete run, and its files for other programs."""

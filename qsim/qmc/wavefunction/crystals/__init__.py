@@ -1,0 +1,1 @@
+"""Bloch orbitals on splines, plane waves or muffin tins, and trial functions of crystals."""

@@ -1,0 +1,224 @@
+r"""Bands of crystals from PySCF's periodic self-consistent fields, kept as ESHDF files.
+
+Crystal orbitals of Gaussians are evaluated on a uniform mesh of the primitive cell and transformed to plane waves; those up to a
+cutoff are kept.  What they leave of the norm is reported: the orbitals are a little smoother than those of the field.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import FileError, InvalidInput, NumericsError
+from qsim.qmc.system.twists import twists_of
+from qsim.qmc.wavefunction.crystals.bloch import Crystal, KPoint
+from qsim.qmc.wavefunction.formats.eshdf import read_eshdf, write_eshdf
+from qsim.qmc.wavefunction.molecules.gaussian import PyscfMissing, library_ecp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.qmc.deck import wavefunction as blocks
+    from qsim.qmc.system.pseudopotentials import Pseudopotential
+
+__all__ = ["kpoints_of", "pyscf_bands"]
+
+KEY = "wavefunction.orbitals"
+EMPTY_BANDS = 2  # that are kept beside the occupied ones
+LOST = 1e-2  # of the norm of a band: more must not be beyond the cutoff
+CONVERGED = 1e-7  # hartree
+
+
+def kpoints_of(tile: NDArray[np.int64], twist: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the k points (n, 3) of a supercell T with a twist: ``T kappa - twist`` whole, within -1/2 < kappa <= 1/2."""
+    reach = int(np.abs(tile).sum(1).max()) + 1
+    steps = np.arange(-reach, reach + 1)
+    m = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), -1).reshape(-1, 3)
+    kappa = np.linalg.solve(tile.astype(np.float64), (m + twist).T).T
+    kappa = kappa - np.ceil(kappa - 0.5 - 1e-9)
+    kappa = np.unique(np.round(kappa, 9) + 0.0, axis=0)
+    return np.asarray(kappa[np.argsort((kappa**2).sum(1), kind="stable")])
+
+
+def pyscf_bands(
+    system: blocks.System,
+    block: blocks.Pyscf,
+    potentials: Mapping[str, Pseudopotential],
+    folder: Path,
+    notes: Any,
+) -> Crystal:
+    """Return the bands that a deck's supercell and twist need, from the cache or calculated (and then kept).
+
+    Parameters
+    ----------
+    system, block
+        Blocks of the deck: primitive cell and ions, and the self-consistent field.
+    potentials
+        By symbol.
+    folder
+        Where relative names start.
+    notes
+        Collects what was settled here.
+
+    Raises
+    ------
+    InvalidInput, FileError, NumericsError
+        Keys that do not fit, a cache of another crystal, no convergence.
+    """
+    path = None if block.cache is None else folder / Path(block.cache).expanduser()
+    if path is not None and path.exists():
+        crystal = read_eshdf(path)
+        _check_cache(path, crystal, system)
+        return crystal
+    crystal, text = _calculate(system, block, potentials)
+    notes.add(text)
+    if path is not None:
+        electrons = round(sum(charge or 0.0 for s in crystal.symbols for charge in [crystal.charges[s]]))
+        names = {s: v for s, v in system.pseudopotentials.items() if not isinstance(v, Path)}
+        ecp = {s: (v, library_ecp(v, s, None, f"system.pseudopotentials.{s}")) for s, v in names.items()}
+        write_eshdf(path, crystal, (electrons - electrons // 2, electrons // 2), ecp)
+    return crystal
+
+
+def _check_cache(path: Path, crystal: Crystal, system: blocks.System) -> None:
+    lattice = np.array(system.lattice)
+    places = np.array([atom[1:4] for atom in system.atoms], np.float64)
+    same = (
+        np.allclose(crystal.lattice, lattice, atol=1e-6)
+        and crystal.symbols == tuple(atom[0] for atom in system.atoms)
+        and np.allclose(crystal.positions, places, atol=1e-6)
+    )
+    if not same:
+        raise FileError(
+            f"{path} holds the orbitals of another crystal: {', '.join(crystal.symbols)} in the lattice "
+            f"{np.round(crystal.lattice, 6).tolist()} bohr",
+            hint="remove the file to make it anew, or name another one",
+        )
+
+
+def _calculate(
+    system: blocks.System, block: blocks.Pyscf, potentials: Mapping[str, Pseudopotential]
+) -> tuple[Crystal, str]:
+    """Run the self-consistent field and transform its orbitals; return them and a line about them."""
+    if block.method not in ("rhf", "rks") or system.spin != 0:
+        raise InvalidInput(
+            f"{KEY}.method",
+            f"orbitals of crystals are made by rhf or rks for spin 0; found {block.method}, spin {system.spin}",
+        )
+    if block.method == "rks" and not block.xc:
+        raise InvalidInput(f"{KEY}.xc", "rks needs a functional, for example xc: lda,vwn")
+    tile = np.array(system.tilematrix, np.int64)
+    sets = np.concatenate([kpoints_of(tile, twist.vector) for twist in twists_of(system)])
+    kappas = np.unique(sets, axis=0)
+    kappas = kappas[np.argsort((kappas**2).sum(1), kind="stable")]
+    try:
+        from pyscf.pbc import dft, gto, scf
+    except ImportError as error:
+        raise PyscfMissing(
+            f"orbitals of crystals by name need PySCF, which cannot be imported: {error}",
+            hint="pip install pyscf, or give a file with source: eshdf",
+        ) from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cell = _cell(gto, system, block)
+        k = cell.get_abs_kpts(kappas)
+        field = (dft.KRKS if block.method == "rks" else scf.KRHF)(cell, k).density_fit()
+        if block.method == "rks":
+            field.xc = block.xc
+        field.conv_tol = CONVERGED
+        field.kernel()
+    if not field.converged:
+        raise NumericsError(
+            f"the self-consistent field ({block.method}) of the crystal did not converge; its last energy is "
+            f"{field.e_tot:.6f} hartree",
+            hint="another basis, or a larger discard",
+        )
+    occupied = cell.nelectron // 2
+    bands = min(occupied + EMPTY_BANDS, field.mo_coeff[0].shape[1])
+    points, worst = [], 0.0
+    for kappa, wave, energies, C in zip(kappas, k, field.mo_energy, field.mo_coeff, strict=True):
+        g, c, lost = _plane_waves(cell, kappa, wave, C[:, :bands], block.cutoff)
+        worst = max(worst, lost)
+        points.append(KPoint(kappa, g, np.array([energies[:bands]]), c[None]))
+    if worst > LOST:
+        raise InvalidInput(
+            f"{KEY}.cutoff",
+            f"plane waves up to {block.cutoff:g} hartree lose {100 * worst:.2g} % of an orbital's norm; a larger cutoff is "
+            "needed",
+        )
+    symbols = tuple(atom[0] for atom in system.atoms)
+    charges: dict[str, float | None] = {
+        symbol: float(cell.atom_charge(symbols.index(symbol))) for symbol in dict.fromkeys(symbols)
+    }
+    for symbol, potential in potentials.items():
+        if abs((charges[symbol] or 0.0) - potential.charge) > 1e-6:
+            raise InvalidInput(
+                f"system.pseudopotentials.{symbol}",
+                f"PySCF has {charges[symbol]:g} valence electrons of {symbol}, the pseudopotential {potential.charge:g}; give "
+                f"{KEY}.ecp: {{{symbol}: ...}} the potential of that name",
+            )
+    places = np.array([atom[1:4] for atom in system.atoms], np.float64)
+    crystal = Crystal(np.array(system.lattice), symbols, places, charges, tuple(points), "PySCF")
+    return crystal, (
+        f"{block.method} {block.xc or ''} at {len(k)} k points: {field.e_tot:.6f} hartree per primitive cell; plane waves up to "
+        f"{block.cutoff:g} hartree leave {worst:.1e} of a band's norm"
+    )
+
+
+def _cell(gto: Any, system: blocks.System, block: blocks.Pyscf) -> Any:
+    names = {
+        symbol: value for symbol, value in system.pseudopotentials.items() if not isinstance(value, Path)
+    }
+    for symbol in system.pseudopotentials:
+        if symbol not in names and symbol not in block.ecp:
+            raise InvalidInput(
+                f"{KEY}.ecp",
+                f"the pseudopotential of {symbol} is a file; give its counterpart in PySCF, ecp: {{{symbol}: ...}}",
+            )
+    cell = gto.Cell()
+    cell.a = np.array(system.lattice)
+    cell.atom = [(atom[0], atom[1:4]) for atom in system.atoms]
+    cell.unit = "B"
+    cell.basis = block.basis
+    cell.ecp = {**names, **block.ecp}
+    cell.exp_to_discard = block.discard
+    cell.verbose = 0
+    try:
+        cell.build()
+    except Exception as error:  # its exceptions differ from version to version
+        raise InvalidInput(
+            f"{KEY}.basis", f"PySCF refuses the basis {block.basis}: {str(error).splitlines()[0]}"
+        ) from error
+    return cell
+
+
+def _plane_waves(
+    cell: Any, kappa: NDArray[np.float64], wave: NDArray[np.float64], C: NDArray[Any], cutoff: float
+) -> tuple[NDArray[np.int64], NDArray[np.complex128], float]:
+    """Return G vectors (n, 3), normalised coefficients (bands, n) and the largest part of a norm that is beyond the cutoff."""
+    lattice = np.array(cell.lattice_vectors())
+    from scipy.fft import next_fast_len
+
+    B = 2.0 * np.pi * np.linalg.inv(lattice).T
+    edges = np.linalg.norm(lattice, axis=1)
+    # twice the cutoff, so that the values between the points are those of the orbital
+    n = [next_fast_len(2 * int(np.ceil(np.sqrt(8.0 * cutoff) * edge / (2.0 * np.pi))) + 1) for edge in edges]
+    u = np.stack(np.meshgrid(*[np.arange(m) / m for m in n], indexing="ij"), -1).reshape(-1, 3)
+    values = cell.pbc_eval_gto("GTOval", u @ lattice, kpt=wave) @ C
+    values = values * np.exp(-2j * np.pi * (u @ kappa))[:, None]
+    c = np.fft.fftn(values.T.reshape(-1, *n), axes=(1, 2, 3)) / np.prod(n)
+    whole = [np.rint(np.fft.fftfreq(m, 1.0 / m)).astype(np.int64) for m in n]
+    g = np.stack(np.meshgrid(*whole, indexing="ij"), -1).reshape(-1, 3)
+    kept = 0.5 * (((g + kappa) @ B) ** 2).sum(1) <= cutoff
+    c = c.reshape(len(c), -1)
+    total = (np.abs(c) ** 2).sum(1)
+    c = np.ascontiguousarray(c[:, kept])
+    norm = (np.abs(c) ** 2).sum(1)
+    q, r = np.linalg.qr(c.T)  # the cut leaves small overlaps
+    q = q * np.sign(np.real(r.diagonal()))
+    return g[kept], np.ascontiguousarray(q.T), float((1.0 - norm / total).max())

@@ -1,0 +1,1 @@
+"""Readers of orbitals in files of other programs."""

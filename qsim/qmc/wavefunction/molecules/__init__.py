@@ -1,0 +1,1 @@
+"""Molecular orbitals: Gaussian, Slater type, oscillator; cusps and occupations."""

@@ -1,0 +1,157 @@
+"""Random qoc decks that hold the claimed errors of P, of the verified P, of energies and dipoles against the truth."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.qoc.deck.states import parse_weight
+from qsim_checks.coverage import Claim, Kind, Trial
+from qsim_checks.qoc import oracle
+from qsim_checks.qoc.decks import Drawn, draw_deck
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from qsim.core.results.results import Results
+
+__all__ = ["KINDS", "trial"]
+
+WITHDRAWN = r"beyond the wall the potential falls|degenerate to rounding"
+UNCLAIMED = WITHDRAWN + r"|no error is claimed: the reference for P"
+
+
+def trial(rng: np.random.Generator, folder: Path) -> Trial:
+    """Draw a deck and return it with its judge."""
+    drawn = draw_deck(rng, folder)
+    return Trial(drawn.deck, lambda results: judge(drawn, results))
+
+
+KINDS: Mapping[str, Kind] = {"optimise": trial}
+"""Kinds of decks that can be drawn alone."""
+
+
+def judge(drawn: Drawn, results: Results) -> list[Claim]:
+    """Compare a results file with the truth."""
+    energies, dipoles = np.asarray(results["energies"]), np.asarray(results["dipole_matrix"])
+    span = float(energies[-1] - energies[0])
+    top = float(energies[0]) + 1.8 * max(span, 6.0 * drawn.gap)
+    nominal = oracle.levels(drawn.world, top)
+    claims = _level_claims(nominal, energies, dipoles, results)
+    field, time = np.asarray(results["field"]), np.asarray(results["time"])
+    duration = float(time[0] + time[-1])  # the midpoints lie symmetrically in the pulse
+    between = str(results.scalars["field_between"].value)
+    found = {name: results.scalars[name] for name in ("probability", "probability_verified")}
+    claimed = np.asarray(results["dipole_matrix_error"])
+    exact, error = _probability(drawn, top, dipoles, claimed, field, duration, between)
+    for name, scalar in found.items():
+        claims.append(_claim(name, scalar, exact, error))
+    if drawn.deck["verify"]["interpolation"] == "auto" and between == "cubic":
+        held, error = _probability(drawn, top, dipoles, claimed, field, duration, "hold")
+        claims.append(_claim("probability, field held", found["probability"], held, error))
+    return claims
+
+
+def _claim(name: str, scalar: Any, exact: float, error: float) -> Claim:
+    return Claim(
+        name,
+        float(scalar.value) - exact,
+        np.nan if scalar.error is None else float(scalar.error),
+        oracle=error + 1e-11,
+        warning=UNCLAIMED,
+    )
+
+
+def _level_claims(
+    truth: oracle.Truth, energies: NDArray[np.float64], dipoles: NDArray[np.float64], results: Results
+) -> list[Claim]:
+    """Return the energy and the dipole element that are worst in units of what is claimed."""
+    count = min(truth.dipole_error.shape[0], energies.size)
+    claimed = np.asarray(results["energies_error"])[:count]
+    difference = energies[:count] - truth.energies[:count]
+    out = [_worst("energies", difference, claimed, truth.energy_error[:count] + 1e-13)]
+    claimed = np.asarray(results["dipole_matrix_error"])[:count, :count]
+    uncertain = claimed + truth.dipole_error[:count, :count]
+    signs = oracle.signs_like(dipoles[:count, :count], truth.dipoles[:count, :count], uncertain)
+    difference = dipoles[:count, :count] - truth.dipoles[:count, :count] * np.outer(signs, signs)
+    out.append(_worst("dipole_matrix", difference, claimed, truth.dipole_error[:count, :count] + 1e-12))
+    return [claim for claim in out if claim is not None]
+
+
+def _worst(
+    name: str, difference: NDArray[np.float64], claimed: NDArray[np.float64], error: NDArray[np.float64]
+) -> Claim | None:
+    stated = np.isfinite(claimed) & np.isfinite(error)
+    if not np.any(stated):
+        return None
+    beyond = np.maximum(np.abs(difference[stated]) - error[stated], 0.0)
+    worst = int(np.argmax(beyond / (claimed[stated] + 1e-300)))
+    return Claim(
+        name,
+        float(difference[stated][worst]),
+        float(claimed[stated][worst]),
+        oracle=float(error[stated][worst]),
+        warning=WITHDRAWN,
+    )
+
+
+def _probability(
+    drawn: Drawn,
+    top: float,
+    dipoles: NDArray[np.float64],
+    claimed: NDArray[np.float64],
+    field: NDArray[np.float64],
+    duration: float,
+    between: str,
+) -> tuple[float, float]:
+    """Return the true P of a field, mean over the ensemble, and its error."""
+    block = drawn.deck.get("ensemble", {})
+    values, errors = [], []
+    for mass, depth, scale in product(
+        block.get("mass_scale", [1.0]), block.get("potential_scale", [1.0]), block.get("field_scale", [1.0])
+    ):
+        truth = oracle.levels(drawn.world, top * (depth if top > 0 else 1.0), mass, depth)
+        exact = _member(drawn, truth, dipoles, claimed, scale * field, duration, between, 4)
+        values.append(exact)
+        error = 0.0
+        if between == "cubic":
+            rough = _member(drawn, truth, dipoles, claimed, scale * field, duration, between, 2)
+            error += abs(exact - rough)
+        if truth.other is not None:  # close levels, which the two grids may mix in two ways
+            mixed = _member(drawn, truth.other, dipoles, claimed, scale * field, duration, between, 4)
+            error += abs(exact - mixed)
+        errors.append(error)
+    return float(np.mean(values)), float(np.mean(errors)) + 1e-13 * duration  # rounding of the levels
+
+
+def _member(
+    drawn: Drawn,
+    truth: oracle.Truth,
+    dipoles: NDArray[np.float64],
+    claimed: NDArray[np.float64],
+    field: NDArray[np.float64],
+    duration: float,
+    between: str,
+    substeps: int,
+) -> float:
+    """P of one ensemble member."""
+    count = truth.energies.size
+    common = min(count, dipoles.shape[0])
+    signs = np.ones(count)
+    block = (slice(common), slice(common))
+    signs[:common] = oracle.signs_like(dipoles[block], truth.dipoles[block], claimed[block])
+    system = drawn.deck["system"]
+    pairs = system.get("pairs") or [{"initial": system["initial"], "target": system["target"]}]
+    starts = [signs * oracle.state(pair["initial"], count, parse_weight) for pair in pairs]
+    final = oracle.propagate(truth, truth.dipoles, np.array(starts).T, field, duration, between, substeps)
+    total = 0.0
+    for psi, pair in zip(final.T, pairs, strict=True):
+        target = pair["target"]
+        for one in target if isinstance(target, list) else [target]:
+            total += abs(np.vdot(signs * oracle.state(one, count, parse_weight), psi)) ** 2
+    return total / len(pairs)

@@ -1,0 +1,278 @@
+"""Random collision decks, and the claims of their results files beside their true values.
+
+Electrons on one-electron ions in the model of s waves (all discrete channels, total, break-up, S-matrix), photoabsorption in the
+three gauges, and doubly excited resonances; see :mod:`qsim_checks.sturmian.scaled` for the truth.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from qsim_checks.coverage import Claim, Trial
+from qsim_checks.sturmian.oracle import Functions, Symmetry
+from qsim_checks.sturmian.scaled import Electrons, photoabsorption, resonance
+
+if TYPE_CHECKING:
+    from qsim.core.results.results import Results
+    from qsim.core.results.tables import Scalar
+
+__all__ = ["collision"]
+
+UNSURE = 0.02  # relative error of the oracle from which it tells nothing
+LEFT = 3e-4  # of elastic scattering, that a difference of total and levels may be off
+SETS = ((0.5, 4.0, 28, 0.30), (0.55, 3.5, 24, 0.26))  # exponent and middle in units of Z, functions, angle
+PHOTO_SETS = ((0.4, 3.0, 18, 0.30), (0.5, 2.0, 17, 0.25), (0.5, 1.0, 16, 0.30))
+LIMIT_SETS = ((0.5, 2.0, 12, 0.30), (0.55, 2.0, 11, 0.28), (0.45, 1.5, 12, 0.25))  # with more pairs
+RESONANCE_SETS = ((0.4, 3.0, 18, 0.30), (0.35, 2.5, 18, 0.28))  # wide enough for the electron that leaves
+SLOW = 4.0  # times what the sets differ by, of the acceleration, whose 1/r^2 they hold badly
+BEYOND = 2  # orbital momenta that the truth has more than a deck with l_max
+# 2s^2 1S, 2s2p 1P and 3P of He, as -Z^2/4 + c Z, hartree; of s waves alone the first lies higher
+RESONANCES = {(0, 0): 0.111, (1, 0): 0.1535, (1, 1): 0.12}
+S_WAVES = 0.139
+NO_RESONANCE = "may be no resonance|the error of a resonance could not be found"
+
+
+def collision(
+    rng: np.random.Generator, process: Literal["electron", "photo", "resonances"] | None = None
+) -> Trial:
+    """Draw a collision deck, of one process if it is named, and return it with its judge."""
+    if process is None:
+        drawn = rng.random()
+        process = "electron"
+        if drawn >= 0.6:
+            process = "photo" if drawn < 0.75 else "resonances"
+    draw, judge = PROCESSES[process]
+    deck = draw(rng)
+    return Trial(deck, lambda results: judge(results, deck))
+
+
+# ---------------------------------------------------------------------------------------------- decks
+
+
+def _coin(rng: np.random.Generator, probability: float) -> bool:
+    return bool(rng.random() < probability)
+
+
+def _log(rng: np.random.Generator, low: float, high: float) -> float:
+    return float(f"{math.exp(rng.uniform(math.log(low), math.log(high))):.4g}")
+
+
+def _grid(rng: np.random.Generator, R: float, most: int = 12) -> dict[str, Any]:
+    grid: dict[str, Any] = {"R": float(f"{R:.4g}"), "order": int(rng.integers(7, most + 1))}
+    if _coin(rng, 0.4):
+        grid["ecs"] = {
+            "angle": float(f"{rng.uniform(0.2, 0.4):.3g}"),
+            "length": float(f"{R * rng.uniform(0.6, 1.2):.3g}"),
+        }
+    return grid
+
+
+def _electron(rng: np.random.Generator) -> dict[str, Any]:
+    Z = float(rng.choice([1.0, 1.0, 1.0, 2.0, float(f"{rng.uniform(1.0, 3.0):.3g}")]))
+    R = _log(rng, 16.5, 45.0) / Z
+    above = _coin(rng, 0.5)
+    # below 3/8 Z^2 only elastic scattering is possible, above 1/2 Z^2 ionisation
+    energy = Z * Z * (_log(rng, 0.6, 2.5) if above else _log(rng, 0.03, 0.49))
+    deck: dict[str, Any] = {
+        "system": {"Z": Z},
+        "grid": _grid(rng, R),
+        "basis": "fedvr",
+        "channels": {"L": 0, "S": int(rng.integers(0, 2)), "pairs": [[0, 0]]},
+        "task": {"type": "scatter", "process": "e_h", "energy": float(f"{energy:.5g}")},
+    }
+    if above and R * Z < 30.0 and _coin(rng, 0.4):
+        most = math.sqrt(2.0 * energy) * R / math.pi
+        deck["basis"] = {
+            "type": "gsf",
+            "generating": {"type": "square_well", "tail": float(f"{4.0 / Z:.3g}")},
+            "energy": "total",
+            "N": math.ceil(1.3 * most + 10.0) + int(rng.integers(1, 25)),
+        }
+        deck["grid"]["order"] = max(10, deck["grid"]["order"])
+    return deck
+
+
+def _photon(rng: np.random.Generator) -> dict[str, Any]:
+    Z = float(rng.choice([2.0, 2.0, 3.0, float(f"{rng.uniform(1.7, 4.0):.3g}")]))
+    S = int(rng.random() < 0.2)
+    excess = Z * Z * _log(rng, 0.3, 1.5)
+    R = max(13.0 / math.sqrt(excess), (30.0 if not S else 50.0) / Z) * rng.uniform(1.0, 1.2)
+    gauges = ["length", "velocity", "acceleration"]
+    deck: dict[str, Any] = {
+        "system": {"Z": Z},
+        "grid": _grid(rng, R, 9),
+        "basis": "fedvr",
+        "channels": {"l_max": int(rng.integers(1, 3))},
+        "task": {
+            "type": "scatter",
+            "process": "photo",
+            "excess": float(f"{excess:.5g}"),
+            "gauges": [gauges[k] for k in sorted(rng.choice(3, int(rng.integers(1, 4)), replace=False))],
+        },
+        "initial": {"S": S},
+    }
+    if _coin(rng, 0.6):
+        deck["channels"] = {"pairs": [[0, 1]]}
+    return deck
+
+
+def _resonance(rng: np.random.Generator) -> dict[str, Any]:
+    Z = float(rng.choice([2.0, 2.0, 3.0, float(f"{rng.uniform(1.7, 4.0):.3g}")]))
+    (L, S), shift = list(RESONANCES.items())[int(rng.integers(0, 3))]
+    channels: dict[str, Any] = {"L": L, "S": S, "l_max": L + int(rng.integers(0, 2))}
+    if _coin(rng, 0.5):
+        pairs = [[0, 0], [1, 1]] if L == 0 else [[0, 1]]
+        channels = {"L": L, "S": S, "pairs": pairs[: int(rng.integers(1, len(pairs) + 1))]}
+    alone = channels.get("l_max", 1) == 0 or channels.get("pairs") == [[0, 0]]
+    near = -0.25 * Z * Z + (S_WAVES if alone else shift) * Z
+    return {
+        "system": {"Z": Z},
+        "grid": _grid(rng, _log(rng, 20.0, 36.0) / Z, 9),
+        "basis": "fedvr",
+        "channels": channels,
+        "task": {
+            "type": "scatter",
+            "process": "resonances",
+            "near": [float(f"{near * rng.uniform(0.99, 1.01):.5g}")],
+        },
+    }
+
+
+# --------------------------------------------------------------------------------------------- claims
+
+
+def _claim(name: str, scalar: Scalar, true: float, spread: float, warning: str = "(?!)") -> Claim:
+    assert isinstance(scalar.value, float | int)
+    claimed = math.nan if scalar.error is None else float(scalar.error)
+    return Claim(name, float(scalar.value) - true, claimed, 0.0, 2.0 * spread + 1e-9 * abs(true), warning)
+
+
+def _pairs(L: int, l_max: int) -> tuple[tuple[int, int], ...]:
+    """Return all pairs of natural parity."""
+    return tuple(
+        (a, b)
+        for b in range(l_max + 1)
+        for a in range(b + 1)
+        if abs(a - b) <= L <= a + b and (a + b - L) % 2 == 0
+    )
+
+
+def _electron_claims(results: Results, deck: dict[str, Any]) -> list[Claim]:
+    """Return the claims of total, levels, break-up, S-matrix and unitarity."""
+    Z, S, energy = float(deck["system"]["Z"]), int(deck["channels"]["S"]), float(deck["task"]["energy"])
+    label = ("singlet", "triplet")[S]
+    both = [_electron_truth(Z, S, energy, *shape) for shape in SETS]
+    # what the S-matrix of the oracle is uncertain by, whichever of its parts and cross sections shows it
+    change = abs(complex(*(both[0][key] - both[1][key] for key in ("s_matrix_re_L0", "s_matrix_im_L0"))))
+    uncertain = {"s_matrix_re_L0": change, "s_matrix_im_L0": change, "phase_shift_L0": 0.5 * change}
+    uncertain |= {key: (2 * S + 1) * change / (4.0 * energy) for key in ("sigma_total", "sigma_elastic")}
+    claims = []
+    for name, scalar in results.scalars.items():
+        if name == "unitarity_defect_0":
+            claims.append(_claim(name, scalar, 0.0, 0.0))
+            continue
+        key = name.removesuffix(f"_{label}_0")
+        if key == name or key not in both[0]:
+            continue
+        true, other = both[0][key], both[1][key]
+        spread = abs(true - other)
+        if key == "phase_shift_L0":  # modulo pi
+            found = float(scalar.value)  # type: ignore[arg-type]
+            true = found - ((found - true + 0.5 * math.pi) % math.pi - 0.5 * math.pi)
+            spread = abs((spread + 0.5 * math.pi) % math.pi - 0.5 * math.pi)
+        spread = max(spread, uncertain.get(key, 0.0))
+        if key == "sigma_ionisation":  # what the levels leave of the total
+            spread += LEFT * both[0]["sigma_elastic"]
+        scale = 1.0 if key.startswith(("s_matrix", "phase")) else abs(true)
+        if spread <= UNSURE * scale:
+            claims.append(_claim(name, scalar, true, spread))
+    return claims
+
+
+@lru_cache(maxsize=16)
+def _electron_truth(
+    Z: float, S: int, energy: float, exponent: float, middle: float, count: int, theta: float
+) -> dict[str, float]:
+    """Return the true numbers by the names of their scalars, cross sections in pi a0^2."""
+    functions = Functions(exponent * Z, middle / Z, count, lambda r: -Z / r)
+    (found,) = Electrons(Z, functions, theta).solve(S, [energy])
+    k = math.sqrt(2.0 * energy)
+    weight = (2 * S + 1) / k
+    element = found["S"]
+    out = {
+        "sigma_total": weight * found["total"].real,
+        "sigma_elastic": weight * abs(element - 1.0) ** 2 / (4.0 * k),
+        "s_matrix_re_L0": element.real,
+        "s_matrix_im_L0": element.imag,
+        "phase_shift_L0": 0.5 * float(np.angle(element)) % math.pi,
+    }
+    out |= {f"sigma_{n}s": weight * found[f"{n}s"].real for n in range(2, 5) if f"{n}s" in found}
+    if energy > 0.5 * Z * Z:
+        levels = [weight * found[f"{n}s"].real for n in range(2, 6)]
+        # n^3 sigma_n = a + b / n^2 beyond the last two
+        a, b = np.linalg.solve([[1.0, 1.0 / 16.0], [1.0, 1.0 / 25.0]], [levels[2] * 64.0, levels[3] * 125.0])
+        n = np.arange(6.0, 2000.0)
+        rest = float(((a + b / n**2) / n**3).sum())
+        out["sigma_ionisation"] = out["sigma_total"] - out["sigma_elastic"] - sum(levels) - rest
+    return out
+
+
+def _symmetry(deck: dict[str, Any], L: int, S: int, more: int) -> Symmetry:
+    channels = deck["channels"]
+    if "pairs" in channels:
+        return Symmetry(L, S, tuple((min(p), max(p)) for p in channels["pairs"]))
+    return Symmetry(L, S, _pairs(L, channels["l_max"] + more))
+
+
+def _photon_claims(results: Results, deck: dict[str, Any]) -> list[Claim]:
+    """Return the claims of the photoabsorption: of the model where pairs are listed, else of all pairs."""
+    Z, S = float(deck["system"]["Z"]), int(deck["initial"]["S"])
+    listed = "pairs" in deck["channels"]
+    upper = _symmetry(deck, 1, S, BEYOND)
+    top = max(b for _, b in upper.pairs)
+    lower = Symmetry(0, S, _pairs(0, top))
+    gauges, excess = deck["task"]["gauges"], float(deck["task"]["excess"])
+    found = [
+        photoabsorption(_turned(Z, *shape), lower, upper, 0, [excess], gauges, Z)[0]
+        for shape in (PHOTO_SETS if listed and len(upper.pairs) == 1 else LIMIT_SETS)
+    ]
+    claims = []
+    for gauge, values in zip(gauges, np.array(found).T, strict=True):
+        true, spread = float(values[0]), float(np.ptp(values)) * (SLOW if gauge == "acceleration" else 1.0)
+        if spread <= UNSURE * true:
+            name = f"sigma_photo_{gauge}_0"
+            claims.append(_claim(name, results.scalars[name], true, spread))
+    return claims
+
+
+def _turned(Z: float, exponent: float, middle: float, count: int, theta: float) -> Functions:
+    return Functions(
+        exponent * Z, middle / Z, count, lambda r: -Z / r, (), complex(math.cos(theta), math.sin(theta))
+    )
+
+
+def _resonance_claims(results: Results, deck: dict[str, Any]) -> list[Claim]:
+    """Return the claims of position and width."""
+    Z, channels = float(deck["system"]["Z"]), deck["channels"]
+    symmetry = _symmetry(deck, channels["L"], channels["S"], BEYOND)
+    position, width = (results.scalars[f"resonance_{name}_0"] for name in ("energy", "width"))
+    found = complex(float(position.value), -0.5 * float(width.value))  # type: ignore[arg-type]
+    shapes = PHOTO_SETS if len(symmetry.pairs) == 1 else RESONANCE_SETS
+    true, *others = (resonance(_turned(Z, *shape), symmetry, found) for shape in shapes)
+    spread = max(abs(true - other) for other in others)
+    return [
+        _claim("resonance_energy_0", position, true.real, spread, NO_RESONANCE),
+        _claim("resonance_width_0", width, -2.0 * true.imag, 2.0 * spread, NO_RESONANCE),
+    ]
+
+
+PROCESSES = {
+    "electron": (_electron, _electron_claims),
+    "photo": (_photon, _photon_claims),
+    "resonances": (_resonance, _resonance_claims),
+}
+"""How a deck of each process is drawn, and how its results are judged."""

@@ -1,0 +1,53 @@
+"""Random decks of tridiag, and the truth to hold their results against; see :mod:`qsim_checks.coverage`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qsim_checks.tridiag.atoms import atom
+from qsim_checks.tridiag.atoms_planar import turning
+from qsim_checks.tridiag.atoms_resonances import resonant
+from qsim_checks.tridiag.atoms_spectra import photoelectron
+from qsim_checks.tridiag.motion import motion
+from qsim_checks.tridiag.systems import system
+from qsim_checks.tridiag.wild import wild
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import numpy as np
+
+    from qsim_checks.coverage import Kind, Trial
+
+__all__ = ["KINDS", "trial"]
+
+WILD = 0.06  # up to which number systems have elements that lie far apart
+# up to which numbers decks are systems, motion in one dimension, atoms in a field along z, in one that turns, their spectra
+SHARES = 0.45, 0.88, 0.92, 0.94, 0.97
+
+
+def trial(rng: np.random.Generator, folder: Path) -> Trial:
+    """Draw a deck of ``task: solve``, ``task: propagate`` or ``task: atom`` and its judge."""
+    drawn = rng.random()
+    if drawn < WILD:
+        return wild(rng, folder)
+    if drawn < SHARES[0]:
+        return system(rng, folder)
+    if drawn < SHARES[1]:
+        return motion(rng, folder)
+    makers = (atom, turning, photoelectron, resonant)
+    return makers[sum(drawn >= share for share in SHARES[2:])](rng)
+
+
+KINDS: Mapping[str, Kind] = {
+    "solve": system,
+    "wild": wild,
+    "propagate": motion,
+    "atom": lambda rng, folder: atom(rng),
+    "turning": lambda rng, folder: turning(rng),
+    "spectra": lambda rng, folder: photoelectron(rng),
+    "resonances": lambda rng, folder: resonant(rng),
+}
+"""Kinds of decks that can be drawn alone: systems, those with elements far apart, motion in one dimension; atoms in a field along
+z and in one that turns, spectra of their photoelectrons, their resonances."""

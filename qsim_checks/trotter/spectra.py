@@ -1,0 +1,362 @@
+"""Random decks of ``task: spectrum`` and ``task: levels``, held against dense diagonalisation of the whole space.
+
+Couplings are often equal or simple numbers, so that levels are degenerate by symmetries of all kinds.  Symmetric sectors are made
+from the permutations of the 2^N strings: their states are those that a projector on the eigenvalues leaves as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qsim_checks.coverage import Claim, Trial
+from qsim_checks.trotter.oracle import Evolution, Part, Truth, couplings, entropy_bound, fields, spin
+
+if TYPE_CHECKING:
+    from qsim.core.results.results import Results
+
+__all__ = ["spectrum"]
+
+Generator = np.random.Generator
+Block = dict[str, Any]
+Complex = NDArray[np.complex128]
+Real = NDArray[np.float64]
+
+MOST = 8  # spins
+EQUAL = 1e-9  # of the size of the spectrum: true levels closer than that are one
+UNKNOWN = "has more states than were found"
+"""Warning that withdraws what is said of the lowest level."""
+
+
+def spectrum(rng: Generator, task: Literal["spectrum", "levels"] | None = None) -> Trial:
+    """Draw a deck, of one task if it is named, and return it with its judge."""
+    if task is None:
+        task = "levels" if rng.random() < 0.2 else "spectrum"
+    deck = _levels(rng) if task == "levels" else _spectrum(rng)
+    # a sector may have no state, or a window too few levels for a gap ratio
+    return Trial(deck, lambda results: _judge(deck, results), refusable=isinstance(deck["sector"], dict))
+
+
+# --------------------------------------------------------------------------------------------- decks
+
+
+def _one(rng: Generator, *choices: Any) -> Any:
+    return choices[int(rng.integers(len(choices)))]
+
+
+def _strength(rng: Generator) -> float:
+    """Return a coupling: a simple number more often than not."""
+    simple = _one(rng, 1.0, -1.0, 0.5, 2.0, -2.0, 3.0)
+    return simple if rng.random() < 0.7 else round(float(rng.normal()), 5) or 1.0
+
+
+def _system(rng: Generator) -> Block:
+    """Return a ring, a torus, other lattices or single pairs, in a field or not."""
+    spins = int(rng.integers(2, MOST + 1))
+    kind = _one(rng, "ring", "ring", "lattice", "lattice", "lattice", "chiral", "torus")
+    system: Block = {"spins": spins, "operators": _one(rng, "spin", "spin", "pauli"), "sum": "pairs"}
+    if kind == "lattice":
+        system["terms"] = [_term(rng, spins) for _ in range(int(rng.integers(1, 4)))]
+    elif kind == "torus":
+        spins = system["spins"] = _one(rng, 4, 6, 6, 8, 8, 9)
+        Lx = {4: 2, 6: _one(rng, 2, 3), 8: _one(rng, 2, 4), 9: 3}[spins]
+        lattice = {"type": _one(rng, "square", "square", "triangular"), "Lx": Lx, "periodic": True}
+        lattice["images"] = _one(rng, "one", "all")
+        system["terms"] = [_bond(rng, lattice)]
+        if lattice["type"] == "square" and (lattice["images"] == "all" or spins == 9):
+            system["terms"].append({"type": "dm", "lattice": lattice, "D": _strength(rng)})
+    else:
+        lattice = {"type": "ring", "images": _one(rng, "one", "one", "all")}
+        system["terms"] = [_bond(rng, lattice)]
+        if kind == "chiral" and (spins > 2 or lattice["images"] == "all"):
+            system["terms"].append({"type": "dm", "lattice": lattice, "D": _strength(rng)})
+        elif spins >= 4 and rng.random() < 0.6:  # next neighbours: Majumdar and Ghosh at half of the coupling
+            J = _one(rng, 1.0, 2.0)
+            term = {
+                "type": "heisenberg",
+                "lattice": lattice,
+                "shells": [1, 2],
+                "J": [J, _one(rng, 0.5, 0.5, 1.0) * J],
+            }
+            system["terms"] = [term]
+    if rng.random() < 0.35:
+        system["terms"].append({"type": "field", "axis": "z", "values": _field(rng, spins)})
+    return system
+
+
+def _field(rng: Generator, spins: int) -> float | list[float]:
+    if rng.random() < 0.5:
+        return _strength(rng)
+    return [round(float(x), 4) for x in rng.normal(size=spins)]
+
+
+def _bond(rng: Generator, lattice: Block) -> Block:
+    kind = _one(rng, "heisenberg", "heisenberg", "xxz", "xx", "ising")
+    if kind == "xxz":
+        return {"type": kind, "lattice": lattice, "Jxy": _strength(rng), "Jz": _strength(rng)}
+    return {"type": kind, "lattice": lattice, "J": _strength(rng)}
+
+
+def _term(rng: Generator, spins: int) -> Block:
+    """Return a coupling of a lattice, or of some pairs."""
+    u = rng.random()
+    if u < 0.2 or spins < 3:
+        pairs = [(j, k) for j in range(spins) for k in range(j + 1, spins)]
+        chosen = rng.permutation(len(pairs))[: int(rng.integers(1, len(pairs) + 1))]
+        return {"type": "pairs", "list": [[*pairs[int(c)], _strength(rng)] for c in chosen]}
+    lattice: Block = {"type": _one(rng, "chain", "all", "ring")}
+    if spins % 2 == 0 and u < 0.5:
+        lattice = {"type": "ladder", "periodic": bool(rng.random() < 0.4)}
+    return _bond(rng, lattice)
+
+
+def _sector(rng: Generator, system: Block, several: bool) -> Block:
+    """Return a sector of Sz, often with further symmetries, mostly such as H has."""
+    spins, terms = system["spins"], system["terms"]
+    up = int(rng.integers(0, spins + 1))
+    kinds = ["plain"]
+    chiral = any(term["type"] == "dm" for term in terms)
+    even = all(isinstance(term.get("values", 0.0), float) for term in terms)
+    shapes = {term["lattice"]["type"] for term in terms if "lattice" in term}
+    listed = any(term["type"] == "pairs" for term in terms)
+    if even and not listed and shapes <= {"ring", "all"}:
+        kinds += ["momentum"] * 3
+    if even and not listed and not chiral:
+        kinds += ["reflection"]
+    if spins % 2 == 0 and not chiral and all(term["type"] != "field" for term in terms):
+        kinds += ["inversion", "both"]
+    kind = _one(rng, *kinds) if rng.random() < 0.95 else _one(rng, "momentum", "reflection", "both")
+    found: Block = {"up": up}
+    if several and kind in ("plain", "momentum") and rng.random() < 0.6:
+        found["up"] = sorted({up, spins - up, int(rng.integers(0, spins + 1))})
+    if kind in ("inversion", "both") and spins % 2 == 0:
+        found |= {"up": spins // 2, "inversion": _one(rng, 1, -1)}
+    if kind == "momentum" or (kind == "both" and "momentum" in kinds):
+        k = int(rng.integers(0, spins))
+        found["momentum"] = _one(rng, "all", k, [k, (k + 1) % spins]) if several else k
+    if kind == "reflection":
+        found["reflection"] = _one(rng, 1, -1)
+    return found
+
+
+def _spectrum(rng: Generator) -> Block:
+    """Return a deck of ``task: spectrum``."""
+    system = _system(rng)
+    spins = system["spins"]
+    deck: Block = {"task": "spectrum", "system": system, "run": {"seed": 1}}
+    deck["sector"] = "auto" if rng.random() < 0.6 else _sector(rng, system, several=True)
+    block: Block = {"levels": int(rng.integers(1, 5)), "which": _one(rng, "lowest", "lowest", "highest")}
+    if rng.random() < 0.3:
+        block["tolerance"] = _one(rng, 1e-13, 1e-8, 1e-6, 1e-3)
+    deck["spectrum"] = block
+    if rng.random() < 0.7:
+        deck["observe"] = [
+            {"sz": "all"},
+            {"correlator": ["xx", "zz"], "pairs": "all"},
+            {"structure_factor": ["zz", "xx"]},
+            {"entropy": {"sites": list(range(max(1, spins // 2)))}},
+        ]
+    return deck
+
+
+def _levels(rng: Generator) -> Block:
+    system = _system(rng)
+    sector = _sector(rng, system, several=False)
+    block: Block = {"window": "all"}
+    if rng.random() < 0.5:
+        block["statistics"] = ["participation"]
+    return {"task": "levels", "system": system, "sector": sector, "levels": block, "run": {"seed": 1}}
+
+
+# -------------------------------------------------------------------------------------------- oracle
+
+
+def _hamiltonian(system: Block) -> Complex:
+    """Return H (2^N, 2^N) from the text of the deck."""
+    spins = system["spins"]
+    pair, single = (4.0, 2.0) if system["operators"] == "pauli" else (1.0, 1.0)
+    parts, chiral = [], np.zeros((1 << spins, 1 << spins), complex)
+    for term in system["terms"]:
+        J, h = np.zeros((3, spins, spins)), np.zeros((3, spins))
+        if term["type"] == "field":
+            h = single * fields(term, spins, None)
+        elif term["type"] == "dm":
+            for j, k in _arrows(term["lattice"], spins):
+                x, y = (spin(a, j, spins) @ spin(b, k, spins) for a, b in ("xy", "yx"))
+                chiral += pair * term["D"] * (x - y).toarray()
+        elif term["type"] == "pairs":
+            for j, k, value in term["list"]:
+                J[:, j, k] = J[:, k, j] = pair * value
+        else:
+            J = pair * couplings(term, system, None)
+        parts.append(Part(J, h))
+    return np.asarray(Evolution(spins, parts).at(0.0).toarray() + chiral)
+
+
+def _arrows(lattice: Block, spins: int) -> list[tuple[int, int]]:
+    """Return every site and its neighbours in the positive directions of a ring or a square torus."""
+    if lattice["type"] == "ring":
+        return [(j, (j + 1) % spins) for j in range(spins)]
+    Lx = lattice["Lx"]
+    Ly, place = spins // Lx, lambda x, y: x % Lx + Lx * (y % (spins // Lx))
+    found = [
+        (place(x, y), to) for y in range(Ly) for x in range(Lx) for to in (place(x + 1, y), place(x, y + 1))
+    ]
+    return [(j, k) for j, k in found if j != k]
+
+
+def _moved(spins: int, sites: list[int]) -> Real:
+    """Return the matrix (2^N, 2^N) that takes the spin of site j to ``sites[j]``."""
+    strings = np.arange(1 << spins)
+    images = sum((strings >> j & 1) << sites[j] for j in range(spins))
+    found = np.zeros((1 << spins, 1 << spins))
+    found[images, strings] = 1.0
+    return found
+
+
+def _bases(sector: Block, spins: int) -> list[Complex]:
+    """Return the states (2^N, D) of every sector that a deck names."""
+    strings = np.arange(1 << spins)
+    ups = spins - np.bitwise_count(strings)
+    asked = list(range(spins)) if sector.get("momentum") == "all" else sector.get("momentum")
+    given, momenta = (value if isinstance(value, list) else [value] for value in (sector["up"], asked))
+    found = []
+    for k in momenta:
+        projector = np.eye(1 << spins, dtype=complex)
+        if k is not None:
+            shift, power = _moved(spins, [(j + 1) % spins for j in range(spins)]), np.eye(1 << spins)
+            total = np.zeros_like(projector)
+            for n in range(spins):  # T = exp(-2 pi i k / N)
+                total += np.exp(2j * np.pi * k * n / spins) * power / spins
+                power = shift @ power
+            projector = total @ projector
+        if "reflection" in sector:
+            mirror = _moved(spins, list(range(spins))[::-1])
+            projector = 0.5 * (np.eye(1 << spins) + sector["reflection"] * mirror) @ projector
+        if "inversion" in sector:
+            projector = 0.5 * (projector + sector["inversion"] * projector[strings[::-1]])
+        for up in given:
+            inside = np.flatnonzero(ups == up)
+            values, vectors = np.linalg.eigh(projector[np.ix_(inside, inside)])
+            basis = np.zeros((1 << spins, int((values > 0.5).sum())), complex)
+            basis[inside] = vectors[:, values > 0.5]
+            found.append(basis)
+    return found
+
+
+def _solved(H: Complex, bases: list[Complex]) -> tuple[Real, Complex]:
+    """Return the levels of H in some spaces together, ascending, and their states (2^N, n)."""
+    values, states = [np.zeros(0)], [np.zeros((len(H), 0), complex)]
+    for basis in bases:
+        found, vectors = np.linalg.eigh(basis.conj().T @ H @ basis)
+        values.append(found)
+        states.append(basis @ vectors)
+    order = np.argsort(np.concatenate(values), kind="stable")
+    return np.concatenate(values)[order], np.hstack(states)[:, order]
+
+
+# -------------------------------------------------------------------------------------------- judges
+
+
+def _judge(deck: Mapping[str, Any], results: Results) -> list[Claim]:
+    """Hold all numbers of a results file against the truth."""
+    system, sector = deck["system"], deck["sector"]
+    H = _hamiltonian(system)
+    whole = [np.eye(len(H), dtype=complex)]
+    bases = whole if sector == "auto" else _bases(sector, system["spins"])
+    energies, states = _solved(H, bases)
+    every: Real = energies if sector == "auto" else np.asarray(np.linalg.eigvalsh(H), np.float64)
+    scale = max(float(np.abs(every).max()), 1e-3)
+    if deck["task"] == "levels":
+        return _of_levels(results, energies, scale)
+    if deck["spectrum"]["which"] == "highest":
+        energies, states, every = energies[::-1], states[:, ::-1], every[::-1]
+    claims = _of_energies(deck, results, energies, every, scale)
+    ground = states[:, np.abs(energies - energies[0]) <= EQUAL * scale]
+    second = _second(energies, scale)
+    residual = _number(results, "residual_max")
+    error = 2.0 * residual / abs(second - energies[0]) if second is not None else 0.0
+    return claims + _observed(results, ground, system["spins"], error)
+
+
+def _second(energies: Real, scale: float) -> float | None:
+    """Return the level next to the first one."""
+    others = energies[np.abs(energies - energies[0]) > EQUAL * scale]
+    return float(others[0]) if others.size else None
+
+
+def _number(results: Results, name: str) -> float:
+    """Return a scalar, not a number where it is missing."""
+    value = results.scalars[name].value if name in results.scalars else None
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
+def _of_energies(
+    deck: Mapping[str, Any], results: Results, energies: Real, every: Real, scale: float
+) -> list[Claim]:
+    """Hold energies, degeneracy and gaps against the levels of the sectors, and of H."""
+    scalars = results.scalars
+    oracle = 1e-13 * scale
+    listed = sorted(int(name[7:]) for name in scalars if name.startswith("energy_") and name[7:].isdigit())
+    enough = len(listed) >= min(deck["spectrum"]["levels"], energies.size)
+    claims = [Claim("energies", 0.0 if enough else math.nan, 0.0)]
+    for k in listed:
+        difference = _number(results, f"energy_{k}") - energies[k]
+        claims.append(Claim(f"energy_{k}", difference, _number(results, f"energy_error_{k}"), 0.0, oracle))
+    count = int((np.abs(energies - energies[0]) <= EQUAL * scale).sum())
+    claims.append(Claim("degeneracy", _number(results, "degeneracy") - count, 0.0, warning=UNKNOWN))
+    for name, levels in (("gap", every), ("sector_gap", energies)):
+        second = _second(levels, scale)
+        if name in scalars:
+            true = math.nan if second is None else abs(second - levels[0])
+            claimed = scalars[name].error or 0.0
+            claims.append(Claim(name, _number(results, name) - true, claimed, 0.0, oracle))
+    if "gap" not in scalars and "sector_gap" not in scalars:  # there must be no second level
+        alone = _second(energies, scale) is None
+        claims.append(Claim("gap", 0.0 if alone else math.nan, 0.0, warning=UNKNOWN))
+    return claims
+
+
+def _observed(results: Results, ground: Complex, spins: int, error: float) -> list[Claim]:
+    """Hold what is observed against the mean over the level; a warning must say where it is not observed."""
+    if "sz" not in results:
+        return []
+    count = ground.shape[1]
+    applied = {a: [spin(a, j, spins) @ ground for j in range(spins)] for a in "xz"}
+    sz = [float(np.vdot(ground, x).real) / count for x in applied["z"]]
+    pairs = {
+        a: np.array([[np.vdot(one, other).real / count for other in applied[a]] for one in applied[a]])
+        for a in "xz"
+    }
+    claims = [Claim("sz", float(np.abs(results["sz"] - sz).max()), error, 0.0, 1e-10)]
+    wave = np.exp(2j * np.pi * np.outer(np.arange(spins), np.arange(spins)) / spins)
+    for a, ss in pairs.items():
+        if f"correlator_{a}{a}" in results:
+            j, k = np.asarray(results[f"pairs_{a}{a}"]).T
+            difference = np.abs(results[f"correlator_{a}{a}"] - ss[j, k]).max(initial=0.0)
+            claims.append(Claim(f"correlator_{a}{a}", float(difference), error, 0.0, 1e-10))
+        factor = np.einsum("qj,jk,qk->q", wave, ss, wave.conj()).real / spins
+        difference = np.abs(results[f"structure_factor_{a}{a}"] - factor).max()
+        claims.append(Claim(f"structure_factor_{a}{a}", float(difference), spins * error, 0.0, 1e-9))
+    if "entropy" in results:  # of a single state alone
+        half = list(range(max(1, spins // 2)))
+        true = Truth(ground[:, 0], spins).entropy(half) if count == 1 else math.nan
+        bound = entropy_bound(error, min(len(half), spins - len(half)))
+        claims.append(Claim("entropy", float(results["entropy"][0]) - true, bound, 0.0, 1e-9))
+    return claims
+
+
+def _of_levels(results: Results, energies: Real, scale: float) -> list[Claim]:
+    found = np.asarray(results["levels"])[0]
+    difference = np.abs(found - energies).max() if found.shape == energies.shape else math.nan
+    claims = [Claim("levels", float(difference), 0.0, 0.0, 1e-13 * scale * energies.size)]
+    claims.append(Claim("energy_0", _number(results, "energy_0") - energies[0], 0.0, 0.0, 1e-12 * scale))
+    apart = np.diff(energies)
+    if "gap_ratio" in results.scalars and apart.min(initial=math.inf) > 1e-6 * scale:
+        ratios = np.minimum(apart[1:], apart[:-1]) / np.maximum(apart[1:], apart[:-1])
+        claims.append(Claim("gap_ratio", _number(results, "gap_ratio") - ratios.mean(), 0.0, 0.0, 1e-6))
+    return claims

@@ -1,0 +1,336 @@
+"""Random decks of ``task: thermal``, ``floquet`` and ``dynamics`` against dense matrices, and driven evolutions in sectors.
+
+Temperatures reach far below the couplings, where the end of a recurrence is felt; vectors and steps are few as often as not.
+Tables and formulas of driven fields have pulses much narrower than the evolution.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import expm
+
+from qsim_checks.coverage import Claim, Trial
+from qsim_checks.trotter.oracle import Evolution, Part, Truth, couplings, entropy_bound, fields, spin
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from qsim.core.results.results import Results
+
+__all__ = ["TASKS", "beside", "pulses"]
+
+Generator = np.random.Generator
+Block = dict[str, Any]
+Complex = NDArray[np.complex128]
+Real = NDArray[np.float64]
+Draw = Callable[[Generator], Block]
+Judge = Callable[[Mapping[str, Any], "Results", int], list[Claim]]
+
+THERMAL = ("energy_T", "specific_heat", "susceptibility", "entropy_T")
+FEW = r"few states have weight|not known from"
+"""Warnings that withdraw statistical claims."""
+ROUNDING = 1e-12  # of a dense matrix of order 1
+
+
+def beside(rng: Generator, folder: Path | None = None, task: str | None = None) -> Trial:
+    """Draw a deck of a task beside an evolution, of one task if it is named, and return it with its judge."""
+    draw, judge = TASKS[task] if task else _one(rng, *TASKS.values())
+    deck = draw(rng)
+    pick = int(rng.integers(1 << 30))  # of what a statistical claim is taken of
+    # a ground state may be degenerate
+    return Trial(deck, lambda results: judge(deck, results, pick), refusable=deck["task"] == "dynamics")
+
+
+def _one(rng: Generator, *choices: Any) -> Any:
+    return choices[int(rng.integers(len(choices)))]
+
+
+def _strength(rng: Generator) -> float:
+    return float(_one(rng, 1.0, 1.0, -1.0, 0.5, 2.0, round(float(rng.normal()), 4)) or 1.0)
+
+
+def _coupling(rng: Generator, spins: int) -> Block:
+    """Return a coupling that conserves Sz."""
+    lattice = {"type": _one(rng, "chain", "ring" if spins > 2 else "chain", "all")}
+    kind = _one(rng, "heisenberg", "xx", "xxz")
+    if kind == "xxz":
+        return {"type": kind, "lattice": lattice, "Jxy": _strength(rng), "Jz": _strength(rng)}
+    return {"type": kind, "lattice": lattice, "J": _strength(rng)}
+
+
+def _field(rng: Generator, spins: int, size: float = 1.0) -> Block:
+    values = [round(float(x), 4) for x in size * rng.normal(size=spins)]
+    return {"type": "field", "axis": "z", "values": values}
+
+
+def _matrix(deck: Mapping[str, Any], terms: Sequence[int] | None = None) -> Complex:
+    """Return H (2^N, 2^N) of all terms of a deck, or of some."""
+    system, spins = deck["system"], deck["system"]["spins"]
+    parts = []
+    for number, term in enumerate(system["terms"]):
+        if terms is not None and number not in terms:
+            continue
+        if term["type"] == "field":
+            parts.append(Part(np.zeros((3, spins, spins)), fields(term, spins, None)))
+        else:
+            parts.append(Part(couplings(term, system, None), np.zeros((3, spins))))
+    return np.asarray(Evolution(spins, parts).at(0.0).toarray(), np.complex128)
+
+
+# ------------------------------------------------------------------------------------------ temperature
+
+
+def _thermal(rng: Generator) -> Block:
+    """Draw a deck of averages at temperatures, some of few vectors and few steps."""
+    spins = int(rng.integers(4, 10))
+    terms = [_coupling(rng, spins)]
+    if rng.random() < 0.5:
+        terms.append(_field(rng, spins, _one(rng, 0.1, 1.0, 3.0)))
+    block = {
+        "temperatures": sorted(round(float(10.0**x), 6) for x in rng.uniform(-2.0, 1.0, 4)),
+        "vectors": _one(rng, 3, 5, 10, 20),
+        "steps": _one(rng, "auto", "auto", "auto", 2, 3, 5, 8, 12, 20, 40),
+        "exact": _one(rng, 0, 3, 40, 1024),
+    }
+    last = int(rng.integers(1, spins))
+    return {
+        "task": "thermal",
+        "system": {"spins": spins, "terms": terms},
+        "thermal": block,
+        "observe": [{"correlator": ["zz", "xx"], "pairs": [[0, last]]}],
+        "run": {"seed": int(rng.integers(1 << 20))},
+    }
+
+
+def _judge_thermal(deck: Mapping[str, Any], results: Results, pick: int) -> list[Claim]:
+    """Hold one average and one correlator at one temperature: the others of a run are not independent of them."""
+    spins = deck["system"]["spins"]
+    energies, vectors = np.linalg.eigh(_matrix(deck))
+    number = pick % len(deck["thermal"]["temperatures"])
+    T = float(results["temperature"][number])
+    p = np.exp(-(energies - energies[0]) / T)
+    log_Z = math.log(p.sum())
+    p /= p.sum()
+    size = np.abs(vectors) ** 2
+    sz = spins / 2 - np.bitwise_count(np.arange(1 << spins)).astype(float)
+    m, m2 = p @ (size.T @ sz), p @ (size.T @ sz**2)
+    e = p @ (energies - energies[0])
+    heat = (p @ (energies - energies[0]) ** 2 - e**2) / T**2
+    expected = np.array([energies[0] + e, heat, (m2 - m**2) / T, log_Z + e / T]) / spins
+    width = float(np.ptp(energies)) + 1.0
+    row = pick // 8 % len(THERMAL)
+    claims = [_statistical(results, THERMAL[row], number, expected[row], ROUNDING * width**2 * (1.0 + T**-2))]
+    j, k = deck["observe"][0]["pairs"][0]
+    axes = ("zz", "xx")[pick // 64 % 2]
+    SS = spin(axes[0], j, spins) @ spin(axes[0], k, spins)
+    mean = float(p @ np.einsum("sn,sn->n", vectors.conj(), SS @ vectors).real)
+    claims.append(
+        _statistical(results, f"correlator_{axes}_T", (number, 0), mean, ROUNDING * width * (1.0 + 1.0 / T))
+    )
+    return claims
+
+
+def _statistical(results: Results, name: str, place: Any, expected: float, oracle: float) -> Claim:
+    """Return the claim of a number with its standard error; a deterministic one if it has none."""
+    found = float(results[name][place])
+    if f"{name}_error" not in results:
+        return Claim(name, found - expected, 0.0, oracle=10.0 * oracle, warning=FEW)
+    error = float(results[f"{name}_error"][place])
+    return Claim(name, found - expected, error, oracle=oracle, warning=FEW, statistical=True)
+
+
+# ----------------------------------------------------------------------------------------------- cycles
+
+
+def _floquet(rng: Generator) -> Block:
+    """Draw a deck of the angles of a cycle."""
+    spins = int(rng.integers(2, 8))
+    terms = [_coupling(rng, spins), _field(rng, spins), _coupling(rng, spins)]
+    steps = int(rng.integers(1, 4))
+    acting = [list(range(step, 3, steps)) for step in range(steps)]  # each term at least once
+    cycle = [
+        {
+            "terms": sorted({*terms_of_step, int(rng.integers(3))}),
+            "time": round(float(10.0 ** rng.uniform(-1.0, 0.7)), 4),
+        }
+        for terms_of_step in acting
+    ]
+    return {
+        "task": "floquet",
+        "system": {"spins": spins, "terms": terms},
+        "initial": {"type": "basis", "bits": "".join(str(b) for b in rng.integers(0, 2, spins))},
+        "floquet": {
+            "cycle": cycle,
+            "cycles": int(rng.integers(1, 30)),
+            "every": int(rng.integers(1, 5)),
+            "accuracy": float(10.0 ** -int(rng.integers(4, 13))),
+            "quasienergies": True,
+        },
+        "observe": ["return_probability", {"entropy": {"sites": [0]}}],
+    }
+
+
+def _judge_floquet(deck: Mapping[str, Any], results: Results, pick: int) -> list[Claim]:
+    """Hold observables after every observed cycle, the quasi-energies and their gap ratio."""
+    spins, block = deck["system"]["spins"], deck["floquet"]
+    U = np.eye(1 << spins, dtype=complex)
+    for step in block["cycle"]:
+        U = expm(-1j * step["time"] * _matrix(deck, step["terms"])) @ U
+    psi = np.zeros(1 << spins, complex)
+    bits = deck["initial"]["bits"]
+    psi[sum(1 << j for j, bit in enumerate(bits) if bit == "1")] = 1.0
+    now = [Truth(np.linalg.matrix_power(U, int(c)) @ psi, spins) for c in results["cycle"]]
+    error, accuracy = float(results.scalars["error_estimate"].value or 0.0), block["accuracy"]
+    floor = 1e-11 * (1.0 + block["cycles"])
+    claims = []
+    for name, expected, size in (
+        ("sz", np.array([t.spin("z") for t in now]), 1.0),
+        ("return_probability", np.array([t.fidelity(psi) for t in now]), 2.0),
+    ):
+        difference = float(np.abs(results[name] - expected).max())
+        claims.append(Claim(name, difference, size * error, size * accuracy, floor, "out of reach"))
+    difference = float(np.abs(np.ravel(results["entropy"]) - [t.entropy([0]) for t in now]).max())
+    stated = [entropy_bound(e, 1) for e in (error, accuracy)]
+    claims.append(Claim("entropy", difference, stated[0], stated[1], 1e-9, "out of reach"))
+    inside = np.flatnonzero(np.bitwise_count(np.arange(1 << spins)) == bits.count("1"))
+    angles = np.sort(np.angle(np.linalg.eigvals(U[np.ix_(inside, inside)])))
+    found = np.asarray(results["quasienergies"])
+    # of either the nearest of the other, around the circle
+    apart = np.abs(np.exp(1j * angles)[:, None] - np.exp(1j * found))
+    claims.append(
+        Claim(
+            "quasienergies", float(max(apart.min(axis=0).max(), apart.min(axis=1).max())), 0.0, oracle=1e-10
+        )
+    )
+    spacing = np.diff(angles, append=angles[:1] + 2.0 * np.pi)
+    if len(angles) > 2 and spacing.min() > 1e-6:  # a ratio of equal angles is rounding
+        after = np.roll(spacing, -1)
+        ratio = float(np.mean(np.minimum(spacing, after) / np.maximum(spacing, after)))
+        claims.append(
+            Claim(
+                "gap_ratio",
+                float(results.scalars["gap_ratio"].value or 0.0) - ratio,
+                0.0,
+                oracle=1e-11 / spacing.min(),
+            )
+        )
+    return claims
+
+
+# --------------------------------------------------------------------------------------------- spectral
+
+
+def _spectral(rng: Generator) -> Block:
+    spins = int(rng.integers(2, 9))
+    terms = [_coupling(rng, spins)]
+    if rng.random() < 0.6:
+        terms.append(_field(rng, spins, _one(rng, 0.1, 1.0)))
+    block: Block = {
+        "operator": _one(rng, "sz", "sp", "sm"),
+        "omega": {"from": -1.0, "to": 6.0, "count": 61},
+        "broadening": float(_one(rng, 0.05, 0.2, 1.0)),
+        "steps": _one(rng, 4, 8, 12, 20, 30, 150),
+    }
+    if rng.random() < 0.3:
+        block["sites"] = [int(rng.integers(spins))]
+    return {"task": "dynamics", "system": {"spins": spins, "terms": terms}, "dynamics": block}
+
+
+def _judge_spectral(deck: Mapping[str, Any], results: Results, pick: int) -> list[Claim]:
+    """Hold the ground state and every spectral function against sums over all eigenstates."""
+    spins, block = deck["system"]["spins"], deck["dynamics"]
+    energies, vectors = np.linalg.eigh(_matrix(deck))
+    scalar = results.scalars["energy_0"]
+    if energies[1] - energies[0] < 1e-9:  # no state by chance: such decks are refused
+        return [Claim("degenerate ground state", math.nan, 0.0)]
+    claims = [
+        Claim("energy_0", float(scalar.value or 0.0) - energies[0], float(scalar.error or 0.0), oracle=1e-11)
+    ]
+    one = {
+        "sz": [spin("z", j, spins) for j in range(spins)],
+        "sp": [spin("x", j, spins) + 1j * spin("y", j, spins) for j in range(spins)],
+        "sm": [spin("x", j, spins) - 1j * spin("y", j, spins) for j in range(spins)],
+    }[block["operator"]]
+    omega, eta = np.asarray(results["omega"]), block["broadening"]
+    if "sites" in block:
+        factors = [np.arange(spins) == j for j in block["sites"]]
+    else:
+        factors = [np.exp(1j * np.pi * q * np.arange(spins)) / math.sqrt(spins) for q in results["q"]]
+    for row, factor in enumerate(factors):
+        phi = sum(c * (S @ vectors[:, 0]) for c, S in zip(factor, one, strict=True))
+        weight = np.abs(vectors.conj().T @ phi) ** 2
+        lines = (eta / np.pi) / ((omega[:, None] - (energies - energies[0])) ** 2 + eta**2)
+        found, expected = np.asarray(results["structure"])[row], lines @ weight
+        claimed = float(results["change"][row]) * float(np.abs(found).max())
+        difference = float(np.abs(found - expected).max())
+        claims.append(Claim("structure", difference, claimed, oracle=1e-9 / eta, warning="still changes"))
+        static = float(results["static"][row]) - float(weight.sum())
+        claims.append(Claim("static", static, 0.0, oracle=1e-10))
+    return claims
+
+
+# --------------------------------------------------------------------------------------- driven in a sector
+
+
+def pulses(rng: Generator) -> Block:
+    """Draw an evolution in a sector of Sz under fields with pulses, mostly much narrower than it.
+
+    Keys that begin with an underscore are for the oracle.
+    """
+    spins = int(rng.integers(2, 6))
+    end = round(float(10.0 ** rng.uniform(0.0, 2.0)), 2)
+    field = _field(rng, spins) | {"profile": _profile(rng, end)}
+    terms = [_coupling(rng, spins), field]
+    if rng.random() < 0.3:
+        terms.append(_coupling(rng, spins) | {"profile": _profile(rng, end)})
+    up = int(rng.integers(1, spins))
+    bits = "".join("0" if j < up else "1" for j in rng.permutation(spins))
+    where: Block = _one(rng, {"sector": {"up": up}}, {"sector": {"up": up}}, {"sector": "full"}, {})
+    evolve: Block = {"t_final": end, "outputs": {"count": int(rng.integers(2, 5))}}
+    evolve["accuracy"] = float(10.0 ** -int(rng.integers(3, 10)))
+    if "sector" not in where or where["sector"] == "full":
+        evolve["integrator"] = _one(rng, "auto", "krylov", "kl8")
+    return {
+        "system": {"spins": spins, "operators": "spin", "sum": "pairs", "terms": terms},
+        **where,
+        "initial": {"type": "basis", "bits": bits},
+        "evolve": evolve,
+        "observe": [{"sz": "all"}, "state", "return_probability"],
+        "run": {"seed": int(rng.integers(1000))},
+    }
+
+
+def _profile(rng: Generator, end: float) -> Block:
+    """Return a pulse: a trapezoid, a jump up and down or a table of many points, or a formula with its kinks."""
+    middle = round(end * float(rng.uniform(0.05, 0.95)), 5)
+    width = float(f"{end * 10.0 ** rng.uniform(-5.0, -1.0):.4g}")
+    height = float(f"{rng.uniform(0.3, 3.0) / width:.4g}") if rng.random() < 0.7 else 1.0
+    edge = float(f"{width * 10.0 ** rng.uniform(-3.0, 0.0):.3g}")
+    kind = _one(rng, "trapezoid", "trapezoid", "rough", "gauss", "box")
+    if kind == "rough":
+        times = np.unique(np.round(rng.uniform(0.0, end, int(rng.integers(2, 40))), 6))
+        return {"type": "table", "points": [[float(t), round(float(rng.uniform(-1, 1)), 3)] for t in times]}
+    if kind == "trapezoid":
+        times = np.array([middle, middle + edge, middle + edge + width, middle + 2.0 * edge + width])
+        points = [[float(t), v] for t, v in zip(times, (0.0, height, height, 0.0), strict=True)]
+        return {"type": "table", "points": points}
+    if kind == "gauss":
+        kinks = [middle + x * width for x in (-6.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 6.0)]
+        text = f"{height}*exp(-((t-{middle})/{width})^2)"
+    else:
+        kinks = [middle, middle + width]
+        text = f"{height}*heaviside(t-{middle})*heaviside({middle + width}-t)"
+    return {"type": "expression", "value": text, "_kinks": kinks}
+
+
+TASKS: Mapping[str, tuple[Draw, Judge]] = {
+    "thermal": (_thermal, _judge_thermal),
+    "floquet": (_floquet, _judge_floquet),
+    "dynamics": (_spectral, _judge_spectral),
+}
+"""Tasks beside an evolution: how a deck is drawn, and how its results are judged."""
