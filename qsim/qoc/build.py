@@ -36,15 +36,20 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.propagation import Propagator as PropagatorBlock
     from qsim.qoc.propagators.propagator import Members, Propagator
 
-MIN_LEVELS = 16  # retained levels of `states: auto`
-SPARE_LEVELS = 12  # levels kept above the highest one in use
-PLAN_TIMES = 200_000  # steps at which the plan tries the formulas and files of the deck
-PERIOD_STEPS = 64  # steps per period of `steps: auto`
-SWEEP_FLOPS = (
-    1.3e9  # of the least work per second and core, a sweep with its gradient: measured 0.9e9 to 2.6e9
-)
-SWEEPS = 50.0  # of an optimisation, roughly, for the choice of a device
-IN_KERNEL = 0.8  # launches that the steps of a trajectory take, forward and back, which follow each other within a kernel
+# Retained levels of `states: auto`
+MIN_LEVELS = 16
+# Levels kept above the highest one in use.
+SPARE_LEVELS = 12
+# Steps at which the plan tries the formulas and files of the deck.
+PLAN_TIMES = 200_000
+# Steps per period of `steps: auto`
+PERIOD_STEPS = 64
+# Of the least work per second and core, a sweep with its gradient: measured 0.9e9 to 2.6e9.
+SWEEP_FLOPS = 1.3e9
+# Of an optimisation, roughly, for the choice of a device.
+SWEEPS = 50.0
+# Launches that the steps of a trajectory take, forward and back, which follow each other within a kernel.
+IN_KERNEL = 0.8
 
 
 def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
@@ -123,7 +128,8 @@ def build(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
             )
     except InvalidInput as problem:
         loaded.raise_for([Finding(problem.key, str(problem))])
-        raise  # raise_for has raised already
+        # raise_for has raised already
+        raise
     levels = level_count(deck)
     goal = goal_of(deck)
     initial = goal.initial(levels)

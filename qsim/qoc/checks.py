@@ -25,14 +25,17 @@ if TYPE_CHECKING:
 
 STEPS_PER_PERIOD = {"crank_nicolson": 20, "eigenbasis": 6}
 WALL_DENSITY = 1e-6
-ROUNDING_GAPS = (
-    1e3  # gap, in roundings of the Hamiltonian, below which the mixture of two levels is arbitrary
-)
-FEMTOSECOND = 41.341373336  # a.u. of time
-NUCLEAR_MASS = 20.0  # electron masses above which a particle is no model electron
-MOLECULE_INTENSITY = 1e14  # W/cm2
+# Gap, in roundings of the Hamiltonian, below which the mixture of two levels is arbitrary.
+ROUNDING_GAPS = 1e3
+# a.u. of time.
+FEMTOSECOND = 41.341373336
+# Electron masses above which a particle is no model electron.
+NUCLEAR_MASS = 20.0
+# W/cm2.
+MOLECULE_INTENSITY = 1e14
 MODEL_INTENSITY = 1e15
-RWA_PERIODS = 10  # periods in T from which the two-level estimates (rotating-wave approximation) are trusted
+# Periods in T from which the two-level estimates (rotating-wave approximation) are trusted.
+RWA_PERIODS = 10
 
 
 def physics(deck: QocDeck, molecule: Molecule, steps: int) -> Iterator[Finding]:
@@ -44,7 +47,8 @@ def physics(deck: QocDeck, molecule: Molecule, steps: int) -> Iterator[Finding]:
     except InvalidInput as problem:
         yield Finding(problem.key, str(problem), "warning" if deck.optimizer.type == "none" else "error")
         return
-    except IndexError:  # a level above the retained ones, reported by _levels
+    except IndexError:
+        # a level above the retained ones, reported by _levels
         return
     yield from _sampling(deck, molecule, rungs, steps)
     yield from _random_guess(deck, steps)
@@ -196,7 +200,8 @@ def _reach(deck: QocDeck, molecule: Molecule, rungs: list[tuple[int, int]]) -> I
     duration, energies, mu = deck.time.T, molecule.energies, np.abs(molecule.dipole_matrix)
     gaps = sorted({round(abs(energies[b] - energies[a]), 15) for a, b in rungs})
     nearby = []
-    for a, b in rungs:  # transitions that leave the ladder, next to the ones on it
+    # transitions that leave the ladder, next to the ones on it
+    for a, b in rungs:
         for level in (a, b):
             for other in range(energies.size):
                 if (

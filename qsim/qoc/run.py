@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from qsim.qoc.propagators.propagator import Run
 
 MEMBERS_AT_ONCE = 4096
-LARGEST_TABLE = 30_000_000  # numbers of the population table; above, times are thinned out
+# Numbers of the population table; above, times are thinned out.
+LARGEST_TABLE = 30_000_000
 
 
 def run(problem: Problem, monitor: Monitor) -> Result:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from qsim.sturmian.radial.parameters import Values
 
 POINTS_PER_WAVE = 5.0
-REACH = 12.0  # decay lengths after which nothing is left of a bound function
+# Decay lengths after which nothing is left of a bound function.
+REACH = 12.0
 
 
 def physics(deck: SturmianDeck, values: Values, points: int) -> Iterator[Finding]:

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.sturmian.deck.model import SturmianDeck
 
-PLAN_WORK = 3e7  # cubes of the radial functions of the bases that the plan computes, to find mistakes early; some 0.2 s
-COMPLEX_WORK = 30.0  # times that of a real symmetric eigenproblem, of a complex general one
+# Cubes of the radial functions of the bases that the plan computes, to find mistakes early; some 0.2 s.
+PLAN_WORK = 3e7
+# Times that of a real symmetric eigenproblem, of a complex general one.
+COMPLEX_WORK = 30.0
 
 
 class Settled(NamedTuple):
@@ -68,7 +70,8 @@ def build(loaded: LoadedDeck[SturmianDeck], device: Device) -> Problem:
         loaded.raise_for(list(_faults(loaded.deck, costly)))
     except InvalidInput as error:
         loaded.raise_for([Finding(error.key, str(error))])
-        raise NumericsError(str(error)) from error  # raise_for has raised already
+        # raise_for has raised already
+        raise NumericsError(str(error)) from error
     problem.notices += problem.values.notices
     return problem
 
@@ -128,7 +131,8 @@ def _trials(deck: SturmianDeck, values: parameters.Values, sectors: list[Sector]
         return
     for key, scanned in deck.scan.given().items():
         for k, value in enumerate(scanned):
-            if key != "l_max" and (key != "N" or value == max(scanned)):  # the longest list holds the others
+            # the longest list holds the others
+            if key != "l_max" and (key != "N" or value == max(scanned)):
                 yield trial(f"scan.{key}.{k}", values.changed(**{key: value}))
 
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from qsim.qoc.deck.control import Control, Shape
 
-CLIP_POWER = 8  # of the soft clip: 5e-4 low at half the bound, 8 % low at the bound itself
+# Of the soft clip: 5e-4 low at half the bound, 8 % low at the bound itself.
+CLIP_POWER = 8
 NEWTON_STEPS = 60
 
 
@@ -120,7 +121,8 @@ class Parametrisation:
         s, total = self.shape, float(self.shape.sum())
         shift = float(v.sum()) / total
         if self.soft:
-            for _ in range(NEWTON_STEPS):  # monotone in the shift: Newton converges from the linear answer
+            # monotone in the shift: Newton converges from the linear answer
+            for _ in range(NEWTON_STEPS):
                 value, slope = self._clip(v - shift * s)
                 step = float(value.sum()) / max(float(slope @ s), 1e-12 * total)
                 shift += step
@@ -133,7 +135,8 @@ class Parametrisation:
         if not self.soft:
             return w, np.ones_like(w)
         bound = np.where(w >= 0, self.high, -self.low)
-        with np.errstate(divide="ignore", over="ignore"):  # a bound may be zero
+        # a bound may be zero
+        with np.errstate(divide="ignore", over="ignore"):
             ratio = np.minimum(np.abs(w) / bound, 1e30) ** CLIP_POWER
         root = (1.0 + ratio) ** (-1.0 / CLIP_POWER)
         return w * root, root / (1.0 + ratio)

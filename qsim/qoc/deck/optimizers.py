@@ -9,7 +9,8 @@ from qsim.core.deck.units import Time
 from qsim.qoc.deck.numbers import SIZE
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
-Gamma = Annotated[float, Field(gt=1e-30, lt=1e30)]  # the scale of the paper's steps is arbitrary
+# the scale of the paper's steps is arbitrary
+Gamma = Annotated[float, Field(gt=1e-30, lt=1e30)]
 
 
 class Lbfgs(Block):

@@ -39,7 +39,8 @@ def _states(deck: QocDeck) -> Iterator[Finding]:
                 return
     states = deck.propagator.states if isinstance(deck.propagator, EigenbasisPropagator) else "auto"
     room = system.grid.points if states == "auto" else states
-    pairs = system.state_pairs()  # one of several pairs may ask to keep a state
+    # one of several pairs may ask to keep a state
+    pairs = system.state_pairs()
     # of several pairs together, the phases between them count, which the free motion changes as well
     phases = deck.objective.combine == "coherent" and len(pairs) > 1
     nothing_to_do = deck.optimizer.type != "none" and not phases and all(_same(a, b) for a, b in pairs)

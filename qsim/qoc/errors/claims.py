@@ -30,21 +30,28 @@ if TYPE_CHECKING:
     from qsim.qoc.models.molecule import Molecule
     from qsim.qoc.problem import Problem
 
-EXTRA_LEVELS = 8  # levels of the reference beyond those of the run
+# Levels of the reference beyond those of the run.
+EXTRA_LEVELS = 8
 FEWEST_LEVELS = 24
-MOST_LEVELS = 96  # of the reference, as many as the CUDA kernels hold
-SAMPLE = 8  # members of an ensemble on which errors are determined
-MOST_STEPS = 1_000_000  # of one propagation of the reference
+# Of the reference, as many as the CUDA kernels hold.
+MOST_LEVELS = 96
+# Members of an ensemble on which errors are determined.
+SAMPLE = 8
+# Of one propagation of the reference.
+MOST_STEPS = 1_000_000
 MOST_SUBSTEPS = 64
-CLOSE = 0.02  # error of the reference aimed at, as a fraction of verify.tolerance
-SAME_LEVEL = 0.9  # overlap from which levels on two grids count as the same level
-REACHED = 1e-8  # population from which a level counts as reached
-ALIGNED = (
-    0.2  # part of the largest change of P that a change of the amplitudes allows, which is claimed at least
-)
+# Error of the reference aimed at, as a fraction of verify.tolerance.
+CLOSE = 0.02
+# Overlap from which levels on two grids count as the same level.
+SAME_LEVEL = 0.9
+# Population from which a level counts as reached.
+REACHED = 1e-8
+# Part of the largest change of P that a change of the amplitudes allows, which is claimed at least.
+ALIGNED = 0.2
 
 
-FOLLOWED = 0.1  # change of P by the last halving of the step up to which an extrapolation is trusted
+# Change of P by the last halving of the step up to which an extrapolation is trusted.
+FOLLOWED = 0.1
 
 
 class TooCostly(Exception):
@@ -174,7 +181,8 @@ class Judge:
             return found
         try:
             return _Chain(self, min(MOST_LEVELS, 2 * count)).errors()
-        except TooCostly:  # the first errors are as true, only larger
+        except TooCostly:
+            # the first errors are as true, only larger
             return found
 
     def spend(self, seconds: float) -> bool:
@@ -241,7 +249,8 @@ class _Chain:
         self.fewer = max(levels - 3, self.problem.goal.top + 1)
         self.stencil = [whole.molecules[s] for s in self.systems]
         whole_grid = self.problem.propagator.name != "eigenbasis"
-        if whole_grid:  # the grid keeps all levels: so must its stand-in
+        # the grid keeps all levels: so must its stand-in
+        if whole_grid:
             self.kept = min(levels, self.problem.molecule.x.size - 2)
         if followed:
             self._afford()
@@ -349,7 +358,8 @@ class _Chain:
         """Go from the run to the reference and add up what changes."""
         judge = self.judge
         substeps, coarse, fine = self._substeps()
-        best = (4.0 * fine - coarse) / 3.0  # the error of a Strang step is even in the step
+        # the error of a Strang step is even in the step
+        best = (4.0 * fine - coarse) / 3.0
         best /= np.linalg.norm(best, axis=-1, keepdims=True)
         stencil = self.final(self.stencil, self.kept, substeps)
         inner = self.final(self.inner, self.kept, substeps)
@@ -403,7 +413,8 @@ class _Chain:
             change = float(self.judge.change(coarse, fine).mean())
             if change < aim or 2 * substeps > MOST_SUBSTEPS or 2 * substeps * size > MOST_STEPS:
                 return substeps, coarse, fine
-            try:  # the chain with the fewer steps is no longer needed
+            try:
+                # the chain with the fewer steps is no longer needed
                 self._spend(self._cost(2 * substeps) - self._cost(substeps) + self._cost(substeps, chain=0))
             except TooCostly:
                 if change > FOLLOWED:
@@ -427,12 +438,14 @@ class _Chain:
         Levels are turned against each other by the angles of :func:`~qsim.qoc.errors.reference.refined`.  That changes the start
         and the target; within a list of target levels it changes nothing.
         """
-        angles = np.array([a[: self.levels, : self.levels] for a in self.angles])[self.system]  # (S, K, K)
+        # (S, K, K)
+        angles = np.array([a[: self.levels, : self.levels] for a in self.angles])[self.system]
         goal, levels = self.problem.goal, angles.shape[-1]
         turned = []
         for start, targets in zip(goal.initial(levels), goal.targets(levels), strict=True):
             at_start = np.linalg.norm(angles @ np.abs(start), axis=-1)
-            share = np.sum(np.abs(targets) ** 2, axis=0)  # 1: the level lies in the span of the target
+            # 1: the level lies in the span of the target
+            share = np.sum(np.abs(targets) ** 2, axis=0)
             leaving = angles * np.sqrt(share) * (1.0 - share)[:, None]
             inside = np.abs(targets[0]) * (
                 len(targets) == 1
@@ -447,7 +460,8 @@ class _Chain:
         """Return the errors of the first molecule's energies and dipole matrix elements."""
         count = self.judge.levels
         energies, dipoles = np.full(count, np.nan), np.full((count, count), np.nan)
-        index = 0  # the nominal molecule
+        # the nominal molecule
+        index = 0
         run, outer, second = self.problem.members.molecules[0], self.outer[index], self.second[index]
         ground = self.judge.ground
         a, b = outer.x[0] - outer.dx, outer.x[-1] + outer.dx

@@ -22,17 +22,23 @@ if TYPE_CHECKING:
 
     from qsim.qoc.deck.system import System
 
-REACH = 0.6  # of the box's width by which a wall may be moved outwards
-SCAN = 241  # points at which the formulas are looked at on either side of the box
-ACTION = (
-    24.0  # of the decay integral between a wall and the region a level may enter: psi is below exp(-24) there
-)
-OVERSAMPLING = 1.8  # points per half de Broglie wave
+# Of the box's width by which a wall may be moved outwards.
+REACH = 0.6
+# Points at which the formulas are looked at on either side of the box.
+SCAN = 241
+# Of the decay integral between a wall and the region a level may enter: psi is below exp(-24) there.
+ACTION = 24.0
+# Points per half de Broglie wave.
+OVERSAMPLING = 1.8
 FEWEST = 64
-PLENTY = 160  # points that a reference takes without need, so that features of the potential are seen
-MOST = 480  # of a dense matrix, 0.2 s
-FINER = 4  # grid on which a potential is looked at between the points
-ROUNDING = 30 * np.finfo(float).eps  # of an eigenvalue, in units of the largest one
+# Points that a reference takes without need, so that features of the potential are seen.
+PLENTY = 160
+# Of a dense matrix, 0.2 s.
+MOST = 480
+# Grid on which a potential is looked at between the points.
+FINER = 4
+# Of an eigenvalue, in units of the largest one.
+ROUNDING = 30 * np.finfo(float).eps
 
 
 @dataclass(frozen=True)
@@ -137,7 +143,8 @@ def _outside(system: System, name: str, x: NDArray[np.float64]) -> NDArray[np.fl
         return values
 
     good, bad, values = 1, x.size + 1, first(1)
-    while bad - good > 1:  # a table ends, or a formula fails: halve the interval in which
+    # a table ends, or a formula fails: halve the interval in which
+    while bad - good > 1:
         middle = bad - 1 if bad > x.size else (good + bad) // 2
         try:
             values, good = first(middle), middle

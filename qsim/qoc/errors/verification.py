@@ -35,16 +35,23 @@ if TYPE_CHECKING:
 
     Maker = Callable[[reference.Landscape, tuple[float, float], int, int, float, float], Molecule]
 
-SUBSTEPS = 4  # of the eigenbasis for each step of the run
-EXTRA_LEVELS = 8  # retained levels beyond those of the run
-MAX_STEPS = 2_000_000  # of `steps: auto`
-SAFETY = 0.1  # the verification's own error as a fraction of the tolerance
-LEAST_REFINEMENT = 1.15  # the verification's spacing is smaller than the run's by this factor at least
+# Of the eigenbasis for each step of the run.
+SUBSTEPS = 4
+# Retained levels beyond those of the run.
+EXTRA_LEVELS = 8
+# Of `steps: auto`
+MAX_STEPS = 2_000_000
+# The verification's own error as a fraction of the tolerance.
+SAFETY = 0.1
+# The verification's spacing is smaller than the run's by this factor at least.
+LEAST_REFINEMENT = 1.15
 MOST_REFINEMENT = 4.0
 MOST_POINTS = 20_000
-MOST_MORE_STEPS = 4.0  # factor by which the steps of the grid propagation are raised at most
+# Factor by which the steps of the grid propagation are raised at most.
+MOST_MORE_STEPS = 4.0
 MEMBERS_AT_ONCE = 4096
-LONGEST = 10.0  # seconds (estimated) that a verification on the grid may take, however short the run
+# Seconds (estimated) that a verification on the grid may take, however short the run.
+LONGEST = 10.0
 
 REMEDIES = {
     "time step": "raise time.steps (on the grid, an energy shift helps, too)",

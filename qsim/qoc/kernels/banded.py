@@ -20,8 +20,10 @@ import numpy as np
 
 from qsim.core.device.jit import PART as _PART
 
-LANES = 8  # matrices factorised side by side: one AVX-512 register of doubles
-MIN_POINTS = 6  # two rows on either side of the middle pair
+# Matrices factorised side by side: one AVX-512 register of doubles.
+LANES = 8
+# Two rows on either side of the middle pair.
+MIN_POINTS = 6
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 PART: dict[str, Any] = {**JIT, **_PART}
 """Options of functions that only kernels call."""
@@ -189,7 +191,8 @@ def substitute(f, mid, a2, pr, pi, xr, xi):
         v1i = yi
         xr[k] = u1r
         xi[k] = u1i
-    if pb > p:  # an odd number of rows: one more from the bottom
+    # an odd number of rows: one more from the bottom
+    if pb > p:
         k = last - p
         tr = f[p, 6]
         ti = f[p, 7]

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray, FloatArray, IndexArray, RealArray
     from qsim.core.device.device import Device
 
-PHASE_BLOCK = 32  # steps whose phases are made at once
-MAX_CUDA_STATES = 96  # the step matrix must fit in a block's shared memory
+# Steps whose phases are made at once.
+PHASE_BLOCK = 32
+# The step matrix must fit in a block's shared memory.
+MAX_CUDA_STATES = 96
 
 # Minimax coefficients of sine and cosine on [-pi/4, pi/4] (fdlibm) and pi/2 in three parts (Cody and Waite)
 _S = (

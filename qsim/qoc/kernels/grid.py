@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
 
 MAX_THREADS = 256
-MAX_CUDA_POINTS = 3584  # 224 threads of 16 rows fill a block's shared memory
+# 224 threads of 16 rows fill a block's shared memory.
+MAX_CUDA_POINTS = 3584
 
 
 @dataclass(frozen=True)
@@ -304,7 +305,8 @@ def _carry_back(q, psi, one, trajectory, keep, out):
             qi[r, i] = q[r, i].imag
     for i in range(size):
         pr[i] = psi[i].real
-        pi[i] = -psi[i].imag  # the conjugated state: the right-hand side of the reversed step
+        # the conjugated state: the right-hand side of the reversed step
+        pi[i] = -psi[i].imag
     stop = steps
     while stop > 0:
         start = max(0, stop - LANES)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.functions import FunctionBlock
     from qsim.qoc.deck.system import System
 
-DENSE_LIMIT = 1500  # above this size a shift-inverted Lanczos iteration beats LAPACK's banded solver
+# Above this size a shift-inverted Lanczos iteration beats LAPACK's banded solver.
+DENSE_LIMIT = 1500
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,8 @@ def lowest_states(
         energies, vectors = _lanczos(diagonal, o1, o2, count)
     order = np.argsort(energies)
     energies, vectors = energies[order], np.ascontiguousarray(vectors[:, order].T)
-    for row in vectors:  # the sign of an eigenvector is arbitrary: fix it, so that runs can be compared
+    # the sign of an eigenvector is arbitrary: fix it, so that runs can be compared
+    for row in vectors:
         lobe = np.flatnonzero(np.abs(row) > 1e-2 * np.abs(row).max())[0]
         if row[lobe] < 0:
             row *= -1

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["FLAT", "GaussNewton"]
 
-TRIALS = 10  # damping values tried in one iteration
-FLAT = 1e-13  # gain below which the search has converged
-FIRST_DAMPING = 1e-3  # of the mean squared derivative
+# Damping values tried in one iteration.
+TRIALS = 10
+# Gain below which the search has converged.
+FLAT = 1e-13
+# Of the mean squared derivative.
+FIRST_DAMPING = 1e-3
 LEAST_DAMPING = 1e-12
 
 
@@ -66,7 +69,8 @@ class GaussNewton:
         field = control.field(self.u)
         p, j, run = objective.trial(field)
         if self.continued:
-            objective.sweeps -= 1  # this sweep was counted before the checkpoint
+            # this sweep was counted before the checkpoint
+            objective.sweeps -= 1
         else:
             search.record(report, field, p, j, 0.0, savable=False)
         while True:

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Krotov"]
 
-TRIALS = 25  # doublings of lambda in one iteration
-EASE = 0.8  # factor of lambda after a step that raised J
+# Doublings of lambda in one iteration.
+TRIALS = 25
+# Factor of lambda after a step that raised J.
+EASE = 0.8
 
 
 class Krotov:
@@ -49,7 +51,8 @@ class Krotov:
         saved: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(search.objective.propagator, Eigenbasis):
-            raise TypeError("Krotov's method runs in the eigenbasis")  # the deck's rules see to that
+            # the deck's rules see to that
+            raise TypeError("Krotov's method runs in the eigenbasis")
         self.search = search
         self.propagator = search.objective.propagator
         self.field = np.clip(field, search.control.low, search.control.high)

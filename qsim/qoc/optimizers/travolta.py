@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Travolta"]
 
-SMALLEST = float(np.finfo(float).eps)  # left end of the bisection, as in the ancestor code
-CUDA_CANDIDATES = 128  # gammas tried in one batch on a GPU
+# Left end of the bisection, as in the ancestor code.
+SMALLEST = float(np.finfo(float).eps)
+# Gammas tried in one batch on a GPU.
+CUDA_CANDIDATES = 128
 
 
 class Travolta:
@@ -162,7 +164,8 @@ def bisect(slope: Callable[[float], float], right: float, tolerance: float) -> t
     while abs(right - left) / middles[-1] > tolerance:
         if at_middle * at_left < 0:
             right = middles[-1]
-        else:  # also when the difference is exactly zero: the paper's wrong answer comes from here
+        else:
+            # also when the difference is exactly zero: the paper's wrong answer comes from here
             left, at_left = middles[-1], at_middle
         middles.append(0.5 * (left + right))
         at_middle = slope(middles[-1])

@@ -28,7 +28,8 @@ class Eigenbasis(Propagator):
         slope = np.empty((len(molecules), k))
         for i, molecule in enumerate(molecules):
             slope[i], self._rotation[i] = np.linalg.eigh(molecule.dipole_matrix[:k, :k])
-            energies = molecule.energies[:k] - molecule.energies[0]  # a common phase drops out
+            # a common phase drops out
+            energies = molecule.energies[:k] - molecule.energies[0]
             self._half[i] = np.exp(-0.5j * energies * self.tau)
             step[i] = _unitary((self._rotation[i].T * self._half[i] ** 2) @ self._rotation[i])
         self._step, self._slope = self._put(step, self.complex), self._put(slope, self.real)

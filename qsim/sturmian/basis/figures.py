@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import Array, BoolArray, FloatArray
     from qsim.core.results.results import Results
 
-SHOWN = 5  # functions of an l
-TALL = 0.75  # height of the generating potential, of the largest function, at a tenth of the radius
+# Functions of an l.
+SHOWN = 5
+# Height of the generating potential, of the largest function, at a tenth of the radius.
+TALL = 0.75
 
 
 def momenta_of(r: Results) -> list[int]:

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from qsim.sturmian.problem import Problem
     from qsim.sturmian.radial.sturmians import Sturmians
 
-COARSE = 0.01  # relative error of an eigenvalue that is worth a warning
-TAIL = 1e-3  # of the largest value, that an outgoing function should have fallen to at the end of the contour
+# Relative error of an eigenvalue that is worth a warning.
+COARSE = 0.01
+# Of the largest value, that an outgoing function should have fallen to at the end of the contour.
+TAIL = 1e-3
 
 
 def run(problem: Problem, monitor: Monitor) -> BasisResult:

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "plan", "unknowns"]
 
-PRODUCTS = 60.0  # with H for a root, roughly, for the choice of a device
-LAUNCHES = 100.0  # of kernels in a product, likewise
+# With H for a root, roughly, for the choice of a device.
+PRODUCTS = 60.0
+# Of kernels in a product, likewise.
+LAUNCHES = 100.0
 
 
 def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
@@ -66,7 +68,8 @@ def _work(deck: SturmianDeck, settled: Settled) -> Work:
     values, points, sectors, _ = settled
     flops = 0.0
     for sector in sectors:
-        if deck.solver.type == "dense":  # tridiagonal form
+        # tridiagonal form
+        if deck.solver.type == "dense":
             flops += 4.0 / 3.0 * float(unknowns(values, sector, points)) ** 3
             continue
         functions = min((values.size(l, points) for pair in sector.pairs for l in pair), default=0)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import FloatArray
     from qsim.core.results.results import Results
 
-FLOOR = 1e-14  # hartree below which an error is rounding
+# Hartree below which an error is rounding.
+FLOOR = 1e-14
 KEYS = {
     "N": "functions per $l$",
     "l_max": r"$l_\mathrm{max}$",
@@ -60,7 +61,8 @@ def _log_axis(ax: Axes) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter
 
     low, high = ax.get_ylim()
-    if high < 15.0 * low:  # a single decade would carry one label
+    # a single decade would carry one label
+    if high < 15.0 * low:
         ax.set_ylim(10.0 ** np.floor(np.log10(low)), 10.0 ** np.ceil(np.log10(high)))
     ax.yaxis.set_major_locator(LogLocator(numticks=8))
     ax.yaxis.set_minor_formatter(NullFormatter())
@@ -135,7 +137,8 @@ def partial_waves(r: Results) -> Figure | None:
     if "partial_waves/l_max" not in r:
         return None
     l_max, energies = r["partial_waves/l_max"], r["partial_waves/energies"]
-    if "convergence/l_max/value" in r:  # more points of the same curve
+    # more points of the same curve
+    if "convergence/l_max/value" in r:
         more, values = r["convergence/l_max/value"].astype(int), r["convergence/l_max/energies"]
         new = ~np.isin(more, l_max)
         l_max, energies = np.concatenate([l_max, more[new]]), np.concatenate([energies, values[new]])
@@ -171,7 +174,8 @@ def _energy_panel(ax: Axes, r: Results, l_max: FloatArray, energies: FloatArray)
             style: dict[str, Any] = {"color": "0.2" if single else color, "linestyle": ":", "linewidth": 0.9}
             ax.axhline(exact - shift, label="exact" if single else None, **style)
             seen.append(exact - shift)
-    margin = 0.07 * (max(seen) - min(seen)) or 1e-6  # the error of a limit must not fill the axis
+    # the error of a limit must not fill the axis
+    margin = 0.07 * (max(seen) - min(seen)) or 1e-6
     ax.set_ylim(min(seen) - margin, max(seen) + margin)
     ax.set_xlabel(r"$l_\mathrm{max}$")
     ax.set_ylabel("energy (hartree)" if single else rf"$E - E(l_\mathrm{{max}} = {l_max[-1]})$ (hartree)")
@@ -221,7 +225,8 @@ def _half_integers(ax: Axes, l_max: FloatArray) -> None:
     ax.set_xticks([], minor=True)
     shown: list[float] = []
     span = float(np.log((l_max[-1] + 0.5) / (l_max[0] + 0.5)))
-    for value in l_max + 0.5:  # labels that would touch are left out
+    # labels that would touch are left out
+    for value in l_max + 0.5:
         if not shown or np.log(value / shown[-1]) > 0.08 * span:
             shown.append(float(value))
     ax.set_xticks(shown, [f"{value:g}" for value in shown])

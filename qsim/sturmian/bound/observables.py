@@ -66,7 +66,8 @@ def observe(operator: TwoElectron, x: FloatArray, V: NDArray[np.float64]) -> Obs
     F = np.asarray(host(components[0]))
     stored = F[:P]
     squared = (stored**2).sum(axis=0)
-    probability = 0.5 * (squared + squared.T)  # both orders of la != lb
+    # both orders of la != lb
+    probability = 0.5 * (squared + squared.T)
     electron = probability.sum(axis=1)
     repulsion = float(host(operator.device.xp.sum(x * operator.repulsion(x))))
     one_body = float(host(operator.device.xp.sum(operator.one_body * x * x)))
@@ -104,7 +105,8 @@ def wall_derivative(grid: RadialGrid) -> NDArray[np.float64]:
     """Return ``chi_j'(R)`` of the functions of a real grid, (n,), bohr^(-3/2)."""
     _, _, D = lobatto(grid.order)
     half = 0.5 * (grid.bounds[-1] - grid.bounds[-2])
-    inside = min(grid.order - 1, grid.size)  # nodes of the last element without the wall
+    # nodes of the last element without the wall
+    inside = min(grid.order - 1, grid.size)
     slope = np.zeros(grid.size)
     slope[-inside:] = D[-1, -1 - inside : -1] / half
     result: NDArray[np.float64] = slope / np.sqrt(grid.w)

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["QUANTITIES", "BoundResult", "Scan"]
 
-STORED_PAIRS = 40  # pairs of a symmetry up to which its angular coefficients are stored
+# Pairs of a symmetry up to which its angular coefficients are stored.
+STORED_PAIRS = 40
 HARTREE = "hartree"
 
 

@@ -38,16 +38,22 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-MAP_POINTS = 400  # largest grid whose (r1, r2) map is kept
-SYMMETRY = 1e-8  # largest norm of the part of a state with the wrong exchange symmetry
-ROUNDING = 1e-14  # relative to kinetic and potential energy, of an energy
-SATELLITES = 2  # other l_max computed besides, which tell how far the partial waves have converged
-FEW_WAVES = 1.5  # of the limit's own error: with three waves it is too small by up to 1.2 (H- to Ne8+)
-ROUGH = (
-    0.02  # relative error of what further partial waves lower the energy by, where that only tells an error
-)
-ENLARGEMENTS = 4  # times that an automatic box may grow
-LARGEST_GROWTH = 3.0  # of its radius, at once
+# Largest grid whose (r1, r2) map is kept.
+MAP_POINTS = 400
+# Largest norm of the part of a state with the wrong exchange symmetry.
+SYMMETRY = 1e-8
+# Relative to kinetic and potential energy, of an energy.
+ROUNDING = 1e-14
+# Other l_max computed besides, which tell how far the partial waves have converged.
+SATELLITES = 2
+# Of the limit's own error: with three waves it is too small by up to 1.2 (H- to Ne8+)
+FEW_WAVES = 1.5
+# Relative error of what further partial waves lower the energy by, where that only tells an error.
+ROUGH = 0.02
+# Times that an automatic box may grow.
+ENLARGEMENTS = 4
+# Of its radius, at once.
+LARGEST_GROWTH = 3.0
 
 
 def run(problem: Problem, monitor: Monitor) -> BoundResult:
@@ -180,7 +186,8 @@ class _Run:
             return self._dense(problem, sector, roots)
         operator = self._operator(problem, sector)
         restored = None
-        if self.search is not None and self.search["name"] == name:  # what was interrupted
+        # what was interrupted
+        if self.search is not None and self.search["name"] == name:
             restored, self.search = self.search, None
 
         def observe_search(
@@ -322,7 +329,8 @@ class _Run:
 
     def _scan_point(self, point: _Point) -> None:
         problem = self.problem.with_(**point.changes)
-        if point.key == "partial" and problem.sectors == self.problem.sectors:  # the deck itself
+        # the deck itself
+        if point.key == "partial" and problem.sectors == self.problem.sectors:
             self.done["energies"] = [
                 *self.done["energies"],
                 np.array([s["energy"] for s in self.done["states"]]),
@@ -333,7 +341,8 @@ class _Run:
         unknowns = 0
         for number, sector in enumerate(problem.sectors):
             name = f"{point.key} {point.value} {number}"
-            if not sector.pairs:  # an l_max too small for this L
+            # an l_max too small for this L
+            if not sector.pairs:
                 energies |= {(sector.L, sector.S, sector.parity, root): np.nan for root in sector.roots}
                 continue
             solve = partial(self._scan_sector, problem, sector, point, name)
@@ -425,7 +434,8 @@ class _Run:
             if used.sum() <= SATELLITES:
                 limits.append((float("nan"), float("nan")))
                 continue
-            if problem.extrapolate:  # where the deck's own states have all pairs, theirs is the largest error
+            # where the deck's own states have all pairs, theirs is the largest error
+            if problem.extrapolate:
                 state.error_radial_limit = float(self.done.get("radial", {}).get(str(k), state.error_radial))
             limit, error, total = self.monitor.judged(
                 "the limit of all partial waves",

@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = ["confining", "radius_needed", "require_contained", "virial_gain", "wall_shift"]
 
-POOR = 1e-3  # hartree: estimated error of functions and grid that is worth a warning
-DISAGREEMENT = 10.0  # times the estimated error that the virial ratio may show
+# Hartree: estimated error of functions and grid that is worth a warning.
+POOR = 1e-3
+# Times the estimated error that the virial ratio may show.
+DISAGREEMENT = 10.0
 SCAN = "scan grid.order and basis.N"
-UNSURE = 2.0  # times an estimated radial error of a state whose threshold is in doubt
+# Times an estimated radial error of a state whose threshold is in doubt.
+UNSURE = 2.0
 
 
 def wall_shift(wall: float, binding: float, R: float) -> float:
@@ -59,7 +62,8 @@ def radius_needed(problem: Problem, state: State) -> float | None:
     R, binding = float(problem.grid.R), state.threshold - state.energy
     charge = max(problem.radial.core_charge - 1.0, 0.0)
     if outer_density(R, binding, charge) < 0.01 * BOX_DENSITY:
-        return None  # the box is large enough; what is out there is the error of a small basis
+        # the box is large enough; what is out there is the error of a small basis
+        return None
     return math.ceil(R + 0.5 * math.log(density / (0.1 * BOX_DENSITY)) / math.sqrt(2.0 * binding))
 
 
@@ -81,7 +85,8 @@ def _above_threshold(state: State, confined: bool) -> str | None:
     text = f"{state.energy:.6f} hartree lies above the threshold {state.threshold:.6f}"
     if confined:
         return f"{text}, which is that of the potential at R: the wall confines it, too; give a larger grid.R"
-    fall = UNSURE * state.error_radial - state.error_threshold  # NaN where they were not computed
+    # NaN where they were not computed
+    fall = UNSURE * state.error_radial - state.error_threshold
     if state.energy - fall < state.threshold:
         return f"{text}, but functions and grid are too poor to tell whether it is bound"
     return f"{text}: not a bound state, but one of box and basis"

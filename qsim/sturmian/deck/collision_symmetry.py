@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["Sector", "Settings", "energies_of", "initial_of", "pairs_of", "sectors_of"]
 
 
-TOLERANCE = 1e-8  # relative residual of a driven equation
+# Relative residual of a driven equation.
+TOLERANCE = 1e-8
 
 
 class Sector(NamedTuple):

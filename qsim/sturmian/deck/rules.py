@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from qsim.sturmian.deck.model import SturmianDeck
 
-SMALLEST_ENERGY = 1e-8  # hartree: a function of a smaller one is wider than any box
+# Hartree: a function of a smaller one is wider than any box.
+SMALLEST_ENERGY = 1e-8
 
 
 # ---------------------------------------------------------------------------------- keys of the deck

@@ -20,16 +20,20 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
 
-RESTART = 120  # directions that gmres keeps
-FIRST = 24  # directions that it makes room for at first: where the target can be ionised, 13 to 20 suffice
-LOST = 0.3  # share of a vector left by an orthogonalisation, below which it is repeated
+# Directions that gmres keeps.
+RESTART = 120
+# Directions that it makes room for at first: where the target can be ionised, 13 to 20 suffice.
+FIRST = 24
+# Share of a vector left by an orthogonalisation, below which it is repeated.
+LOST = 0.3
 
 
 class Operator(Protocol):
     """What a solver asks of the equation; see `qsim.sturmian.driven.operator.Driven`."""
 
     device: Device
-    whole: bool  # whether the outgoing functions span the whole grid
+    # whether the outgoing functions span the whole grid
+    whole: bool
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -307,7 +311,8 @@ def cocg(
             beta = (fresh / rho)[:, None, None, None]
             z, d, dp = gr + beta * z, r[part] + beta * d, w + beta * dp
         rho = fresh
-        q = d - dp  # (E - H) p, as d = G0^-1 p and dp = V p
+        # (E - H) p, as d = G0^-1 p and dp = V p
+        q = d - dp
         bottom = _products(xp, z, q)
         alpha = (rho / bottom)[:, None, None, None]
         y[part] += alpha * d

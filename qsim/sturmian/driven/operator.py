@@ -39,10 +39,14 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.outgoing import Outgoing
     from qsim.sturmian.radial.grid import RadialGrid
 
-BATCH = 8e9  # bytes of the directions of a solver, that a batch of right-hand sides may take
-USEFUL = 0.5  # relative residual of a start, from which it is not better than nothing
-PASSES = 3  # rounds of a solver, each on the residual of the one before
-STAGNATION = 0.5  # a round that does not reduce the residual to this share of it is the last one
+# Bytes of the directions of a solver, that a batch of right-hand sides may take.
+BATCH = 8e9
+# Relative residual of a start, from which it is not better than nothing.
+USEFUL = 0.5
+# Rounds of a solver, each on the residual of the one before.
+PASSES = 3
+# a round that does not reduce the residual to this share of it is the last one.
+STAGNATION = 0.5
 
 
 class Driven:
@@ -118,7 +122,8 @@ class Driven:
     def flops(self) -> float:
         """Floating-point operations of one step of a solver with one right-hand side."""
         n, N, P = self.points, self.functions, len(self.pairs)
-        products = 16.0 * (n * N * N + n * n * N)  # two changes of basis
+        # two changes of basis
+        products = 16.0 * (n * N * N + n * n * N)
         return P * products + 8.0 * n * n * (self._entries + len(self.multipoles) * P)
 
     @property
@@ -343,7 +348,8 @@ def solve(
     energies = device.asarray(np.asarray(E, complex))
     b = operator.source(s)
     scale = norms_of(b)
-    residuals = np.where(scale > 0.0, 1.0, 0.0)  # nothing comes of no source
+    # nothing comes of no source
+    residuals = np.where(scale > 0.0, 1.0, 0.0)
     scale = np.where(scale > 0.0, scale, 1.0)
     method = gmres if krylov.name == "gmres" else cocg
     u = device.xp.zeros(s.shape, complex)

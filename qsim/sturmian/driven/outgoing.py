@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
     from qsim.sturmian.radial.grid import RadialGrid
 
-CONDITION = 1e9  # of the eigenvectors of h, from which rounding errors are no longer small
-DEFECTIVE = 1e-12  # u^T u of a normalised eigenvector, below which it cannot be normalised
+# Of the eigenvectors of h, from which rounding errors are no longer small.
+CONDITION = 1e9
+# u^T u of a normalised eigenvector, below which it cannot be normalised.
+DEFECTIVE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +95,8 @@ def outgoing(
     h = np.asarray(grid.kinetic(l), complex)
     h[np.diag_indices_from(h)] += V
     if c is None:
-        e, C = np.linalg.eig(h)  # unlike SciPy's, it lets other threads work meanwhile
+        # unlike SciPy's, it lets other threads work meanwhile
+        e, C = np.linalg.eig(h)
     else:
         from scipy.linalg import solve
 

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from qsim.sturmian.deck.model import SturmianDeck
     from qsim.sturmian.driven.numbers import Numbers
 
-STEPS = 20.0  # of the iteration for a driven equation, roughly, for the choice of a device
-LAUNCHES = 100.0  # of kernels in a step, likewise
+# Of the iteration for a driven equation, roughly, for the choice of a device.
+STEPS = 20.0
+# Of kernels in a step, likewise.
+LAUNCHES = 100.0
 
 Library = Literal["cublas", "cusolver, complex"]
 

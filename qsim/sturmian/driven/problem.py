@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.numbers import Numbers
     from qsim.sturmian.driven.operator import Driven
 
-ROUNDING = 1e-14  # of the residual, times the condition of the contour
+# Of the residual, times the condition of the contour.
+ROUNDING = 1e-14
 LARGEST_ROUNDING = 1e-6
 
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from qsim.core.device.parallel import Comm
     from qsim.sturmian.driven.numbers import Numbers
 
-CONTAINED = 1e-8  # 1/bohr: density of the initial state at the end of its box
+# 1/bohr: density of the initial state at the end of its box.
+CONTAINED = 1e-8
 
 
 @dataclass

@@ -139,7 +139,8 @@ def dipole(
     -------
     (P, n, n) complex128
     """
-    held = _held(grid, state)  # an operator that is local in the elements leaves nothing elsewhere
+    # an operator that is local in the elements leaves nothing elsewhere
+    held = _held(grid, state)
     r, whole = grid.r[:held, None], _slope(grid) if gauge == "velocity" else None
     slope = None if whole is None else np.ascontiguousarray(whole[:held, :held])
     scale = {"length": 1.0, "velocity": 1.0 / omega, "acceleration": 1.0 / omega**2}[gauge]
@@ -206,7 +207,8 @@ def fast_projectile(
     total = np.zeros((len(pairs), grid.size, grid.size), complex)
     for order in range(abs(L - L_initial), L + L_initial + 1):
         j = np.where(real, spherical_jn(order, q * r), 0.0)
-        if order == 0:  # the two of the nucleus, which acts where it would hold the initial state itself
+        # the two of the nucleus, which acts where it would hold the initial state itself
+        if order == 0:
             j = np.where(real, j - 1.0, 0.0)
 
         def radial(

@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     from qsim.sturmian.radial.grid import RadialGrid
     from qsim.sturmian.radial.sturmians import Sturmians
 
-REPEATED = 1.0  # seconds below which a route is timed three times
-STORED_SIZE = 200  # functions up to which matrices of integrals are kept
-ROUNDING = 1e-14  # of an integral, relative to the largest
+# Seconds below which a route is timed three times.
+REPEATED = 1.0
+# Functions up to which matrices of integrals are kept.
+STORED_SIZE = 200
+# Of an integral, relative to the largest.
+ROUNDING = 1e-14
 TABULATED = ("overlap", "coulomb", "exchange")
 
 
@@ -87,7 +90,8 @@ def _errors(result: IntegralsResult, functions: Sturmians, multipole: int) -> di
     if found is None:
         return {}
     grid, finer = found
-    c = finer.c * np.sign(finer.c[0] * functions.c[0])  # all begin with r^(l + 1) of either sign
+    # all begin with r^(l + 1) of either sign
+    c = finer.c * np.sign(finer.c[0] * functions.c[0])
     tables = dict(zip(TABULATED, _tabulated(grid, c, multipole), strict=True))
     out = {}
     for name, table in tables.items():
@@ -171,7 +175,8 @@ def _seconds(problem: Problem, work: Callable[[], object]) -> float:
 
 def _diagonals(problem: Problem, matrix: Array, N: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return ``R[nn, mm]`` and ``R[nm, nm]`` of the matrix with rows (a', b') and columns (a, b)."""
-    four = matrix.reshape(N, N, N, N)  # a', b', a, b
+    # a', b', a, b
+    four = matrix.reshape(N, N, N, N)
     n, m = np.meshgrid(np.arange(N), np.arange(N), indexing="ij")
     coulomb = problem.device.to_host(four[n, m, n, m])
     exchange = problem.device.to_host(four[n, n, m, m])

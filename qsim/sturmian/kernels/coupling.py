@@ -19,9 +19,12 @@ __all__ = ["CHUNK", "JIT", "Sums", "Terms", "coupling", "terms"]
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 THREADS = 256
-PAIRS = COMPONENTS = 8  # as in coupling.cu
-PARALLEL_SIZE = 1 << 20  # products below which starting threads costs more than it saves
-CHUNK = 256  # points that a core works on at a time: components and kernels of 2 KiB each stay in its caches
+# As in coupling.cu.
+PAIRS = COMPONENTS = 8
+# Products below which starting threads costs more than it saves.
+PARALLEL_SIZE = 1 << 20
+# Points that a core works on at a time: components and kernels of 2 KiB each stay in its caches.
+CHUNK = 256
 
 
 class Sums(NamedTuple):

@@ -31,11 +31,14 @@ if TYPE_CHECKING:
 __all__ = ["Vectors", "contracted", "on_grid", "repelled", "repelled_products", "symmetrised"]
 
 PART: dict[str, Any] = {**JIT, **_PART}
-# kinds of OpenBLAS with kernels for small matrices
+# Kinds of OpenBLAS with kernels for small matrices.
 WIDE = frozenset({"SkylakeX", "Cooperlake", "SapphireRapids"})
-FEW_ROWS, ROWS = 16, 32  # from which such a BLAS, and any other, is quick
-BUSY = 0.6  # share of the threads that tiles must occupy, or each is cut by pairs, which then read the same memory
-PARALLEL_SIZE = 1 << 20  # multiplications below which starting threads costs more than it saves
+# From which such a BLAS, and any other, is quick.
+FEW_ROWS, ROWS = 16, 32
+# Share of the threads that tiles must occupy, or each is cut by pairs, which then read the same memory.
+BUSY = 0.6
+# Multiplications below which starting threads costs more than it saves.
+PARALLEL_SIZE = 1 << 20
 
 
 class Vectors(NamedTuple):

@@ -35,9 +35,12 @@ if TYPE_CHECKING:
 
 __all__ = ["SIDES", "expand_pairs", "kronecker_products", "pair_count", "pair_densities", "simpson_terms"]
 
-SIDES = (2, 4, 8, 16)  # the paper's TILE_W
-CUDA_TILE, CUDA_RUN = 16, 4  # as in repulsion.cu
-PARALLEL_SIZE = 1 << 18  # numbers below which starting threads costs more than it saves
+# The paper's TILE_W.
+SIDES = (2, 4, 8, 16)
+# As in repulsion.cu.
+CUDA_TILE, CUDA_RUN = 16, 4
+# Numbers below which starting threads costs more than it saves.
+PARALLEL_SIZE = 1 << 18
 
 
 def pair_count(n1: int, n0: int, packed: bool) -> int:

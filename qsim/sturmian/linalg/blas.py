@@ -23,9 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["product", "subtract_product", "symmetric_square"]
 
-CHUNK = 1 << 17  # numbers of a temporary product
-TILE = 128  # rows and columns of the result that a thread computes at a time
-PARALLEL_SIZE = 1 << 20  # multiplications below which starting threads costs more than it saves
+# Numbers of a temporary product.
+CHUNK = 1 << 17
+# Rows and columns of the result that a thread computes at a time.
+TILE = 128
+# Multiplications below which starting threads costs more than it saves.
+PARALLEL_SIZE = 1 << 20
 LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
 
@@ -44,7 +47,8 @@ def subtract_product(c: Array, a: Array, b: Array) -> None:
     xp = namespace(c)
     if xp is np:
         rows = max(128, CHUNK // c.shape[1])
-        for lo in range(0, len(c), rows):  # temporaries that stay in the cache, and off the system's hands
+        # temporaries that stay in the cache, and off the system's hands
+        for lo in range(0, len(c), rows):
             c[lo : lo + rows] -= a[lo : lo + rows] @ b
         return
     # Row-major c is column-major c^T = b^T a^T.

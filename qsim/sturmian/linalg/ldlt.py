@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Factors", "factor", "flops", "solve", "symmetric_root"]
 
-BLOCK = {"numpy": 64, "cupy": 512}  # rows of a block of D: below them products are too small to be fast
+# Rows of a block of D: below them products are too small to be fast.
+BLOCK = {"numpy": 64, "cupy": 512}
 REFINEMENTS = 3
-LARGEST_GROWTH = 1e6  # of the elements of L: 1e-16 times this is what refinement still mends
+# Of the elements of L: 1e-16 times this is what refinement still mends.
+LARGEST_GROWTH = 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +142,8 @@ def _divide_by_transpose(
 ) -> None:
     """Overwrite W, columns of the blocks first .. last - 1, by ``W L^-T``; column 0 of W is row ``origin`` of A."""
     if last - first == 1:
-        return  # a block of L on the diagonal is the identity
+        # a block of L on the diagonal is the identity
+        return
     middle = (first + last) // 2
     lo, mid, hi = (bounds[k] for k in (first, middle, last))
     _divide_by_transpose(A, W, bounds, first, middle, origin)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 CYCLE = [color for name, color in COLORS.items() if name != "black"]
 RADIUS = "$r$ (bohr)"
-POINTS = 900  # of a smooth curve
+# Of a smooth curve.
+POINTS = 900
 
 
 def smooth(s: FloatArray, real: BoolArray, values: FloatArray) -> tuple[Any, Any]:
@@ -27,6 +28,7 @@ def smooth(s: FloatArray, real: BoolArray, values: FloatArray) -> tuple[Any, Any
         x, y = s[part], values[part]
         if part is real:
             x, y = np.concatenate([[0.0], x]), np.concatenate([[0.0], y])
-        fine = x[0] + (x[-1] - x[0]) * np.linspace(0.0, 1.0, POINTS) ** 2  # waves are shortest at the nucleus
+        # waves are shortest at the nucleus
+        fine = x[0] + (x[-1] - x[0]) * np.linspace(0.0, 1.0, POINTS) ** 2
         pieces.append((fine, CubicSpline(x, y)(fine)))
     return tuple(np.concatenate(both) for both in zip(*pieces, strict=True))  # type: ignore[return-value]

@@ -21,9 +21,12 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-FIRST_WIDTH = 0.2  # bohr times Z: width of the innermost element
-GROWTH = 1.4  # ratio of neighbouring widths
-LARGEST_WIDTH = 5.0  # bohr
+# Bohr times Z: width of the innermost element.
+FIRST_WIDTH = 0.2
+# Ratio of neighbouring widths.
+GROWTH = 1.4
+# Bohr.
+LARGEST_WIDTH = 5.0
 
 
 @lru_cache(maxsize=64)
@@ -53,7 +56,8 @@ def lobatto(n: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[n
     slope = legendre.legder(last)
     x = np.concatenate(([-1.0], np.sort(legendre.legroots(slope).real), [1.0]))
     curvature = legendre.legder(slope)
-    for _ in range(3):  # Newton steps: the companion matrix loses some digits
+    # Newton steps: the companion matrix loses some digits
+    for _ in range(3):
         x[1:-1] -= legendre.legval(x[1:-1], slope) / legendre.legval(x[1:-1], curvature)
     x = 0.5 * (x - x[::-1])
     P = legendre.legval(x, last)
@@ -62,7 +66,8 @@ def lobatto(n: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[n
     np.fill_diagonal(distance, 1.0)
     D = P[:, None] / (P[None, :] * distance)
     np.fill_diagonal(D, 0.0)
-    np.fill_diagonal(D, -D.sum(axis=1))  # the derivative of a constant is zero, to the last bit
+    # the derivative of a constant is zero, to the last bit
+    np.fill_diagonal(D, -D.sum(axis=1))
     for array in (x, w, D):
         array.flags.writeable = False
     return x, w, D
@@ -288,7 +293,8 @@ class RadialGrid:
         inverse = _symmetric_inverse(2.0 * self.kinetic(l)[:n, :n])
         scaled = (r / self.R) ** l
         G = (2 * l + 1) * inverse / (root[:, None] * root[None, :]) + np.outer(scaled, scaled) / self.R
-        if self.is_complex:  # products of complex numbers do not commute to the last bit
+        # products of complex numbers do not commute to the last bit
+        if self.is_complex:
             G = 0.5 * (G + G.T)
         if not self.keep_last:
             return G
@@ -400,7 +406,8 @@ class RadialGrid:
         kept = slice(1, None if self.keep_last else -1)
         u[kept] = flat / np.sqrt(self.w)[:, None]
         slope = np.zeros_like(u)
-        weighted = w[:, None] * D  # the width of the element cancels in w du/dr
+        # the width of the element cancels in w du/dr
+        weighted = w[:, None] * D
         for e in range(elements):
             part = slice(e * (n - 1), e * (n - 1) + n)
             slope[part] += weighted @ u[part]

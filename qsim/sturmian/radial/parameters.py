@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from qsim.sturmian.radial.grid import RadialGrid
     from qsim.sturmian.radial.sturmians import Sturmians
 
-LARGEST = 1e12  # hartree: no potential at a node is larger
+# Hartree: no potential at a node is larger.
+LARGEST = 1e12
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 
     from qsim.sturmian.radial.grid import RadialGrid
 
-NOISE = 1e-14  # 1/beta relative to the largest one, below which a function is rounding error
-RANK = 1e-12  # singular value relative to the largest one, below which a function is no new one
-MARGIN = 10.0  # how far beyond the expected lowest beta another one may lie
-CLOSE = 1e-7  # distance of E to a level of the auxiliary potential, relative, that is too small
+# 1/beta relative to the largest one, below which a function is rounding error.
+NOISE = 1e-14
+# Singular value relative to the largest one, below which a function is no new one.
+RANK = 1e-12
+# How far beyond the expected lowest beta another one may lie.
+MARGIN = 10.0
+# Distance of E to a level of the auxiliary potential, relative, that is too small.
+CLOSE = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,7 +282,8 @@ def _inverse(A: NDArray[Any], l: int, E: float) -> NDArray[Any]:
     if not np.iscomplexobj(A):
         potrf, potri = get_lapack_funcs(("potrf", "potri"), (A,))
         factor, info = potrf(A, lower=True)
-        if info == 0:  # E lies below all levels
+        # E lies below all levels
+        if info == 0:
             lower = np.tril(potri(factor, lower=True)[0])
             return lower + np.tril(lower, -1).T
     try:
@@ -294,7 +299,8 @@ def _real_pairs(M: NDArray[np.float64], N: int) -> tuple[NDArray[np.float64], ND
 
     mu, x = eigh(M, check_finite=False, driver="evd")
     floor = NOISE * np.abs(mu).max()
-    negative = np.flatnonzero(mu < -floor)[::-1]  # mu nearest to zero has the lowest beta
+    # mu nearest to zero has the lowest beta
+    negative = np.flatnonzero(mu < -floor)[::-1]
     positive = np.flatnonzero(mu > floor)[::-1]
     chosen = np.concatenate((negative, positive))[:N]
     return mu[chosen], x[:, chosen]

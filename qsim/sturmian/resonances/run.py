@@ -33,13 +33,19 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.problem import Problem
     from qsim.sturmian.driven.setup import Setup
 
-CONVERGED = 1e-9  # hartree: last change of an eigenvalue
+# Hartree: last change of an eigenvalue.
+CONVERGED = 1e-9
 STEPS = 12
-FIXED = 2  # first steps at the energy of the deck, so that the nearest eigenvalue is found
-SOLVE = 1e-6  # relative residual of a solution within the iteration
-MOVED = 0.2  # change of a complex energy with the grid, relative to its width, from which it is no resonance for sure
-POOR = 0.2  # relative error of a width that is worth a warning
-BY_CHANCE = 1e-3  # of the change of the position with the partial waves, that the width may be off where it does not change
+# First steps at the energy of the deck, so that the nearest eigenvalue is found.
+FIXED = 2
+# Relative residual of a solution within the iteration.
+SOLVE = 1e-6
+# Change of a complex energy with the grid, relative to its width, from which it is no resonance for sure.
+MOVED = 0.2
+# Relative error of a width that is worth a warning.
+POOR = 0.2
+# Of the change of the position with the partial waves, that the width may be off where it does not change.
+BY_CHANCE = 1e-3
 
 Stage = Callable[[str], AbstractContextManager[None]]
 

@@ -42,9 +42,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Collisions", "run"]
 
-EXACT = 1e-8  # hartree: largest residual of an initial state
-ROUGH = 1e-6  # residual of the solutions whose differences to the others are the errors
-ROUGHEST = 1e-5  # the same of those with other momenta, where the differences are larger
+# Hartree: largest residual of an initial state.
+EXACT = 1e-8
+# Residual of the solutions whose differences to the others are the errors.
+ROUGH = 1e-6
+# The same of those with other momenta, where the differences are larger.
+ROUGHEST = 1e-5
 
 Stage = Callable[[str], AbstractContextManager[None]]
 ERRORS = "the error of the cross sections"
@@ -187,7 +190,8 @@ class Collisions:
         self.observed: dict[tuple[int, int, str, int], list[Observed]] = {}
         self.solved: list[Solved] = []
         self.wave: Wave | None = None
-        self.lost = False  # the solutions that tell errors
+        # the solutions that tell errors
+        self.lost = False
         self.kept: dict[tuple[int, str], Any] = {}
         self._grids: dict[int, _Grid] = {}
         if restored:
@@ -253,7 +257,8 @@ class Collisions:
         comm, left = self.ranks.comm, self.jobs[self.done :]
         chains = chains_of(left)[: comm.size]
         begun = self.done > 0 and chain_of(self.jobs[self.done - 1]) == chain_of(left[0])
-        if begun:  # by one process, which has kept what the rest starts from
+        # by one process, which has kept what the rest starts from
+        if begun:
             chains = chains[:1]
         tasks = shares_of(chains, [self._cost(chain) for chain in chains], 1 if begun else comm.size)
         seen, solved = self.observed, self.solved
@@ -275,7 +280,8 @@ class Collisions:
         for number in range(len(chains)):
             pieces = [solutions for part in parts for of, solutions in part[1] if of == number]
             self.solved += [one_of(entries) for entries in zip(*pieces, strict=True)]
-        self.wave = comm.bcast(self.wave)  # that of the first solution
+        # that of the first solution
+        self.wave = comm.bcast(self.wave)
         return sum(len(chain) for chain in chains), max(part[2] for part in parts)
 
     def _prepare(self, chains: Sequence[Sequence[Job]], poll: Callable[[], None]) -> None:
@@ -395,7 +401,8 @@ class Collisions:
 
     def _sign(self, job: Job, poll: Callable[[], None]) -> float:
         """Return the relative sign of the initial states of both variants, which is arbitrary."""
-        self._kinematics(job._replace(variant=0), poll)  # missing where the run was continued in between
+        # missing where the run was continued in between
+        self._kinematics(job._replace(variant=0), poll)
         initial = self._grid(job.round).initial
         if not initial:
             return 1.0

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = ["warnings_of"]
 
-DEFECT = 0.05  # of the total, that unitarity may miss before it is worth a warning
-POOR = 0.1  # relative error of a total or break-up cross section that is worth a warning
-TAIL = 0.02  # relative weight of the L that are left out, likewise
+# Of the total, that unitarity may miss before it is worth a warning.
+DEFECT = 0.05
+# Relative error of a total or break-up cross section that is worth a warning.
+POOR = 0.1
+# Relative weight of the L that are left out, likewise.
+TAIL = 0.02
 
 
 def warnings_of(result: CollisionResult) -> list[str]:
@@ -42,7 +45,8 @@ def _unknown(seen: Summed, highest: int) -> list[str]:
     names = [
         level_name(n, l) for (n, l), (_, error) in seen.levels.items() if n <= highest and np.isnan(error)
     ]
-    if not names or np.isnan(seen.total[1]):  # or no error at all is known, as a warning says
+    # or no error at all is known, as a warning says
+    if not names or np.isnan(seen.total[1]):
         return []
     text = f"the error of {', '.join(names)} is not known, as the smaller box that would tell it holds no such level"
     return [f"{text}; a larger grid.R is needed"]

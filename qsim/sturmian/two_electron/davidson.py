@@ -27,10 +27,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Eigenpairs", "lowest", "relax"]
 
-LEVEL_SHIFT = 0.05  # hartree; a denominator is not smaller than this
-FLOOR = 1e-7  # residual, relative to an energy above 1 hartree, from which standing still is rounding and not failure
-PATIENCE = 12  # iterations without progress that end the search
-GUARDS = 2  # roots followed beyond those wanted, so that near degeneracies converge
+# Hartree; a denominator is not smaller than this.
+LEVEL_SHIFT = 0.05
+# Residual, relative to an energy above 1 hartree, from which standing still is rounding and not failure.
+FLOOR = 1e-7
+# Iterations without progress that end the search.
+PATIENCE = 12
+# Roots followed beyond those wanted, so that near degeneracies converge.
+GUARDS = 2
 
 
 @dataclass(frozen=True)
@@ -143,13 +147,15 @@ def lowest(
                 f"the eigenvalue search stopped at a residual of {worst:.1e} after {iteration} iterations; "
                 f"solver.tolerance asks for {tolerance:.1e}"
             )
-        if V.shape[0] + k > most:  # restart from the Ritz vectors
+        # restart from the Ritz vectors
+        if V.shape[0] + k > most:
             keep = min(max(3 * block, 8), values.size)
             w = operator.device.asarray(np.ascontiguousarray(weights[:, :keep].T))
             V, AV = xp.tensordot(w, V, 1), xp.tensordot(w, AV, 1)
         open_ = [i for i in range(k) if residuals[i] > (tolerance if i < roots else 1e-4)]
         T = _orthonormal(xp, operator.symmetrise(precondition(R[open_], X[open_], values[open_])), V)
-        if not T.shape[0]:  # the space is exhausted: what is found is exact to rounding
+        # the space is exhausted: what is found is exact to rounding
+        if not T.shape[0]:
             if k >= roots:
                 best, since = worst, PATIENCE
                 if worst < floor:

@@ -64,8 +64,10 @@ __all__ = [
 ]
 
 Pair = tuple[int, int]
-RANK = 1e-12  # diagonal of R relative to the largest, below which functions are dependent: gsf.RANK
-LARGEST_CONDITION = 1e14  # of the overlap of two electrons, beyond which LAPACK cannot factor it
+# Diagonal of R relative to the largest, below which functions are dependent: gsf.RANK.
+RANK = 1e-12
+# Of the overlap of two electrons, beyond which LAPACK cannot factor it.
+LARGEST_CONDITION = 1e14
 
 
 # -------------------------------------------------------------------------------------- one electron
@@ -319,7 +321,8 @@ class _Assembly:
 
     def put(self, p: int, q: int, block: tuple[NDArray[Any], NDArray[Any] | None] | None) -> None:
         """Take the block of H that another process has made, and that across the diagonal."""
-        assert block is not None  # some process has made it
+        # some process has made it
+        assert block is not None
         here, there = (slice(self.bounds[k], self.bounds[k + 1]) for k in (p, q))
         self.H[here, there] = self.device.asarray(block[0])
         if q < p:
@@ -342,7 +345,8 @@ class _Assembly:
             X = self._exchanged(D, q)
         else:
             X = self._repulsion(bra, (ket[1], ket[0]))
-            if X is not None:  # the ket's functions come in the order (b, a)
+            # the ket's functions come in the order (b, a)
+            if X is not None:
                 Na, Nb = self.sizes[q]
                 X = X.reshape(-1, Nb, Na).transpose(0, 2, 1).reshape(D.shape)
         self.H[here, there] = self._symmetric(D, X, p, q)

@@ -25,7 +25,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-TERMS = 4  # more are fitted to rounding errors
+# More are fitted to rounding errors.
+TERMS = 4
 # The error in what other fits differ by, and in what the largest l_max lacks, as fits may agree by chance.  Of the limits of 3 to
 # 6 l_max up to 6 (singlet S states of H- to C4+, 3S and 1P of He and Be2+) one in fifty is off by more than 0.7 claims, the worst
 # by 1.1 (one by 1.3 at 3e-9 hartree), half of them by less than 0.3.
@@ -95,7 +96,8 @@ def partial_wave_limit(
     if terms > 1:
         other, _, _ = _fit(start[-terms:], values[-terms:], powers[:-1])
         error = (0.5 if terms == 2 else 1.0) * abs(limit - other)
-        if terms > 2:  # two fits that agree by chance: the powers themselves are uncertain beyond the first
+        # two fits that agree by chance: the powers themselves are uncertain beyond the first
+        if terms > 2:
             other, _, _ = _fit(start, values, [first + (3 - step) * k for k in range(terms)])
             error = math.hypot(error, limit - other)
     else:
@@ -114,6 +116,7 @@ def _fit(
     tails = np.stack([zeta(power, start) for power in powers], axis=1)
     scale = tails[-1]
     inverse = np.linalg.pinv(np.concatenate((np.ones((start.size, 1)), tails / scale), axis=1), rcond=1e-14)
-    shift = values[-1]  # digits of the differences count, not those of the energies
+    # digits of the differences count, not those of the energies
+    shift = values[-1]
     solution = inverse @ (values - shift)
     return float(shift + solution[0]), -solution[1:] / scale, inverse[0]

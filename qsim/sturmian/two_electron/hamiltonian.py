@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 
 __all__ = ["TwoElectron", "coefficients"]
 
-ABSENT = 1e6  # hartree, of places that pad bases of different sizes to one; nothing couples to them
-SHARED_FLOPS = (
-    2e6  # of a product with one vector, from which its pairs are shared: a millisecond of a core, or less
-)
-MODEL_SIZE = 360  # rows of the model space of the first guess
+# Hartree, of places that pad bases of different sizes to one; nothing couples to them.
+ABSENT = 1e6
+# Of a product with one vector, from which its pairs are shared: a millisecond of a core, or less.
+SHARED_FLOPS = 2e6
+# Rows of the model space of the first guess.
+MODEL_SIZE = 360
 
 
 def coefficients(L: int, S: int, pairs: Sequence[tuple[int, int]]) -> tuple[list[int], NDArray[np.float64]]:
@@ -310,11 +311,14 @@ class TwoElectron:
                 (a, b), (x, y) = self.pairs[p], kets[c]
                 if (a, x) not in potential:
                     potential[a, x] = density[a, x].T @ G
-                R = (potential[a, x] @ density[b, y]).reshape(m, m, m, m)  # i i' j j'
-                block = self.dense[index, p, c] * R.transpose(0, 2, 1, 3)  # (i j), (i' j')
+                # i i' j j'
+                R = (potential[a, x] @ density[b, y]).reshape(m, m, m, m)
+                # (i j), (i' j')
+                block = self.dense[index, p, c] * R.transpose(0, 2, 1, 3)
                 if c < P:
                     H[p, :, :, c] += block
-                else:  # the component is the transpose of the stored one
+                else:
+                    # the component is the transpose of the stored one
                     H[p, :, :, self._swapped[c - P]] += block.transpose(0, 1, 3, 2)
         full = H.reshape(P * m * m, -1)
         full[np.diag_indices_from(full)] += host(self.one_body[:, :m, :m]).ravel()

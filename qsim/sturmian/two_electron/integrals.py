@@ -327,7 +327,8 @@ def quadrature(Nq: int, Ns: int, R: float) -> Quadrature:
     rule[1:-1:2], rule[2:-1:2] = 4.0, 2.0
     width = np.diff(ends)
     fine = ends[:-1, None] + width[:, None] * share
-    fine[:, -1] = ends[1:]  # never beyond R by rounding
+    # never beyond R by rounding
+    fine[:, -1] = ends[1:]
     return Quadrature(r, 0.5 * R * w, fine, width[:, None] * rule / (3.0 * (Ns - 1)))
 
 

@@ -36,18 +36,27 @@ if TYPE_CHECKING:
 
 __all__ = ["Reference", "dense_potential", "finer", "interpolation", "relax"]
 
-MORE = 3  # points that an element gets in addition
-MORE_OF_MANY = 2  # the same where it has MANY
+# Points that an element gets in addition.
+MORE = 3
+# The same where it has MANY.
+MORE_OF_MANY = 2
 MANY = 10
-PANELS = 24  # of an element at least, for the quadrature of the potential
-PANEL_WIDTH = 0.05  # bohr, of a panel, as long as there are at most MOST_PANELS
+# Of an element at least, for the quadrature of the potential.
+PANELS = 24
+# Bohr, of a panel, as long as there are at most MOST_PANELS.
+PANEL_WIDTH = 0.05
 MOST_PANELS = 400
-GAUSS = 8  # points of a panel
-SETTLED = 0.1  # share of an estimated error by which it may itself be wrong
-WORK = 6e10  # operations of the products from which the states are not relaxed
-STEP_WORK = 2e11  # operations of the first products from which there is no estimate
+# Points of a panel.
+GAUSS = 8
+# Share of an estimated error by which it may itself be wrong.
+SETTLED = 0.1
+# Operations of the products from which the states are not relaxed.
+WORK = 6e10
+# Operations of the first products from which there is no estimate.
+STEP_WORK = 2e11
 MAX_STEPS = 40
-CANCELLED = 0.2  # of the larger part of a difference: what it may be off by where its parts cancel
+# Of the larger part of a difference: what it may be off by where its parts cancel.
+CANCELLED = 0.2
 
 
 @dataclass(frozen=True)

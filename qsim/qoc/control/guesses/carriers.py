@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from qsim.qoc.control.guesses.pulse import Pulse
     from qsim.qoc.deck.control import LadderGuess, ResonantGuess
 
-SEED_AREA = 0.1  # pi, per rung, of the weak field that takes the place of a zero one
+# Pi, per rung, of the weak field that takes the place of a zero one.
+SEED_AREA = 0.1
 
 
 def resonant(block: ResonantGuess, pulse: Pulse) -> NDArray[np.float64]:

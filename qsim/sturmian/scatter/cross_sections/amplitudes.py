@@ -39,8 +39,10 @@ if TYPE_CHECKING:
     from qsim.sturmian.radial.grid import RadialGrid
 
 
-OUTER = 0.7  # share of R0 beyond which the radius should not matter for a discrete channel
-LEAK = 10.0  # relative error of an amplitude over the share of its largest value that a level has at the end of the box
+# Share of R0 beyond which the radius should not matter for a discrete channel.
+OUTER = 0.7
+# Relative error of an amplitude over the share of its largest value that a level has at the end of the box.
+LEAK = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +206,8 @@ def density(
     f = breakup(solution, continuum, E, e1, radii)
     different = np.array([a != b for a, b in solution.pairs])
     total = (np.abs(f) ** 2).sum(axis=1)
-    if different.any():  # f_ba(k1, k2) is f_ab(k2, k1) but for a sign
+    # f_ba(k1, k2) is f_ab(k2, k1) but for a sign
+    if different.any():
         mirrored = breakup(solution, continuum, E, E - e1, radii)[:, different]
         total = total + (np.abs(mirrored) ** 2).sum(axis=1)
     return np.asarray(total / np.sqrt(4.0 * e1 * (E - e1)))
@@ -283,7 +286,8 @@ def channels(
             if not first:
                 u, w = u.T, w.T
             levels, P = continuum.levels(stays, highest - stays)
-            open_ = int(np.count_nonzero(levels < E))  # ascending
+            # ascending
+            open_ = int(np.count_nonzero(levels < E))
             if not open_:
                 continue
             levels, P = levels[:open_], P[:open_]
@@ -319,7 +323,8 @@ def _modulus(
     for R in ends:
         size, weights = solution.box(R)
         projection = u[size - 1, :size] @ (bound[:size] * weights)
-        wave = steed(l, -charge / k, k * R)  # |H+|^2 = 1 / Im (ln H+)'
+        # |H+|^2 = 1 / Im (ln H+)'
+        wave = steed(l, -charge / k, k * R)
         moduli.append(abs(projection) * math.sqrt(wave.imag))
     mean = float(np.mean(moduli))
     return mean, float(np.std(moduli))

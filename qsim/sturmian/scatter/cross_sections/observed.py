@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from qsim.sturmian.scatter.cross_sections.kinematics import Kinematics
     from qsim.sturmian.scatter.cross_sections.spectra import Sharing
 
-HIGHEST = 8  # principal quantum number of a level that is looked for
-FIRST = 2  # of the levels that follow the n^-3 law
-RETURNED = 2.0  # relative error of an amplitude over the amplitude of the wave that comes back from the end of the contour
+# Principal quantum number of a level that is looked for.
+HIGHEST = 8
+# Of the levels that follow the n^-3 law.
+FIRST = 2
+# Relative error of an amplitude over the amplitude of the wave that comes back from the end of the contour.
+RETURNED = 2.0
 
 Measured = tuple[float, float]
 """A value and its error."""

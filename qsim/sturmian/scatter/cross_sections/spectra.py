@@ -19,12 +19,18 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-DEGREE = 4  # of P
-TILT = 1  # of Q
-NODES = 10  # energies between 0 and E/2
-RIPPLES = 2.5  # of the rms ripple, that the smooth curve may be wrong: it is long-waved in R and energy, and no noise
-FEW = 4  # radii from which a tilt can be fitted
-NEAR = 0.4  # bohr: with fewer, nothing tells the part of the density that goes like 1/R, which is taken to be this over R
+# Of P.
+DEGREE = 4
+# Of Q.
+TILT = 1
+# Energies between 0 and E/2.
+NODES = 10
+# Of the rms ripple, that the smooth curve may be wrong: it is long-waved in R and energy, and no noise.
+RIPPLES = 2.5
+# Radii from which a tilt can be fitted.
+FEW = 4
+# Bohr: with fewer, nothing tells the part of the density that goes like 1/R, which is taken to be this over R.
+NEAR = 0.4
 
 
 def energies() -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from qsim.sturmian.scatter.cross_sections.observed import Measured, Observed
 
 SAFETY, FUNCTIONS_SAFETY = 1.5, 4.0
-STATIONARY, FUNCTIONS_STATIONARY = 0.1, 0.5  # of the errors of all levels, that the total may have
-SERIES = 2.0  # relative error of a level that the coarser box does not hold, over that of the next lower one of its l
-MIXING = (
-    0.5  # of the largest relative error of partial waves among levels of one n, that each of them may have
-)
+# Of the errors of all levels, that the total may have.
+STATIONARY, FUNCTIONS_STATIONARY = 0.1, 0.5
+# Relative error of a level that the coarser box does not hold, over that of the next lower one of its l.
+SERIES = 2.0
+# Of the largest relative error of partial waves among levels of one n, that each of them may have.
+MIXING = 0.5
 
 
 @dataclass
@@ -365,4 +366,5 @@ def _fdcs(
             part.pairs, part.L, part.S, part.break_up, k1, k2, theta, charge
         )
     values = 2.0 * math.pi / (k1 * k2) * np.abs(amplitude) ** 2
-    return values.mean(axis=0), values.std(axis=0)  # a ripple is no noise: more radii do not average it away
+    # a ripple is no noise: more radii do not average it away
+    return values.mean(axis=0), values.std(axis=0)
