@@ -28,7 +28,7 @@ __all__ = ["Recorded", "recorded", "require_same"]
 KEY = "initial.file"
 # Hartree: residual of a state that is worth comparing with.
 CONVERGED = 1e-5
-# Int |rho - rho'| dr, from which two states are not the same; l_max and grid make up to 0.02.
+# The integral of |rho - rho'| dr, from which two states are not the same; l_max and grid make up to 0.02.
 DIFFERENT = 0.1
 # Relative difference of energies, likewise.
 APART = 0.02
