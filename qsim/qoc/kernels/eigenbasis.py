@@ -253,8 +253,12 @@ def _phases(theta, cs, sn):
     """Cosine and sine of a flat array, free of branches so that it vectorises; error below one unit in the last place of 1."""
     for k in range(theta.shape[0]):
         x = theta[k]
+        # the nearest multiple y of pi/2, subtracted in three parts: its product with the first two is exact for |y|
+        # < 2^20
         y = np.floor(x * _TWO_OVER_PI + 0.5)
         r = ((x - y * _P1) - y * _P2) - y * _P3
+        # both polynomials are evaluated for every angle and one of them chosen: a branch would cost more than it
+        # saves
         z = r * r
         s = r + r * z * (_S[0] + z * (_S[1] + z * (_S[2] + z * (_S[3] + z * (_S[4] + z * _S[5])))))
         c = (
@@ -262,6 +266,7 @@ def _phases(theta, cs, sn):
             - 0.5 * z
             + z * z * (_C[0] + z * (_C[1] + z * (_C[2] + z * (_C[3] + z * (_C[4] + z * _C[5])))))
         )
+        # the quadrant: odd ones exchange sine and cosine, and two bits give the signs
         n = np.int64(y)
         odd = (n & 1) != 0
         a = c if odd else s
@@ -296,6 +301,8 @@ def _matvec(m, w, n):
     size = w.shape[0]
     for k in range(size):
         n[k] = 0.0
+    # Eight columns of M at a time: n is read and written once per eight multiplications, and the sum of a row has a
+    # fixed order, whatever the width of the registers.
     for i in range(0, size, 8):
         a = w[i]
         b = w[i + 1]
@@ -352,6 +359,9 @@ def _forward(w, m, slope, eps, factor, trajectory, keep):
     states = w.shape[0]
     size = slope.shape[0]
     steps = eps.shape[0]
+    # The phases of a block of steps are made together, since sine and cosine of many angles vectorise and those of K
+    # angles do not.
+    # Rows are padded to `size`, a multiple of eight; the padding holds zeros, which stay zeros under M.
     theta = np.zeros((PHASE_BLOCK, size))
     cs = np.zeros((PHASE_BLOCK, size))
     sn = np.zeros((PHASE_BLOCK, size))
@@ -360,6 +370,7 @@ def _forward(w, m, slope, eps, factor, trajectory, keep):
     for k in range(states):
         n[k] = w[k].real
         n[size + k] = w[k].imag
+    # w_j = D_j (M w_{j-1}); w is given before the first phase, so the first step has no M
     for start in range(0, steps, PHASE_BLOCK):
         count = min(PHASE_BLOCK, steps - start)
         _block_phases(slope, eps, start, count, factor, theta, cs, sn)
@@ -367,6 +378,7 @@ def _forward(w, m, slope, eps, factor, trajectory, keep):
             if start + b > 0:
                 _matvec(m, v, n)
             _turn(n, cs[b], sn[b], v)
+            # the gradient needs the state after the phase: d w_j / d eps_j = i tau scale m w_j
             if keep:
                 for k in range(states):
                     trajectory[start + b, k] = complex(v[k], v[size + k])
@@ -409,6 +421,8 @@ def _backward(q, m, slope, eps, factor, trajectory, out):
         n[k] = v[k]
         n[size + k] = v[size + k]
     stop = eps.shape[0]
+    # Costates go back through the same factors in reverse order: phases of a block are made once more, in blocks
+    # from the end.
     while stop > 0:
         start = max(0, stop - PHASE_BLOCK)
         _block_phases(slope, eps, start, stop - start, factor, theta, cs, sn)
@@ -416,8 +430,10 @@ def _backward(q, m, slope, eps, factor, trajectory, out):
             for k in range(states):
                 u[k] = trajectory[j, k].real
                 u[size + k] = trajectory[j, k].imag
+            # d (q . w) / d eps_j = i factor sum_k v_k m_k w_jk, before the phase of this step is undone
             re, im = _gradient_sum(v, u, slope, size, acc)
             out[j] = complex(-factor * im, factor * re)
+            # q D_j, then q D_j M = M^T (q D_j), and M is symmetric: one routine serves both directions
             _turn(v, cs[j - start], sn[j - start], n)
             if j > 0:
                 _matvec(m, n, v)
@@ -458,6 +474,8 @@ def _eb_krotov_cpu(w, plain, chi, eps, update):
     gain, alpha, low, high = update
     count, states = w.shape
     new = np.empty(states, np.complex128)
+    # One step after the other: the update at step j changes the states that step j + 1 begins with, and adds up over
+    # all trajectories.
     for j in range(eps.shape[0]):
         drive = 0.0
         for t in range(count):
@@ -467,13 +485,16 @@ def _eb_krotov_cpu(w, plain, chi, eps, update):
                     z = 0j
                     for i in range(states):
                         z += step[s, k, i] * w[t, i]
+                    # M w of this step; the row is complete before w is overwritten
                     new[k] = z
                 for k in range(states):
                     w[t, k] = new[k]
             for k in range(states):
                 a = slope[s, k] * scale[t]
                 th = a * eps[j] * tau
+                # the old costate with the new state under the old field: its phase has not been replaced yet
                 drive += 2.0 * (1j * a * chi[t, j, k] * w[t, k] * complex(np.cos(th), np.sin(th))).real
+        # the explicit form of the update; bounds are kept by clipping
         value = eps[j] + gain[j] * (drive - 2.0 * alpha * eps[j])
         eps[j] = min(max(value, low[j]), high[j])
         for t in range(count):

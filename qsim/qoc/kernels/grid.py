@@ -244,6 +244,7 @@ def _cn_forward_cpu(psi, one, trajectory, keep):
     size = h.shape[0]
     steps = eps.shape[0]
     half = 0.5 * tau
+    # Workspaces of one trajectory: factors of LANES steps, real and imaginary parts of state and solution apart.
     fac = np.zeros(factor_shape(size))
     middle = np.zeros((LANES, 6))
     s = np.zeros(7 * LANES)
@@ -254,6 +255,8 @@ def _cn_forward_cpu(psi, one, trajectory, keep):
     for i in range(size):
         pr[i] = psi[i].real
         pi[i] = psi[i].imag
+    # All field values are known, so the matrices of LANES steps are factorised side by side, one step per lane; the
+    # solves stay in order, since each begins with the state that the last one leaves.
     for start in range(0, steps, LANES):
         count = min(LANES, steps - start)
         for w in range(count):
@@ -262,10 +265,12 @@ def _cn_forward_cpu(psi, one, trajectory, keep):
         for w in range(count):
             substitute(fac[w], middle[w], half * o2, pr, pi, xr, xi)
             for i in range(size):
+                # psi_{j+1} = 2 xbar - psi_j, Eq. (4)
                 pr[i] = 2.0 * xr[i] - pr[i]
                 pi[i] = 2.0 * xi[i] - pi[i]
             if keep:
                 for i in range(size):
+                    # the mean, not the state, enters the gradient
                     trajectory[start + w, i] = complex(xr[i], xi[i])
     for i in range(size):
         psi[i] = complex(pr[i], pi[i])
@@ -295,6 +300,7 @@ def _carry_back(q, psi, one, trajectory, keep, out):
     s = np.zeros(7 * LANES)
     left = np.zeros((2, 6, LANES))
     e = np.zeros(LANES)
+    # Costates of the trajectory are carried together: a factorisation serves all of them.
     qr = split_rows(rows, size)
     qi = split_rows(rows, size)
     work = split_rows(6, size)
@@ -313,10 +319,12 @@ def _carry_back(q, psi, one, trajectory, keep, out):
         for w in range(stop - start):
             e[w] = scale * eps[start + w]
         factor(h, mu, e, half, o1, o2, fac, middle, s, left)
+        # U is symmetric, so a costate obeys q_j = 2 U^-1 q_{j+1} - q_{j+1}: the same factors, steps in reverse order
         for j in range(stop - 1, start - 1, -1):
             w = j - start
             if keep:
                 for i in range(size):
+                    # mu xbar_j of the stored mean
                     yr[i] = mu[i] * trajectory[j, i].real
                     yi[i] = mu[i] * trajectory[j, i].imag
             else:
@@ -325,9 +333,12 @@ def _carry_back(q, psi, one, trajectory, keep, out):
                     pr[i] = 2.0 * xr[i] - pr[i]
                     pi[i] = 2.0 * xi[i] - pi[i]
                     yr[i] = mu[i] * xr[i]
+                    # the conjugate of the conjugated mean
                     yi[i] = -mu[i] * xi[i]
             for r in range(rows):
                 substitute(fac[w], middle[w], half * o2, qr[r], qi[r], xr, xi)
+                # d <f|psi_N> / d eps_j = i tau dx scale sum_x qbar mu xbar, without conjugation: q is the conjugated
+                # costate already
                 out[r, j] = 1j * (tau * dx * scale) * _dot(xr, xi, yr, yi)
                 for i in range(size):
                     qr[r, i] = 2.0 * xr[i] - qr[r, i]
