@@ -172,6 +172,8 @@ class Judge:
 
     def errors(self) -> Errors:
         """Return the errors; see :class:`Errors`."""
+        # A first reference with some levels more than the run; a second one with twice as many if the first is too
+        # poor to judge, and the levels are what limits it.
         count, aim = self._reference_levels(), 0.5 * self.problem.verify.tolerance
         try:
             found = _Chain(self, count).errors()
@@ -219,6 +221,7 @@ class Judge:
         same : (S, levels) bool, optional
             Levels that are the same in both; of the others only the population is compared.
         """
+        # only levels that both know, and that are the same on both grids, have a phase to compare
         common = min(a.shape[-1], b.shape[-1])
         pa, pb = self.probability(a), self.probability(b)
         mask = np.ones((a.shape[0], common)) if same is None else same[:, :common].astype(float)
@@ -226,8 +229,10 @@ class Judge:
         overlap = np.sum(right.conj() * left, axis=-1)
         if self.objective.coherent:
             overlap = np.broadcast_to(overlap.sum(axis=1, keepdims=True), overlap.shape)
+        # an overall phase changes no P; of coherent pairs it is one for all of them
         phase = np.where(np.abs(overlap) > 0, overlap / np.maximum(np.abs(overlap), 1e-300), 1.0)
         delta = np.linalg.norm(left - right * phase[..., None], axis=-1)
+        # of levels that only one of them knows the population counts
         rest = np.abs(_population(a) - _population(left) - _population(b) + _population(right))
         p = np.clip(0.5 * (pa + pb), 0.0, 1.0)[:, None]
         bound = np.mean(2.0 * np.sqrt(p * (1.0 - p)) * delta + delta**2 + rest, axis=1)

@@ -86,10 +86,13 @@ class Krotov:
             p, self.j = self._values(run, self.field)
             search.record(report, self.field, p, self.j, 0.0, savable=False)
         while True:
+            # Costates under the old field, weighted by the overlaps: the update at each step needs them at all
+            # times.
             bras = objective.costates(run.amplitudes[0]) / self.propagator.members.count
             if self.lam == 0.0:
                 self.lam = self._first_lambda()
             objective.sweeps += 1
+            # The update raises J if lambda is large enough; it is doubled until it does.
             for _ in range(TRIALS):
                 new = self.propagator.krotov(
                     self.field, bras, control.shape / self.lam, objective.alpha, control.low, control.high
@@ -108,6 +111,7 @@ class Krotov:
             gain = value - self.j
             norm = float(np.linalg.norm(new - self.field)) * self.lam * objective.tau
             self.field, run, self.j = new, next_run, value
+            # a success allows a smaller lambda, that is, a longer step the next time
             if self.automatic:
                 self.lam *= EASE
             search.iterations += 1

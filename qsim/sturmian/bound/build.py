@@ -9,7 +9,7 @@ from qsim.core.errors import InvalidInput
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
 from qsim.sturmian import memory, work
-from qsim.sturmian.bound.run import satellites
+from qsim.sturmian.bound.points import satellites
 from qsim.sturmian.deck.blocks import LESS, FeDvr
 from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.deck.symmetry import sectors as symmetries

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.device.parallel import SerialComm, first
+from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import NumericsError
+from qsim.sturmian.bound.dense import solve_sector
 from qsim.sturmian.bound.observables import observe
+from qsim.sturmian.bound.points import SATELLITES, Point, points_of, satellites
 from qsim.sturmian.bound.result import BoundResult, Scan
 from qsim.sturmian.bound.states import State
 from qsim.sturmian.bound.warnings import radius_needed, require_contained, wall_shift
 from qsim.sturmian.deck.blocks import AUTO, Gsf
 from qsim.sturmian.radial import automatic
 from qsim.sturmian.two_electron import davidson, reference
-from qsim.sturmian.two_electron.dense import Symmetry, _eigenpairs, assemble, one_electron, orthonormalised
 from qsim.sturmian.two_electron.extrapolation import partial_wave_limit
 from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.sturmian.problem import Problem, Sector
     from qsim.sturmian.radial.grid import RadialGrid
-    from qsim.sturmian.two_electron.davidson import Eigenpairs
     from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 
 __all__ = ["run"]
@@ -44,8 +44,6 @@ MAP_POINTS = 400
 SYMMETRY = 1e-8
 # Relative to kinetic and potential energy, of an energy.
 ROUNDING = 1e-14
-# Other l_max computed besides, which tell how far the partial waves have converged.
-SATELLITES = 2
 # Of the limit's own error: with three waves it is too small by up to 1.2 (H- to Ne8+)
 FEW_WAVES = 1.5
 # Relative error of what further partial waves lower the energy by, where that only tells an error.
@@ -71,15 +69,6 @@ def run(problem: Problem, monitor: Monitor) -> BoundResult:
     return result
 
 
-@dataclass(frozen=True)
-class _Point:
-    """One set of parameters: what changes, and which l_max it has if that is what changes."""
-
-    key: str
-    value: float | int
-    changes: Mapping[str, Any]
-
-
 class _Run:
     """The states and all points around them; what is finished is in ``done``, which a checkpoint holds."""
 
@@ -87,7 +76,7 @@ class _Run:
         self.problem, self.monitor = problem, monitor
         self.comm: Comm = monitor.comm
         self.order = problem.order
-        self.points = _points(problem)
+        self.points = points_of(problem)
         self.planes: dict[int, tuple[Any, dict[int, NDArray[Any]]]] = {}
         self.fine: tuple[RadialGrid, Callable[[], RadialGrid], dict[int, NDArray[Any]]] | None = None
         self.done: dict[str, Any] = {"states": [], "info": {}, "energies": [], "unknowns": [], "radial": {}}
@@ -327,7 +316,7 @@ class _Run:
 
     # --------------------------------------------------------------------------------------- scans
 
-    def _scan_point(self, point: _Point) -> None:
+    def _scan_point(self, point: Point) -> None:
         problem = self.problem.with_(**point.changes)
         # the deck itself
         if point.key == "partial" and problem.sectors == self.problem.sectors:
@@ -359,7 +348,7 @@ class _Run:
         self.done["unknowns"] = [*self.done["unknowns"], unknowns]
 
     def _scan_sector(
-        self, problem: Problem, sector: Sector, point: _Point, name: str
+        self, problem: Problem, sector: Sector, point: Point, name: str
     ) -> tuple[dict[tuple[Any, ...], float], int]:
         """Return the energies of a sector's states at a point and their unknowns; rough ones where they tell an error only."""
         energies: dict[tuple[Any, ...], float] = {}
@@ -527,65 +516,8 @@ def _limit(
     return fits[0][0], fits[0][1], fits[1][1]
 
 
-def _points(problem: Problem) -> list[_Point]:
-    """Return what is to be solved besides the deck itself: partial waves, then the scans."""
-    wanted = problem.extrapolate
-    if not wanted and not problem.lists_pairs:
-        wanted = sorted({l for sector in problem.sectors for l in satellites(sector.pairs)})
-    points = [_Point("partial", l, {"l_max": l}) for l in wanted]
-    for key, values in problem.scan.items():
-        points += [_Point(key, value, {key: value}) for value in values]
-    return points
-
-
-def satellites(pairs: Sequence[tuple[int, int]]) -> range:
-    """Return l_max of the partial waves that tell the error of all pairs up to the largest: smaller ones if there are enough."""
-    top, low = max(max(pair) for pair in pairs), min(max(pair) for pair in pairs)
-    first = max(top - SATELLITES, low)
-    return range(first, first + SATELLITES + 1)
-
-
 def _restored(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: dict(value) if isinstance(value, Mapping) else value for name, value in entry.items()}
-
-
-def solve_sector(
-    problem: Problem, sector: Sector, roots: int, operator: TwoElectron, comm: Comm | None = None
-) -> Eigenpairs:
-    """Return the lowest states of a sector as the matrix-free solver would: vectors in the orbitals of its operator.
-
-    Residuals are those of the operator, so that a dense run checks the matrix-free products and the other way round.
-    """
-    from qsim.sturmian.radial import parameters
-    from qsim.sturmian.two_electron.davidson import Eigenpairs
-
-    U, _ = parameters.auxiliary(problem.radial, problem.grid)
-    v = parameters.generating_values(problem.radial, problem.values, problem.grid)
-    ls = sorted({l for pair in sector.pairs for l in pair})
-    basis = {
-        l: orthonormalised(one_electron(problem.grid, problem.V, problem.functions(l), v, U))[0] for l in ls
-    }
-    device, xp = problem.device, problem.device.xp
-    comm = SerialComm() if comm is None else comm
-    made = assemble(device, problem.grid, basis, Symmetry(sector.L, sector.S, sector.pairs), comm)
-    wanted = min(roots + 1, made.bounds[-1])
-    energies, x = first(comm, lambda: _eigenpairs(device, made, max(wanted, roots)))
-    rotation = {l: operator.orbitals[l].C.T @ basis[l].c for l in ls}
-    vectors = np.zeros((roots, *operator.shape))
-    for k in range(roots):
-        for p, ((la, lb), X) in enumerate(zip(sector.pairs, made.components(x[:, k]), strict=True)):
-            part = rotation[la] @ X @ rotation[lb].T
-            vectors[k, p, : part.shape[0], : part.shape[1]] = part
-    with device.use():
-        states = device.asarray(vectors)
-        defect = operator.apply(states) - device.asarray(energies[:roots])[:, None, None, None] * states
-        residuals = device.to_host(xp.sqrt((defect**2).sum(axis=(1, 2, 3))))
-    gaps = np.full(roots, np.inf)
-    for k in range(roots):
-        others = np.delete(energies, k)
-        if others.size:
-            gaps[k] = np.abs(others - energies[k]).min()
-    return Eigenpairs(energies[:roots], states, residuals, gaps, 1, roots, residuals[None, :])
 
 
 def _basis_for(problem: Problem, ionisation: float) -> dict[str, float]:

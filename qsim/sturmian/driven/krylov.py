@@ -291,6 +291,8 @@ def cocg(
     del restart
     device, m = operator.device, b.shape[0]
     xp = device.xp
+    # All products are without conjugation: the operator is complex symmetric, not Hermitian, and the recurrence
+    # stays as short.
     y, r = xp.zeros_like(b), b.copy()
     history: list[list[float]] = [[] for _ in range(m)]
     active = np.arange(m)
@@ -304,6 +306,7 @@ def cocg(
         w = operator.repel(gr)
         if not operator.whole:
             w, gr = operator.project(w), operator.project(gr)
+        # r^T G0 r, which takes the place of |r|^2
         fresh = _products(xp, r[part], gr)
         if rho is None or z is None or d is None or dp is None:
             z, d, dp = gr, r[part].copy(), w
@@ -321,6 +324,7 @@ def cocg(
         for k, norm in zip(active, norms, strict=True):
             history[k].append(float(norm))
         observe()
+        # right-hand sides that have converged leave; the others go on with their own recurrences
         keep = norms > goal[active]
         if not keep.all():
             kept = device.asarray(np.flatnonzero(keep))

@@ -168,6 +168,7 @@ class Driven:
             if then is not None:
                 then(k, p, part)
 
+        # a thread takes some rows of one pair of one function through both products
         each = float(rows) * x.shape[3] * (inner + columns)
         each_tile(self.device, work, (count, P, rows), 4.0 * count * P * each, work.__code__)
         return made
@@ -345,6 +346,8 @@ def solve(
         Converged or not: the residuals tell.
     """
     device, m, began = operator.device, s.shape[0], time.perf_counter()
+    # The unknown of the iteration is y = G0^-1 u with the two electrons independent in G0 (right preconditioning):
+    # its residual is that of the equation itself.
     energies = device.asarray(np.asarray(E, complex))
     b = operator.source(s)
     scale = norms_of(b)
@@ -357,6 +360,8 @@ def solve(
     history: list[list[float]] = [[] for _ in range(m)]
     r = b
     if start is not None:
+        # a guess serves only where it takes a good part of the source away; otherwise its own error has to be
+        # iterated away
         tried = operator.residual(start, s, energies)
         better = np.flatnonzero(norms_of(tried) < USEFUL * scale)
         if better.size:
@@ -364,11 +369,14 @@ def solve(
             r = b.copy()
             u[part], r[part] = start[part], tried[part]
             residuals[better] = norms_of(r[part]) / scale[better]
+    # Passes: the residual of the iteration drifts from the true one, which is computed anew and corrected as a
+    # right-hand side of its own until it stagnates.
     for _ in range(PASSES):
         open_ = np.flatnonzero((residuals > tolerance) & (iterations < max_iterations))
         if not open_.size:
             break
         part = device.asarray(open_)
+        # half of the tolerance, so that the drift does not need another pass
         goal = 0.5 * tolerance * scale[open_]
         found = method(
             operator, r[part], energies[part], goal, int(max_iterations), krylov.restart, observe or _nothing

@@ -108,6 +108,7 @@ def element_bounds(
     """
     if not R > 0.0:
         raise ValueError(f"the radius of the box is {R:g} bohr; it has to be positive")
+    # bounds of the user
     if elements is not None and not isinstance(elements, int):
         given = np.asarray(elements, float)
         if given.size and given.flat[0] > 0.0:
@@ -121,6 +122,7 @@ def element_bounds(
     if elements is not None:
         if elements < 1:
             raise ValueError(f"{elements} elements; at least 1 is needed")
+        # a number of elements: the same widths, all scaled to fill the box
         grown = min(FIRST_WIDTH / max(Z, 1.0), LARGEST_WIDTH) * GROWTH ** np.arange(elements)
         widths = np.minimum(grown, max(LARGEST_WIDTH, grown[0]))
         widths *= R / widths.sum()
@@ -227,15 +229,20 @@ class RadialGrid:
         total = elements * (n - 1) + 1
         r, weight = np.zeros(total, bounds.dtype), np.zeros(total, bounds.dtype)
         T = np.zeros((total, total), bounds.dtype)
+        # -1/2 d2/dr2 by parts: half of the integral of the product of derivatives, exact by Lobatto's rule
         stiffness = 0.5 * (D.T * w) @ D
         for e in range(elements):
             half = 0.5 * (bounds[e + 1] - bounds[e])
             part = slice(e * (n - 1), e * (n - 1) + n)
+            # Neighbouring elements share a node; its function is a bridge over both, and weights and stiffness of
+            # both add up.
             r[part] = bounds[e] + half * (x + 1.0)
             weight[part] += w * half
             T[part, part] += stiffness / half
+        # the shared nodes are the bounds to the last bit
         r[:: n - 1] = bounds
         root = np.sqrt(weight)
+        # to the normalised basis, delta_ij / sqrt(w_i) at the nodes
         T /= root[:, None] * root[None, :]
         kept = slice(1, None if self.keep_last else -1)
         is_complex = bool(np.iscomplexobj(bounds))
@@ -290,6 +297,8 @@ class RadialGrid:
         """
         n = self.size - 1 if self.keep_last else self.size
         r, root = self.r[:n], self.r[:n] * np.sqrt(self.w[:n])
+        # The solution that vanishes at R, from the basis; the second term of G is the solution of the homogeneous
+        # equation that repairs its value at R.
         inverse = _symmetric_inverse(2.0 * self.kinetic(l)[:n, :n])
         scaled = (r / self.R) ** l
         G = (2 * l + 1) * inverse / (root[:, None] * root[None, :]) + np.outer(scaled, scaled) / self.R

@@ -107,9 +107,12 @@ def lowest(
         raise NumericsError(
             f"{roots} roots asked for, but the basis has only {operator.size} functions of L = {operator.L}, S = {operator.S}"
         )
+    # The model space, H between the first m functions of each l, gives the first vectors and the part of the
+    # preconditioner in which levels lie close.
     m, model_values, model_vectors = operator.model_space()
     block = min(roots + GUARDS, operator.size)
     precondition = _Preconditioner(operator, m, model_values, model_vectors)
+    # vectors up to which the space grows: products with H are dear, vectors are large
     most = max(10 * block, 24)
     space = _Space.of(operator, restored) if restored is not None else None
     if space is None:
@@ -118,6 +121,7 @@ def lowest(
         space = _Space.begun(operator, start if guess is None else xp.concatenate([guess, start]))
     V, AV, iteration, products, history, best, since = space
     while True:
+        # Rayleigh and Ritz in the space; H V is kept, so that residuals take no further product
         values, weights = np.linalg.eigh(_gram(operator, V, AV))
         k = min(block, values.size)
         w = operator.device.asarray(np.ascontiguousarray(weights[:, :k].T))
@@ -130,6 +134,7 @@ def lowest(
             raise NumericsError(
                 f"the residual of the eigenvalue search is not finite (iteration {iteration})"
             )
+        # a residual that has not fallen by a tenth for some steps has reached rounding, or the search has stalled
         best, since = (worst, 0) if worst < 0.9 * best else (best, since + 1)
         floor = FLOOR * max(1.0, abs(float(values[0])))
         if worst <= tolerance or (since >= PATIENCE and worst < floor):
@@ -152,6 +157,7 @@ def lowest(
             keep = min(max(3 * block, 8), values.size)
             w = operator.device.asarray(np.ascontiguousarray(weights[:, :keep].T))
             V, AV = xp.tensordot(w, V, 1), xp.tensordot(w, AV, 1)
+        # guard vectors keep the order of the roots right and need not converge themselves
         open_ = [i for i in range(k) if residuals[i] > (tolerance if i < roots else 1e-4)]
         T = _orthonormal(xp, operator.symmetrise(precondition(R[open_], X[open_], values[open_])), V)
         # the space is exhausted: what is found is exact to rounding
@@ -252,6 +258,7 @@ def relax(
     # its functions miss the inner orbitals; its residual is small then, and the search would settle there.
     top = min(k, model_values.size)
     lower = bool(np.any(model_values[:top] < np.asarray(energies)[:top]))
+    # the lowest model states join the start where they lie below it, or where states might change places
     if lower or (max_steps and k > 1):
         extra = xp.zeros((top, *operator.shape))
         extra[:, :, :m, :m] = operator.device.asarray(model_vectors[:top])
@@ -266,6 +273,7 @@ def relax(
         w = operator.device.asarray(np.ascontiguousarray(weights[:, :count].T))
         X, AX = xp.tensordot(w, V, 1), xp.tensordot(w, AV, 1)
         R = AX - operator.device.asarray(values[:count])[:, None, None, None] * X
+        # the energy that further steps would still gain, by perturbation theory with the diagonal of H
         gain = _second_order(operator, precondition.diagonal, R, values[:count])
         norms = np.asarray(operator.device.to_host(xp.sum(R * R, axis=(1, 2, 3))))
         # residuals among the lowest states count by the gap, all others by the height of the functions they go to
@@ -326,6 +334,7 @@ def _orthonormal(
     """
     shape = block.shape[1:]
     T = block.reshape(block.shape[0], -1)
+    # each direction first to norm one: the Gram matrix then tells directions that are dependent from short ones
     scale = np.sqrt(_few(xp.sum(T * T, axis=1)))
     kept = np.flatnonzero(scale > 0)
     T = (T if kept.size == scale.size else T[xp.asarray(kept)]) / xp.asarray(scale[kept])[:, None]
@@ -336,6 +345,8 @@ def _orthonormal(
         if not T.shape[0]:
             break
         gram = _few(T @ T.T)
+        # Orthonormal by the eigenvectors of the Gram matrix: two small matrices on the host, and one product on the
+        # device.
         s, u = np.linalg.eigh(0.5 * (gram + gram.T))
         keep = s > 1e-20
         T = xp.asarray(np.ascontiguousarray((u[:, keep] / np.sqrt(s[keep])).T)) @ T

@@ -242,6 +242,7 @@ def assemble(
     pairs = symmetry.pairs
     made = agreed(comm, lambda: _Assembly(device, grid, basis, symmetry))
     blocks = [(p, q) for p in range(len(pairs)) for q in range(p + 1)]
+    # kernels first, as several blocks need each; then the blocks of the lower triangle, by cost
     needed = sorted({l for p, q in blocks for l in made.multipoles(p, q)})
     made.kernels = in_shares(comm, needed, partial(repulsion_kernel, grid))
     owner = owners([made.cost(p, q) for p, q in blocks], comm.size)
@@ -253,6 +254,7 @@ def assemble(
 
     with device.use():
         agreed(comm, fill)
+        # every process ends with the whole matrix, block by block as its owner has made it
         if comm.size > 1:
             for (p, q), rank in zip(blocks, owner, strict=True):
                 made.put(p, q, comm.bcast(made.get(p, q) if rank == comm.rank else None, rank))
@@ -490,6 +492,8 @@ def solve(
     """
     grid, V, v, U = field
     pairs = symmetry.pairs
+    # The overlap of two electrons is the product of two of one: its condition number is too, and a reduction of each
+    # l to orthonormal functions makes H x = E x of the generalised problem at the price of matrices (N, N).
     one = {l: one_electron(grid, V, functions[l], v, U) for l in sorted({l for pair in pairs for l in pair})}
     reduced = {l: orthonormalised(part) for l, part in one.items()}
     condition = {l: float(np.linalg.cond(R)) ** 2 for l, (_, R) in reduced.items()}
@@ -501,6 +505,7 @@ def solve(
             f"the overlap of two electrons has the condition number {worst:.1e}: too large for a Cholesky factorisation",
             hint="use fewer functions, or the reduction by one electron",
         )
+    # back to coefficients of the Sturmian functions: X = R_a^-1 X' R_b^-T of every pair
     energies, x = _eigenpairs(device, made, n_roots)
     vectors = []
     for column in x.T:

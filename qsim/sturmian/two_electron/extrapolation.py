@@ -86,14 +86,18 @@ def partial_wave_limit(
         raise ValueError(
             f"an extrapolation needs two or more ascending l_max with one energy each, not {l_max}"
         )
+    # Increments of the partial waves fall like (l + 1/2)^-p: p is 4 for singlets of natural parity, 6 for triplets,
+    # 8 for other singlets. The tail beyond l_max is a sum of Hurwitz zeta functions.
     natural = parity == "natural" or (L % 2 == 0) == (parity == "even")
     first = leading_power(S, natural=natural)
     terms = min(points.size - 1, TERMS)
     step = 1 if L == S == 0 else 2
     powers = [first + step * k for k in range(terms)]
+    # the first missing increment, counted from the mean momentum of a pair
     start = points + 1.5 - 0.5 * (L if natural else L - 1)
     limit, coefficients, weights = _fit(start, values, powers)
     if terms > 1:
+        # what the last term and the lowest point change tells how far the expansion has converged
         other, _, _ = _fit(start[-terms:], values[-terms:], powers[:-1])
         error = (0.5 if terms == 2 else 1.0) * abs(limit - other)
         # two fits that agree by chance: the powers themselves are uncertain beyond the first

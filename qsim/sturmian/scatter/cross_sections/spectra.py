@@ -104,9 +104,12 @@ def extrapolate(radii: NDArray[np.float64], densities: NDArray[np.float64]) -> S
         At the shares of `energies`.
     """
     x, w = energies()
+    # the sharing is symmetric about E/2: a polynomial in the square of the distance from it
     y = (2.0 * x - 1.0) ** 2
     mean = densities.mean(axis=0)
     plain, rest = _fit(radii, densities, DEGREE, -1)
+    # The amplitude at a finite radius oscillates and drifts like 1/R: a fit of all radii with a tilt in 1/R, and
+    # beside it without, and with one degree less. Their differences are the error of the fit.
     choices = [plain]
     if radii.size >= FEW:
         tilted, rest = _fit(radii, densities, DEGREE, TILT)
@@ -114,6 +117,7 @@ def extrapolate(radii: NDArray[np.float64], densities: NDArray[np.float64]) -> S
     curves = np.array([np.polynomial.polynomial.polyval(y, c) for c in choices])
     ripple = float(np.sqrt((rest**2).mean()))
     error = np.hypot(np.abs(curves - curves[0]).max(axis=0), RIPPLES * ripple)
+    # few radii do not show the drift, which is then claimed as an error
     unseen = NEAR / float(radii.max()) if radii.size < FEW else 0.0
     error = error + unseen * np.abs(curves[0])
     totals = 2.0 * (curves @ w)

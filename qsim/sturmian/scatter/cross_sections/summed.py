@@ -150,6 +150,7 @@ def combined(
         That both electrons see far outside.
     """
     parts = solutions.parts
+    # every sum carries the change by the coarser grid and by other partial waves as its error
     levels = _levels(solutions)
     rest = _sum_of([part.rest for part in parts])
     level_error = _error_of_all(levels)
@@ -157,9 +158,11 @@ def combined(
     share = STATIONARY if solutions.whole_grid else FUNCTIONS_STATIONARY
     own = sum(part.total_error for part in parts)
     total = _total(parts), solutions.error(_total) + share * level_error + own
+    # below break-up the levels are all there is: what they and the total miss each other by is an error
     if kin.E < 0.0:
         levels, total = _closed(levels, total)
     direct, sdcs, sdcs_error, ripple = _sharing(solutions, kin)
+    # break-up twice: from its amplitudes, and as what the levels leave of the total; their agreement is a check
     missing, defect = _unitarity(total, direct, levels, rest)
     made = Summed(
         total=total,
