@@ -108,7 +108,7 @@ def momenta(deck: SturmianDeck, sectors: list[Sector]) -> list[int]:
 
 
 class _Trial(NamedTuple):
-    """A basis that the run will need: where the deck asks for it, its values, momenta, and operations to make it."""
+    """A basis that the run will need: its place in the deck, its values, momenta, and operations to make it."""
 
     key: str
     values: parameters.Values
@@ -151,7 +151,7 @@ def _split(trials: Iterable[_Trial]) -> tuple[list[_Trial], list[_Trial]]:
 
 
 def _faults(deck: SturmianDeck, trials: Iterable[_Trial]) -> Iterator[Finding]:
-    """Yield what the functions show that cannot be had."""
+    """Yield a mistake for each basis that cannot be made."""
     for trial in trials:
         try:
             _try(deck, trial.values, trial.ls)
@@ -162,7 +162,7 @@ def _faults(deck: SturmianDeck, trials: Iterable[_Trial]) -> Iterator[Finding]:
 
 
 def _try(deck: SturmianDeck, values: parameters.Values, ls: list[int]) -> None:
-    """Compute grid, potential and functions, which raises `InvalidInput` if they cannot be had."""
+    """Compute grid, potential and functions; raise `InvalidInput` if they cannot be made."""
     radial = Radial.of(deck)
     grid = parameters.radial_grid(radial, values)
     parameters.one_body(radial, grid)

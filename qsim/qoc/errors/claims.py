@@ -81,7 +81,7 @@ class Errors:
     truth : (S, pairs, levels) complex128
         Final amplitudes of the reference for these members.
     fallen : str or None
-        Why the levels are not those of the whole potential.
+        Reason why the levels do not belong to the whole potential.
     unclaimed : str or None
         Why no error of P is known; the parts are NaN then, and no member was followed.
     """
@@ -166,7 +166,7 @@ class Judge:
         return sorted({0} | {int(s) for s in self.problem.members.system[self.sample]})
 
     def top_energy(self, run: Molecule, levels: int) -> float:
-        """Return the energy (hartree) up to which so many levels reach, from those of the run."""
+        """Return the energy (hartree) up to which a number of levels reach, extrapolated from the levels of the run."""
         known = run.energies[: self.levels]
         return float(known[0] + (known[-1] - known[0]) * (levels / known.size) ** 1.5)
 
@@ -275,7 +275,7 @@ class _Chain:
         self._spend(dense + self._cost(1, chain=0) + self._cost(2))
 
     def _cost(self, substeps: int, chain: int = 5) -> float:
-        """Return the seconds of one propagation of the reference and of some along the chain, with so many substeps."""
+        """Return the seconds of one propagation of the reference and of some along the chain, with a number of substeps."""
         problem, steps = self.problem, self.judge.values.size * substeps
         sizes = (self.scale.size, len(self.systems))
         each = costs.reference_cost(problem, *sizes, self.kept, steps)
@@ -395,7 +395,7 @@ class _Chain:
         )
 
     def levels_only(self, why: str) -> Errors:
-        """Return the errors of energies and dipoles; those of P are unknown."""
+        """Return the errors of energies and dipoles alone; the errors of P are unknown."""
         energies, dipoles = self._levels()
         unknown = dict.fromkeys(("time", "grid", "box", "levels", "interpolation", "reference"), math.nan)
         return Errors(

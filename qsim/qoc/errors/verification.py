@@ -129,7 +129,7 @@ def _too_long(problem: Problem, members: Members, steps: int, judge: Judge) -> b
 
 
 def _distance(judge: Judge, final: NDArray[np.complex128], errors: Errors) -> float:
-    """Return the distance of P from that of the reference; NaN without a reference."""
+    """Return the distance of P from the P of the reference; NaN without a reference."""
     return math.nan if errors.unclaimed else float(judge.change(final, errors.truth).mean())
 
 
@@ -213,7 +213,7 @@ def _refined_levels(
 
 
 def _spectral_grid(problem: Problem, judge: Judge, levels: int) -> tuple[tuple[float, float], int]:
-    """Return walls and points of a sine basis for so many levels of every molecule."""
+    """Return walls and points of a sine basis that holds a number of levels of every molecule."""
     boxes, points = [], reference.FEWEST
     for s in judge.systems:
         run, scale = problem.members.molecules[s], problem.factors[s][1]
@@ -224,7 +224,7 @@ def _spectral_grid(problem: Problem, judge: Judge, levels: int) -> tuple[tuple[f
 
 
 def _stencil_grid(problem: Problem, judge: Judge, errors: Errors) -> tuple[tuple[float, float], int]:
-    """Return first and last point and the number of points of a grid that is finer than the run's by what its error asks for.
+    """Return the ends and the number of points of a grid finer than the run's, by a factor that follows from its error.
 
     The stencil's error falls with the fourth power of the spacing.  The walls stand where the levels that the run reached have
     decayed.

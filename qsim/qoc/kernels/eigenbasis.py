@@ -109,7 +109,7 @@ class EigenBatch:
 
     @cached_property
     def tables(self) -> Tables:
-        """What the CPU twins take: matrices (systems, 2P, 2P) and slopes (systems, P) of all systems, and the trajectories."""
+        """Arguments of the CPU twins: matrices (systems, 2P, 2P) and slopes (systems, P) of all systems, and the trajectories."""
         matrices, slopes = zip(*(_padded(self, s) for s in range(self.slope.shape[0])), strict=True)
         return Tables(np.stack(matrices), np.stack(slopes), self.system, self.field, self.scale, self.tau)
 

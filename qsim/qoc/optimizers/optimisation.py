@@ -70,7 +70,7 @@ class Optimisation:
                 self._search(report)
 
     def why(self) -> str:
-        """Return why the search ended, and what may help where it has not left the field that it began with."""
+        """Return the reason why the search ended, with a remedy where it has not left its first field."""
         if not self._stalled:
             return self.search.reason
         if self._at_the_bounds:

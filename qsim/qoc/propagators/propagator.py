@@ -1,4 +1,4 @@
-"""What both propagators share: the ensemble, the outcome of a run, and the interface.
+"""The common part of both propagators: the ensemble, the outcome of a run, and the interface.
 
 Both speak in amplitudes of the field-free levels, ``a_k = <k|psi>``, so that everything above them (targets, gradients,
 optimisers) does not know which one runs.  A trajectory is (field, ensemble member, state pair), in this order.

@@ -51,13 +51,13 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
 
 
 def _points(deck: SturmianDeck) -> int:
-    """Return how many solutions beside the states themselves a deck asks for, which ranks can share."""
+    """Return the number of solutions beside the states themselves, which ranks can share."""
     waves = 0 if deck.extrapolate is None else len(deck.extrapolate.l_max)
     return waves + (0 if deck.scan is None else sum(map(len, deck.scan.given().values())))
 
 
 def _ranks(deck: SturmianDeck, sectors: list[Sector]) -> int:
-    """Return how many processes can share a deck: pairs of a product, blocks of a matrix, or solutions beside the states."""
+    """Return the number of processes that can share a deck: pairs, blocks of a matrix, or solutions beside the states."""
     pairs = max((len(sector.pairs) for sector in sectors), default=1)
     shared = pairs * (pairs + 1) // 2 if deck.solver.type == "dense" else pairs
     return max(1, shared, _points(deck))

@@ -1,4 +1,4 @@
-"""What a two-electron state tells: moments, densities, and its slope at the wall."""
+"""Moments, densities and wall slope of a two-electron state."""
 
 from __future__ import annotations
 

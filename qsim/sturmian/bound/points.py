@@ -25,7 +25,7 @@ class Point:
 
 
 def points_of(problem: Problem) -> list[Point]:
-    """Return what is to be solved besides the deck itself: partial waves, then the scans."""
+    """Return the solutions besides the deck itself: partial waves, then the scans."""
     wanted = problem.extrapolate
     if not wanted and not problem.lists_pairs:
         wanted = sorted({l for sector in problem.sectors for l in satellites(sector.pairs)})

@@ -43,7 +43,7 @@ class Scan:
 
 @dataclass
 class BoundResult:
-    """What a run leaves.
+    """Bound states of a deck with their scans.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class BoundResult:
     partial : Scan
         Energies against l_max: those of the extrapolation, or the few below l_max that give ``error_angular``; may be empty.
     limits : list of (float, float)
-        Limit of all partial waves and its error, of each state; empty unless the deck asks for it.
+        Limit of all partial waves and its error, of each state; empty unless the deck extrapolates.
     solver_iterations, products, unknowns : int
         Of the states of the deck, without scans.
     flops : float

@@ -55,7 +55,7 @@ LARGEST_GROWTH = 3.0
 
 
 def run(problem: Problem, monitor: Monitor) -> BoundResult:
-    """Find the states of the deck, then those of all scans.
+    """Find the states of the deck, then the states of all scans.
 
     Raises
     ------
@@ -119,7 +119,7 @@ class _Run:
             self.comm = self.monitor.comm
 
     def _gather(self, start: int) -> None:
-        """Put the points that the ranks have solved into their order; a collective call."""
+        """Gather the points that the ranks have solved, in their order; a collective call."""
         own = {name: self.done[name][start:] for name in ("energies", "unknowns")}
         parts = self.monitor.comm.allgather((own, self.done.get("radial", {})))
         for name in own:
@@ -141,7 +141,7 @@ class _Run:
         ]
 
     def _keep(self, entry: Mapping[str, Any]) -> None:
-        """Take back one of `_kept`."""
+        """Restore one entry of `_kept`."""
         content = {name: value for name, value in entry.items() if name not in ("key", "pairs")}
         content["vectors"] = self.problem.device.asarray(content["vectors"])
         L, S, parity = entry["key"]
@@ -369,7 +369,7 @@ class _Run:
         *,
         rough: bool,
     ) -> tuple[TwoElectron, davidson.Eigenpairs]:
-        """Add the energies of a sector's states, rough ones from those of the deck with fewer pairs.
+        """Add the energies of a sector's states; rough ones start from the deck's states with fewer pairs.
 
         Returns
         -------
@@ -473,7 +473,7 @@ def _same(one: Sector, other: Sector) -> bool:
 
 
 def embedded(operator: TwoElectron, pairs: Sequence[tuple[int, int]], vectors: FloatArray) -> Any:
-    """Return vectors (m, P, M, M) of some pairs among those of an operator with more pairs and the same orbitals."""
+    """Return vectors (m, P, M, M) of some pairs as vectors of an operator with more pairs and the same orbitals."""
     out = operator.device.xp.zeros((vectors.shape[0], *operator.shape))
     M = vectors.shape[-1]
     for p, pair in enumerate(pairs):

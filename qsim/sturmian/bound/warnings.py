@@ -35,7 +35,7 @@ UNSURE = 2.0
 
 
 def wall_shift(wall: float, binding: float, R: float) -> float:
-    """Return how much the wall at R raises the energy of two electrons, hartree.
+    """Return the shift of the energy of two electrons by the wall at R, hartree.
 
     By the Hellmann-Feynman theorem ``dE/dR = -wall`` for two electrons with ``wall = int |du/dr1|^2 dr2`` each.  Of a state bound
     by ``binding = kappa^2 / 2``, wall falls like ``exp(-2 kappa R)``, so that ``wall / (2 kappa)`` is left; of a free one like
@@ -76,7 +76,7 @@ def virial_gain(state: State) -> float:
 
 
 def _above_threshold(state: State, confined: bool) -> str | None:
-    """Return what is to be said about a state above its threshold, None about others.
+    """Return the warning of a state above its threshold, None for others.
 
     Better functions lower the state, and the threshold with it: a state that may fall below has a meaning, if a poor energy.
     """
@@ -93,7 +93,7 @@ def _above_threshold(state: State, confined: bool) -> str | None:
 
 
 def confining(r: NDArray[np.float64], V: NDArray[np.float64]) -> bool:
-    """Tell whether a potential goes on to rise at the end of the box: positive there, and at least about linear in r.
+    """Return True if a potential still rises at the end of the box: positive there, and at least about linear in r.
 
     Electrons in it are bound at any energy, and a threshold found from its value at R is one of the box.
     """
@@ -102,7 +102,7 @@ def confining(r: NDArray[np.float64], V: NDArray[np.float64]) -> bool:
 
 
 def _warnings(result: BoundResult, state: State) -> Iterator[str]:
-    """Yield what makes a state or its error doubtful."""
+    """Yield the warnings of a state: threshold, functions and grid, partial waves, virial theorem."""
     grid = result.problem.grid
     if (text := _above_threshold(state, confining(np.real(grid.r), np.real(result.problem.V)))) is not None:
         yield text
@@ -133,7 +133,7 @@ def _said(result: BoundResult, state: State) -> list[str]:
 
 
 def require_contained(result: BoundResult, judged: Judged = unguarded) -> list[str]:
-    """Refuse a result whose lowest states the box cuts off; return what is to be said about all states.
+    """Refuse a result whose lowest states the box cuts off; return the warnings of all states.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ AUTO = "auto"
 # Rad and bohr, of a contour, where nothing speaks against them.
 ANGLE, LENGTH = 0.3, 25.0
 LESS = "basis.N, or take solver.type: matrix_free (Davidson; Krylov in collisions), which needs no matrix"
-"""What to do about a dense matrix that does not fit; follows "lower"."""
+"""Remedy for a dense matrix that does not fit; follows "lower"."""
 
 
 def as_list(value: Any) -> list[Any]:

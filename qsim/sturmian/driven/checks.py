@@ -69,7 +69,7 @@ def contour_length(settings: Settings, angle: float) -> float:
 
 
 def physics(settings: Settings, numbers: Numbers, bounds: NDArray[np.complex128]) -> Iterator[Finding]:
-    """Yield what grid, box and basis do to the waves of the collision."""
+    """Yield the mistakes in grid, box and basis for the waves of the collision."""
     task, system = settings.task, settings.system
     points = numbers.points(float(system.Z))
     if numbers.angle > (safe := safe_angle(points) if numbers.whole else SAFE_ANGLE):

@@ -130,7 +130,7 @@ class Continuum:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the lowest bound levels of h_l and their functions.
 
-        Levels that [0, R] does not hold are left out; by default R is that of the box.
+        Levels that [0, R] does not hold are left out; by default R is the radius of the box.
 
         Returns
         -------

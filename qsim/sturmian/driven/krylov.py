@@ -29,7 +29,7 @@ LOST = 0.3
 
 
 class Operator(Protocol):
-    """What a solver asks of the equation; see `qsim.sturmian.driven.operator.Driven`."""
+    """Products that a solver needs of the equation; see `qsim.sturmian.driven.operator.Driven`."""
 
     device: Device
     # whether the outgoing functions span the whole grid
@@ -179,7 +179,7 @@ class _Cycle:
         self._finish(np.ones(self.running.size, bool), y)
 
     def _make_room(self, directions: int) -> None:
-        """Make room for one direction beyond so many: for all of them, if those that suffice as a rule did not."""
+        """Make room for one direction more: for all of them once the usual number did not suffice."""
         kept = self.basis.shape[1]
         if directions < kept:
             return

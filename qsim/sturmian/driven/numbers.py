@@ -51,7 +51,7 @@ class Numbers:
 
     @property
     def whole(self) -> bool:
-        """Whether the basis is the whole grid."""
+        """True if the basis is the whole grid."""
         return not self.sizes
 
     def coarser(self, Z: float) -> Numbers:

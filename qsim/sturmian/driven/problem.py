@@ -57,7 +57,7 @@ class Problem:
 
     @property
     def errors(self) -> bool:
-        """Whether coarser solutions tell the errors."""
+        """True if coarser solutions tell the errors."""
         return self.task.errors
 
     def pairs(self) -> list[list[tuple[int, int]]]:

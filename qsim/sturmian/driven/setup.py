@@ -1,4 +1,4 @@
-"""What a collision needs on one grid: contour, one-electron functions, repulsion kernels, continuum, initial state."""
+"""Driven equations on one grid: contour, one-electron functions, repulsion kernels, continuum, initial state."""
 
 from __future__ import annotations
 

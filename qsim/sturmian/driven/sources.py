@@ -1,4 +1,4 @@
-r"""What drives a collision: the right-hand side s of (E - H) u = s for electrons, photons and fast projectiles.
+r"""Sources of a collision: the right-hand side s of (E - H) u = s for electrons, photons and fast projectiles.
 
 All sources are radial components on the product grid, coefficients of the normalised FE-DVR basis (values times
 ``sqrt(w_i w_j)``), one for each stored pair la <= lb; those with la < lb carry sqrt(2), as all vectors do.  They are cut off at
@@ -147,7 +147,7 @@ def dipole(
     held = _held(grid, state)
     r, whole = grid.r[:held, None], _slope(grid) if gauge == "velocity" else None
     slope = None if whole is None else np.ascontiguousarray(whole[:held, :held])
-    # amplitudes of all gauges are brought to that of length by powers of omega
+    # amplitudes of all gauges are brought to the length gauge by powers of omega
     scale = {"length": 1.0, "velocity": 1.0 / omega, "acceleration": 1.0 / omega**2}[gauge]
 
     def radial(to: int, start: int, F: NDArray[np.float64]) -> NDArray[np.complex128]:

@@ -77,7 +77,7 @@ class Run:
 
 @dataclass
 class IntegralsResult:
-    """What the integrals leave.
+    """Integrals of all routes, with their times, errors and ranks.
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ def run(problem: Problem, monitor: Monitor) -> IntegralsResult:
     counts = sorted(set(task.points if isinstance(task.points, list) else [task.points]))
     with monitor.stage("basis"):
         functions = problem.functions(l, sizes[-1])
-    # the functions are real: complex numbers show what those of outgoing functions cost
+    # the functions are real: complex numbers show the cost of outgoing functions
     kind = "complex128" if task.dtype == "complex" else "float64"
     result = IntegralsResult(problem, {l: functions}, dtype=kind)
     each = [("poisson_gemm", 0)] if "poisson_gemm" in task.routes else []
@@ -81,7 +81,7 @@ def run(problem: Problem, monitor: Monitor) -> IntegralsResult:
 
 
 def _errors(result: IntegralsResult, functions: Sturmians, multipole: int) -> dict[str, NDArray[np.float64]]:
-    """Return how far the tables lie from those of the functions on a finer grid; empty where that has not so many.
+    """Return the distance of the tables from the same tables on a finer grid; empty where it holds fewer functions.
 
     The comparison holds what the grid lacks for functions and integrals, what the box cuts off, and the quadrature of the route.
     A single element may agree by chance: its error is at least what the overlaps of its two functions are off by, relative.

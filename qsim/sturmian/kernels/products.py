@@ -110,7 +110,7 @@ def repelled(device: Device, F: FloatArray, G: FloatArray, A: Terms, b: FloatArr
 
 
 def repelled_products(device: Device, vectors: Vectors, G: FloatArray, A: Terms, b: FloatArray) -> FloatArray:
-    """Return what `repelled` does of the functions of :func:`on_grid`, if its components are the pairs.
+    """Return the repulsion as of `repelled` for functions of :func:`on_grid` whose components are the pairs.
 
     Rows of a function exist in the caches of a core alone, unless there are too few for all threads.
 
@@ -169,7 +169,7 @@ def _repelled_size(count: int, A: Terms, b: FloatArray) -> int:
 
 @cache
 def rows() -> int:
-    """Return how many rows of the grid, or of the basis, a thread works on at a time."""
+    """Return the number of rows of the grid, or of the basis, that a thread works on at a time."""
     found = kernels_of_blas()
     return FEW_ROWS if found and found <= WIDE else ROWS
 
@@ -179,7 +179,7 @@ def _tiles(high: int, tall: int) -> int:
 
 
 def _parts(tiles: int, pairs: int, threads: int) -> int:
-    """Return into how many parts the pairs of a tile are cut: into all where tiles are too few; the bits are the same."""
+    """Return the number of parts of a tile's pairs: one, or one per pair where tiles are too few; the bits are the same."""
     rounds = -(-tiles // threads)
     return 1 if tiles >= BUSY * rounds * threads else pairs
 
@@ -206,7 +206,7 @@ def _contracted_shared(ticket, *arguments):
 
 @nb.njit(**PART)
 def _place(task, functions, parts, pairs, rows, tall):
-    """Return of which rows, function and pairs a task is; those of a tile are next to each other."""
+    """Return the rows, function and pairs of a task; tasks of the same tile are next to each other."""
     place, part = task // parts, task % parts
     tile, k = place // functions, place % functions
     low, high = tile * tall, min((tile + 1) * tall, rows)
@@ -309,7 +309,7 @@ def _couple(begin, size, low, high, G, F, source, sums, place, W):
 
 @nb.njit(**PART)
 def _contracted_cpu(first, last, worker, at, V, out, tall):
-    """Fill the tiles ``first ... last`` of rows of all products, those of a product next to each other."""
+    """Fill the tiles ``first ... last`` of rows of all products; tiles of one product are next to each other."""
     rows = out.shape[2]
     tiles = -(-rows // tall)
     for place in range(first, last):

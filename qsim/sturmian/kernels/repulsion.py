@@ -125,7 +125,7 @@ def _pair_densities_cpu(first, second, packed, low, high, rho):
 
 
 class Expansion(NamedTuple):
-    """How pairs are expanded; the first four as of :func:`expand_pairs`.
+    """Options of an expansion of pairs; the first four as of :func:`expand_pairs`.
 
     Attributes
     ----------

@@ -27,7 +27,7 @@ __all__ = ["copied", "each_range", "each_tile", "scaled", "squares", "subtract_a
 TALL = 96
 # Rows below which it is slow.
 FLAT = 48
-# In all, where FLAT allows so many: three for each of eight threads, so that those that end first can help.
+# Number of tiles, where FLAT allows it: three for each of eight threads, so that threads that end first can help.
 TILES = 24
 # Complex numbers: half a megabyte.
 RANGE = 1 << 15

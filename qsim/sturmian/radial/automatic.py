@@ -1,4 +1,4 @@
-r"""What ``auto`` stands for: the energy and range of the Sturmian functions and the radius of the box.
+r"""Values of ``auto``: energy and range of the Sturmian functions, and radius of the box.
 
 All follow from one number, the ionisation energy I of the state that is bound most weakly: far from the nucleus an electron's
 function decays like ``exp(-sqrt(2 I) r)``.  The rules are measured ones: with ``E = -I`` (anything from 0.9 I to 2 I does) and

@@ -84,7 +84,7 @@ class Resonances:
             self.unknowns, self.condition = int(restored["unknowns"]), float(restored["condition"])
 
     def state(self) -> State:
-        """Return what was found so far."""
+        """Return the resonances so far."""
         return {
             "found": [vars(resonance) for resonance in self.resonances],
             "unknowns": self.unknowns,
@@ -92,7 +92,7 @@ class Resonances:
         }
 
     def advance(self, report: Report) -> None:
-        """Find what is left; a stop within a search repeats that one."""
+        """Find the remaining resonances; a stop within a search repeats it."""
 
         def poll() -> None:
             report(Progress())
@@ -117,7 +117,7 @@ class Resonances:
     def _errors(
         self, number: int, resonance: Resonance, poll: Callable[[], None]
     ) -> tuple[float, float, float]:
-        """Return how a complex energy moves with the coarser grid, and the errors of position and width.
+        """Return the change of a complex energy with the coarser grid, and the errors of position and width.
 
         They are these changes, and there those with other partial waves.  A wave that comes back from the contour changes
         position and width alike.  Partial waves move the position by far more than the width, which therefore has an error of
@@ -140,12 +140,12 @@ class Resonances:
         return float(moved), float(error), float(width_error)
 
     def result(self) -> ResonanceResult:
-        """Return what was found; complete after `advance`."""
+        """Return the resonances; complete after `advance`."""
         return ResonanceResult(self.problem, self.setup, self.resonances, self.unknowns, self.condition)
 
 
 def run(problem: Problem, monitor: Monitor) -> ResonanceResult:
-    """Find the complex energies nearest to those of the deck.
+    """Find the complex energies nearest to the energies of the deck.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def run(problem: Problem, monitor: Monitor) -> ResonanceResult:
 
 
 def _warnings(resonance: Resonance) -> list[str]:
-    """Return what is doubtful about a complex energy."""
+    """Return the warnings of a complex energy."""
     if resonance.moved > MOVED * max(resonance.width, 1e-12):
         return [
             f"moves by {resonance.moved:.1e} with the contour and basis; it may be no resonance, or needs a larger grid.R"

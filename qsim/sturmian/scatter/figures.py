@@ -180,7 +180,7 @@ def residuals(r: Results) -> Figure | None:
 
 
 def unitarity(r: Results) -> Figure | None:
-    """How the channels add up to the total of the optical theorem."""
+    """Draw the sum of the channels against the total of the optical theorem."""
     if "unitarity_defect" not in r or "sigma_level" not in r:
         return None
     labels, energies, total = _labels(r), r["collision_energy"], r["sigma_total"]
@@ -258,7 +258,7 @@ def _polar(
 
 
 def scans(r: Results) -> Figure | None:
-    """Deviations of cross sections at each scanned value from those of the deck itself."""
+    """Draw the deviations of cross sections at each scanned value from the deck itself."""
     keys = [name.split("/")[1] for name in r.names if name.startswith("scan/") and name.endswith("/value")]
     if not keys:
         return None

@@ -105,7 +105,7 @@ def _read(settings: Settings, path: Path, results: Results) -> Recorded:
 
 
 def require_same(state: Recorded, found: Bound, grid: RadialGrid) -> None:
-    """Refuse an initial state that is another one than that of the file.
+    """Refuse an initial state that differs from the state of the file.
 
     Raises
     ------

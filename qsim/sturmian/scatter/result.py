@@ -48,7 +48,7 @@ Scalars = dict[str, Scalar]
 
 @dataclass
 class CollisionResult:
-    """What a run leaves.
+    """Cross sections of all energies, with the solver's numbers.
 
     Attributes
     ----------

@@ -75,7 +75,7 @@ def run(problem: Collision, monitor: Monitor) -> CollisionResult:
 
 @dataclass(frozen=True)
 class Round:
-    """Solutions in one grid: those of the deck, of the coarser grid, or of one value of a scan.
+    """Solutions in one grid: of the deck, the coarser one, or one value of a scan.
 
     Attributes
     ----------
@@ -98,12 +98,12 @@ class Round:
 
     @property
     def coarser(self) -> bool:
-        """Whether the grid is the coarser one."""
+        """True for the coarser grid."""
         return self.stage == "errors"
 
 
 def rounds_of(problem: Collision) -> list[Round]:
-    """Return what is to be solved, in this order."""
+    """Return the rounds of a deck in their order."""
     pairs, tolerance = problem.pairs(), problem.settings.solver.tolerance
     rounds = [Round("solve", problem, [pairs], tolerance)]
     if problem.errors:
@@ -118,7 +118,7 @@ def rounds_of(problem: Collision) -> list[Round]:
 
 
 def jobs_of(rounds: Sequence[Round]) -> Iterator[Job]:
-    """Yield the solutions of all rounds; those of one symmetry and energy follow each other, as one starts from another."""
+    """Yield the solutions of all rounds, grouped by symmetry and energy, as one starts from another."""
     for number, part in enumerate(rounds):
         problem = part.problem
         for k, sector in enumerate(problem.sectors):
@@ -198,7 +198,7 @@ class Collisions:
             self._restore(restored)
 
     def state(self) -> State:
-        """Return what was seen so far, and the solutions that the next ones start from."""
+        """Return the observations so far, and the solutions that the next ones start from."""
         return {
             "done": self.done,
             "observed": {key: [saved.observed(seen) for seen in of] for key, of in self.observed.items()},
@@ -220,7 +220,7 @@ class Collisions:
         self.kept = {key: self.problem.device.asarray(u) for key, u in state["kept"].items()}
 
     def advance(self, report: Report) -> None:
-        """Solve what is left; a stop within a solution repeats that one, or that of all processes."""
+        """Solve the remaining equations; a stop within a solution repeats it, on all processes."""
         equations = sum(len(job.points) for job in self.jobs[: self.done])
 
         def poll() -> None:
@@ -304,7 +304,7 @@ class Collisions:
         return next(i for i in range(point + 1) if problem.group(i) == problem.group(point))
 
     def _cost(self, chain: Sequence[Job]) -> float:
-        """Return the work of one energy of a chain, in units of that of one pair of momenta: a product takes pairs together."""
+        """Return the work of one energy of a chain, in units of one pair of momenta: a product takes pairs together."""
         return float(sum(len(self.rounds[job.round].variants[job.variant][job.sector]) for job in chain))
 
     # ----------------------------------------------------------------------------------- one solution
@@ -376,7 +376,7 @@ class Collisions:
         return found
 
     def _start(self, job: Job, operator: driven.Driven, poll: Callable[[], None]) -> Any:
-        """Return what is known of a solution: that with fewer momenta, or that in another gauge; None if nothing is."""
+        """Return the comparison solution to start from: fewer partial waves, or the other gauge; None if there is none."""
         device, part = operator.device, self.rounds[job.round]
         full = self.kept.get((0, job.label))
         if job.variant > 0 and full is not None:
@@ -544,7 +544,7 @@ def _solved(
 
 
 def _remedy(problem: Collision, operator: driven.Driven, steps: int) -> str:
-    """Return what makes an equation converge that did not: an angle at which the eigenvectors are no danger, or more steps."""
+    """Return the remedy for an equation that did not converge: a smaller angle of the contour, or more steps."""
     safe = safe_angle(operator.points)
     condition = max(orbital.condition for orbital in operator.orbitals.values())
     if condition > outgoing.CONDITION and problem.numbers.angle > safe:

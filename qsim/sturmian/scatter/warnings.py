@@ -1,4 +1,4 @@
-"""What cross sections should not be believed without a second look."""
+"""Warn of cross sections that box, contour or partial waves limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TAIL = 0.02
 
 
 def warnings_of(result: CollisionResult) -> list[str]:
-    """Return what should not be believed without a second look."""
+    """Return the warnings of all cross sections of a result."""
     out = []
     condition = result.condition
     if condition > outgoing.CONDITION:
@@ -41,7 +41,7 @@ def warnings_of(result: CollisionResult) -> list[str]:
 
 
 def _unknown(seen: Summed, highest: int) -> list[str]:
-    """Return which of the levels up to a principal quantum number have no error."""
+    """Return the warning of levels up to a principal quantum number that have no error."""
     names = [
         level_name(n, l) for (n, l), (_, error) in seen.levels.items() if n <= highest and np.isnan(error)
     ]
@@ -53,7 +53,7 @@ def _unknown(seen: Summed, highest: int) -> list[str]:
 
 
 def _warnings(seen: Summed, unitarity: bool) -> list[str]:
-    """Return what is doubtful about one energy and one spin or gauge."""
+    """Return the warnings of one energy and one spin or gauge."""
     out = []
     if unitarity and seen.unitarity is not None:
         defect, error = seen.unitarity

@@ -90,7 +90,7 @@ def lowest(
     tolerance
         Residual norm at which an eigenpair counts as converged.
     guess : (m, P, M, M), optional
-        First vectors besides those of the model space.
+        First vectors besides the model space.
     restored
         State of an interrupted search, as given to ``observe``.
     observe
@@ -176,7 +176,7 @@ def lowest(
 
 
 class _Space(NamedTuple):
-    """What a search consists of: directions, their products with H, and its past."""
+    """State of a search: directions, their products with H, and its past."""
 
     V: Any
     AV: Any
@@ -188,7 +188,7 @@ class _Space(NamedTuple):
 
     @classmethod
     def of(cls, operator: TwoElectron, state: Mapping[str, Any]) -> _Space:
-        """Return that of a saved state."""
+        """Return the space of a saved search."""
         vectors = (None, *operator.shape)
         return cls(
             operator.device.asarray(fitting(state, "V", vectors)),
@@ -202,7 +202,7 @@ class _Space(NamedTuple):
 
     @classmethod
     def begun(cls, operator: TwoElectron, start: NDArray[np.float64]) -> _Space:
-        """Return that of the first vectors."""
+        """Return the space of the first vectors."""
         V = _orthonormal(operator.device.xp, operator.symmetrise(start), None)
         return cls(V, operator.apply(V), 0, int(V.shape[0]), [])
 
@@ -244,7 +244,7 @@ def relax(
     settled : float
         The search ends when what it may still gain is this share of the difference.
     max_steps : int
-        At most so many; with 0, nothing but perturbation theory of second order.
+        Limit of the steps; with 0, perturbation theory of second order alone.
 
     Returns
     -------

@@ -311,7 +311,7 @@ class _Assembly:
         return {l for order in (ket, ket[::-1]) for l in _coefficients(self.L, bra, order)}
 
     def cost(self, p: int, q: int) -> float:
-        """Return the work of a block: its integrals, twice where those of the exchanged ket are others."""
+        """Return the work of a block: its integrals, twice where the exchanged ket has others."""
         here, there = self.sizes[p], self.sizes[q]
         return float(np.prod(here)) * float(np.prod(there)) * (1.0 if self.places[q] is not None else 2.0)
 
@@ -356,7 +356,7 @@ class _Assembly:
             self.H[there, here] = self.H[here, there].T
 
     def _one_electron(self, p: int, D: NDArray[Any]) -> None:
-        """Add the one-electron integrals of a pair to its block, and fill that of the overlap."""
+        """Add the one-electron integrals of a pair to its block, and fill the block of the overlap."""
         overlap_ab, h = _on(self.device, self.kind, self.basis, self.pairs[p])
         kronecker(h[0], overlap_ab[1], D, accumulate=True)
         kronecker(overlap_ab[0], h[1], D, accumulate=True)

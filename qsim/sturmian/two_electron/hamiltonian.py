@@ -237,7 +237,7 @@ class TwoElectron:
         return self._joined(products.contracted(self.device, self._at[own], V))
 
     def _joined(self, part: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return matrices (m, P, ., .) of all pairs from those of the own ones."""
+        """Return matrices (m, P, ., .) of all pairs from the matrices of this rank's own pairs."""
         m, _, rows, columns = part.shape
         counts = np.array([slice_.stop - slice_.start for slice_ in self._parts], np.int64)
         mine = np.ascontiguousarray(part.transpose(1, 0, 2, 3)).reshape(-1, m * rows * columns)

@@ -179,7 +179,7 @@ def repulsion_pairs(
     use_root : bool
         Whether the kernel may have a root: sums of multipoles are not positive.
     dtype
-        Of the integrals; by default that of kernel and functions.
+        Of the integrals; by default the dtype of kernel and functions.
     """
     kind = np.dtype(dtype or np.result_type(kernel, *functions))
     bra_a, ket_a, bra_b, ket_b = functions

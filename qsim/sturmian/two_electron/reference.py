@@ -1,4 +1,4 @@
-"""What functions and grid leave out: the same states on a finer grid that integrates the potential exactly.
+"""Errors of functions and grid: the same states on a finer grid that integrates the potential exactly.
 
 The states of a run are put on a grid with more points per element, whose one-body potential is integrated by a quadrature far
 denser than the nodes, and relaxed there by a few steps of Davidson's method.  The energies that they reach tell what all radial

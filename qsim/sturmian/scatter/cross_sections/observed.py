@@ -33,7 +33,7 @@ Measured = tuple[float, float]
 
 @dataclass
 class Observed:
-    """What one solution says, as cross sections.
+    """Cross sections of one solution.
 
     Attributes
     ----------

@@ -310,7 +310,7 @@ def _mixed(
     fewer: Sequence[Observed],
     more: float,
 ) -> dict[tuple[int, int], Measured]:
-    """Return levels with the share in the partial-wave error of those of the same n, which mix with them at any distance."""
+    """Return levels with their share in the partial-wave error of all levels of the same n, which mix at any distance."""
 
     def value(of: Sequence[Observed], name: tuple[int, int]) -> float:
         return sum(part.levels.get(name, (0.0, 0.0))[0] for part in of)
