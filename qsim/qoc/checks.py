@@ -99,16 +99,16 @@ def _degenerate(deck: QocDeck, molecule: Molecule) -> Iterator[Finding]:
     """Warn of used levels that cannot be told from a neighbour: by rounding, or within the pulse (less than one radian)."""
     rounding = ROUNDING_GAPS * float(np.finfo(float).eps * np.abs(molecule.diagonal).max())
     lists = [set(t) for _, t in deck.system.state_pairs() if isinstance(t, list)]
-    told: set[tuple[int, int]] = set()
+    reported: set[tuple[int, int]] = set()
     for key, level in _used_levels(deck):
         for pair in ((level - 1, level), (level, level + 1)):
             together = any(set(pair) <= levels for levels in lists) and key.endswith("target")
-            if pair[0] < 0 or pair[1] >= molecule.energies.size or pair in told or together:
+            if pair[0] < 0 or pair[1] >= molecule.energies.size or pair in reported or together:
                 continue
             gap = float(molecule.energies[pair[1]] - molecule.energies[pair[0]])
             remedy = f"name both, as in target: [{pair[0]}, {pair[1]}], or make the potential asymmetric"
             if gap < rounding:
-                told.add(pair)
+                reported.add(pair)
                 text = f"levels {pair[0]} and {pair[1]} are degenerate to rounding (gap {gap:.2g}, limit {rounding:.2g} hartree)"
                 yield Finding(
                     key,
@@ -116,7 +116,7 @@ def _degenerate(deck: QocDeck, molecule: Molecule) -> Iterator[Finding]:
                     "warning",
                 )
             elif gap * deck.time.T < 1.0:
-                told.add(pair)
+                reported.add(pair)
                 text = f"levels {pair[0]} and {pair[1]} are nearly degenerate (gap {gap:.2g} hartree)"
                 yield Finding(
                     key,

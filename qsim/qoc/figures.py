@@ -53,13 +53,13 @@ def _potential(ax: Axes, r: Results) -> None:
     """Draw potential and levels, with the densities of the initial and the target state at their energies."""
     x, v, energies = r["x"], r["potential"], r["energies"]
     initial, target = (np.abs(r[name]) ** 2 for name in ("psi_initial", "psi_target"))
-    shown = [e for e in energies[:12] if np.isfinite(e)]
+    drawn = [e for e in energies[:12] if np.isfinite(e)]
     mean = [_energy(r, name) for name in ("psi_initial", "psi_target")]
-    top = max([*mean, *shown[: 1 + _highest(r)]])
+    top = max([*mean, *drawn[: 1 + _highest(r)]])
     top += 0.25 * (top - float(v.min()))
     inside = x[(v < top) | (initial > 1e-3 * initial.max()) | (target > 1e-3 * target.max())]
     ax.plot(x, v, color="0.3")
-    for energy in shown:
+    for energy in drawn:
         if energy < top:
             where = x[v < energy]
             if where.size:
@@ -308,8 +308,8 @@ def populations(r: Results) -> Figure:
     t = _femtoseconds(r["time_populations" if thin else "time"])
     p = r["populations_thinned" if thin else "populations"]
     step = max(1, t.size // MAX_POINTS)
-    shown = [k for k in range(p.shape[1]) if p[:, k].max() > 1e-2][:10]
-    for k in shown:
+    drawn = [k for k in range(p.shape[1]) if p[:, k].max() > 1e-2][:10]
+    for k in drawn:
         ax.plot(t[::step], p[::step, k], label=f"{k}")
     ax.plot(t[::step], p[::step].sum(axis=1), color="0.6", linestyle=":", label="sum")
     ax.set_xlabel("time (fs)")

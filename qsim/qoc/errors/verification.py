@@ -114,9 +114,9 @@ def verify(
         raise NumericsError("the verification gave a probability that is not finite")
     error = math.nan if errors.unclaimed else min(1.0, own + errors.reference + errors.interpolation)
     points = members.molecules[0].x.size
-    found = Verification(verified, error, choice, steps, points, None)
+    verification = Verification(verified, error, choice, steps, points, None)
     return Verification(
-        verified, error, choice, steps, points, _warning(found, probability, errors, block.tolerance)
+        verified, error, choice, steps, points, _warning(verification, probability, errors, block.tolerance)
     )
 
 
@@ -133,25 +133,25 @@ def _distance(judge: Judge, final: NDArray[np.complex128], errors: Errors) -> fl
     return math.nan if errors.unclaimed else float(judge.change(final, errors.truth).mean())
 
 
-def _warning(found: Verification, probability: float, errors: Errors, tolerance: float) -> str | None:
+def _warning(verification: Verification, probability: float, errors: Errors, tolerance: float) -> str | None:
     """Return the warning that P is not confirmed, with distance and remedy; None if it is confirmed."""
-    difference = abs(found.probability - probability)
+    difference = abs(verification.probability - probability)
     known = 0.0 if errors.unclaimed else errors.total - errors.interpolation
     if max(difference, known) <= tolerance:
         return None
+    size = f"{verification.steps} steps on {verification.points} points"
     return (
-        f"P = {probability:.6f} is not confirmed: an independent {found.propagator} propagation ({found.steps} steps on "
-        f"{found.points} points) gives {found.probability:.6f}, a difference of {difference:.2g} "
-        f"(verify.tolerance {tolerance:g}); {_remedy(found, errors, tolerance)}"
+        f"P = {probability:.6f} is not confirmed: an independent {verification.propagator} propagation ({size}) gives {verification.probability:.6f}, a difference of {difference:.2g} "
+        f"(verify.tolerance {tolerance:g}); {_remedy(verification, errors, tolerance)}"
     )
 
 
-def _remedy(found: Verification, errors: Errors, tolerance: float) -> str:
+def _remedy(verification: Verification, errors: Errors, tolerance: float) -> str:
     """Return the remedy for an unconfirmed P."""
     if errors.unclaimed:
         return "raise time.steps, system.grid.points, propagator.states or verify.steps until both agree"
     if errors.total <= tolerance:
-        return f"the verification is the less accurate one (error {found.error:.2g}): raise verify.steps or verify.states"
+        return f"the verification is the less accurate one (error {verification.error:.2g}): raise verify.steps or verify.states"
     part = max(errors.parts, key=lambda name: errors.parts[name])
     return f"its error is {errors.total:.2g}, mostly from the {part} ({errors.parts[part]:.2g}): {REMEDIES[part]}"
 

@@ -50,15 +50,15 @@ def basis(r: Results) -> Figure | None:
     end = _extent(r, s, momenta)
     for ax, l in zip(axes, momenta, strict=True):
         functions = r[f"basis/l{l}/S"]
-        shown = min(SHOWN, len(functions))
-        largest = float(np.abs(functions[:shown]).max())
+        drawn = min(SHOWN, len(functions))
+        largest = float(np.abs(functions[:drawn]).max())
         if "generating" in r:
             v = np.abs(r["generating"])
             level = float(np.interp(0.1 * end, s, v)) or float(v.max())
             ax.fill_between(
                 s, 0.0, TALL * largest * v / level, color="0.9", linewidth=0, label="$v(r)$, scaled"
             )
-        for n in range(shown):
+        for n in range(drawn):
             color = CYCLE[n % len(CYCLE)]
             ax.plot(*smooth(s, real, functions[n].real), color=color, linewidth=0.9, label=f"$n = {n}$")
             if np.iscomplexobj(functions):
@@ -104,9 +104,9 @@ def beta(r: Results) -> Figure | None:
         return None
     fig = figure("single", 2.7)
     ax = fig.subplots()
-    shown = momenta if len(momenta) <= 6 else momenta[:: -(-len(momenta) // 6)]
-    is_complex = any(np.iscomplexobj(r[f"basis/l{l}/beta"]) for l in shown)
-    for k, l in enumerate(shown):
+    drawn = momenta if len(momenta) <= 6 else momenta[:: -(-len(momenta) // 6)]
+    is_complex = any(np.iscomplexobj(r[f"basis/l{l}/beta"]) for l in drawn)
+    for k, l in enumerate(drawn):
         values = r[f"basis/l{l}/beta"]
         style: dict[str, Any] = {"marker": "osD^vP"[k % 6], "markersize": 2.6, "color": CYCLE[k % len(CYCLE)]}
         style |= {"label": f"$l = {l}$", "markeredgewidth": 0}
@@ -121,7 +121,7 @@ def beta(r: Results) -> Figure | None:
         ax.set_xlabel(r"Re $\beta$ (hartree)")
         ax.set_ylabel(r"Im $\beta$ (hartree)")
     else:
-        lowest = min(float(r[f"basis/l{l}/beta"].min()) for l in shown)
+        lowest = min(float(r[f"basis/l{l}/beta"].min()) for l in drawn)
         if lowest > 0.0:
             ax.set_yscale("log")
             ax.set_xscale("log")

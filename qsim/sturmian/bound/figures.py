@@ -223,13 +223,13 @@ def _limit(r: Results, k: int) -> tuple[float, float] | None:
 
 def _half_integers(ax: Axes, l_max: FloatArray) -> None:
     ax.set_xticks([], minor=True)
-    shown: list[float] = []
+    marks: list[float] = []
     span = float(np.log((l_max[-1] + 0.5) / (l_max[0] + 0.5)))
     # labels that would touch are left out
     for value in l_max + 0.5:
-        if not shown or np.log(value / shown[-1]) > 0.08 * span:
-            shown.append(float(value))
-    ax.set_xticks(shown, [f"{value:g}" for value in shown])
+        if not marks or np.log(value / marks[-1]) > 0.08 * span:
+            marks.append(float(value))
+    ax.set_xticks(marks, [f"{value:g}" for value in marks])
 
 
 def iterations(r: Results) -> Figure | None:

@@ -103,7 +103,7 @@ def _each(
     value: Callable[[State], Value],
     *,
     error: Callable[[State], float] | None = None,
-    shown: tuple[int, ...] = (),
+    headlines: tuple[int, ...] = (),
 ) -> Quantity[BoundResult]:
     """Return the quantity of a number of every state, ``name_k``; those of the states `shown` are shown first."""
 
@@ -127,7 +127,7 @@ def _each(
         text,
         numbers,
         error=errors if error is not None else None,
-        headline=tuple(f"{name}_{k}" for k in shown),
+        headline=tuple(f"{name}_{k}" for k in headlines),
     )
 
 
@@ -216,10 +216,16 @@ def _bounds(r: BoundResult) -> dict[str, Scalar]:
     }
 
 
-def _moment(name: str, of: str, unit: str, text: str, shown: tuple[int, ...] = ()) -> Quantity[BoundResult]:
+def _moment(
+    name: str, of: str, unit: str, text: str, headlines: tuple[int, ...] = ()
+) -> Quantity[BoundResult]:
     """Return the quantity of an expectation value."""
     return _each(
-        name, unit, text, lambda state: float(state.moments[of]) if of in state.moments else None, shown=shown
+        name,
+        unit,
+        text,
+        lambda state: float(state.moments[of]) if of in state.moments else None,
+        headlines=headlines,
     )
 
 
@@ -362,7 +368,7 @@ QUANTITIES: tuple[Quantity[BoundResult], ...] = (
     ),
     Quantity("products", "", "products H x of the eigensolver", lambda r: int(r.products)),
     Quantity("solver", "", "eigensolver", lambda r: r.problem.solver.type),
-    _each("residual", HARTREE, "|H x - E x|", lambda state: float(state.residual), shown=(0,)),
+    _each("residual", HARTREE, "|H x - E x|", lambda state: float(state.residual), headlines=(0,)),
     Quantity("state", "", "names of the states", lambda r: np.array(_names(r), dtype=object), ("state",)),
     Quantity(
         "energies",

@@ -136,8 +136,8 @@ class _Run:
             return []
         host = self.problem.device.to_host
         return [
-            {"key": key, "pairs": list(pairs), **vars(found), "vectors": host(found.vectors)}
-            for key, (pairs, found) in self.smaller.items()
+            {"key": key, "pairs": list(pairs), **vars(eigenpairs), "vectors": host(eigenpairs.vectors)}
+            for key, (pairs, eigenpairs) in self.smaller.items()
         ]
 
     def _keep(self, entry: Mapping[str, Any]) -> None:
@@ -184,7 +184,7 @@ class _Run:
         ) -> None:
             self.monitor.poll(lambda: self._state({"name": name, **state()}))
 
-        found = davidson.lowest(
+        eigenpairs = davidson.lowest(
             operator,
             roots,
             tolerance=problem.solver.tolerance,
@@ -192,7 +192,7 @@ class _Run:
             restored=restored,
             observe=observe_search,
         )
-        return operator, found
+        return operator, eigenpairs
 
     def _dense(self, problem: Problem, sector: Sector, roots: int) -> tuple[TwoElectron, davidson.Eigenpairs]:
         """Take the paper's route: matrices of the non-orthogonal Sturmians, LAPACK or cuSOLVER."""
@@ -240,14 +240,14 @@ class _Run:
         iterations = products = unknowns = 0
         flops, histories = 0.0, []
         for number, sector in enumerate(problem.sectors):
-            operator, found = self._solve(problem, sector, f"main {number}")
-            iterations, products = iterations + found.iterations, products + found.products
+            operator, eigenpairs = self._solve(problem, sector, f"main {number}")
+            iterations, products = iterations + eigenpairs.iterations, products + eigenpairs.products
             unknowns, flops = max(unknowns, operator.size), max(flops, operator.flops)
-            histories.append(found.history)
-            self.smaller[sector.L, sector.S, sector.parity] = (sector.pairs, found)
-            finer = self._reference(operator, sector, found)
+            histories.append(eigenpairs.history)
+            self.smaller[sector.L, sector.S, sector.parity] = (sector.pairs, eigenpairs)
+            finer = self._reference(operator, sector, eigenpairs)
             for root in sector.roots:
-                state = self._examine(operator, sector, found, root)
+                state = self._examine(operator, sector, eigenpairs, root)
                 _compare(state, finer)
                 states[sector.L, sector.S, sector.parity, root] = state
         self.done["states"] = [asdict(states[key]) for key in self.order]
@@ -263,10 +263,12 @@ class _Run:
                 raise NumericsError(f"state {key}: the exchange symmetry is lost by {lost:.1e}")
         return list(states.values())
 
-    def _examine(self, operator: TwoElectron, sector: Sector, found: davidson.Eigenpairs, root: int) -> State:
-        problem, x = self.problem, found.vectors[root]
+    def _examine(
+        self, operator: TwoElectron, sector: Sector, eigenpairs: davidson.Eigenpairs, root: int
+    ) -> State:
+        problem, x = self.problem, eigenpairs.vectors[root]
         seen = observe(operator, x, problem.V)
-        energy = float(found.values[root])
+        energy = float(eigenpairs.values[root])
         level = min(float(operator.orbitals[l].e[0]) for pair in sector.pairs for l in pair)
         threshold = level + max(float(problem.V[-1]), 0.0)
         return State(
@@ -275,7 +277,7 @@ class _Run:
             parity=sector.parity,
             root=root,
             energy=energy,
-            error_solver=float(found.errors[root])
+            error_solver=float(eigenpairs.errors[root])
             + ROUNDING * (abs(seen.moments["kinetic"]) + abs(seen.moments["nuclear"])),
             error_radial=float("nan"),
             error_box=self.monitor.judged(
@@ -287,8 +289,8 @@ class _Run:
             error_threshold=float("nan"),
             one_electron=level,
             threshold=threshold,
-            residual=float(found.residuals[root]),
-            iterations=found.iterations,
+            residual=float(eigenpairs.residuals[root]),
+            iterations=eigenpairs.iterations,
             unknowns=operator.size,
             moments=seen.moments,
             wall=seen.wall,
@@ -299,7 +301,7 @@ class _Run:
         )
 
     def _reference(
-        self, operator: TwoElectron, sector: Sector, found: davidson.Eigenpairs
+        self, operator: TwoElectron, sector: Sector, eigenpairs: davidson.Eigenpairs
     ) -> reference.Reference | None:
         """Return the states of a sector on the finer grid, None where that is too much work."""
         problem = self.problem
@@ -309,7 +311,7 @@ class _Run:
 
         def relaxed() -> reference.Reference | None:
             return reference.relax(
-                operator, found, problem.potential, planes=planes, fine=fine, comm=self.comm
+                operator, eigenpairs, problem.potential, planes=planes, fine=fine, comm=self.comm
             )
 
         return self.monitor.judged("what functions and grid leave out", relaxed, None)
@@ -339,10 +341,10 @@ class _Run:
                 point.key == "partial" and not self.problem.extrapolate
             ):  # nobody asked for it: it tells an error
                 nothing = {(sector.L, sector.S, sector.parity, root): np.nan for root in sector.roots}
-                found, size = self.monitor.judged("what further partial waves add", solve, (nothing, 0))
+                added, size = self.monitor.judged("what further partial waves add", solve, (nothing, 0))
             else:
-                found, size = solve()
-            energies |= found
+                added, size = solve()
+            energies |= added
             unknowns = max(unknowns, size)
         self.done["energies"] = [*self.done["energies"], np.array([energies[key] for key in self.order])]
         self.done["unknowns"] = [*self.done["unknowns"], unknowns]
@@ -355,9 +357,9 @@ class _Run:
         own = {pair for part in self.problem.sectors if _same(part, sector) for pair in part.pairs}
         more = point.key == "partial" and not own >= set(sector.pairs)
         rough = more and not self.problem.extrapolate
-        operator, found = self._energies(problem, sector, name, energies, rough=rough)
+        operator, eigenpairs = self._energies(problem, sector, name, energies, rough=rough)
         if more and point.value == max(self.problem.extrapolate, default=None):
-            self._radial_errors(operator, sector, found)
+            self._radial_errors(operator, sector, eigenpairs)
         return energies, operator.size
 
     def _energies(
@@ -379,31 +381,31 @@ class _Run:
         """
         key = (sector.L, sector.S, sector.parity)
         if rough and key in self.smaller:
-            pairs, found = self.smaller[key]
+            pairs, eigenpairs = self.smaller[key]
             operator = self._operator(problem, sector)
-            gaps = np.clip(found.gaps, 1e-3, 1.0)
+            gaps = np.clip(eigenpairs.gaps, 1e-3, 1.0)
             values, _, _ = davidson.relax(
                 operator,
-                embedded(operator, pairs, found.vectors),
-                found.values,
+                embedded(operator, pairs, eigenpairs.vectors),
+                eigenpairs.values,
                 gaps,
                 settled=ROUGH,
                 max_steps=40,
             )
         else:
-            operator, found = self._solve(problem, sector, name)
-            values = found.values
+            operator, eigenpairs = self._solve(problem, sector, name)
+            values = eigenpairs.values
         energies |= {(*key, root): float(values[root]) for root in sector.roots}
-        return operator, found
+        return operator, eigenpairs
 
-    def _radial_errors(self, operator: TwoElectron, sector: Sector, found: davidson.Eigenpairs) -> None:
+    def _radial_errors(self, operator: TwoElectron, sector: Sector, eigenpairs: davidson.Eigenpairs) -> None:
         """Keep what functions and grid leave out where there are more pairs than in the deck's own states.
 
         They grow with the pairs: the functions of the momenta that are added may be few, or fit worse.
         """
-        finer = self._reference(operator, sector, found)
+        finer = self._reference(operator, sector, eigenpairs)
         for root in sector.roots:
-            off = _radial_error(float(found.values[root]), finer, root)
+            off = _radial_error(float(eigenpairs.values[root]), finer, root)
             key = (sector.L, sector.S, sector.parity, root)
             self.done["radial"] = {**self.done.get("radial", {}), str(self.order.index(key)): off}
 
@@ -523,11 +525,11 @@ def _restored(entry: Mapping[str, Any]) -> dict[str, Any]:
 def _basis_for(problem: Problem, ionisation: float) -> dict[str, float]:
     """Return energy and alpha of the functions for an ionisation energy, hartree, as far as the deck leaves them open."""
     basis = problem.radial.basis
-    found: dict[str, float] = {}
+    settled: dict[str, float] = {}
     if not isinstance(basis, Gsf):
         return {}
     if basis.energy == AUTO:
-        found["energy"] = automatic.energy(ionisation, basis.generating.type)
+        settled["energy"] = automatic.energy(ionisation, basis.generating.type)
         if getattr(basis.generating, "alpha", None) == AUTO:
-            found["alpha"] = automatic.alpha(found["energy"], basis.generating.type)
-    return found
+            settled["alpha"] = automatic.alpha(settled["energy"], basis.generating.type)
+    return settled

@@ -128,7 +128,7 @@ def _warnings(result: BoundResult, state: State) -> Iterator[str]:
             yield f"{text}, more than the {state.error_in_pairs:.1g} estimated; give {remedy}"
 
 
-def _said(result: BoundResult, state: State) -> list[str]:
+def _warnings_of(result: BoundResult, state: State) -> list[str]:
     return list(_warnings(result, state))
 
 
@@ -146,15 +146,17 @@ def require_contained(result: BoundResult, judged: Judged = unguarded) -> list[s
     NumericsError
         With the radius that would do.
     """
-    said = []
+    warnings = []
     seen: set[tuple[int, int, str]] = set()
     for k, state in enumerate(result.states):
         symmetry = (state.L, state.S, state.parity)
         first = symmetry not in seen
         seen.add(symmetry)
         name = f"state {k} ({term(state.L, state.S, state.parity, state.root)})"
-        texts: list[str] = judged("what is doubtful about the states", partial(_said, result, state), [])
-        said += [f"{name}: {text}" for text in texts]
+        texts: list[str] = judged(
+            "what is doubtful about the states", partial(_warnings_of, result, state), []
+        )
+        warnings += [f"{name}: {text}" for text in texts]
         needed = judged(
             "whether the box holds the states", partial(radius_needed, result.problem, state), None
         )
@@ -165,5 +167,5 @@ def require_contained(result: BoundResult, judged: Judged = unguarded) -> list[s
         hint = f"grid.R of about {needed:g} bohr holds it"
         if first:
             raise NumericsError(f"{text}, but at most {BOX_DENSITY:g} is allowed", hint=hint)
-        said.append(f"{text}; {hint}")
-    return said
+        warnings.append(f"{text}; {hint}")
+    return warnings
