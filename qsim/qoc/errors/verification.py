@@ -141,7 +141,8 @@ def _warning(verification: Verification, probability: float, errors: Errors, tol
         return None
     size = f"{verification.steps} steps on {verification.points} points"
     return (
-        f"P = {probability:.6f} is not confirmed: an independent {verification.propagator} propagation ({size}) gives {verification.probability:.6f}, a difference of {difference:.2g} "
+        f"P = {probability:.6f} is not confirmed: an independent {verification.propagator} propagation ({size}) "
+        f"gives {verification.probability:.6f}, a difference of {difference:.2g} "
         f"(verify.tolerance {tolerance:g}); {_remedy(verification, errors, tolerance)}"
     )
 
