@@ -114,12 +114,14 @@ def build(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
     warnings: list[str] = []
     try:
         nominal = loaded.once(nominal_molecule)
+        # The nominal molecule is the one that the plan has made; steps and first field follow from its levels.
         members = ensemble(deck, nominal)
         steps = step_count(deck, nominal)
         times = midpoints(steps, deck.time.T)
         control = parametrisation(deck.control, times, deck.time.T)
         pulse = Pulse(deck, nominal, times, control.shape)
         guess = first_field(pulse)
+        # the line search of the paper may start from zero, with noise in the initial state instead
         if not np.any(guess) and deck.optimizer.type in ("lbfgs", "krotov", "gauss_newton"):
             guess = weak_seed(pulse)
             warnings.append(

@@ -67,6 +67,7 @@ def analyse(problem: Problem, search: Search, final: NDArray[np.float64], monito
         guess = float(_propagate_members(objective, problem.first_field())[0].mean())
         members, norm, nominal = _propagate_members(objective, final)
         probability = float(members.mean())
+        # of the first member and pair alone: a table of all of them would not fit
         populations = propagator.populations(final)
         reached = populations.max(axis=0)
         leak = _doubts(problem, final, populations, monitor)
@@ -82,6 +83,7 @@ def analyse(problem: Problem, search: Search, final: NDArray[np.float64], monito
             )
             if judge is not None and errors is not None:
                 verification = _verification(problem, final, probability, judge, errors, monitor)
+    # every stride-th time, counted from the end, so that the last row belongs to T
     stride = max(1, -(-populations.size // LARGEST_TABLE))
     return Result(
         problem=problem,

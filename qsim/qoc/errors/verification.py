@@ -90,6 +90,8 @@ def verify(
         Errors of the run and what they were determined with.
     """
     block = problem.verify
+    # The propagator that the run did not use shares neither its grid nor its splitting; on the grid it may cost too
+    # much.
     choice = {"cn": "crank_nicolson"}.get(block.propagator, block.propagator)
     if choice == "auto":
         choice = "crank_nicolson" if problem.propagator.name == "eigenbasis" else "eigenbasis"
@@ -103,6 +105,8 @@ def verify(
         choice = "eigenbasis"
         members, steps = _members(problem, choice, judge, errors), _steps(problem, choice, judge)
     verified, final = _propagate(problem, choice, members, steps, field, errors)
+    # The error of the verification itself is its distance to the reference. A second try takes as many steps more as
+    # that asks for.
     own = _distance(judge, final, errors)
     if choice == "crank_nicolson" and block.steps == "auto" and own > 3 * SAFETY * block.tolerance:
         finer = _finer(steps, own / (SAFETY * block.tolerance), field.size)

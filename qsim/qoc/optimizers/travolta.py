@@ -82,8 +82,11 @@ class Travolta:
             if search.iterations >= options.max_iterations:
                 search.reason = f"limit of {options.max_iterations} iterations reached"
                 return
+            # direction: the gradient, amplified where P is small, Eq. (10); in units of the paper's time step if
+            # that is given
             beta = amplification(result.probability, options)
             line = _Line(self, report, beta * scale * result.gradient)
+            # a growing sequence of gamma until J falls, Eq. (9), then bisection of its slope
             gammas, values = grow(line.values, result.objective, options, batch, objective)
             gamma, middles = bisect(line.slope, gammas[-1], options.bisection_tolerance)
             if search.iterations == 0:

@@ -65,10 +65,12 @@ def observe(operator: TwoElectron, x: FloatArray, V: NDArray[np.float64]) -> Obs
     components = operator.on_grid(x)
     F = np.asarray(host(components[0]))
     stored = F[:P]
+    # at the nodes the coefficients are u sqrt(w w): squares are probabilities, and sums over nodes are integrals
     squared = (stored**2).sum(axis=0)
     # both orders of la != lb
     probability = 0.5 * (squared + squared.T)
     electron = probability.sum(axis=1)
+    # energies from the operator itself, so that they add up to the eigenvalue; the kinetic energy is what is left
     repulsion = float(host(operator.device.xp.sum(x * operator.repulsion(x))))
     one_body = float(host(operator.device.xp.sum(operator.one_body * x * x)))
     nuclear = 2.0 * float(electron @ V)
@@ -76,6 +78,7 @@ def observe(operator: TwoElectron, x: FloatArray, V: NDArray[np.float64]) -> Obs
     dot = _dipole(operator, F, None)
     products = _dipole(operator, F, r)
     r2 = float(electron @ r**2)
+    # the last element, where a bound state should have ended
     edge = r > grid.bounds[-2]
     projected = operator.symmetrise(x.copy()) - x
     moments = {

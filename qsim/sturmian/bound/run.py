@@ -100,6 +100,7 @@ class _Run:
             monitor.step(1, self._state)
         comm = monitor.comm
         with monitor.stage("convergence"):
+            # Every rank solves one point by itself, then all gather: a checkpoint holds whole rows of points.
             for start in range(len(self.done["energies"]), len(self.points), comm.size):
                 with monitor.alone(), self._apart():
                     if start + comm.rank < len(self.points):
@@ -222,6 +223,7 @@ class _Run:
         problem = self.problem
         if problem.radial.grid.R != AUTO or problem.radial.grid.bounds is not None:
             return None
+        # only the lowest state of a symmetry decides: excited ones may be wider than any box
         lowest: dict[tuple[int, int, str], State] = {}
         for state in sorted(states, key=lambda state: state.root):
             lowest.setdefault((state.L, state.S, state.parity), state)
@@ -245,6 +247,7 @@ class _Run:
             unknowns, flops = max(unknowns, operator.size), max(flops, operator.flops)
             histories.append(eigenpairs.history)
             self.smaller[sector.L, sector.S, sector.parity] = (sector.pairs, eigenpairs)
+            # relaxed on the finer grid together, as the states of a sector mix
             finer = self._reference(operator, sector, eigenpairs)
             for root in sector.roots:
                 state = self._examine(operator, sector, eigenpairs, root)
@@ -270,6 +273,7 @@ class _Run:
         seen = observe(operator, x, problem.V)
         energy = float(eigenpairs.values[root])
         level = min(float(operator.orbitals[l].e[0]) for pair in sector.pairs for l in pair)
+        # one electron in the lowest level, the other at rest at R, where a confining potential is still positive
         threshold = level + max(float(problem.V[-1]), 0.0)
         return State(
             L=sector.L,
@@ -337,9 +341,8 @@ class _Run:
                 energies |= {(sector.L, sector.S, sector.parity, root): np.nan for root in sector.roots}
                 continue
             solve = partial(self._scan_sector, problem, sector, point, name)
-            if (
-                point.key == "partial" and not self.problem.extrapolate
-            ):  # nobody asked for it: it tells an error
+            # partial waves that the deck does not extrapolate only tell an error, and may fail
+            if point.key == "partial" and not self.problem.extrapolate:
                 nothing = {(sector.L, sector.S, sector.parity, root): np.nan for root in sector.roots}
                 added, size = self.monitor.judged("what further partial waves add", solve, (nothing, 0))
             else:
@@ -356,6 +359,7 @@ class _Run:
         energies: dict[tuple[Any, ...], float] = {}
         own = {pair for part in self.problem.sectors if _same(part, sector) for pair in part.pairs}
         more = point.key == "partial" and not own >= set(sector.pairs)
+        # points with more pairs than the deck only tell an error, unless they are extrapolated
         rough = more and not self.problem.extrapolate
         operator, eigenpairs = self._energies(problem, sector, name, energies, rough=rough)
         if more and point.value == max(self.problem.extrapolate, default=None):
@@ -376,8 +380,8 @@ class _Run:
         Returns
         -------
         operator : TwoElectron
-        found : Eigenpairs
-            The states; of rough ones, those of the deck that they were made from.
+        eigenpairs : Eigenpairs
+            The states; of rough ones, the states of the deck that they start from.
         """
         key = (sector.L, sector.S, sector.parity)
         if rough and key in self.smaller:

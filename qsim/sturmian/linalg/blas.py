@@ -52,6 +52,8 @@ def subtract_product(c: Array, a: Array, b: Array) -> None:
             c[lo : lo + rows] -= a[lo : lo + rows] @ b
         return
     # Row-major c is column-major c^T = b^T a^T.
+    # cuBLAS counts columns first: for it the array is X^T, and the upper triangle of the product is the lower one in
+    # rows.
     blas = xp.cuda.cublas
     ta, lda = _layout(a, blas)
     tb, ldb = _layout(b, blas)
@@ -135,6 +137,8 @@ def symmetric_square(device: Device, x: Array) -> Any:
     k, n = x.shape
     if not device.is_cuda:
         lower = np.empty((n, n), x.dtype)
+        # Tiles on and below the diagonal, each a product of its own: BLAS has a routine for one triangle, but not
+        # one that threads share as evenly.
         parts = _tiles(n)
         places = [(rows, columns) for j, columns in enumerate(parts) for rows in parts[j:]]
 

@@ -58,6 +58,7 @@ def each_tile(
         What names work of the same speed, see `qsim.core.device.pool.each_part`.
     """
     count, pairs, height = shape
+    # tiles neither taller than the caches hold nor flatter than BLAS likes, and enough of them for all threads
     least, most = -(-height // TALL), -(-height // FLAT)
     tiles = max(1, min(most, max(least, -(-TILES // max(1, count * pairs)))))
     edges = [height * place // tiles for place in range(tiles + 1)]

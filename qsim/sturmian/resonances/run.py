@@ -181,6 +181,8 @@ def _search(
     operator: driven.Driven, sector: Sector, near: float, problem: Problem, poll: Callable[[], None]
 ) -> Resonance:
     device, xp = operator.device, operator.device.xp
+    # Inverse iteration, v <- (shift - H)^-1 v: the first steps at the energy of the deck find the nearest
+    # eigenvalue, then the Rayleigh quotient takes its place and convergence is cubic.
     v = device.asarray(_start(operator, sector))[None]
     v /= xp.linalg.norm(v.ravel())
     zero = xp.zeros_like(v)
@@ -198,6 +200,7 @@ def _search(
         iterations += int(solved.iterations[0])
         v = solved.u / xp.linalg.norm(solved.u.ravel())
         Hv = operator.residual(v, zero, device.asarray(np.zeros(1, complex)))
+        # without conjugation, as H is complex symmetric: the quotient is stationary at its eigenvectors
         quotient = complex(xp.sum(v * Hv) / xp.sum(v * v))
         residual = float(xp.linalg.norm((Hv - quotient * v).ravel()))
         change = abs(quotient - shift) if step >= FIXED else np.inf
@@ -211,6 +214,7 @@ def _search(
             f"last change {change:.1e} hartree",
             hint="an energy nearer to the resonance, or a larger solver.max_iterations",
         )
+    # a resonance lives on the real axis, a state of the rotated continuum on the contour
     u = np.asarray(device.to_host(v[0]))
     count = int(np.count_nonzero(operator.grid.is_real))
     inside = float((np.abs(u[:, :count, :count]) ** 2).sum() / (np.abs(u) ** 2).sum())

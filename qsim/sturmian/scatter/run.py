@@ -393,9 +393,8 @@ class Collisions:
         omega = device.asarray(np.array([kinematics[i].omega for i in job.points]))
         label, steps = sources.gauge_steps(job.label, known)
         u = known[label]
-        for (
-            other
-        ) in steps:  # u of one gauge and that of the next add up to the source of the first over omega
+        # u of one gauge and of the next add up to the source of the first over omega
+        for other in steps:
             u = device.asarray(self._source(job, operator, other)) / omega[:, None, None, None] - u
         return u
 

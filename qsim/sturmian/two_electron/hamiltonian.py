@@ -116,13 +116,17 @@ class TwoElectron:
         xp, n = device.xp, grid.r.size
         self.sizes = {l: orbitals[l].e.size for pair in pairs for l in pair}
         self.orbitals = {l: orbitals[l] for l in self.sizes}
+        # Bases of all l are padded to one size, so that products of all pairs are one batch; nothing couples to the
+        # padding.
         M = max(self.sizes.values())
         self.shape = (len(pairs), M, M)
         padded = {l: _padded(orbitals[l], M) for l in self.sizes}
         self._a = device.asarray(np.stack([padded[a][1] for a, _ in pairs]))
         self._b = device.asarray(np.stack([padded[b][1] for _, b in pairs]))
+        # transposes are stored: with them every product reads rows
         self._at = xp.ascontiguousarray(self._a.transpose(0, 2, 1))
         self._bt = xp.ascontiguousarray(self._b.transpose(0, 2, 1))
+        # in orbitals of h_l the one-body part is diagonal, e_a + e_b
         self.one_body = device.asarray(np.stack([np.add.outer(padded[a][0], padded[b][0]) for a, b in pairs]))
         self.multipoles, A = coefficients(L, S, pairs)
         planes = {} if planes is None else planes
@@ -132,6 +136,8 @@ class TwoElectron:
         self._G = device.asarray(np.stack([planes[l].ravel() for l in self.multipoles]))
         self._A = terms(device, A)
         self.dense = A
+        # pairs (a, b) with a != b have a component for each order of the electrons, which are transposes of each
+        # other; the second ones follow the pairs
         self._swapped = [p for p, (a, b) in enumerate(pairs) if a != b]
         self._same = [p for p, (a, b) in enumerate(pairs) if a == b]
         self._signs = device.asarray(

@@ -136,10 +136,12 @@ def dense_potential(potential: OneBody, grid: RadialGrid) -> NDArray[np.float64]
     for e, (a, b) in enumerate(zip(grid.bounds[:-1], grid.bounds[1:], strict=True)):
         inner = [r for r in potential.breaks if a < r < b]
         panels = 1 if simple else min(max(PANELS, math.ceil((b - a) / PANEL_WIDTH)), MOST_PANELS)
+        # steps and kinks of the potential are bounds of panels: Gauss converges on either side
         ends = np.unique(np.concatenate((np.linspace(a, b, panels + 1), inner)))
         half = 0.5 * np.diff(ends)[:, None]
         r = (ends[:-1, None] + half * (x + 1.0)).ravel()
         weight = (half * w).ravel()
+        # functions that do not vanish in this element: its own and the bridges at both ends
         here = np.arange(max(e * (points - 1) - 1, 0), min((e + 1) * (points - 1), grid.size))
         chi = grid.basis(r)[:, here]
         with np.errstate(all="ignore"):
@@ -189,12 +191,14 @@ def relax(
     B = device.asarray(interpolation(grid, made))
     xp = device.xp
     stored = operator.on_grid(found.vectors)[:, :P]
+    # the states of the run on the finer grid, exactly: its elements are the same and its functions more
     start = full.symmetrise(full.project(xp.matmul(xp.matmul(B, stored), B.T)))
     gaps = np.minimum(np.maximum(found.gaps, 1e-3), 1.0)
     steps = 0 if 12.0 * roots * product > WORK else MAX_STEPS
     energies, errors, before = davidson.relax(
         full, start, found.values, gaps, settled=SETTLED, max_steps=steps
     )
+    # better integrals, and then more functions: the two changes that make up the difference
     parts = np.maximum(np.abs(before - found.values), np.abs(energies - before))
     return Reference(energies, errors, parts, {l: float(orbitals.e[0]) for l, orbitals in whole.items()})
 
