@@ -138,6 +138,7 @@ def unit_slips(deck: QocDeck, data: Mapping[str, Any], molecule: Molecule) -> It
     used = sorted({level for _, level in _used_levels(deck) if level < molecule.energies.size})
     if isinstance(duration, int | float) and len(used) > 1:
         span = float(molecule.energies[used[-1]] - molecule.energies[used[0]])
+        # less than one period as it is, at least one if femtoseconds were meant
         periods = deck.time.T * span / (2 * math.pi)
         if periods < 1.0 <= periods * FEMTOSECOND:
             yield Finding(
@@ -221,6 +222,7 @@ def _reach(deck: QocDeck, molecule: Molecule, rungs: list[tuple[int, int]]) -> I
     alpha, threshold = deck.objective.alpha, deck.objective.threshold
     if len(rungs) == 1 and deck.system.pairs is None:
         a, b = rungs[0]
+        # two levels: the penalty caps P however long the search, Eq. (Q13)
         best = capped_probability(alpha, mu[a, b], duration)
         periods = duration * abs(energies[b] - energies[a]) / (2 * math.pi)
         if alpha > 0 and best < threshold and periods > RWA_PERIODS:
@@ -231,6 +233,7 @@ def _reach(deck: QocDeck, molecule: Molecule, rungs: list[tuple[int, int]]) -> I
                 "warning",
             )
         if deck.control.bounds is not None:
+            # a pi pulse of constant amplitude, mu A T = pi
             need = math.pi / (mu[a, b] * duration)
             have = max(-deck.control.bounds[0], deck.control.bounds[1])
             if have < need:

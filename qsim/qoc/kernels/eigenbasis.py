@@ -134,6 +134,8 @@ def eb_forward(
     """
     _check(batch, eps, w=w, trajectory=trajectory)
     if device.is_cuda:
+        # one block per trajectory; the number of levels is a constant of the compilation, so that loops over it
+        # unroll
         threads, defines, shared = _launch(batch, w)
         kernel = kernels.function("qoc/kernels", "eigenbasis", "eb_forward", defines, shared_bytes=shared)
         kernel(
@@ -155,6 +157,7 @@ def eb_forward(
             shared_mem=shared,
         )
         return
+    # CPU: ranges of trajectories on all threads, none of which writes where another one does
     keep = trajectory is not None
     kept = trajectory if keep else np.empty((1, 0, 0), w.dtype)
     arrays = (batch.tables, w, eps, kept, keep)

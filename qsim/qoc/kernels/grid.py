@@ -171,6 +171,7 @@ def cn_backward(
     if device.is_cuda:
         return _carry_back_cuda(device, batch, q, source, eps, trajectory, "cn_backward")
     out = np.empty((q.shape[0], eps.shape[1]), np.complex128)
+    # costates are sorted by trajectory: those of one are carried back together
     first = np.searchsorted(source, np.arange(psi.shape[0] + 1))
 
     def work(t: int) -> None:

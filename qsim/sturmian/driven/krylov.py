@@ -215,6 +215,7 @@ def _orthogonalise(
     norms : (m,) float64
         What is left of each.
     """
+    # One pass of classical Gram and Schmidt, a second where the first has taken most of w: then rounding counts.
     before = squares(device, w)
     h = subtract_along(device, basis, w)
     found, after, first = _host(h, squares(device, w), before)
@@ -252,6 +253,8 @@ class _Hessenberg:
 
     def add(self, k: int, h: NDArray[np.complex128], norm: float) -> float:
         """Add column k; return the norm of the residual."""
+        # the earlier rotations first, then a new one that makes the last element vanish: its sine is the factor of
+        # the residual
         column = np.append(h, norm)
         for i, (c, s) in enumerate(self.rotations):
             upper = np.conj(c) * column[i] + np.conj(s) * column[i + 1]

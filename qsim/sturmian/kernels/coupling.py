@@ -108,6 +108,7 @@ def coupling(device: Device, G: Array, F: Array, A: Terms, out: Array) -> None:
         )
     if device.is_cuda:
         number = "cplx" if G.dtype == np.complex128 else "real"
+        # the angular coefficients of a block of pairs and components, in shared memory
         size = multipoles * PAIRS * COMPONENTS * 8
         kernel = kernels.function(
             "sturmian/kernels", "coupling", "coupling", {"NUMBER": number}, shared_bytes=size
@@ -133,10 +134,13 @@ def _coupling_cpu(first, last, G, F, sums, out):
     for chunk in range(first, last):
         begin = chunk * CHUNK
         size = min(CHUNK, points - begin)
+        # Within a chunk all pairs in turn: components and kernels stay in the caches of a core, and no other core
+        # writes here.
         for p in range(out.shape[0]):
             w = out[p, begin : begin + size]
             w[:] = 0
             for k in range(row[p], row[p + 1]):
+                # the sum over components first, so that the kernel of a multipole is multiplied once
                 l, start, stop = group[k]
                 f = F[component[start], begin : begin + size]
                 a = factor[start]

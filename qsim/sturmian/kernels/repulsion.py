@@ -178,6 +178,7 @@ def expand_pairs(
         raise ValueError("a lower triangle is that of a square matrix")
     flags = (packed_a, packed_b, lower)
     if device.is_cuda:
+        # packed pairs of b: tiles on and below the diagonal, each of which serves both orders
         across = -(-nb0 // CUDA_TILE)
         tiles = across * (across + 1) // 2 if packed_b else -(-nb1 // CUDA_TILE) * across
         kernel = _function("expand_pairs", values.dtype)
@@ -185,6 +186,7 @@ def expand_pairs(
         arguments = (values, *map(np.int32, (*shape, *flags)), real(factor), np.int32(accumulate), out)
         kernel((-(-want[0] // CUDA_RUN), tiles), (CUDA_TILE**2,), arguments)
         return
+    # a matrix that is larger than the caches is written past them: nothing of it is read again here
     four = out.reshape(na1, nb1, na0, nb0)
     real = values.real.dtype.type(factor)
     streamed = not accumulate and out.nbytes >= STREAMED
@@ -211,6 +213,7 @@ def _expand_pairs_cpu(low, high, worker, values, mode, factor, out):
         gather(values, first, last, mode.lower, factor, rows)
         for p in range(first, last):
             if packed_a:
+                # the pair of a packed number, p = ket (ket + 1)/2 + bra; the root may be off by one
                 ket = int((np.sqrt(8.0 * p + 1.0) - 1.0) * 0.5)
                 if ket * (ket + 1) // 2 > p:
                     ket -= 1
@@ -222,6 +225,7 @@ def _expand_pairs_cpu(low, high, worker, values, mode, factor, out):
                 ket = p - bra * na0
             unfold(rows[p - first], packed_b, square)
             deliver(square, accumulate, streamed, out[bra, :, ket, :])
+            # the integrals of (bra, ket) and (ket, bra) are the same
             if packed_a and bra != ket:
                 deliver(square, accumulate, streamed, out[ket, :, bra, :])
     settle()
@@ -338,6 +342,7 @@ def _simpson_terms_cpu(inner1, inner0, fine_weights, weights, outer1, outer0, sw
     sums = np.empty(m0, out.dtype)
     for bra in range(low, high):
         for ket in range(n0):
+            # one inner integral serves all pairs of outer functions
             inner_integral(inner1, inner0, fine_weights, weights, bra, ket, g)
             for o1 in range(m1):
                 outer_sums(g, outer1, outer0, o1, sums)

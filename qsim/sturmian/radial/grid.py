@@ -364,10 +364,12 @@ class RadialGrid:
             raise ValueError(f"points outside of the grid, [0, {ends[-1]:g}] bohr")
         x, _, _ = lobatto(self.order)
         n = self.order
+        # elements are told by the real part, which ascends along a contour as well
         element = np.clip(np.searchsorted(ends, points.real, side="right") - 1, 0, ends.size - 2)
         start, stop = self.bounds[element], self.bounds[element + 1]
         local = 2.0 * (points - start) / (stop - start) - 1.0
         polynomials = _lagrange(x, local)
+        # the polynomials of an element stand in the columns of its nodes; a shared node is one column
         every = np.zeros((points.size, (ends.size - 1) * (n - 1) + 1), polynomials.dtype)
         columns = (element * (n - 1))[:, None] + np.arange(n)[None, :]
         np.put_along_axis(every, columns, polynomials, axis=1)

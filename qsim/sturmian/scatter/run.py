@@ -255,11 +255,14 @@ class Collisions:
     def _together(self, poll: Callable[[], None]) -> tuple[int, float]:
         """Let every process solve other symmetries or energies; return how many jobs that were, and the largest residual."""
         comm, left = self.ranks.comm, self.jobs[self.done :]
+        # As many chains (one symmetry, its energies, all gauges) as there are processes; within a chain each
+        # solution starts from another one.
         chains = chains_of(left)[: comm.size]
         begun = self.done > 0 and chain_of(self.jobs[self.done - 1]) == chain_of(left[0])
         # by one process, which has kept what the rest starts from
         if begun:
             chains = chains[:1]
+        # energies are dealt out so that the pairs of momenta, which products take together, add up to the same work
         tasks = shares_of(chains, [self._cost(chain) for chain in chains], 1 if begun else comm.size)
         seen, solved = self.observed, self.solved
         self.observed, worst = {}, 0.0
@@ -271,6 +274,7 @@ class Collisions:
                 self.solved = []
                 worst = max([worst, *(self._one(job, poll) for job in jobs)])
                 own.append((number, self.solved))
+        # in the order of the ranks, so that all processes go on with equal numbers
         parts = comm.allgather((self.observed, own, worst, self.lost))
         self.lost = any(part[3] for part in parts)
         self.observed, self.solved = seen, solved
@@ -312,6 +316,7 @@ class Collisions:
     def _grid(self, number: int) -> _Grid:
         if number not in self._grids:
             if number > 0:
+                # grids of rounds that are over are dropped, but for the first, which the result needs
                 self._grids = {0: self._grids[0]} if 0 in self._grids else {}
             part = self.rounds[number]
             self._grids[number] = _Grid(part.problem.setup(coarser=part.coarser))
@@ -363,11 +368,13 @@ class Collisions:
         setup, part = self._grid(job.round).setup, self.rounds[job.round]
         if job.variant == 0 and job.label == part.problem.labels_of(part.problem.sectors[job.sector])[0]:
             self.kept.clear()
+        # a guess from all partial waves, or from another gauge, saves steps
         start = self._start(job, operator, poll)
         found = _solved(part.problem, operator, (s, energies, start), self._tolerance(job), poll)
         if part.problem.process == "photo" or len(part.variants) > 1:
             self.kept[job.variant, job.label] = found.u
         kinematics, wants = self._kinematics(job, poll), part.problem.wants
+        # observations are taken at once: solutions are large, and only those that others start from are kept
         real = amplitudes.inside(operator, setup.grid, found.u, s)
         for i, solution in zip(job.points, real, strict=True):
             ejected = part.problem.ejected(kinematics[i])
@@ -456,6 +463,7 @@ class Collisions:
                     problem.numbers.whole,
                     self.lost,
                 )
+                # three sets of observations: of the deck, of the coarser grid, and there with other partial waves
                 theta, charge = np.radians(problem.angles), setup.potential.charge
                 by_label[label] = combined(solutions, kin, problem.ejected(kin), theta, charge)
             observed.append(by_label)
