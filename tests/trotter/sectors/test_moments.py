@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from qsim.core.device.device import cpu
-from qsim.core.run.stages import stage
+from qsim.core.run.stages import Method
 from qsim.trotter.deck.initial import Initial
 from qsim.trotter.initial.registry import STATES
 from qsim.trotter.measurement import expectations
@@ -61,7 +61,7 @@ def test_every_observable_is_the_same_in_the_sector(trotter, kind):
             observe=[item],
         )
         assert (result.problem.sector is None) == (sector == "full")
-        found.append(stage("trotter", "output").arrays(result))
+        found.append(Method("trotter").arrays(result))
     assert found[0].keys() == found[1].keys()
     for key, values in found[1].items():
         if key == "state":
