@@ -32,7 +32,8 @@ from qsim.qmc.wavefunction.crystals.pyscf import kpoints_of
 from qsim.qmc.wavefunction.crystals.trial import build_crystal, mixed_error
 from qsim.qmc.wavefunction.crystals.wavefunction import CrystalWavefunction
 from qsim.qmc.wavefunction.formats.eshdf import write_eshdf
-from qsim.qmc.wavefunction.trial import Notes, build_wavefunction
+from qsim.qmc.wavefunction.notes import Notes
+from qsim.qmc.wavefunction.trial import build_wavefunction
 
 FILES = {"diamond 2": "diamond_primitive.yaml", "diamond 16": "diamond16.yaml"}
 COUNTS = {"diamond 2": (16, 64, 256, 1024), "diamond 16": (4, 16, 64)}

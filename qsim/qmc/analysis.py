@@ -93,7 +93,7 @@ class Fit:
     energies, errors : (n,) float64
         Hartree; errors are NaN where there are too few blocks.
     extrapolation
-        To zero; None where it is not asked for or not possible.
+        To zero; None where it is not requested or not possible.
     parts
         Number of the part of each time step.
     """
@@ -135,6 +135,7 @@ def analyse(
     if series.kind == "optimize":
         return None
     label = series.label
+    # Whatever fails here costs error bars, not the run: means are reported without them.
     statistics = monitor.judged(
         f"the error bars of {label}",
         lambda: _statistics(series, particles, SINGLE if single else ROUNDING),
@@ -142,8 +143,11 @@ def analyse(
     )
     cut, found, rows = statistics or (0, _means(series), None)
     _without_error(series, found, singular, momentum, monitor)
+    # Blocks that still rise or fall are left out, which the user is told.
     if cut:
         monitor.note(f"{label}: {cut} of {series.blocks['energy'].size} blocks are left out as warm-up")
+    # A trial function that vanishes where the ground state does not has too few walkers there
+    # at any time step.
     if series.kind == "dmc" and (places := [one.where for one in singular or () if one.vanishes]):
         monitor.warn(
             f"{label}: the energy is not reliable at any time step, since the trial function vanishes where "
@@ -156,6 +160,7 @@ def analyse(
         unseen,
     ):
         monitor.warn(f"{label}: {text}")
+    # Population control acts on diffusion alone.
     bias = 0.0
     if series.kind == "dmc":
         bias = monitor.judged(
@@ -168,6 +173,7 @@ def analyse(
         found["energy"] = replace(
             found["energy"], error=None if math.isnan(bias) else math.hypot(error, bias)
         )
+        # Systematic, and larger than chance: more blocks would not help.
         if bias > error:
             monitor.warn(
                 f"{label}: the population-control bias of {series.info['walkers']:.0f} walkers, about {bias:.2g} hartree, "
@@ -189,14 +195,20 @@ def _statistics(
     The parts of an energy are added up with a relative error `rounding`, below which no error is claimed.
     """
     total = int(series.blocks["energy"].size)
+    # Two criteria for the start: where the energies have settled, and how long walkers need
+    # to forget where they were placed.
     most = max(0, total - MINIMUM_BLOCKS)  # a short series keeps its error bar
     cut = min(warm_up(series.blocks["energy"]), most)
+    # At most half of the blocks are given up for the second one; beyond that there is a
+    # warning.
     start = _Start.of(series, cut, particles)
     missing = start.missing if start else 0
     cut = min(cut + missing, max(cut, min(most, total // 2)))
     blocks = {name: np.asarray(values)[cut:] for name, values in series.blocks.items()}
+    # Blocks of diffusion have different weights; those of vmc are equal.
     weights = blocks["weight"] if series.kind == "dmc" else None
     rows = _Rows.of(series, cut)
+    # The scale of rounding: parts of an energy are larger than their sum.
     size = sum(abs(float(blocks[name].mean())) for name in ENERGIES[:-1])
     found = {
         name: reblock(
@@ -207,6 +219,8 @@ def _statistics(
         )
         for k, name in enumerate(ENERGIES)
     }
+    # The variance is a function of two means, whose errors are correlated: error by its
+    # influences.
     energy, square = blocks["energy"], blocks["energy_squared"]
     shift = float(energy[0])  # squares of deviations from one of the values cancel less
     moved = energy - shift, square - 2.0 * shift * energy + shift * shift
@@ -237,6 +251,9 @@ def _means(series: Series) -> dict[str, Estimate]:
 
 def average_of(analyses: Sequence[Analysis], weights: Sequence[float]) -> Analysis:
     """Return the statistics of a part averaged over twists; population control moves the energies of all to the same side."""
+    # Statistical errors of twists are independent; the bias of population control has the
+    # same sign in all of them, so that it is taken out of the errors first, averaged, and put
+    # back.
     shares = np.asarray(weights) / sum(weights)
     bias = float(shares @ [one.population_bias for one in analyses])
     energies = [
@@ -271,6 +288,7 @@ def _population_bias(series: Series, energy: Estimate, rows: _Rows | None) -> fl
     """
     if rows is None or energy.constant or "feedback" not in series.info:
         return 0.0
+    # T in the equation is at least half a row: shorter memories are not resolved.
     time = series.info["block_time"] / rows.per_block
     found = rows.mean_of(ENERGIES.index("energy"))
     plain = correlation(found.y, independent=found.independent)
@@ -287,10 +305,13 @@ def _without_error(
 ) -> None:
     """Take the error bar from a variance that diverging local energies make up, or may do if nobody knows."""
     variance = found["variance"]
+    # Nobody knows whether the local energy diverges: no claim about the variance.
     if singular is None:
         found["variance"] = replace(variance, error=None, error_of_error=None, plateau=False)
         return
     square = momentum * abs(found["kinetic"].mean)  # 1/bohr^2
+    # E_L ~ c / r has a finite variance, but no fourth moment, which its error bar needs;
+    # small c cannot be seen in samples of any length that is run.
     where = [one.where for one in singular if one.strength**2 * square > HEAVY * abs(variance.mean)]
     if variance.error is None or not where:
         return
@@ -306,6 +327,7 @@ def _warnings(
     series: Series, cut: int, found: Mapping[str, Estimate], rows: _Rows | None, particles: int
 ) -> Iterator[str]:
     """Yield what the blocks that are kept, those after the first `cut`, do not show."""
+    # Walkers that stay in place look as if they had no correlation.
     if series.kind == "vmc" and (accepted := found["acceptance"].mean) < FEW_ACCEPTED:
         yield (
             f"only {100 * accepted:.2g} % of the moves were accepted, so that the walkers hardly left their places; take a "
@@ -315,6 +337,8 @@ def _warnings(
     too_short = bool(energy.reason) and not _is_resolved(series, rows, particles)
     if too_short:
         yield energy.reason
+    # Drift is tested in energy and kinetic energy; of several tests the least chance is
+    # compared with its share of the level.
     if energy.error is None or energy.constant or rows is None:
         return  # nothing fluctuates
     start = _Start.of(series, cut, particles)
@@ -333,6 +357,8 @@ def _is_resolved(series: Series, rows: _Rows | None, particles: int) -> bool:
     """
     if rows is None or "block_time" not in series.info:
         return False
+    # The slowest decay that physics knows of, whatever the series shows: valence electrons
+    # are slower than the mean kinetic energy says.
     length = rows.sums.shape[0] / rows.per_block * series.info["block_time"]
     slowest = rows.relaxation(particles)
     if particles > 2:
@@ -355,13 +381,17 @@ class _Rows:
         if series.samples is None:
             return None
         sums = series.samples.after(cut)
+        # Too few for any correlation.
         if sums.shape[0] < 4:
             return None
+        # Quantities that do not fluctuate carry no information about memory.
         spread = sums[:, :, :6].std(axis=(0, 1))
         kinetic, total = ENERGIES.index("kinetic"), ENERGIES.index("energy")
         tested = tuple(k for k in (total, kinetic) if spread[k] > 1e-10 * np.abs(sums[:, :, k]).mean())
         per_block = series.samples.rows_per_block
         found = cls(sums, True, per_block, tested or (total,))
+        # Walkers of vmc that are copies from an earlier diffusion count as independent once
+        # they had ten memories to part.
         if series.kind == "vmc" and series.info.get("related", 0.0):
             found = replace(found, independent=False)
             apart = INDEPENDENT * found.memory() / per_block * series.info["block_time"]
@@ -380,6 +410,7 @@ class _Rows:
 
     def mean_of(self, column: int) -> Chains:
         """Return the influences on a mean."""
+        # Influence of each row on a ratio of sums: (sum - mean * weight) / mean weight.
         w = self.sums[:, :, 7]
         mean = float(self.sums[:, :, column].sum() / w.sum())
         return Chains(((self.sums[:, :, column] - mean * w) / w.mean()).T, self.independent)
@@ -440,6 +471,8 @@ class _Start:
         if not slowest > 0.0:
             return None
         # rejected moves take no walker anywhere: the time that it needs in time steps is longer by that
+        # Two scales: that of the energies, from the start of the sections, and that of the
+        # density far out, from where walkers were placed.
         moved = max(series.info.get("acceptance", 1.0), 1e-3) ** HINDERED
         scales = [("warm", slowest, AWAY), ("settled", rows.relaxation(particles) / moved, STRAYED)]
         found = [
@@ -447,6 +480,7 @@ class _Start:
             for name, scale, away in scales
             if (left := away * math.sqrt(0.5 * walkers * scale / length) / FORGOTTEN) > 0.0
         ]
+        # The one that lacks most.
         return max(found, key=lambda one: one.needed - one.warm)
 
     @property
@@ -456,6 +490,7 @@ class _Start:
 
     def text(self, series: Series) -> str:
         """Return the warning of a warm-up that is too short."""
+        # In the unit of the deck's key: sweeps for vmc, imaginary time for dmc.
         also = f" and the {self.cut} blocks left out" if self.cut else ""
         if series.kind == "vmc" and series.timestep:
             found = f"{self.warm / series.timestep:.0f} sweeps"
@@ -474,6 +509,7 @@ def fit_sections(
     """Return, for each dmc section, its energies by time step and their extrapolation; `scale` is the highest energy, hartree."""
     fits = []
     for index in sorted({part.section for part in parts if part.kind == "dmc"}):
+        # Time steps in ascending order, as the fit needs them.
         mine = [k for k, part in enumerate(parts) if part.section == index]
         mine.sort(key=lambda k: float(parts[k].timestep))
         energies: list[Any] = [found.energy for k in mine if (found := analyses[k]) is not None]
@@ -501,6 +537,8 @@ def _compare_memories(
 ) -> None:
     """Tell of runs that are short beside the memory that runs at other time steps have: alone, they do not show it."""
     found = {k: one for k in mine if (one := analyses[k]) and one.energy.error and not one.energy.constant}
+    # A run that is shorter than its own correlation time cannot see it; neighbours at other
+    # time steps may.
     longest = max((one.memory for one in found.values()), default=0.0)
     for k, one in found.items():
         if not one.energy.reason and 0.0 < one.length < MEMORIES * longest:
@@ -520,6 +558,7 @@ def _extrapolated(
     monitor: Monitor,
 ) -> Extrapolation | None:
     """Extrapolate energies to zero time step; None, with a warning, where that is impossible."""
+    # A fit needs at least one point more than parameters of the order.
     if order == "none" or taus.size < ORDERS[order] + 1:
         return None
     if not np.all(errors > 0.0):  # NaN where there are too few blocks
@@ -533,9 +572,12 @@ def _extrapolated(
         monitor.warn(f"no extrapolation to zero time step: {error}")
         return None
     remedy = "smaller time steps" + (", or extrapolate: quadratic" if order == "linear" else "")
+    # A fit that chance explains in one of 1000 runs.
     if found.probability < 1e-3:
         text = f"the {order} fit of the energies to the time steps is poor (chi squared {found.chi2:.1f})"
         monitor.warn(f"{text}, so that the extrapolation is not reliable; {remedy}")
+    # The truncated orders of the polynomial are part of the error: estimated from the time
+    # steps' size.
     found = bounded(found, taus, energies, errors, cut, order, scale)
     if found.truncation > 2.0 * math.sqrt(found.covariance[0, 0]):
         reason = f"since the time steps reach {taus.max() * scale:.2g} over the highest energy"

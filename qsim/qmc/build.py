@@ -99,6 +99,8 @@ def _system_block(deck: QmcDeck) -> blocks.System:
     """Return the system with files that do not depend on the current folder."""
     block = deck.system
     potentials = {
+        # The run may change its folder; names of the deck are relative to the folder of the
+        # deck.
         symbol: value.absolute() if isinstance(value, Path) else value
         for symbol, value in block.pseudopotentials.items()
     }
@@ -119,13 +121,16 @@ def _wavefunction_block(deck: QmcDeck) -> blocks.Wavefunction:
 
 def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
     """Estimate sizes and memory, and check the physics; no walker is placed and no self-consistent field is run."""
-    findings = list(checks.of_files(loaded.deck))
+    # Files first: without them nothing else can be checked.
+    findings = list(checks.file_findings(loaded.deck))
     if findings:
         return Plan(findings=findings)
     try:
         with np.errstate(all="ignore"):  # extreme numbers of a deck are reported below
             function = TrialFunction(_folder(loaded))
             wavefunction: Wavefunction | None = None
+            # A plan never runs a self-consistent field; sizes follow from ions and electrons
+            # alone.
             if function.is_costly(loaded.deck):
                 system = _system(loaded)
             else:
@@ -133,8 +138,9 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
                 for k in range(1, len(twists_of(loaded.deck.system))):
                     loaded.once(TrialFunction(_folder(loaded), k))
                 system = wavefunction.system
+                # The checks evaluate splines, which are made then.
                 if _fits_host(wavefunction):  # else it is refused for want of memory
-                    findings += checks.of_wavefunction(loaded.deck, wavefunction)
+                    findings += checks.physics(loaded.deck, wavefunction)
     except InvalidInput as error:
         return Plan(findings=[Finding(error.key, str(error))])
     except (ArithmeticError, np.linalg.LinAlgError) as error:
@@ -154,6 +160,7 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
 
 def _fits_host(wavefunction: Wavefunction) -> bool:
     """Tell whether the splines of a crystal can be made in the memory that is free."""
+    # Unknown memory counts as enough.
     free = free_host_memory()
     if not isinstance(wavefunction, CrystalWavefunction) or not free:
         return True
@@ -165,6 +172,7 @@ def _work(deck: QmcDeck, system: System) -> Work:
     parts, N, M = parts_of(deck), system.n_electrons, max(system.n_up, system.n_dn)
     moves = [part.generations * part.walkers * N for part in parts]
     most = parts[moves.index(max(moves))]
+    # Jastrow functions of all partners, twice, and the Sherman-Morrison update.
     flops = sum(moves) * (40.0 * N + 4.0 * M * M)
     return Work(
         flops=flops,
@@ -196,11 +204,13 @@ def _estimate(
     """Return sizes, memory and steps of a run; the trial function is None where it would cost a self-consistent field."""
     parts = parts_of(deck)
     parameters = 0 if wavefunction is None else int(wavefunction.parameters.size)
+    # Complex numbers take twice the memory.
     crystal = wavefunction if isinstance(wavefunction, CrystalWavefunction) else None
     parts_of_numbers = 2 if crystal is not None and not crystal.orbitals.real else 1
     memory = _walker_memory(deck, system, parameters, parts_of_numbers)
     cells = sum(block.cells(len(system.symbols)) for block in deck.measured())
     longest = max((part.blocks for part in parts), default=1)
+    # The histogram, its copy on the host, and four arrays for each level of blocks.
     memory["estimators"] = cells * 8 * (2 + 4 * min(LEVELS, longest.bit_length()))
     walkers = max(part.walkers for part in parts)
     sizes: dict[str, int | float | str] = {
@@ -211,6 +221,7 @@ def _estimate(
     }
     host_tables = on_gpu_host = 0
     if crystal is not None:
+        # Splines are by far the largest table of a crystal.
         double = crystal.orbitals.table_bytes
         single = deck.run.precision == "mixed"
         memory["tables"] = double // 2 if single else double
@@ -229,6 +240,7 @@ def _estimate(
     if host_tables:
         memory["tables in double precision"] = host_tables
         on_host += host_tables
+    # The key of the deck that a user should lower if memory is short.
     most = max(parts, key=lambda part: part.walkers)
     reduce = f"series.{most.section}.{most.kind}.walkers"
     if memory["estimators"] > memory["walkers"]:
@@ -236,8 +248,10 @@ def _estimate(
     on_device = sum(memory.values()) - on_host
     steps = sum(part.reports for part in parts)
     directions = QUADRATURE if wavefunction is None else len(wavefunction.rule.points)
+    # Scratch exists on a GPU alone.
     scratch = 8 * _scratch(system, directions, crystal) * walkers
     fits = None
+    # Fewer walkers would not help here.
     if crystal is not None and memory["tables"] > memory["walkers"] + scratch:
         reduce, fits = "wavefunction.orbitals.meshfactor", _smaller_tables(deck, crystal)
     made = Memory(
@@ -267,6 +281,8 @@ def _smaller_tables(deck: QmcDeck, crystal: CrystalWavefunction) -> Callable[[in
 def _scratch(system: System, directions: int, crystal: CrystalWavefunction | None) -> int:
     """Return the numbers of scratch per walker on a GPU: pairs of electrons and ions, or two Slater matrices."""
     if crystal is not None:
+        # The same numbers as in the launches: memory that a plan promises is memory that a
+        # run takes.
         M = max(system.n_up, system.n_dn, 1)
         return scratch_of(system.n_electrons, crystal.hamiltonian_tables(), M, not crystal.orbitals.real)
     pairs = system.n_electrons * len(system.positions) * (PAIR + directions)
@@ -280,6 +296,7 @@ def _walker_memory(deck: QmcDeck, system: System, parameters: int, parts_of_numb
     N = system.n_electrons
     M = max(system.n_up, system.n_dn, 1)
     # positions, energies, and six single numbers; rows and inverses
+    # The most that sections need at a time, together with the ends of the sections before.
     state = 8 * (3 * N + 6 + 8) + real * (5 * N * M + 2 * M * M)
     kept = 0
     most = {"walkers": 0, "walkers kept for resuming": 0, "work space": 0}
@@ -321,10 +338,11 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
         wavefunction, notes = loaded.once(TrialFunction(_folder(loaded)))
         twists = twists_of(deck.system)
         others = [loaded.once(TrialFunction(_folder(loaded), k)) for k in range(1, len(twists))]
+    # The trial function names the key of the deck that is wrong; the loader knows its line.
     except InvalidInput as error:
         loaded.raise_for([Finding(error.key, str(error))])
         raise NumericsError(str(error)) from error  # raise_for has raised already
-    loaded.raise_for(checks.of_wavefunction(deck, wavefunction))
+    loaded.raise_for(checks.physics(deck, wavefunction))
     system, seed = wavefunction.system, deck.run.seed
     return Problem(
         device=device,
@@ -336,13 +354,13 @@ def build(loaded: LoadedDeck[QmcDeck], device: Device) -> Problem:
         measured=deck.measured(),
         atoms=system.positions if any(system.symbols) else np.zeros((0, 3)),
         notices=notes.lines,
-        warnings=notes.warnings + _of_twists(twists, others),
+        warnings=notes.warnings + _twist_warnings(twists, others),
         twists=twists,
         others=[one for one, _ in others],
     )
 
 
-def _of_twists(twists: list[Twist], others: list[tuple[Wavefunction, trial.Notes]]) -> list[str]:
+def _twist_warnings(twists: list[Twist], others: list[tuple[Wavefunction, trial.Notes]]) -> list[str]:
     """Return the warnings of all twists but the first, with their vectors."""
     return [
         f"twist {', '.join(f'{x:g}' for x in twist.vector)}: {text}"

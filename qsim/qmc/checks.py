@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from qsim.qmc.kernels.crystal.types import CrystalOrbitals
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
-__all__ = ["of_files", "of_wavefunction"]
+__all__ = ["file_findings", "physics"]
 
 CHECKED = np.repeat(KNOTS[1::3], 2)  # bohr: distances from each atom where orbitals are compared
 MOST_CHECKED = 20  # atoms; of larger systems the comparison would take longer than the rest
@@ -32,7 +32,7 @@ NOTHING_TO_OPTIMISE = (
 )
 
 
-def of_files(deck: QmcDeck) -> Iterator[Finding]:
+def file_findings(deck: QmcDeck) -> Iterator[Finding]:
     """Yield files of pseudopotentials that cannot be used."""
     for symbol, value in deck.system.pseudopotentials.items():
         if isinstance(value, Path):
@@ -42,7 +42,7 @@ def of_files(deck: QmcDeck) -> Iterator[Finding]:
                 yield Finding(f"system.pseudopotentials.{symbol}", str(error))
 
 
-def of_wavefunction(deck: QmcDeck, wavefunction: Wavefunction) -> Iterator[Finding]:
+def physics(deck: QmcDeck, wavefunction: Wavefunction) -> Iterator[Finding]:
     """Yield what the tables of a trial function show."""
     if isinstance(wavefunction, CrystalWavefunction):
         yield from _of_bloch(wavefunction, wavefunction.orbital_tables())

@@ -19,17 +19,17 @@ from qsim.qmc.results.parts import (
     determinant_energy,
     errors_of,
     extrapolation,
-    finished_parts,
     fitted,
     generations_per_second,
     has_part,
     info_of,
+    jastrow_table,
     last_part,
     means_of,
-    of_jastrow,
-    parts_of_twists,
+    part_results,
     radii,
     reblocked,
+    twist_results,
 )
 from qsim.qmc.results.scalar_dat import extra_files, extra_paths
 from qsim.qmc.sampling.series import ENERGIES, SUMMED
@@ -167,12 +167,12 @@ def _system(result: Result) -> System:
     return result.problem.wavefunction.system
 
 
-def _of_twists(name: str, value: Callable[[Estimate], float]) -> Callable[[Result], object]:
+def _twist_values(name: str, value: Callable[[Estimate], float]) -> Callable[[Result], object]:
     """Return the function for a number of every twist in every part but optimisations."""
 
     def values(result: Result) -> object:
         found = {}
-        for k, item in enumerate(finished_parts(result)):
+        for k, item in enumerate(part_results(result)):
             if item.part.kind != "optimize":
                 analyses = [one.analyses[k] for one in result.twists]
                 found[f"{item.group}/{name}"] = np.array([value(a.energy) for a in analyses if a is not None])
@@ -181,11 +181,11 @@ def _of_twists(name: str, value: Callable[[Estimate], float]) -> Callable[[Resul
     return values
 
 
-def _blocks_of_twists(name: str) -> Callable[[Result], object]:
+def _twist_blocks(name: str) -> Callable[[Result], object]:
     """Return the function for the blocks of the twists; their averages lie beside them."""
     return lambda result: {
         f"{item.group}/{name}": np.asarray(item.series.blocks[name])
-        for item in parts_of_twists(result)
+        for item in twist_results(result)
         if name in item.series.blocks
     }
 
@@ -195,7 +195,7 @@ TWISTS: tuple[Quantity[Result], ...] = (
         "series_*/twist_energy",
         HARTREE,
         "energies of the twists",
-        _of_twists("twist_energy", lambda e: e.mean),
+        _twist_values("twist_energy", lambda e: e.mean),
         ("twist",),
         when=lambda r: bool(r.twists),
     ),
@@ -203,7 +203,7 @@ TWISTS: tuple[Quantity[Result], ...] = (
         "series_*/twist_error",
         HARTREE,
         "their errors",
-        _of_twists("twist_error", lambda e: np.nan if e.error is None else e.error),
+        _twist_values("twist_error", lambda e: np.nan if e.error is None else e.error),
         ("twist",),
         when=lambda r: bool(r.twists),
     ),
@@ -211,7 +211,7 @@ TWISTS: tuple[Quantity[Result], ...] = (
         Quantity(
             f"series_*/twist_*/{name}",
             *what,
-            _blocks_of_twists(name),
+            _twist_blocks(name),
             ("block",),
             when=lambda r: bool(r.twists),
         )
@@ -482,26 +482,28 @@ ARRAYS: tuple[Quantity[Result], ...] = (
         for name, what in COLUMNS.items()
     ),
     *ATOMS,
-    Quantity("jastrow/*/r", "bohr", "distances", of_jastrow("r", lambda before, after: radii(after)), ("r",)),
+    Quantity(
+        "jastrow/*/r", "bohr", "distances", jastrow_table("r", lambda before, after: radii(after)), ("r",)
+    ),
     Quantity(
         "jastrow/*/u",
         "",
         "function of the Jastrow factor exp(-J) at the end",
-        of_jastrow("u", lambda before, after: after.jet(radii(after))[0]),
+        jastrow_table("u", lambda before, after: after.jet(radii(after))[0]),
         ("r",),
     ),
     Quantity(
         "jastrow/*/u_start",
         "",
         "the same at the start",
-        of_jastrow("u_start", lambda before, after: before.jet(radii(after))[0]),
+        jastrow_table("u_start", lambda before, after: before.jet(radii(after))[0]),
         ("r",),
     ),
     Quantity(
         "jastrow/*/coefficients",
         "",
         "parameters at the end",
-        of_jastrow("coefficients", lambda before, after: np.array(after.parameters)),
+        jastrow_table("coefficients", lambda before, after: np.array(after.parameters)),
         ("coefficient",),
         note="of a B-spline: those of QMCPACK; of a Pade form: b",
     ),

@@ -78,7 +78,7 @@ class Result:
 
 @dataclass
 class TwistResult:
-    """What one twist gave.
+    """Results of one twist.
 
     Attributes
     ----------
@@ -107,10 +107,12 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     """Run all sections and analyse their blocks."""
     for text in problem.warnings:
         monitor.warn(text)
+    # A checkpoint, or a complete run that is given more blocks, has the end of each part.
     before = dict(enumerate((monitor.restored or {}).get("parts", [])))
     saved: Saved = {k: part for k, part in before.items() if part}
     monitor.sections = Sections(_works(problem))
     twists = _run_twists(problem, saved, monitor)
+    # Twists that failed are missing here: the average is over those that are left.
     weights = [problem.twists[one.number].weight for one in twists]
     series, analyses = twists[0].series, twists[0].analyses
     if problem.others:
@@ -124,6 +126,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
             for known in zip(*(one.analyses for one in twists), strict=True)
         ]
     fits = fit_sections(problem.parts, analyses, monitor, problem.wavefunction.system.highest_energy)
+    # The time step error of the energy depends on the energies of the cores.
     state = {"parts": _as_list(saved)}
     return Result(problem, series, analyses, fits, twists[0].jastrow, state, twists if problem.others else [])
 
@@ -141,6 +144,8 @@ def _run_twists(problem: Problem, saved: Saved, monitor: Monitor) -> list[TwistR
     for t in range(1 + len(problem.others)):
         try:
             twists.append(_Twist(problem, t, optimised, saved, monitor).run())
+        # A singular Slater matrix or an energy that is not finite at one twist says nothing
+        # about the others.
         except NumericsError as error:
             if not problem.others:
                 raise
@@ -202,6 +207,7 @@ class _Twist:
     def run(self) -> TwistResult:
         """Run all parts, but for optimisations that an earlier twist has done, and analyse them."""
         problem, monitor, t = self.problem, self.monitor, self.number
+        # The places where E_L diverges are known from the trial function, without a sample.
         wavefunction = problem.wavefunction if t == 0 else problem.others[t - 1]
         singular = monitor.judged(
             "where the local energy diverges", functools.partial(divergences, wavefunction), None
@@ -211,9 +217,12 @@ class _Twist:
         )
         if problem.others:
             monitor.note(f"{_name(problem, t)}, weight {problem.twists[t].weight:.4g}")
+        # A twist that is resumed has its walkers in the state of its first part.
         if t * len(problem.parts) not in self.saved:
             walkers.place()
         series = [self._part(k, walkers) for k in range(len(problem.parts))]
+        # Mean kinetic energy times this: the mean square of a wave number, to which singular
+        # terms are compared.
         momentum = 2.0 * wavefunction.system.mass / wavefunction.n_electrons
         analyses = [
             analyse(one, monitor, singular, momentum, wavefunction.n_electrons, single=problem.single)
@@ -228,17 +237,22 @@ class _Twist:
         problem, monitor = self.problem, self.monitor
         place = self.number * len(problem.parts) + k
         part, mine = problem.parts[k], self.saved.get(place, {})
+        # It failed before the interruption, and would fail again with the same random
+        # numbers.
         if "failed" in mine:
             raise NumericsError(mine["failed"])
         parameters = self._follow(k, walkers, mine)
         if monitor.sections is not None:
             monitor.sections.enter(place)
         measured = None
+        # Optimisations change the trial function: there is nothing to average.
         if problem.measured and part.kind != "optimize":
             system = problem.wavefunction.system
             crystal = walkers.wavefunction.periodic()
             setting = Setting(problem.device, system.n_up, system.n_dn, problem.atoms, crystal)
             measured = collection.make(setting, problem.measured)
+        # Each part of each twist has its own stream, so that more blocks in one of them leave
+        # the others as they are.
         number = part.number + TWISTS * self.number
         sampler = _sampler(part, number, walkers, mine.get("state"), measured, monitor)
         within = _PartOfRun(place, sampler, parameters, self.saved)
@@ -260,6 +274,8 @@ class _Twist:
 
     def _follow(self, k: int, walkers: Walkers, mine: Mapping[str, Any]) -> NDArray[np.float64]:
         """Let the walkers follow the trial function that part `k` begins with; return its Jastrow parameters."""
+        # The parameters of the last optimisation before this part, unless a checkpoint says
+        # with which ones it began.
         before = [self.optimised[j][1] for j in sorted(self.optimised) if j < k]
         parameters = walkers.wavefunction.parameters
         if mine:
@@ -270,6 +286,7 @@ class _Twist:
             walkers.set_wavefunction(walkers.wavefunction.with_parameters(parameters))
             if not mine:
                 walkers.recompute()
+        # A part that was begun has its own walkers.
         if k and not mine:
             _resize(walkers, self.problem.parts[k].walkers)
         return parameters

@@ -34,7 +34,8 @@ def run(problem: Problem, monitor: Monitor) -> Result:
         from qsim.tridiag.scaling.run import run_scaling
 
         return run_scaling(problem, monitor)
-    from qsim.tridiag.atom.problem import AtomProblem  # only atoms load the kernels of atoms
+    # only atoms load the kernels of atoms
+    from qsim.tridiag.atom.problem import AtomProblem
 
     if isinstance(problem, AtomProblem):
         from qsim.tridiag.atom.run import run_atom

@@ -19,7 +19,7 @@ from qsim.core.results.summary import read_summary, write_summary
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
 from qsim.qmc.system.pseudopotentials import read_xml
-from qsim.qmc.wavefunction.molecules.gaussian import open_cache
+from qsim.qmc.wavefunction.molecules.cache import open_cache
 
 ORBITALS = Path(__file__).parents[1] / "reference_data" / "qmc_orbitals"
 

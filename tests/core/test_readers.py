@@ -26,13 +26,14 @@ from qsim.core.results.tables import Scalar, Table
 from qsim.core.results.writing import Content, write_results
 from qsim.core.run import checkpoint
 from qsim.qmc.system.pseudopotentials import read_xml
-from qsim.qmc.wavefunction.molecules.gaussian import open_cache
+from qsim.qmc.wavefunction.molecules.cache import open_cache
 from qsim.qoc.control.guesses.files import field_from_file
 from qsim.sturmian.radial.inputs import read_table
 from qsim.tridiag.propagate.initial import _from_file as read_wavefunction
 from qsim.tridiag.solver.readers import read_rhs, read_system
 from qsim.trotter.model.readers import read_component_matrices, read_matrix
-from qsim.trotter.states.initial import contract_mps, load_state, read_mps
+from qsim.trotter.states.files import load_state
+from qsim.trotter.states.mps import contract_mps, read_mps
 
 ALL = 1000
 SHARE = 40

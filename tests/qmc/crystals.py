@@ -14,7 +14,7 @@ from qsim.qmc.wavefunction.crystals.pyscf import kpoints_of
 from qsim.qmc.wavefunction.crystals.trial import build_crystal
 from qsim.qmc.wavefunction.formats.eshdf import write_eshdf
 from qsim.qmc.wavefunction.harmonics import solid_harmonics
-from qsim.qmc.wavefunction.trial import Notes
+from qsim.qmc.wavefunction.notes import Notes
 
 SKEWED = np.array([[4.1, 0.3, -0.2], [1.7, 4.4, 0.5], [-1.1, 0.6, 5.0]])
 CUTOFF = 3.2  # hartree

@@ -29,7 +29,7 @@ def block_of(language):
 def test_the_file_of_the_page_measures(tmp_path):
     (tmp_path / "square_radius.py").write_text(block_of("python"), encoding="utf-8")
     deck = tmp_path / "hydrogen.yaml"
-    deck.write_text(block_of("yaml"), encoding="utf-8")
+    deck.write_text(block_of("text"), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-c", RUN, str(tmp_path), str(deck)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -196,7 +196,7 @@ ERRORS = {
     # estimators
     "unknown estimator": (
         {"estimators": [{"momentum": {}}]},
-        "estimators.0.momentum: unknown key; allowed: energy, gofr, density, radial_density, sofk",
+        "estimators.0.momentum: unknown key; allowed: energy, density, gofr, radial_density, sofk",
     ),
     "estimator twice": (
         {"estimators": [{"gofr": {"bins": 10}}, "gofr"]},
@@ -204,7 +204,7 @@ ERRORS = {
     ),
     "two estimators in an item": (
         {"estimators": [{"gofr": {}, "density": {}}]},
-        "estimators.0: an item is one estimator; found gofr, density; begin each with a dash",
+        "estimators.0: an item is one estimator; found density, gofr; begin each with a dash",
     ),
     "edges of the mesh": (
         {"estimators": [{"density": {"extent": [[-1, 1], [2, -2], [-1, 1]]}}]},

@@ -36,7 +36,7 @@ from qsim.qmc.wavefunction.crystals.bloch import (
 )
 from qsim.qmc.wavefunction.crystals.trial import build_crystal
 from qsim.qmc.wavefunction.formats.eshdf import read_eshdf, stored_ecp, write_eshdf
-from qsim.qmc.wavefunction.trial import Notes
+from qsim.qmc.wavefunction.notes import Notes
 from tests.qmc.crystals import ATOMS, CASES, SKEW_TILE, SKEWED, UNTILED, exact_energies, model_crystal, trial
 from tests.qmc.crystals import potential as model_potential
 

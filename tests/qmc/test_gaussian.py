@@ -19,7 +19,7 @@ from qsim.qmc.system.radial import KNOTS, Terms, evaluate
 from qsim.qmc.wavefunction.harmonics import solid_harmonics
 from qsim.qmc.wavefunction.molecules.cusp import Correction, fit_correction, local_energy
 from qsim.qmc.wavefunction.molecules.gaussian import PyscfMissing
-from qsim.qmc.wavefunction.trial import Notes
+from qsim.qmc.wavefunction.notes import Notes
 from tests.qmc.trials import trial_function
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data"

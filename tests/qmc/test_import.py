@@ -20,7 +20,7 @@ from qsim.qmc.wavefunction.formats.chkfile import read_chkfile
 from qsim.qmc.wavefunction.formats.molden import read_molden
 from qsim.qmc.wavefunction.formats.molecule import normalised, orbitals_of, overlap
 from qsim.qmc.wavefunction.formats.qmcpack import read_qmcpack
-from qsim.qmc.wavefunction.trial import Notes
+from qsim.qmc.wavefunction.notes import Notes
 from tests.qmc.molecules import occupied, write_qmcpack
 from tests.qmc.trials import trial_function
 

@@ -28,7 +28,7 @@ from qsim.qmc.wavefunction.crystals.muffin_tins import (
 )
 from qsim.qmc.wavefunction.crystals.trial import build_crystal, mixed_error
 from qsim.qmc.wavefunction.formats.eshdf import write_eshdf
-from qsim.qmc.wavefunction.trial import Notes
+from qsim.qmc.wavefunction.notes import Notes
 from tests.qmc.crystals import SKEWED, model_crystal
 from tests.qmc.crystals import potential as model_potential
 from tests.qmc.trials import trial_function

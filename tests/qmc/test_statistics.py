@@ -14,8 +14,8 @@ from qsim.core.errors import NumericsError
 from qsim.core.run.progress import Monitor
 from qsim.core.statistics import student
 from qsim.qmc.analysis import analyse
-from qsim.qmc.deck.series import MINIMUM_BLOCKS
 from qsim.qmc.sampling.series import ENERGIES, Series
+from qsim.qmc.statistics import MINIMUM_BLOCKS
 from qsim.qmc.statistics.block_sums import BlockSums
 from qsim.qmc.statistics.blocking import (
     Chains,

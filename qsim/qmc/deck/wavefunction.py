@@ -468,7 +468,7 @@ def _none_form(value: object) -> object:
 
 
 class Coulomb(Block):
-    """How the periodic Coulomb potential of a crystal is divided into near and far."""
+    """Division of the periodic Coulomb potential of a crystal into near and far."""
 
     method: Literal["optimized_breakup"] = Field(
         default="optimized_breakup", description="the division of Natoli and Ceperley"

@@ -41,7 +41,7 @@ ERROR = "one standard deviation; NaN where there are too few blocks"
 
 
 class Periodic(NamedTuple):
-    """What estimators need to know of a crystal.
+    """The supercell of a crystal, as estimators need it.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Setting(NamedTuple):
 
 
 class Boundaries(NamedTuple):
-    """What is known of a system when its deck is checked."""
+    """Properties of a system that are known when its deck is checked."""
 
     periodic: bool
     atoms: bool

@@ -1,4 +1,4 @@
-"""Where the quantities of a complete run come from: its parts, their blocks and statistics, fits, Jastrow factors."""
+"""Parts of a complete run, their blocks and statistics, fits and Jastrow factors: sources of its quantities."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JASTROW_POINTS = 401  # of the tables of the Jastrow factor
 PADE_RANGE = 8.0  # bohr: end of the tables of functions that have no range of their own
 
 
-class Finished(NamedTuple):
+class PartResult(NamedTuple):
     """A part of a run that is over: where its arrays are, its blocks, and their statistics if it is no optimisation."""
 
     group: str
@@ -40,28 +40,28 @@ def group_of(part: Part, series: Series) -> str:
     return name if series.twist is None else f"{name}/twist_{series.twist}"
 
 
-def finished_parts(result: Result) -> list[Finished]:
+def part_results(result: Result) -> list[PartResult]:
     """Return all parts in the order of the run; of several twists their averages, and the optimisation of one of them."""
     found = zip(result.problem.parts, result.series, result.analyses, strict=True)
-    return [Finished(group_of(part, series), part, series, analysis) for part, series, analysis in found]
+    return [PartResult(group_of(part, series), part, series, analysis) for part, series, analysis in found]
 
 
-def parts_of_twists(result: Result) -> list[Finished]:
+def twist_results(result: Result) -> list[PartResult]:
     """Return the parts of each of several twists, but for optimisations."""
     return [
-        Finished(group_of(part, series), part, series, analysis)
+        PartResult(group_of(part, series), part, series, analysis)
         for one in result.twists
         for part, series, analysis in zip(result.problem.parts, one.series, one.analyses, strict=True)
         if analysis is not None
     ]
 
 
-def last_part(result: Result, kind: str) -> Finished | None:
+def last_part(result: Result, kind: str) -> PartResult | None:
     """Return the last part of a kind; of diffusion that with the smallest time step of its section. None if there is none."""
     smallest = {fit.index: fit.parts[0] for fit in result.fits}
     found = [
         item
-        for k, item in enumerate(finished_parts(result))
+        for k, item in enumerate(part_results(result))
         if item.part.kind == kind and (kind != "dmc" or smallest.get(item.part.section) == k)
     ]
     return found[-1] if found else None
@@ -93,7 +93,7 @@ def column(name: str, history: bool = False) -> Callable[[Result], object]:
     def value(result: Result) -> object:
         return {
             f"{item.group}/{folder}{name}": np.asarray(held[name])
-            for item in finished_parts(result)
+            for item in part_results(result)
             for held in (item.series.blocks, item.series.arrays)
             if (item.analysis is None) == history and name in held
         }
@@ -109,7 +109,7 @@ def means_of(
     def value(result: Result) -> object:
         return {
             f"{item.group}/{name}": values(item.analysis.estimates)
-            for item in finished_parts(result)
+            for item in part_results(result)
             if item.analysis is not None
         }
 
@@ -127,7 +127,7 @@ def reblocked(name: str) -> Callable[[Result], object]:
     def value(result: Result) -> object:
         return {
             f"{item.group}/reblock/{name}": np.asarray(item.analysis.energy.curve._asdict()[name])
-            for item in finished_parts(result)
+            for item in part_results(result)
             if item.analysis is not None and item.analysis.energy.curve.length.size
         }
 
@@ -161,7 +161,7 @@ def radii(function: Function) -> NDArray[np.float64]:
     return np.linspace(0.0, function.rcut if function.kind == "bspline" else PADE_RANGE, JASTROW_POINTS)
 
 
-def of_jastrow(
+def jastrow_table(
     name: str, values: Callable[[Function, Function], NDArray[np.float64]]
 ) -> Callable[[Result], object]:
     """Return the function for an array of every function of the Jastrow factor, at the start and at the end."""

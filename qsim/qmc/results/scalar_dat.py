@@ -166,7 +166,7 @@ def extra_paths(deck: QmcDeck, stem: Path) -> list[Path]:
 
 
 def extra_files(results: Results, stem: Path) -> list[Path]:
-    """Write ``scalar.dat`` files of the vmc and dmc sections, if the deck asks for them; return their paths.
+    """Write ``scalar.dat`` files of the vmc and dmc sections, if the deck requests them; return their paths.
 
     Their numbers count the parts of the run from 0, optimisations included: a dmc section takes one for each time step.
     """

@@ -98,6 +98,8 @@ class Population:
         old : int
             Persistent walkers.
         """
+        # Birth and death: plain array operations; the comb has kernels, since it runs in
+        # every branching of most runs.
         if self.control != "comb":
             limited, persistent = self.limit_old(weights, ages)
             return (*self.branch(limited, namespace(weights).asarray(uniforms)), int(persistent))
@@ -222,9 +224,11 @@ class Population:
     def _births(self, weights: Weights, uniforms: Weights) -> tuple[Places, Weights]:
         xp = namespace(weights)
         self._integers(weights)
+        # floor(w + u): the mean number of copies is the weight.
         copies = xp.floor(weights + xp.asarray(uniforms)).astype(np.int64)
         number = int(copies.sum())
         self.check(number)
+        # Walker i in the places of its copies, in the order of walkers.
         indices = xp.searchsorted(xp.cumsum(copies), xp.arange(number, dtype=np.int64), side="right").astype(
             np.int64
         )
@@ -234,6 +238,7 @@ class Population:
 
     def _integers(self, weights: Weights) -> tuple[Places, int]:
         """Return weights as integers and their sum; the one time that the device is waited for."""
+        # Integers: their sums do not depend on order, so CPU and GPU choose the same walkers.
         whole, total, bad, _ = weigh_walkers(weights, None, 0, 0.0, HEAVIEST, UNIT)
         if bad:
             self._refuse(weights)

@@ -62,6 +62,8 @@ class _Steering:
 
     def see(self, energy: float, memory: float) -> None:
         """Add the mean of a generation; older ones than `memory` count less."""
+        # A running mean over all generations at first, and later over the last `memory` of
+        # them.
         self.energies = min(self.energies + 1.0, memory)
         self.energy += (energy - self.energy) / self.energies
 
@@ -106,10 +108,14 @@ class DmcSampling:
         self.total = block.blocks
         self.what = f"dmc tau = {tau:g}"
         self.steps = block.steps
+        # Population control sees sums over all ranks, so that every rank branches alike.
         self.population = Population(target=target, control=block.population)
         self.feedback = block.feedback
         self.tmoves = block.nonlocal_ == "tmove"
         self.branch_every = block.branch_every
+        # Local energies are cut off at E +- 0.2 sqrt(N / tau) in weights (Zen and others,
+        # Phys. Rev. B 93, 241118 (2016)): a size-consistent bound that opens as tau goes to
+        # zero.
         self.window = SIGMA * math.sqrt(walkers.electrons / tau)
         self.warmup = math.ceil(block.warmup / tau)
         self.fresh = not saved
@@ -136,9 +142,12 @@ class DmcSampling:
         """Take the energies of the walkers as they are."""
         walkers, xp = self.walkers, self.walkers.device.xp
         walkers.recompute()
+        # Weights need the local energy before the first move, too.
         walk.energies(walkers.device, walkers.mine, walkers.tables, walkers.stream(self.section))
         walkers.publish_energies()
         walkers.check_finite()
+        # What an earlier section left is taken as a fresh sample: equal weights, no ages. Its
+        # walkers are copies of each other, which the statistics must know.
         walkers.state.weight[...] = 1.0
         walkers.state.age[...] = 0
         walkers.state.moves[...] = 0.0
@@ -151,6 +160,8 @@ class DmcSampling:
     def _generation(self, memory: float, warming: bool) -> tuple[NDArray[np.float64], float]:
         """Do one generation; return the weighted sums of the energies and of their squares, and the sum of weights."""
         walkers, steering, device = self.walkers, self.steering, self.walkers.device
+        # One generation for all walkers: moves, energies, weights, T-moves; then sums over
+        # the walkers of all ranks, in one message.
         walk.diffuse(
             device,
             walkers.mine,
@@ -165,7 +176,11 @@ class DmcSampling:
         )
         walkers.generation += 1
         walkers.settled += self.tau
+        # Branching every few generations: weights differ little from 1 in between, and it
+        # needs a message of its own.
         branching = walkers.generation % self.branch_every == 0
+        # Columns: energies weighted (6), square of the total, weights, and the counts of
+        # moves.
         numbers = walkers.totals(branching=branching)
         if not np.isfinite(numbers).all():
             walkers.check_finite()
@@ -176,8 +191,12 @@ class DmcSampling:
         total = float(numbers[7])
         moves = numbers[8:]
         self.moves += moves
+        # Effective time step of Umrigar and others: tau times accepted over proposed squared
+        # displacements, since rejected moves diffuse less.
         steering.proposed += float(moves[PROPOSED_SQUARE])
         steering.accepted += float(moves[ACCEPTED_SQUARE])
+        # The reference of the window follows the mean energy; the trial energy also pulls the
+        # population to its target.
         steering.see(float(numbers[5]) / total, memory)
         self.population.check(total)
         steering.trial = self.population.trial_energy(
@@ -190,6 +209,8 @@ class DmcSampling:
     def _branch(self) -> None:
         """Choose the walkers of the next generation by the weights and ages that :meth:`Walkers.totals` has made agree."""
         walkers, state = self.walkers, self.walkers.state
+        # The same numbers on all ranks, counted by the generation: which walkers survive does
+        # not depend on how they are distributed.
         draws = rng.uniform(
             walkers.key, self.section + BRANCHING, walkers.generation, self.population.draws(walkers.count)
         )
@@ -209,6 +230,8 @@ class DmcSampling:
         """
         if self.fresh:
             self._start()
+        # While warming up, the running mean forgets the trial function's energy: its memory
+        # grows with the run.
         while self.warm < self.warmup:
             self._generation(min(MEMORY, 1 + 0.5 * self.warm), warming=True)
             self.warm += 1
@@ -229,18 +252,24 @@ class DmcSampling:
         self.moves[:] = 0.0
         moves = 0
         for k in range(steps):
+            # The population may change from one generation to the next.
             moves += walkers.electrons * walkers.count
+            # A memory without end: the trial energy settles, and with it the bias that its
+            # fluctuations make.
             numbers, total = self._generation(1e9, warming=False)
             sums += numbers
             weight += total
             part[0, :7] += numbers
             part[0, 7] += total
+            # Sums of parts of a block are kept apart, for correlations shorter than a block.
             if (k + 1) * self.parts // steps > k * self.parts // steps:
                 self.samples.add(part)
                 part[...] = 0.0
             if self.estimators:
                 walkers.measure(self.estimators)
         error = walkers.recompute()
+        # What the window cuts off from the energies at the end of a block: a bias of this
+        # order remains at this time step.
         cut_energy = walkers.cut_energy(self.steering.energy, self.window)
         if self.estimators:
             self.estimators.close_block(walkers.comm)
@@ -276,6 +305,7 @@ class DmcSampling:
     def series(self) -> Series:
         """Return the blocks, with warnings about rejected moves and persistent walkers."""
         blocks, count = self.rows.arrays(), float(self.walkers.count)
+        # Blocks count by their weights in all means, as they do in the statistics.
         length = blocks["energy"].size * self.steps  # generations
         energy = float(np.average(blocks["energy"], weights=blocks["weight"]))
         square = float(np.average(blocks["energy_squared"], weights=blocks["weight"]))
@@ -308,6 +338,7 @@ class DmcSampling:
 
     def _warnings(self, acceptance: float) -> Iterator[str]:
         """Yield what a user must know about the sampling."""
+        # Below, the time step error is no small correction any more.
         if acceptance < LOW_ACCEPTANCE:
             yield (
                 f"dmc tau = {self.tau:g}: only {100 * acceptance:.1f} % of the moves were accepted; a smaller timestep has a "

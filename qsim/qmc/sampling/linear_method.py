@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from qsim.core.device.arrays import FloatArray
 
 __all__ = ["LONGEST", "Limits", "Moments", "Surroundings", "linear_step", "reconfiguration_step", "smoothing"]
 
@@ -72,9 +74,9 @@ class Moments:
     def __init__(self, parameters: int, reference: float, window: float) -> None:
         self.count, self.reference, self.window = parameters, reference, window
         self.samples = 0
-        self._sums: Any = None
+        self._sums: FloatArray | None = None
 
-    def add(self, energy: Any, log_slopes: Any, energy_slopes: Any) -> None:
+    def add(self, energy: FloatArray, log_slopes: FloatArray, energy_slopes: FloatArray) -> None:
         """Add configurations: energies (W,), O and G (W, P), float64, all on one device."""
         xp = namespace(log_slopes)
         e = energy - self.reference

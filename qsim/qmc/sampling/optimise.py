@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import FloatArray
     from qsim.core.device.device import Device
     from qsim.core.run.loop import Report
     from qsim.qmc.deck.series import Optimize
@@ -90,6 +91,8 @@ def parameter_tables(device: Device, jastrow: Jastrow) -> ParameterTables:
     for function, where in zip(jastrow.functions, jastrow.slices(), strict=True):
         first.append(len(place))
         if function.kind == "bspline":
+            # A coefficient of the spline may be a parameter, or follow from the cusp or from
+            # the range; each row of the design has its one at most.
             design = function.design[0]
             place += [where.start + int(np.argmax(row)) if row.any() else -1 for row in design]
             place.append(-1)  # of the zero that ends each row of the tables
@@ -117,6 +120,7 @@ class Trial(NamedTuple):
 
     def sound(self, worse: float) -> bool:
         """Return True if the sample is still valid there and shows no harm beyond a number of standard deviations."""
+        # Reweighting is valid as long as few configurations do not carry most of the weight.
         finite = math.isfinite(self.change) and math.isfinite(self.error)
         return finite and self.effective >= EFFECTIVE and self.change <= worse * self.error
 
@@ -134,7 +138,7 @@ class Set(NamedTuple):
         Of the random rotations.
     """
 
-    R: Any
+    R: FloatArray
     log_psi: NDArray[np.float64]
     energy: NDArray[np.float64]
     stream: walk.Stream
@@ -183,8 +187,12 @@ class Optimisation:
         self.mode = mode_of(block.move)
         self.steps = block.steps
         self.sweeps = block.sweeps
+        # After a change of parameters walkers need a few sweeps to follow: far fewer than at
+        # the start, since steps are small.
         self.settle = max(SETTLE * block.sweeps, block.warmup // 5)
         self.weight = block.weight if block.target == "mixed" else WEIGHTS[block.target]
+        # Linear method: diagonalises in the space of psi and its derivatives. Stochastic
+        # reconfiguration: a step along the gradient in the metric of psi.
         self.propose = linear_step if block.method == "linear" else reconfiguration_step
         self.home = SHIFT[block.method]
         self.smallest = SMALLEST_SHIFT[block.method]
@@ -193,6 +201,7 @@ class Optimisation:
         self.count = start.parameters.size
         self.functions = list(zip(start.jastrow.functions, start.jastrow.slices(), strict=True))
         splines = [place for function, place in self.functions if function.kind == "bspline"]
+        # Neighbouring spline coefficients that the sample hardly sees are tied to each other.
         self.smooth = smoothing(splines, self.count)
         self.places = parameter_tables(walkers.device, start.jastrow)
         self.shift = max(self.home if block.shift is None else block.shift, self.smallest)
@@ -263,6 +272,8 @@ class Optimisation:
         if (
             not self.chosen
         ):  # a finished section that is resumed has them, and its walkers as they were after that
+            # A fresh sample of the chosen parameters: theirs was the best of several, which
+            # is a biased choice, so its energy is not reported.
             self._follow(self.parameters[self._best()])
             self._sweep(self.settle)
             row = self._sample()[2]
@@ -273,6 +284,7 @@ class Optimisation:
         """Return the history, with a warning if nothing better was found."""
         blocks, best = self.rows.arrays(), self._best()
         start, end = blocks["target"][0], blocks["target"][best]
+        # Worse than the start beyond its error: the user should know.
         better = end <= start + CONFIRMED * blocks["target_error"][0]
         return Series(
             kind="optimize",
@@ -297,6 +309,7 @@ class Optimisation:
         one: few large energies make a bad trial function look as good as others, within an error that is larger.
         """
         blocks = self.rows.arrays()
+        # Errors of the optimiser's samples are rough, hence the wide room.
         room = CONFIRMED * blocks["target_error"]
         bounds = blocks["target"] + room
         lowest = int(np.argmin(bounds))
@@ -309,6 +322,8 @@ class Optimisation:
         sets, moments, row = self._sample()
         self.parameters.append(self.current)
         target = Target(row["target"], row["target_error"])
+        # Is the last step refuted by this sample, which is independent of the one that
+        # proposed it?
         worse = self.accepted is not None and target.value - self.accepted[1].value > CONFIRMED * math.hypot(
             target.error, self.accepted[1].error
         )
@@ -321,9 +336,11 @@ class Optimisation:
             taken_back=float(worse),
         )
         if worse and self.accepted is not None:
+            # Go back, and take shorter steps from there.
             self.shift = min(10.0 * self.shift, LARGEST_SHIFT)
             following = self.accepted[0]
         else:
+            # Confirmed: these parameters are the ones to return to.
             self.accepted = self.current, target
             following = self.current
             if not last:
@@ -335,6 +352,8 @@ class Optimisation:
                     expected_error=trial.error,
                     effective=trial.effective,
                 )
+                # The length of a step is the change of the normalised psi, not of its
+                # parameters, whose scales differ.
                 row["step"] = math.sqrt(length(trial.step, moments.surroundings().overlap))
         row["seconds"] = time.perf_counter() - begin
         self.rows.add(**row)
@@ -357,6 +376,8 @@ class Optimisation:
         """Sample the current trial function: sets to try steps on, moments, and what the history keeps."""
         walkers, device = self.walkers, self.walkers.device
         walkers.state.moves[...] = 0.0
+        # Steps are tried on a few sets of configurations, spread over the sample, since each
+        # must be kept with its positions.
         kept = set(np.linspace(0, self.steps - 1, min(COMPARED, self.steps)).round().astype(int).tolist())
         sets: list[Set] = []
         moments: Moments | None = None
@@ -364,6 +385,8 @@ class Optimisation:
         for k in range(self.steps):
             stream = self._sweep(self.sweeps)
             slopes = derivatives(device, walkers.mine, walkers.tables, self.places, self.count, stream)
+            # The moments of all ranks are made on each of them from the same arrays: bits
+            # agree.
             O, G = map(walkers.join_on_device, slopes)
             walkers.publish("energy")
             walkers.check_finite()
@@ -372,6 +395,9 @@ class Optimisation:
             energies.append(e)
             components += all_energies.mean(axis=0) / self.steps
             if moments is None:
+                # The window is taken from the first set and then kept: moments of different
+                # sets must be those of one function. Median and absolute deviation do not
+                # care for the tails that it is to cut off.
                 centre = float(np.median(e))
                 moments = Moments(
                     self.count, centre, max(WINDOW * float(np.mean(np.abs(e - centre))), LEAST_WINDOW)
@@ -388,6 +414,8 @@ class Optimisation:
         mean = float(E.mean())
         deviation = E - mean
         variance = float(np.mean(deviation**2))
+        # The target that steps are judged by uses energies within the window; what is
+        # reported does not.
         x, cut = self.weight, np.clip(E - moments.reference, -moments.window, moments.window)
         square = (cut - cut.mean()) ** 2
         moves = self.steps * self.sweeps * walkers.electrons * walkers.count
@@ -399,6 +427,7 @@ class Optimisation:
             energy_error=self._claimed("energy", deviation),
             variance=variance,
             variance_error=self._claimed("variance", deviation**2 - variance, scale=variance),
+            # (1 - x) <E> + x Var(E).
             target=(1.0 - x) * mean + x * float(square.mean()),
             target_error=_error((1.0 - x) * deviation + x * (square - square.mean())),
         )
@@ -410,7 +439,7 @@ class Optimisation:
             f"the error of the {what} of an optimisation", lambda: _claimed(influence, scale), math.nan
         )
 
-    def _check_finite(self, O: Any, G: Any) -> None:
+    def _check_finite(self, O: FloatArray, G: FloatArray) -> None:
         """Raise if a derivative (W, P) is not finite, with the coordinates of its walker; a collective call."""
         xp = self.walkers.device.xp
         finite = xp.isfinite(O).all(axis=1) & xp.isfinite(G).all(axis=1)
@@ -422,6 +451,7 @@ class Optimisation:
 
     def _choose(self, moments: Moments, sets: list[Set]) -> Trial:
         """Return the best step; of those as good within the error the one with the usual shift; none, if all look harmful."""
+        # Three shifts around the last one; if all of them look harmful, larger ones.
         at, limits = moments.surroundings(), Limits(self.smooth, self._most())
         shifts = [max(self.shift * factor, self.smallest) for factor in FACTORS]
         for _ in range(ROUNDS):
@@ -432,12 +462,16 @@ class Optimisation:
                 trial for trial in self._compare(moments, sets, steps, shifts) if trial.sound(self.worse)
             ]
             if trials:
+                # Differences between trials are known better than the trials: they are made
+                # with the same configurations.
                 best = min(trials, key=lambda trial: trial.change)
                 good = [t for t in trials if t.change - best.change <= _error(t.influence - best.influence)]
                 chosen = min(good, key=lambda trial: abs(math.log(trial.shift / self.home)))
                 self.shift = min(chosen.shift, LARGEST_SHIFT)
                 return chosen
+            # All refused: start above the largest one that was tried.
             shifts = [shift * 10.0 * FACTORS[-1] for shift in shifts]
+        # Nothing is sound: stay, and let the next sample try again.
         self.shift = min(shifts[0], LARGEST_SHIFT)
         return Trial(np.zeros(self.count), self.shift, 0.0, 0.0, 1.0, np.zeros((1, self.walkers.count)))
 
@@ -446,6 +480,7 @@ class Optimisation:
     ) -> list[Trial]:
         """Return the effect of steps on the target, by reweighting configurations of the sample."""
         walkers, device = self.walkers, self.walkers.device
+        # Copies: the walkers themselves must stay where the sample left them.
         scratch = State(*(array.copy() for array in walkers.mine))
         tables = [self._tables(self._wavefunction(self.current + step)) for step in steps]
         shape = (len(steps), len(sets), scratch.R.shape[0])
@@ -453,6 +488,8 @@ class Optimisation:
         for s, one in enumerate(sets):
             scratch.R[...] = one.R
             for k, table in enumerate(tables):
+                # Log psi and energies with the changed parameters at the same places and with
+                # the same rotations: what differs is the step alone.
                 walk.recompute(device, scratch, table)
                 walk.energies(device, scratch, table, one.stream)
                 energy[k, s] = device.to_host(scratch.energy[:, 5])
@@ -464,12 +501,17 @@ class Optimisation:
         for k, (step, shift) in enumerate(zip(steps, shifts, strict=True)):
             if not (np.isfinite(energy[k]).all() and np.isfinite(exponent[k]).all()):
                 continue
+            # Weights |psi'/psi|^2, normalised to the mean 1; the largest exponent is taken
+            # out first, so that nothing overflows.
             weights = np.exp(exponent[k] - exponent[k].max())
             weights /= weights.mean()
             after = self._terms(energy[k], weights, moments)
+            # A control variate: its mean is known to be zero, so that subtracting it changes
+            # the noise alone.
             idle = self._idle(energy[k], start, weights, moments)
             influence = after[1] - before[1] - (idle - idle.mean())
             change = after[0] - before[0] - float(idle.mean())
+            # Fraction of the sample that counts: (sum w)^2 / (n sum w^2).
             effective = 1.0 / float(np.mean(weights**2))
             trials.append(Trial(step, shift, change, _error(influence), effective, influence))
         return trials
@@ -495,6 +537,7 @@ class Optimisation:
     ) -> tuple[float, NDArray[np.float64]]:
         """Return the target, from the reference energy, and the influence of each configuration on it; mean weight 1."""
         e = np.clip(energy - moments.reference, -moments.window, moments.window)
+        # Relative to the reference energy, which squares cancel less with.
         mean = float(np.mean(weights * e))
         square = (e - mean) ** 2
         variance = float(np.mean(weights * square))
@@ -509,6 +552,7 @@ class Optimisation:
         most = np.full(self.count, MOST)
         for function, place in self.functions:
             if function.kind == "pade":
+                # b of a Pade form must stay positive: a step may take most of it, never all.
                 most[place] = np.maximum(most[place], (1.0 - SHRINK) * self.current[place])
         return most
 
@@ -540,6 +584,7 @@ class Optimisation:
 
 def _error(influence: NDArray[np.float64]) -> float:
     """Return the error of a mean from deviations (sets, W): walkers are independent, sets of one walker are not."""
+    # Sets of one walker are correlated; walkers are not.
     walkers = influence.mean(axis=0)
     return float(np.std(walkers, ddof=1) / np.sqrt(walkers.size))
 

@@ -72,6 +72,8 @@ def averaged(series: Sequence[Series], weights: Sequence[float]) -> Series:
             return max(values)
         if name in SUMMED:
             return sum(values)
+        # Axes are the same for all twists and stay; everything else is averaged with the
+        # weights.
         if all(np.array_equal(one, values[0]) for one in values):  # axes of estimators
             return values[0]
         if name.endswith("_error"):  # of independent runs

@@ -94,12 +94,14 @@ class WarmUp:
         """Do what is missing of the sweeps."""
         walkers = self.walkers
         while self.done < self.sweeps:
+            # Some sweeps in one launch, and then a look for a request to stop.
             chunk = min(WARM_UP_CHUNK, self.sweeps - self.done)
             stream = walkers.stream(self.section)
             walk.walk(walkers.device, walkers.mine, walkers.tables, self.tau, self.mode, chunk, stream)
             walkers.count_sweeps(chunk, self.tau)
             self.done += chunk
             report(Progress())
+        # Many updates have added up rounding in the inverses before the first block.
         walkers.recompute()
 
     def state(self) -> State:
@@ -149,6 +151,8 @@ class VmcSampling:
             if estimators:
                 estimators.restore(saved.get("estimators", {}))
         self.rows = Rows(saved.get("rows"))
+        # A saved state within the warm-up has no rows, and the number of sweeps that are
+        # done.
         self.warm_up = WarmUp(walkers, self.tau, self.mode, block.warmup, section, int(saved.get("warm", 0)))
         self.worst = float(saved.get("worst", 0.0))  # relative error of an updated inverse
         self.samples = Samples(min(GROUPS, walkers.count), restored=saved.get("samples"))
@@ -192,8 +196,12 @@ class VmcSampling:
         walkers, device = self.walkers, self.walkers.device
         begin = time.perf_counter()
         mine = walkers.mine
+        # Sums of each walker stay where they live until the block is over.
         sums = device.xp.zeros((mine.R.shape[0], walk.SUMS))
         walkers.state.moves[...] = 0.0
+        # Estimators other than the energy see a few configurations of a block: neighbouring
+        # ones hardly differ, and histograms cost more than moves. Without any, a block is one
+        # call.
         for steps in _parts(self.steps, SAMPLES if self.estimators else 1):
             walk.generations(
                 device,
@@ -213,16 +221,23 @@ class VmcSampling:
         found = walkers.join(
             device.to_host(device.xp.concatenate((sums, mine.moves[:, ACCEPTED, None]), axis=1))
         )
+        # Contiguous copies: sums of strided views are added in another order, and their bits
+        # would depend on the number of ranks.
         of_all = np.ascontiguousarray(found[:, :-1])
         total = of_all.sum(axis=0)
+        # One energy that is no number spoils the block: better no result than one without
+        # that walker.
         if not np.isfinite(total).all():
             _blame(walkers, of_all)
         self.samples.add_walkers(of_all)
         accepted = np.ascontiguousarray(found[:, -1]).sum()
+        # Column 7 counts generations, so that these are means over walkers and generations.
         means = total[:7] / total[7]
+        # Once in a block inverses are made anew; how far they were off is reported.
         self.worst = max(self.worst, walkers.recompute())
         if self.estimators:
             self.estimators.close_block(walkers.comm)
+        # Moves that were tried in all of the block.
         moves = self.steps * self.sweeps * walkers.electrons * walkers.count
         self.rows.add(
             **dict(zip(ENERGIES, means[:6], strict=True)),
@@ -251,6 +266,8 @@ class VmcSampling:
                 "generations": float(blocks["weight"].sum()),
                 "seconds": float(blocks["seconds"].sum()),
                 "block_time": self.steps * self.sweeps * self.tau,
+                # Time before the first block: what all sections so far have moved, less the
+                # blocks of this one.
                 "warm": walkers.warm - len(self.rows) * self.steps * self.sweeps * self.tau,
                 "settled": walkers.settled - len(self.rows) * self.steps * self.sweeps * self.tau,
                 "related": float(walkers.related),
@@ -262,6 +279,7 @@ class VmcSampling:
 
 def _parts(steps: int, most: int) -> list[int]:
     """Cut the steps of a block into at most `most` parts of nearly equal length."""
+    # Lengths differ by one at most, whatever the numbers.
     count = min(steps, most)
     return [steps * (k + 1) // count - steps * k // count for k in range(count)]
 

@@ -9,7 +9,7 @@ its places are fetched.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array, IndexArray
     from qsim.core.device.device import Device
     from qsim.qmc.estimators.collection import Estimators
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
+
+TablesT = TypeVar("TablesT", bound=NamedTuple)
 
 __all__ = ["Walkers"]
 
@@ -85,8 +88,10 @@ class Walkers:
         offset: int = 0,
     ) -> None:
         self.device, self.key, self.offset, self.single = device, key, offset, single
+        # Every rank holds arrays of all walkers; it moves its own, and others' places hold
+        # what was last published.
         self.comm = world()
-        self._numbers: Any = None
+        self._numbers: IndexArray | None = None
         self.generation = 0
         self.warm, self.settled, self.related = 0.0, 0.0, False
         self.real = np.dtype(np.float32 if single else np.float64)
@@ -113,6 +118,8 @@ class Walkers:
         """Follow another trial function of the same electrons; :meth:`recompute` makes the state agree."""
         self.wavefunction = wavefunction
         on = self._on_device
+        # The layout of radial tables differs: four shells side by side for vectors, all
+        # shells of an interval for lanes.
         orbitals = wavefunction.orbital_tables(self.real)
         if self.device.is_cuda and isinstance(orbitals, OrbitalTables):
             orbitals = on_gpu(orbitals)
@@ -124,11 +131,12 @@ class Walkers:
             int(wavefunction.n_up),
         )
 
-    def _on_device(self, tables: Any) -> Any:
+    def _on_device(self, tables: TablesT) -> TablesT:
         return type(tables)(*(self.device.asarray(x) if isinstance(x, np.ndarray) else x for x in tables))
 
     def _empty(self, count: int) -> State:
         xp, N = self.device.xp, self.electrons
+        # Rows and inverses of both spins have the same width, that of the larger one.
         M = max(self.wavefunction.n_up, self.wavefunction.n_dn, 1)
         kind = np.result_type(self.real, np.complex64) if self.tables.is_complex else self.real
         return State(
@@ -154,6 +162,8 @@ class Walkers:
         """Walkers that this rank moves."""
         if self.comm.size == 1:
             return slice(0, self.count)
+        # Neighbouring walkers, in blocks whose sums are taken together: totals then have the
+        # same bits on any number of ranks.
         edges = bounds(self.count, self.comm.size)
         return slice(int(edges[self.comm.rank]), int(edges[self.comm.rank + 1]))
 
@@ -166,7 +176,7 @@ class Walkers:
         return State(*(array[own] for array in self.state))
 
     @property
-    def _places(self) -> Any:
+    def _places(self) -> IndexArray:
         """Numbers of all walkers, (count,) int64, on the device; made once for a number of walkers."""
         if self._numbers is None or self._numbers.shape[0] != self.count:
             self._numbers = self.device.xp.arange(self.count, dtype=np.int64)
@@ -177,12 +187,14 @@ class Walkers:
         if self.comm.size == 1:
             return array
         if axis == 0 and array.ndim == 2:
+            # Rows of numbers go in one message without pickling; anything else by
+            # `allgather`.
             return gathered(
                 self.comm, np.ascontiguousarray(array), np.diff(bounds(self.count, self.comm.size))
             )
         return np.concatenate(self.comm.allgather(array), axis=axis)
 
-    def join_on_device(self, array: Any) -> Any:
+    def join_on_device(self, array: Array) -> Array:
         """Return an array (count, ...) of all walkers, on the device, from those of each rank; a collective call."""
         if self.comm.size == 1:
             return array
@@ -215,15 +227,20 @@ class Walkers:
             return take_totals(self.device, self.state)
         own = np.diff(bounds(self.count, comm.size))
         blocks = -(-own // BLOCK)
+        # The sums of blocks of walkers are sent, not the walkers, and added in the order of
+        # blocks.
         if not branching:
             return gathered(comm, block_totals(self.device, self.mine), blocks).sum(axis=0)
         arrays, places = (self.state.weight, self.state.age), self._places
         taken = take_rows(self.device, arrays, places[self.own])  # begun before the sums are waited for
         sums = block_totals(self.device, self.mine)
         rows = np.ascontiguousarray(self.device.to_host(taken))
+        # Sums, weights and ages in one message of 64-bit words: two messages would take twice
+        # the latency in every generation.
         words = np.concatenate((sums.reshape(-1).view(np.uint64), rows.reshape(-1).view(np.uint64)))
         width = rows.shape[1] // 2  # words of 64 bits that a walker has
         every = gathered(comm, words[:, None], blocks * sums.shape[1] + own * width)[:, 0]
+        # Each rank has sent its sums and then its rows.
         parts = np.split(every, np.cumsum([*zip(blocks * sums.shape[1], own * width, strict=True)])[:-1])
         rows = np.concatenate(parts[1::2]).view(np.uint32).reshape(self.count, -1)
         put_rows(self.device, arrays, places, self.device.asarray(rows))
@@ -232,6 +249,7 @@ class Walkers:
     def cut_energy(self, reference: float, window: float) -> float:
         """Return the mean by which local energies are farther than a window (hartree) from a reference; a collective call."""
         xp, mine = self.device.xp, self.mine
+        # Mean of max(|E_L - E| - window, 0), weighted.
         beyond = xp.maximum(xp.abs(mine.energy[:, 5] - reference) - window, 0.0)
         found = self.join(self.device.to_host(xp.stack((mine.weight * beyond, mine.weight), axis=1)))
         cut, weight = found.sum(axis=0)
@@ -243,6 +261,8 @@ class Walkers:
         Of exact ones each rank adds its own walkers, and blocks are added when they are closed.
         """
         if self.comm.size > 1 and not estimators.exact:
+            # Sums of floating point numbers depend on their order: each rank then adds all
+            # walkers in one order.
             self.publish("R", "weight")
             estimators.accumulate(self.state.R, self.state.weight)
             return
@@ -252,6 +272,8 @@ class Walkers:
     def _fetch(self, indices: NDArray[np.int64]) -> None:
         """Bring the walkers that other ranks need to them: of the new ensemble `indices`, each rank has its own places."""
         edges = bounds(self.count, self.comm.size)
+        # Only walkers that change their rank travel, once each, however many copies there
+        # will be.
         ids = crossing(indices, bounds(len(indices), self.comm.size), edges)
         if not ids.size:
             return
@@ -266,6 +288,8 @@ class Walkers:
     def place(self) -> None:
         """Put the electrons around the atoms, as many as the charge of each, by normal deviates."""
         N = self.electrons
+        # Electrons start around the atoms whatever the orbitals are: normal deviates of one
+        # bohr.
         centre = self.wavefunction.start_positions()
         first, mine = self.offset + self.own.start, self.mine
         count = int(mine.R.shape[0])
@@ -280,6 +304,8 @@ class Walkers:
             if not lost.size:
                 break
             at = self.device.asarray(lost)
+            # Half the way to the atoms, for walkers whose orbitals all vanish: their
+            # determinant has no gradient to follow.
             around = self.device.asarray(centre)[None]
             mine.R[at] = around + 0.5 * (mine.R[at] - around)
         if self.comm.allmax(int(lost.size)):
@@ -297,6 +323,7 @@ class Walkers:
         error = self.device.to_host(walk.recompute(self.device, mine, self.tables))
         zero = np.flatnonzero(self.device.to_host(mine.sign) == 0)
         first = self.own.start + zero[0] if zero.size else self.count
+        # All ranks must learn of a node on any of them, or they would wait for each other.
         found = self.comm.gather_numbers(np.array([np.max(error, initial=0.0), first], np.float64))
         if (node := int(found[:, 1].min())) < self.count:
             self.complain(node, "lies on a node: its Slater matrix is singular")
@@ -322,6 +349,7 @@ class Walkers:
             :func:`~qsim.qmc.kernels.walkers.branching.settle` arranges: others are then copied in place.
         """
         if len(indices) > self.count:  # copies
+            # Copies are no independent walkers until they have moved apart.
             self.related, self.warm = True, 0.0
         if self.comm.size > 1:
             host = np.asarray(self.device.to_host(indices))
@@ -331,10 +359,12 @@ class Walkers:
                 self.state.weight[...] = self.device.asarray(weights)
                 return
         at = self.device.asarray(indices)
+        # In place: most walkers stay, and only the places of those that die are written.
         if settled and len(indices) == self.count:
             copy_rows(self.device, self.state, at)
             self.state.weight[...] = self.device.asarray(weights)
             return
+        # A population of another size needs new arrays.
         self.state = State(*(self.device.xp.ascontiguousarray(array[at]) for array in self.state))
         self.state.weight[...] = self.device.asarray(weights)
 
@@ -372,6 +402,7 @@ class Walkers:
         arrays = {
             name: self.device.to_host(array) for name, array in zip(State._fields, self.state, strict=True)
         }
+        # Arrays of all ranks: a checkpoint continues on any number of them.
         times = {"warm": self.warm, "settled": self.settled}
         return {"generation": self.generation, **times, "related": self.related, **arrays}
 

@@ -178,6 +178,8 @@ def reblock(
     NumericsError
         If a value is not finite, or the weights do not add up to something positive.
     """
+    # The mean is a ratio of sums; its influences w (x - mean) / <w> carry the correlation
+    # with the weights.
     x = _series(series)
     w = _weights(weights, x.size)
     mean = float(np.sum(w * x) / np.sum(w))
@@ -218,6 +220,7 @@ def derived(
     -------
     Estimate
     """
+    # Jackknife: the function of all means, and with each block left out.
     data = np.stack([_series(column) for column in columns])
     w = _weights(weights, data.shape[1])
     sums = data * w
@@ -226,9 +229,13 @@ def derived(
     if n < MINIMUM_BLOCKS:
         return _estimate(whole, np.zeros(n), 0.0)
     least = ROUNDING * abs(whole) if rounding is None else rounding
+    # The differences are the influences of the blocks: their correlation gives the error as
+    # for a plain mean.
     found = _estimate(whole, (n - 1) * (np.mean(without) - without), least, chains=chains)
     for _ in range(found.level):  # blocks that are independent
         sums, w = _pairs(sums), _pairs(w)
+    # Bias of order 1/n, by blocks that are as long as the correlation: shorter ones would see
+    # too small a bias.
     whole, without = _leave_one_out(function, sums, w)
     found = replace(found, mean=w.size * whole - (w.size - 1) * float(np.mean(without)))
     if (
@@ -238,6 +245,7 @@ def derived(
         and found.error_of_error is not None
         and found.mean > 0.0
     ):
+        # The error of a scale is skew: enlarged so that three of them cover on both sides.
         factor = lognormal(found.error / found.mean)
         found = replace(found, error=found.error * factor, error_of_error=found.error_of_error * factor)
     return found
@@ -253,6 +261,7 @@ def weighted_mean(values: ArrayLike, errors: ArrayLike) -> tuple[float, float, f
     x, e = _series(values), _series(errors)
     if np.any(e <= 0):
         raise NumericsError("a weighted mean needs positive error bars", hint="run more blocks")
+    # Relative weights, which cannot overflow.
     w = (np.min(e) / e) ** 2
     mean = float(np.sum(w * x) / np.sum(w))
     return mean, float(np.min(e) / np.sqrt(np.sum(w))), float(np.sum(((x - mean) / e) ** 2))
@@ -290,12 +299,14 @@ def warm_up(series: ArrayLike) -> int:
     n = means.size
     if n < 4:
         return 0
+    # Batches from each cut to the end.
     left = np.arange(n, 0, -1)
     # sums over the tails, from deviations, so that nothing cancels
     d = means - np.mean(means)
     tail, tail_square = np.cumsum(d[::-1])[::-1], np.cumsum((d * d)[::-1])[::-1]
     spread = np.maximum(tail_square - tail * tail / left, 0.0)
     cut = int(np.argmin(spread[: n // 2 + 1] / left[: n // 2 + 1] ** 2)) * batch
+    # A short transient is hidden in the mean of a long start: several lengths are looked at.
     starts = {min(batch << k, cut) for k in range(n.bit_length())}
     differs = cut > 0 and max(abs(_difference(x[:start], x[cut:])) for start in starts) > DIFFERENT
     return cut if differs else 0
@@ -304,6 +315,7 @@ def warm_up(series: ArrayLike) -> int:
 def _difference(start: NDArray[np.float64], rest: NDArray[np.float64]) -> float:
     """Return the difference of the means in standard deviations, both with the spread and correlation of the rest."""
     difference = float(np.mean(start) - np.mean(rest))
+    # The spread of the start is not used: of a transient it says nothing.
     found = _estimate(0.0, rest - np.mean(rest), ROUNDING * float(np.max(np.abs(rest))), minimum=2)
     squared = (found.error or 0.0) ** 2 * (1.0 + rest.size / start.size)
     if squared == 0.0:
@@ -325,21 +337,26 @@ def _estimate(
     n = y.size
     if reason := require_blocks(n, minimum):
         return without_error(mean, n, reason)
+    # Constant series, as of exact wave functions: their scatter is rounding.
     curve = _levels(y)
     if curve.error[0] <= rounding:
         return Estimate(
             mean, rounding, 0.0, 1.0, n, 0, plateau=True, curve=curve, degrees=n - 1.0, constant=True
         )
+    # Walkers or parts of blocks know more about the correlation than block means do.
     chains = chains if chains is not None and chains.y.shape[1] > 0 else Chains(y[None])
     found = correlation(chains.y, independent=chains.independent)
     rows = chains.y.shape[1]
     time = (found.error / float(curve.error[0])) ** 2
     reason = ""
+    # Student's factor cannot make up for a correlation time that is itself a guess.
     if found.degrees < FEW_DEGREES:
         reason = (
             f"{n} blocks are about {max(1.0, rows / found.time):.0f} correlation times of {time:.2g} blocks, too few to know an "
             "error bar, which may be too small; take more or longer blocks, or more walkers"
         )
+    # The level whose blocks are as long as the correlation; at least a few blocks must be
+    # left there.
     error = max(found.error * found.factor, rounding)
     deepest = int(np.flatnonzero(curve.blocks >= min(SMALLEST_LEVEL, n))[-1])
     return Estimate(
@@ -358,6 +375,8 @@ def _estimate(
 
 def _levels(y: NDArray[np.float64]) -> BlockingCurve:
     """Return the error of the mean by level of reblocking."""
+    # Flyvbjerg and Petersen: the naive error of the mean from blocks of 1, 2, 4, ... of them
+    # grows to a plateau.
     rows, length = [], 1
     while y.size >= 2:
         n = y.size

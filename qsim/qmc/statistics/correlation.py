@@ -95,6 +95,8 @@ def skewness(y: NDArray[np.float64]) -> float:
     square = float(np.mean(d * d))
     if n < FEWEST_JOINED or not square > 0.0:
         return 0.0
+    # The skewness of n normal numbers scatters with variance 6 / n: that much is taken off.
+    # The mean of n numbers has a skewness smaller by sqrt(n).
     third = float(np.mean(d**3)) / square**1.5
     return math.sqrt(max(0.0, third * third - BY_CHANCE**2 * 6.0 / n) / n)
 
@@ -124,26 +126,36 @@ def correlation(y: NDArray[np.float64], *, independent: bool = True) -> Correlat
     Correlation
     """
     if not independent:
+        # Chains that are correlated with each other become one.
         y = np.mean(y, axis=0, keepdims=True)
     G, N = y.shape
     y = y - np.mean(y)
+    # Wolff, Comput. Phys. Commun. 156, 143 (2004): sum of the autocovariance up to a window
+    # that balances truncation and noise.
     gamma = _autocovariance(y)
     if not gamma[0] > 0.0:
         return Correlation(0.0, float(max(G * N - 1, 1)), 1.0, 1.0, 0)
     window = _window(gamma, G * N)
     total = gamma[0] + 2.0 * float(np.sum(gamma[1 : window + 1]))
+    # The mean was taken from the same numbers, which makes each autocovariance too small by
+    # total / (G N): corrected to first order.
     total = max(total, gamma[0] / N) * (1.0 + (2.0 * window + 1.0) / (G * N))
+    # Independent pieces of the length of the window.
     degrees = max(G * N / (2.0 * window + 1.0), 1.0)
+    # Skewness of pieces that are independent.
     skew = skewness(_joined(y, 2 * window + 1))
     length = G * N // MANY_BLOCKS
     if length > 2 * window + 1:  # a small slow part, which the window cut off, shows in long blocks
         joined = _joined(y, length)
+        # The naive error from long blocks; it counts if it is larger by more than chance.
         slow = length * float(np.var(joined, ddof=1))
         if slow > total * SLOW_PART:
             total, degrees, window = slow, joined.size - 1.0, length
     time = total / gamma[0]
     upper = max(time, 1.0) * (1.0 + 2.0 * math.sqrt(2.0 / degrees))
     if G >= MANY_CHAINS:
+        # Many independent chains: the scatter of their means needs no assumption about the
+        # correlation within.
         total = N * float(np.sum(np.mean(y, axis=1) ** 2)) / (G - 1.0)
         degrees, window, time = G - 1.0, N, total / gamma[0]
         upper = max(upper, time)
@@ -200,14 +212,19 @@ def drift(y: NDArray[np.float64], *, independent: bool = True) -> float:
     y = y - np.mean(y)
     smallest = 1.0
     for speed in SLOWEST:
+        # A decay with the mean taken out and norm 1: its amplitude in noise without
+        # correlation has the variance of the noise.
         shape = np.exp(-speed * (np.arange(N) + 0.5) / N)
         shape -= shape.mean()
         shape /= math.sqrt(float(shape @ shape))
+        # One for each chain.
         amplitudes = y @ shape
         amplitude = float(np.mean(amplitudes))
         if G >= MANY_CHAINS:
             spread, degrees = float(np.std(amplitudes, ddof=1)) / math.sqrt(G), G - 1.0
         else:
+            # Few chains: the variance of the amplitude by the autocovariance of what the fit
+            # leaves.
             rest = y - amplitude * shape
             gamma = _autocovariance(rest)
             if not gamma[0] > 0.0:
@@ -228,6 +245,7 @@ def drift(y: NDArray[np.float64], *, independent: bool = True) -> float:
 def _autocovariance(y: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the autocovariance (rows,) of chains (chains, rows) about zero, averaged over pairs of rows so far apart."""
     N = y.shape[1]
+    # By FFT with zeros behind, so that the ends do not meet.
     transformed = np.fft.rfft(y, 2 * N, axis=1)
     found = np.fft.irfft(np.mean(np.abs(transformed) ** 2, axis=0), 2 * N)[:N]
     return np.asarray(found / np.arange(N, 0, -1))
@@ -240,6 +258,7 @@ def _window(gamma: NDArray[np.float64], size: int) -> int:
     for W in range(1, max(2, N // 2)):
         if W >= N:
             break
+        # The first window at which the truncation exp(-W / tau) is smaller than the noise.
         time += gamma[W] / gamma[0]
         slowest = (
             STEEPNESS / math.log((2.0 * time + 1.0) / (2.0 * time - 1.0)) if time > 0.5 + 1e-12 else 1e-12

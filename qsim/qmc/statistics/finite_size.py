@@ -1,4 +1,4 @@
-"""What the energy of a finite periodic cell lacks, from its structure factor and its pair functions."""
+"""Finite-size corrections to the energy of a periodic cell, from its structure factor and pair functions."""
 
 from __future__ import annotations
 

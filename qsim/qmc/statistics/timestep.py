@@ -52,7 +52,7 @@ class Extrapolation(NamedTuple):
     degrees : int
         Degrees of freedom: time steps minus coefficients.
     truncation : float
-        Part of the error (hartree) that stands for what is left out; 0 if it was not asked for.
+        Part of the error (hartree) that stands for what is left out; 0 if it was not requested.
     cut : float
         Of that, what the window of branching leaves.
     """

@@ -32,12 +32,15 @@ def reduced_basis(lattice: NDArray[np.float64]) -> NDArray[np.float64]:
     a = np.array(lattice, np.float64)
     shifts = np.array(list(itertools.product((-1, 0, 1), repeat=2)))
     for _ in range(SWEEPS):
+        # Shortest first; then the second by the first (Gauss), and the third by the plane of
+        # both.
         a = a[np.argsort((a * a).sum(1), kind="stable")]
         q = round(float(a[0] @ a[1] / (a[0] @ a[0])))
         if q:
             a[1] = a[1] - q * a[0]
             continue
         plane = a[:2]
+        # Coordinates of the projection, rounded; its neighbours in the plane may be closer.
         near = np.rint(np.linalg.solve(plane @ plane.T, plane @ a[2]))
         candidates = a[2] - (near + shifts) @ plane
         sizes = (candidates * candidates).sum(1)
@@ -52,6 +55,7 @@ def reduced_basis(lattice: NDArray[np.float64]) -> NDArray[np.float64]:
 def points_within(basis: NDArray[np.float64], radius: float) -> NDArray[np.int64]:
     """Return the integers (n, 3) of all points of a lattice (rows of `basis`) within a radius of the origin."""
     inverse = np.linalg.inv(basis)
+    # A point m has |m_d| <= radius |column d of the inverse|.
     most = [int(np.floor(radius * np.linalg.norm(inverse[:, d]) + 1e-9)) for d in range(3)]
     grid = np.stack(np.meshgrid(*[np.arange(-m, m + 1) for m in most], indexing="ij"), -1).reshape(-1, 3)
     return np.asarray(grid[((grid @ basis) ** 2).sum(1) <= radius**2 * (1.0 + 1e-12)], np.int64)
@@ -80,6 +84,7 @@ class Cell:
         """
         a = np.array(lattice, np.float64)
         edges = np.linalg.norm(a, axis=1)
+        # Volume relative to the edges: a lattice may be small, but not flat.
         volume = abs(float(np.linalg.det(a)))
         if not volume > FLAT * float(np.prod(edges)) or not edges.all():
             raise InvalidInput(
@@ -131,6 +136,9 @@ class Cell:
         from scipy.optimize import lsq_linear
 
         a = self.reduced
+        # A folded vector lies in the cell around the origin; t matters if the cell around t
+        # comes within the reach of the origin, which a small problem of least squares with
+        # bounds decides exactly.
         outer = reach + 0.5 * float(np.linalg.norm(a, axis=1).sum())
         found = [np.zeros(3)]
         for m in points_within(a, outer):
@@ -157,6 +165,7 @@ class Cell:
     def nearest(self, d: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the shortest images of vectors (..., 3): of a folded one, all neighbours in the reduced basis are tried."""
         folded = self.fold(np.asarray(d, np.float64))
+        # All 27 neighbours: more than needed in a reduced basis, but plain.
         candidates = folded[..., None, :] + NEIGHBOURS @ self.reduced
         best = np.argmin((candidates**2).sum(-1), axis=-1)
         return np.take_along_axis(candidates, best[..., None, None], axis=-2)[..., 0, :]

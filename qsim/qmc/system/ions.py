@@ -76,6 +76,7 @@ class System:
     def ion_ion(self) -> float:
         """Repulsion of the ions, hartree."""
         total = 0.0
+        # Pairs once; few ions.
         for i in range(len(self.charges)):
             for j in range(i):
                 r = float(np.linalg.norm(self.positions[i] - self.positions[j]))
@@ -85,6 +86,7 @@ class System:
     @cached_property
     def highest_energy(self) -> float:
         """Energy that sets the shortest time, hartree: Z^2 of bare nuclei, (Z/2)^2 of pseudopotentials, the quantum of a trap."""
+        # Energies of core electrons, which set the time step error and the memory of walkers.
         energies = [self.omega]
         for symbol, charge in zip(self.symbols, self.charges, strict=True):
             energies.append(float(charge) ** 2 * (1.0 if self.is_bare(symbol) else 0.25))
@@ -129,6 +131,7 @@ def build_system(
     ]
     positions = np.array([atom[1:4] for atom in block.atoms], np.float64).reshape(-1, 3)
     _refuse_coinciding(symbols, positions)
+    # Atoms decide the number of electrons, unless a model without atoms gives one.
     wanted = block.electrons or electrons
     count = sum(charges) - block.charge if wanted is None else float(wanted)
     n_up, n_dn = _by_spin(count, block.spin, charges, block.charge, given=wanted is not None)
@@ -164,6 +167,7 @@ def _by_spin(count: float, spin: int, charges: list[float], charge: float, *, gi
     electrons = round(count)
     if electrons < 1:
         raise InvalidInput("system.charge", f"there is no electron in the system{origin}")
+    # n_up + n_dn and n_up - n_dn have the same parity.
     if abs(spin) > electrons or (electrons + spin) % 2:
         kind = "odd" if electrons % 2 else "even"
         raise InvalidInput(

@@ -80,6 +80,7 @@ class Pseudopotential:
         """Return the tables (INTERVALS, 6) of the local part and (channels, INTERVALS, 6) of the differences."""
         delta = np.zeros((channels, radial.INTERVALS, 6))
         # whole intervals: at the cutoff, kernels look at the radius itself
+        # One table for each channel; those that vanish stay zero.
         rmax = radial.knot_at_or_after(self.cutoff)
         for l, f in enumerate(self.delta):
             if f is not None:
@@ -107,9 +108,12 @@ def from_ecp(symbol: str, number: int, ecp: Ecp, origin: str = "") -> Pseudopote
     """
     core, parts = ecp
     charge = float(number - core)
+    # l = -1 is the local part of PySCF's format; the others are differences from it already.
     by_l = {int(l): terms for l, terms in parts}
     if -1 not in by_l:
         raise FileError(f"the pseudopotential of {symbol} ({origin}) has no local channel")
+    # The local part is kept as r V + Zeff, which is finite at r = 0 and ends at a finite
+    # range.
     local = _ecp_terms(by_l[-1], 1, symbol, origin)
     channels = max(by_l) + 1
     delta: list[RadialFunction | None] = []
@@ -128,6 +132,7 @@ def _ecp_terms(
     total = None
     for n, pairs in enumerate(by_power):
         for pair in pairs:
+            # A term r^-2 would be more singular than the tables can hold.
             if n - 2 + raised < 0:
                 raise FileError(
                     f"the pseudopotential of {symbol} ({origin}) has a term r^{n - 2}, which is not supported"
@@ -139,6 +144,7 @@ def _ecp_terms(
 
 def _cutoff(delta: Sequence[RadialFunction | None]) -> float:
     """Return the smallest radius beyond which all functions are below `SMALL`."""
+    # On a mesh of 0.001 bohr up to 20 bohr, the last radius where any channel matters.
     r = np.asarray(np.arange(1, 20001) * 1e-3, np.float64)
     size = np.max([np.abs(f(r).value) for f in delta if f is not None] or [np.zeros_like(r)], axis=0)
     large = np.flatnonzero(size >= SMALL)
@@ -172,6 +178,7 @@ class _Product:
         self.last = float(r[-1])
 
     def __call__(self, r: NDArray[np.float64]) -> Jet:
+        # Beyond the last point of the table r V is -Zeff, and the product is zero.
         inside = r <= self.last
         x = np.minimum(r, self.last)
         return Jet(*(np.asarray(self.spline(x, d)) * inside for d in range(3)))
@@ -194,6 +201,7 @@ class _Quotient:
         inside = r <= self.last
         x = np.clip(r, self.near, self.last)
         s, ds, dds = (np.asarray(self.spline(x, d)) for d in range(3))
+        # Quotient rule for s / r and its two derivatives.
         far = Jet(s / x, (ds - s / x) / x, (dds - 2.0 * (ds - s / x) / x) / x)
         a, b, c = self.even
         close = Jet(a + b * r**2 + c * r**4, 2 * b * r + 4 * c * r**3, 2 * b + 12 * c * r**2)
@@ -220,6 +228,7 @@ def read_xml(path: str | Path, symbol: str) -> Pseudopotential:
     FileError
         For files that cannot be read, that are for another element, lack a channel, or contain what is not supported.
     """
+    # A size limit: XML files of pseudopotentials have some 100 kB.
     text = read_bytes(path, EXPECTED, MAX_XML)
     with reading(path, EXPECTED), np.errstate(all="ignore"):
         return _semilocal(path, ElementTree.fromstring(text), symbol)
@@ -231,9 +240,11 @@ def _semilocal(path: str | Path, root: ElementTree.Element, symbol: str) -> Pseu
     if header is None or semilocal is None:
         missing = "header" if header is None else "semilocal"
         raise FileError(f"{path} is not a semilocal pseudopotential: the element <{missing}> is missing")
+    # Labels of a deck may carry a number, as C1, to tell species apart.
     element = header.get("symbol", "").strip()
     if element.capitalize() != "".join(c for c in symbol if c.isalpha()).capitalize():
         raise FileError(f"{path} is a pseudopotential of '{element}', but the deck gives it to '{symbol}'")
+    # Refused, not ignored: the energy would be wrong without a sign.
     for tag, words in UNSUPPORTED.items():
         if root.find(f".//{tag}") is not None:
             raise FileError(f"{path} has {words} (<{tag}>), which is not supported")
@@ -250,6 +261,7 @@ def _semilocal(path: str | Path, root: ElementTree.Element, symbol: str) -> Pseu
         raise FileError(
             f"{path}: zval = {charge:g} is no charge of an ion; expected more than 0, at most {LARGEST_CHARGE:g}"
         )
+    # A grid for all channels, unless a channel has one of its own.
     common = root.find("grid")
     channels, cutoffs = _channels(semilocal, common, path, scale, multiply=form == "V")
     local_l = _whole(semilocal, "l-local", path)
@@ -270,6 +282,7 @@ def _channels(
     channels: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
     cutoffs: dict[int, float] = {}
     for vps in semilocal.findall("vps"):
+        # Channels may come in any order.
         letter = vps.get("l", "")
         if letter not in LETTERS or len(letter) != 1:
             raise FileError(f"{path}: unknown channel l = {letter!r}; known are {', '.join(LETTERS)}")
@@ -297,6 +310,7 @@ def _channels(
                 f"{path}: channel {letter}: number {wrong[0] + 1} is {values[wrong[0]]:g}; expected finite numbers with "
                 f"|r V| up to {LARGEST_VALUE:g} hartree bohr"
             )
+        # Logarithmic grids begin above zero.
         if r[0] > 0.0:  # r V starts from 0
             r, rv = np.concatenate([[0.0], r]), np.concatenate([[0.0], rv])
         channels[l] = (r, rv)
@@ -305,6 +319,7 @@ def _channels(
             raise FileError(
                 f"{path}: channel {letter} has the cutoff {cutoffs[l]:g}; expected a radius in bohr"
             )
+    # A count that differs means that channels were lost.
     expected = len(channels) if semilocal.get("npots-down") is None else _whole(semilocal, "npots-down", path)
     if expected != len(channels):
         raise FileError(f"{path}: {expected} channels are announced, {len(channels)} are there")
@@ -320,6 +335,8 @@ def _assemble(
     origin: str,
 ) -> Pseudopotential:
     """Return the pseudopotential of channels r V_l(r): the local one, and differences from it."""
+    # Differences from the local channel, on one grid; quotients by r come after the
+    # difference, where the Coulomb tails have cancelled.
     r, local = channels[local_l]
     delta: list[RadialFunction | None] = [None] * (max(channels) + 1)
     for l, (own, rv) in channels.items():
@@ -330,8 +347,10 @@ def _assemble(
     missing = [LETTERS[l] for l in range(max(channels)) if l not in channels]
     if missing:
         raise FileError(f"{origin}: channel {', '.join(missing)} is missing, although a higher one is there")
+    # The local channel may be the highest one: it needs no entry.
     while delta and delta[-1] is None:
         delta.pop()
+    # The file's own cutoffs, or where the differences have died off.
     given = [cutoffs[l] for l in channels if l != local_l]
     cutoff = max(given, default=0.0) if np.all(np.isfinite(given)) else _cutoff(delta)
     product = _Product(r, local, charge)

@@ -53,6 +53,8 @@ RadialFunction = Callable[["NDArray[np.float64]"], Jet]
 
 
 def _knots() -> NDArray[np.float64]:
+    # Equal intervals below the first octave, and as many in each octave: widths grow with r,
+    # as functions vary.
     inner = np.arange(BINS) * (SMALLEST / BINS)
     octaves = [SMALLEST * 2.0**k * (1.0 + np.arange(BINS) / BINS) for k in range(OCTAVES)]
     return np.concatenate([inner, *octaves, [LARGEST]])
@@ -92,6 +94,8 @@ class Terms:
         r = np.asarray(r, np.float64)
         x = r[..., None]
         p = self.p
+        # d/dr of the exponent is -rate; products of powers and exponentials are
+        # differentiated term by term, r = 0 included.
         rate = self.a + 2.0 * self.b * x
         g = self.c * np.exp(-(self.a + self.b * x) * x)
 
@@ -121,6 +125,7 @@ def knot_at_or_after(r: float) -> float:
 
 def reach_of(f: RadialFunction, l: int = 0, negligible: float = NEGLIGIBLE) -> float:
     """Return the grid boundary beyond which ``r^l f`` stays below ``negligible`` times its largest value, bohr."""
+    # With r^l, as orbitals have it: diffuse shells of large l reach further.
     size = np.abs(KNOTS**l * f(KNOTS).value)
     present = np.flatnonzero(size > negligible * size.max())
     return 0.0 if present.size == 0 else float(KNOTS[min(present[-1] + 1, INTERVALS)])
@@ -143,6 +148,8 @@ def table(f: RadialFunction, rmax: float = LARGEST) -> NDArray[np.float64]:
     """
     begin, end = KNOTS[:-1], KNOTS[1:]
     h = end - begin
+    # A quintic on each interval that has value, slope and curvature of f at both ends: twice
+    # continuously differentiable, as kinetic energies need it.
     y0, s0, c0 = f(begin)
     y1, s1, c1 = f(end)
     s0, s1, c0, c1 = h * s0, h * s1, h * h * c0, h * h * c1
@@ -175,6 +182,7 @@ def evaluate(coefficients: NDArray[np.float64], r: NDArray[np.float64]) -> Jet:
     r = np.asarray(r, np.float64)
     inside = r < LARGEST
     x = np.where(inside, r, 0.0)
+    # Octave and place in it by exponent and mantissa, as the kernels do by bits.
     m, e = np.frexp(np.maximum(x, SMALLEST))
     octave = e - 1 - (np.frexp(SMALLEST)[1] - 1)
     place = np.where(x < SMALLEST, x * (BINS / SMALLEST), (2.0 * m - 1.0) * BINS)

@@ -81,6 +81,8 @@ class Function:
         n = len(self.parameters)
         A = np.zeros((n + 4, n))
         A[np.arange(1, n + 1), np.arange(n)] = 1.0
+        # u'(0) = (c_2 - c_0) / 2h = cusp: the first coefficient follows from the third, so
+        # that the slope at zero is exact for all parameters.
         A[0, 1] = 1.0
         b = np.zeros(n + 4)
         b[0] = -2.0 * self.h * self.cusp
@@ -97,6 +99,7 @@ class Function:
     @property
     def pade(self) -> tuple[float, float]:
         """The numbers a and b of the closed forms."""
+        # The closed forms have a = -cusp; the range parameter b is free.
         if self.kind in ("none", "bspline"):
             return 0.0, 0.0
         return -self.cusp, self.parameters[0] if self.parameters else 0.0
@@ -120,9 +123,11 @@ class Function:
         """Return value, slope and curvature of each of the n + 4 B-splines at radii (n,): (3, n, n + 4) float64."""
         inside = r < self.rcut
         x = np.where(inside, r / self.h, 0.0)
+        # A radius that rounds up to the last knot belongs to the last interval.
         i = np.minimum(np.floor(x).astype(np.int64), len(self.parameters))
         t = x - i
         s = 1.0 - t
+        # Basis functions of cubic B-splines: value, slope and curvature by t.
         weights = np.array(
             [
                 [s**3 / 6, (3 * t**3 - 6 * t**2 + 4) / 6, (3 * s**3 - 6 * s**2 + 4) / 6, t**3 / 6],
@@ -148,6 +153,7 @@ class Function:
             return 0.0
         if self.kind != "bspline":
             raise ValueError(f"function {self.name} of type {self.kind} has no range")
+        # Gauss and Legendre within each interval, where u is a cubic: exact but for sin(kr).
         x, w = np.polynomial.legendre.leggauss(NODES)
         edges = self.h * np.arange(len(self.parameters) + 1)
         r = (edges[:, None] + 0.5 * self.h * (x + 1.0)).ravel()
@@ -200,6 +206,7 @@ class Jastrow:
 
     def slices(self) -> list[slice]:
         """Return the places of each function's parameters in the vector."""
+        # Parameters of all functions lie one after another in the vector that is optimised.
         ends = np.cumsum([0, *(len(function.parameters) for function in self.functions)])
         return [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
 
@@ -221,6 +228,8 @@ class Jastrow:
 
     def tables(self) -> JastrowTables:
         """Return the arrays for the kernels; one more zero than needed ends each row, for radii that round up to rcut."""
+        # A row has at least five numbers, so that kernels may read four coefficients of any
+        # function.
         width = max([f.spline.size for f in self.functions], default=0) + 1
         spline = np.zeros((len(self.functions), max(width, 5)))
         for row, function in zip(spline, self.functions, strict=True):
@@ -239,6 +248,7 @@ class Jastrow:
         equal, opposite = self.functions[:FIRST_CHI]
         if equal.kind == opposite.kind == "none":
             return None
+        # Fraction of pairs with equal spins, without the correction of order 1/N.
         up = self.n_up / electrons
         same = up**2 + (1.0 - up) ** 2
         return same * equal.wave(k) + (1.0 - same) * opposite.wave(k)
@@ -250,6 +260,7 @@ class Jastrow:
     ) -> list[tuple[Function, NDArray[np.int64], NDArray[np.float64], float]]:
         """Return each function with its electrons (p,), vectors to them (p, 3), and share of J: pairs occur twice."""
         up = np.arange(len(R)) < self.n_up
+        # A plain reference of the kernels: all pairs by NumPy, each from both ends.
         same = up[:, None] == up
         np.fill_diagonal(same, val=False)
         between, to_ions = R[:, None] - R, R[:, None] - centres
@@ -276,6 +287,7 @@ class Jastrow:
         self, R: NDArray[np.float64], e: int, points: NDArray[np.float64], centres: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return the part of J with electron e, if it were at points (Q, 3): (Q,)."""
+        # One electron at many points, as the nonlocal potential needs it.
         others = np.delete(R, e, axis=0)
         up = np.delete(np.arange(len(R)) < self.n_up, e)
         which = np.where(up == (e < self.n_up), 0, 1)
@@ -299,6 +311,7 @@ class Jastrow:
         for function, electron, d, _ in self._distances(R, centres):
             r = np.sqrt((d * d).sum(1))
             _, slope, curvature = function.jet(r)
+            # grad u = u' r / |r|; lap u = u'' + 2 u' / r.
             np.add.at(gradient, electron, (slope / r)[:, None] * d)
             np.add.at(laplacian, electron, curvature + 2.0 * slope / r)
         return gradient, laplacian
@@ -319,7 +332,7 @@ def build_jastrow(block: blocks.Jastrow, system: System, slopes: Mapping[str, fl
     Raises
     ------
     InvalidInput
-        Unknown functions among the coefficients, too few of them, forms that cannot be what is asked for.
+        Unknown functions among the coefficients, too few of them, forms that are not possible.
     """
     pairs = {
         "uu": (system.n_up > 1 or system.n_dn > 1, EQUAL),
@@ -330,6 +343,8 @@ def build_jastrow(block: blocks.Jastrow, system: System, slopes: Mapping[str, fl
         if not occurs or block.J2 is None:
             functions.append(Function(name))
         else:
+            # The cusp condition scales with the mass; particles that do not interact have
+            # none.
             slope = cusp * system.mass if system.interacting else 0.0
             functions.append(_function(block.J2, name, slope, "wavefunction.jastrow.J2", start=True))
     if block.J1 is not None:
@@ -348,6 +363,7 @@ def _slope(block: blocks.OneBody, symbol: str, system: System, slopes: Mapping[s
     given = block.cusp.get(symbol) if isinstance(block.cusp, dict) else block.cusp
     if given is not None and given != "auto":
         return given
+    # Pseudopotentials are finite at the ion: no cusp.
     if not system.is_bare(symbol):
         return 0.0
     return float(system.charges[system.symbols.index(symbol)]) - slopes.get(symbol, 0.0)
@@ -373,6 +389,7 @@ def _function(
                 f"{key}.rcut",
                 "a B-spline Jastrow function in open boundaries needs its range rcut > 0, in bohr",
             )
+        # Coefficients that are given say how many there are.
         count = block.size if given is None else len(given)
         if count < 2:
             raise InvalidInput(
@@ -385,9 +402,11 @@ def _function(
         function = Function(name, block.type, cusp, (0.0,) * count, block.rcut)
         if given is not None:
             return function.with_parameters(given)
+        # Zero parameters with a cusp would make a function that oscillates.
         return _started(function) if start and cusp != 0.0 else function
     if block.type == "log1p":
         return Function(name, block.type, cusp)
+    # a of the Pade form is the cusp: without one it is zero for any b.
     if cusp == 0.0:
         raise InvalidInput(
             f"{key}.type",
@@ -402,6 +421,8 @@ def _function(
 def _started(function: Function) -> Function:
     """Give a pair function the parameters closest to ``a / (b (1 + b r)) (1 - r/rcut)^3``, a fair start with the right cusp."""
     rcut = function.rcut
+    # The target's slope at zero is -a (1 + 3 / (b rcut)), the cusp; the cubic factor ends it
+    # smoothly at rcut.
     a = -function.cusp / (1.0 + 3.0 / (MOST_B * rcut))
     r = np.linspace(0.0, rcut, 8 * len(function.parameters), endpoint=False)
     target = a / (MOST_B * (1.0 + MOST_B * r)) * (1.0 - r / rcut) ** 3

@@ -1,6 +1,6 @@
 r"""Divergences of the local energy, which leave its variance without an error bar.
 
-Where particles meet at a distance r without the cusp that their interaction asks for, the local energy goes as :math:`c/r`.  Its
+Where particles meet at a distance r without the cusp of their interaction, the local energy goes as :math:`c/r`.  Its
 mean square is finite, but the mean fourth power is not: estimates of the variance have no variance of their own, and scatter as
 a stable law of index 3/2 (Trail).  With :math:`E_L\sim r^{-p}` and :math:`\Psi^2\sim r^q` that is so for :math:`4p\ge q+3`.
 

@@ -117,6 +117,7 @@ class Wavefunction:
     def _hamiltonian(self) -> HamiltonianTables:
         """Return the tables of the Hamiltonian: charges, pseudopotentials by species, quadrature, trap."""
         system = self.system
+        # One table for each species that has a pseudopotential.
         with_one = [symbol for symbol in system.species if symbol in system.pseudopotentials]
         found = [system.pseudopotentials[symbol] for symbol in with_one]
         channels = max([p.channels for p in found], default=0)
@@ -124,6 +125,7 @@ class Wavefunction:
         count = max(len(found), 1)  # tables are never empty
         local = np.zeros((count, radial.INTERVALS, 6))
         delta = np.zeros((count, max(channels, 1), radial.INTERVALS, 6))
+        # Channels of species that have fewer stay zero.
         for k, (a, b) in enumerate(tables):
             local[k], delta[k] = a, b
         potential = [with_one.index(s) if s in with_one else -1 for s in system.symbols]
@@ -171,10 +173,13 @@ class Wavefunction:
     def _homes(self) -> NDArray[np.int64]:
         """Number of the atom of each electron."""
         system = self.system
+        # As many electrons at an ion as its charge, spins in turn: neighbours in a molecule
+        # start with opposite spins on average.
         seats = [a for a, charge in enumerate(system.charges) for _ in range(round(charge))]
         up: list[int] = []
         dn: list[int] = []
         for k, a in enumerate(seats):
+            # The spin whose turn it is, unless all of it are placed.
             first, second = (up, dn) if k % 2 == 0 else (dn, up)
             room = (system.n_up, system.n_dn) if first is up else (system.n_dn, system.n_up)
             if len(first) < room[0]:
@@ -182,6 +187,7 @@ class Wavefunction:
             elif len(second) < room[1]:
                 second.append(a)
         for spin, wanted in ((up, system.n_up), (dn, system.n_dn)):
+            # Electrons beyond the charges, of negative ions.
             spin += [k % len(system.symbols) for k in range(wanted - len(spin))]
         return np.array(up + dn)
 
@@ -194,6 +200,7 @@ class Wavefunction:
             Bohr.
         """
         system = self.system
+        # Heavy ions hold electrons closer.
         width = np.where(system.charges[self._homes] > 2.0, 0.6, 1.0)
         if system.omega > 0.0:
             width = np.full(self.n_electrons, 1.0 / np.sqrt(2.0 * system.mass * system.omega))
@@ -210,6 +217,8 @@ class Wavefunction:
         """Return log|psi| and the sign of psi at one configuration (N, 3)."""
         log, sign = -self.jastrow.value(R, self.system.positions), 1.0
         for spin in range(2):
+            # The plain reference of the kernels: determinants, inverses and distances by
+            # NumPy, in full for each configuration.
             s, a = np.linalg.slogdet(self._rows(R, spin)[:, 0])
             log, sign = log + float(a), sign * float(s)
         return log, sign
@@ -220,9 +229,12 @@ class Wavefunction:
         gradient, laplacian = np.empty_like(R), np.empty(len(R))
         for spin, part in enumerate((slice(0, self.n_up), slice(self.n_up, None))):
             rows = self._rows(R, spin)
+            # grad D / D = sum of the gradients of a row with the column of the inverse; the
+            # Laplacian likewise.
             inverse = np.linalg.inv(rows[:, 0])
             gradient[part] = np.einsum("ixo,oi->ix", rows[:, 1:4], inverse)
             laplacian[part] = np.einsum("io,oi->i", rows[:, 4], inverse)
+        # lap psi / psi for psi = D exp(-J).
         laplacian += (
             (jastrow_gradient**2).sum(1) - jastrow_laplacian - 2.0 * (gradient * jastrow_gradient).sum(1)
         )
@@ -240,10 +252,12 @@ class Wavefunction:
         """Return psi with electron e at points (Q, 3) over psi, (Q,)."""
         spin = 0 if e < self.n_up else 1
         first, count = (0, self.n_up) if spin == 0 else (self.n_up, self.n_dn)
+        # The matrix determinant lemma for one row.
         column = np.linalg.inv(self._rows(R, spin)[:, 0])[:, e - first]
         ratios = self.orbitals.rows(points, spin)[:, 0, :count] @ column
         before = self.jastrow.value(R, self.system.positions)
         for q, point in enumerate(points):
+            # The whole Jastrow factor again for each point: slow, and obviously right.
             moved = R.copy()
             moved[e] = point
             ratios[q] *= np.exp(before - self.jastrow.value(moved, self.system.positions))
@@ -271,6 +285,7 @@ class Wavefunction:
                 r = float(np.linalg.norm(d))
                 if p < 0 or r >= tables.cutoff[p]:
                     continue
+                # Points on the sphere through the electron, around the ion.
                 directions = self.rule.points @ turns[e, a].T
                 count = int(tables.channels[p])
                 polynomials = legendre(count, directions @ d / r)
@@ -299,6 +314,7 @@ class Wavefunction:
         if system.interacting:
             r = np.linalg.norm(R[:, None] - R, axis=-1)
             energy["electron_electron"] = float((1.0 / r[np.triu_indices(len(R), 1)]).sum())
+        # Ions alone: centres without charge come after them.
         for a, p in enumerate(tables.potential[: len(system.symbols)]):
             r = np.linalg.norm(R - system.positions[a], axis=-1)
             short = radial.evaluate(tables.local[p], r).value if p >= 0 else 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,9 @@ from qsim.qmc.wavefunction.formats.imported import read_molecule, system_of
 from qsim.qmc.wavefunction.formats.molecule import orbitals_of
 from qsim.qmc.wavefunction.jastrow import NONE, build_jastrow
 from qsim.qmc.wavefunction.molecules import gaussian, sto, trap
+from qsim.qmc.wavefunction.molecules.cache import Cache, open_cache
 from qsim.qmc.wavefunction.molecules.cusp import correct_cusps
+from qsim.qmc.wavefunction.notes import Notes
 from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 if TYPE_CHECKING:
@@ -37,18 +39,6 @@ if TYPE_CHECKING:
     from qsim.qmc.wavefunction.molecules.orbitals import OrbitalSet
 
 __all__ = ["Notes", "build_wavefunction", "pseudopotentials_of"]
-
-
-@dataclass
-class Notes:
-    """Notices and warnings about what the deck left open, for the report of the run."""
-
-    lines: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-
-    def add(self, line: str) -> None:
-        """Keep one line."""
-        self.lines.append(line)
 
 
 def build_wavefunction(
@@ -87,12 +77,14 @@ def build_wavefunction(
     notes = notes if notes is not None else Notes()
     folder = folder or Path()
     periodic = system_block.cell == "periodic"
+    # The file decides what the system is.
     if isinstance(block.orbitals, Imported):
-        return _of_molecule(system_block, block, block.orbitals, folder, notes)
+        return _imported_wavefunction(system_block, block, block.orbitals, folder, notes)
     cache = None
     if isinstance(block.orbitals, Pyscf) and not periodic:
-        cache = gaussian.open_cache(block.orbitals, folder)
-    kept: gaussian.Cache | StoredEcp | None = cache
+        # Pseudopotentials come from the cache where it has them, so that it is opened first.
+        cache = open_cache(block.orbitals, folder)
+    kept: Cache | StoredEcp | None = cache
     if periodic and isinstance(block.orbitals, Pyscf) and block.orbitals.cache is not None:
         kept = stored_ecp(folder / Path(block.orbitals.cache).expanduser())
     potentials = pseudopotentials_of(system_block, folder, kept)
@@ -106,12 +98,13 @@ def build_wavefunction(
             notes=notes,
             number=twist,
         )
+    # System, orbitals, cusps, Jastrow factor: each needs those before it.
     system = _system(system_block, block.orbitals, potentials)
     orbitals = _orbitals(block.orbitals, system, folder, cache, notes)
     return _with_jastrow(system_block, block, system, orbitals)
 
 
-def _of_molecule(
+def _imported_wavefunction(
     system_block: blocks.System, block: blocks.Wavefunction, source: Imported, folder: Path, notes: Notes
 ) -> Wavefunction:
     """Build the trial function of a deck whose orbitals another program has found."""
@@ -127,6 +120,8 @@ def _with_jastrow(
 ) -> Wavefunction:
     """Return the trial function of orbitals in open boundaries."""
     occupied = (system.n_up, system.n_dn)
+    # What the orbitals bring to the cusp at each bare nucleus, mean over the atoms of a
+    # species: the Jastrow factor makes up for the rest.
     slopes = {
         symbol: float(
             np.mean([orbitals.cusp(a, occupied) for a, other in enumerate(system.symbols) if other == symbol])
@@ -146,6 +141,7 @@ def _system(
     block: blocks.System, orbitals: blocks.Orbitals, potentials: dict[str, Pseudopotential]
 ) -> System:
     """Return the particles; the source of the orbitals says what a trap is like."""
+    # Traps have no ions, and say themselves what is trapped.
     if isinstance(orbitals, Hooke):
         return build_system(block, omega=orbitals.omega, electrons=2)
     if isinstance(orbitals, Harmonic):
@@ -160,7 +156,7 @@ def _system(
 
 
 def _orbitals(
-    block: blocks.Orbitals, system: System, folder: Path, cache: gaussian.Cache | None, notes: Notes
+    block: blocks.Orbitals, system: System, folder: Path, cache: Cache | None, notes: Notes
 ) -> OrbitalSet:
     """Return the orbitals of a source in open boundaries."""
     if isinstance(block, Sto):
@@ -185,7 +181,7 @@ def _with_cusps(orbitals: OrbitalSet, system: System, cusp: bool, notes: Notes) 
 
 
 def pseudopotentials_of(
-    block: blocks.System, folder: Path, cache: gaussian.Cache | StoredEcp | None
+    block: blocks.System, folder: Path, cache: Cache | StoredEcp | None
 ) -> dict[str, Pseudopotential]:
     """Return the pseudopotentials of a system by symbol, from files, from the cache of the orbitals or from PySCF."""
     found = {}

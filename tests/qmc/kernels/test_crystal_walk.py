@@ -23,7 +23,7 @@ from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, NONLOCAL, PLAIN
 from qsim.qmc.sampling.walkers import Walkers
 from qsim.qmc.wavefunction.crystals.trial import build_crystal
-from qsim.qmc.wavefunction.trial import Notes
+from qsim.qmc.wavefunction.notes import Notes
 from tests.qmc.crystals import CASES, JASTROW, trial
 
 KEY = key_from_seed(11)

@@ -24,7 +24,7 @@ from qsim.qmc.kernels.molecule import launch as molecule_launch
 from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
 from qsim.qmc.sampling.walkers import Walkers
-from qsim.qmc.wavefunction.trial import Notes
+from qsim.qmc.wavefunction.notes import Notes
 from qsim_checks.qmc.imported import GaussianShell, Imported
 from tests.qmc.trials import trial_function
 

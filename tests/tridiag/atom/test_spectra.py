@@ -21,7 +21,7 @@ def atom(box):
     grid = mapped(box, 0.25, 0.05, 40.0)
     near, far = (
         AtomLattice(g, -1.0 / g.r, 1.0 / g.r**2, 1.0)
-        for g in (grid, grid.of(grid.points + round((box + 200.0) / 0.25)))
+        for g in (grid, grid.resized(grid.points + round((box + 200.0) / 0.25)))
     )
     r, lanes = grid.r, Lanes(0, 2)
     u = np.array([np.exp(-(((r - 18.0 - l) / 4.0) ** 2) + 0.7j * (1 + l) * r) for l in range(3)])

@@ -7,7 +7,7 @@ compiled.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from numba import types
 from numba.extending import models, register_model, typeof_impl
@@ -16,6 +16,11 @@ from qsim.core.device.jit import Held
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+NumbaType: TypeAlias = Any  # numba has no types that a checker could read
+Dispatcher: TypeAlias = Any
+Signature: TypeAlias = Any
+Context: TypeAlias = Any
 
 __all__ = ["Choice"]
 
@@ -29,10 +34,14 @@ class Choice:
         Compiled function for each class of named tuples that the first argument, or its field ``orbitals``, may have.
     """
 
-    def __init__(self, versions: Mapping[type, Any]) -> None:
+    def __init__(self, versions: Mapping[type, Dispatcher]) -> None:
         self.versions = versions
 
-    def version(self, arguments: Sequence[Any]) -> Any:
+    def __call__(self, *arguments: object) -> Any:
+        """Refuse a call from Python: compiled code alone can make it."""
+        raise TypeError("a Choice is called by compiled functions")
+
+    def version(self, arguments: Sequence[NumbaType]) -> Dispatcher:
         """Return the compiled function for arguments of some numba types."""
         record = _record(arguments[0])
         if "orbitals" in record.fields:
@@ -40,7 +49,7 @@ class Choice:
         return self.versions[record.instance_class]
 
 
-def _record(kind: Any) -> Any:
+def _record(kind: NumbaType) -> NumbaType:
     """Return the type of a named tuple, which may be held by its address."""
     return kind.record if isinstance(kind, Held) else kind
 
@@ -52,15 +61,17 @@ class _ChoiceType(types.Callable, types.Dummy):  # type: ignore[misc]  # numba h
         self.choice = choice
         super().__init__(f"Choice({id(choice)})")
 
-    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+    def get_call_type(
+        self, context: Context, args: Sequence[NumbaType], kws: Mapping[str, NumbaType]
+    ) -> Signature:
         """Return the signature of a call."""
         return types.Dispatcher(self.choice.version(args)).get_call_type(context, args, kws)
 
-    def get_call_signatures(self) -> tuple[tuple[Any, ...], bool]:
+    def get_call_signatures(self) -> tuple[tuple[Signature, ...], bool]:
         """Return the signatures known before any call: none, and that more may come."""
         return (), True
 
-    def get_impl_key(self, sig: Any) -> Any:
+    def get_impl_key(self, sig: Signature) -> object:
         """Return the code of a call."""
         return types.Dispatcher(self.choice.version(sig.args)).get_impl_key(sig)
 
@@ -68,6 +79,6 @@ class _ChoiceType(types.Callable, types.Dummy):  # type: ignore[misc]  # numba h
 register_model(_ChoiceType)(models.OpaqueModel)
 
 
-@typeof_impl.register(Choice)  # type: ignore[untyped-decorator]
+@typeof_impl.register(Choice)
 def _type_of(value: Choice, context: object) -> _ChoiceType:
     return _ChoiceType(value)

@@ -35,6 +35,7 @@ def unit(word):
 @nb.njit(**INLINE)
 def normals(k0, k1, stream, step, index, pair):
     """Return three normals from the four words of one counter (Box and Muller); at most 6.7 in size."""
+    # Two logarithms and three angles from one counter of four words.
     a, b, c, d = philox(step, index, pair, stream, k0, k1)
     s, t = math.sqrt(-2.0 * math.log(unit(a))), math.sqrt(-2.0 * math.log(unit(c)))
     angle = TWO_PI * unit(b)
@@ -53,6 +54,7 @@ def _mantissa(x):
 def logarithms(a, b, c, d):
     """Return the natural logarithms of four numbers > 0, as a vector."""
     (ma, ka), (mb, kb), (mc, kc), (md, kd) = _mantissa(a), _mantissa(b), _mantissa(c), _mantissa(d)
+    # log(m 2^k) = k log 2 + log m, with |m - 1| small enough for a series.
     m, k = pack(ma, mb, mc, md), pack(ka, kb, kc, kd)
     s = (m - 1.0) / (m + 1.0)  # log m = 2 artanh s = 2 s + 2 s^3 / 3 + ..., |s| < 0.172
     z = s * s
@@ -92,6 +94,7 @@ def two_normals(k0, k1, stream, step, index, first, second, out):
     """Set ``out`` (2, 4) to three normals each, from the four words of two counters (Box and Muller); at most 6.7 in size."""
     a0, b0, c0, d0 = philox(step, index, first, stream, k0, k1)
     a1, b1, c1, d1 = philox(step, index, second, stream, k0, k1)
+    # The words of two counters side by side: one logarithm and one sine for four numbers.
     radius = root(-2.0 * logarithms(unit(a0), unit(c0), unit(a1), unit(c1)))
     sine, cosine = turns(pack(unit(b0), unit(d0), unit(b1), unit(d1)))
     sine, cosine = radius * sine, radius * cosine

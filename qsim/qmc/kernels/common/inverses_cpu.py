@@ -28,6 +28,7 @@ def invert(matrix, n, inverse, work, is_complex):
 
     ``work`` is another n x n.  The sign of a complex one is 1.
     """
+    # Gauss and Jordan with pivots by column: matrix becomes 1, work the inverse.
     for i in range(n):
         for k in range(n):
             work[i, k] = 1.0 if i == k else 0.0
@@ -45,6 +46,8 @@ def invert(matrix, n, inverse, work, is_complex):
             for k in range(n):
                 matrix[p, k], matrix[i, k] = matrix[i, k], matrix[p, k]
                 work[p, k], work[i, k] = work[i, k], work[p, k]
+        # Logarithm and sign of the determinant from the pivots: products of hundreds of them
+        # would overflow.
         log += math.log(abs(pivot))
         if pivot.real < 0.0:
             sign = -sign
@@ -80,6 +83,8 @@ def renewed(inverse, fresh, n):
 def update_inverse(inverse, row, i, n, ratio, scratch):
     """Replace row i of a Slater matrix of n electrons (Sherman and Morrison); ``inverse[k]`` is column k."""
     M = inverse.shape[1]
+    # The new column i is the old one over the ratio; every other column loses its product
+    # with the new row times that.
     column = inverse[i]
     over = inverse.dtype.type(1.0) / inverse.dtype.type(ratio)
     for o in range(M):
@@ -112,6 +117,7 @@ def update_window(inverse, row, i, n, ratio, kept, count):
 
     ``kept`` (2, WINDOW, M) has u and rows of the ``count`` moves before it, and then its own.
     """
+    # The columns of this window are needed by the moves that follow; the others can wait.
     begin = i // WINDOW * WINDOW
     over = inverse.dtype.type(1.0) / inverse.dtype.type(ratio)
     u, x = kept[0, count], kept[1, count]

@@ -1,4 +1,4 @@
-"""What kernels of molecules and of crystals have in common: trial functions, counters of random numbers, walkers as records."""
+"""Trial functions, counters of random numbers, and walkers as records, for kernels of molecules and crystals."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from qsim.qmc.kernels.crystal.types import CrystalHamiltonian, CrystalOrbitals
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
     from qsim.qmc.kernels.common.types import JastrowTables
     from qsim.qmc.kernels.molecule.types import HamiltonianTables, OrbitalTables
 
@@ -24,6 +25,7 @@ __all__ = [
     "Tables",
     "address",
     "counters",
+    "device_number",
     "in_crystal",
     "record_of",
     "scratch_address",
@@ -56,7 +58,7 @@ class Tables(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Where random numbers are counted.
+    """Counters of random numbers.
 
     Attributes
     ----------
@@ -70,7 +72,7 @@ class Stream(NamedTuple):
         Number of the first walker in the whole ensemble.
     """
 
-    key: Any
+    key: NDArray[np.uint32]
     number: int
     step: int
     offset: int = 0
@@ -93,9 +95,14 @@ def in_crystal(tables: Tables) -> bool:
 # --------------------------------------------------------------------------------------------- CUDA
 
 
-def address(array: Any) -> int:
+def address(array: Array) -> int:
     """Return where an array of a GPU lies; 0 if it is empty."""
-    return int(array.data.ptr) if array.size else 0
+    return int(array.data.ptr) if array.size else 0  # type: ignore[attr-defined]  # CuPy's memory
+
+
+def device_number(state: State) -> int:
+    """Return the number of the GPU that walkers are on."""
+    return int(state.R.device.id)  # type: ignore[attr-defined]  # CuPy's device
 
 
 def scratch_address(index: int) -> int:
@@ -104,12 +111,12 @@ def scratch_address(index: int) -> int:
     return 0 if found is None else int(found.data.ptr)
 
 
-def record_of(state: State, stride: int) -> NDArray[Any]:
-    """Return the walkers as `State` of walkers.cuh, (1,), with so many numbers of scratch a walker, which launches share."""
+def record_of(state: State, stride: int) -> Array:
+    """Return the walkers as `State` of walkers.cuh, (1,), with `stride` numbers of scratch per walker, which launches share."""
     from qsim.core.device.device import namespace
 
     xp, walkers = namespace(state.R), state.R.shape[0]
-    index = int(state.R.device.id)
+    index = device_number(state)
     if index not in _scratch or _scratch[index].size < walkers * stride:
         _scratch[index] = xp.empty(max(1, walkers * stride))
     record = np.zeros(1, STATE)

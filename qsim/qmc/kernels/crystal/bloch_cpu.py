@@ -20,6 +20,8 @@ ONE, ALL = np.int64(1), np.int64(5)  # rows to set, not as literals: numba would
 @nb.njit(**INLINE)
 def spline_weights(t, n, w):
     """Set w (3, 4): weights of the four coefficients around a place t of [0, 1), their first and second derivatives in u."""
+    # Cubic B-spline: four basis functions at t, and their derivatives by u in [0, 1) with n points of
+    # the mesh per period.
     s = 1.0 - t
     w[0, 0], w[0, 3] = s * s * s / 6.0, t * t * t / 6.0
     w[0, 1], w[0, 2] = (4.0 + t * t * (3.0 * t - 6.0)) / 6.0, (4.0 + s * s * (3.0 * s - 6.0)) / 6.0
@@ -32,6 +34,8 @@ def spline_weights(t, n, w):
 @nb.njit(**INLINE)
 def locate_spline(orbitals, x, y, z, w):
     """Set the weights at a point; return the first coefficient of each axis and the numbers of its primitive cell."""
+    # Coordinates in the primitive cell. The table has three more points for each axis, continued with
+    # the phase of the k point, so that indices never wrap.
     A, table = orbitals.primitive, orbitals.table
     first, cell = (0, 0, 0), (0.0, 0.0, 0.0)
     u = (
@@ -41,6 +45,7 @@ def locate_spline(orbitals, x, y, z, w):
     )
     c0, c1, c2 = math.floor(u[0]), math.floor(u[1]), math.floor(u[2])
     n0, n1, n2 = table.shape[1] - 3, table.shape[2] - 3, table.shape[3] - 3
+    # Rounding may put u - floor(u) at 1: the last interval is taken then.
     p0, p1, p2 = (u[0] - c0) * n0, (u[1] - c1) * n1, (u[2] - c2) * n2
     i0, i1, i2 = min(int(p0), n0 - 1), min(int(p1), n1 - 1), min(int(p2), n2 - 1)
     spline_weights(p0 - i0, n0, w[0])
@@ -53,9 +58,12 @@ def locate_spline(orbitals, x, y, z, w):
 @nb.njit(**INLINE)
 def turn(orbitals, spin, cell, rows, sums):
     """Multiply the channels of each function by the phase of the primitive cell."""
+    # Both spins have the same orbitals where there is one table.
     s = min(spin, orbitals.channel.shape[0] - 1)
     for p in range(orbitals.channel.shape[1]):
         kappa, c = orbitals.kappa[s, p], orbitals.channel[s, p]
+        # psi(r + n) = exp(2 pi i kappa n) psi(r). A real function has cos = +-1, a complex one two
+        # channels that turn into each other.
         angle = TWO_PI * (kappa[0] * cell[0] + kappa[1] * cell[1] + kappa[2] * cell[2])
         real = sums.dtype.type
         cosine, sine = real(math.cos(angle)), real(math.sin(angle))
@@ -72,6 +80,7 @@ def turn(orbitals, spin, cell, rows, sums):
 def wave_sums(orbitals, x, y, z, sums):
     """Set values, gradients and Laplacians of plane waves: 1, or cos kr and sin kr."""
     channel = orbitals.channel[0]
+    # Waves are the only orbitals without a table: 1, or cos kr and sin kr side by side.
     for p in range(channel.shape[0]):
         k, c = orbitals.kappa[0, p], channel[p]
         if orbitals.parts[0, p] == 1:
@@ -91,17 +100,24 @@ def wave_sums(orbitals, x, y, z, sums):
 @nb.njit(**CALLED)
 def spline_sums(orbitals, spin, x, y, z, sums, w):
     """Set ``sums`` (5, C) to values, gradients and Laplacians of all channels by splines."""
+    # Sums are made in the precision of the table: its values are no better, and single precision
+    # halves the memory that is read.
     real = sums.dtype.type
     first, cell = locate_spline(orbitals, x, y, z, w)
     table = orbitals.table[min(spin, orbitals.table.shape[0] - 1)]
     channels = table.shape[3]
     M = orbitals.metric
+    # Laplacian in mesh coordinates: sum over the metric times second derivatives. Off-diagonal terms
+    # come twice.
     m00, m11, m22 = real(M[0, 0]), real(M[1, 1]), real(M[2, 2])
     m01, m02, m12 = real(2.0 * M[0, 1]), real(2.0 * M[0, 2]), real(2.0 * M[1, 2])
     for j in range(5):
         for c in range(channels):
             sums[j, c] = real(0.0)
     wz, dz, hz = w[2, 0], w[2, 1], w[2, 2]
+    # 16 lines of four coefficients along the last axis. For each line the sums over the four are made
+    # once for value, slope and curvature along z, and then weighted by the products of the other
+    # axes.
     for a in range(4):
         wa, da, ha = w[0, 0, a], w[0, 1, a], w[0, 2, a]
         for b in range(4):
@@ -121,6 +137,7 @@ def spline_sums(orbitals, spin, x, y, z, sums, w):
                 sums[2, c] += g1 * s
                 sums[3, c] += v0 * d
                 sums[4, c] += l0 * s + l1 * d + l2 * h
+    # Gradients by mesh coordinates become those by x, y, z.
     A = orbitals.primitive
     for c in range(channels):
         a0, a1, a2 = sums[1, c], sums[2, c], sums[3, c]
@@ -142,6 +159,7 @@ def spline_values(orbitals, spin, x, y, z, sums, w):
     wz = w[2, 0]
     for a in range(4):
         for b in range(4):
+            # Values alone: one weight for each of the 64 coefficients.
             v = w[0, 0, a] * w[1, 0, b]
             v0, v1, v2, v3 = v * wz[0], v * wz[1], v * wz[2], v * wz[3]
             line = table[first[0] + a, first[1] + b]
@@ -158,19 +176,23 @@ def mixed_sums(orbitals, spin, x, y, z, rows, sums, w):
 
     Rows 5 to 9 of ``sums`` are those of a tin, 10 to 13 its harmonics, 14 to 16 the weights of its radial splines.
     """
-    tin, harmonics, weights = sums[5:10], sums[10:14], sums[14:17]
+    # Inside of the inner radius the tin alone, outside of the outer one splines alone, between them
+    # both.
+    tin, space = sums[5:10], sums[10:17]
     ion, dx, dy, dz, r, cell = locate_tin(orbitals, x, y, z)
     if ion >= 0 and r <= orbitals.tin_inner:
-        tin_sums(orbitals, spin, ion, dx, dy, dz, r, rows, sums, harmonics, weights)
+        tin_sums(orbitals, spin, ion, dx, dy, dz, r, rows, sums, space)
         if orbitals.has_phase:
             turn(orbitals, spin, cell, rows, sums)
         return
+    # The number of rows is known to the compiler in each caller, so that one version of this function
+    # serves values alone and all five rows.
     if rows == 1:
         spline_values(orbitals, spin, x, y, z, sums, w)
     else:
         spline_sums(orbitals, spin, x, y, z, sums, w)
     if ion >= 0:
-        tin_sums(orbitals, spin, ion, dx, dy, dz, r, rows, tin, harmonics, weights)
+        tin_sums(orbitals, spin, ion, dx, dy, dz, r, rows, tin, space)
         if orbitals.has_phase:
             turn(orbitals, spin, cell, rows, tin)
         blend_tin(orbitals, dx, dy, dz, r, rows, sums, tin)
@@ -182,6 +204,7 @@ def bloch_sums(basis, orbitals, spin, x, y, z, sums, w):
 
     ``basis`` is that of `basis_of`: the compiler leaves out the others.
     """
+    # The length of the tuple is part of its type: one branch is compiled.
     if len(basis) == WAVES:
         wave_sums(orbitals, x, y, z, sums)
     elif len(basis) == MIXED:
@@ -205,6 +228,8 @@ def bloch_values(basis, orbitals, spin, x, y, z, sums, w):
 def bloch_rows(basis, orbitals, spin, x, y, z, rows, sums, w):
     """Set ``rows`` (5, M) to values, gradients and Laplacians of the orbitals of a spin."""
     bloch_sums(basis, orbitals, spin, x, y, z, sums, w)
+    # Two channels make one orbital of a complex determinant, one channel an orbital of a real one;
+    # `unit` is (1, i) or (1, 0).
     stride = 1 + orbitals.is_complex
     one, other = orbitals.unit[0], orbitals.unit[1]
     for o in range(rows.shape[1]):

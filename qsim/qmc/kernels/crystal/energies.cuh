@@ -221,9 +221,8 @@ QSIM_DEVICE double refresh(const Crystal& m, const State& s, int64 w, const Loca
     const Local local = local_of(m, s, shared, GROUP, GROUPS, w);                 \
     if (w >= s.walkers) return;
 
-// Moves of this group's walker; `first` counts the random numbers of the first walker of all in the first sweep.
-QSIM_DEVICE void move(Crystal& m, const State& s, double tau, int mode, int sweeps, const Draw& first) {
-    ENTER
+// Moves of a walker; `first` counts the random numbers of the first walker of all in the first sweep.
+QSIM_DEVICE void move(Crystal& m, const State& s, int64 w, const Local& local, double tau, int mode, int sweeps, const Draw& first) {
     CLOCK(WHOLE_KERNEL);
     for (int k = 0; k < sweeps; ++k) sweep(m, s, w, tau, mode, {first.key, first.stream, first.step + k, first.walker + (uint32)w}, local);
 }

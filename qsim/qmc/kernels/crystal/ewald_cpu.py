@@ -17,6 +17,8 @@ __all__ = ["ion_terms", "long_ranged", "pair_terms"]
 @nb.njit(**CALLED)
 def add_waves(hamiltonian, x, y, z, powers, rho):
     """Add ``exp(i k r)`` of one electron to the waves ``rho`` (n, 2)."""
+    # Powers of exp(i b r) along each axis of the reciprocal lattice by products: three sines and
+    # cosines for all waves.
     B, most = hamiltonian.inverse, (powers.shape[1] - 1) // 2
     for d in range(3):
         angle = 2.0 * math.pi * (x * B[0, d] + y * B[1, d] + z * B[2, d])
@@ -27,6 +29,7 @@ def add_waves(hamiltonian, x, y, z, powers, rho):
             a, b = line[most + m - 1, 0], line[most + m - 1, 1]
             line[most + m, 0], line[most + m, 1] = a * c - b * s, a * s + b * c
             line[most - m, 0], line[most - m, 1] = line[most + m, 0], -line[most + m, 1]
+    # Each wave is a product of three of them; rho_k collects all electrons.
     waves = hamiltonian.waves
     p, q, t = powers[0], powers[1], powers[2]
     for k in range(waves.shape[0]):
@@ -48,6 +51,7 @@ def long_ranged(hamiltonian, R, own):
     repulsion, attraction = hamiltonian.repulsion, hamiltonian.attraction
     for k in range(hamiltonian.waves.shape[0]):
         a, b, y = rho[k, 0], rho[k, 1], hamiltonian.weight[k]
+        # Without the N terms of an electron with itself.
         repulsion += 0.5 * y * (a * a + b * b - N)
         attraction -= y * (a * hamiltonian.ions[k, 0] + b * hamiltonian.ions[k, 1])
     return repulsion, attraction
@@ -56,6 +60,8 @@ def long_ranged(hamiltonian, R, own):
 @nb.njit(**CALLED)
 def pair_terms(R, orbitals, jastrow, hamiltonian, n_up, J):
     """Return the short-ranged repulsion and set J (N, 4) to gradient and Laplacian of the pair functions."""
+    # Each pair once: its Coulomb energy, and its Jastrow derivatives for both electrons, with
+    # opposite gradients.
     N = R.shape[0]
     repulsion = 0.0
     for e in range(N):
@@ -85,6 +91,7 @@ def ion_terms(R, orbitals, jastrow, hamiltonian, J, pseudopotentials):
     """Return the short-ranged energy with the ions and add their Jastrow functions to J (N, 4)."""
     local = 0.0
     images = hamiltonian.images
+    # Ions outside: their tables are read for all electrons in turn.
     for a in range(hamiltonian.charge.shape[0]):
         atom, p, f = orbitals.atom[a], hamiltonian.potential[a], 2 + jastrow.species[a]
         for e in range(R.shape[0]):
@@ -98,6 +105,8 @@ def ion_terms(R, orbitals, jastrow, hamiltonian, J, pseudopotentials):
                 J[e, 1] += slope * dy
                 J[e, 2] += slope * dz
                 J[e, 3] += ddu + 2.0 * slope
+            # The local part beyond Z / r is short-ranged, but may reach further than half of a short
+            # cell: all images within its range count, not the nearest alone.
             if pseudopotentials is not None and p >= 0:
                 dx, dy, dz = fold(orbitals, R[e, 0] - atom[0], R[e, 1] - atom[1], R[e, 2] - atom[2])
                 for image in range(images.shape[0]):

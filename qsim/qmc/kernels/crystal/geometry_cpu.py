@@ -15,6 +15,8 @@ __all__ = ["fold", "nearest"]
 @nb.njit(**INLINE)
 def fold(orbitals, x, y, z):
     """Return a vector with coordinates in the reduced basis within -1/2 ... 1/2."""
+    # Rounding of coordinates in the reduced basis: the result is near the shortest image, and is it
+    # below the Wigner-Seitz radius.
     U, A = orbitals.unreduce, orbitals.reduced
     a = x * U[0, 0] + y * U[1, 0] + z * U[2, 0]
     b = x * U[0, 1] + y * U[1, 1] + z * U[2, 1]
@@ -32,6 +34,8 @@ def nearest(orbitals, x, y, z):
     """Return the shortest image of a vector and its length; exact below the Wigner-Seitz radius."""
     x, y, z = fold(orbitals, x, y, z)
     square = x * x + y * y + z * z
+    # Beyond that radius another image can be shorter; a short list of lattice vectors has all that
+    # can be.
     if square > orbitals.radius2:
         fx, fy, fz = x, y, z
         for k in range(1, orbitals.near.shape[0]):

@@ -128,6 +128,7 @@ class CrystalLaunch(WalkerLaunch):
         orbitals, hamiltonian = parts_of(tables)
         self.model = _model(tables, state)
         self.sizes = sizes = {key: int(self.model[key][0]) for key in SIZES}
+        # Channels of a spline decide: each lane loads several of them at once.
         size, channels = orbitals.table.dtype.itemsize, sizes["all_channels"]
         near_pairs, lanes = (sizes["nears"] - 1) // 2, lanes_of(sizes)
         tins = bool(sizes["tins"])
@@ -140,6 +141,8 @@ class CrystalLaunch(WalkerLaunch):
             "TINS": int(tins),
             **_rows(sizes["orbitals"], (1 + orbitals.is_complex) * size, lanes),
         }
+        # Rows of all channels, and behind them the work space of tins or the weights of a
+        # spline, as `walker_bytes` of pairs.cuh.
         rows = 5 * channels + (5 * channels + 10 * (sizes["tin_lmax"] + 1) ** 2 if tins else WEIGHTS)
         each = (
             _padded(rows * size)
@@ -147,11 +150,15 @@ class CrystalLaunch(WalkerLaunch):
             + BATCH[size] * (SPOT[size] + tins * TIN)
             + _padded(sizes["electrons"] * SITE[size])
         )
+        # Splines of the Jastrow factor as polynomials, and pairs of lattice vectors, once for
+        # a block.
         quads = sizes["curves"] * (sizes["width"] - 2) + near_pairs
         common = 4 * size * quads + sizes["atoms"] * (SITE[size] + 4)
         super().__init__(state.R.shape[0], each, lanes, macros, common)
         self.macros["SPLIT"] = split = split_of(channels, int(macros["VEC"]), self.lanes)
         self.macros["LINES"] = lines_of(split, orbitals.table.nbytes)
+        # Scratch in device memory: waves and points of the nonlocal potential, or a Slater
+        # matrix.
         stride = scratch_of(sizes["electrons"], hamiltonian, sizes["orbitals"], bool(orbitals.is_complex))
         self.state = record_of(state, stride)
 
@@ -167,12 +174,13 @@ def _padded(count: int) -> int:
 
 
 def _rows(orbitals: int, size: int, lanes: int) -> dict[str, int]:
-    """Return how an inverse with elements of so many bytes is read and updated.
+    """Return the macros for reading and updating an inverse with elements of `size` bytes.
 
     Elements of a load, a divisor of the orbitals; lanes that hold a row in a load each (0: a row is too long); and for rows
     that fill a warp, the loads of a lane for a row, and the electrons of a window of delayed updates, whose rows have to fit
     into registers.
     """
+    # Loads of 16 bytes where rows are aligned to them.
     part = math.gcd(orbitals, max(1, LOAD // size))
     held = 1 << (orbitals // part - 1).bit_length()
     chunks = -(-orbitals // (part * WARP))
@@ -211,8 +219,11 @@ def _model(tables: Tables, state: State) -> Array:
                 record[field] = address(array)
             elif field in NUMBERS:
                 record[field] = array
+    # Small matrices travel with the launch: constant memory, no load.
     for field, matrix in zip(MATRICES, _matrices(orbitals, hamiltonian), strict=True):
         record[field] = matrix
+    # In single precision positions are kept as fixed point fractions of the cell in 32 bits,
+    # so that differences are folded by overflow.
     record["scaled"][0, :9] = record["reduced"][0] * 2.0**-32
     spins, *mesh = orbitals.table.shape[:4]
     values = {

@@ -17,6 +17,7 @@ TINY = 1e-12  # bohr
 @nb.njit(**INLINE)
 def locate_tin(orbitals, x, y, z):
     """Return the ion (-1: none), the vector from its nearest image, its length, and the numbers of its primitive cell."""
+    # Tins do not overlap: the first ion whose image is within the outer radius is the one.
     A, near = orbitals.primitive, orbitals.tin_near
     found, r = -1, 0.0
     dx = dy = dz = n0 = n1 = n2 = 0.0
@@ -28,6 +29,8 @@ def locate_tin(orbitals, x, y, z):
             z - orbitals.tin_centre[i, 2],
         )
         B, C = orbitals.tin_reduced, orbitals.tin_unreduce
+        # Fold into the reduced cell, then try the few lattice vectors that can bring the point
+        # closer.
         m0 = np.rint(ox * C[0, 0] + oy * C[1, 0] + oz * C[2, 0])
         m1 = np.rint(ox * C[0, 1] + oy * C[1, 1] + oz * C[2, 1])
         m2 = np.rint(ox * C[0, 2] + oy * C[1, 2] + oz * C[2, 2])
@@ -40,6 +43,8 @@ def locate_tin(orbitals, x, y, z):
             if square < limit:
                 found, r = i, max(math.sqrt(square), TINY)
                 dx, dy, dz = px, py, pz
+                # The lattice vector between the point and its tin, as three whole numbers: the phase
+                # of the functions there.
                 tx, ty, tz = ox - px, oy - py, oz - pz
                 n0 = np.rint(tx * A[0, 0] + ty * A[1, 0] + tz * A[2, 0])
                 n1 = np.rint(tx * A[0, 1] + ty * A[1, 1] + tz * A[2, 1])
@@ -54,6 +59,9 @@ def harmonics(lmax, x, y, z, S):
 
     ``S_lm = N_lm P_lm(z, r^2) Re or Im (x + i y)^|m|``; P and its derivatives by z and by r^2 follow one recurrence in l.
     """
+    # P_lm(z, r^2) and its derivatives by z and by r^2 follow from l - 1 and l - 2, beginning with
+    # P_mm = (2m - 1)!!, and (x + i y)^m by products: no trigonometric functions, and no division by
+    # r.
     rr = x * x + y * y + z * z
     a, b, la, lb = 1.0, 0.0, 0.0, 0.0  # (x + i y)^m and the power below it
     diagonal = 1.0
@@ -69,6 +77,8 @@ def harmonics(lmax, x, y, z, S):
                 p0 = u * z * p1 - v * rr * p2
                 d0 = u * (p1 + z * d1) - v * rr * d2
                 e0 = u * z * e1 - v * (p2 + rr * e2)
+            # Normalised so that the integral of S^2 over the unit sphere is 1; m > 0 come as cosine
+            # and sine with a factor sqrt(2).
             ratio = 1.0  # (l - m)! / (l + m)!
             for k in range(l - m + 1, l + m + 1):
                 ratio /= k
@@ -79,11 +89,13 @@ def harmonics(lmax, x, y, z, S):
             S[1, c + m] = m * la * P + 2.0 * x * a * E
             S[2, c + m] = -m * lb * P + 2.0 * y * a * E
             S[3, c + m] = a * (D + 2.0 * z * E)
+            # The partner with -m: imaginary instead of real part of the power.
             if m > 0:
                 S[0, c - m] = b * P
                 S[1, c - m] = m * lb * P + 2.0 * x * b * E
                 S[2, c - m] = m * la * P + 2.0 * y * b * E
                 S[3, c - m] = b * (D + 2.0 * z * E)
+        # The next power of x + i y, and the one below it for gradients.
         la, lb = a, b
         a, b = la * x - lb * y, la * y + lb * x
         diagonal *= 2 * m + 1
@@ -92,6 +104,8 @@ def harmonics(lmax, x, y, z, S):
 @nb.njit(**INLINE)
 def hermite(t, w):
     """Set w (3, 6): weights of value, slope and curvature at both ends of [0, 1), and those of two derivatives."""
+    # Quintic Hermite functions: value, slope and curvature at t = 0 (0, 1, 2) and at t = 1 (3, 4, 5).
+    # Radial functions are then twice continuously differentiable, as Laplacians need it.
     t2 = t * t
     t3 = t2 * t
     w[0, 3] = t3 * (10.0 + t * (6.0 * t - 15.0))
@@ -115,11 +129,14 @@ def hermite(t, w):
 
 
 @nb.njit(**PART)
-def tin_sums(orbitals, spin, ion, x, y, z, r, rows, sums, S, w):
+def tin_sums(orbitals, spin, ion, x, y, z, r, rows, sums, space):
     """Set the first ``rows`` (1 or 5) of ``sums`` (5, C): values, gradients and Laplacians of all channels in a tin.
 
-    ``S`` (4, (lmax + 1)^2) and ``w`` (3, 6) are work space.
+    ``space`` (7, at least (lmax + 1)^2 and 6) is for the harmonics with their gradients, and the weights of radial splines.
     """
+    S, w = space[0:4], space[4:7]
+    # Radial functions f_q of each harmonic q: psi = sum_q S_q f_q(r) with f = R / r^l, so that
+    # nothing is divided by a power of r.
     real = sums.dtype.type
     lmax = orbitals.tin_lmax
     table = orbitals.tin_table[min(spin, orbitals.tin_table.shape[0] - 1), ion]
@@ -131,9 +148,11 @@ def tin_sums(orbitals, spin, ion, x, y, z, r, rows, sums, S, w):
     for j in range(rows):
         for c in range(channels):
             sums[j, c] = real(0.0)
+    # Derivatives by t become those by r; 1 / r is finite, since r is at least TINY.
     one, two = scale / r, scale * scale
     for l in range(lmax + 1):
         for q in range(l * l, (l + 1) * (l + 1)):
+            # Both ends of the interval, for all channels side by side.
             a, b = table[i, q], table[i + 1, q]
             s = S[0, q]
             v0, v1, v2 = real(s * w[0, 0]), real(s * w[0, 1]), real(s * w[0, 2])
@@ -144,6 +163,8 @@ def tin_sums(orbitals, spin, ion, x, y, z, r, rows, sums, S, w):
                 )
             if rows == 1:
                 continue
+            # grad(S f) = f grad S + S f' r / |r|;  lap(S f) = S (f'' + 2 (l + 1) f' / r), since S is
+            # harmonic of degree l.
             gx, gy, gz = real(S[1, q]), real(S[2, q]), real(S[3, q])
             sx, sy, sz = real(s * x * one), real(s * y * one), real(s * z * one)
             f0, f1 = real(s * two), real(2.0 * (l + 1) * s * one)
@@ -162,6 +183,8 @@ def tin_sums(orbitals, spin, ion, x, y, z, r, rows, sums, S, w):
 def blend_tin(orbitals, x, y, z, r, rows, sums, tin):
     """Set ``sums`` (5, C), of splines, to the passage from those in a tin."""
     real = sums.dtype.type
+    # psi = s + c(r) (tin - s) with a quintic c from 1 to 0 whose first two derivatives vanish at both
+    # ends: the local energy has no step.
     width = orbitals.tin_outer - orbitals.tin_inner
     t = (r - orbitals.tin_inner) / width
     weight = real(1.0 - t * t * t * (10.0 - 15.0 * t + 6.0 * t * t))
@@ -170,6 +193,7 @@ def blend_tin(orbitals, x, y, z, r, rows, sums, tin):
         for c in range(channels):
             sums[0, c] += weight * (tin[0, c] - sums[0, c])
         return
+    # c' and c'' + 2 c' / r, for the product rule of gradient and Laplacian.
     slope = -30.0 * t * t * (1.0 - t) * (1.0 - t) / width
     bend = real(-60.0 * t * (1.0 - t) * (1.0 - 2.0 * t) / (width * width) + 2.0 * slope / r)
     sx, sy, sz = real(slope * x / r), real(slope * y / r), real(slope * z / r)

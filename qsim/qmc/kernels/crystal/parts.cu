@@ -10,7 +10,7 @@
 #include "nonlocal.cuh"
 
 // Values, gradients and Laplacians of the orbitals of a spin at points (count, 3): out (count, 5, C).
-extern "C" __global__ void BOUNDS
+extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT * 4 / WARPS)
     orbital_rows(Crystal m, int spin, const double* points, int64 count, real* out) {
     extern __shared__ char shared[];
     const int numbers = 5 * (int)m.all_channels;
@@ -22,7 +22,7 @@ extern "C" __global__ void BOUNDS
 }
 
 // Bring the inverses of a spin up to date with new rows (W, count, M) of its first electrons, one after the other.
-extern "C" __global__ void BOUNDS
+extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT * 4 / WARPS)
     replace_rows(Crystal m, State s, int spin, int count, const elem* fresh) {
     extern __shared__ char shared[];
     const int64 w = WALKER;

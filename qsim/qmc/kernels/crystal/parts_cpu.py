@@ -26,6 +26,7 @@ def replace_rows(first, last, inverse, fresh, n, column):
     """Bring inverses (W, M, M) up to date with new rows (W, k, M) of electrons 0 ... k - 1, for walkers ``first ... last``."""
     for w in range(first, last):
         for i in range(fresh.shape[1]):
+            # The ratio of determinants as in a move, of the type of the determinant.
             ratio = fresh[w, i, 0] * inverse[w, i, 0] * 0.0
             for o in range(n):
                 ratio += fresh[w, i, o] * inverse[w, i, o]

@@ -65,6 +65,8 @@ def rows_at(system, spin, x, y, z, work):
 @nb.njit(**CALLED)
 def velocity(system, row, column, n, ratio):
     """Return the real part of the gradient of the determinant over it."""
+    # A sum of the type of the determinant: complex sums keep their imaginary part until they are
+    # divided by a complex ratio.
     vx = vy = vz = row[1, 0] * column[0] * 0.0
     for o in range(n):
         c = column[o]
@@ -85,6 +87,7 @@ def electron_value(system, R, e, x, y, z, work):
     """Return the sum of all Jastrow functions of electron e if it were at (x, y, z)."""
     orbitals, jastrow, n_up = system.orbitals, system.jastrow, system.n_up
     total = 0.0
+    # Without pair functions no distance between electrons is needed here.
     if jastrow.kind[0] != 0 or jastrow.kind[1] != 0:
         up, dn = (0, 1) if e < n_up else (1, 0)
         for j in range(R.shape[0]):
@@ -155,6 +158,7 @@ def legendre(l, x):
         return 1.0
     if l == 1:
         return x
+    # Bonnet's recurrence.
     below, p = x, 1.5 * x * x - 0.5
     for k in range(2, l):
         below, p = p, ((2 * k + 1) * x * p - k * below) / (k + 1)

@@ -7,7 +7,7 @@ additions, on threads or on the device; an entry has room for :math:`2^{39}` sam
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,8 +16,7 @@ from qsim.core.device.pool import each_part
 from qsim.qmc.kernels.estimators import estimators_cpu
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from qsim.core.device.arrays import FloatArray, IndexArray
     from qsim.core.device.device import Device
     from qsim.qmc.kernels.common.types import State
 
@@ -39,13 +38,13 @@ BLOCK = THREADS  # walkers whose sums are taken together, on a CPU too
 PARALLEL_SIZE = 1 << 16  # distances below which starting threads costs more than it saves
 
 
-def quanta(device: Device, weight: Any) -> Any:
+def quanta(device: Device, weight: FloatArray) -> IndexArray:
     """Return weights (walkers,) float64 as integers of 1/`UNIT`, int64."""
     xp = device.xp
     return xp.rint(weight * UNIT).astype(np.int64)
 
 
-def count_quanta(device: Device, weight: Any, total: Any) -> Any:
+def count_quanta(device: Device, weight: FloatArray, total: IndexArray) -> IndexArray:
     """Return :func:`quanta` of weights (walkers,) and add their sum to a number (), int64, on the device."""
     if not device.is_cuda:
         return _count_quanta_cpu(device, weight, total)
@@ -58,13 +57,15 @@ def count_quanta(device: Device, weight: Any, total: Any) -> Any:
     return count
 
 
-def _count_quanta_cpu(device: Device, weight: Any, total: Any) -> Any:
+def _count_quanta_cpu(device: Device, weight: FloatArray, total: IndexArray) -> IndexArray:
     count = quanta(device, weight)
     total += count.sum()
     return count
 
 
-def pair_histogram(device: Device, R: Any, count: Any, n_up: int, rmax: float, out: Any) -> None:
+def pair_histogram(
+    device: Device, R: FloatArray, count: IndexArray, n_up: int, rmax: float, out: IndexArray
+) -> None:
     """Add the pairs of electrons of all walkers to histograms of their distance.
 
     Parameters
@@ -102,12 +103,12 @@ def _pair_histogram_cpu(device, R, count, n_up, inverse_width, out):
 
 def mesh_histogram(
     device: Device,
-    R: Any,
-    count: Any,
+    R: FloatArray,
+    count: IndexArray,
     n_up: int,
-    origin: NDArray[np.float64],
-    spacing: NDArray[np.float64],
-    out: Any,
+    origin: FloatArray,
+    spacing: FloatArray,
+    out: IndexArray,
 ) -> None:
     """Add the electrons of all walkers to histograms on a mesh; those outside are left out.
 
@@ -141,7 +142,15 @@ def _mesh_histogram_cpu(device, R, count, n_up, origin, scale, out):
     )
 
 
-def radial_histogram(device: Device, R: Any, count: Any, atom: Any, n_up: int, rmax: float, out: Any) -> None:
+def radial_histogram(
+    device: Device,
+    R: FloatArray,
+    count: IndexArray,
+    atom: FloatArray,
+    n_up: int,
+    rmax: float,
+    out: IndexArray,
+) -> None:
     """Add the electrons of all walkers to histograms of their distance from each atom.
 
     Parameters
@@ -173,7 +182,7 @@ def _radial_histogram_cpu(device, R, count, atom, n_up, inverse_width, out):
     )
 
 
-def take_totals(device: Device, state: State) -> NDArray[np.float64]:
+def take_totals(device: Device, state: State) -> FloatArray:
     """Return the sums of a generation over all walkers, on the host; the counts of moves begin anew.
 
     Returns
@@ -185,7 +194,7 @@ def take_totals(device: Device, state: State) -> NDArray[np.float64]:
     return block_totals(device, state).sum(axis=0)
 
 
-def block_totals(device: Device, state: State) -> NDArray[np.float64]:
+def block_totals(device: Device, state: State) -> FloatArray:
     """Return the sums of :func:`take_totals` over each block of `BLOCK` walkers, (blocks, 12) float64, on the host."""
     weight, energy = state.weight, state.energy
     if not device.is_cuda:
@@ -199,13 +208,14 @@ def block_totals(device: Device, state: State) -> NDArray[np.float64]:
     return device.to_host(out)
 
 
-def _block_totals_cpu(state: State) -> NDArray[np.float64]:
+def _block_totals_cpu(state: State) -> FloatArray:
     walkers = state.weight.shape[0]
     starts = range(0, walkers, BLOCK)
     out = np.empty((len(starts), 12))
     for row, first in zip(out, starts, strict=True):
         own = slice(first, first + BLOCK)
         weight, energy = state.weight[own], state.energy[own]
+        # Sums over a block of walkers in their order, whatever the number of ranks.
         row[:6] = weight @ energy
         row[6] = weight @ energy[:, 5] ** 2
         row[7] = weight.sum()
@@ -215,9 +225,10 @@ def _block_totals_cpu(state: State) -> NDArray[np.float64]:
 
 
 def _check(
-    R: Any, count: Any, out: Any, first: tuple[int, ...], dimensions: int | None = None
+    R: FloatArray, count: IndexArray, out: IndexArray, first: tuple[int, ...], dimensions: int | None = None
 ) -> tuple[int, int]:
     """Return walkers and electrons of arrays of the right shapes and dtypes."""
+    # Kernels read without bounds: shapes are checked here, once.
     fits = R.ndim == 3 and R.shape[2] == 3 and count.shape == R.shape[:1]
     fits = fits and out.shape[: len(first)] == first and out.ndim == (dimensions or len(first) + 1)
     if not fits or R.dtype != np.float64 or count.dtype != np.int64 or out.dtype != np.int64:
@@ -227,19 +238,22 @@ def _check(
     return R.shape[0], R.shape[1]
 
 
-def _launch(name: str, R: Any, arguments: tuple[Any, ...]) -> None:
+def _launch(name: str, R: FloatArray, arguments: tuple[object, ...]) -> None:
     if R.shape[0] * R.shape[1] == 0:
         return
     kernel = kernels.function("qmc/kernels/estimators", "estimators", name, {"REAL": "double"})
     kernel(kernels.blocks(R.shape[0] * R.shape[1], THREADS), (THREADS,), arguments)
 
 
-def _parts(device: Device, walkers: int, work: int, add: Callable[[int, int, Any], None], out: Any) -> None:
+def _parts(
+    device: Device, walkers: int, work: int, add: Callable[[int, int, IndexArray], None], out: IndexArray
+) -> None:
     """Call ``add(first, last, histogram)`` for all walkers, each thread with a histogram of its own."""
     # histograms of the threads must be cleared and added: worth it only if they are small beside the work
     if device.threads <= 1 or walkers <= 1 or work < max(PARALLEL_SIZE, 4 * device.threads * out.size):
         add(0, walkers, out)
         return
+    # Histograms of threads are added at the end: no atomic operations.
     parts = min(walkers, device.threads)
     own = np.zeros((parts, *out.shape), np.int64)
 

@@ -16,6 +16,7 @@ def pairs(first, last, R, count, n_up, inverse_width, out):
     N = R.shape[1]
     bins = out.shape[1]
     for w in range(first, last):
+        # The weight of a walker in integers: sums of threads may be added in any order.
         quanta = count[w]
         for i in range(N):
             x, y, z = R[w, i, 0], R[w, i, 1], R[w, i, 2]
@@ -32,6 +33,8 @@ def mesh(first, last, R, count, n_up, origin, scale, out):
     for w in range(first, last):
         quanta = count[w]
         for i in range(R.shape[1]):
+            # Electrons outside of the mesh are left out, below zero as well as beyond the
+            # end.
             x = math.floor((R[w, i, 0] - origin[0]) * scale[0])
             y = math.floor((R[w, i, 1] - origin[1]) * scale[1])
             z = math.floor((R[w, i, 2] - origin[2]) * scale[2])
@@ -46,6 +49,7 @@ def radial(first, last, R, count, atom, n_up, inverse_width, out):
     for w in range(first, last):
         quanta = count[w]
         for i in range(R.shape[1]):
+            # Around each atom; an electron counts once for every atom within range.
             for a in range(atom.shape[0]):
                 dx, dy, dz = R[w, i, 0] - atom[a, 0], R[w, i, 1] - atom[a, 1], R[w, i, 2] - atom[a, 2]
                 place = math.sqrt(dx * dx + dy * dy + dz * dz) * inverse_width

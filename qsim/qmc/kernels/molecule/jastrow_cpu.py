@@ -47,15 +47,20 @@ def place_ions(jastrow, hamiltonian, atom, N, n_up, work):
     places, curves, begins, charges = work.places, work.curves, work.begins, work.charges
     A, width = atom.shape[0], jastrow.spline.shape[1]
     for j in range(places.shape[1]):
+        # Everything begins as what is no partner: far away, without charge. Vectors of four may then
+        # run over the end of the partners.
         places[0, j] = places[1, j] = places[2, j] = work.distances[j] = FAR
         work.numbers[j] = j
         charges[0, j] = charges[1, j] = 0.0
         if j < N:
+            # Half: each pair of electrons is met from both of its ends.
             charges[0, j] = 0.5 if hamiltonian.interacting and N > 1 else 0.0
         elif j < N + A:
             for k in range(3):
                 places[k, j] = atom[j - N, k]
             charges[1, j] = hamiltonian.charge[j - N]
+        # For an electron of either spin, where the spline of this partner lies in the table. Ions
+        # have one function for both spins.
         for spin in range(2):
             f = 2 + jastrow.species[j - N] if N <= j < N + A else (0 if (j < n_up) == (spin == 0) else 1)
             begins[spin, j] = f * width
@@ -80,6 +85,7 @@ def place_electrons(places, R):
 def forms(jastrow):
     """Return `NONE` if all functions are zero, `BSPLINE` if they are splines or zero, and a higher number otherwise."""
     most = NONE
+    # Kinds are numbered so that the highest says how general the code must be.
     for f in range(jastrow.kind.shape[0]):
         most = max(most, get(jastrow.kind, f))
     return most
@@ -88,6 +94,8 @@ def forms(jastrow):
 @nb.njit(**INLINE)
 def _cubics(spline, begins, at, step, x):
     """Return u, u' and u'' in the place x, in units of the knots, of four splines that begin at ``begins[at + step k]``."""
+    # Four partners read four coefficients each, from splines that may differ; the transposition turns
+    # four rows into the first, second, third and fourth coefficients of all.
     k = floor(x)
     t = x - k
     a, b, d, e = transposed(
@@ -96,6 +104,7 @@ def _cubics(spline, begins, at, step, x):
         lanes(spline, get(begins, at + 2 * step) + int(lane(k, 2))),
         lanes(spline, get(begins, at + 3 * step) + int(lane(k, 3))),
     )
+    # Monomial form in t: value and two derivatives then share their products.
     p = 0.5 * (d - a)  # as in `function`
     q = 0.5 * (a + d) - b
     s = SIXTH * (e - a) + 0.5 * (b - d)
@@ -109,6 +118,8 @@ def _gradient(jastrow, atom, R, e, n_up, x, y, z, work):
     distances = work.distances
     u = gx = gy = gz = lap = 0.0
     N = R.shape[0]
+    # Any form of function, one partner after another; systems with Pade or logarithmic forms are
+    # small.
     for j in range(N + atom.shape[0]):
         if j < N:
             f = 0 if (j < n_up) == (e < n_up) else 1
@@ -117,6 +128,7 @@ def _gradient(jastrow, atom, R, e, n_up, x, y, z, work):
             f = 2 + jastrow.species[j - N]
             dx, dy, dz = x - atom[j - N, 0], y - atom[j - N, 1], z - atom[j - N, 2]
         if j == e:
+            # The electron itself is no partner, and its Coulomb energy vanishes.
             distances[j] = FAR
             continue
         r = max(math.sqrt(dx * dx + dy * dy + dz * dz), TINY)
@@ -138,22 +150,29 @@ def electron_gradient(jastrow, atom, R, e, n_up, x, y, z, work):
     Four partners at once; ``work.distances`` are set to those of all, unless all functions are zero.
     """
     form = forms(jastrow)
+    # Without Jastrow factor nobody needs distances here; the local energy sets them by itself.
     if form == NONE:
         return 0.0, 0.0, 0.0, 0.0, 0.0
     if form > BSPLINE:
         return _gradient(jastrow, atom, R, e, n_up, x, y, z, work)
     places, curves, begins = work.places, work.curves, work.begins
     u = gx = gy = gz = lap = same(0.0)
+    # The electron meets itself among the partners: it is put far away, where functions and charges
+    # vanish, which costs less than to leave it out.
     size = places.shape[1]
     own = 0 if e < n_up else size
     for j in range(0, size, 4):
         dx, dy, dz = x - lanes(places, j), y - lanes(places, size + j), z - lanes(places, 2 * size + j)
+        # r is never zero, since slopes are divided by it.
         dx = unless(dx, lanes(work.numbers, j), float(e), FAR)
         r = higher(root(dx * dx + dy * dy + dz * dz), same(TINY))
         put(work.distances, j, r)
+        # Beyond its range a spline is read where its coefficients are zero: `lower` takes the place
+        # of a branch, which four lanes could not take apart.
         inverse_h = lanes(curves, 2 * own + j)
         end = lanes(curves, 2 * own + size + j)  # where splines and what follows them in the table are zero
         value, du, ddu = _cubics(jastrow.spline, begins, own + j, 1, lower(r * inverse_h, end))
+        # grad u = u' r / |r|, lap u = u'' + 2 u' / r.
         slope = (inverse_h * du) / r
         u = u + value
         gx = gx + slope * dx
@@ -204,6 +223,8 @@ def electron_values(jastrow, atom, N, e, n_up, x, y, z, work):
     size, form = places.shape[1], forms(jastrow)
     if form == NONE:
         return sums
+    # Points lie side by side in a vector and partners follow one another: the electron itself can be
+    # left out here.
     own = 0 if e < n_up else size
     for j in range(N + atom.shape[0]):
         if j == e:
@@ -211,6 +232,9 @@ def electron_values(jastrow, atom, N, e, n_up, x, y, z, work):
         dx, dy, dz = x - get(places, j), y - get(places, size + j), z - get(places, 2 * size + j)
         r = root(dx * dx + dy * dy + dz * dz)
         if form == BSPLINE:
+            # Four points in four intervals: each lane has its own four coefficients, which are
+            # multiplied with the basis functions at t. The sums over the four are made once, at the
+            # end.
             place = lower(r * get(curves, 2 * own + j), same(get(curves, 2 * own + size + j)))
             k = floor(place)
             t = place - k

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qmc.kernels.common.tables import record_of
+from qsim.qmc.kernels.common.tables import address, record_of
 from qsim.qmc.kernels.crystal.types import CrystalHamiltonian, CrystalOrbitals
 from qsim.qmc.kernels.walkers.launches import SHARED_BYTES, WARP, Argument, WalkerLaunch
 
@@ -66,19 +66,28 @@ class MoleculeLaunch(WalkerLaunch):
         self.model = _model(tables, state)
         self.sizes = sizes = {key: int(self.model[key][0]) for key in SIZES}
         real, walkers = state.rows.dtype, state.R.shape[0]
+        # Atomic orbitals, rows and a column of each walker, and the list of pairs of
+        # electrons and ions, as `local_of` of energies.cuh; an odd number of words, so that
+        # groups of a warp meet different banks.
         reals = real.itemsize * (5 * sizes["basis"] + 6 * sizes["orbitals"])
         each = 8 * (-(-(reals + 4 * sizes["electrons"] * sizes["atoms"]) // 8) | 1)
         macros: dict[str, str | int] = {"REAL": "float" if real == np.float32 else "double"}
+        # Small systems are compiled for their sizes: loops unroll, and a walker's inverses
+        # stay in shared memory.
         if sizes["electrons"] <= SMALL:
             names = ("electrons", "atoms", "orbitals", "basis", "shells", "quadrature")
             macros |= {name.upper(): sizes[name] for name in names} | {"ELECTRONS_UP": sizes["n_up"]}
         curves = _curve_bytes(sizes)
         super().__init__(walkers, each, lanes_of(sizes), macros, curves)
+        # Moves wait for each other more often: fewer lanes for a walker, unless shared memory
+        # is too small for so many walkers.
         lanes = lanes_of(sizes, MOVE_ITEMS)
         while lanes < WARP and WARP // lanes * _move_bytes(sizes, lanes, real.itemsize) > SHARED_BYTES // 2:
             lanes *= 2
         own, common = _move_bytes(sizes, lanes, real.itemsize), curves + 8 * PLACE * sizes["shells"]
         self.moves = WalkerLaunch(walkers, own, lanes, macros | {"MOVES": 1}, common)
+        # Scratch of a walker: data of all pairs within range, or two Slater matrices while
+        # they are inverted.
         pairs = sizes["electrons"] * sizes["atoms"] * (PAIR + sizes["quadrature"])
         self.state = record_of(state, max(pairs, 2 * sizes["orbitals"] ** 2))
         self.moves.model, self.moves.state = self.model, self.state
@@ -100,6 +109,7 @@ class MoleculeLaunch(WalkerLaunch):
 def _move_bytes(sizes: Mapping[str, int], lanes: int, real: int) -> int:
     """Return the bytes of shared memory of a walker, as `own_of` of moves.cuh; ``real``: bytes of a number of an orbital."""
     N, M, B = sizes["electrons"], sizes["orbitals"], sizes["basis"]
+    # Partial sums of the lanes take the place of the atomic orbitals, which are done then.
     sums = lanes * (5 * M + 1) if lanes > 1 and N <= SMALL and M <= FEW_ORBITALS else 0
     kept = 2 * M * M if N <= SMALL else 0
     words = 7 * N + -(-((max(5 * B, sums) + 6 * M + kept) * real) // 8)
@@ -122,7 +132,7 @@ def _model(tables: Tables, state: State) -> Array:
     for part in (orbitals, jastrow, hamiltonian):
         for field, array in zip(part._fields, part, strict=True):
             if field in POINTERS:
-                record[field] = array.data.ptr if array.size else 0
+                record[field] = address(array)
     values = {
         "omega": hamiltonian.omega,
         "mass": hamiltonian.mass,

@@ -240,16 +240,21 @@ QSIM_DEVICE void change_inverse(real* inverse, const Own& own, int i, int n, int
         for (int o = lane_of(); o < n; o += LANES) inverse[i * M + o] = own.column[o];
 }
 
+// What a kernel begins with: shared memory, and the number of this group's walker, which may be beyond the last one.
+#define ENTER                                                                     \
+    extern __shared__ double2 shared[];                                           \
+    const int64 w = WALKER;                                                       \
+    double* const local = (double*)shared;
+
 // Moves of the walkers of a warp; `first` counts the random numbers of the first walker of all in the first sweep.
-QSIM_DEVICE void move(Model& m, const State& s, double tau, int mode, int sweeps, const Draw& first) {
-    extern __shared__ double2 shared[];
+QSIM_DEVICE void move(Model& m, const State& s, int64 place, double* shared, double tau, int mode, int sweeps, const Draw& first) {
     set_sizes(m);
-    const Common common = common_of(m, (double*)shared);
+    const Common common = common_of(m, shared);
     fill(m, common);
-    const int64 place = WALKER, w = place < s.walkers ? place : s.walkers - 1;
+    const int64 w = place < s.walkers ? place : s.walkers - 1;
     const bool there = place < s.walkers;  // lanes of a warp beyond the last walker follow it, and leave no trace
     if (place - GROUP % (32 / LANES) >= s.walkers) return;
-    const Own own = own_of(m, (double*)shared);
+    const Own own = own_of(m, shared);
     const int N = (int)m.electrons, M = (int)m.orbitals, lane = lane_of();
     for (int i = lane; i < 3 * N; i += LANES) own.R[i] = s.R[w * N * 3 + i];
     real* inverses = s.inverse + w * 2 * M * M;

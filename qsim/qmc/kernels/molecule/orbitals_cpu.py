@@ -20,6 +20,8 @@ def _slopes_of_harmonics(l, x, y, z, G):
     """Set ``G`` (2 l + 1, 4) to the gradients over l of the solid harmonics of l = 3 or 4, without their factors, and a zero."""
     xx, yy, zz = x * x, y * y, z * z
     if l == 3:
+        # Gradients of the unnormalised harmonics of l = 3, m = -3 ... 3, divided by l: their product
+        # with r gives the harmonic back (Euler), so that value and gradient need one set of numbers.
         third = 1.0 / 3.0
         put(G, 0, pack(2.0 * x * y, xx - yy, 0.0, 0.0))
         put(G, 4, pack(third * y * z, third * x * z, third * x * y, 0.0))
@@ -37,6 +39,7 @@ def _slopes_of_harmonics(l, x, y, z, G):
         put(G, 20, pack(2.0 * third * x * z, -2.0 * third * y * z, third * (xx - yy), 0.0))
         put(G, 24, pack(xx - yy, -2.0 * x * y, 0.0, 0.0))
         return
+    # The same for l = 4, m = -4 ... 4, divided by 4.
     rr, difference = xx + yy + zz, xx - yy
     a, b, c = 7.0 * zz - rr, 7.0 * zz - 3.0 * rr, 3.0 * rr - 15.0 * zz
     put(G, 0, pack(0.25 * y * (3.0 * xx - yy), 0.25 * x * (xx - 3.0 * yy), 0.0, 0.0))
@@ -53,6 +56,7 @@ def _slopes_of_harmonics(l, x, y, z, G):
 @nb.njit(**INLINE)
 def _far(orbitals, first, last, r):
     """Tell whether all shells of an atom vanish at a distance."""
+    # Tight shells end early: one look at their reaches spares the whole atom.
     for s in range(first, last):  # noqa: SIM110  # numba compiles no generators
         if r < get(orbitals.reach, s):
             return False
@@ -62,10 +66,13 @@ def _far(orbitals, first, last, r):
 @nb.njit(**INLINE)
 def _radial_of(orbitals, tables, first, last, blocks, r, out, at):
     """Set ``out[at ...]`` to the radial functions of an atom, four shells at once; tell whether one is not zero."""
+    # Nothing reaches here, but the sums below still read these numbers: they must be zero, not old.
     if not r < LARGEST or _far(orbitals, first, last, r):
         for k in range(blocks):
             put(out, at + 4 * k, same(0.0))
         return False
+    # All shells of an atom share the interval and the place in it, and lie side by side: four
+    # quintics by Horner's rule at once, in the precision of the table.
     i, place, _ = locate(r)
     table = tables[i]
     t = tables.dtype.type(place)
@@ -82,6 +89,9 @@ def _radial_slopes(table, blocks, t, inverse_h, over, out):
     """Set ``out`` (blocks, 3, 4) to the radial functions R of an atom, R' / r and R'', in double precision."""
     for k in range(blocks):
         c = 24 * k
+        # R, R' / r and R'' from the same six coefficients. Derivatives by t are turned into those by
+        # r with the width of the interval; Laplacians need double precision, since R'' and 2 (l + 1)
+        # R' / r cancel near nuclei.
         c0, c1, c2 = wide(lanes(table, c)), wide(lanes(table, c + 4)), wide(lanes(table, c + 8))
         c3, c4, c5 = wide(lanes(table, c + 12)), wide(lanes(table, c + 16)), wide(lanes(table, c + 20))
         value = c0 + t * (c1 + t * (c2 + t * (c3 + t * (c4 + t * c5))))
@@ -96,6 +106,8 @@ def _radial_slopes(table, blocks, t, inverse_h, over, out):
 def own_radial(orbitals, atom, r, radial):
     """Set the last of ``radial`` to the radial functions of an atom at a distance r, for :func:`combinations`."""
     first, last = get(orbitals.atom_begin, atom), get(orbitals.atom_begin, atom + 1)
+    # Behind the four points of other atoms: the points of a rule are all at one distance from their
+    # own ion, so its radial functions are made once.
     table = orbitals.side_by_side[get(orbitals.atom_kind, atom)]
     _radial_of(
         orbitals, table, first, last, (last - first + 3) // 4, r, radial, 16 * orbitals.side_by_side.shape[2]
@@ -117,9 +129,11 @@ def combinations(orbitals, d, centre, x, y, z, work):
     for atom in range(orbitals.atom.shape[0]):
         dx, dy, dz = x - orbitals.atom[atom, 0], y - orbitals.atom[atom, 1], z - orbitals.atom[atom, 2]
         first, last = get(orbitals.atom_begin, atom), get(orbitals.atom_begin, atom + 1)
+        # The ion in the middle of the rule: one set of radial functions for all points.
         at, step = 4 * width, 0  # of the radial functions at the four points
         if atom != centre:
             at, step = 0, width
+            # Any other atom: the four points have four distances, in four intervals of the table.
             distance = root(dx * dx + dy * dy + dz * dz)
             blocks = (last - first + 3) // 4
             table = side_by_side[get(orbitals.atom_kind, atom)]
@@ -129,6 +143,8 @@ def combinations(orbitals, d, centre, x, y, z, work):
             near |= _radial_of(orbitals, table, first, last, blocks, lane(distance, 3), radial, 3 * width)
             if not near:
                 continue
+        # Harmonics of d shells are shared by all of them on the atom; those of f and g shells are
+        # rare and made where they are needed.
         put(work.here, 0, dx)
         put(work.here, 4, dy)
         put(work.here, 8, dz)
@@ -136,6 +152,7 @@ def combinations(orbitals, d, centre, x, y, z, work):
         szz, sxx = 2.0 * dz * dz - dx * dx - dy * dy, dx * dx - dy * dy
         for k in range(last - first):
             here = at + k
+            # One sum over m for a shell, times its radial function at each of the four points.
             R = pack(
                 get(radial, here),
                 get(radial, here + step),
@@ -193,6 +210,7 @@ def orbital_rows(orbitals, spin, x, y, z, rows, work):
     side_by_side, radial = orbitals.side_by_side, work.radial
     real = rows.dtype.type
     M = rows.shape[1]
+    # Sums over atoms are kept in the rows themselves, four orbitals in a vector.
     for k in range(5):
         for o in range(0, M, 4):
             put(rows, k * M + o, same(real(0.0)))
@@ -202,6 +220,8 @@ def orbital_rows(orbitals, spin, x, y, z, rows, work):
         first, last = get(orbitals.atom_begin, atom), get(orbitals.atom_begin, atom + 1)
         if not r < LARGEST or _far(orbitals, first, last, r):
             continue
+        # The radial functions of all shells of the atom first: the loop over orbitals then has
+        # nothing but products and sums.
         over = 1.0 / max(r, TINY)
         i, t, inverse_h = locate(r)
         table = side_by_side[get(orbitals.atom_kind, atom), i]
@@ -218,6 +238,8 @@ def _add_atom(orbitals, spin, first, last, dx, dy, dz, o, rows, work):
     real = rows.dtype.type
     M = rows.shape[1]
     x, y, z = real(dx), real(dy), real(dz)
+    # Five sums of four orbitals stay in registers for all shells of the atom, and `along` collects
+    # the part of the gradient that points along r.
     value, laplacian = lanes(rows, o), lanes(rows, 4 * M + o)
     gx, gy, gz = lanes(rows, M + o), lanes(rows, 2 * M + o), lanes(rows, 3 * M + o)
     along = same(real(0.0))
@@ -227,7 +249,10 @@ def _add_atom(orbitals, spin, first, last, dx, dy, dz, o, rows, work):
         l = get(orbitals.shell_l, first + k)
         here = 12 * (k // 4) + k % 4
         R, slope, bend = get(radial, here), get(radial, here + 4), get(radial, here + 8)
+        # Laplacian of R r^l Y: (R'' + 2 (l + 1) R' / r) times the solid harmonic, which is harmonic
+        # itself.
         turn = real(bend + (2.0 * l + 2.0) * slope)
+        # B = grad A / l for the sum A over m of the harmonics of this shell, so that A = r . B.
         if l == 0:
             A = lanes(coefficients, at)
             at += M

@@ -165,6 +165,7 @@ def legendre(l, x):
         return x
     if l == 2:
         return 1.5 * x * x - 0.5
+    # P_3 and P_4 in closed form; l > 4 by Bonnet's recurrence.
     below, p = x * (2.5 * x * x - 1.5), 0.125 * (x * x * (35.0 * x * x - 30.0) + 3.0)
     if l == 3:
         return below
@@ -186,6 +187,7 @@ def nonlocal_electron(system, state, w, e, draw, work):
     N, atoms, n_up = R.shape[0], orbitals.atom.shape[0], system.n_up
     spin = 0 if e < n_up else 1
     i, n = (e, n_up) if spin == 0 else (e - n_up, N - n_up)
+    # Only the inverse of the electron's own spin changes; the ratio is a product with its column.
     column = state.inverse[w, spin, i]
     total, count = 0.0, 0
     known = False
@@ -194,12 +196,14 @@ def nonlocal_electron(system, state, w, e, draw, work):
         if p < 0 or hamiltonian.channels[p] == 0:
             continue
         ax, ay, az = orbitals.atom[a, 0], orbitals.atom[a, 1], orbitals.atom[a, 2]
+        # The nonlocal part vanishes beyond a short range: most pairs end here.
         dx, dy, dz = R[e, 0] - ax, R[e, 1] - ay, R[e, 2] - az
         r = math.sqrt(dx * dx + dy * dy + dz * dz)
         if r >= hamiltonian.cutoff[p]:
             continue
         channels = hamiltonian.channels[p]
         for l in range(channels):
+            # Radial parts of all channels once for an ion; the angles of the points bring the rest.
             factors[l] = (2 * l + 1) * table_value(hamiltonian.delta[p, l], r)
         # All points have the same column of the inverse.  Summed into the coefficients once, it leaves one sum over atomic
         # orbitals for the ratio of determinants at a point, instead of one for each orbital.
@@ -233,6 +237,8 @@ def nonlocal_electron(system, state, w, e, draw, work):
             x, y, z = ax + r * ux, ay + r * uy, az + r * uz
             ratio = weight * combinations(orbitals, combined, a, x, y, z, work.own)
             change = old - electron_values(jastrow, orbitals.atom, N, e, n_up, x, y, z, work.own)
+            # v_q = w_q sum_l ... D(r_q) / D(r) exp(J(r) - J(r_q)); places and values are kept for
+            # T-moves and derivatives.
             for q in range(min(4, number - first)):
                 value = hamiltonian.weights[first + q] * lane(ratio, q) * math.exp(lane(change, q))
                 total += value

@@ -8,7 +8,7 @@ import numba as nb
 
 from qsim.core.device.jit import held
 from qsim.core.device.team import ranges, share
-from qsim.qmc.kernels.common.jit import JIT
+from qsim.qmc.kernels.common.jit import JIT, PART
 from qsim.qmc.kernels.common.types import Draw
 from qsim.qmc.kernels.walkers.derivatives_cpu import collect, derivatives
 from qsim.qmc.kernels.walkers.energy_cpu import (
@@ -26,7 +26,7 @@ from qsim.qmc.kernels.walkers.walk_cpu import refresh, sweep
 __all__ = ["advance", "shared"]
 
 
-@nb.njit(**JIT)
+@nb.njit(**PART)
 def advance(first, last, worker, job, state, tables, draw, sums, parameters, spaces):
     """Do a job for walkers ``first ... last``: one kernel for all, since each would compile the same parts again.
 

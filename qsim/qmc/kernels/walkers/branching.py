@@ -5,12 +5,17 @@ All sums are of integers, so CPU and GPU choose the same walkers, bit by bit.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.device import kernels
 from qsim.core.device.device import namespace
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.device.arrays import FloatArray
 
 __all__ = ["FEW", "comb", "comb_few", "settle", "weigh_walkers"]
 
@@ -18,8 +23,13 @@ THREADS, SETTLERS, FEW = 256, 1024, 1024  # as in branching.cu
 
 
 def weigh_walkers(
-    weights: Any, ages: Any, max_age: int, heaviest: float, limit: float, unit: float
-) -> tuple[Any, int, int, int]:
+    weights: FloatArray,
+    ages: NDArray[np.int64] | None,
+    max_age: int,
+    heaviest: float,
+    limit: float,
+    unit: float,
+) -> tuple[NDArray[np.int64], int, int, int]:
     """Return weights as integers, their sum, and how many are out of range and persistent.
 
     Parameters
@@ -52,7 +62,7 @@ def weigh_walkers(
     return whole, total, bad, old
 
 
-def comb(whole: Any, n: int, step: int, rest: int, start: int, more: int) -> Any:
+def comb(whole: NDArray[np.int64], n: int, step: int, rest: int, start: int, more: int) -> NDArray[np.int64]:
     """Return the walkers (n,) int64 on which the teeth ``k step + start + (k rest + more) // n`` fall.
 
     Parameters
@@ -71,7 +81,7 @@ def comb(whole: Any, n: int, step: int, rest: int, start: int, more: int) -> Any
     return indices
 
 
-def settle(indices: Any) -> Any:
+def settle(indices: NDArray[np.int64]) -> NDArray[np.int64]:
     """Permute indices (n,) into 0 .. n - 1, equal ones side by side, so that every walker that occurs keeps its place.
 
     Surplus copies go, in their order, to the places of walkers that die.
@@ -84,7 +94,7 @@ def settle(indices: Any) -> Any:
     return found
 
 
-def comb_few(whole: Any, step: int, rest: int, start: int, more: int) -> Any:
+def comb_few(whole: NDArray[np.int64], step: int, rest: int, start: int, more: int) -> NDArray[np.int64]:
     """Return what :func:`settle` makes of :func:`comb` for as many teeth as walkers, at most `FEW` on a GPU, by one launch."""
     xp, n = namespace(whole), whole.size
     if xp is np:
@@ -96,33 +106,50 @@ def comb_few(whole: Any, step: int, rest: int, start: int, more: int) -> Any:
 
 
 def _weigh_walkers_cpu(
-    weights: Any, ages: Any, max_age: int, heaviest: float, limit: float, unit: float
-) -> tuple[Any, int, int, int]:
+    weights: FloatArray,
+    ages: NDArray[np.int64] | None,
+    max_age: int,
+    heaviest: float,
+    limit: float,
+    unit: float,
+) -> tuple[NDArray[np.int64], int, int, int]:
     old = np.zeros(weights.size, bool) if ages is None else ages > max_age
+    # Persistent walkers, stuck where the local energy is very low, are kept from multiplying.
     limited = np.where(old, np.minimum(weights, heaviest), weights)
     good = (limited >= 0) & (limited <= limit)  # false for NaN
     whole = np.rint(np.where(good, limited, 0.0) * unit).astype(np.int64)
     return whole, int(whole.sum()), int((~good).sum()), int(old.sum())
 
 
-def _comb_cpu(order: Any, cumulated: Any, n: int, step: int, rest: int, start: int, more: int) -> Any:
+def _comb_cpu(
+    order: NDArray[np.int64],
+    cumulated: NDArray[np.int64],
+    n: int,
+    step: int,
+    rest: int,
+    start: int,
+    more: int,
+) -> NDArray[np.int64]:
     k = np.arange(n, dtype=np.int64)
+    # Tooth k at (k + u) total / n in integers: quotient and rest apart, so that no product
+    # passes 63 bits.
     teeth = k * step + start + (k * rest + more) // n
     return order[np.searchsorted(cumulated, teeth, side="right")].astype(np.int64)
 
 
-def _settle_cpu(indices: Any) -> Any:
+def _settle_cpu(indices: NDArray[np.int64]) -> NDArray[np.int64]:
     n = indices.size
     alive = np.zeros(n, dtype=bool)
     alive[indices] = True
     surplus = np.zeros(n, dtype=bool)
+    # Indices ascend: the second and later ones of equal ones are copies.
     surplus[1:] = indices[1:] == indices[:-1]
     found = np.arange(n, dtype=np.int64)
     found[~alive] = indices[surplus]
     return found
 
 
-def _comb_few_cpu(whole: Any, step: int, rest: int, start: int, more: int) -> Any:
+def _comb_few_cpu(whole: NDArray[np.int64], step: int, rest: int, start: int, more: int) -> NDArray[np.int64]:
     return settle(comb(whole, whole.size, step, rest, start, more))
 
 

@@ -55,6 +55,7 @@ def _derivatives_cpu(
     log_slopes, energy_slopes = np.zeros((walkers, count)), np.zeros((walkers, count))
 
     def part(a: int, b: int) -> None:
+        # Work space of the range: sums by the numbers of the tables.
         sums = Derivatives(*parameters, log_slopes, energy_slopes, *np.zeros((2, parameters.place.size)))
         space = spaces(1, state, tables)
         job_of(state, tables, Job(DERIVATIVES), stream, np.zeros((1, SUMS)), sums, space)(a, b)

@@ -22,7 +22,7 @@ __all__ = ["NO_PARAMETERS", "Derivatives", "ParameterTables", "collect", "deriva
 
 
 class ParameterTables(NamedTuple):
-    """Which parameter each number of the Jastrow tables follows.
+    """The parameter that each number of the Jastrow tables follows.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class ParameterTables(NamedTuple):
 
 
 class Derivatives(NamedTuple):
-    """What a thread needs to take derivatives.
+    """Tables, results and work space of a thread that takes derivatives.
 
     Attributes
     ----------
@@ -70,6 +70,7 @@ def add_values(jastrow, first, f, r, scale, out):
     if kind == BSPLINE:
         if r >= jastrow.rcut[f]:
             return
+        # u is linear in its coefficients: the derivative is the basis function.
         x = r * jastrow.inverse_h[f]
         i = int(x)
         t = x - i
@@ -81,6 +82,7 @@ def add_values(jastrow, first, f, r, scale, out):
         out[k + 2] += a * (4.0 + s * s * (3.0 * s - 6.0))
         out[k + 3] += a * t * t * t
     elif kind == PADE:
+        # d/db of -a r / (1 + b r) = a r^2 / (1 + b r)^2.
         q = r / (1.0 + jastrow.pade[f, 1] * r)
         out[k] += scale * jastrow.pade[f, 0] * q * q
 
@@ -97,6 +99,7 @@ def add_slopes(jastrow, first, f, r, slope, bend, out):
         i = int(x)
         t = x - i
         s = 1.0 - t
+        # First derivatives of the basis functions with `slope`, second ones with `bend`.
         a, b = 0.5 * slope * inverse_h, bend * inverse_h * inverse_h
         k += i
         out[k] += b * s - a * s * s
@@ -191,6 +194,7 @@ def collect(w, parameters):
     for p in range(log_slopes.shape[0]):
         log_slopes[p] = energy_slopes[p] = 0.0
     for c in range(place.shape[0]):
+        # Several numbers of the tables may follow one parameter; log psi has -J.
         p = place[c]
         if p >= 0:
             log_slopes[p] -= values[c]

@@ -10,7 +10,7 @@ RECOMPUTE, WALK, ENERGIES, GENERATIONS, DIFFUSE, DERIVATIVES = range(6)
 
 
 class Job(NamedTuple):
-    """What to do with walkers, and the numbers that it takes.
+    """Work on walkers, and its numbers.
 
     Attributes
     ----------

@@ -43,7 +43,7 @@ class WalkerLaunch:
     each : int
         Bytes of shared memory of a walker.
     lanes : int
-        Of a warp for a walker; more if so many walkers of a warp have no memory.
+        Of a warp for a walker; more if shared memory is too small for all walkers of a warp.
     macros : mapping
         Of the sources, beside ``WARPS`` and ``LANES``.
     common : int
@@ -58,9 +58,11 @@ class WalkerLaunch:
         self, walkers: int, each: int, lanes: int, macros: Mapping[str, str | int], common: int = 0
     ) -> None:
         self.walkers, self.lanes = walkers, lanes
+        # More lanes for a walker are fewer walkers in a warp, which share its memory.
         while self.lanes < WARP and WARP // self.lanes * each > SHARED_BYTES // 2:
             self.lanes *= 2
         groups = WARP // self.lanes
+        # As many warps of a block as leave enough blocks for all multiprocessors.
         most = min(SHARED_BYTES // each, walkers // BLOCKS) // groups
         self.warps = next((count for count in WARPS if count <= most), 1)
         self.each = self.warps * groups
@@ -136,8 +138,11 @@ class WalkerLaunch:
         xp = device.xp
         self.do(Job(ENERGIES), stream, None)
         walkers, numbers = self.walkers, int(parameters.place.size)
+        # One warp a block, since every lane has sums of its own.
         each = WARP // self.lanes
         blocks = -(-walkers // each)
+        # Sums of all lanes in shared memory, or in device memory where there are too many
+        # parameters.
         shared, space = 8 * 4 * self.sizes["electrons"] * each, np.uint64(0)
         if shared + 8 * 2 * numbers * WARP <= SUMS_BYTES:
             shared += 8 * 2 * numbers * WARP

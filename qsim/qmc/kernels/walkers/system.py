@@ -1,4 +1,4 @@
-"""What the kernels of walkers take on the CPU: the system, and work space for each thread."""
+"""The system, and work space of each thread, as kernels of walkers take them on the CPU."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def space_of_one(state: State, tables: Tables) -> Work:
     own = arrays.own
     assert isinstance(own, CrystalWork | MoleculeWork)
     first = type(own)(*(array[0] for array in own))
-    return Work(*(array[0] for array in arrays[:-1]), first)
+    return Work._make((*(array[0] for array in arrays[:-1]), first))
 
 
 class _Stacks:
@@ -128,6 +128,7 @@ class _Stacks:
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike = float) -> Array:
         """Return zeros of a shape for each thread, which lie `APART`."""
         shape = shape if isinstance(shape, tuple) else (shape,)
+        # As many more rows as lie between two threads.
         apart = -(-APART // max(1, math.prod(shape) * np.dtype(dtype).itemsize))
         return np.zeros((self.workers * (1 + apart), *shape), dtype)
 
@@ -161,6 +162,7 @@ class _Stacks:
 
     def _molecule(self, orbitals: OrbitalTables, electrons: int) -> MoleculeWork:
         partners = _fours(electrons + orbitals.atom.shape[0])
+        # Shells of an atom come in vectors of four.
         shells = _fours(orbitals.side_by_side.shape[2] * 4)
         return MoleculeWork(
             combined=self.zeros(_fours(orbitals.coefficients.shape[1])),
@@ -180,6 +182,8 @@ class _Stacks:
         self, orbitals: CrystalOrbitals, hamiltonian: CrystalHamiltonian, kind: np.dtype[np.inexact]
     ) -> CrystalWork:
         real = np.zeros(0, kind).real.dtype
+        # Channels that any function has, in the sums of all rows; those of tins need (lmax +
+        # 1)^2 columns as well.
         channels = int((orbitals.channel + orbitals.parts).max(initial=1))
         return CrystalWork(
             sums=self.zeros((17, max(6, channels + 1, (orbitals.tin_lmax + 1) ** 2)), real),

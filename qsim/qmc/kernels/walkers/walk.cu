@@ -54,7 +54,8 @@ extern "C" __global__ void recompute(Tables m, State s, double* error) {
 #if defined(CRYSTAL) || defined(MOVES)
 extern "C" __global__ void BOUNDS
     walk(Tables m, State s, double tau, int mode, int sweeps, uint32 k0, uint32 k1, uint32 stream, uint32 step, uint32 offset) {
-    move(m, s, tau, mode, sweeps, {make_uint2(k0, k1), stream, step, offset});
+    ENTER
+    move(m, s, w, local, tau, mode, sweeps, {make_uint2(k0, k1), stream, step, offset});
 }
 #endif
 

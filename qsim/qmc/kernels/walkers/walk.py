@@ -18,7 +18,9 @@ from qsim.qmc.kernels.common.tables import (
     WORTH_THREADS,
     Stream,
     Tables,
+    address,
     counters,
+    device_number,
     in_crystal,
     scratch_address,
 )
@@ -142,12 +144,14 @@ def _do(
         launch_of(state, tables).do(job, stream, sums)
         return
     orbitals = tables.orbitals
+    # A rough time of a move, for the first call alone; later ones go by what they took.
     if isinstance(orbitals, CrystalOrbitals):
         cost = MOVE_COST + CHANNEL_COST * orbitals.channel.shape[1]
     else:
         cost = MOVE_COST + BASIS_COST * orbitals.coefficients.shape[1]
     walkers, electrons = state.R.shape[:2]
     moves = walkers * electrons * max(1, job.sweeps * job.repeats)
+    # Kernels take the array whether a job writes to it or not.
     out = np.zeros((1, SUMS)) if sums is None else sums
     space = spaces(device.threads, state, tables)
     # A move takes ten times as long in one job as in another: how many threads are worth waking goes by what a job took.
@@ -176,8 +180,8 @@ def job_of(
 
 def launch_of(state: State, tables: Tables) -> MoleculeLaunch | CrystalLaunch:
     """Return the launches for some walkers and a trial function, made once: that takes longer than a kernel of few walkers."""
-    index = int(state.R.device.id)
-    here = (index, state.R.shape[0], id(tables), *(array.data.ptr for array in state))
+    index = device_number(state)
+    here = (index, state.R.shape[0], id(tables), *map(address, state))
     known = _kept.get((scratch_address(index), *here))
     if known is not None and known[0] is tables:  # kept, so that its number belongs to nothing else
         return known[1]

@@ -124,12 +124,15 @@ def _folded(crystal: Crystal, tile: NDArray[np.int64], twist: NDArray[np.float64
     """Return the k points of the file, or their opposites, that belong to a supercell and twist."""
     found: list[KPoint] = []
     for point in crystal.kpoints:
+        # A k point belongs to the supercell if T kappa = twist modulo 1. Time reversal gives
+        # the opposite one from the same file.
         for one in (point, point.reversed):
             rest = tile @ one.kappa - twist
             if np.abs(rest - np.rint(rest)).max() > SAME_K:
                 continue
             if not any(_same(one.kappa, other.kappa) for other in found):
                 found.append(one)
+    # det T primitive cells have as many k points.
     wanted = round(abs(float(np.linalg.det(tile))))
     if len(found) != wanted:
         present = sorted(
@@ -156,7 +159,7 @@ def occupied_bands(
     counts: tuple[int, int],
     notes: list[str],
 ) -> list[list[Function]]:
-    """Return the Bloch functions of the lowest levels, for one or two spins, that hold so many electrons.
+    """Return the Bloch functions of the lowest levels, for one or two spins, that hold the electrons.
 
     Parameters
     ----------
@@ -176,12 +179,15 @@ def occupied_bands(
     InvalidInput
         If k points or bands are missing.
     """
+    # All functions of all k points in the order of their energies; the lowest ones are
+    # filled, spin by spin.
     points = _folded(crystal, tile, twist)
     real = is_real_twist(twist)
     out = []
     for spin in range(crystal.spins):
         functions = [f for point in _chosen(points, real) for f in _functions(point, spin, real)]
         functions.sort(key=lambda f: f.energy)
+        # One set of orbitals for both spins: the larger number needs them.
         count = counts[spin] if crystal.spins == 2 else max(counts)
         out.append(_lowest(functions, count, real, crystal.origin))
         for number in {counts[spin]} if crystal.spins == 2 else set(counts):
@@ -195,6 +201,7 @@ def _chosen(points: list[KPoint], real: bool) -> list[KPoint]:
         return points
     kept: list[KPoint] = []
     for point in points:
+        # psi_-k is the conjugate of psi_k: its real and imaginary parts are those of psi_k.
         if not any(_same(point.kappa, -other.kappa) for other in kept):
             kept.append(point)
     return kept
@@ -203,6 +210,7 @@ def _chosen(points: list[KPoint], real: bool) -> list[KPoint]:
 def _functions(point: KPoint, spin: int, real: bool) -> list[Function]:
     kappa, energies = point.kappa, point.energies[spin]
     if real and is_real_twist(kappa):
+        # A k point that is its own opposite: its bands can be made real, one orbital each.
         return _real_functions(point, spin)
     return [
         Function(kappa, point.gvectors, point.coefficients[spin, b], 2, float(energies[b]))
@@ -218,20 +226,27 @@ def _real_functions(point: KPoint, spin: int) -> list[Function]:
     """
     energies = point.energies[spin]
     order = np.argsort(energies, kind="stable")
+    # Coefficients of the conjugate function lie at -G - 2 kappa; both sets of waves in one
+    # list.
     opposite = -point.gvectors - np.rint(2.0 * point.kappa).astype(np.int64)
     g = np.unique(np.concatenate([point.gvectors, opposite]), axis=0)
     place = {tuple(row): k for k, row in enumerate(g.tolist())}
     at = np.array([place[tuple(row)] for row in point.gvectors.tolist()])
     mirrored = np.array([place[tuple(row)] for row in opposite.tolist()])
     out = []
+    # Bands of a level mix freely: only their span has a meaning, so that all of them are made
+    # real together.
     for level in _levels(energies[order]):
         members = order[level]
         c = np.zeros((len(members), len(g)), np.complex128)
         d = np.zeros_like(c)
         c[:, at] = point.coefficients[spin, members]
         d[:, mirrored] = point.coefficients[spin, members].conj()
+        # Real part (psi + psi*) / 2 and imaginary part (psi - psi*) / 2i of each band: twice
+        # as many functions as the level has.
         both = np.concatenate([0.5 * (c + d), -0.5j * (c - d)])
         as_real = np.concatenate([both.real, both.imag], axis=1)
+        # As real vectors, so that combinations have real coefficients.
         _, size, vectors = np.linalg.svd(as_real, full_matrices=False)
         if size[len(members) - 1] < RANK * size[0]:
             raise InvalidInput(
@@ -259,6 +274,7 @@ def _lowest(functions: list[Function], count: int, real: bool, origin: str) -> l
         if held >= count:
             break
         kept.append(function)
+        # Real determinants: real and imaginary part of a function are two orbitals.
         held += function.parts if real else 1
     if held < count:
         raise InvalidInput(
@@ -271,6 +287,7 @@ def _lowest(functions: list[Function], count: int, real: bool, origin: str) -> l
 def _warn_of_open_shell(functions: Iterable[Function], count: int, real: bool, notes: list[str]) -> None:
     """Warn if a level is partly filled."""
     energies = [f.energy for f in functions for _ in range(f.parts if real else 1)]
+    # The next orbital has the same energy as the last one that is filled.
     if 0 < count < len(energies) and energies[count] - energies[count - 1] < DEGENERATE:
         notes.append(
             f"{count} electrons of one spin fill the level at {energies[count - 1]:.6g} hartree only partly; which of its "
@@ -286,20 +303,25 @@ def occupied_waves(
     real = is_real_twist(twist)
     count = max(counts)
     B = cell.reciprocal
+    # A growing ball in reciprocal space, until it holds more waves than the lowest ones that
+    # are needed.
     reach, waves = 1.0, np.zeros((0, 3))
     edge = float(np.linalg.norm(B, axis=1).min())  # of long cells, waves along them are the lowest
     while len(waves) < 2 * count + 60:  # enough that none of the lowest is missing
         reach *= 1.3
         inverse = np.linalg.inv(B)
+        # Numbers of reciprocal vectors that can lie in the ball, also of a skewed cell.
         most = [int(np.ceil(reach * edge * np.linalg.norm(inverse[:, d]))) + 1 for d in range(3)]
         m = np.stack(np.meshgrid(*[np.arange(-x, x + 1) for x in most], indexing="ij"), -1).reshape(-1, 3)
         k = (m + twist) @ B
         waves = k[(k**2).sum(1) <= (reach * edge) ** 2]
+    # A fixed order of waves of one energy, whatever the rounding of their squares.
     waves = waves[np.lexsort((*np.round(waves.T, 9), np.round((waves**2).sum(1), 9)))]
     functions: list[Function] = []
     one, origin = np.ones(1, np.complex128), np.zeros((1, 3), np.int64)
     for k in waves:
         energy = 0.5 * float(k @ k)
+        # k = 0 is one real orbital; of k and -k one is taken, whose cosine and sine are two.
         if real and energy < 1e-12:
             functions.append(Function(np.zeros(3), origin, one, 1, 0.0))
         elif not real or tuple(np.round(k, 9)) > tuple(np.round(-k, 9)):
@@ -374,12 +396,15 @@ class BlochOrbitals:
     @cached_property
     def _table(self) -> NDArray[np.float64]:
         if self.waves:
+            # Kernels of plane waves read no table.
             return np.zeros((1, 1 + PADDING, 1 + PADDING, 1 + PADDING, 1))
         shape = (len(self.functions), *(n + PADDING for n in self.mesh), self.channels)
         out = np.zeros(shape)
         for spin, functions in enumerate(self.functions):
             channel = 0
             for function in functions:
+                # Channels lie innermost, so that the coefficients of all orbitals at a point
+                # are one piece of memory.
                 values = spline_coefficients(function, self.mesh)
                 out[spin, ..., channel] = values.real
                 if function.parts == 2:
@@ -400,10 +425,12 @@ class BlochOrbitals:
             kappa[s, : len(sizes)] = [f.kappa for f in functions]
         owner = np.full((len(self.functions), self.channels), -1, np.int64)
         for s, functions in enumerate(self.functions):
+            # The function of each channel, for lanes that work by channel.
             held = np.repeat(np.arange(len(functions)), parts[s, : len(functions)])
             owner[s, : len(held)] = held
         cell = self.supercell
         single = np.dtype(real) == np.float32
+        # Determinants have the precision of the splines.
         kind: DTypeLike = real
         if not self.real:
             kind = np.complex64 if single else np.complex128
@@ -473,6 +500,7 @@ class BlochOrbitals:
         which = min(spin, len(self.functions) - 1)
         functions = self.functions[which]
         found = np.empty((len(points), 5, len(functions)), np.complex128)
+        # The reference of the kernels: plain sums of plane waves, or splines by NumPy.
         splines = None if exact or self.waves else self._splines(points, which)
         channel = 0
         for p, function in enumerate(functions):
@@ -490,6 +518,8 @@ class BlochOrbitals:
                 values, cells = splines
                 own = values[..., channel]
                 if function.parts == 2:
+                    # The spline is that of psi in one cell; the phase of the cell brings the
+                    # others.
                     own = own + 1j * values[..., channel + 1]
                 found[:, :, p] = own * np.exp(2j * np.pi * (cells @ function.kappa))[:, None]
             channel += function.parts
@@ -509,6 +539,8 @@ class BlochOrbitals:
         i = np.minimum(x.astype(np.int64), n - 1)
         t = x - i
         s = 1.0 - t
+        # Basis functions of cubic B-splines and their derivatives by u, as in
+        # `bloch_cpu.spline_weights`.
         w = np.stack(
             [
                 np.stack([s**3, 3 * t**3 - 6 * t**2 + 4, 3 * s**3 - 6 * s**2 + 4, t**3], -1) / 6.0,
@@ -529,6 +561,7 @@ class BlochOrbitals:
 
         order = np.eye(3, dtype=int)
         g = np.stack([derivative(*order[a]) for a in range(3)], 1)
+        # All second derivatives; the metric makes the Laplacian of them.
         h = np.array([[derivative(*(order[a] + order[b])) for b in range(3)] for a in range(3)])
         laplacian = np.einsum("ab,abnc->nc", inverse.T @ inverse, h)
         value = derivative(0, 0, 0)
@@ -544,6 +577,7 @@ class BlochOrbitals:
         for spin, count in enumerate(counts):
             held = 0
             for function in self.functions[min(spin, len(self.functions) - 1)]:
+                # Orbitals that are filled count, with both of their channels.
                 number = min(count - held, function.parts if self.real else 1)
                 held += max(number, 0)
                 error += max(number, 0) * kinetic_error(function, self.mesh, self.primitive)

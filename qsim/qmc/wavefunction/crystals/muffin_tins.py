@@ -76,6 +76,8 @@ class MuffinTins:
         h = self.outer / (knots - 1)
         scale = h ** -np.arange(3.0)
         for atom, centre in enumerate(self.centres):
+            # The tin of the nearest image of the ion, and the phase of the cell that it lies
+            # in.
             d = self.cell.nearest(points - centre)
             r = np.linalg.norm(d, axis=1)
             inside = r < self.outer
@@ -83,6 +85,8 @@ class MuffinTins:
                 continue
             d, r = d[inside], np.maximum(r[inside], 1e-12)
             cells = np.rint((points[inside] - centre - d) @ self.cell.inverse)
+            # Functions in the tin and on splines are mixed, with the derivatives of the
+            # weight by the product rule.
             own = self._values(self.table[spin, atom] * scale[:, None], d, r, h)
             weight, slope, curvature = passage(r, self.inner, self.outer)
             channel = 0
@@ -105,11 +109,13 @@ class MuffinTins:
         from scipy.interpolate import BPoly
 
         knots = h * np.arange(len(table))
+        # Quintic Hermite interpolation: value, slope and curvature at each knot.
         radial = BPoly.from_derivatives(knots, np.moveaxis(table, 2, 1))
         U, dU, ddU = radial(r), radial.derivative()(r), radial.derivative(2)(r)  # (n, LM, C)
         out = np.zeros((len(r), 5, table.shape[-1]))
         for l in range(self.lmax + 1):
             part = slice(l * l, (l + 1) ** 2)
+            # Solid harmonics are harmonic: lap(S U) = S (U'' + 2 (l + 1) U' / r).
             S, G = ascending(l, d)
             out[:, 0] += np.einsum("nm,nmc->nc", S, U[:, part])
             out[:, 1:4] += np.einsum("nmx,nmc->nxc", G, U[:, part])
@@ -132,6 +138,7 @@ def passage(
     r: NDArray[np.float64], inner: float, outer: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return the weight of a tin and its first two derivatives: 1 to `inner`, 0 from `outer` on, a quintic between."""
+    # 1 - 10 x^3 + 15 x^4 - 6 x^5, with two derivatives that vanish at both ends.
     x = np.clip((r - inner) / (outer - inner), 0.0, 1.0)
     width = outer - inner
     return (
@@ -143,6 +150,7 @@ def passage(
 
 def half_distance(cell: Cell, positions: NDArray[np.float64]) -> float:
     """Return half the shortest distance of two ions, images included, bohr."""
+    # An ion and its own images, and then pairs.
     shortest = 2.0 * cell.radius
     for i in range(len(positions)):
         for j in range(i):
@@ -166,6 +174,7 @@ def make_tins(
     lmax
         Largest angular momentum.
     """
+    # Knots as close as the error of quintic interpolation needs it.
     knots = max(4, math.ceil(radius / SPACING)) + 1
     r = np.linspace(0.0, radius, knots)
     channels = max(sum(f.parts for f in spin) for spin in functions)
@@ -178,6 +187,7 @@ def make_tins(
             if function.parts == 2:
                 table[spin, ..., channel + 1] = values.imag
             channel += function.parts
+    # Slopes and curvatures in units of the knots, as kernels interpolate.
     table *= (radius / (knots - 1)) ** np.arange(3.0)[:, None]
     return MuffinTins(
         np.ascontiguousarray(positions, np.float64),
@@ -194,10 +204,15 @@ def _expand(
     function: Function, cell: Cell, positions: NDArray[np.float64], r: NDArray[np.float64], lmax: int
 ) -> NDArray[np.complex128]:
     """Return ``u_lm`` with its first two derivatives at radii (K,): (I, K, (lmax + 1)^2, 3)."""
+    # exp(ikr) = 4 pi sum_lm i^l j_l(kr) S_lm(k) S_lm(r) / (k r)^l around each ion, whose
+    # place brings a phase.
     k = (function.gvectors + function.kappa) @ cell.reciprocal
     amplitudes = np.exp(1j * positions @ k.T) * function.coefficients  # (I, n)
+    # Waves of one length share their Bessel functions.
     size, shell = np.unique(np.round(np.linalg.norm(k, axis=1), 10), return_inverse=True)
     x = size[:, None] * r
+    # With f_l(x) = j_l(x) / x^l: f_l' = -x f_(l+1), so that slopes and curvatures need two
+    # more l.
     f = [reduced_bessel(l, x) for l in range(lmax + 3)]
     out = np.empty((len(positions), len(r), (lmax + 1) ** 2, 3), np.complex128)
     for l in range(lmax + 1):
@@ -209,6 +224,8 @@ def _expand(
         )
         for m in range(2 * l + 1):
             weighted = amplitudes * S[:, m]
+            # Sums over the waves of each length first, then one product with the radial
+            # functions.
             by_shell = np.array(
                 [
                     np.bincount(shell.ravel(), w.real, len(size))
@@ -226,6 +243,7 @@ def reduced_bessel(l: int, x: NDArray[np.float64]) -> NDArray[np.float64]:
     from scipy.special import spherical_jn
 
     small = np.zeros_like(x)
+    # j_l(x) / x^l cancels for small x: a power series there.
     odd = math.prod(range(2 * l + 1, 0, -2))  # (2l + 1)!!
     term = np.full_like(x, 1.0 / odd)
     for n in range(TERMS):

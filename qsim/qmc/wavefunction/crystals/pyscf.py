@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
     from qsim.qmc.deck import wavefunction as blocks
     from qsim.qmc.system.pseudopotentials import Pseudopotential
+    from qsim.qmc.wavefunction.notes import Notes
+
+PyscfCell: TypeAlias = Any  # pyscf.pbc.gto.Cell, of a library without types
 
 __all__ = ["kpoints_of", "pyscf_bands"]
 
@@ -40,6 +44,7 @@ def kpoints_of(tile: NDArray[np.int64], twist: NDArray[np.float64]) -> NDArray[n
     steps = np.arange(-reach, reach + 1)
     m = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), -1).reshape(-1, 3)
     kappa = np.linalg.solve(tile.astype(np.float64), (m + twist).T).T
+    # Into (-1/2, 1/2], and each once.
     kappa = kappa - np.ceil(kappa - 0.5 - 1e-9)
     kappa = np.unique(np.round(kappa, 9) + 0.0, axis=0)
     return np.asarray(kappa[np.argsort((kappa**2).sum(1), kind="stable")])
@@ -50,7 +55,7 @@ def pyscf_bands(
     block: blocks.Pyscf,
     potentials: Mapping[str, Pseudopotential],
     folder: Path,
-    notes: Any,
+    notes: Notes,
 ) -> Crystal:
     """Return the bands that a deck's supercell and twist need, from the cache or calculated (and then kept).
 
@@ -71,6 +76,7 @@ def pyscf_bands(
         Keys that do not fit, a cache of another crystal, no convergence.
     """
     path = None if block.cache is None else folder / Path(block.cache).expanduser()
+    # A file that is there must be of this crystal.
     if path is not None and path.exists():
         crystal = read_eshdf(path)
         _check_cache(path, crystal, system)
@@ -78,6 +84,8 @@ def pyscf_bands(
     crystal, text = _calculate(system, block, potentials)
     notes.add(text)
     if path is not None:
+        # Potentials from the library are kept in the file, so that the next run needs no
+        # PySCF.
         electrons = round(sum(charge or 0.0 for s in crystal.symbols for charge in [crystal.charges[s]]))
         names = {s: v for s, v in system.pseudopotentials.items() if not isinstance(v, Path)}
         ecp = {s: (v, library_ecp(v, s, None, f"system.pseudopotentials.{s}")) for s, v in names.items()}
@@ -113,6 +121,8 @@ def _calculate(
     if block.method == "rks" and not block.xc:
         raise InvalidInput(f"{KEY}.xc", "rks needs a functional, for example xc: lda,vwn")
     tile = np.array(system.tilematrix, np.int64)
+    # One self-consistent field with the k points of all twists: its density is theirs
+    # together.
     sets = np.concatenate([kpoints_of(tile, twist.vector) for twist in twists_of(system)])
     kappas = np.unique(sets, axis=0)
     kappas = kappas[np.argsort((kappas**2).sum(1), kind="stable")]
@@ -138,6 +148,7 @@ def _calculate(
             f"{field.e_tot:.6f} hartree",
             hint="another basis, or a larger discard",
         )
+    # Some empty bands, since other twists and supercells fill bands in another order.
     occupied = cell.nelectron // 2
     bands = min(occupied + EMPTY_BANDS, field.mo_coeff[0].shape[1])
     points, worst = [], 0.0
@@ -156,6 +167,7 @@ def _calculate(
         symbol: float(cell.atom_charge(symbols.index(symbol))) for symbol in dict.fromkeys(symbols)
     }
     for symbol, potential in potentials.items():
+        # The same core in both programs, or the occupation is wrong.
         if abs((charges[symbol] or 0.0) - potential.charge) > 1e-6:
             raise InvalidInput(
                 f"system.pseudopotentials.{symbol}",
@@ -170,7 +182,7 @@ def _calculate(
     )
 
 
-def _cell(gto: Any, system: blocks.System, block: blocks.Pyscf) -> Any:
+def _cell(gto: ModuleType, system: blocks.System, block: blocks.Pyscf) -> Any:
     names = {
         symbol: value for symbol, value in system.pseudopotentials.items() if not isinstance(value, Path)
     }
@@ -198,7 +210,7 @@ def _cell(gto: Any, system: blocks.System, block: blocks.Pyscf) -> Any:
 
 
 def _plane_waves(
-    cell: Any, kappa: NDArray[np.float64], wave: NDArray[np.float64], C: NDArray[Any], cutoff: float
+    cell: PyscfCell, kappa: NDArray[np.float64], wave: NDArray[np.float64], C: NDArray[Any], cutoff: float
 ) -> tuple[NDArray[np.int64], NDArray[np.complex128], float]:
     """Return G vectors (n, 3), normalised coefficients (bands, n) and the largest part of a norm that is beyond the cutoff."""
     lattice = np.array(cell.lattice_vectors())
@@ -209,11 +221,13 @@ def _plane_waves(
     # twice the cutoff, so that the values between the points are those of the orbital
     n = [next_fast_len(2 * int(np.ceil(np.sqrt(8.0 * cutoff) * edge / (2.0 * np.pi))) + 1) for edge in edges]
     u = np.stack(np.meshgrid(*[np.arange(m) / m for m in n], indexing="ij"), -1).reshape(-1, 3)
+    # Periodic part of the orbitals on a mesh, and its Fourier components.
     values = cell.pbc_eval_gto("GTOval", u @ lattice, kpt=wave) @ C
     values = values * np.exp(-2j * np.pi * (u @ kappa))[:, None]
     c = np.fft.fftn(values.T.reshape(-1, *n), axes=(1, 2, 3)) / np.prod(n)
     whole = [np.rint(np.fft.fftfreq(m, 1.0 / m)).astype(np.int64) for m in n]
     g = np.stack(np.meshgrid(*whole, indexing="ij"), -1).reshape(-1, 3)
+    # A sphere in k + G, as plane wave programs have it.
     kept = 0.5 * (((g + kappa) @ B) ** 2).sum(1) <= cutoff
     c = c.reshape(len(c), -1)
     total = (np.abs(c) ** 2).sum(1)

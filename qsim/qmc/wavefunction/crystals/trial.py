@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from qsim.qmc.wavefunction.crystals.bloch import Crystal
     from qsim.qmc.wavefunction.crystals.bsplines import Function
     from qsim.qmc.wavefunction.jastrow import Jastrow
+    from qsim.qmc.wavefunction.notes import Notes
 
 __all__ = ["build_crystal", "tiled"]
 
@@ -53,6 +54,8 @@ def tiled(
     cell: Cell, tile: NDArray[np.int64], positions: NDArray[np.float64]
 ) -> tuple[Cell, NDArray[np.float64], NDArray[np.int64]]:
     """Return the supercell ``T A``, the positions of all its ions, and which ion of the primitive cell each of them is."""
+    # All primitive cells whose origin lies in the supercell; a margin keeps rounding from
+    # counting one twice.
     supercell = Cell.of(tile @ cell.lattice, "system.tilematrix")
     reach = int(np.abs(tile).sum(0).max())
     steps = np.arange(-reach, reach + 1)
@@ -71,7 +74,7 @@ def build_crystal(
     *,
     potentials: Mapping[str, Pseudopotential],
     folder: Path,
-    notes: Any,
+    notes: Notes,
     number: int = 0,
 ) -> CrystalWavefunction:
     """Build the trial function of a deck in a periodic cell.
@@ -96,6 +99,8 @@ def build_crystal(
     FileError, NumericsError
         From files, and from a division of the Coulomb potential that is not good.
     """
+    # From the file or the mean field: bands of a primitive cell. The deck: which supercell of
+    # it, at which twist.
     tile = np.array(block.tilematrix, np.int64)
     if round(float(np.linalg.det(tile))) == 0:
         raise InvalidInput("system.tilematrix", f"the determinant of the supercell is zero: {tile.tolist()}")
@@ -112,6 +117,7 @@ def build_crystal(
         system, supercell = _ions(block, crystal, primitive, tile, potentials)
         counts = (system.n_up, system.n_dn)
         functions = occupied_bands(crystal, tile, twist, counts, notes.warnings)
+        # With tins the splines between them can be coarser.
         tins = source.muffin_tins
         orbitals = BlochOrbitals(
             primitive,
@@ -125,11 +131,13 @@ def build_crystal(
         )
         _check_mesh(orbitals, counts, notes)
     else:
+        # Plane waves need no table and no primitive cell.
         system, supercell = _electron_gas(block, tile)
         functions = occupied_waves(supercell, twist, (system.n_up, system.n_dn), notes.warnings)
         orbitals = BlochOrbitals(
             supercell, supercell, system.positions, functions, is_real_twist(twist), waves=True
         )
+    # Short-ranged part by pairs, long-ranged part by waves, optimised for this cell.
     divided = break_up(supercell, coulomb.kc_rc, coulomb.tolerance)
     notes.add(
         f"supercell of {supercell.volume:.6g} bohr^3, Wigner-Seitz radius {supercell.radius:.5g} bohr; Coulomb potential divided "
@@ -156,6 +164,7 @@ def _tins(
         return None
     most = half_distance(primitive, positions)
     radius = most if block.radius is None else block.radius
+    # A point must lie in one tin at most.
     if radius > most + SAME_RANGE:
         raise InvalidInput(
             "wavefunction.orbitals.muffin_tins.radius",
@@ -174,6 +183,8 @@ def _jastrow(block: blocks.Jastrow, system: System, cell: Cell) -> Jastrow:
         if part is None:
             continue
         key = f"wavefunction.jastrow.{name}"
+        # Distances are those of nearest images, which have a kink at the Wigner-Seitz radius:
+        # functions must end there.
         if part.type != "bspline":
             raise InvalidInput(
                 f"{key}.type",
@@ -187,6 +198,7 @@ def _jastrow(block: blocks.Jastrow, system: System, cell: Cell) -> Jastrow:
                 "shortest lattice vector); give less, or ws",
             )
         changes[name] = part.model_copy(update={"rcut": min(rcut, cell.radius)})
+    # Bloch functions on splines have no cusp: the Jastrow factor brings all of it.
     slopes = {symbol: 0.0 for symbol in system.species if system.is_bare(symbol)}
     made = build_jastrow(block.model_copy(update=changes), system, slopes)
     return replace(made, cell=cell)
@@ -203,12 +215,14 @@ def _ions(
     potentials: Mapping[str, Pseudopotential],
 ) -> tuple[System, Cell]:
     """Return ions and electrons of a supercell."""
+    # A potential for an element that is not there is a misspelt symbol.
     for symbol in potentials:
         if symbol not in crystal.symbols:
             raise InvalidInput(
                 f"system.pseudopotentials.{symbol}",
                 f"there is no atom '{symbol}' in {crystal.origin}; its species: {', '.join(dict.fromkeys(crystal.symbols))}",
             )
+    # Orbitals of another number of valence electrons would be occupied wrongly.
     for symbol, charge in crystal.charges.items():
         mine = potentials[symbol].charge if symbol in potentials else None
         if charge is not None and mine is not None and abs(mine - charge) > 1e-6:
@@ -220,6 +234,7 @@ def _ions(
     symbols = [crystal.symbols[k] for k in which]
     _check_valence(crystal, potentials)
     atoms = [(symbol, *map(float, place)) for symbol, place in zip(symbols, places, strict=True)]
+    # A charged cell has no finite energy per cell.
     if block.charge or block.electrons is not None:
         key = "charge" if block.charge else "electrons"
         raise InvalidInput(
@@ -248,6 +263,7 @@ def _electron_gas(block: blocks.System, tile: NDArray[np.int64]) -> tuple[System
     system = build_system(block)
     N = system.n_electrons
     if block.rs is not None:
+        # N electrons in a cube with the density 3 / (4 pi rs^3).
         edge = (4.0 * math.pi * N / 3.0) ** (1.0 / 3.0) * block.rs
         lattice = edge * np.eye(3)
     else:
@@ -258,6 +274,7 @@ def _electron_gas(block: blocks.System, tile: NDArray[np.int64]) -> tuple[System
 
 def _check_geometry(block: blocks.System, crystal: Crystal) -> None:
     """Refuse a deck whose cell or ions are not those of the file."""
+    # The file decides; what the deck says besides must agree with it.
     if block.lattice is not None and np.abs(np.array(block.lattice) - crystal.lattice).max() > SAME_PLACE:
         raise InvalidInput(
             "system.lattice",
@@ -267,6 +284,7 @@ def _check_geometry(block: blocks.System, crystal: Crystal) -> None:
         return
     cell = Cell(crystal.lattice)
     ions = list(zip(crystal.symbols, crystal.positions, strict=True))
+    # Modulo lattice vectors, in any order.
     good = len(block.atoms) == len(ions) and all(
         any(symbol == s and np.linalg.norm(cell.nearest(np.array(place) - p)) < SAME_PLACE for s, p in ions)
         for symbol, *place in block.atoms
@@ -276,11 +294,13 @@ def _check_geometry(block: blocks.System, crystal: Crystal) -> None:
         raise InvalidInput("system.atoms", f"{crystal.origin} has the atoms {there} bohr; leave this key out")
 
 
-def _check_mesh(orbitals: BlochOrbitals, counts: tuple[int, int], notes: Any) -> None:
+def _check_mesh(orbitals: BlochOrbitals, counts: tuple[int, int], notes: Notes) -> None:
     """Tell what the basis costs in energy, and refuse one that is useless."""
     mesh = " x ".join(map(str, orbitals.mesh))
     text, remedy = f"splines on {mesh} points", "a larger meshfactor"
     key = "wavefunction.orbitals.meshfactor"
+    # Splines alone have an error in closed form, by Fourier components; with tins it is
+    # sampled.
     if orbitals.tins is None:
         error = orbitals.spline_error(counts) / max(sum(counts), 1)
     else:
@@ -305,6 +325,8 @@ def mixed_error(orbitals: BlochOrbitals, counts: tuple[int, int]) -> float:
     mesh = (SAMPLES, SAMPLES, SAMPLES)
     error = 0.0
     for spin in range(len(orbitals.functions)):
+        # Plane waves by FFT on a mesh, against the basis at the same points: their difference
+        # fluctuates less than either.
         exact, points = sampled(orbitals.functions[spin], mesh, orbitals.primitive)
         found = orbitals.by_function(points, spin)[:, :4]
         held = dict.fromkeys(range(2), 0)
@@ -314,6 +336,7 @@ def mixed_error(orbitals: BlochOrbitals, counts: tuple[int, int]) -> float:
             for electrons in range(2):
                 if min(electrons, len(orbitals.functions) - 1) == spin:
                     parts = function.parts if orbitals.real else 1
+                    # Orbitals that electrons of this spin fill.
                     number = max(0, min(counts[electrons] - held[electrons], parts))
                     held[electrons] += parts
                     error += number * (energies[0] - energies[1])

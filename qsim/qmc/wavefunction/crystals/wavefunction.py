@@ -94,14 +94,19 @@ class CrystalWavefunction(Wavefunction):
     @cached_property
     def _periodic(self) -> CrystalHamiltonian:
         open_, breakup, N = self._hamiltonian, self.breakup, self.n_electrons
+        # The range of r V_loc + Z, beyond which an image of an ion is its Coulomb potential
+        # alone.
         reach = np.zeros(len(open_.cutoff))
         for k in range(len(reach)):
             values = np.abs(radial.evaluate(open_.local[k], radial.KNOTS[:-1]).value)
             far = np.flatnonzero(values > NEGLIGIBLE * max(1.0, values.max()))
             reach[k] = radial.KNOTS[far[-1] + 1] if far.size else 0.0
+        # Images that can come within any of the ranges.
         range_ = max(float(reach.max(initial=0.0)), float(open_.cutoff.max(initial=0.0)), 1e-3)
         waves = breakup.waves @ self.cell.reciprocal
         charge = self.system.charges
+        # The charge density of the ions at the waves: fixed, so that a wave of the electrons
+        # meets one number.
         phases = np.exp(1j * waves @ self.system.positions.T) @ charge
         return CrystalHamiltonian(
             mass=open_.mass,
@@ -134,6 +139,7 @@ class CrystalWavefunction(Wavefunction):
 
         Two of them are closer than the sum of their ranges, so none of them has more neighbours in that sense.
         """
+        # Lists on a GPU have a fixed length: a bound of what they must hold.
         ions = [a for a, p in enumerate(potential) if p >= 0 and channels[p] > 0]
         if not ions:
             return 0
@@ -141,6 +147,7 @@ class CrystalWavefunction(Wavefunction):
         images = self.cell.images(2.0 * float(ranges.max()))
         most = 1
         for place, reach in zip(places, ranges, strict=True):
+            # Pairs of ranges that overlap, images included.
             apart = np.linalg.norm(self.cell.fold(places - place)[:, None] + images, axis=-1)
             most = max(most, int((apart < (ranges + reach)[:, None]).sum()))
         return most
@@ -152,6 +159,8 @@ class CrystalWavefunction(Wavefunction):
     def with_parameters(self, values: NDArray[np.float64]) -> CrystalWavefunction:
         """Return the trial function with other Jastrow parameters."""
         made = replace(self, jastrow=self.jastrow.with_parameters(values))
+        # Ewald sums and tables do not depend on the Jastrow factor: an optimisation would
+        # make them anew in each step.
         made.__dict__["_periodic"] = self._periodic
         made.__dict__["ion_ion"] = self.ion_ion
         return made
@@ -162,6 +171,8 @@ class CrystalWavefunction(Wavefunction):
         """Return where electrons start, (N, 3) in bohr: at the ions, or spread evenly over the cell of the electron gas."""
         if self.system.charges.any():
             return super().start_positions()
+        # A sequence of low discrepancy in three dimensions: electrons of the gas start evenly
+        # spread, whatever their number.
         steps = PLASTIC ** -np.arange(1.0, 4.0)
         u = (0.5 + np.arange(1, self.n_electrons + 1)[:, None] * steps) % 1.0
         return np.asarray(u @ self.cell.lattice)
@@ -174,6 +185,7 @@ class CrystalWavefunction(Wavefunction):
         for spin in range(2):
             s, a = np.linalg.slogdet(self._rows(R, spin)[:, 0])
             log += float(a)
+            # Complex determinants have a phase, which the fixed-phase approximation keeps.
             sign *= float(s.real) if self.orbitals.real else 1.0
         return log, sign
 
@@ -211,6 +223,7 @@ class CrystalWavefunction(Wavefunction):
             for a in range(A):
                 p = int(tables.potential[a])
                 folded = self.cell.fold(R[e] - self.system.positions[a])
+                # Each image within the range is an ion of its own.
                 for image, d in enumerate(folded + tables.images):
                     r = float(np.linalg.norm(d))
                     if p < 0 or r >= tables.cutoff[p]:
@@ -233,6 +246,7 @@ class CrystalWavefunction(Wavefunction):
         first, count = (0, self.n_up) if spin == 0 else (self.n_up, self.n_dn)
         column = np.linalg.inv(self._rows(R, spin)[:, 0])[:, e - first]
         ratios = (self.orbitals.rows(points, spin)[:, 0, :count] @ column).real
+        # Change of the exponent by the electron that moves.
         after = self.jastrow.of_electron(R, e, np.concatenate([R[e][None], points]), self.system.positions)
         ratios *= np.exp(after[0] - after[1:])
         return ratios
@@ -245,6 +259,8 @@ class CrystalWavefunction(Wavefunction):
         energy: dict[str, Any] = dict.fromkeys(COMPONENTS, 0.0)
         energy["kinetic"] = float(-0.5 / system.mass * self.laplacian_over_psi(R).sum())
         i, j = np.triu_indices(len(R), 1)
+        # Each electron with its own images, then pairs by converged Ewald sums: independent
+        # of the division that kernels use.
         energy["electron_electron"] = 0.5 * len(R) * self.breakup.xi
         if i.size:
             energy["electron_electron"] += float(ewald.potential(cell, R[i] - R[j]).sum())

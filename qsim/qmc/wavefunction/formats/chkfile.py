@@ -10,7 +10,7 @@ import ast
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from qsim.qmc.wavefunction.formats.eshdf import StoredEcp
 from qsim.qmc.wavefunction.formats.hdf import HdfFile
 from qsim.qmc.wavefunction.formats.molecule import GaussianShell, Molecule, ions_first, monomials, occupied
 from qsim.qmc.wavefunction.harmonics import order
+
+if TYPE_CHECKING:
+    from qsim.core.device.arrays import FloatArray, IndexArray
 
 __all__ = ["read_chkfile"]
 
@@ -88,7 +91,7 @@ def _read(
     )
 
 
-def _value(value: Any) -> Any:
+def _value(value: object) -> Any:
     """Return a value that may be written as a Python literal."""
     if not isinstance(value, str):
         return value
@@ -98,7 +101,7 @@ def _value(value: Any) -> Any:
         return value
 
 
-def _shells(row: Any, env: Any, cartesian: bool) -> list[GaussianShell]:
+def _shells(row: IndexArray, env: FloatArray, cartesian: bool) -> list[GaussianShell]:
     """Return the contracted shells of a row of libcint's table; their coefficients are there with all normalisation."""
     l, count, contractions = int(row[MOMENTUM]), int(row[PRIMITIVES]), int(row[CONTRACTIONS])
     exponent = env[row[EXPONENTS] : row[EXPONENTS] + count]
@@ -127,7 +130,7 @@ def _stored(mol: dict[str, Any], symbols: tuple[str, ...]) -> StoredEcp | None:
     return StoredEcp({"ecp": found}, {s: [content[s][0], _plain(content[s][1])] for s in found})
 
 
-def _plain(parts: Any) -> list[Any]:
+def _plain(parts: list[Any]) -> list[Any]:
     return [
         [int(l), [[[float(x) for x in pair[:2]] for pair in terms] for terms in by_power]]
         for l, by_power in parts

@@ -50,6 +50,7 @@ def _read(path: Path, file: HdfFile) -> Crystal:
     kind = file.text("format") if "format" in file else ""
     if kind != "ES-HDF":
         raise FileError(f"{path} is not {EXPECTED}: its format is '{kind}'")
+    # Noncollinear spins would need another determinant.
     if "electrons/has_spinors" in file and file.whole("electrons/has_spinors"):
         raise FileError(f"{path} holds spinors, which are not supported")
     lattice = file.numbers("supercell/primitive_vectors").astype(np.float64)
@@ -63,6 +64,8 @@ def _read(path: Path, file: HdfFile) -> Crystal:
     for k in sorted(set(ids.tolist())):
         group = f"atoms/species_{k}"
         names[k] = _symbol(path, file, group)
+        # Which charge the orbitals were made with: compared with the deck's pseudopotential
+        # later.
         valence = f"{group}/valence_charge"
         charges[names[k]] = float(file.numbers(valence).ravel()[0]) if valence in file else None
     spins = file.whole("electrons/number_of_spins")
@@ -75,6 +78,7 @@ def _read(path: Path, file: HdfFile) -> Crystal:
 def _symbol(path: Path, file: HdfFile, group: str) -> str:
     name = file.text(f"{group}/name").strip()
     letters = "".join(c for c in name if c.isalpha()).capitalize()
+    # Names may be labels of a program; the atomic number decides then.
     if letters in ELEMENTS:
         return name
     number = file.whole(f"{group}/atomic_number")
@@ -85,6 +89,7 @@ def _symbol(path: Path, file: HdfFile, group: str) -> str:
 
 def _point(path: Path, file: HdfFile, k: int, spins: int) -> KPoint:
     group = f"electrons/kpoint_{k}"
+    # Newer files have a list of waves for each k point, older ones a list for all.
     own = f"{group}/gvectors"
     gvectors = file.numbers(own if own in file else "electrons/kpoint_0/gvectors").astype(np.int64)
     kappa = file.numbers(f"{group}/reduced_k").ravel().astype(np.float64)
@@ -106,9 +111,11 @@ def _point(path: Path, file: HdfFile, k: int, spins: int) -> KPoint:
                 raise FileError(
                     f"{path}: band {b} of k point {k} must have {len(gvectors)} x 2 numbers, found {values.shape}"
                 )
+            # Real and imaginary part side by side.
             c[b] = values[:, 0] + 1j * values[:, 1]
         _check_bands(path, k, s, c)
         coefficients.append(c / np.linalg.norm(c, axis=1, keepdims=True))
+    # Spins may have different numbers of bands.
     fewest = min(len(e) for e in energies)
     return KPoint(
         kappa,
@@ -120,6 +127,7 @@ def _point(path: Path, file: HdfFile, k: int, spins: int) -> KPoint:
 
 def _check_bands(path: Path, k: int, spin: int, c: NDArray[np.complex128]) -> None:
     """Refuse bands that are not orthonormal."""
+    # Bands that are not orthonormal mean a damaged file, or other conventions.
     overlap = c.conj() @ c.T
     norms = overlap.diagonal().real
     where = f"{path}: k point {k}, spin {spin}"
@@ -192,6 +200,7 @@ def write_eshdf(
     def whole(*values: int) -> NDArray[np.int32]:
         return np.array(values, np.int32)
 
+    # The groups and names that pw2qmcpack writes, so that QMCPACK reads the file, too.
     species = list(dict.fromkeys(crystal.symbols))
     out: dict[str, NDArray[Any]] = {
         "format": text("ES-HDF"),

@@ -16,11 +16,11 @@ from qsim.qmc.wavefunction.formats.qmcpack import read_qmcpack
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-    from typing import Any
 
     from qsim.qmc.deck import wavefunction as blocks
     from qsim.qmc.system.pseudopotentials import Pseudopotential
     from qsim.qmc.wavefunction.formats.molecule import Molecule
+    from qsim.qmc.wavefunction.notes import Notes
 
 __all__ = ["read_molecule", "system_of"]
 
@@ -40,7 +40,7 @@ def read_molecule(block: blocks.Imported, folder: Path) -> Molecule:
 
 
 def system_of(
-    block: blocks.System, molecule: Molecule, potentials: Mapping[str, Pseudopotential], notes: Any
+    block: blocks.System, molecule: Molecule, potentials: Mapping[str, Pseudopotential], notes: Notes
 ) -> System:
     """Return ions and electrons of a file; what the deck says of them must agree.
 

@@ -47,7 +47,7 @@ SPHERICAL = {"5D": (2, 3), "5D7F": (2, 3), "5D10F": (2,), "7F": (3,), "9G": (4,)
 
 @dataclass(frozen=True)
 class Convention:
-    """How a program writes basis functions.
+    """Norms and signs of basis functions in the files of a program.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class _Orbital:
 
 @dataclass
 class _Content:
-    """What the sections of a file say."""
+    """Content of the sections of a file."""
 
     path: Path
     units: float = 1.0
@@ -113,6 +113,7 @@ def read_molden(path: Path) -> Molecule:
         If it is no such file, with the line; for Slater functions and occupations that are not whole.
     """
     content = _Content(path)
+    # A section is read line by line; those that are not named here are skipped.
     readers = {
         "ATOMS": _atom,
         "GTO": _shell,
@@ -127,6 +128,7 @@ def read_molden(path: Path) -> Molecule:
         if text.startswith("["):
             section = _section(content, text, number)
             continue
+        # The title is the only trace of the program in many files.
         if section == "TITLE" and "orca" in text.lower():
             content.program = "ORCA"
         if not text or section not in readers:
@@ -146,6 +148,8 @@ def _understood(content: _Content) -> Molecule:
 
     Of an atom, whose functions of different m never overlap, all conventions may be right: then the title decides.
     """
+    # Programs write the same section with different norms and signs. Orthonormal orbitals
+    # prove which ones are meant.
     for convention in sorted(CONVENTIONS, key=lambda one: one.program != content.program):
         molecule = _molecule(content, convention)
         if molecule.off_orthonormal <= ORTHONORMAL:
@@ -161,6 +165,7 @@ def _section(content: _Content, text: str, number: int) -> str:
         raise FileError(
             f"{content.path}:{number}: Slater functions of molden files are not supported; expected [GTO]"
         )
+    # [Atoms] AU or Angs: positions are the one number of a file that has a unit.
     if name == "ATOMS" and "ANG" in rest.upper():
         content.units = 1.0 / BOHR
     content.spherical.update(SPHERICAL.get(name, ()))
@@ -173,6 +178,7 @@ def _section(content: _Content, text: str, number: int) -> str:
 
 def _atom(content: _Content, text: str) -> None:
     """Read a line of [Atoms]: label, number, charge, place."""
+    # Labels may carry numbers, as C1.
     label, _, charge, x, y, z = text.split()[:6]
     element = "".join(c for c in label if c.isalpha()).capitalize()
     if element not in ELEMENTS and float(charge) != 0.0:  # a centre without charge may be called as one likes
@@ -185,6 +191,7 @@ def _atom(content: _Content, text: str) -> None:
 def _shell(content: _Content, text: str) -> None:
     """Read a line of [GTO]: an atom, the head of a shell, or one of its Gaussians."""
     words = text.split()
+    # The head of a shell says how many Gaussians follow.
     if content.left:
         a, c = float(words[0]), float(words[1])
         content.basis[-1][2].append((a, c))
@@ -197,6 +204,7 @@ def _shell(content: _Content, text: str) -> None:
         raise ValueError("a shell before the number of its atom")
     else:
         letters = words[0].lower()
+        # sp shells share exponents, not coefficients: rare, and not read.
         if letters == "sp" or letters not in LETTERS or LETTERS.index(letters) > L_MAX:
             raise ValueError(f"shells of type {words[0]} are not supported; s, p, d, f and g are")
         content.left = int(words[1])
@@ -210,6 +218,8 @@ def _orbital(content: _Content, text: str) -> None:
     key, found, value = text.partition("=")
     if found:
         name = key.strip().lower()
+        # The first property after coefficients begins the next orbital; coefficients that are
+        # zero may be missing.
         if not content.orbitals or content.orbitals[-1].coefficients:
             content.orbitals.append(_Orbital())
         if name == "spin":
@@ -240,6 +250,7 @@ def _pseudo(content: _Content, text: str) -> None:
 def _molecule(content: _Content, convention: Convention) -> Molecule:
     """Put together what the sections say."""
     path = content.path
+    # Centres without charge have functions and no ion.
     ghosts = [charge == 0.0 for charge in content.charges]
     charges: list[float | None] = []
     for k, (symbol, charge) in enumerate(zip(content.symbols, content.charges, strict=True)):
@@ -251,6 +262,8 @@ def _molecule(content: _Content, convention: Convention) -> Molecule:
         charges.append(float(number - content.core[k]) if k in content.core else known)
     shells = []
     for atom, l, primitives in content.basis:
+        # Exponents and coefficients as the file has them; norms by the conventions that are
+        # being tried.
         a, c = np.array(primitives, np.float64).T
         if not (np.all(np.isfinite(a) & (a > 0.0)) and np.all(np.isfinite(c)) and c.any()):
             raise FileError(f"{path}: a shell of atom {atom + 1} has impossible exponents or coefficients")
@@ -258,10 +271,12 @@ def _molecule(content: _Content, convention: Convention) -> Molecule:
         shell = normalised(atom, l, a, c, components, of_primitives=convention.of_primitives)
         shells.append(replace(shell, scale=shell.scale * _factors(components, convention)))
     size = sum(len(shell.components) for shell in shells)
+    # A file with Cartesian functions read as spherical ones shows here.
     most = max(max(o.coefficients, default=0) for o in content.orbitals) + 1
     if most > size:
         raise FileError(f"{path}: orbitals have {most} coefficients, [GTO] gives {size} functions")
     C, n = [], []
+    # Alpha orbitals alone are those of both spins.
     for spin in (0, 1):
         mine = [o for o in content.orbitals if o.spin == spin]
         if any(math.isnan(o.occupation) for o in mine):
@@ -289,6 +304,7 @@ def _factors(components: Components, convention: Convention) -> NDArray[np.float
     """Return the norm of each function of a shell in the conventions of a program, with its sign, (components,)."""
     found: list[float] = []
     for component in components:
+        # Spherical functions differ by signs alone.
         if isinstance(component, int):
             found.append(-1.0 if convention.negative and abs(component) >= 3 else 1.0)
             continue
@@ -304,6 +320,7 @@ def _components(l: int, spherical: bool) -> Components:
     """Return the functions of a shell in molden's order."""
     if l == 1:
         return (1, -1, 0)  # x, y, z
+    # m = 0, 1, -1, 2, -2, ...
     if spherical or l == 0:
         return (0, *(m for k in range(1, l + 1) for m in (k, -k)))
     return tuple(powers(name) for name in (F_ORDER if l == 3 else GAMESS[l]))

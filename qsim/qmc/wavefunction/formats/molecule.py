@@ -155,6 +155,8 @@ class Molecule:
     @property
     def off_orthonormal(self) -> float:
         """Largest deviation of the overlaps of orbitals from 1 and 0; infinite if functions and coefficients do not fit."""
+        # Coefficients that do not fit count as infinitely far off, so that a reader may try
+        # other conventions.
         size = sum(len(shell.components) for shell in self.shells)
         if any(C.shape[0] != size or not np.all(np.abs(C) <= LARGEST) for C in self.all_orbitals):
             return math.inf
@@ -177,6 +179,7 @@ def ions_first(
     shells
         In the order of the file, which stays.
     """
+    # A stable order: ions stay as they are, centres without charge follow them.
     where = np.argsort(np.array(ghosts, bool), kind="stable")
     new = np.argsort(where)
     return positions[where], tuple(replace(shell, atom=int(new[shell.atom])) for shell in shells)
@@ -214,14 +217,19 @@ def normalised(
         Coefficients are those of normalised Gaussians, :math:`N_k^2\int r^{2l+2}e^{-2a_kr^2}dr = 1`.
     """
     a = exponent
+    # Most formats give coefficients of normalised Gaussians; the contraction is then
+    # normalised as a whole.
     if of_primitives:
         coefficient = coefficient / np.sqrt(_radial_integral(l, 2.0 * a))
+    # <contraction|contraction> from all pairs of primitives.
     pairs = _radial_integral(l, a[:, None] + a[None, :])
     norm = float(coefficient @ pairs @ coefficient)
     coefficient = coefficient / math.sqrt(norm)
     scale = np.ones(len(components))
     for k, component in enumerate(components):
         if isinstance(component, tuple):
+            # Norm of a monomial on the sphere relative to that of r^l: each Cartesian
+            # function is normalised by itself.
             angular = math.prod(double_factorial(2 * n - 1) for n in component) / double_factorial(2 * l + 1)
             scale[k] = 1.0 / math.sqrt(4.0 * math.pi * angular)
     return GaussianShell(atom, l, a, coefficient, components, scale)
@@ -245,6 +253,8 @@ def monomials(l: int) -> tuple[Component, ...]:
 @cache
 def to_spherical(l: int) -> tuple[NDArray[np.float64], ...]:
     r"""Return :math:`T` for l' = l, l - 2, ...: (monomials, 2 l' + 1) each; the last axis in our order."""
+    # Polynomials of degree l agree everywhere if they agree at enough random points: least
+    # squares find the matrix exactly, without formulas for each l.
     points = np.random.default_rng(l).standard_normal((8 * len(monomials(l)), 3))
     rr = (points**2).sum(1)
     parts = [
@@ -252,6 +262,7 @@ def to_spherical(l: int) -> tuple[NDArray[np.float64], ...]:
     ]  # a basis of the polynomials of degree l
     values = np.stack([np.prod(points ** np.array(p), axis=1) for p in monomials(l)], -1)
     found = np.linalg.lstsq(np.concatenate(parts, -1), values, rcond=None)[0].T
+    # What is zero by symmetry shall not become coefficients of 1e-16.
     found[np.abs(found) < 1e-12] = 0.0
     ends = np.cumsum([part.shape[1] for part in parts])[:-1]
     return tuple(np.split(found, ends, axis=1))
@@ -280,12 +291,14 @@ def overlap(shells: Sequence[GaussianShell], positions: NDArray[np.float64]) -> 
     """
     first = np.cumsum([0, *(len(shell.components) for shell in shells)])
     out = np.zeros((first[-1], first[-1]))
+    # Kets of the same l are taken together: their primitives make one long array.
     by_l: dict[int, list[int]] = {}
     for k, shell in enumerate(shells):
         by_l.setdefault(shell.l, []).append(k)
     for bra, shell in enumerate(shells):
         left = _over_monomials(shell)
         for l, all_kets in by_l.items():
+            # Half of the symmetric matrix.
             kets = [k for k in all_kets if k <= bra]
             if not kets:
                 continue
@@ -300,6 +313,8 @@ def overlap(shells: Sequence[GaussianShell], positions: NDArray[np.float64]) -> 
 def _over_monomials(shell: GaussianShell) -> NDArray[np.float64]:
     """Return the components of a shell over the monomials of its l, (components, monomials)."""
     if shell.is_cartesian:
+        # Components of a shell as combinations of monomials, whatever order and norm the file
+        # has.
         rows = np.eye(len(monomials(shell.l)))[[monomials(shell.l).index(c) for c in shell.components]]
     else:
         rows = to_monomials(shell.l)[[order(shell.l).index(m) for m in shell.components]]  # type: ignore[arg-type]
@@ -318,11 +333,15 @@ def _pair_overlaps(
     b = np.concatenate([ket.exponent for ket in kets])[None, :]
     c = shell.coefficient[:, None] * np.concatenate([ket.coefficient for ket in kets])[None, :]
     B = np.concatenate([np.tile(positions[ket.atom], (ket.exponent.size, 1)) for ket in kets])
+    # The product of two Gaussians is one around the centre between them; integrals along x, y
+    # and z are independent.
     p = a + b
     axes = []
     for x in range(3):
         centre = (a * A[x] + b * B[None, :, x]) / p
         s = np.zeros((shell.l + 1, l + 1, *p.shape))
+        # Two s functions, and then the recurrences that raise the power on the one side and
+        # on the other.
         s[0, 0] = np.sqrt(np.pi / p) * np.exp(-a * b / p * (A[x] - B[None, :, x]) ** 2)
         for i in range(shell.l):
             s[i + 1, 0] = (centre - A[x]) * s[i, 0] + (i / (2 * p) * s[i - 1, 0] if i else 0.0)
@@ -332,6 +351,7 @@ def _pair_overlaps(
                 s[i, j + 1] += (i * s[i - 1, j] if i else 0.0) / (2 * p)
                 s[i, j + 1] += (j * s[i, j - 1] if j else 0.0) / (2 * p)
         axes.append(s)
+    # Sums over the primitives of each ket, which lie one after another.
     starts = np.cumsum([0, *(ket.exponent.size for ket in kets)])[:-1]
     out = np.empty((len(kets), len(monomials(shell.l)), len(monomials(l))))
     for m, (i, j, k) in enumerate(monomials(shell.l)):
@@ -362,6 +382,7 @@ def occupied(
         For occupations in between, as natural orbitals have.
     """
     for n in occupations:
+        # Natural orbitals have occupations in between, which one determinant cannot have.
         off = np.abs(n - np.round(n))
         if not np.isfinite(n).all() or off.max(initial=0.0) > WHOLE:
             raise FileError(
@@ -371,6 +392,7 @@ def occupied(
             )
         if n.min(initial=0.0) < -0.5 or n.max(initial=0.0) > 2.5 / len(occupations):
             raise FileError(f"{path}: occupations of orbitals reach from {n.min():g} to {n.max():g}")
+    # Unrestricted: each spin has its own orbitals. Restricted: 1 is spin up alone.
     if len(occupations) == 2:
         up, dn = (C[:, n > 0.5] for C, n in zip(coefficients, occupations, strict=True))
         return up, dn
@@ -385,6 +407,8 @@ def orbitals_of(molecule: Molecule) -> OrbitalSet:
     FileError
         For basis functions that kernels do not know, numbers that are not finite, orbitals that are not orthonormal.
     """
+    # Overlaps in closed form tell whether order, signs and normalisation of the file were
+    # understood.
     _check(molecule)
     off = molecule.off_orthonormal
     if off > ORTHONORMAL:
@@ -401,6 +425,7 @@ def orbitals_of(molecule: Molecule) -> OrbitalSet:
         )
     shells, rows = _spherical(molecule)
     n_up, n_dn = (C.shape[1] for C in molecule.orbitals)
+    # Occupied orbitals over our spherical functions, both spins in one array.
     coefficients = np.zeros((2, len(rows), max(n_up, n_dn)))
     coefficients[0, :, :n_up] = rows @ molecule.orbitals[0]
     coefficients[1, :, :n_dn] = rows @ molecule.orbitals[1]
@@ -422,6 +447,7 @@ def _check(molecule: Molecule) -> None:
         raise FileError(f"{molecule.path} holds no occupied orbitals")
     if size > MOST_FUNCTIONS:
         raise FileError(f"{molecule.path} has {size} basis functions; at most {MOST_FUNCTIONS} are supported")
+    # Numbers from a file may be anything: each is looked at before it is used.
     for shell in molecule.shells:
         if shell.l > L_MAX:
             raise FileError(
@@ -449,6 +475,8 @@ def _spherical(molecule: Molecule) -> tuple[list[Shell], NDArray[np.float64]]:
     for shell in molecule.shells:
         if shell.is_cartesian:
             which = [monomials(shell.l).index(c) for c in shell.components]
+            # A Cartesian shell holds spherical ones of l, l - 2, ... with factors r^2, r^4
+            # ...: each becomes a shell.
             parts = [T[which].T * shell.scale for T in to_spherical(shell.l)]
         else:
             which = [shell.components.index(m) for m in order(shell.l)]
@@ -458,6 +486,7 @@ def _spherical(molecule: Molecule) -> tuple[list[Shell], NDArray[np.float64]]:
             shells.append(Shell(shell.atom, shell.l - 2 * k, function))
             blocks.append((first, part))
         first += len(shell.components)
+    # Blocks of shells along the diagonal.
     rows = np.zeros((sum(len(part) for _, part in blocks), first))
     start = 0
     for begin, part in blocks:

@@ -44,6 +44,7 @@ def read_qmcpack(path: Path) -> Molecule:
         for name in ("basisset/NbElements", "atoms/positions", "Super_Twist/eigenset_0"):
             if name not in file:
                 raise FileError(f"{path} is not {EXPECTED}: it lacks '{name}'")
+        # Refused with the remedy: these cases have other sources.
         if _flag(file, "PBC/PBC"):
             raise FileError(
                 f"{path} is of a crystal", hint="crystals come with source: pyscf or source: eshdf"
@@ -79,6 +80,7 @@ def _read(path: Path, file: HdfFile) -> Molecule:
             raise FileError(f"{path}: {group}/atomic_number is {number}, no element")
         symbols[k] = ELEMENTS[number - 1]
         charges[k] = float(file.numbers(f"{group}/charge").ravel()[0])
+    # A basis for each species, which every atom of it gets.
     bases = [_basis(path, file, k) for k in range(_count(file, "basisset/NbElements"))]
     if max(symbols) >= len(bases) or min(symbols) < 0:
         raise FileError(f"{path}: there is no basis for species {max(symbols)}")
@@ -87,6 +89,7 @@ def _read(path: Path, file: HdfFile) -> Molecule:
         for atom, k in enumerate(ids)
         for s in bases[k]
     ]
+    # The lowest orbitals are occupied; restricted files have one set.
     counts = (file.whole("parameters/NbAlpha"), file.whole("parameters/NbBeta"))
     up = file.numbers("Super_Twist/eigenset_0").astype(np.float64)
     dn = up
@@ -100,6 +103,7 @@ def _read(path: Path, file: HdfFile) -> Molecule:
         doubts = (
             f"{path} holds an expansion in determinants; only its first orbitals, as one determinant, are used",
         )
+    # Ions first, as everywhere; coefficients stay in the order of the file.
     ghosts = [charges[k] == 0.0 for k in ids]
     ions = [k for k, ghost in zip(ids, ghosts, strict=True) if not ghost]
     positions, in_order = ions_first(ghosts, positions, shells)
@@ -121,6 +125,7 @@ def _basis(path: Path, file: HdfFile, species: int) -> list[GaussianShell]:
     angular = file.text(f"{group}/angular").strip().lower()
     if angular not in ("spherical", "cartesian"):
         raise FileError(f"{path}: {group}/angular is '{angular}'; expected spherical or cartesian")
+    # "yes": coefficients contain the norms of the primitives already.
     is_normalised = file.text(f"{group}/normalized").strip().lower() == "yes"
     shells = []
     for k in range(_count(file, f"{group}/NbBasisGroups")):

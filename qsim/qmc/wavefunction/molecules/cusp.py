@@ -59,6 +59,7 @@ class Correction:
 
     def corrected(self, r: NDArray[np.float64]) -> Jet:
         """Return the jet of ``sign exp(p)``."""
+        # f = exp(p): f' = p' f, f'' = (p'' + p'^2) f.
         x = np.asarray(r, np.float64)[..., None] ** np.arange(5)
         k = np.arange(1, 5)
         p = x @ self.p
@@ -69,6 +70,8 @@ class Correction:
 
     def __call__(self, r: NDArray[np.float64]) -> Jet:
         """Return the jet of the difference, as the R_s of an s shell; it vanishes at rc to second order."""
+        # The difference to the Gaussians is one more s shell, so that kernels need nothing
+        # new.
         x = np.minimum(np.asarray(r, np.float64), self.rc)
         inside = r < self.rc
         return Jet(*((a - b) * inside / Y00 for a, b in zip(self.corrected(x), self.chi(x), strict=True)))
@@ -89,19 +92,24 @@ def fit_correction(chi: Terms, Z: float) -> Correction | None:
     Z
         Charge of the nucleus.
     """
+    # exp(p) has no node: the correction must end before the first one of the orbital.
     r = _midpoints(1.0 / Z)
     raw = chi(r)
     sign = math.copysign(1.0, float(chi(np.zeros(1)).value[0]))
     changes = np.flatnonzero(sign * raw.value <= 0.0)
     limit = 1.0 / Z if changes.size == 0 else NODE_SHARE * float(r[changes[0]])
+    # rc is a knot of the radial tables: the third derivative jumps there, and a table would
+    # smear it over an interval.
     candidates = KNOTS[(limit * (1 - 1e-12) >= KNOTS) & (SMALLEST_RC / Z <= KNOTS)]
     if candidates.size == 0:
         return None
+    # At most 16 of them, evenly over the range.
     candidates = candidates[np.unique(np.linspace(0, candidates.size - 1, 16).astype(int))]
     r = r[r < limit]
     raw = chi(r)
     energy = local_energy(raw, r, Z)
     best: tuple[float, Correction | None] = (math.inf, None)
+    # The best radius is the one with the smoothest local energy.
     for rc in candidates:
         correction = _at_radius(chi, Z, sign, float(rc))
         inside = r < rc
@@ -119,6 +127,8 @@ def _at_radius(chi: Terms, Z: float, sign: float, rc: float) -> Correction:
     from scipy.optimize import minimize_scalar
 
     r = _midpoints(rc)
+    # Five conditions fix p but for its value at zero: continuity of value, slope and
+    # curvature at rc, and the cusp p'(0) = -Z.
     weight = (r * chi(r).value) ** 2
     value, slope, curvature = (float(part[0]) for part in chi(np.array([rc])))
     powers = np.arange(5)
@@ -134,6 +144,7 @@ def _at_radius(chi: Terms, Z: float, sign: float, rc: float) -> Correction:
     )
     inverse = np.linalg.inv(conditions)
     ratio = slope / value
+    # In terms of log f: p' = f'/f and p'' = f''/f - (f'/f)^2.
     known = np.array([math.log(sign * value), ratio, curvature / value - ratio**2, -Z, 0.0])
     start = math.log(sign * float(chi(np.zeros(1)).value[0]))
 
@@ -157,6 +168,8 @@ def _midpoints(end: float) -> NDArray[np.float64]:
 def _residual(energy: NDArray[np.float64], r: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
     """Return the weighted variance of what ``a + b r^2`` leaves of an energy."""
     root = np.sqrt(weight / weight.sum())
+    # A constant and r^2 are what smooth local energies have near a nucleus; the rest is noise
+    # that costs variance.
     A = root[:, None] * np.stack([np.ones_like(r), r * r], -1)
     left = root * energy - A @ np.linalg.lstsq(A, root * energy, rcond=None)[0]
     return float(left @ left)
@@ -178,6 +191,7 @@ def correct_cusps(orbitals: OrbitalSet, system: System) -> OrbitalSet:
         With one more s shell for each orbital and nucleus where there is something to correct; its ``about`` says how many.
     """
     counts = (system.n_up, system.n_dn)
+    # Orbitals of both spins that are the same get one correction.
     shared = counts[0] >= counts[1] and np.array_equal(
         orbitals.coefficients[0][:, : counts[1]], orbitals.coefficients[1][:, : counts[1]]
     )
@@ -188,6 +202,7 @@ def correct_cusps(orbitals: OrbitalSet, system: System) -> OrbitalSet:
     for atom, symbol in enumerate(system.symbols):
         if not system.is_bare(symbol):
             continue
+        # Orbitals that vanish at the nucleus have no cusp there.
         here = orbitals.atomic(orbitals.centres[atom][None], exact=True)[0, 0]
         negligible = ABSENT * float(np.abs(here @ orbitals.coefficients).max())
         for spin in range(1 if shared else 2):
@@ -219,6 +234,8 @@ def correct_cusps(orbitals: OrbitalSet, system: System) -> OrbitalSet:
 
 def _spherical(orbitals: OrbitalSet, atom: int, C: NDArray[np.float64], total: float) -> Terms | None:
     """Return the s part of an orbital at an atom, with the value there of the rest as a constant; None without s shells."""
+    # Only s functions on this atom contribute to the spherical average near it, but for the
+    # tails of others, which are taken as constant.
     chi: Terms | None = None
     for shell, first in zip(orbitals.shells, orbitals.first, strict=True):
         f: RadialFunction = shell.function

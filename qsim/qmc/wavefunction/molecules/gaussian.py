@@ -1,4 +1,4 @@
-r"""Gaussian molecular orbitals from a self-consistent field of PySCF, and the file that keeps them.
+r"""Gaussian molecular orbitals from a self-consistent field of PySCF.
 
 A deck with ``source: pyscf`` runs Hartree-Fock or density functional theory when the wavefunction is built.  With ``cache`` the
 orbitals and the pseudopotential of the library are kept in an HDF5 file: while it is there and belongs to the same calculation,
@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.core.install import install_extra
-from qsim.core.results.hdf5 import open_datasets, save_datasets
-from qsim.core.results.reading import reading
-from qsim.core.text import shorten
-from qsim.qmc.system.radial import Terms
 from qsim.qmc.wavefunction.molecules import occupation
-from qsim.qmc.wavefunction.molecules.orbitals import L_MAX, OrbitalSet, Shell, orbital_set
+from qsim.qmc.wavefunction.molecules.cache import Cache, as_lists
+from qsim.qmc.wavefunction.molecules.orbitals import L_MAX, OrbitalSet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,11 +28,11 @@ if TYPE_CHECKING:
     from qsim.qmc.system.ions import System
     from qsim.qmc.system.pseudopotentials import Ecp
     from qsim.qmc.wavefunction.formats.eshdf import StoredEcp
+    from qsim.qmc.wavefunction.molecules.occupation import MeanField, Mole
 
-__all__ = ["Cache", "gaussian_orbitals", "library_ecp", "open_cache"]
+__all__ = ["gaussian_orbitals", "library_ecp"]
 
 KEY = "wavefunction.orbitals"
-VERSION = 1
 CONVERGED = 1e-11  # hartree
 CYCLES = 200
 DIGITS = 8  # of positions, in the identity of a calculation
@@ -43,10 +40,6 @@ UNUSED = 1e-10  # of the largest coefficient of an orbital
 MOST_INSTABILITIES = 5  # that are followed
 ORTHONORMAL = 1e-7
 SAME_VALUE = 1e-9  # of the largest orbital value: our evaluation against PySCF's
-LARGEST = 1e100  # of a number in a cache
-EXPECTED = "a file of orbitals of qsim"
-OTHER = "a checkpoint file of PySCF is read with source: chkfile"
-REMAKE = "remove the file to make it anew"
 
 
 class PyscfMissing(FileError):
@@ -55,155 +48,9 @@ class PyscfMissing(FileError):
     exit_code = 4  # as of a device that is not there
 
 
-@dataclass(frozen=True)
-class Cache:
-    """Orbitals as they are kept in a file.
-
-    Attributes
-    ----------
-    path
-        The file.
-    identity
-        What was calculated: compared before use.
-    ecp
-        Effective core potentials by symbol, in PySCF's form.
-    about
-        Energies and versions.
-    shell_atom, shell_l, shell_size : (Sh,) int64
-        Of contracted shells: atom, l, number of Gaussians.
-    exponent, coefficient : (sum of shell_size,) float64
-        ``R_s = sum c exp(-a r^2)``.
-    orbitals : (2, B, M) float64
-    """
-
-    path: Path | None
-    identity: dict[str, Any]
-    ecp: dict[str, Any]
-    about: dict[str, Any]
-    shell_atom: NDArray[np.int64]
-    shell_l: NDArray[np.int64]
-    shell_size: NDArray[np.int64]
-    exponent: NDArray[np.float64]
-    coefficient: NDArray[np.float64]
-    orbitals: NDArray[np.float64]
-
-    ARRAYS = ("shell_atom", "shell_l", "shell_size", "exponent", "coefficient", "orbitals")
-
-    def save(self, path: Path) -> None:
-        """Write the file."""
-        text = json.dumps(
-            {"version": VERSION, "identity": self.identity, "ecp": self.ecp, "about": self.about}
-        )
-        arrays: dict[str, Any] = {name: getattr(self, name) for name in self.ARRAYS}
-        save_datasets(path, {**arrays, "description": np.frombuffer(text.encode(), np.uint8)})
-
-    def orbital_set(self, centres: NDArray[np.float64]) -> OrbitalSet:
-        """Return the orbitals on atoms (A, 3)."""
-        ends = np.cumsum([0, *self.shell_size])
-        shells = [
-            Shell(int(atom), int(l), Terms.of(self.coefficient[a:b], 0, 0.0, self.exponent[a:b]))
-            for atom, l, a, b in zip(self.shell_atom, self.shell_l, ends[:-1], ends[1:], strict=True)
-        ]
-        return orbital_set(centres, shells, self.orbitals, dict(self.about))
-
-
-# --------------------------------------------------------------------------------------- cache
-
-
-def open_cache(block: Pyscf, folder: Path) -> Cache | None:
-    """Read the deck's cache file; None if the deck names none or it is not there yet.
-
-    Raises
-    ------
-    FileError
-        If it is not such a file.
-    """
-    if block.cache is None:
-        return None
-    path = folder / Path(block.cache).expanduser()
-    if not path.exists():
-        return None
-    file, found = open_datasets(path)
-    with file, reading(path, EXPECTED, hint=REMAKE):
-        for name in ("description", *Cache.ARRAYS):
-            if name not in found:
-                hint = OTHER if "mol" in found or "scf/mo_coeff" in found else REMAKE
-                raise FileError(f"{path} is not a file of orbitals of qsim: it lacks '{name}'", hint=hint)
-        text = json.loads(found["description"][()].tobytes().decode())
-        if not isinstance(text, dict):
-            raise FileError(f"{path} is not a file of orbitals of qsim: its description is no JSON object")
-        if text.get("version") != VERSION:
-            raise FileError(
-                f"{path} has version {shorten(repr(text.get('version')))} of the orbital format, this qsim reads {VERSION}",
-                hint="remove it to make it anew",
-            )
-        for name in ("identity", "ecp", "about"):
-            if not isinstance(text.get(name), dict):
-                raise FileError(f"{path}: its description lacks the object '{name}'", hint=REMAKE)
-        arrays = {key: found[key][()] for key in Cache.ARRAYS}
-        cache = Cache(path, text["identity"], text["ecp"], text["about"], **arrays)
-        _check_cache(path, cache)
-    return cache
-
-
-def _check_cache(path: Path, cache: Cache) -> None:
-    """Refuse energies, pseudopotentials, shells and orbitals that cannot be used."""
-    for name in ("energy", "determinant_energy"):
-        if not _is_real(cache.about.get(name)):
-            raise FileError(
-                f"{path}: {name} is {shorten(repr(cache.about.get(name)))}; expected hartree", hint=REMAKE
-            )
-    if not isinstance(cache.identity.get("ecp"), dict) or not isinstance(cache.identity.get("atoms"), list):
-        raise FileError(f"{path}: its identity lacks 'atoms' or 'ecp'", hint=REMAKE)
-    for symbol, content in cache.ecp.items():
-        with reading(
-            path,
-            "[core electrons, [[l, [[[exponent, coefficient], ...], ...]], ...]]",
-            place=f"ecp of {symbol}",
-        ):
-            core, parts = content
-            values = [
-                v for _, by_power in _as_lists(parts) for terms in by_power for pair in terms for v in pair
-            ]
-            if int(core) < 0 or not all(map(_is_real, values)):
-                raise ValueError("a number is negative or not finite")
-    shells = len(cache.shell_size)
-    whole = {
-        "shell_atom": (0, len(cache.identity["atoms"]) - 1),
-        "shell_l": (0, L_MAX),
-        "shell_size": (1, 10_000),
-    }
-    for name, (low, high) in whole.items():
-        array = getattr(cache, name)
-        if (
-            array.dtype.kind not in "iu"
-            or array.shape != (shells,)
-            or not np.all((array >= low) & (array <= high))
-        ):
-            raise FileError(
-                f"{path}: {name} has shape {array.shape} and type {array.dtype}; expected {shells} whole numbers "
-                f"from {low} to {high}",
-                hint=REMAKE,
-            )
-    size, functions = (int(cache.shell_size.sum()),), int((2 * cache.shell_l + 1).sum())
-    shapes = {"exponent": size, "coefficient": size, "orbitals": (2, functions, *cache.orbitals.shape[2:3])}
-    for name, shape in shapes.items():
-        array = getattr(cache, name)
-        if array.dtype.kind != "f" or array.shape != shape or array.ndim != (3 if name == "orbitals" else 1):
-            raise FileError(
-                f"{path}: {name} has shape {array.shape} and type {array.dtype}; expected numbers of shape {shape}",
-                hint=REMAKE,
-            )
-        if not np.all(np.abs(array) <= LARGEST) or (name == "exponent" and not np.all(array > 0.0)):
-            raise FileError(f"{path}: {name} holds a number that is not finite or not possible", hint=REMAKE)
-
-
-def _is_real(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
-
-
 def _identity(block: Pyscf, system: System) -> dict[str, Any]:
     """Return a summary of the calculation, in types that JSON has."""
+    # Keys that are not set are left out, so that a file made before they existed stays valid.
     chosen = {"occupation": block.occupation, "guess": block.guess, "stability": block.stability}
     return {
         **{name: value for name, value in chosen.items() if value},  # files of older decks have none
@@ -238,7 +85,7 @@ def _ecp_names(block: Pyscf, system: System) -> dict[str, str]:
 # --------------------------------------------------------------------------------------- PySCF
 
 
-def _pyscf() -> Any:
+def _pyscf() -> ModuleType:
     """Import PySCF."""
     try:
         with warnings.catch_warnings():
@@ -266,6 +113,7 @@ def library_ecp(name: str, symbol: str, cache: Cache | StoredEcp | None, key: st
     PyscfMissing
         Without PySCF.
     """
+    # The cache makes PySCF unnecessary for potentials, too.
     if cache is not None and cache.identity["ecp"].get(symbol) == name and symbol in cache.ecp:
         core, parts = cache.ecp[symbol]
         return int(core), parts
@@ -281,14 +129,7 @@ def library_ecp(name: str, symbol: str, cache: Cache | StoredEcp | None, key: st
         raise InvalidInput(
             key, f"PySCF has no pseudopotential '{name}' of {element}; use another name or an XML file"
         )
-    return int(found[0]), _as_lists(found[1])
-
-
-def _as_lists(parts: Any) -> list[Any]:
-    return [
-        [int(l), [[[float(x) for x in pair[:2]] for pair in terms] for terms in by_power]]
-        for l, by_power in parts
-    ]
+    return int(found[0]), as_lists(found[1])
 
 
 def gaussian_orbitals(block: Pyscf, system: System, folder: Path, cache: Cache | None = None) -> OrbitalSet:
@@ -318,6 +159,7 @@ def gaussian_orbitals(block: Pyscf, system: System, folder: Path, cache: Cache |
     """
     identity = _identity(block, system)
     if cache is None:
+        # Compared as JSON: tuples become lists there, and nothing else changes.
         cache = _calculate(system, identity)
         if block.cache is not None:
             cache.save(folder / Path(block.cache).expanduser())
@@ -326,12 +168,15 @@ def gaussian_orbitals(block: Pyscf, system: System, folder: Path, cache: Cache |
         for key in dict.fromkeys((*identity, *cache.identity))
         if json.loads(json.dumps(identity.get(key))) != cache.identity.get(key)
     ]:
+        # The first key that differs is enough for the message.
         key = different[0]
         raise FileError(
             f"{cache.path} holds the orbitals of another calculation: its {key} is {cache.identity.get(key)}, "
             f"the deck's {identity.get(key)}",
             hint="remove the file to make it anew, or name another one",
         )
+    # A number that the user expects protects against other minima of the self-consistent
+    # field.
     if block.energy is not None and abs(cache.about["energy"] - block.energy) > block.energy_tolerance:
         raise NumericsError(
             f"the self-consistent field gave {cache.about['energy']:.6f} hartree, the deck expects {block.energy:.6f} "
@@ -342,10 +187,10 @@ def gaussian_orbitals(block: Pyscf, system: System, folder: Path, cache: Cache |
     basis = identity["basis"] if isinstance(identity["basis"], str) else "mixed basis"
     found = f", configuration {cache.about['configuration']}" if cache.about.get("configuration") else ""
     summary = f"{identity['method']} {basis}: {cache.about['energy']:.6f} hartree{found}{where}"
-    doubts = list(cache.about.get("doubts", []))
-    if identity.get("occupation"):  # the configuration is what the deck asks for
-        doubts = [text for text in doubts if "occupation" not in text]
-    return cache.orbital_set(system.positions).noting(summary=summary, doubts=doubts)
+    remarks = list(cache.about.get("doubts", []))
+    if identity.get("occupation"):  # the deck has chosen the configuration
+        remarks = [text for text in remarks if "occupation" not in text]
+    return cache.orbital_set(system.positions).noting(summary=summary, doubts=remarks)
 
 
 def _calculate(system: System, identity: dict[str, Any]) -> Cache:
@@ -355,21 +200,28 @@ def _calculate(system: System, identity: dict[str, Any]) -> Cache:
     pyscf = _pyscf()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        # Warnings of PySCF concern its own formats.
         mol = _molecule(pyscf, system, identity)
-        field, doubts = _field(pyscf, mol, identity, system)
+        field, remarks = _field(pyscf, mol, identity, system)
         up, dn = _occupied(field, system)
         overlap = mol.intor("int1e_ovlp")
         for C in (up, dn):
+            # Orbitals that are not orthonormal mean that PySCF has another convention than
+            # this module.
             if C.size and np.abs(C.T @ overlap @ C - np.eye(C.shape[1])).max() > ORTHONORMAL:
                 raise NumericsError("the orbitals of the self-consistent field are not orthonormal")
         density = (up @ up.T, dn @ dn.T)
-        about = _configuration(pyscf, mol, system, (up, dn), overlap, doubts)
+        about = _configuration(pyscf, mol, system, (up, dn), overlap, remarks)
+        # <H> of the determinant, also for orbitals of density functional theory: what VMC
+        # without Jastrow factor gives.
         hartree_fock = float(pyscf.scf.UHF(mol).energy_tot(np.array(density)))
+    # Both programs must speak of the same ions.
     if abs(float(mol.energy_nuc()) - system.ion_ion) > 1e-8 * max(1.0, system.ion_ion):
         raise NumericsError(
             f"PySCF's ions repel each other with {mol.energy_nuc():.8f} hartree, those of the deck with {system.ion_ion:.8f}",
             hint="do pseudopotentials and their counterparts in PySCF have the same charge?",
         )
+    # One array for both spins, with columns of zeros for the smaller one.
     orbitals = np.zeros((2, mol.nao, max(system.n_up, system.n_dn)))
     orbitals[0, :, : system.n_up] = up
     orbitals[1, :, : system.n_dn] = dn
@@ -377,7 +229,7 @@ def _calculate(system: System, identity: dict[str, Any]) -> Cache:
     cache = Cache(
         path=None,
         identity=identity,
-        ecp={symbol: [int(core), _as_lists(parts)] for symbol, (core, parts) in mol._ecp.items()},
+        ecp={symbol: [int(core), as_lists(parts)] for symbol, (core, parts) in mol._ecp.items()},
         about={
             "energy": float(field.e_tot),
             "determinant_energy": hartree_fock,
@@ -391,7 +243,7 @@ def _calculate(system: System, identity: dict[str, Any]) -> Cache:
     return cache
 
 
-def _molecule(pyscf: Any, system: System, identity: dict[str, Any]) -> Any:
+def _molecule(pyscf: ModuleType, system: System, identity: dict[str, Any]) -> Any:
     """Return the PySCF molecule of a system in a basis, with its pseudopotentials as they are there."""
     basis = identity["basis"]
     charge = round(float(system.charges.sum())) - system.n_electrons
@@ -415,9 +267,10 @@ def _molecule(pyscf: Any, system: System, identity: dict[str, Any]) -> Any:
         ) from error
 
 
-def _field(pyscf: Any, mol: Any, identity: dict[str, Any], system: System) -> tuple[Any, list[str]]:
+def _field(pyscf: ModuleType, mol: Mole, identity: dict[str, Any], system: System) -> tuple[Any, list[str]]:
     """Return the converged self-consistent field and warnings about it."""
     method = identity["method"]
+    # PySCF would go on with fractional occupations.
     if method in ("rhf", "rks") and mol.spin != 0:
         raise InvalidInput(
             f"{KEY}.method",
@@ -441,6 +294,7 @@ def _field(pyscf: Any, mol: Any, identity: dict[str, Any], system: System) -> tu
     try:
         field.kernel()
         if not field.converged and not wanted:  # second-order steps converge where extrapolation swings
+            # A given occupation is held by `occupy`, which second-order steps would leave.
             field = field.newton()
             field.max_cycle = CYCLES
             field.kernel(field.mo_coeff, field.mo_occ)
@@ -453,13 +307,14 @@ def _field(pyscf: Any, mol: Any, identity: dict[str, Any], system: System) -> tu
             f"the self-consistent field ({method}) did not converge; its last energy is {field.e_tot:.6f} hartree",
             hint="try uhf, another guess or basis, or a better geometry",
         )
-    doubts: list[str] = []
+    remarks: list[str] = []
+    # An occupation that the deck gives is meant, stable or not.
     if identity.get("stability") and not wanted:
-        field, doubts = _stable(field)
-    return field, doubts
+        field, remarks = _stable(field)
+    return field, remarks
 
 
-def _check_occupation(wanted: dict[str, Any], mol: Any, system: System) -> None:
+def _check_occupation(wanted: dict[str, Any], mol: Mole, system: System) -> None:
     """Refuse an occupation that does not fit the system."""
     key = f"{KEY}.occupation"
     if mol.natm != 1:
@@ -477,7 +332,7 @@ def _check_occupation(wanted: dict[str, Any], mol: Any, system: System) -> None:
         )
 
 
-def _stable(field: Any) -> tuple[Any, list[str]]:
+def _stable(field: MeanField) -> tuple[Any, list[str]]:
     """Follow the instabilities of a self-consistent field within its method until there are none."""
     for _ in range(MOST_INSTABILITIES):
         try:
@@ -486,6 +341,7 @@ def _stable(field: Any) -> tuple[Any, list[str]]:
             return field, ["PySCF has no stability analysis of this method"]
         if stable:
             return field, []
+        # The eigenvector of the instability leads to a lower field: go on from its orbitals.
         field.kernel(field.make_rdm1(orbitals, field.mo_occ))
         if not field.converged:
             break
@@ -494,9 +350,11 @@ def _stable(field: Any) -> tuple[Any, list[str]]:
     ]
 
 
-def _occupied(field: Any, system: System) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _occupied(field: MeanField, system: System) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     C, occupation = np.asarray(field.mo_coeff), np.asarray(field.mo_occ)
     if C.ndim == 3:
+        # Unrestricted orbitals: one set for each spin. Restricted open shells: occupation 2
+        # is both, 1 is spin up alone.
         up, dn = C[0][:, occupation[0] > 0.5], C[1][:, occupation[1] > 0.5]
     else:
         up, dn = C[:, occupation > 0.5], C[:, occupation > 1.5]
@@ -508,10 +366,11 @@ def _occupied(field: Any, system: System) -> tuple[NDArray[np.float64], NDArray[
     return up, dn
 
 
-def _kept(mol: Any, orbitals: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _kept(mol: Mole, orbitals: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return which atomic orbitals there is a kernel for, (B,); those of larger l must be in no occupied orbital."""
     l = occupation.momenta(mol)
     kept = np.asarray(l <= L_MAX)
+    # h functions of large basis sets are harmless where occupied orbitals have none of them.
     if kept.all() or np.abs(orbitals[:, ~kept]).max(initial=0.0) <= UNUSED * np.abs(orbitals).max():
         return kept
     raise InvalidInput(
@@ -522,19 +381,21 @@ def _kept(mol: Any, orbitals: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _configuration(
-    pyscf: Any,
-    mol: Any,
+    pyscf: ModuleType,
+    mol: Mole,
     system: System,
     occupied: tuple[NDArray[np.float64], NDArray[np.float64]],
     overlap: NDArray[np.float64],
-    doubts: list[str],
+    remarks: list[str],
 ) -> dict[str, Any]:
     """Return the electron configuration of an atom in words, and warnings about it; of molecules the warnings alone."""
+    # Molecules have no configuration by angular momenta.
     if mol.natm != 1:
-        return {"doubts": doubts}
+        return {"doubts": remarks}
     found = occupation.configuration(*occupied, overlap, occupation.momenta(mol))
-    about = {"configuration": occupation.words(found), "doubts": doubts}
+    about = {"configuration": occupation.words(found), "doubts": remarks}
     number, core = int(pyscf.gto.charge(mol.atom_pure_symbol(0))), int(mol.atom_nelec_core(0))
+    # Neutral atoms have a configuration that is known; ions do not.
     if number - core == system.n_electrons and (
         usual := occupation.unusual(found, list(pyscf.data.elements.CONFIGURATION[number]), core)
     ):
@@ -542,17 +403,19 @@ def _configuration(
             f"the self-consistent field has the configuration {about['configuration']} (spin up + down), but {usual}; it may be "
             "an excited state: give occupation, or another guess"
         )
-        about["doubts"] = [*doubts, text]
+        about["doubts"] = [*remarks, text]
     return about
 
 
-def _shells(mol: Any) -> dict[str, NDArray[Any]]:
+def _shells(mol: Mole) -> dict[str, NDArray[Any]]:
     """Return the contracted shells in the order of PySCF's atomic orbitals."""
     atom, momentum, size, exponent, coefficient = [], [], [], [], []
     for shell in range(mol.nbas):
         l = int(mol.bas_angular(shell))
         if l > L_MAX:
             continue  # not used: see _kept
+        # A shell of PySCF may hold several contractions of the same exponents: each becomes a
+        # shell of its own.
         a, c = mol.bas_exp(shell), mol._libcint_ctr_coeff(shell)
         for k in range(c.shape[1]):
             used = c[:, k] != 0.0
@@ -570,8 +433,9 @@ def _shells(mol: Any) -> dict[str, NDArray[Any]]:
     }
 
 
-def _compare_values(mol: Any, cache: Cache, system: System) -> None:
+def _compare_values(mol: Mole, cache: Cache, system: System) -> None:
     """Compare our orbitals with PySCF's at a few points: normalisation, order and signs of the atomic orbitals."""
+    # Fixed points around each atom, where all functions differ from zero.
     generator = np.random.default_rng(1)
     points = np.concatenate([p + generator.normal(size=(4, 3)) for p in system.positions])
     theirs = mol.eval_gto("GTOval_sph", points)[:, occupation.momenta(mol) <= L_MAX]

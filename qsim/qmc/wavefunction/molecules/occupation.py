@@ -1,4 +1,4 @@
-"""Electron configurations of self-consistent fields of atoms: which was found, which is asked for, which is usual.
+"""Electron configurations of self-consistent fields of atoms: found, requested, usual.
 
 An open d or f shell has many self-consistent fields; the one that extrapolation finds from a guess need not be the lowest, and
 may be stable nevertheless.  Iron in UHF often ends as 3d7 4s1, tens of millihartree above 3d6 4s2.
@@ -6,7 +6,7 @@ may be stable nevertheless.  Iron in UHF often ends as 3d7 4s1, tens of millihar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["MOMENTA", "configuration", "momenta", "occupy", "unusual", "words"]
+    from qsim.core.device.arrays import FloatArray
+
+__all__ = ["MOMENTA", "MeanField", "Mole", "configuration", "momenta", "occupy", "unusual", "words"]
+
+# PySCF need not be installed, and has no types that a checker reads.
+Mole: TypeAlias = Any
+"""``pyscf.gto.Mole``: a molecule with its basis."""
+MeanField: TypeAlias = Any
+"""``pyscf.scf.hf.SCF``: a self-consistent field and its orbitals."""
 
 MOMENTA = "spdfg"
 CLOSED = {  # electrons by l of the cores that effective core potentials stand for
@@ -34,7 +42,7 @@ CLOSED = {  # electrons by l of the cores that effective core potentials stand f
 DIFFERENT = 0.5  # electrons of a shell by which a configuration counts as another one
 
 
-def momenta(mol: Any) -> NDArray[np.int64]:
+def momenta(mol: Mole) -> NDArray[np.int64]:
     """Return l of each atomic orbital of a PySCF molecule (spherical), (B,)."""
     found = [
         l
@@ -93,7 +101,7 @@ def unusual(found: NDArray[np.float64], usual: list[int], core: int) -> str:
     return f"the ground state of this atom has {named}"
 
 
-def occupy(field: Any, mol: Any, wanted: Mapping[str, list[int]]) -> None:
+def occupy(field: MeanField, mol: Mole, wanted: Mapping[str, list[int]]) -> None:
     """Make a PySCF field of one atom fill given numbers of orbitals of each momentum and spin, those of lowest energy.
 
     Parameters
@@ -122,7 +130,7 @@ def occupy(field: Any, mol: Any, wanted: Mapping[str, list[int]]) -> None:
             occupation[mine[np.argsort(energy[mine], kind="stable")][:number]] = 1.0
         return occupation
 
-    def get_occ(mo_energy: Any = None, mo_coeff: Any = None) -> Any:
+    def get_occ(mo_energy: FloatArray | None = None, mo_coeff: FloatArray | None = None) -> FloatArray:
         energy = np.asarray(field.mo_energy if mo_energy is None else mo_energy)
         C = np.asarray(field.mo_coeff if mo_coeff is None else mo_coeff)
         if C.ndim == 3:
