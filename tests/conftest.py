@@ -1,12 +1,13 @@
-"""What all tests share: strict floating point, devices, slow tests, and a method made for testing.
+"""What all tests share: strict floating point, devices, tiers, and a method made for testing.
 
-``pytest`` runs everything but the slow tests; ``pytest --slow`` or ``pytest -m slow`` runs those.  Tests
-marked `gpu` are skipped without a CUDA device, and the last lines of the report say how many, so that a
-silent skip is seen.
+Three tiers: ``pytest -m "not slow"`` in a few minutes, ``pytest`` for the gate, ``pytest --exhaustive`` with many cases of what
+the others try a few of.  Slow are the tests that ``tests/slow.txt`` lists; exhaustive ones have a marker.  Tests marked `gpu` are
+skipped without a CUDA device, and the last lines of the report say how many, so that a silent skip is seen.
 """
 
 import inspect
 import os
+from collections import Counter as Counted
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -39,10 +40,11 @@ settings.register_profile("qsim", derandomize=True, deadline=None)
 settings.load_profile("qsim")
 
 
-METHODS = Path(__file__).resolve().parent / "methods"
+TESTS = Path(__file__).resolve().parent
+METHODS = TESTS / "methods"
 REASONS = {
     "gpu": "no CUDA device",
-    "slow": "slow; --slow runs them",
+    "exhaustive": "many cases of what others try; --exhaustive runs them",
     "mpi": "no mpi4py",
     "checkout": "an installed qsim runs, not that of the checkout",
 }
@@ -66,15 +68,35 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--slow", action="store_true", help="run the slow tests, too")
+    parser.addoption("--exhaustive", action="store_true", help="run the exhaustive tests, too")
 
 
+def slow_tests():
+    """Return what ``tests/slow.txt`` lists: files and functions, each with the number of its cases that are not slow."""
+    lines = (TESTS / "slow.txt").read_text(encoding="utf-8").splitlines()
+    rows = [line.split() for line in lines if line and not line.startswith("#")]
+    return {name: int(quick[0]) if quick else 0 for name, *quick in rows}
+
+
+def mark_slow(items):
+    """Mark the tests that take long; of a function, all cases but the first few that its line in the list keeps."""
+    slow, seen = slow_tests(), Counted()
+    for item in items:
+        place = item.path.relative_to(TESTS).as_posix()
+        function = f"{place}::{item.nodeid.partition('::')[2].partition('[')[0]}"
+        seen[function] += 1
+        if place in slow or seen[function] > slow.get(function, seen[function]):
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by markers
 def pytest_collection_modifyitems(config, items):
+    mark_slow(items)
     absent = {"mpi"} if find_spec("mpi4py") is None else set()
     if Path(qsim.__file__).resolve().parents[1] != METHODS.parents[1]:
         absent.add("checkout")
-    if not config.getoption("--slow") and "slow" not in config.getoption("-m"):
-        absent.add("slow")
+    if not config.getoption("--exhaustive") and "exhaustive" not in config.getoption("-m"):
+        absent.add("exhaustive")
     if any(item.get_closest_marker("gpu") for item in items) and cuda_status().count == 0:
         absent.add("gpu")
     for item in items:

@@ -143,7 +143,7 @@ def test_the_parts_of_a_command_are_its_time(tmp_path):
     assert 0.5 * wall < sum(parts_of.values()) < wall
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.mpi
 def test_a_case_on_ranks_has_the_model_beside_each_row(tmp_path):
     pytest.importorskip("mpi4py")

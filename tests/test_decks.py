@@ -25,7 +25,8 @@ PLACE = folders()
 FOLDERS = sorted(path.name for path in PLACE.inputs.iterdir() if path.is_dir())
 CASES = cases(FOLDERS, PLACE)
 
-# Drawing takes longer than most runs, so each figure is drawn of one deck, or of two where its parts differ; `--slow` draws all.
+# Drawing takes longer than most runs, so each figure is drawn of one deck, or of two where its parts differ;
+# `--exhaustive` draws all.
 DRAWN = {
     "qmc/he_atom": "overview trace population reblock timestep optimisation jastrow gofr density",
     "qmc/electron_gas": "sofk",
@@ -172,14 +173,16 @@ def colour_of(handle):
 
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.slow else []) for case in CASES],
+    [pytest.param(case, id=case.name, marks=[pytest.mark.exhaustive] if case.slow else []) for case in CASES],
 )
 def test_deck(case, tmp_path, request, monkeypatch):
     least = []
     told = pipeline.least_time
     monkeypatch.setattr(pipeline, "least_time", lambda *given: least.append(told(*given)) or least[-1])
     figures = DRAWN.get(case.name, "").split()
-    report = run_case(case, tmp_path, device="cpu", figures=request.config.getoption("--slow") or figures)
+    report = run_case(
+        case, tmp_path, device="cpu", figures=request.config.getoption("--exhaustive") or figures
+    )
     assert report.ok, str(report)
     assert least[0] <= report.summary["timing"]["run"], "the least time of the plan is a bound"
     for name in figures:
@@ -213,7 +216,7 @@ def test_every_figure_is_drawn(method):
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.slow else []) for case in CASES],
+    [pytest.param(case, id=case.name, marks=[pytest.mark.exhaustive] if case.slow else []) for case in CASES],
 )
 def test_deck_on_a_gpu(case, tmp_path):
     report = run_case(case, tmp_path, device="cuda")

@@ -211,7 +211,7 @@ def test_outputs_that_pages_show_were_written():
     assert all(match["body"].strip() for match in found)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_commands_of_pages_still_run():
     subprocess.run([sys.executable, ROOT / "docs/refresh.py", "--check"], check=True)
 

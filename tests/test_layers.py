@@ -149,7 +149,10 @@ def test_methods_never_import_each_other_and_core_imports_none():
 @pytest.mark.parametrize("method", METHODS)
 def test_decks_import_only_the_deck_layer(method):
     # the block of an estimator lies beside its histogram, where kernels are loaded by the functions that call them
-    light = {"qmc": {"qsim.qmc.estimators", "qsim.qmc.statistics"}}.get(method, set())
+    light = {
+        "qmc": {"qsim.qmc.estimators", "qsim.qmc.statistics"},
+        "trotter": {"qsim.trotter.observables", "qsim.trotter.initial"},
+    }.get(method, set())
     allowed = {"pydantic", "qsim.core.deck", "qsim.core.errors", f"qsim.{method}.deck"} | light
     room = sorted((QSIM / method / "deck").glob("*.py"))
     for path in room:
@@ -224,7 +227,7 @@ def test_a_method_has_the_common_rooms(method):
 
 # --- kernel pairs ---------------------------------------------------------------------------------
 
-ATTRIBUTES = r"(?:__\w+__\s*\([^)]*\)\s*)*"
+ATTRIBUTES = r"(?:(?:__\w+__\s*\([^)]*\)|[A-Z][A-Z_]+)\s*\b)*"  # also those of a macro: void BOUNDS name(...)
 KERNEL = re.compile(rf"__global__\s+{ATTRIBUTES}void\s+{ATTRIBUTES}(\w+)\s*\(")
 
 
@@ -253,8 +256,10 @@ def test_kernel_names_are_found():
     extern "C" __global__
     void three() {}
     extern "C" __global__ __launch_bounds__(BLOCK) __cluster_dims__(8, 1, 1) void four(int n) {}
+    extern "C" __global__ void BOUNDS
+        five(int n) {}
     """
-    assert kernel_names(text) == ["one", "two", "three", "four"]
+    assert kernel_names(text) == ["one", "two", "three", "four", "five"]
 
 
 def test_every_kernel_has_a_wrapper_and_a_cpu_twin():
@@ -278,12 +283,19 @@ def test_kernels_have_plain_names():
 
 # --- readable code --------------------------------------------------------------------------------
 
-# Share of the annotated parameters that may be a bare Any, and nested ternaries left, per package.
-MAX_ANY = {"core": 0.05, "qoc": 0.05, "trotter": 0.05, "tridiag": 0.05, "sturmian": 0.05, "qmc": 0.05}
-# Functions of more than LONG lines without a docstring, private ones; public ones are ruff's business.
+PACKAGES = ["core", "cli", *METHODS]
+# Share of the annotated parameters that may be a bare Any, kernels and their wrappers included.
+MAX_ANY = 0.02
+# Parameters of a function, kernels included, and the functions that still have more, per package: the numbers may only fall.
+MAX_PARAMETERS = 10
+LONG_LISTS = {"trotter": 4}
+# Functions of more than LONG lines without a docstring, private ones, per package: the numbers may only fall.
 LONG = 15
-UNDOCUMENTED = {"core": 3, "qoc": 12, "trotter": 10, "tridiag": 30, "sturmian": 36, "qmc": 6}
-NESTED_TERNARIES: dict[str, int] = {}
+UNDOCUMENTED = {"qoc": 12, "trotter": 16, "tridiag": 48, "sturmian": 36, "qmc": 7}
+# Conditional expressions within others, per package: the numbers may only fall.
+NESTED_TERNARIES = {"trotter": 2, "tridiag": 2, "qmc": 2}
+# Python files of a folder.
+MAX_FILES = 16
 
 
 @cache
@@ -292,8 +304,8 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def files_of(package: str) -> list[Path]:
-    """Return the files of a package without its kernels, whose types numba infers."""
-    return [path for path in sorted((QSIM / package).rglob("*.py")) if not is_kernel(path)]
+    """Return the files of a package."""
+    return sorted((QSIM / package).rglob("*.py"))
 
 
 def annotations(tree: ast.AST) -> list[str]:
@@ -326,11 +338,11 @@ def test_bare_any_and_nested_ternaries_are_found():
     assert nested_ternaries(ast.parse("(1 if a else 2) + (3 if b else 4)")) == []
 
 
-@pytest.mark.parametrize("package", ["core", *METHODS])
+@pytest.mark.parametrize("package", PACKAGES)
 def test_parameters_have_real_types(package):
     found = [text for path in files_of(package) for text in annotations(tree_of(path))]
     bare = sum(text in ("Any", "Any | None") for text in found)
-    assert bare <= MAX_ANY[package] * len(found), f"{bare} of {len(found)} annotated parameters are Any"
+    assert bare <= MAX_ANY * len(found), f"{bare} of {len(found)} annotated parameters are Any"
 
 
 def undocumented(tree: ast.AST) -> list[int]:
@@ -352,24 +364,62 @@ def test_long_functions_without_docstring_are_found():
     assert undocumented(ast.parse("def f():\n    x = 1")) == []
 
 
-@pytest.mark.parametrize("package", ["core", *METHODS])
+@pytest.mark.parametrize("package", PACKAGES)
 def test_long_functions_have_docstrings(package):
     found = [f"{name(path)}:{line}" for path in files_of(package) for line in undocumented(tree_of(path))]
-    assert len(found) <= UNDOCUMENTED[package], found
+    assert len(found) <= UNDOCUMENTED.get(package, 0), found
 
 
-@pytest.mark.parametrize("package", ["core", *METHODS])
+@pytest.mark.parametrize("package", PACKAGES)
 def test_no_ternary_is_nested(package):
     found = [f"{name(path)}:{line}" for path in files_of(package) for line in nested_ternaries(tree_of(path))]
     assert len(found) <= NESTED_TERNARIES.get(package, 0), found
 
 
+def long_lists(tree: ast.AST) -> list[int]:
+    """Return the lines of the functions with more than `MAX_PARAMETERS`."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        for arguments in [(*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+        if len([one for one in arguments if one.arg not in ("self", "cls")]) > MAX_PARAMETERS
+    ]
+
+
+def test_long_lists_of_parameters_are_found():
+    names = ", ".join(f"a{k}" for k in range(MAX_PARAMETERS))
+    assert long_lists(ast.parse(f"def f(self, {names}): pass")) == []
+    assert long_lists(ast.parse(f"def f({names}, *, b): pass")) == [1]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_lists_of_parameters_are_short(package):
+    found = [f"{name(path)}:{line}" for path in files_of(package) for line in long_lists(tree_of(path))]
+    assert len(found) <= LONG_LISTS.get(package, 0), found
+
+
 def test_the_front_door_has_no_nested_ternary():
-    front = [*QSIM.glob("*.py"), *QSIM.glob("cli/*.py")]
-    assert not [path for path in front if nested_ternaries(tree_of(path))]
+    assert not [path for path in QSIM.glob("*.py") if nested_ternaries(tree_of(path))]
 
 
 # --- sizes ----------------------------------------------------------------------------------------
+
+
+def test_folders_stay_readable():
+    folders = {path.parent for path in MODULES}
+    full = {name(folder): len(list(folder.glob("*.py"))) for folder in folders}
+    assert not {folder: files for folder, files in full.items() if files > MAX_FILES}
+
+
+def test_every_line_of_the_list_of_slow_tests_names_a_test():
+    listed = [line.split()[0] for line in (ROOT / "tests/slow.txt").read_text(encoding="utf-8").splitlines()]
+    for place in listed:
+        if place == "#":
+            continue
+        file, _, function = place.partition("::")
+        text = (ROOT / "tests" / file).read_text(encoding="utf-8")
+        assert f"def {function.rpartition('::')[2]}" in text, place
 
 
 def test_files_stay_readable():

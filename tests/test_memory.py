@@ -44,7 +44,7 @@ def within(estimate, peak, case=None):
     return least < estimate / peak and (case in BOUNDS or estimate / peak < most)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("size", ["small", "large"])
 @pytest.mark.parametrize("case", CASES, ids=" ".join)
 def test_the_announced_memory_is_that_of_the_command(case, size):
@@ -52,7 +52,7 @@ def test_the_announced_memory_is_that_of_the_command(case, size):
     assert within(run.estimated_host, run.host, case), run
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", CASES, ids=" ".join)
 def test_the_announced_memory_grows_as_the_peak(case):
     """The part that grows with the deck: the interpreter and its libraries are the same in both runs."""
@@ -63,7 +63,7 @@ def test_the_announced_memory_grows_as_the_peak(case):
     assert within(more, large.host - small.host, case), (small, large)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", METHODS)
 def test_a_first_run_announces_the_compiler(method, tmp_path):
     case = next(case for case in CASES if case[0] == method)
@@ -73,7 +73,7 @@ def test_a_first_run_announces_the_compiler(method, tmp_path):
 
 
 @pytest.mark.gpu
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", CASES, ids=" ".join)
 def test_the_announced_memory_of_the_device_is_that_of_the_command(case):
     """Context and arrays together, as the driver counts them; nothing else may use the device meanwhile."""
@@ -87,7 +87,7 @@ RECORDED = json.loads(
 )["rows"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("row", RECORDED, ids=lambda row: f"{row['method']} {row['task']} {row['size']}")
 def test_the_memory_announced_for_a_gpu_is_that_recorded_on_one(row, tmp_path):
     pair = CASES[row["method"], row["task"]]

@@ -63,7 +63,7 @@ def test_quick_items_run_and_are_kept(key, tmp_path, capsys):
     assert kept.stat().st_mtime_ns == before, "computed again"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_all_items_run_in_small_form(tmp_path):
     assert reproduce.main(["all", "--quick", "-o", str(tmp_path)]) == 0
 

@@ -40,6 +40,8 @@ TREES = {
         "howto/add-method",
         "howto/add-potential",
         "howto/add-estimator",
+        "howto/add-observable",
+        "howto/add-state",
     ),
     "Theory": (
         "theory/qoc",

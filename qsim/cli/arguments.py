@@ -45,6 +45,7 @@ class _FileWithSuffix(click.Path):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Offer the files with the right suffix, and the folders on the way to them."""
+        # What is typed so far may lead into a folder.
         head, tail = os.path.split(incomplete)
         prefix = incomplete.removesuffix(tail)
         try:
@@ -101,7 +102,7 @@ class FigureSize(click.ParamType):  # type: ignore[type-arg]  # generic since cl
     name = "size"
 
     def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[float, float]:
         """Return width and height."""
         if isinstance(value, tuple):

@@ -130,6 +130,7 @@ def schema(method: str | None) -> None:
     if method is not None:
         print_json(schema_of(stage(method, "deck").DECK))
         return
+    # A deck is of one method: the schema of all is a choice of theirs.
     choices: list[dict[str, Any]] = []
     definitions: dict[str, Any] = {}
     for name in methods.available():
@@ -162,6 +163,7 @@ def validate(ctx: click.Context, decks: tuple[Path, ...], as_json: bool) -> None
         except QsimError as error:
             diagnostics = list(getattr(error, "diagnostics", ()))
             failure = None if diagnostics else str(error)
+            # A mistake in a deck wins over a file that cannot be read.
             code = DeckError.exit_code if isinstance(error, DeckError) else code or error.exit_code
         valid = failure is None and not any(diagnostic.severity == "error" for diagnostic in diagnostics)
         for diagnostic in diagnostics:
@@ -191,6 +193,7 @@ def _examine(method: str, path: Path) -> list[Diagnostic]:
     if not methods.is_available(method):
         raise _foreign(path)
     loaded: LoadedDeck[Any] = load_deck(path, stage(method, "deck").DECK)
+    # In the order in which a run would find them: keys, forgotten units, figures, physics.
     findings = [
         *loaded.deck.check(),
         *loaded.doubts(),

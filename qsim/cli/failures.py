@@ -35,11 +35,14 @@ class Failure(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         """Write message and hint to standard error."""
         if isinstance(self.error, DeckError) and self.error.diagnostics:
+            # One line per mistake, as editors and scripts read them; on a terminal with the line of the deck
+            # below.
             for diagnostic in self.error.diagnostics:
                 click.echo(str(diagnostic), err=True)
                 if sys.stderr.isatty() and (excerpt := diagnostic.excerpt()):
                     click.echo(excerpt, err=True)
         else:
+            # A stop that was requested is no error.
             kind = "" if isinstance(self.error, Stopped | Interrupted) else "error: "
             click.echo(f"qsim: {kind}{self.message}", err=True)
         if self.error.hint:
@@ -65,11 +68,13 @@ def _unforeseen(error: Exception) -> InternalError:
     """Return the error to show for a bug; its traceback is written to a file or, if wanted, on the screen."""
     name = type(error).__name__
     text = f"{name}: {error}" if str(error) else name
+    # Notes say in which stage it happened, and that the results are complete.
     notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
     message = f"internal error: {text.splitlines()[0]}{notes}"
     if _wants_traceback():
         return InternalError(message)
     try:
+        # A traceback on the screen hides the message; it is kept in a file for a bug report.
         with tempfile.NamedTemporaryFile(
             "w", prefix="qsim-traceback-", suffix=".txt", delete=False, encoding="utf-8"
         ) as file:
@@ -99,11 +104,13 @@ def _end_with_others(failure: Failure, error: Exception) -> None:
     comm = connected()
     if comm is None or comm.size == 1:
         return
+    # An error that all ranks raise is printed by the first one; the others end quietly, with the same code.
     if is_agreed(error):  # every rank ends by itself, with the same code
         if comm.rank:
             sys.exit(failure.exit_code)
         return
     if comm.rank:
+        # The first rank may be about to print the same error, and to end all.
         time.sleep(OTHER_RANKS_WAIT)
         click.echo(f"qsim: on rank {comm.rank} of {comm.size}:", err=True)
     failure.show()

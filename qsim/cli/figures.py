@@ -44,12 +44,14 @@ def plot(
 
     NAME is a figure of the method, or an array of one or two dimensions, such as a column of 'qsim show'.
     """
+    # Files and names come in one list of words: a file is what ends like one, or exists.
     files = [Path(word) for word in words if word.endswith(RESULTS_SUFFIXES) or Path(word).is_file()]
     names = [word for word in words if Path(word) not in files]
     if not files:
         raise click.UsageError(f"no results file given; '{shorten(words[0])}' does not end with .h5")
     if overlay and len(files) < 2:
         raise click.UsageError("--overlay needs two results files or more")
+    # Without --overlay every file gets figures of its own.
     for group in [files] if overlay else [[file] for file in files]:
         _plot(group, names, output, formats or ("png",), style=style, size=size, force=force)
 
@@ -116,6 +118,7 @@ def _functions(
         raise click.UsageError(
             f"{method} has no figure '{unknown[0]}'; it has {listing}, and its arrays ('qsim show')"
         )
+    # Maps cannot be overlaid: of several files, only the overview is drawn where nothing is named.
     wanted = names or (("overview",) if len(results) > 1 and "overview" in known else tuple(known))
     return {name: known.get(name) or partial(_array, draw_named, name) for name in wanted}
 

@@ -32,6 +32,7 @@ from qsim.version import __version__
 
 __all__ = ["cli", "main"]
 
+# A level above all: the log is written no more.
 OFF = logging.CRITICAL + 1
 # The commands besides those of the methods, in the order of `qsim --help`.
 COMMANDS: dict[str, click.Command] = {
@@ -61,6 +62,7 @@ class QsimGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command; a method that is not part of this version gets one that says so."""
+        # A method is made into a command here, at its first use: `--help` of the group loads none.
         if cmd_name in COMMANDS:
             return COMMANDS[cmd_name]
         if methods.is_available(cmd_name):
@@ -73,6 +75,7 @@ class QsimGroup(click.Group):
         """Find the command, with a suggestion for a misspelt one and a hint for a deck without its method."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
+            # `qsim deck.yaml` is the commonest slip.
             if name.endswith((".yaml", ".yml")):
                 ctx.fail(f"'{name}' is a deck; give its method first: qsim METHOD {name}")
             close = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
@@ -106,6 +109,7 @@ class QsimGroup(click.Group):
         try:
             with escape_usage_errors():
                 return super().invoke(ctx)
+        # These are what click itself ends commands with, and shows.
         except (click.exceptions.Exit, click.ClickException, click.Abort, BrokenPipeError):
             raise
         except KeyboardInterrupt as error:
@@ -155,6 +159,7 @@ class _LogFile(logging.FileHandler):
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Warn once, instead of a traceback per line."""
+        # Once: every further line would fail in the same way.
         if self.level < OFF:
             self.setLevel(OFF)
             reason = sys.exc_info()[1]
@@ -180,12 +185,14 @@ def _log_file(path: str) -> _LogFile | None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code; streams that fail change nothing but the last word."""
+    # Signals and streams first, so that nothing after them can fail unseen.
     words = sys.argv[1:] if args is None else list(args)
     before_the_work(words, methods.TABLE)
     make_patient()
     try:
         cli.main(args=words, prog_name="qsim")
     except SystemExit as end:
+        # All files are written by now; what could not be printed changes the exit code alone.
         error = output_error()
         if error is None or end.code not in (0, None):
             raise

@@ -52,6 +52,7 @@ def _machine() -> dict[str, Any]:
     from qsim.core.run.provenance import git_state, versions
 
     status = cuda_status()
+    # Whatever may change where or how a run computes.
     prefixes = ("QSIM_", "CUDA_", "CUPY_", "NUMBA_", "OMP_", "OPENBLAS_", "MKL_", "NCCL_", "SLURM_JOB")
     return {
         "qsim": __version__,

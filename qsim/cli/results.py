@@ -44,6 +44,7 @@ def show(file: Path, as_json: bool, deck: bool) -> None:
 
 
 def _content(results: Results) -> dict[str, Any]:
+    """Return everything but the numbers of the arrays, for ``--json``."""
     return {
         "file": str(results.path),
         "method": results.method,
@@ -70,6 +71,7 @@ def _content(results: Results) -> dict[str, Any]:
 
 
 def _show(results: Results) -> None:
+    """Print the file as aligned columns."""
     content = _content(results)
     click.echo(
         columns((name, str(content[name])) for name in ("file", "method", "title", "status", "created"))
@@ -125,6 +127,7 @@ def compare(
     from qsim.core.results.results import open_results
 
     with open_results(first) as a, open_results(second) as b:
+        # No names at all: everything is compared.
         names = {*only, *(_headline_of(a) if headline else ())}
         if unknown := sorted(
             name for name in only if not any(name in r.scalars or name in r for r in (a, b))
@@ -227,11 +230,13 @@ def collect(
 
     if output.suffix not in (".csv", ".h5", ".hdf5"):
         raise click.UsageError(f"-o {output}: a table is a .csv or a .h5 file")
+    # The figure lies beside the table, under its name.
     stem = output.with_suffix("")
     drawn = [] if no_figures else [stem.with_name(f"{stem.name}.{ending}") for ending in FORMATS]
     if not force:
         refuse_existing([output, *drawn], "-o FILE writes elsewhere")
     summaries = gather.find_runs(runs)
+    # Runs of several methods may share a table, each with its own headline.
     kinds = dict.fromkeys(str(read_summary(path)["method"]) for path in summaries)
     if names or everything:
         chosen = dict.fromkeys(kinds, names)

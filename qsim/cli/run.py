@@ -117,6 +117,7 @@ class _Arguments:
             resume=self.resume,
             allow_changes=self.allow_changes,
             dry_run=self.dry_run,
+            # True: what the deck says.
             figures=False if self.no_figures else self.figures or True,
             formats=self.formats or ("png",),
             verbosity=-1 if self.quiet else int(self.verbose),
@@ -132,6 +133,7 @@ def _run(method: str, arguments: _Arguments) -> None:
 
     try:
         outcome = execute(method, arguments.deck, arguments.options())
+    # Scripts that read --json get an object in every case: summary, plan, stop or mistakes.
     except Stopped as stop:
         if arguments.as_json and not rank:
             click.echo(
@@ -146,6 +148,7 @@ def _run(method: str, arguments: _Arguments) -> None:
         raise
     if rank:
         return
+    # The deck with all its keys goes to standard output, the table of sizes to standard error.
     if arguments.dry_run:
         if arguments.as_json or not arguments.quiet:
             _show_plan(outcome.summary, as_json=arguments.as_json)
@@ -193,6 +196,7 @@ def _show_outcome(method: str, outcome: Outcome, *, verbose: bool) -> None:
     summary, scalars = outcome.summary, outcome.summary["scalars"]
     if outcome.already:
         say(f"{outcome.results} is complete; nothing to do")
+    # The headline of the method first, then the others in the order of the file.
     first = [name for name in Method[Any, Any, Any](method).headline if name in scalars]
     names = list(dict.fromkeys([*first, *scalars]))
     shown = names if verbose else names[:MAX_ROWS]
@@ -204,6 +208,7 @@ def _show_outcome(method: str, outcome: Outcome, *, verbose: bool) -> None:
     below = [("time", ", ".join(times))]
     below += [("" if index else "files", file) for index, file in enumerate(grouped(summary["files"]))]
     warnings = summary["warnings"]
+    # A run that was complete before has said nothing yet: its warnings are shown below.
     if warnings and not outcome.already:  # the run said them when they came up
         text = "1 warning above" if len(warnings) == 1 else f"{len(warnings)} warnings above"
         below.append(("warnings", text))

@@ -87,12 +87,14 @@ def _sweep(arguments: _Arguments) -> None:
     from qsim.core.device.parallel import launched_ranks
     from qsim.core.sweeps.sweep import parse_axis, points, prepare, write_array
 
+    # Under mpirun every rank would start a sweep of its own.
     if launched_ranks() > 1:
         raise click.UsageError("a sweep starts its own processes: --jobs N instead of mpirun or srun")
     method = peek_method(arguments.deck)
     require_method(method)
     zipped, device = arguments.zipped, arguments.device
     try:
+        # Mistakes of --over are those of the command line, not of the deck.
         axes = [parse_axis(text) for text in arguments.axes]
         values = points(axes, zipped=zipped)
     except ValueError as error:
@@ -118,6 +120,7 @@ def _sweep(arguments: _Arguments) -> None:
 
 
 def _run_sweep(sweep: Sweep, *, jobs: int, device: str | None, figures: bool) -> None:
+    """Run what is missing, with a line per deck; a stop request ends the decks at work with checkpoints."""
     from qsim.core.run.signals import Signals
     from qsim.core.sweeps.sweep import run
 
@@ -126,6 +129,7 @@ def _run_sweep(sweep: Sweep, *, jobs: int, device: str | None, figures: bool) ->
     say(f"{sweep.method} {sweep.folder}: {total} decks{before}")
     failed: list[tuple[Point, Done]] = []
     done = 0
+    # A stop request is passed on to the processes, which write checkpoints.
     with Signals() as signals:
         command = shlex.join(["qsim", *sys.argv[1:]])
         for point, outcome in run(
@@ -165,6 +169,7 @@ def _close(sweep: Sweep, failed: list[tuple[Point, Done]], stop: str | None) -> 
         folder = shlex.quote(str(sweep.folder))
         say(f"all {len(sweep.points)} decks are complete: qsim collect {folder} -o table.csv")
         return
+    # Stopped decks are no failures: the same command continues them.
     broken = [(point, done) for point, done in failed if done.code not in (STOPPED, INTERRUPTED)]
     for point, done in broken[:MAX_FAILURES]:
         say(f"{point.deck}: {done.message.splitlines()[0] if done.message else done.code}")

@@ -12,7 +12,6 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterable
-from typing import Any
 
 __all__ = [
     "format_bytes",
@@ -105,7 +104,7 @@ def reason(error: BaseException) -> str:
 # --------------------------------------------------------------------------------------- quantities
 
 
-def format_scalar(value: Any, unit: str = "", error: float | None = None, digits: int = 6) -> str:
+def format_scalar(value: object, unit: str = "", error: float | None = None, digits: int = 6) -> str:
     """Return a scalar with its unit and error: as many digits as the error leaves, else `digits`."""
     if value is None:
         return "none"

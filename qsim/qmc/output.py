@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.results import quantities
-from qsim.core.results.quantities import Failed, Quantity
+from qsim.core.results.quantities import Quantity
 from qsim.qmc.estimators.collection import estimator_tables
 from qsim.qmc.figures import FIGURES
 from qsim.qmc.results.crystals import finite_size, intensive
@@ -38,14 +37,11 @@ from qsim.qmc.sampling.series import ENERGIES, SUMMED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-    from qsim.core.results.tables import Scalar
     from qsim.qmc.run import Result
     from qsim.qmc.statistics.blocking import Estimate
     from qsim.qmc.system.ions import System
 
-__all__ = ["FIGURES", "HEADLINE", "QUANTITIES", "TABLES", "arrays", "extra_files", "extra_paths", "scalars"]
+__all__ = ["FIGURES", "QUANTITIES", "extra_files", "extra_paths"]
 
 HARTREE = "hartree"
 MEANS = {
@@ -515,15 +511,3 @@ ARRAYS: tuple[Quantity[Result], ...] = (
 
 SCALARS = (*EXTRAPOLATED, *_section("dmc"), *_section("vmc"), *DIFFUSION, *OPTIMISED, *SYSTEM)
 QUANTITIES = (*SCALARS, *ARRAYS)
-TABLES = quantities.tables(QUANTITIES)
-HEADLINE = quantities.headline(QUANTITIES)
-
-
-def arrays(result: Result, failed: Failed | None = None) -> dict[str, NDArray[Any]]:
-    """Return the arrays of the results file by name."""
-    return quantities.arrays(QUANTITIES, result, failed)
-
-
-def scalars(result: Result, failed: Failed | None = None) -> dict[str, Scalar]:
-    """Return the headline numbers; of several sections of a kind, the last one's."""
-    return quantities.scalars(QUANTITIES, result, failed)

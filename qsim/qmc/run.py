@@ -105,8 +105,6 @@ def final_state(result: Result) -> Mapping[str, Any]:
 
 def run(problem: Problem, monitor: Monitor) -> Result:
     """Run all sections and analyse their blocks."""
-    for text in problem.notices:
-        monitor.note(text)
     for text in problem.warnings:
         monitor.warn(text)
     # A checkpoint, or a complete run that is given more blocks, has the end of each part.

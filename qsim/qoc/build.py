@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
-from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
@@ -20,7 +19,9 @@ from qsim.qoc.control.guesses.first import escape, first_field
 from qsim.qoc.control.guesses.pulse import Pulse
 from qsim.qoc.control.parametrisation import band_modes, parametrisation, shape_function
 from qsim.qoc.control.transitions import ladder_rungs
-from qsim.qoc.deck.model import CrankNicolsonPropagator, EigenbasisPropagator, values_of
+from qsim.qoc.deck.ensemble import values_of
+from qsim.qoc.deck.propagation import CrankNicolsonPropagator, EigenbasisPropagator
+from qsim.qoc.memory import Sizes, memory, stores
 from qsim.qoc.models.molecule import Molecule, molecule
 from qsim.qoc.objectives.goal import Goal
 from qsim.qoc.problem import Problem
@@ -31,29 +32,24 @@ if TYPE_CHECKING:
 
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
-    from qsim.qoc.deck.model import Propagator as PropagatorBlock
     from qsim.qoc.deck.model import QocDeck
+    from qsim.qoc.deck.propagation import Propagator as PropagatorBlock
     from qsim.qoc.propagators.propagator import Members, Propagator
 
-MIN_LEVELS = 16  # retained levels of `states: auto`
-SPARE_LEVELS = 12  # levels kept above the highest one in use
-PLAN_TIMES = 200_000  # steps at which the plan tries the formulas and files of the deck
-PERIOD_STEPS = 64  # steps per period of `steps: auto`
-SWEEP_FLOPS = (
-    1.3e9  # of the least work per second and core, a sweep with its gradient: measured 0.9e9 to 2.6e9
-)
-SWEEPS = 50.0  # of an optimisation, roughly, for the choice of a device
-IN_KERNEL = 0.8  # launches that the steps of a trajectory take, forward and back, which follow each other within a kernel
-ARRAYS = 15  # numbers per step besides trajectories: field, guess, shape, times, bounds, gradients, spectrum
-GRID_ARRAYS = 8  # the same, besides, of the grid propagator
-GAUSS_NEWTON_COPIES = 14  # real numbers per step and amplitude: derivatives, their pull-back, scaled rows
-TRAVOLTA_HOST = (
-    3.4  # trajectories that the sequential method copies to the host of a GPU; measured: 3.4 (H100)
-)
-GAUSS_NEWTON_SPARED = 0.7  # share of the rows of derivatives that a run on a GPU does not hold on the host; measured: 0.7 (H100)
-MEMBERS_TOGETHER = 8 << 30  # bytes up to which all members are counted together; more of them go in portions
-SEGMENT = 64_000_000  # bytes of a trajectory that the analysis on the grid keeps: propagators.SEGMENT_BYTES
-TRAJECTORY_LIMIT = 2e9  # bytes above which `memory: auto` recovers states by time reversal
+# Retained levels of `states: auto`
+MIN_LEVELS = 16
+# Levels kept above the highest one in use.
+SPARE_LEVELS = 12
+# Steps at which the plan tries the formulas and files of the deck.
+PLAN_TIMES = 200_000
+# Steps per period of `steps: auto`
+PERIOD_STEPS = 64
+# Of the least work per second and core, a sweep with its gradient: measured 0.9e9 to 2.6e9.
+SWEEP_FLOPS = 1.3e9
+# Of an optimisation, roughly, for the choice of a device.
+SWEEPS = 50.0
+# Launches that the steps of a trajectory take, forward and back, which follow each other within a kernel.
+IN_KERNEL = 0.8
 
 
 def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
@@ -75,7 +71,7 @@ def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
     except InvalidInput as problem:
         findings.append(Finding(problem.key, str(problem)))
     return Plan(
-        memory=memory(deck, levels, steps, modes),
+        memory=memory(deck, Sizes(levels, steps, modes, member_count(deck))),
         sizes={
             "grid points": points,
             "levels": levels,
@@ -111,76 +107,6 @@ def _work(deck: QocDeck, levels: int, steps: int) -> Work:
     )
 
 
-def memory(deck: QocDeck, levels: int, steps: int, modes: int) -> Memory:
-    """Estimate the memory of a run: the larger of what the optimiser holds and of what the analysis holds, per step.
-
-    The optimiser holds the trajectories of a gradient, one row of derivatives for each of them (Gauss-Newton: one for
-    each amplitude outside the target, several times over), or the costates of Krotov's method; the
-    analysis one trajectory and the populations.
-    Both hold some `ARRAYS` arrays of one number per step.
-
-    Parameters
-    ----------
-    levels, steps, modes : int
-        Levels K, steps N, and modes of the band.
-    """
-    points, members = deck.system.grid.points, member_count(deck)
-    grid = isinstance(deck.propagator, CrankNicolsonPropagator)
-    kind = deck.optimizer.type
-    item = 8 if deck.run.precision == "single" else 16
-    each = steps * (points if grid else levels) * item
-    one = min(each, SEGMENT) if grid else each  # the analysis on the grid works in segments
-    if grid and not stores(deck, each):
-        each = points * item
-    trajectories = members * len(deck.system.state_pairs())
-    # the sequential and the adjoint methods keep trajectories; a line search without gradients and no search at all do not
-    together = each * trajectories
-    rows = steps * item * trajectories
-    if kind == "gauss_newton":
-        rows = (levels - 1) * trajectories * steps * 8 * GAUSS_NEWTON_COPIES
-    elif kind == "krotov":
-        rows = 0
-    elif kind == "none":
-        together = rows = 0
-    else:  # more members than fit go in portions, at least one at a time
-        together = max(each, min(together, MEMBERS_TOGETHER))
-        rows = min(rows, max(steps * item, MEMBERS_TOGETHER))
-    analysis = one + steps * levels * 8
-    fields = (ARRAYS + GRID_ARRAYS * grid + modes) * steps * 8
-    system = 3 * levels * points * 8
-    # of a GPU, as its memory pool held at the peak: the analysis keeps its trajectory there, on the grid two segments; the
-    # Gauss-Newton and the sequential method make copies
-    kept = one * (2 if grid and not stores(deck, steps * points * item) else 1)
-    copies = {"gauss_newton": 3, "travolta": 3}.get(kind, 1) * together
-    analysed = max(0, analysis - together - rows)
-    more_on_host = {"travolta": TRAVOLTA_HOST * together, "gauss_newton": -GAUSS_NEWTON_SPARED * rows}.get(
-        kind, 0.0
-    )
-    more_on_host -= 0 if grid else min(one, analysed)  # which lies on the GPU
-    return Memory(
-        host=system + fields + rows + analysed,
-        device=together + system,
-        parts={
-            "trajectory": together,
-            "populations": analysis,
-            "eigenstates": 2 * system,
-            "costate derivatives": rows,
-            "arrays of one number per step": fields,
-        },
-        reduce=_reduce(deck, grid),
-        on_gpu=max(kept, copies) - together,
-        on_gpu_host=int(more_on_host),
-        library="" if kind in ("none", "gauss_newton") else "cublas",
-    )
-
-
-def _reduce(deck: QocDeck, grid: bool) -> str:
-    """Return the keys to lower when memory does not suffice."""
-    if deck.optimizer.type == "gauss_newton" and deck.ensemble is not None:
-        return "ensemble"
-    return "time.steps, or set propagator.memory to reverse" if grid else "time.steps"
-
-
 def build(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
     """Set up eigenstates, propagator, targets and first field."""
     deck = loaded.deck
@@ -188,12 +114,14 @@ def build(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
     warnings: list[str] = []
     try:
         nominal = loaded.once(nominal_molecule)
+        # The nominal molecule is the one that the plan has made; steps and first field follow from its levels.
         members = ensemble(deck, nominal)
         steps = step_count(deck, nominal)
         times = midpoints(steps, deck.time.T)
         control = parametrisation(deck.control, times, deck.time.T)
         pulse = Pulse(deck, nominal, times, control.shape)
         guess = first_field(pulse)
+        # the line search of the paper may start from zero, with noise in the initial state instead
         if not np.any(guess) and deck.optimizer.type in ("lbfgs", "krotov", "gauss_newton"):
             guess = weak_seed(pulse)
             warnings.append(
@@ -202,7 +130,8 @@ def build(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
             )
     except InvalidInput as problem:
         loaded.raise_for([Finding(problem.key, str(problem))])
-        raise  # raise_for has raised already
+        # raise_for has raised already
+        raise
     levels = level_count(deck)
     goal = goal_of(deck)
     initial = goal.initial(levels)
@@ -336,14 +265,6 @@ def ensemble(deck: QocDeck, nominal: Molecule) -> Members:
         system.append(place[mass, depth])
         scale.append(factor)
     return Members(built, np.array(system), np.array(scale))
-
-
-def stores(deck: QocDeck, trajectory: int) -> bool:
-    """Return True if the grid propagator keeps trajectories of this size (bytes) for the gradient."""
-    choice = deck.propagator.memory  # type: ignore[union-attr]
-    if deck.optimizer.type == "gauss_newton":  # all costates go back along one stored trajectory
-        return choice != "reverse"
-    return choice == "store" or (choice == "auto" and trajectory <= TRAJECTORY_LIMIT)
 
 
 def make_propagator(

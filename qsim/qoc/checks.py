@@ -15,7 +15,7 @@ from qsim.core.deck.blocks import Finding
 from qsim.core.deck.units import to_unit
 from qsim.core.errors import InvalidInput
 from qsim.qoc.control.transitions import ladder_rungs
-from qsim.qoc.deck.molecule import levels_of
+from qsim.qoc.deck.states import levels_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,14 +25,17 @@ if TYPE_CHECKING:
 
 STEPS_PER_PERIOD = {"crank_nicolson": 20, "eigenbasis": 6}
 WALL_DENSITY = 1e-6
-ROUNDING_GAPS = (
-    1e3  # gap, in roundings of the Hamiltonian, below which the mixture of two levels is arbitrary
-)
-FEMTOSECOND = 41.341373336  # a.u. of time
-NUCLEAR_MASS = 20.0  # electron masses above which a particle is no model electron
-MOLECULE_INTENSITY = 1e14  # W/cm2
+# Gap, in roundings of the Hamiltonian, below which the mixture of two levels is arbitrary.
+ROUNDING_GAPS = 1e3
+# a.u. of time.
+FEMTOSECOND = 41.341373336
+# Electron masses above which a particle is no model electron.
+NUCLEAR_MASS = 20.0
+# W/cm2.
+MOLECULE_INTENSITY = 1e14
 MODEL_INTENSITY = 1e15
-RWA_PERIODS = 10  # periods in T from which the two-level estimates (rotating-wave approximation) are trusted
+# Periods in T from which the two-level estimates (rotating-wave approximation) are trusted.
+RWA_PERIODS = 10
 
 
 def physics(deck: QocDeck, molecule: Molecule, steps: int) -> Iterator[Finding]:
@@ -44,7 +47,8 @@ def physics(deck: QocDeck, molecule: Molecule, steps: int) -> Iterator[Finding]:
     except InvalidInput as problem:
         yield Finding(problem.key, str(problem), "warning" if deck.optimizer.type == "none" else "error")
         return
-    except IndexError:  # a level above the retained ones, reported by _levels
+    except IndexError:
+        # a level above the retained ones, reported by _levels
         return
     yield from _sampling(deck, molecule, rungs, steps)
     yield from _random_guess(deck, steps)
@@ -63,19 +67,16 @@ def _used_levels(deck: QocDeck) -> list[tuple[str, int]]:
 
 
 def _levels(deck: QocDeck, molecule: Molecule) -> Iterator[Finding]:
-    potential = deck.system.potential
+    last = deck.system.potential.highest_bound(molecule.mass)
     top = float(min(molecule.potential[0], molecule.potential[-1]))
     for key, level in _used_levels(deck):
-        if potential.type == "morse":
-            last = math.ceil(math.sqrt(2 * molecule.mass * potential.D) / potential.beta - 0.5) - 1
-            if level > last:
-                yield Finding(
-                    key,
-                    f"level {level} is not bound: this Morse potential holds levels 0 to {last}"
-                    if last >= 0
-                    else "this Morse potential holds no bound level",
-                )
-                continue
+        if level > last:
+            held = "holds no bound level"
+            if last >= 0:
+                held = f"holds levels 0 to {last:g}"
+            text = f"level {level} is not bound: this" if last >= 0 else "this"
+            yield Finding(key, f"{text} Morse potential {held}")
+            continue
         if level >= molecule.energies.size:
             continue
         energy = float(molecule.energies[level])
@@ -98,16 +99,16 @@ def _degenerate(deck: QocDeck, molecule: Molecule) -> Iterator[Finding]:
     """Warn of used levels that cannot be told from a neighbour: by rounding, or within the pulse (less than one radian)."""
     rounding = ROUNDING_GAPS * float(np.finfo(float).eps * np.abs(molecule.diagonal).max())
     lists = [set(t) for _, t in deck.system.state_pairs() if isinstance(t, list)]
-    told: set[tuple[int, int]] = set()
+    reported: set[tuple[int, int]] = set()
     for key, level in _used_levels(deck):
         for pair in ((level - 1, level), (level, level + 1)):
             together = any(set(pair) <= levels for levels in lists) and key.endswith("target")
-            if pair[0] < 0 or pair[1] >= molecule.energies.size or pair in told or together:
+            if pair[0] < 0 or pair[1] >= molecule.energies.size or pair in reported or together:
                 continue
             gap = float(molecule.energies[pair[1]] - molecule.energies[pair[0]])
             remedy = f"name both, as in target: [{pair[0]}, {pair[1]}], or make the potential asymmetric"
             if gap < rounding:
-                told.add(pair)
+                reported.add(pair)
                 text = f"levels {pair[0]} and {pair[1]} are degenerate to rounding (gap {gap:.2g}, limit {rounding:.2g} hartree)"
                 yield Finding(
                     key,
@@ -115,7 +116,7 @@ def _degenerate(deck: QocDeck, molecule: Molecule) -> Iterator[Finding]:
                     "warning",
                 )
             elif gap * deck.time.T < 1.0:
-                told.add(pair)
+                reported.add(pair)
                 text = f"levels {pair[0]} and {pair[1]} are nearly degenerate (gap {gap:.2g} hartree)"
                 yield Finding(
                     key,
@@ -137,6 +138,7 @@ def unit_slips(deck: QocDeck, data: Mapping[str, Any], molecule: Molecule) -> It
     used = sorted({level for _, level in _used_levels(deck) if level < molecule.energies.size})
     if isinstance(duration, int | float) and len(used) > 1:
         span = float(molecule.energies[used[-1]] - molecule.energies[used[0]])
+        # less than one period as it is, at least one if femtoseconds were meant
         periods = deck.time.T * span / (2 * math.pi)
         if periods < 1.0 <= periods * FEMTOSECOND:
             yield Finding(
@@ -199,7 +201,8 @@ def _reach(deck: QocDeck, molecule: Molecule, rungs: list[tuple[int, int]]) -> I
     duration, energies, mu = deck.time.T, molecule.energies, np.abs(molecule.dipole_matrix)
     gaps = sorted({round(abs(energies[b] - energies[a]), 15) for a, b in rungs})
     nearby = []
-    for a, b in rungs:  # transitions that leave the ladder, next to the ones on it
+    # transitions that leave the ladder, next to the ones on it
+    for a, b in rungs:
         for level in (a, b):
             for other in range(energies.size):
                 if (
@@ -219,6 +222,7 @@ def _reach(deck: QocDeck, molecule: Molecule, rungs: list[tuple[int, int]]) -> I
     alpha, threshold = deck.objective.alpha, deck.objective.threshold
     if len(rungs) == 1 and deck.system.pairs is None:
         a, b = rungs[0]
+        # two levels: the penalty caps P however long the search, Eq. (Q13)
         best = capped_probability(alpha, mu[a, b], duration)
         periods = duration * abs(energies[b] - energies[a]) / (2 * math.pi)
         if alpha > 0 and best < threshold and periods > RWA_PERIODS:
@@ -229,6 +233,7 @@ def _reach(deck: QocDeck, molecule: Molecule, rungs: list[tuple[int, int]]) -> I
                 "warning",
             )
         if deck.control.bounds is not None:
+            # a pi pulse of constant amplitude, mu A T = pi
             need = math.pi / (mu[a, b] * duration)
             have = max(-deck.control.bounds[0], deck.control.bounds[1])
             if have < need:

@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from qsim.qoc.problem import Problem
 
-FLOOR = 2.0  # seconds that claims may always take
-SHARE = 2.0  # of the run's own cost that claims may take beyond the floor
-PARALLEL = 256  # trajectories that a GPU propagates in the time of one
-LEVEL_STEP = (5e-7, 2.4e-9)  # seconds of a step in K levels on one core: constant, and per K^2
-GRID_STEP = (5e-6, 3.6e-8)  # the same on n points: constant, and per point
-LEVEL_SETUP = 9e-8  # seconds per K^3: step matrix of one molecule, in extended precision
-DENSE = 3e-9  # seconds per n^3: levels of one molecule in three sine bases, and what lies between the points
-OWN_SWEEPS = 3  # of the analysis: guess, final field, populations
+# Seconds that claims may always take.
+FLOOR = 2.0
+# Of the run's own cost that claims may take beyond the floor.
+SHARE = 2.0
+# Trajectories that a GPU propagates in the time of one.
+PARALLEL = 256
+# Seconds of a step in K levels on one core: constant, and per K^2.
+LEVEL_STEP = (5e-7, 2.4e-9)
+# The same on n points: constant, and per point.
+GRID_STEP = (5e-6, 3.6e-8)
+# Seconds per K^3: step matrix of one molecule, in extended precision.
+LEVEL_SETUP = 9e-8
+# Seconds per n^3: levels of one molecule in three sine bases, and what lies between the points.
+DENSE = 3e-9
+# Of the analysis: guess, final field, populations.
+OWN_SWEEPS = 3
 VERIFICATION = (
     4,
     8,

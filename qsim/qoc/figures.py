@@ -20,11 +20,16 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
-MAX_POINTS = 4000  # of a drawn curve; longer ones are thinned by their envelope
-CYCLES = 30  # from which a field is drawn as its envelope, with some cycles in an inset
-FEW = 40  # points that are marked
-PADDED = 4096  # points of a spectrum at least, so that short fields do not give polygons
-WAVENUMBER = 219474.6313632  # 1/cm per hartree (CODATA 2018)
+# Of a drawn curve; longer ones are thinned by their envelope.
+MAX_POINTS = 4000
+# From which a field is drawn as its envelope, with some cycles in an inset.
+CYCLES = 30
+# Points that are marked.
+FEW = 40
+# Points of a spectrum at least, so that short fields do not give polygons.
+PADDED = 4096
+# 1/cm per hartree (CODATA 2018)
+WAVENUMBER = 219474.6313632
 
 
 def _femtoseconds(t: ArrayLike) -> NDArray[np.float64]:
@@ -48,13 +53,13 @@ def _potential(ax: Axes, r: Results) -> None:
     """Draw potential and levels, with the densities of the initial and the target state at their energies."""
     x, v, energies = r["x"], r["potential"], r["energies"]
     initial, target = (np.abs(r[name]) ** 2 for name in ("psi_initial", "psi_target"))
-    shown = [e for e in energies[:12] if np.isfinite(e)]
+    drawn = [e for e in energies[:12] if np.isfinite(e)]
     mean = [_energy(r, name) for name in ("psi_initial", "psi_target")]
-    top = max([*mean, *shown[: 1 + _highest(r)]])
+    top = max([*mean, *drawn[: 1 + _highest(r)]])
     top += 0.25 * (top - float(v.min()))
     inside = x[(v < top) | (initial > 1e-3 * initial.max()) | (target > 1e-3 * target.max())]
     ax.plot(x, v, color="0.3")
-    for energy in shown:
+    for energy in drawn:
         if energy < top:
             where = x[v < energy]
             if where.size:
@@ -186,7 +191,8 @@ def _spectrum(ax: Axes, r: Results) -> None:
         [float(strong.max()) if strong.size and not lines else 0.0, *[v for _, v in lines]]
     ) or float(w[-1])
     ax.semilogy(w, np.maximum(s / s.max() if s.max() > 0 else s, 1e-9), linewidth=0.8)
-    ax.set_ylim(1e-7, 1e3 if lines else 3)  # labels stand above the curve
+    # labels stand above the curve
+    ax.set_ylim(1e-7, 1e3 if lines else 3)
     ax.set_yticks([1e-6, 1e-4, 1e-2, 1e0])
     for _, value in lines:
         if value < right:
@@ -302,8 +308,8 @@ def populations(r: Results) -> Figure:
     t = _femtoseconds(r["time_populations" if thin else "time"])
     p = r["populations_thinned" if thin else "populations"]
     step = max(1, t.size // MAX_POINTS)
-    shown = [k for k in range(p.shape[1]) if p[:, k].max() > 1e-2][:10]
-    for k in shown:
+    drawn = [k for k in range(p.shape[1]) if p[:, k].max() > 1e-2][:10]
+    for k in drawn:
         ax.plot(t[::step], p[::step, k], label=f"{k}")
     ax.plot(t[::step], p[::step].sum(axis=1), color="0.6", linestyle=":", label="sum")
     ax.set_xlabel("time (fs)")

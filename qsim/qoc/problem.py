@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
-    from qsim.qoc.deck.model import Optimizer, Verify
-    from qsim.qoc.deck.molecule import System
+    from qsim.qoc.deck.model import Verify
+    from qsim.qoc.deck.optimizers import Optimizer
+    from qsim.qoc.deck.system import System
     from qsim.qoc.propagators.propagator import Members, Propagator
 
 __all__ = ["Problem"]

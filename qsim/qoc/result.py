@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["QUANTITIES", "Result", "spectrum"]
 
-POPULATED = 1e-6  # largest population from which a level counts for the density at the walls
+# Largest population from which a level counts for the density at the walls.
+POPULATED = 1e-6
 
 
 @dataclass

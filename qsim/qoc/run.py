@@ -24,15 +24,14 @@ if TYPE_CHECKING:
     from qsim.qoc.propagators.propagator import Run
 
 MEMBERS_AT_ONCE = 4096
-LARGEST_TABLE = 30_000_000  # numbers of the population table; above, times are thinned out
+# Numbers of the population table; above, times are thinned out.
+LARGEST_TABLE = 30_000_000
 
 
 def run(problem: Problem, monitor: Monitor) -> Result:
     """Run the deck's optimiser and analyse the field it found."""
     for text in problem.warnings:
         monitor.warn(text)
-    for text in problem.notices:
-        monitor.note(text)
     goal, optimizer = problem.goal, problem.optimizer
     objective = Objective(problem.propagator, problem.targets, goal.alpha, goal.coherent)
     limit = getattr(optimizer, "max_sweeps", 1)
@@ -66,6 +65,7 @@ def analyse(problem: Problem, search: Search, final: NDArray[np.float64], monito
         guess = float(_propagate_members(objective, problem.first_field())[0].mean())
         members, norm, nominal = _propagate_members(objective, final)
         probability = float(members.mean())
+        # of the first member and pair alone: a table of all of them would not fit
         populations = propagator.populations(final)
         reached = populations.max(axis=0)
         leak = _doubts(problem, final, populations, monitor)
@@ -81,6 +81,7 @@ def analyse(problem: Problem, search: Search, final: NDArray[np.float64], monito
             )
             if judge is not None and errors is not None:
                 verification = _verification(problem, final, probability, judge, errors, monitor)
+    # every stride-th time, counted from the end, so that the last row belongs to T
     stride = max(1, -(-populations.size // LARGEST_TABLE))
     return Result(
         problem=problem,

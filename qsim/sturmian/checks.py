@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from qsim.sturmian.radial.parameters import Values
 
 POINTS_PER_WAVE = 5.0
-REACH = 12.0  # decay lengths after which nothing is left of a bound function
+# Decay lengths after which nothing is left of a bound function.
+REACH = 12.0
 
 
 def physics(deck: SturmianDeck, values: Values, points: int) -> Iterator[Finding]:
-    """Yield what box, grid and basis do to each other, from numbers alone."""
+    """Yield the mistakes in box, grid and basis, from numbers alone."""
     if values.alpha is not None:
         yield from underflow(values.alpha, values.R)
     sizes = [*values.sizes, *(deck.scan.N if deck.scan is not None and deck.scan.N else [])]

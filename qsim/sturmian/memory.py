@@ -22,13 +22,18 @@ if TYPE_CHECKING:
 __all__ = ["Size", "basis", "davidson", "dense", "finer", "integrals", "relaxation"]
 
 REAL, COMPLEX = 8, 16
-GUARDS = 2  # roots that the search follows beyond those wanted: davidson.GUARDS
-EIGENVECTORS = 8  # matrices of the grid that live while Sturmian functions are found
-ROUGH_VECTORS = 6  # per root, of states that only tell how far the partial waves have converged
-# share of the vectors that a search frees as it grows and that the pool of a GPU keeps, since the next ones do not fit there
+# Roots that the search follows beyond those wanted: davidson.GUARDS.
+GUARDS = 2
+# Matrices of the grid that live while Sturmian functions are found.
+EIGENVECTORS = 8
+# Per root, of states that only tell how far the partial waves have converged.
+ROUGH_VECTORS = 6
+# Share of the vectors that a search frees as it grows and that the pool of a GPU keeps, since the next ones do not fit there.
 FREED = 0.78
-POOL = "outgrown vectors"  # key of these, which a CPU gives back
-STEPS = 2  # of a relaxation to the finer grid, usually
+# Key of these, which a CPU gives back.
+POOL = "outgrown vectors"
+# Of a relaxation to the finer grid, usually.
+STEPS = 2
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,8 @@ def davidson(size: Size, most: int) -> dict[str, int]:
     block = size.roots + GUARDS
     vector = size.P * size.M * size.M
     kept = min(max(10 * block, 24), most)
-    outgrown = FREED * kept * max(kept / block - 1.0, 0.0)  # V and H V of every size below the last one
+    # V and H V of every size below the last one
+    outgrown = FREED * kept * max(kept / block - 1.0, 0.0)
     return _operator(size) | {
         "subspace": (3 * kept + 6 * block) * vector * REAL,
         "functions on the product grid": block * (size.C + 2 * size.P) * size.n * size.n * REAL,
@@ -166,5 +172,6 @@ def as_memory(parts: dict[str, int], reduce: str, *, kernels: bool = True, on_gp
         reduce=reduce,
         on_gpu=on_gpu,
         kernels=kernels,
-        library="cusolver" if kernels else "",  # eigenvalues of small and dense matrices
+        # eigenvalues of small and dense matrices
+        library="cusolver" if kernels else "",
     )

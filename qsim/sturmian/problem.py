@@ -1,4 +1,4 @@
-"""What a run needs: sectors of total angular momentum, spin and parity, with their bases."""
+"""Problem of a run: sectors of total angular momentum, spin and parity, with their bases."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Problem:
     solver : Solver
         Options of the eigensolver.
     extrapolate : list of int
-        Values of l_max whose energies give the partial-wave limit; empty if that is not asked for.
+        Values of l_max whose energies give the partial-wave limit; empty unless the deck extrapolates.
     scan : dict of list
         Keys and values of the convergence scans.
     refuse : callable
@@ -108,7 +108,7 @@ class Problem:
 
     @property
     def is_gsf(self) -> bool:
-        """Whether the basis are Sturmian functions, not the grid itself."""
+        """True if the basis are Sturmian functions, not the grid itself."""
         return isinstance(self.radial.basis, Gsf)
 
     @property
@@ -138,12 +138,12 @@ class Problem:
 
     @property
     def is_bare(self) -> bool:
-        """Whether the one-body potential is that of the nucleus alone."""
+        """True if the nucleus alone makes the one-body potential."""
         return self.radial.system.potential.type == "coulomb"
 
     @property
     def lists_pairs(self) -> bool:
-        """Whether the deck lists its pairs of orbital momenta, which then are a model of their own."""
+        """True if the deck lists its pairs of orbital momenta, which then are a model of their own."""
         return self.channels.pairs is not None
 
     @property
@@ -165,7 +165,7 @@ class Problem:
         Raises
         ------
         DeckError
-            If energy, N or generating potential do not make so many independent functions.
+            If energy and generating potential make fewer than N independent functions.
         """
         count = self.size(l) if N is None else N
         known = self._functions.get(l)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 def run(problem: Problem | DrivenProblem, monitor: Monitor) -> Result:
     """Find bound states or cross sections, compute integrals, or the basis alone."""
-    for text in problem.notices:
-        monitor.note(text)
     if not isinstance(problem, Problem):
         return _driven(problem, monitor)
     if problem.task.type == "bound":

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.sturmian.deck.model import SturmianDeck
 
-PLAN_WORK = 3e7  # cubes of the radial functions of the bases that the plan computes, to find mistakes early; some 0.2 s
-COMPLEX_WORK = 30.0  # times that of a real symmetric eigenproblem, of a complex general one
+# Cubes of the radial functions of the bases that the plan computes, to find mistakes early; some 0.2 s.
+PLAN_WORK = 3e7
+# Times that of a real symmetric eigenproblem, of a complex general one.
+COMPLEX_WORK = 30.0
 
 
 class Settled(NamedTuple):
@@ -68,7 +70,8 @@ def build(loaded: LoadedDeck[SturmianDeck], device: Device) -> Problem:
         loaded.raise_for(list(_faults(loaded.deck, costly)))
     except InvalidInput as error:
         loaded.raise_for([Finding(error.key, str(error))])
-        raise NumericsError(str(error)) from error  # raise_for has raised already
+        # raise_for has raised already
+        raise NumericsError(str(error)) from error
     problem.notices += problem.values.notices
     return problem
 
@@ -105,7 +108,7 @@ def momenta(deck: SturmianDeck, sectors: list[Sector]) -> list[int]:
 
 
 class _Trial(NamedTuple):
-    """A basis that the run will need: where the deck asks for it, its values, momenta, and operations to make it."""
+    """A basis that the run will need: its place in the deck, its values, momenta, and operations to make it."""
 
     key: str
     values: parameters.Values
@@ -128,7 +131,8 @@ def _trials(deck: SturmianDeck, values: parameters.Values, sectors: list[Sector]
         return
     for key, scanned in deck.scan.given().items():
         for k, value in enumerate(scanned):
-            if key != "l_max" and (key != "N" or value == max(scanned)):  # the longest list holds the others
+            # the longest list holds the others
+            if key != "l_max" and (key != "N" or value == max(scanned)):
                 yield trial(f"scan.{key}.{k}", values.changed(**{key: value}))
 
 
@@ -147,7 +151,7 @@ def _split(trials: Iterable[_Trial]) -> tuple[list[_Trial], list[_Trial]]:
 
 
 def _faults(deck: SturmianDeck, trials: Iterable[_Trial]) -> Iterator[Finding]:
-    """Yield what the functions show that cannot be had."""
+    """Yield a mistake for each basis that cannot be made."""
     for trial in trials:
         try:
             _try(deck, trial.values, trial.ls)
@@ -158,7 +162,7 @@ def _faults(deck: SturmianDeck, trials: Iterable[_Trial]) -> Iterator[Finding]:
 
 
 def _try(deck: SturmianDeck, values: parameters.Values, ls: list[int]) -> None:
-    """Compute grid, potential and functions, which raises `InvalidInput` if they cannot be had."""
+    """Compute grid, potential and functions; raise `InvalidInput` if they cannot be made."""
     radial = Radial.of(deck)
     grid = parameters.radial_grid(radial, values)
     parameters.one_body(radial, grid)

@@ -22,21 +22,31 @@ if TYPE_CHECKING:
 
 __all__ = ["START", "Seconds", "basis_seconds", "bound_seconds", "collision_seconds", "integrals_seconds"]
 
-# measured on a core of a server of 2024
-START = 0.15  # s, of a run that hardly computes
-FLOPS = 1e10  # per second, of matrix products of a few hundred rows
-PRODUCTS = 12.0  # H x of a search, per vector that it follows
-GUARDS = 2  # vectors that it follows beyond those wanted
-RELAXED = 12.0  # products on the finer grid per state
-EIGEN = (
-    1.5e-9  # s of the cube of the grid points: Sturmian functions of one l, and the same on the finer grid
-)
-ECS = 1.2e-8  # the same of complex ones
-DENSE = 10.0  # operations of a dense symmetric eigenproblem, of the cube of its size
-DRIVEN = 2.2e-8  # s of pairs times the cube of the points, of a driven equation with all its steps
-RESONANCE = 5.0  # times as many steps, to find an eigenvalue inside the continuum
-GEMM, SIMPSON = 1.2e-9, 8e-11  # s per integral, and per integral and point
-TIMED = 3.0  # times that a route of less than a second is run
+# Measured on a core of a server of 2024
+# s, of a run that hardly computes.
+START = 0.15
+# Per second, of matrix products of a few hundred rows.
+FLOPS = 1e10
+# H x of a search, per vector that it follows.
+PRODUCTS = 12.0
+# Vectors that it follows beyond those wanted.
+GUARDS = 2
+# Products on the finer grid per state.
+RELAXED = 12.0
+# s of the cube of the grid points: Sturmian functions of one l, and the same on the finer grid.
+EIGEN = 1.5e-9
+# The same of complex ones.
+ECS = 1.2e-8
+# Operations of a dense symmetric eigenproblem, of the cube of its size.
+DENSE = 10.0
+# s of pairs times the cube of the points, of a driven equation with all its steps.
+DRIVEN = 2.2e-8
+# Times as many steps, to find an eigenvalue inside the continuum.
+RESONANCE = 5.0
+# s per integral, and per integral and point.
+GEMM, SIMPSON = 1.2e-9, 8e-11
+# Times that a route of less than a second is run.
+TIMED = 3.0
 
 
 class Seconds(NamedTuple):

@@ -7,6 +7,7 @@ a one-dimensional wavefunction with them (Crank-Nicolson); ``from qsim.tridiag i
 Reference: Lutsyshyn, Navarrete and Bauer, "N-shaped partition method" (Table 1, Eqs. 6-9, Appendices I and II).
 """
 
-from qsim.tridiag.lazy import attribute as __getattr__  # `solve`, imported when it is asked for
+# `solve`, imported at its first use
+from qsim.tridiag.lazy import attribute as __getattr__
 
 __all__ = ["__getattr__"]

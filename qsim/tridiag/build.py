@@ -70,6 +70,7 @@ def _blame(loaded: LoadedDeck[TridiagDeck]) -> Blame:
 
     def blame(key: str, text: str) -> NoReturn:
         loaded.raise_for([Finding(key, text)])
-        raise NumericsError(text)  # raise_for has raised already
+        # raise_for has raised already
+        raise NumericsError(text)
 
     return blame

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qsim.core.results import quantities
 from qsim.tridiag.atom import result as atom_result
 from qsim.tridiag.atom.scan import result as atom_scan_result
 from qsim.tridiag.figures import FIGURES
@@ -15,26 +14,18 @@ from qsim.tridiag.systems import result as solve_result
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from qsim.core.results.quantities import Failed, Quantity
+    from qsim.core.results.quantities import Quantity
     from qsim.core.results.results import Results
-    from qsim.core.results.tables import Scalar, Table
     from qsim.tridiag.deck.model import TridiagDeck
-    from qsim.tridiag.run import Result
 
 __all__ = [
     "FIGURES",
-    "HEADLINE",
     "QUANTITIES",
-    "TABLES",
-    "arrays",
     "extra_files",
     "extra_paths",
-    "scalars",
-    "tables",
 ]
 
+# Quantities of each task.
 QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "propagate": propagate_result.QUANTITIES,
     "atom": atom_result.QUANTITIES,
@@ -42,25 +33,6 @@ QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "solve": solve_result.QUANTITIES,
     "scaling": scaling_result.QUANTITIES,
 }
-"""Quantities of each task."""
-
-TABLES = quantities.tables(propagate_result.QUANTITIES)
-HEADLINE = quantities.headline(*QUANTITIES.values())
-
-
-def tables(result: Result) -> tuple[Table, ...]:
-    """Return the declarations for a result: `x` is the grid of a propagation and the solution of a system."""
-    return quantities.tables(QUANTITIES[result.task], result)
-
-
-def arrays(result: Result, failed: Failed | None = None) -> dict[str, NDArray[Any]]:
-    """Return the arrays of the results file by name."""
-    return quantities.arrays(QUANTITIES[result.task], result, failed)
-
-
-def scalars(result: Result, failed: Failed | None = None) -> dict[str, Scalar]:
-    """Return the scalars of the results file by name."""
-    return quantities.scalars(QUANTITIES[result.task], result, failed)
 
 
 def extra_paths(deck: TridiagDeck, stem: Path) -> list[Path]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # kernels come with the problems, and output must not load them
+# kernels come with the problems, and output must not load them
+if TYPE_CHECKING:
     from qsim.tridiag.atom.problem import AtomProblem
     from qsim.tridiag.atom.scan.problem import AtomScan
     from qsim.tridiag.propagate.problem import Propagation

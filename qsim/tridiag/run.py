@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 def run(problem: Problem, monitor: Monitor) -> Result:
     """Propagate, solve, or measure the scaling of the solver."""
-    for text in problem.notices:
-        monitor.note(text)
     if isinstance(problem, Propagation):
         from qsim.tridiag.propagate.run import run_propagation
 
@@ -36,7 +34,8 @@ def run(problem: Problem, monitor: Monitor) -> Result:
         from qsim.tridiag.scaling.run import run_scaling
 
         return run_scaling(problem, monitor)
-    from qsim.tridiag.atom.problem import AtomProblem  # only atoms load the kernels of atoms
+    # only atoms load the kernels of atoms
+    from qsim.tridiag.atom.problem import AtomProblem
 
     if isinstance(problem, AtomProblem):
         from qsim.tridiag.atom.run import run_atom

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.trotter.deck.couplings import OrientedTerm
-from qsim.trotter.deck.initial import GroundStateInitial
+from qsim.trotter.initial.ground import GroundState
 from qsim.trotter.model.lattices import bonds
 from qsim.trotter.model.models import GROUND_TERMS
 from qsim.trotter.model.tensors import undirected
+from qsim.trotter.observables.echo import Echo
 
 if TYPE_CHECKING:
     from qsim.trotter.deck.couplings import System, Term
@@ -19,18 +20,20 @@ if TYPE_CHECKING:
     from qsim.trotter.model.models import Models
 
 MAX_STEPS = 10**12
-STATE_SPINS = 26  # up to which `state` is stored
-LONG_STEP = 1.0  # dt times the local field beyond which a product formula is no approximation
+# up to which `state` is stored
+STATE_SPINS = 26
+# dt times the local field beyond which a product formula is no approximation
+LONG_STEP = 1.0
 
 
 def shells(deck: TrotterDeck) -> Iterator[Finding]:
     """Yield neighbour shells that the lattice of their term does not have, also of the terms of a ground state and of an echo."""
     yield from shells_of_terms(deck.system.terms, deck.system, "system.terms")
-    if deck.task == "evolve" and isinstance(deck.initial, GroundStateInitial):
+    if deck.task == "evolve" and isinstance(deck.initial, GroundState):
         yield from shells_of_terms(deck.initial.terms, deck.system, "initial.terms")
     for index, item in enumerate(deck.observe):
-        if item.echo is not None:
-            yield from shells_of_terms(item.echo.sigma, deck.system, f"observe.{index}.echo.sigma")
+        for echo in Echo.given_in([item]):
+            yield from shells_of_terms(echo.sigma, deck.system, f"observe.{index}.echo.sigma")
 
 
 def shells_of_terms(terms: Sequence[Term], system: System, key: str) -> Iterator[Finding]:
@@ -57,8 +60,8 @@ def couplings(deck: TrotterDeck, models: Models) -> Iterator[Finding]:
     yield from _couplings(models, deck.system.terms, 0, "system.terms", end)
     yield from _couplings(models, models.ground_terms, GROUND_TERMS, "initial.terms", end)
     for index, item in enumerate(deck.observe):
-        if item.echo is not None:
-            yield from _couplings(models, item.echo.sigma, first, f"observe.{index}.echo.sigma", end)
+        for echo in Echo.given_in([item]):
+            yield from _couplings(models, echo.sigma, first, f"observe.{index}.echo.sigma", end)
 
 
 def _couplings(models: Models, terms: Sequence[Term], first: int, key: str, end: float) -> Iterator[Finding]:
@@ -67,7 +70,8 @@ def _couplings(models: Models, terms: Sequence[Term], first: int, key: str, end:
     for number, term in enumerate(terms):
         try:
             part = build_hamiltonian(models.system, seed=models.seed, terms=[term], first=first + number)
-            for t in (0.0, end):  # where every run asks for it
+            # where every run asks for it
+            for t in (0.0, end):
                 part.at(t)
         except (DeckError, FileError, NumericsError) as error:
             yield Finding(f"{key}.{number}", str(error))

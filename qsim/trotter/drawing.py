@@ -17,16 +17,20 @@ if TYPE_CHECKING:
 
 __all__ = ["CURVES", "FEW", "FLOOR", "color_map", "curve", "time_axis", "times"]
 
-FLOOR = 1e-17  # below which a drift is drawn as if it were this: rounding of a double
-FEW = 15  # points that are marked
-FAINT = 0.1  # median of a map over its largest value, below which its colours would be nearly white
-CURVES = 8  # drawn beside each other at most
+# below which a drift is drawn as if it were this: rounding of a double
+FLOOR = 1e-17
+# points that are marked
+FEW = 15
+# median of a map over its largest value, below which its colours would be nearly white
+FAINT = 0.1
+# drawn beside each other at most
+CURVES = 8
 TIME = r"time ($1/J$)"
 
 
 def times(r: Results) -> Times:
-    """Return the output times."""
-    return np.asarray(r["time"])
+    """Return the output times; none of results without a time."""
+    return np.asarray(r["time"]) if "time" in r else np.empty(0)
 
 
 def _logarithmic(t: Times) -> bool:

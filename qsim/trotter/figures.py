@@ -8,6 +8,7 @@ from qsim.core.results.plotting import compose
 from qsim.trotter.dynamics import figures as dynamics
 from qsim.trotter.evolve import figures as evolve
 from qsim.trotter.levels import figures as levels
+from qsim.trotter.observables.registry import OBSERVABLES
 from qsim.trotter.spectrum import figures as spectrum
 from qsim.trotter.thermal import figures as thermal
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES", "overview"]
 
-# maps first, then curves, echo and entropy; of the other tasks theirs
-OVERVIEW = (
+# maps first, then curves, echo and entropy, then those of other tasks; figures that are not named here follow
+ORDER = (
     "sz_map",
     "polarisation",
     "curves",
@@ -39,13 +40,19 @@ OVERVIEW = (
 )
 
 
+# drifts judge a run, and are no result
+LEFT_OUT = ("overview", "drift")
+
+
 def overview(r: Results) -> Figure | None:
     """Draw what was observed on a page."""
-    return compose(r, [FIGURES[name] for name in OVERVIEW])
+    others = [name for name in FIGURES if name not in (*ORDER, *LEFT_OUT)]
+    return compose(r, [FIGURES[name] for name in (*ORDER, *others)])
 
 
 FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "overview": overview,
+    **{name: draw for kind in OBSERVABLES.values() for name, draw in kind.figures.items()},
     **evolve.FIGURES,
     **spectrum.FIGURES,
     **dynamics.FIGURES,

@@ -1,4 +1,4 @@
-"""What the tasks beside an evolution have in common: model, sectors, device."""
+"""The problem of the tasks in sectors: model, sectors, device."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from qsim.core.errors import DeckError
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.tasks import Dynamics, Floquet, Levels, Spectrum, Thermal
 from qsim.trotter.model.models import Models
-from qsim.trotter.observables.requested import Asked
+from qsim.trotter.observables.registry import Observables
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.selection import obstacle
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
-    from qsim.trotter.deck.initial import Initial
     from qsim.trotter.deck.model import TrotterDeck
+    from qsim.trotter.initial.base import InitialState
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
     from qsim.trotter.sectors.operator import SectorOperator
     from qsim.trotter.sectors.symmetric import AnySector, StoredOperator
@@ -32,7 +32,7 @@ B = TypeVar("B", Spectrum, Dynamics, Thermal, Levels, Floquet)
 
 @dataclass
 class TaskProblem(Generic[B]):
-    """What a task needs.
+    """The problem of a task that works in sectors.
 
     Attributes
     ----------
@@ -40,15 +40,15 @@ class TaskProblem(Generic[B]):
         Name of the task.
     models : Models
         Couplings and fields of every realisation of the disorder.
-    asked : Asked
+    observables : Observables
         What is observed.
     block : Spectrum, Dynamics, Thermal, Levels or Floquet
         Settings of the task.
     sector : SectorBlock or text
-        Sector that is asked for.
+        Sector of the deck.
     device : Device or None
         None in a plan.
-    start : Initial or None
+    start : InitialState or None
         Initial state of the deck, for a task that has one.
     ring : bool
         Whether the last site is a neighbour of the first.
@@ -56,11 +56,11 @@ class TaskProblem(Generic[B]):
 
     task: str
     models: Models
-    asked: Asked
+    observables: Observables
     block: B
     sector: SectorBlock | str
     device: Device | None
-    start: Initial | None = None
+    start: InitialState | None = None
     ring: bool = False
 
     @classmethod
@@ -69,7 +69,7 @@ class TaskProblem(Generic[B]):
         return cls(
             task=deck.task,
             models=Models.of(deck),
-            asked=Asked(deck.system.spins, deck.observe),
+            observables=deck.observables,
             block=block,
             sector=deck.sector,
             device=device,
@@ -89,7 +89,7 @@ class TaskProblem(Generic[B]):
 
     @property
     def stored(self) -> bool:
-        """Whether the sectors have symmetries beside Sz and inversion."""
+        """True if the sectors have symmetries beside Sz and inversion."""
         return isinstance(self.sector, SectorBlock) and self.sector.stored
 
     def operator(self, sector: AnySector, model: Model) -> SectorOperator | StoredOperator:
@@ -112,7 +112,7 @@ class TaskProblem(Generic[B]):
 
     @cached_property
     def complex(self) -> bool:
-        """Whether H is complex in a sector: with Dzyaloshinskii-Moriya couplings."""
+        """True if H is complex in a sector: with Dzyaloshinskii-Moriya couplings."""
         return self.hamiltonian.envelope.cross is not None
 
     @property
@@ -129,21 +129,21 @@ class TaskProblem(Generic[B]):
         DeckError
             If H does not conserve what is asked for.
         """
-        asked: SectorBlock | None = self.sector if isinstance(self.sector, SectorBlock) else None
+        requested: SectorBlock | None = self.sector if isinstance(self.sector, SectorBlock) else None
         spins = self.spins
-        inversion = asked.inversion or 0 if asked is not None else 0
+        inversion = requested.inversion or 0 if requested is not None else 0
         if why := obstacle(self.hamiltonian, inversion):
             raise DeckError(
                 f"sector: total Sz {'and inversion are' if inversion else 'is'} not conserved: {why}"
             )
-        if asked is not None:
-            if asked.stored:
+        if requested is not None:
+            if requested.stored:
                 from qsim.trotter.sectors.symmetric import symmetric_sectors
 
                 stored: list[AnySector] = []
-                stored.extend(symmetric_sectors(asked, self.model))
+                stored.extend(symmetric_sectors(requested, self.model))
                 return stored
-            return [Sector(spins, spins - round(up), inversion) for up in asked.ups(spins)]
+            return [Sector(spins, spins - round(up), inversion) for up in requested.ups(spins)]
         return [Sector(spins, down) for down in self.downs()]
 
     @property
@@ -157,48 +157,51 @@ class TaskProblem(Generic[B]):
         if not self.doubled:
             return range(self.spins + 1)
         if self.isotropic:
-            return range(half, half + 1)  # every multiplet has a member with the least |Sz|
-        return range(half + 1)  # Sz and -Sz have the same levels
+            # every multiplet has a member with the least |Sz|
+            return range(half, half + 1)
+        # Sz and -Sz have the same levels
+        return range(half + 1)
 
     @cached_property
     def isotropic(self) -> bool:
-        """Whether levels are multiplets of total spin: H has no field and equal couplings along x, y and z."""
+        """True if levels are multiplets of total spin: H has no field and equal couplings along x, y and z."""
         model = self.model
         equal = np.array_equal(model.J[0], model.J[2]) and np.array_equal(model.J[0], model.J[1])
         return model.cross is None and not model.h.any() and equal
 
     @property
     def mirrored(self) -> bool:
-        """Whether Sz and -Sz have the same levels, and only one of them is looked at."""
+        """True if Sz and -Sz have the same levels, and only one of them is looked at."""
         return self.sector == "auto" and self.doubled
 
     @property
     def multiplets(self) -> bool:
-        """Whether one sector stands for the whole multiplets of its levels."""
+        """True if one sector stands for the whole multiplets of its levels."""
         return self.sector == "auto" and self.isotropic
 
     @cached_property
     def complete(self) -> bool:
-        """Whether every level of H has a state in the sectors of the task."""
-        asked = self.sector
-        if not isinstance(asked, SectorBlock):
+        """True if every level of H has a state in the sectors of the task."""
+        requested = self.sector
+        if not isinstance(requested, SectorBlock):
             return True
-        if asked.inversion or asked.reflection or asked.permutations:
+        if requested.inversion or requested.reflection or requested.permutations:
             return False
-        momenta = set(asked.momenta(self.spins))
+        momenta = set(requested.momenta(self.spins))
         if momenta != {None}:
-            if self.model.cross is None:  # of a real H, k and -k have the same levels
+            # of a real H, k and -k have the same levels
+            if self.model.cross is None:
                 momenta |= {-k % self.spins for k in momenta if k is not None}
             if len(momenta) < self.spins:
                 return False
-        named = {self.spins - round(up) for up in asked.ups(self.spins)}
+        named = {self.spins - round(up) for up in requested.ups(self.spins)}
         if self.doubled:
             named |= {self.spins - down for down in named}
         return set(self.downs()) <= named
 
     @property
     def doubled(self) -> bool:
-        """Whether a sector stands for that of -Sz as well."""
+        """True if a sector stands for that of -Sz as well."""
         return not self.model.h[2].any()
 
     # ---------------------------------------------------------------------------------------- memory

@@ -40,6 +40,7 @@ def plan_in_sectors(
     findings_of : function
         Yields what makes the largest sector, with that number of states, unfit for the task.
     """
+    # each check needs what the one before it has found sound: shells, couplings, sectors, their sizes
     findings = list(checks.shells(deck)) or list(checks.couplings(deck, problem.models))
     states = [0]
     if not findings:
@@ -51,6 +52,7 @@ def plan_in_sectors(
         findings = list(findings_of(max(states)))
     if checks.mistaken(findings):
         return Plan(findings=findings)
+    # sectors are worked on one after the other: the largest one counts
     parts = memory(max(states))
     sizes = {"spins": problem.spins, "sectors": len(states), "states": max(states)}
     from qsim.trotter.work import task

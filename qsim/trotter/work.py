@@ -29,34 +29,59 @@ if TYPE_CHECKING:
 __all__ = ["Counted", "evolution", "krylov_products", "products", "task"]
 
 # measured on a core of a server of 2024, double precision
-START = 0.08  # s, of a run that hardly computes
-PILOT = 0.1  # s, to find a step
-DRIVE = 0.2  # s, to look at the profiles of a driven H
-LAYER = 8e-9  # s per amplitude, of a diagonal layer with its change of frame
-SMALL_LAYER = 4e-9  # the same up to `SMALL` spins, whose state stays in the cache
+# s, of a run that hardly computes
+START = 0.08
+# s, to find a step
+PILOT = 0.1
+# s, to look at the profiles of a driven H
+DRIVE = 0.2
+# s per amplitude, of a diagonal layer with its change of frame
+LAYER = 8e-9
+# the same up to `SMALL` spins, whose state stays in the cache
+SMALL_LAYER = 4e-9
 SMALL = 12
-PAIR = 0.5e-9  # s per amplitude and pair with a transverse coupling, of a product H psi in the whole space
-FIELD = 0.8e-9  # the same of a site with a transverse field
-RECURRENCE = 4e-9  # s per amplitude beside H psi, of a term of Chebyshev or Lanczos
-SECTOR_PAIR = 0.7e-9  # as PAIR, in a sector of Sz
-BOND = 1e-9  # s per amplitude, of a bond that a product formula turns in a sector
-BOND_CALL = 4e-6  # s of it, however small
-STORED = 3e-9  # s per entry of a stored matrix
-MEASURE = 15e-9  # s per amplitude, of the moments along one axis
-SMALL_PRODUCT = 6e-5  # s of a product and a matrix of a Krylov space, however small
-ADDED = 0.3e-9  # s per amplitude, of a vector of a recurrence that is added to one of a temperature
-MAGNUS = 5e-4  # error of a step of Magnus, of (s h)^5
-CALL = 7e-5  # s of a product in a sector, however small
-DENSE = 2e10  # flops per second of small dense matrices
-EIGEN = 9.0  # operations of a real symmetric eigenproblem, of the cube of its size; a complex one takes `COMPLEX` times as many
+# s per amplitude and pair with a transverse coupling, of a product H psi in the whole space
+PAIR = 0.5e-9
+# the same of a site with a transverse field
+FIELD = 0.8e-9
+# s per amplitude beside H psi, of a term of Chebyshev or Lanczos
+RECURRENCE = 4e-9
+# as PAIR, in a sector of Sz
+SECTOR_PAIR = 0.7e-9
+# s per amplitude, of a bond that a product formula turns in a sector
+BOND = 1e-9
+# s of it, however small
+BOND_CALL = 4e-6
+# s per entry of a stored matrix
+STORED = 3e-9
+# s per amplitude, of the moments along one axis
+MEASURE = 15e-9
+# s of a product and a matrix of a Krylov space, however small
+SMALL_PRODUCT = 6e-5
+# s per amplitude, of a vector of a recurrence that is added to one of a temperature
+ADDED = 0.3e-9
+# error of a step of Magnus, of (s h)^5
+MAGNUS = 5e-4
+# s of a product in a sector, however small
+CALL = 7e-5
+# flops per second of small dense matrices
+DENSE = 2e10
+# operations of a real symmetric eigenproblem, of the cube of its size; a complex one takes `COMPLEX` times as many
+EIGEN = 9.0
 COMPLEX = 4.0
-WIDTH = 0.7  # half width of a spectrum, of its bound by the couplings
-THERMAL_STEPS = 70.0  # of a random vector at temperatures of a tenth of the couplings
-LOWEST = 60.0  # products of a recurrence that finds a level, twice: its vector is summed in a second one
+# half width of a spectrum, of its bound by the couplings
+WIDTH = 0.7
+# of a random vector at temperatures of a tenth of the couplings
+THERMAL_STEPS = 70.0
+# products of a recurrence that finds a level, twice: its vector is summed in a second one
+LOWEST = 60.0
 # launches on a GPU that wait for each other
-TERM = 3.0  # of a product with the recurrence beside it
-KRYLOV = 10.0  # of one that is made orthogonal to all before it
-SEEN = 10.0  # of the measurements at one time, and of an entropy
+# of a product with the recurrence beside it
+TERM = 3.0
+# of one that is made orthogonal to all before it
+KRYLOV = 10.0
+# of the measurements at one time, and of an entropy
+SEEN = 10.0
 
 
 class Counted(NamedTuple):
@@ -104,7 +129,8 @@ def _product(model: Model, *, sector: bool) -> float:
     pairs, fields = _bonds(model)
     if sector:
         return RECURRENCE + SECTOR_PAIR * pairs
-    most = 2 * int(np.asarray(model.J).shape[1])  # beyond it, frames take the place of pairs
+    # beyond it, frames take the place of pairs
+    most = 2 * int(np.asarray(model.J).shape[1])
     return RECURRENCE + min(PAIR * pairs + FIELD * fields, 2.0 * FIELD * most)
 
 
@@ -118,18 +144,20 @@ def evolution(problem: Problem) -> Counted:
     intervals = np.diff(problem.times)
     once, launches = _carried(problem, hamiltonian, model, intervals)
     back = 0.0
-    if problem.asked.echo is not None and problem.times[-1] > 0.0:
+    if problem.echo is not None and problem.times[-1] > 0.0:
         # a second state goes on beside the first, or one goes back from each of the times
-        beside = problem.asked.echo.overlap
+        beside = problem.echo.overlap
         back = 1.0 if beside else sum(problem.times[k] for k in problem.echo_at) / problem.times[-1]
     total = once * (1.0 + back) + _observed(problem)
     total *= problem.members
-    launches *= 1.0 + back  # members go together
-    launches += SEEN * len(problem.output_times) * (1.0 + len(problem.asked.cuts))
+    # members go together
+    launches *= 1.0 + back
+    launches += SEEN * len(problem.output_times) * (1.0 + len(problem.observables.needs.cuts))
     if problem.evolution.verify:
         total += 2.0 * once * (1.0 + back)
         launches *= 3.0
-    if not hamiltonian.is_static:  # its profiles are looked at for kinks and along the evolution
+    # its profiles are looked at for kinks and along the evolution
+    if not hamiltonian.is_static:
         total += DRIVE * problem.models.disorder
     pilot = PILOT if problem.evolution.accuracy is not None and problem.path != "krylov" else 0.0
     return Counted(START + pilot + total, launches, START)
@@ -223,11 +251,11 @@ def step(hamiltonian: Hamiltonian, name: str, duration: float, accuracy: float) 
 
 def _observed(problem: Problem) -> float:
     """Return the seconds of all measurements of one state."""
-    D, asked = float(problem.dimension), problem.asked
-    across = problem.sector is None and any(asked.sites(a) or a in asked.totals for a in "xy")
+    D, needs = float(problem.dimension), problem.observables.needs
+    across = problem.sector is None and bool(needs.axes & {"x", "y"})
     axes = 3 if across else 1
     moments = MEASURE * D * axes
-    entropies = sum(schmidt(problem.spins, len(cut), D) for cut in asked.cuts)
+    entropies = sum(schmidt(problem.spins, len(cut), D) for cut in needs.cuts)
     return len(problem.output_times) * (moments + entropies)
 
 
@@ -235,7 +263,8 @@ def schmidt(spins: int, sites: int, dimension: float) -> float:
     """Return the seconds of an entropy: the density matrix of the smaller part, by block in a sector, and its eigenvalues."""
     part = min(sites, spins - sites)
     small, cubes = 2.0**part, 8.0**part
-    if dimension < 2.0**spins:  # a block for each number of spins up in the part
+    # a block for each number of spins up in the part
+    if dimension < 2.0**spins:
         blocks = [float(math.comb(part, k)) for k in range(part + 1)]
         small, cubes = sum(size**2 for size in blocks) / small, sum(size**3 for size in blocks)
     return (8.0 * small * dimension + COMPLEX * EIGEN * cubes) / DENSE + 1e-8 * dimension
@@ -274,18 +303,22 @@ def _task(problem: TaskProblem[Any], sizes: Sequence[int]) -> Counted:
         count = 2.0 * LOWEST * (block.levels + block.gap)
         seconds = count * (product * sum(sizes) + CALL * len(sizes))
         if block.vectors:
-            seconds += sum(schmidt(problem.spins, len(cut), float(max(sizes))) for cut in problem.asked.cuts)
+            seconds += sum(
+                schmidt(problem.spins, len(cut), float(max(sizes))) for cut in problem.observables.needs.cuts
+            )
         return Counted(seconds, TERM * count * len(sizes), 0.0)
     if isinstance(block, Dynamics):
         count = float(block.rows(problem.spins) * block.steps)
         seconds = product * (2.0 * LOWEST * sum(sizes) + count * max(sizes))
         return Counted(seconds, TERM * (2.0 * LOWEST * len(sizes) + count), 0.0)
     counted = _thermal(block, sizes, product)
-    if problem.asked.pairs or problem.asked.block("structure_factor"):  # a second run, and what is observed
+    # a second run, and what is observed
+    if problem.observables.needs.pairs:
         large = sum(size for size in sizes if size > block.exact)
         rows = float(block.vectors * len(block.grid()))
         measured = rows * large * (MEASURE + thermal_steps(block) * ADDED)
-        host = 3.0 * counted.host  # eigenvectors, too
+        # eigenvectors, too
+        host = 3.0 * counted.host
         return Counted(
             2.0 * (counted.seconds - counted.host) + host + measured,
             2.0 * counted.launches + SEEN * rows,
@@ -326,7 +359,7 @@ def _floquet(problem: TaskProblem[Any], block: Floquet, size: float) -> Counted:
             continue
         count = products(half_width(model) * part.time, block.accuracy)
         cycle, launches = cycle + count * size * _product(model, sector=True), launches + TERM * count
-    rows, cuts = block.cycles // block.every + 1, problem.asked.cuts
+    rows, cuts = block.cycles // block.every + 1, problem.observables.needs.cuts
     seen = MEASURE * size + sum(schmidt(problem.spins, len(cut), size) for cut in cuts)
     dense = (len(block.cycle) + 3.0 * COMPLEX) * EIGEN * size**3 / DENSE if block.quasienergies else 0.0
     launches = block.cycles * launches + SEEN * rows * (1.0 + len(cuts))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.qoc.deck.molecule import parse_weight
+from qsim.qoc.deck.states import parse_weight
 from qsim_checks.coverage import Claim, Kind, Trial
 from qsim_checks.qoc import oracle
 from qsim_checks.qoc.decks import Drawn, draw_deck

@@ -139,21 +139,13 @@ def _parts(deck: Mapping[str, Any], terms: Sequence[Any], first: int, realisatio
 def _start(deck: Mapping[str, Any], folder: Path, member: int) -> NDArray[np.complex128]:
     """Return the initial state (2^N,); random ones are input, and made by the code under test."""
     from qsim.core.device.device import cpu
-    from qsim.trotter.deck import initial as state_blocks
-    from qsim.trotter.states import initial as states
+    from qsim.trotter.initial.random import A1State, HaarState, RandomPhaseState
 
     block, spins = dict(deck["initial"]), deck["system"]["spins"]
     kind = block["type"]
     if kind in ("a1", "random_phase", "haar"):
-        made = {
-            "a1": state_blocks.A1Initial,
-            "random_phase": state_blocks.RandomPhaseInitial,
-            "haar": state_blocks.HaarInitial,
-        }[kind](**block)
-        psi = states.initial_state(
-            made, spins, cpu(1), np.complex128, seed=deck["run"]["seed"], member=member
-        )
-        return np.asarray(psi)
+        made = {"a1": A1State, "random_phase": RandomPhaseState, "haar": HaarState}[kind](**block)
+        return np.asarray(made.vector(spins, cpu(1), np.complex128, seed=deck["run"]["seed"], member=member))
     if kind == "file":
         psi = np.load(folder / block["file"])
     elif kind == "mps":

@@ -77,7 +77,8 @@ def deck(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "hidden", [pytest.param(MAC, id="macOS"), pytest.param(WINDOWS, id="Windows", marks=pytest.mark.slow)]
+    "hidden",
+    [pytest.param(MAC, id="macOS"), pytest.param(WINDOWS, id="Windows", marks=pytest.mark.exhaustive)],
 )
 def test_a_run_does_without_what_only_linux_has(hidden, deck, tmp_path):
     reply = run(hidden, "sys.exit(main())", "trotter", deck, "-o", tmp_path / "there.h5")

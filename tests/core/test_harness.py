@@ -7,6 +7,7 @@ import pytest
 
 from qsim.core.examples.check import Case, run_case
 from qsim.core.results.tables import Scalar
+from qsim.core.run.stages import Method
 
 ATOL = 1e-6
 
@@ -108,29 +109,25 @@ def test_a_perturbed_deck(case):
     ],
 )
 def test_a_perturbed_scalar_of_the_run(case, monkeypatch, name, scalar):
-    from qsim.counter import output
+    true = Method.scalars
 
-    true = output.scalars
-
-    def perturbed(result, failed):
-        content = {**true(result), name: scalar}
+    def perturbed(method, result, failed):
+        content = {**true(method, result), name: scalar}
         return {key: value for key, value in content.items() if value is not None}
 
-    monkeypatch.setattr(output, "scalars", perturbed)
+    monkeypatch.setattr(Method, "scalars", perturbed)
     assert mismatches(case) == [name]
 
 
 @pytest.mark.parametrize("change", [math.nan, 1.1 * ATOL])
 def test_a_perturbed_array_of_the_run(case, monkeypatch, change):
-    from qsim.counter import output
+    true = Method.arrays
 
-    true = output.arrays
-
-    def perturbed(result, failed):
-        content = true(result)
+    def perturbed(method, result, failed):
+        content = true(method, result)
         return {**content, "value": content["value"] + change}
 
-    monkeypatch.setattr(output, "arrays", perturbed)
+    monkeypatch.setattr(Method, "arrays", perturbed)
     assert mismatches(case) == ["value[-1]"]
 
 

@@ -185,11 +185,11 @@ def test_a_figure_that_fails_costs_neither_results_nor_summary(counter, run):
 
 
 def test_a_number_that_cannot_be_found_costs_neither_results_nor_summary(counter, run, monkeypatch):
-    from qsim.core.results import quantities
     from qsim.core.results.quantities import Quantity
+    from qsim.counter.output import ARRAYS
 
-    declared = [Quantity("mean", "au", "mean value", lambda r: 0.5, error=lambda r: 1 / 0)]
-    monkeypatch.setattr("qsim.counter.output.scalars", lambda *result: quantities.scalars(declared, *result))
+    mean = Quantity("mean", "au", "mean value", lambda r: 0.5, error=lambda r: 1 / 0)
+    monkeypatch.setattr("qsim.counter.output.QUANTITIES", (mean, *ARRAYS))
     outcome = run(counter.deck())
     warning = "the error of mean could not be found: division by zero; everything else is complete"
     assert outcome.summary["warnings"] == [warning]

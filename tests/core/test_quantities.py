@@ -8,9 +8,17 @@ import numpy as np
 import pytest
 
 from qsim import methods
-from qsim.core.results.quantities import Quantity, arrays, headline, quantity_reference, scalars, tables
+from qsim.core.results.quantities import (
+    Quantity,
+    arrays,
+    by_task,
+    headline,
+    quantity_reference,
+    scalars,
+    tables,
+)
 from qsim.core.results.tables import SPEED_UNITS, Scalar, Table
-from qsim.core.run.stages import stage
+from qsim.core.run.stages import Method, stage
 
 METHODS = methods.available()
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,10 +138,8 @@ def test_the_page_of_several_tasks_has_a_level_below():
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_declares_its_quantities_once(method):
     """Scalars and arrays of a task have names of their own; what is shown first, and the page, follow from them."""
-    output = stage(method, "output")
-    declared = output.QUANTITIES
-    tasks = list(declared.values()) if isinstance(declared, dict) else [declared]
-    assert headline(*tasks) == output.HEADLINE
+    tasks = by_task(stage(method, "output").QUANTITIES)
+    assert headline(*tasks) == Method(method).headline
     for task in tasks:
         for kind in (True, False):
             names = [quantity.name for quantity in task if (quantity.axes is None) is kind]
@@ -179,8 +185,7 @@ def test_the_promise_names_what_measures_the_machine():
     text = (ROOT / "docs/reference/promises.md").read_text(encoding="utf-8")
     promise = text.partition("## What is reproducible")[2].partition("\n- ")[2].partition("\n- ")[0]
     for method in METHODS:
-        declared = stage(method, "output").QUANTITIES
-        for task in declared.values() if isinstance(declared, dict) else [declared]:
+        for task in by_task(stage(method, "output").QUANTITIES):
             for quantity in task:
                 if quantity.unit in SPEED_UNITS and "paper" not in quantity.name:  # the paper's do not change
                     short = quantity.name.removesuffix("_*")

@@ -440,7 +440,7 @@ def test_a_generation_of_diffusion_is_one_message_and_one_of_walkers_that_change
         assert 30 <= len(many) - len(few) <= 36
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "method", ["qmc", "trotter", "sturmian", "sturmian-collision", "tridiag", "tridiag-exact", "tridiag-scan"]
 )
@@ -474,7 +474,7 @@ def test_a_stopped_run_is_continued_on_another_number_of_ranks(decks, method):
         assert not set(same("alone.h5", f"run{ranks}.h5", rtol=ALLOWED[method])) - set(HOW)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["tridiag-exact", "sturmian-collision"])
 def test_a_rank_killed_in_the_middle_leaves_a_checkpoint_for_another_number(decks, method):
     """Of three ranks one is killed as soon as there is a checkpoint; two carry on, to the numbers of an undisturbed run."""

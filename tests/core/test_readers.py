@@ -2,7 +2,7 @@
 
 A damaged file may still be a good one (a flipped digit), so the property is: the reader returns, or raises a `FileError` in one
 printable line that names the file.  NumPy's warnings are errors here.  A share of the 1 000 mutations of each reader is run by
-default, all of them with ``--slow``.
+default, all of them with ``--exhaustive``.
 """
 
 import gzip
@@ -32,7 +32,8 @@ from qsim.sturmian.radial.inputs import read_table
 from qsim.tridiag.propagate.initial import _from_file as read_wavefunction
 from qsim.tridiag.solver.readers import read_rhs, read_system
 from qsim.trotter.model.readers import read_component_matrices, read_matrix
-from qsim.trotter.states.initial import contract_mps, load_state, read_mps
+from qsim.trotter.states.files import load_state
+from qsim.trotter.states.mps import contract_mps, read_mps
 
 ALL = 1000
 SHARE = 40
@@ -353,7 +354,7 @@ def test_damaged_files_are_refused_or_read(name, tmp_path):
     assert _damage(name, tmp_path, SHARE, _seed(name)) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", READERS)
 def test_a_thousand_damaged_files_are_refused_or_read(name, tmp_path):
     assert _damage(name, tmp_path, ALL, _seed(name) + 1) > ALL // 20

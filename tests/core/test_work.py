@@ -226,7 +226,7 @@ def random_decks(rng):
         yield {"method": "tridiag", "task": "solve", "system": system}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_estimates_of_random_decks_are_near_the_measured_time(tmp_path):
     """Three of four within a factor of three, all within ten, of the CPU seconds of one thread."""
     ratios = []
@@ -250,7 +250,7 @@ SECONDS = (
 )  # of the decks that are run: shorter ones hardly compute, longer ones cost the tests too much
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("deck", [f"{p.parent.name}/{p.stem}" for p in sorted(INPUTS.glob("*/*.yaml"))])
 def test_the_estimate_of_a_deck_is_near_the_measured_time(tmp_path, deck):
     """Within a factor of five of the CPU seconds of one thread, kernels compiled; qoc tells the time of a sweep only."""

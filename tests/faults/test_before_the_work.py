@@ -406,7 +406,7 @@ def test_a_folder_that_others_can_write_is_not_trusted(places, read_only):
     assert not environ["NUMBA_CACHE_DIR"].startswith(f"{trap}/")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.checkout
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="gives up the rights of root")
 def test_a_read_only_installation_and_home_run(tmp_path):

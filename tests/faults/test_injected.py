@@ -1,4 +1,4 @@
-"""Every kind of fault, injected for real; `--slow` injects more of each."""
+"""Every kind of fault, injected for real; `--exhaustive` injects more of each."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ def test_a_run_survives(kind):
     assert not any(found)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(sys.platform != "linux", reason="faults are injected by means of Linux")
 @pytest.mark.parametrize("number", range(MANY))
 @pytest.mark.parametrize("kind", KINDS)
@@ -28,7 +28,7 @@ def test_a_run_survives_more(kind, number):
     assert inject.inject(kind, number, seed=3) == ""
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(sys.platform != "linux", reason="faults are injected by means of Linux")
 @pytest.mark.parametrize("method", [method for method in SUBJECTS if method != "counter"])
 @pytest.mark.parametrize("kind", KINDS)

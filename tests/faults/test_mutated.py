@@ -1,4 +1,4 @@
-"""Real runs of changed decks and data files; `--slow` makes hundreds."""
+"""Real runs of changed decks and data files; `--exhaustive` makes hundreds."""
 
 import json
 
@@ -14,7 +14,7 @@ def worker():
     return Worker()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("index", range(40))
 @pytest.mark.parametrize("method", METHODS)
 def test_a_changed_deck_ends_as_promised(worker, method, index):

@@ -34,7 +34,7 @@ def covered():
         return cover("qmc", DECKS, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_periodic_cells_too():
     found = cover("qmc", 2 * DECKS, 2)
     assert found.ok, [(t.index, t.failure) for t in found.failures]

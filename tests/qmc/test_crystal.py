@@ -10,7 +10,7 @@ from qsim.core.device import rng
 from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import FileError, InvalidInput, NumericsError
-from qsim.qmc import output
+from qsim.core.run.stages import Method
 from qsim.qmc.deck.wavefunction import Coulomb, System, Wavefunction
 from qsim.qmc.estimators.density import CrystalDensity
 from qsim.qmc.estimators.histograms import Setting
@@ -39,6 +39,8 @@ from qsim.qmc.wavefunction.formats.eshdf import read_eshdf, stored_ecp, write_es
 from qsim.qmc.wavefunction.notes import Notes
 from tests.qmc.crystals import ATOMS, CASES, SKEW_TILE, SKEWED, UNTILED, exact_energies, model_crystal, trial
 from tests.qmc.crystals import potential as model_potential
+
+output = Method("qmc")
 
 KEY = key_from_seed(5)
 FCC = np.array([[0.0, 1, 1], [1, 0, 1], [1, 1, 0]])
@@ -294,7 +296,7 @@ def test_updates_equal_recomputation(case, mode, device, tmp_path):
         np.testing.assert_array_equal(before.sign, start)
 
 
-@pytest.mark.parametrize("case", ["gamma", pytest.param("complex", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("case", ["gamma", pytest.param("complex", marks=pytest.mark.exhaustive)])
 def test_t_moves_equal_recomputation_and_happen(case, device, tmp_path):
     made = trial(case, tmp_path=tmp_path)[0]
     walkers = ensemble(device, made, 20)
@@ -323,7 +325,7 @@ def test_walkers_do_not_depend_on_the_cell_they_are_in(device, tmp_path):
     np.testing.assert_allclose(host(walkers).energy, before, atol=1e-8)
 
 
-@pytest.mark.parametrize("case", ["gamma", pytest.param("complex", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("case", ["gamma", pytest.param("complex", marks=pytest.mark.exhaustive)])
 def test_derivatives_by_differences(case, device, tmp_path):
     made = trial(case, tmp_path=tmp_path)[0]
     walkers = ensemble(device, made, 2)
@@ -348,7 +350,7 @@ def test_derivatives_by_differences(case, device, tmp_path):
         np.testing.assert_allclose(G[:, k], (found[0][1] - found[1][1]) / (2 * h), atol=1e-5 * scale)
 
 
-@pytest.mark.slow  # compiles all kernels again
+@pytest.mark.exhaustive  # compiles all kernels again
 @pytest.mark.parametrize("case", ["gamma", "complex"])
 def test_mixed_precision_is_close(case, device, tmp_path):
     made = trial(case, tmp_path=tmp_path)[0]

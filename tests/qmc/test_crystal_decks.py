@@ -9,8 +9,9 @@ import pytest
 from qsim.core.deck.load import load_deck
 from qsim.core.device.device import cpu
 from qsim.core.run.progress import Monitor
-from qsim.core.run.stages import stage
-from qsim.qmc import output
+from qsim.core.run.stages import Method, stage
+
+output = Method("qmc")
 
 INPUTS = Path(__file__).resolve().parents[2] / "inputs" / "qmc"
 # The deck `diamond_primitive` with the sections below, 256 walkers of 60 and 40 blocks, two CPU threads, double precision, seed 5

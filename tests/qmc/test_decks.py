@@ -21,8 +21,8 @@ from qsim.core.results.results import open_results
 from qsim.core.run import checkpoint
 from qsim.core.run.pipeline import Options, execute
 from qsim.core.run.progress import Monitor
-from qsim.core.run.stages import stage
-from qsim.qmc import build, output
+from qsim.core.run.stages import Method, stage
+from qsim.qmc import build
 from qsim.qmc.results import scalar_dat
 
 SLATER = {"source": "sto", "shells": [{"atom": "He", "n": 1, "l": 0, "zeta": 2.0}]}
@@ -161,7 +161,7 @@ def test_figures_without_their_data(qmc):
     deck["wavefunction"] = {"orbitals": SLATER, "jastrow": "none"}
     qmc.execute(**deck)
     with open_results(qmc.folder / "deck.h5") as results, style():
-        drawn = {name for name, draw in output.FIGURES.items() if draw(results) is not None}
+        drawn = {name for name, draw in stage("qmc", "output").FIGURES.items() if draw(results) is not None}
     assert drawn == {"overview", "trace"}
 
 
@@ -336,7 +336,9 @@ class StopAfter(Monitor):
 
 def everything(result):
     """Return all arrays of a result but those that are wall times."""
-    return {name: array for name, array in output.arrays(result).items() if not name.endswith("seconds")}
+    return {
+        name: array for name, array in Method("qmc").arrays(result).items() if not name.endswith("seconds")
+    }
 
 
 @pytest.mark.parametrize("population", ["comb", "birth_death"])

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from qsim.qmc import output
+from qsim.core.run.stages import Method
 from qsim.qmc.statistics.finite_size import kinetic_correction
 from qsim.qmc.system.cell import Cell
 from qsim.qmc.wavefunction.jastrow import NONE, Function, Jastrow
+
+output = Method("qmc")
 
 SPLINE = Function("uu", "bspline", -0.25, (0.4, 0.3, -0.2, 0.1, 0.05), 3.7)
 

@@ -208,10 +208,10 @@ def test_memory_and_accuracy_of_diamond():
 # ------------------------------------------------------------------------------------------ kernels
 
 
-@pytest.mark.parametrize("single", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("single", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize(  # each number type is compiled for itself
     "case",
-    ["complex supercell", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gamma", "pairs"))],
+    ["complex supercell", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("gamma", "pairs"))],
 )
 def test_energies_are_those_of_the_reference(case, single, tmp_path):
     """Gradients, Laplacians and the nonlocal part by values alone; walkers in tins, in passages and between."""

@@ -8,7 +8,9 @@ import pytest
 from qsim.core.errors import Stopped
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
-from qsim.qmc import output
+from qsim.core.run.stages import Method
+
+output = Method("qmc")
 
 DECK = {
     "run": {"seed": 21},

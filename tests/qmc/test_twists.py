@@ -6,13 +6,15 @@ import pytest
 from qsim.core.errors import NumericsError
 from qsim.core.results.results import open_results
 from qsim.core.run.progress import Monitor
-from qsim.qmc import output
+from qsim.core.run.stages import Method
 from qsim.qmc.results import scalar_dat
 from qsim.qmc.run import TWISTS as TWISTS_APART
 from qsim.qmc.run import final_state
 from qsim.qmc.sampling.dmc import DmcSampling
 from qsim.qmc.sampling.optimise import Optimisation
 from qsim.qmc.statistics.finite_size import potential_correction
+
+output = Method("qmc")
 
 LATTICE = [[6.0, 0, 0], [0, 7.0, 0], [1.0, 0, 8.0]]
 TWISTS = [{"twist": [0.1, 0.2, 0.05], "weight": 1.0}, {"twist": [0.3, -0.2, 0.5], "weight": 4.0}]

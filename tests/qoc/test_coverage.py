@@ -23,7 +23,7 @@ def test_claimed_errors_hold():
     assert found.looseness < 100
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_claimed_errors_hold_for_many_decks():
     found = cover("qoc", 300, 7)
     assert found.ok, [(t.index, c) for t, c in found.broken] + [t.failure for t in found.failures]

@@ -16,7 +16,7 @@ RUNNER = ROOT / "tests" / "methods" / "run_counter.py"
 PAGE = ROOT / "docs" / "howto"
 PROGRAM = f"{sys.executable} {RUNNER}"
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.exhaustive
 
 
 def same(first, second):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from qsim.core.device import device as core_device
 from qsim.core.device.device import cuda_status
 from qsim.core.errors import DeckError, MemoryLimitError, NumericsError, QsimError
-from qsim.core.run.stages import stage
+from qsim.core.run.stages import Method
 from qsim.sturmian.bound.states import box_density
 from qsim.sturmian.bound.warnings import require_contained
 from tests.changes import PLANS, REMOVE, change, some
@@ -405,7 +405,7 @@ def test_any_combination_gives_a_result_or_an_error(sturmian, changes):
     with suppress(QsimError):
         result = sturmian.run(**changed(**changes))
         assert all(abs(state.moments["norm"] - 1.0) < 1e-8 for state in result.states)
-        output = stage("sturmian", "output")
+        output = Method("sturmian")
         arrays = {name: np.asarray(array) for name, array in output.arrays(result).items()}
         loose = ("convergence/", "partial_waves/", "state")
         assert all(np.all(np.isfinite(array)) for name, array in arrays.items() if not name.startswith(loose))

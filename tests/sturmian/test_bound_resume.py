@@ -5,8 +5,10 @@ import numpy as np
 from qsim.core.errors import Stopped
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
-from qsim.sturmian import output
+from qsim.core.run.stages import Method
 from tests.decks import Decks
+
+output = Method("sturmian")
 
 DECK = {
     "system": {"Z": 2},

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from qsim.core.errors import DeckError, NumericsError
-from qsim.core.run.stages import stage
+from qsim.core.run.stages import Method, stage
 from qsim.sturmian import trials
 from qsim.sturmian.bound import warnings as bound_warnings
 from qsim.sturmian.bound.states import box_density
@@ -32,7 +32,7 @@ S_LIMIT = -2.8790287673  # helium, l_max = 0: product grids of another program
 
 
 def scalars(result):
-    return stage("sturmian", "output").scalars(result)
+    return Method("sturmian").scalars(result)
 
 
 class Notes:

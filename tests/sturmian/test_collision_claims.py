@@ -30,7 +30,8 @@ def test_a_level_that_the_coarser_box_does_not_hold_has_the_error_of_its_series_
     assert collision_warnings._unknown(whole, 3) == []
     (text,) = collision_warnings._unknown(whole, 4)
     assert "the error of 4f is not known" in text
-    assert quantities._of(levels[4, 3], "kb") == (0.003, "kb", None)
+    scalar = quantities._measured(levels[4, 3], "kb", "")
+    assert (scalar.value, scalar.unit, scalar.error) == (0.003, "kb", None)
 
 
 @pytest.mark.parametrize("error", [2.4, 34.0])

@@ -5,10 +5,12 @@ import pytest
 
 from qsim.core.run import checkpoint
 from qsim.core.run.loop import Progress
-from qsim.sturmian import output
+from qsim.core.run.stages import Method
 from qsim.sturmian.resonances.run import Resonances
 from qsim.sturmian.scatter.jobs import shares_of
 from qsim.sturmian.scatter.run import Collisions, Job
+
+output = Method("sturmian")
 
 GRID = {"R": 16, "order": 9, "elements": 10, "ecs": {"angle": 0.3, "length": 16}}
 DECKS = {

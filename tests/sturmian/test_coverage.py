@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from qsim.sturmian.two_electron import known
 from qsim.sturmian.two_electron.known import ENERGIES
 from qsim_checks import coverage
 from qsim_checks.coverage import Coverage, cover
 from qsim_checks.sturmian.collisions import SETS, _electron_truth, _turned
 from qsim_checks.sturmian.hylleraas import _energy, s_state
-from qsim_checks.sturmian.known import LIMITS
 from qsim_checks.sturmian.oracle import Functions, Symmetry, coefficient, energies
 from qsim_checks.sturmian.scaled import photoabsorption, resonance
 
@@ -146,7 +146,7 @@ HYLLERAAS = {
 @pytest.mark.parametrize(("Z", "S", "root"), HYLLERAAS)
 def test_hylleraas_functions_find_published_limits(Z, S, root):
     found, error = s_state(float(Z), S, root)
-    off = found - LIMITS[Z, 0, S, True, root]
+    off = found - ENERGIES[Z, 0, S, True, root]
     assert -1e-9 < off < HYLLERAAS[Z, S, root]
     assert off < 2.0 * error
 
@@ -156,9 +156,16 @@ def test_one_hylleraas_function_is_the_screened_charge():
     assert _energy(2.7, 0, 0, 2.7 - 5 / 16, 0) == pytest.approx(-((2.7 - 5 / 16) ** 2), rel=1e-12)
 
 
-def test_both_lists_of_known_energies_agree():
-    for (Z, L, S, root), energy in ENERGIES.items():
-        assert LIMITS[Z, L, S, True, root] == energy
+def test_a_run_is_compared_with_low_levels_known_to_twelve_figures():
+    stated = {
+        key: energy
+        for (Z, L, S, natural, root), energy in ENERGIES.items()
+        if natural and known.energy(Z, L, S, "natural", root) == energy
+        for key in [(Z, L, S, root)]
+    }
+    ground = {(1, 0, 0, 0), (2, 0, 0, 0), (3, 0, 0, 0), (4, 0, 0, 0)}
+    assert stated.keys() == ground | {(2, 0, 0, 1), (2, 0, 1, 0), (2, 1, 0, 0), (2, 1, 1, 0)}
+    assert known.energy(2, 1, 1, "even", 0) is None  # 2p^2, of the other parity
 
 
 def test_a_trial_is_the_same_every_time(tmp_path):

@@ -12,7 +12,7 @@ from qsim.core.deck.reference import deck_reference
 from qsim.core.deck.template import schema, template
 from qsim.core.errors import DeckError
 from qsim.core.results.results import open_results
-from qsim.core.run.stages import stage
+from qsim.core.run.stages import Method, stage
 from qsim.sturmian import build
 from qsim.sturmian.deck import DECK, references
 from qsim.sturmian.two_electron import known
@@ -154,7 +154,7 @@ def test_sectors_and_order_of_states(sturmian):
     result = sturmian.run(
         **{**SMALL, "grid": {"R": 40, "order": 10}, "channels": {"l_max": 1}, "states": states}
     )
-    assert stage("sturmian", "output").arrays(result)["state"].tolist() == ["2^3P", "2^1S", "1^1S"]
+    assert Method("sturmian").arrays(result)["state"].tolist() == ["2^3P", "2^1S", "1^1S"]
     assert result.states[0].energy > result.states[2].energy
 
 

@@ -12,14 +12,15 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
 from qsim.core.results.tables import match_tables
 from qsim.core.run.progress import Monitor
-from qsim.core.run.stages import stage
-from qsim.sturmian import output
+from qsim.core.run.stages import Method, stage
 from qsim.sturmian.linalg import ldlt
 from qsim.sturmian.radial import sturmians as gsf
 from qsim.sturmian.radial.grid import RadialGrid, contour_bounds, element_bounds
 from qsim.sturmian.two_electron import davidson, dense, integrals
 from qsim.sturmian.two_electron.dense import Field, Symmetry
 from qsim.sturmian.two_electron.hamiltonian import TwoElectron
+
+output = Method("sturmian")
 
 DATA = Path(__file__).resolve().parents[1] / "reference_data" / "sturmian.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}

@@ -393,9 +393,9 @@ def test_products_by_rows_are_the_plain_ones(monkeypatch, tall, threads):
         return np.einsum("kpij,pjb->kpib", W, b, optimize=True)
 
     device, bt = cpu(threads), np.ascontiguousarray(b.transpose(0, 2, 1))
-    found = products.repelled_products(device, (a, x, bt), G, terms(device, A), b)
+    found = products.repelled_products(device, products.Vectors(a, x, bt), G, terms(device, A), b)
     F = np.empty((m, P, n, n))
-    products.on_grid(device, a, x, bt, F)
+    products.on_grid(device, products.Vectors(a, x, bt), F)
     bound = 8 * np.finfo(float).eps * n * plain(*map(abs, (a, x, b, G, A)))
     assert (abs(found - plain(a, x, b, G, A)) <= bound).all()
     assert (abs(products.repelled(device, F, G, terms(device, A), b) - found) <= 2 * bound).all()

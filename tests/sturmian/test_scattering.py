@@ -15,7 +15,7 @@ import pytest
 from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
 from qsim.core.run.progress import Monitor
-from qsim.sturmian import output
+from qsim.core.run.stages import Method
 from qsim.sturmian.driven import continuum, krylov, sources
 from qsim.sturmian.driven import operator as driven
 from qsim.sturmian.driven.numbers import Numbers
@@ -25,6 +25,8 @@ from qsim.sturmian.radial import potentials
 from qsim.sturmian.radial.grid import RadialGrid, contour_bounds, element_bounds
 from qsim.sturmian.scatter.cross_sections import amplitudes, angles, known, observed, spectra
 from tests.changes import change
+
+output = Method("sturmian")
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRIES = json.loads((ROOT / "tests/reference_data/sturmian_collisions.json").read_text(encoding="utf-8"))[

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from qsim.core.device.device import cuda_status
 from qsim.core.errors import DeckError, FileError, InvalidInput, QsimError
-from qsim.core.run.stages import stage
+from qsim.core.run.stages import Method
 from tests.changes import PLANS, REMOVE, change, some
 
 PULSE = {"shape": "sin2", "omega": 0.2, "E0": 0.06, "cycles": 3}
@@ -542,6 +542,6 @@ def run_small(tridiag, changes):
         result = tridiag.run(**changed(SMALL, **changes))
         assert np.all(np.isfinite(result.psi))
         assert result.frames["norm"].max() < 1.0 + 1e-3  # single precision
-        output = stage("tridiag", "output")
+        output = Method("tridiag")
         assert all(np.all(np.isfinite(array)) for array in output.arrays(result).values())
         assert output.scalars(result)

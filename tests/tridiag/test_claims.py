@@ -212,7 +212,9 @@ def test_steps_too_long_for_the_fast_part_of_a_packet_are_seen(tmp_path, dt, k0)
 @pytest.mark.parametrize("points", [101, 4_000_001])
 def test_companions_differ_in_their_steps_however_few_there_are(points):
     for steps in range(1, 40):
-        problem = SimpleNamespace(steps=steps, lattice=SimpleNamespace(points=points), potential=None)
+        problem = SimpleNamespace(
+            steps=steps, lattice=SimpleNamespace(points=points), potential=SimpleNamespace(edges=False)
+        )
         sizes = accuracy.companions(problem)
         assert len({own for own, _ in sizes}) == len(sizes)
         assert all(other != points for _, other in sizes)

@@ -288,7 +288,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize(
-    "polls", [0, 3, *(pytest.param(polls, marks=pytest.mark.slow) for polls in (1, 8, 15, 20))]
+    "polls", [0, 3, *(pytest.param(polls, marks=pytest.mark.exhaustive) for polls in (1, 8, 15, 20))]
 )
 @pytest.mark.parametrize("gauge", ["length", "velocity"])
 def test_a_continued_run_gives_the_same_bits(tridiag, monkeypatch, polls, gauge):

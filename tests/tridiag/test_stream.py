@@ -11,14 +11,15 @@ from qsim.core.device.device import cpu, cuda_status, select
 from qsim.core.errors import DeckError, FileError, MemoryLimitError, NumericsError
 from qsim.core.results.tables import match_tables, resolve_dimensions
 from qsim.core.run.progress import Monitor
-from qsim.core.run.stages import stage
-from qsim.tridiag import output
+from qsim.core.run.stages import Method, stage
 from qsim.tridiag.scaling.run import block_numbers
 from qsim.tridiag.solver import systems
 from qsim.tridiag.solver.ladder import SingularMatrixError
 from qsim.tridiag.solver.pieces import gtsv, stubborn
 from qsim.tridiag.solver.robustness.defect import Defect
 from qsim.tridiag.solver.stream import solve_streamed
+
+output = Method("tridiag")
 
 RNG = np.random.default_rng(11)
 TOLERANCE = {"complex": 1e-13, "real": 1e-13, "complex64": 3e-6, "float32": 3e-6}

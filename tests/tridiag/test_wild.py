@@ -236,7 +236,7 @@ def test_masked_elements_are_refused():
 # ----------------------------------------------------------------------------------------------- decks
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_random_wild_decks(monkeypatch):
     monkeypatch.setattr(coverage, "WILD", 2.0)
     found = cover("tridiag", 1000, seed=3)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from qsim.core.device import device as core_device
 from qsim.core.device.device import cuda_status
 from qsim.core.errors import DeckError, MemoryLimitError, QsimError
-from qsim.core.run.stages import stage
+from qsim.core.run.stages import Method
 from tests.changes import PLANS, REMOVE, change, some
 
 RING = {"type": "heisenberg", "lattice": "ring", "J": 1.0}
@@ -410,7 +410,7 @@ def test_any_combination_gives_a_result_or_an_error(trotter, changes):
         result = trotter.run(**changed(**changes))
         loose = changes.get("evolve", {}).get("accuracy", 0.0)  # an expansion is unitary to its accuracy
         assert np.abs(result.mean["norm"] - 1.0).max() < max(1e-3, 2.0 * loose)  # single precision
-        output = stage("trotter", "output")
+        output = Method("trotter")
         assert all(np.all(np.isfinite(array)) for array in output.arrays(result).values())
         assert output.scalars(result)
 

@@ -135,7 +135,7 @@ def test_every_exact_entry_has_a_test():
     assert set(REFERENCES) - named <= elsewhere
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_twenty_spins(trotter):
     compare_twenty(trotter, "xx_chain20_single")
 

@@ -17,8 +17,8 @@ from qsim.trotter.evolve.problem import PIECE
 from qsim.trotter.evolve.trajectories import ensemble
 from qsim.trotter.evolve.trajectories.ensemble import Ensemble, together
 from qsim.trotter.kernels.states.measure import moments_of_axis, moments_of_members
+from qsim.trotter.measurement import entanglement
 from qsim.trotter.model.hamiltonian import Model
-from qsim.trotter.observables import observables
 
 CHAIN = {"type": "heisenberg", "lattice": "chain", "J": 1.0}
 BOX = {"type": "field", "axis": "z", "random": {"kind": "box", "W": 2.0, "seed": 7}}
@@ -181,8 +181,8 @@ def test_moments_of_members(device, spins, dtype):
 @pytest.mark.parametrize("sites", [[0], [5], [0, 1, 2], [3, 1], [0, 2, 3, 4, 5]])
 def test_entropies_of_members(device, sites):
     psi = device.asarray(random_states(6, 4))
-    alone = [observables.entropy(device, state, sites) for state in psi]
-    found = observables.entropies(device, psi, sites)
+    alone = [entanglement.entropy(device, state, sites) for state in psi]
+    found = entanglement.entropies(device, psi, sites)
     np.testing.assert_allclose(found, alone, rtol=0, atol=1e-13 if device.is_cuda else 0)
 
 

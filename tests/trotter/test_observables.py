@@ -20,10 +20,11 @@ from qsim.trotter.evolution import accuracy
 from qsim.trotter.evolution import error_pilot as pilot
 from qsim.trotter.evolution.chebyshev import Chebyshev, coefficients, coupling_bounds, lanczos_bounds
 from qsim.trotter.evolution.layers import Evolver
-from qsim.trotter.kernels.product.apply import operator
+from qsim.trotter.kernels.product.operators import operator
 from qsim.trotter.kernels.states.measure import Moments
+from qsim.trotter.measurement import entanglement, expectations, overlaps
 from qsim.trotter.model.hamiltonian import Model, dense
-from qsim.trotter.observables import observables
+from qsim.trotter.observables.memory import imbalance
 from qsim.trotter.states.vectors import axpy, norm2, overlap
 
 REFERENCES = {
@@ -234,7 +235,7 @@ def test_one_spin_up_hops_like_a_free_particle(spins):
     state = np.array(evolver.psi)
     Chebyshev(cpu(2), evolver.model).advance(state, 7.0, 1e-13)
     evolver.psi = state
-    found = observables.local(evolver.measure("z"), "z") + 0.5
+    found = expectations.local(evolver.measure("z"), "z") + 0.5
     np.testing.assert_allclose(found, np.abs(expm(-7j * hopping)[:, 0]) ** 2, rtol=0, atol=1e-12)
 
 
@@ -252,14 +253,14 @@ def test_references(name):
         method.advance(psi, t - time, 1e-13)
         time = t
         found = Evolver(cpu(2), model, psi).measure("xyz")
-        np.testing.assert_allclose(observables.local(found, "z"), results["sz"][i], rtol=0, atol=1e-10)
-        assert observables.energy(found, model) == pytest.approx(results["energy"][i], abs=1e-10)
+        np.testing.assert_allclose(expectations.local(found, "z"), results["sz"][i], rtol=0, atol=1e-10)
+        assert expectations.energy(found, model) == pytest.approx(results["energy"][i], abs=1e-10)
         if entropies is not None:
-            assert observables.entropy(cpu(2), psi, sites) == pytest.approx(entropies[i], abs=1e-10)
+            assert entanglement.entropy(cpu(2), psi, sites) == pytest.approx(entropies[i], abs=1e-10)
         for axis in "xyz":
             for pair, values in results.get(2 * axis, {}).items():
                 j, k = map(int, pair.split("-"))
-                assert observables.correlators(found, axis, [(j, k)])[0] == pytest.approx(
+                assert expectations.correlators(found, axis, [(j, k)])[0] == pytest.approx(
                     values[i], abs=1e-10
                 )
 
@@ -271,26 +272,28 @@ def test_moments_of_a_state_that_is_not_normalised():
     psi = 3.0 * random_state(6)
     found, unit = moments(psi), moments(psi / 3)
     for axis in "xyz":
-        np.testing.assert_allclose(observables.local(found, axis), unit.s[axis], rtol=0, atol=1e-15)
-        assert observables.total(found, axis) == pytest.approx(unit.s[axis].sum(), abs=1e-14)
-    pairs = observables.correlators(found, "y", [(1, 4), (4, 1), (2, 2)])
+        np.testing.assert_allclose(expectations.local(found, axis), unit.s[axis], rtol=0, atol=1e-15)
+        assert math.fsum(expectations.local(found, axis)) == pytest.approx(unit.s[axis].sum(), abs=1e-14)
+    pairs = expectations.correlators(found, "y", [(1, 4), (4, 1), (2, 2)])
     np.testing.assert_allclose(pairs, [unit.ss["y"][1, 4], unit.ss["y"][1, 4], 0.25], rtol=0, atol=1e-15)
-    assert observables.correlators(found, "z").shape == (15,)
-    np.testing.assert_allclose(observables.correlators(found, "z")[5], unit.ss["z"][1, 2], rtol=0, atol=1e-15)
-    np.testing.assert_allclose(observables.polarisation(found), 2 * unit.s["z"], rtol=0, atol=1e-15)
+    assert expectations.correlators(found, "z").shape == (15,)
+    np.testing.assert_allclose(
+        expectations.correlators(found, "z")[5], unit.ss["z"][1, 2], rtol=0, atol=1e-15
+    )
+    np.testing.assert_allclose(2 * expectations.local(found, "z"), 2 * unit.s["z"], rtol=0, atol=1e-15)
     with pytest.raises(ValueError, match="hold the axes z, not x"):
-        observables.local(moments(psi, "z"), "x")
+        expectations.local(moments(psi, "z"), "x")
 
 
 def test_imbalance():
     neel = np.zeros(16, complex)
     neel[0b1010] = 1
-    pattern = observables.local(moments(neel, "z"), "z")
+    pattern = expectations.local(moments(neel, "z"), "z")
     np.testing.assert_array_equal(pattern, [0.5, -0.5, 0.5, -0.5])
-    assert observables.imbalance(moments(neel, "z"), pattern) == 1.0
+    assert imbalance(expectations.local(moments(neel, "z"), "z"), pattern) == 1.0
     turned = np.roll(neel, 0b0101 - 0b1010)
-    assert observables.imbalance(moments(turned, "z"), pattern) == -1.0
-    assert observables.imbalance(moments(neel, "z"), 0 * pattern) == 0.0
+    assert imbalance(expectations.local(moments(turned, "z"), "z"), pattern) == -1.0
+    assert imbalance(expectations.local(moments(neel, "z"), "z"), 0 * pattern) == 0.0
 
 
 def test_energy_and_variance_are_those_of_the_matrix(device):
@@ -298,8 +301,8 @@ def test_energy_and_variance_are_those_of_the_matrix(device):
     H, norm = dense(model), np.vdot(psi, psi).real
     mean = np.vdot(psi, H @ psi).real / norm
     square = np.linalg.norm(H @ psi) ** 2 / norm
-    assert observables.energy(moments(psi), model) == pytest.approx(mean, abs=1e-13)
-    found = observables.energy_and_variance(device, model, device.asarray(psi))
+    assert expectations.energy(moments(psi), model) == pytest.approx(mean, abs=1e-13)
+    found = expectations.energy_and_variance(device, model, device.asarray(psi))
     assert found == pytest.approx((mean, square - mean**2), abs=1e-12)
 
 
@@ -307,7 +310,7 @@ def test_energy_and_variance_are_those_of_the_matrix(device):
 def test_variance_of_an_eigenstate_is_zero(number):
     model = random_model(7, strength=100.0)
     _, vectors = np.linalg.eigh(dense(model))
-    _, variance = observables.energy_and_variance(cpu(1), model, np.ascontiguousarray(vectors[:, number]))
+    _, variance = expectations.energy_and_variance(cpu(1), model, np.ascontiguousarray(vectors[:, number]))
     assert 0 <= variance < 1e-22  # as <H^2> - <H>^2 it would be 1e-12
 
 
@@ -317,36 +320,36 @@ CUTS = [[0], [7], [0, 1, 2], [1, 3, 4, 6], [5, 6, 7], [0, 7], [0, 1, 2, 3, 4, 5,
 @pytest.mark.parametrize("pieces", [20, 6, 4])
 @pytest.mark.parametrize("sites", CUTS, ids=str)
 def test_entropy_of_random_states(device, sites, pieces, monkeypatch):
-    monkeypatch.setattr(observables, "PIECE_BITS", pieces)
+    monkeypatch.setattr(entanglement, "PIECE_BITS", pieces)
     psi = random_state(8, seed=len(sites))
     rest = [j for j in range(8) if j not in sites]
     tensor = psi.reshape((2,) * 8).transpose([7 - j for j in sites + rest])
     p = np.linalg.svd(tensor.reshape(1 << len(sites), -1), compute_uv=False) ** 2
     expected = -(p * np.log(p)).sum()
-    assert observables.entropy(device, device.asarray(3 * psi), sites) == pytest.approx(expected, abs=1e-12)
-    spectrum = observables.schmidt(device, device.asarray(psi), sites)
+    assert entanglement.entropy(device, device.asarray(3 * psi), sites) == pytest.approx(expected, abs=1e-12)
+    spectrum = entanglement.schmidt(device, device.asarray(psi), sites)
     np.testing.assert_allclose(spectrum[: len(p)], p, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("pieces", [20, 3])
 def test_entropy_of_simple_states(pieces, monkeypatch):
-    monkeypatch.setattr(observables, "PIECE_BITS", pieces)
+    monkeypatch.setattr(entanglement, "PIECE_BITS", pieces)
     product = np.zeros(16, complex)
     product[5] = 1
-    assert observables.entropy(cpu(1), product, [1, 3]) == pytest.approx(0.0, abs=1e-14)
+    assert entanglement.entropy(cpu(1), product, [1, 3]) == pytest.approx(0.0, abs=1e-14)
     pairs = np.kron([0, 1, 1, 0], [1, 0, 0, 1]) / 2  # sites 0 and 1, sites 2 and 3
-    assert observables.entropy(cpu(1), pairs, [0, 1]) == pytest.approx(0.0, abs=1e-14)
-    assert observables.entropy(cpu(1), pairs, [0]) == pytest.approx(math.log(2), abs=1e-14)
-    assert observables.entropy(cpu(1), pairs, [0, 2]) == pytest.approx(2 * math.log(2), abs=1e-14)
+    assert entanglement.entropy(cpu(1), pairs, [0, 1]) == pytest.approx(0.0, abs=1e-14)
+    assert entanglement.entropy(cpu(1), pairs, [0]) == pytest.approx(math.log(2), abs=1e-14)
+    assert entanglement.entropy(cpu(1), pairs, [0, 2]) == pytest.approx(2 * math.log(2), abs=1e-14)
     for wrong in ([], [0, 1, 2, 3], [4], [-1]):
         with pytest.raises(ValueError, match="one part of 4 sites"):
-            observables.entropy(cpu(1), pairs, wrong)
+            entanglement.entropy(cpu(1), pairs, wrong)
 
 
 def test_fidelity():
     a, b = random_state(6, 1), random_state(6, 2)
-    assert observables.fidelity(a, 2j * a) == pytest.approx(1.0, abs=1e-14)
-    assert observables.fidelity(a, b) == pytest.approx(abs(np.vdot(a, b)) ** 2, abs=1e-15)
+    assert overlaps.fidelity(a, 2j * a) == pytest.approx(1.0, abs=1e-14)
+    assert overlaps.fidelity(a, b) == pytest.approx(abs(np.vdot(a, b)) ** 2, abs=1e-15)
 
 
 # -------------------------------------------------------------------------------------------- echoes
@@ -361,10 +364,10 @@ def test_loschmidt_reference():
         one, two = psi0.copy(), psi0.copy()
         forward.advance(one, t, 1e-13)
         back.advance(two, t, 1e-13)
-        assert observables.echo(two, one).echo == pytest.approx(expected, abs=1e-10)  # both carried forward
+        assert overlaps.echo(two, one).echo == pytest.approx(expected, abs=1e-10)  # both carried forward
         back.advance(one, -t, 1e-13)
-        assert observables.echo(psi0, one).echo == pytest.approx(expected, abs=1e-10)  # carried back
-        local = observables.polarisation(Evolver(cpu(1), H0 + sigma, one).measure("z"))
+        assert overlaps.echo(psi0, one).echo == pytest.approx(expected, abs=1e-10)  # carried back
+        local = 2 * expectations.local(Evolver(cpu(1), H0 + sigma, one).measure("z"), "z")
         assert local[0] == pytest.approx(around, abs=1e-10)
 
 
@@ -374,12 +377,12 @@ def test_steps_are_undone_without_a_perturbation():
     evolver = Evolver(cpu(1), model, psi0)
     for dt, steps in ((0.05, 20), (0.04, 25), (-0.04, 25), (-0.05, 20)):
         evolver.advance("ts4", dt, steps)
-    found = observables.echo(psi0, evolver.psi)
+    found = overlaps.echo(psi0, evolver.psi)
     assert abs(found.unnormalised - 1) < 90 * 2e-15
     assert abs(found.echo - 1) < 2e-14
     np.testing.assert_allclose(
-        observables.polarisation(evolver.measure("z")),
-        observables.polarisation(moments(psi0, "z")),
+        2 * expectations.local(evolver.measure("z"), "z"),
+        2 * expectations.local(moments(psi0, "z"), "z"),
         rtol=0,
         atol=1e-12,
     )

@@ -60,11 +60,11 @@ ACCURATE, GIVEN = {"accuracy": 1e-6, "integrator": "kl8"}, {"dt": 0.05, "integra
 @pytest.mark.parametrize(
     ("name", "step"),
     [
-        pytest.param("gauss", ACCURATE, marks=pytest.mark.slow),
+        pytest.param("gauss", ACCURATE, marks=pytest.mark.exhaustive),
         ("gauss", GIVEN),
-        pytest.param("gauss written out", ACCURATE, marks=pytest.mark.slow),
-        pytest.param("two", GIVEN, marks=pytest.mark.slow),
-        pytest.param("lorentz", GIVEN, marks=pytest.mark.slow),
+        pytest.param("gauss written out", ACCURATE, marks=pytest.mark.exhaustive),
+        pytest.param("two", GIVEN, marks=pytest.mark.exhaustive),
+        pytest.param("lorentz", GIVEN, marks=pytest.mark.exhaustive),
         ("triangle", GIVEN),
         ("of a few samples", GIVEN),
         ("triangle on a sample", ACCURATE),

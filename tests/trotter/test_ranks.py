@@ -134,7 +134,7 @@ def test_a_deck_on_1_2_and_4_ranks_and_what_is_refused():
     assert "runs on one rank" in reply.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_stopped_run_is_continued_on_another_number_of_ranks():
     assert qsim(1, "-o", "alone").returncode == 0
     stopped = qsim(2, "-o", "run", "--set", "run.walltime=0.01")

@@ -17,9 +17,10 @@ from pydantic import TypeAdapter, ValidationError
 from qsim.core.device import rng
 from qsim.core.device.device import cpu
 from qsim.core.errors import FileError
-from qsim.trotter.deck import initial as blocks
+from qsim.trotter.deck.initial import Initial
 from qsim.trotter.kernels.states import random_states as kernels
-from qsim.trotter.states import initial as states
+from qsim.trotter.states.files import load_state
+from qsim.trotter.states.mps import contract_mps
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference_data" / "trotter.json"
 REFERENCES = {r["name"]: r for r in json.loads(REFERENCE.read_text(encoding="utf-8"))["references"]}
@@ -28,13 +29,13 @@ LARGE = 17  # spins: more amplitudes than one thread takes alone
 
 
 def block(**keys):
-    return TypeAdapter(blocks.Initial).validate_json(json.dumps(keys))
+    return TypeAdapter(Initial).validate_json(json.dumps(keys))
 
 
 def state(spins, dtype=np.complex128, *, seed=3, member=0, device=None, **keys):
     given = block(**keys)
-    assert not list(blocks.check_initial(given, spins))
-    return states.initial_state(given, spins, device or cpu(1), dtype, seed=seed, member=member)
+    assert not list(given.check(spins, "initial"))
+    return given.vector(spins, device or cpu(1), dtype, seed=seed, member=member)
 
 
 def only_index(psi):
@@ -225,11 +226,11 @@ def test_seeds_and_members_differ(keys):
         state(8, **keys),
         state(8, **keys, seed=4),
         state(8, **keys, member=2),
-        states.initial_state(block(**keys, seed=8), 8, cpu(1), np.complex128, seed=3),
+        block(**keys, seed=8).vector(8, cpu(1), np.complex128, seed=3),
     ]
     for a, b in itertools.combinations(drawn, 2):
         assert not np.allclose(a, b)
-    again = states.initial_state(block(**keys, seed=8), 8, cpu(1), np.complex128, seed=99)
+    again = block(**keys, seed=8).vector(8, cpu(1), np.complex128, seed=99)
     assert np.array_equal(again, drawn[3])  # a seed of its own counts, that of the run does not
 
 
@@ -283,12 +284,10 @@ def test_other_states_on_cuda(spins, cuda):
 @pytest.mark.gpu
 def test_tensors_and_files_on_cuda(tmp_path, cuda):
     given = tensors(6, [1, 2, 3, 3, 3, 2, 1])
-    here = states.contract_mps(given, cpu(1), np.complex128)
-    np.testing.assert_allclose(
-        cuda.to_host(states.contract_mps(given, cuda, np.complex128)), here, atol=1e-14
-    )
+    here = contract_mps(given, cpu(1), np.complex128)
+    np.testing.assert_allclose(cuda.to_host(contract_mps(given, cuda, np.complex128)), here, atol=1e-14)
     np.save(tmp_path / "psi.npy", here)
-    there = states.load_state(tmp_path / "psi.npy", 6, cuda, np.complex128)
+    there = load_state(tmp_path / "psi.npy", 6, cuda, np.complex128)
     np.testing.assert_allclose(cuda.to_host(there), here, atol=1e-15)
 
 
@@ -462,7 +461,7 @@ def test_complaints_about_state_files(tmp_path):
     ],
 )
 def test_complaints(keys, key, message):
-    (found,) = blocks.check_initial(block(**keys), 4)
+    (found,) = block(**keys).check(4, "initial")
     assert found.key == f"initial{key}"
     assert message in found.message
 
@@ -474,5 +473,5 @@ def test_a1_needs_a_site_and_bits_are_bits():
 
 
 def test_which_states_are_random():
-    assert [blocks.is_random(block(**keys)) for keys in RANDOM] == [True] * len(RANDOM)
-    assert not blocks.is_random(block(type="neel"))
+    assert [block(**keys).is_random for keys in RANDOM] == [True] * len(RANDOM)
+    assert not block(type="neel").is_random

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-def flow(value: Any) -> str:
+def flow(value: object) -> str:
     """Return a value as YAML on one line, such that reading it gives the value back."""
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", by_alias=True)
@@ -58,7 +58,7 @@ def deck_lines(block: Mapping[str, Any], indent: str = "") -> Iterator[str]:
             yield f"{indent}{flow(key)}: {flow(value)}"
 
 
-def without_unset(value: object, data: Any, *, listed: bool = False) -> Any:
+def without_unset(value: object, data: object, *, listed: bool = False) -> Any:
     """Return the data of a block without keys that are null, and in lists without flags that are off by default.
 
     Parameters

@@ -57,7 +57,7 @@ class Annotation:
     optional: bool = False
 
     @classmethod
-    def of(cls, annotation: Any) -> "Annotation":
+    def of(cls, annotation: object) -> "Annotation":
         """Take the layers off a type: ``Annotated``, the field infos in it, and ``X | None``."""
         metadata: list[Any] = []
         discriminator = None
@@ -150,18 +150,18 @@ class Step:
     branches: tuple[tuple[int, str], ...] = ()
 
 
-def _is_union(annotation: Any) -> bool:
+def _is_union(annotation: object) -> bool:
     return typing.get_origin(annotation) in (Union, types.UnionType)
 
 
-def _union_args(annotation: Any) -> list[Any]:
+def _union_args(annotation: object) -> list[Any]:
     """Return the members of a union but for null, or the type itself."""
     if not _is_union(annotation):
         return [annotation]
     return [arg for arg in typing.get_args(annotation) if arg is not type(None)]
 
 
-def is_block(base: Any) -> bool:
+def is_block(base: object) -> bool:
     """Return True if a type is a deck block."""
     return isinstance(base, type) and issubclass(base, BaseModel)
 

@@ -160,13 +160,14 @@ class LoadedDeck(Generic[D]):
             self._made[make] = make(self.deck)
         return cast("T", self._made[make])
 
-    def update_run(self, **changes: Any) -> None:
+    def update_run(self, **changes: object) -> None:
         """Replace keys of the ``run`` block, for instance the seed by the one that was drawn."""
         run = self.deck.run.model_copy(update=changes)
         self.deck = self.deck.model_copy(update={"run": run})
 
     def diagnostic(self, finding: Finding) -> Diagnostic:
         """Return a finding with its place: that of its key, or of the nearest block around it that exists."""
+        # A key that is not written has the place of the block that it belongs to.
         node, _ = self.root.find(finding.key.split(".") if finding.key else ())
         return dataclasses.replace(
             node.mark.diagnostic(finding.key, finding.message), severity=finding.severity
@@ -225,18 +226,23 @@ def load_deck(source: DeckSource, model: type[D], overrides: Sequence[str] = ())
     DeckError
         If the deck is mistaken; all mistakes at once, in the order of the file.
     """
+    # Mistakes of the text and of the overrides are kept, so that one run shows them together with those of the
+    # values.
     path, text, root, diagnostics = _read(source)
     for item in overrides:
         root, more = _override(root, item)
         diagnostics += more
     _require_method(path, root, model, diagnostics)
+    # A method may have a model per task: the deck itself says which.
     model = cast("type[D]", model.model_for(root.plain()))
     try:
+        # As JSON: a strict model takes a list for a tuple there, as YAML has no tuples.
         deck = model.model_validate_json(json.dumps(root.plain()), context={"base": path.parent})
     except ValidationError as error:
         more, untold = diagnostics_of(error, model, root)
         raise DeckError(_in_order([*diagnostics, *more], str(path)), untold=untold) from None
     loaded = LoadedDeck(deck, path, text, root, tuple(overrides))
+    # Keys against each other: only of a deck whose keys are right one by one.
     findings = list(deck.check())
     diagnostics += [loaded.diagnostic(finding) for finding in findings if finding.severity == "error"]
     if diagnostics:
@@ -281,7 +287,7 @@ def changed_keys(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
     return changed
 
 
-def _compare(a: Any, b: Any, key: str, changed: list[str]) -> None:
+def _compare(a: object, b: object, key: str, changed: list[str]) -> None:
     prefix = f"{key}." if key else ""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         for part in dict.fromkeys([*a, *b]):

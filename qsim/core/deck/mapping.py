@@ -28,7 +28,7 @@ def deck_text(deck: Mapping[str, Any]) -> str:
     return "".join(f"{line}\n" for line in deck_lines(plain_data(deck)))
 
 
-def plain_data(value: Any) -> Any:
+def plain_data(value: object) -> Any:
     """Return a value in types that YAML has; others stay, and are refused with their key when the deck is validated."""
     if hasattr(value, "tolist"):  # arrays and numbers of NumPy
         value = value.tolist()
@@ -64,7 +64,7 @@ class _Reader:
         # a mapping has no lines: nodes are numbered instead, so that messages come in the order of the deck
         self._numbers: Iterator[int] = itertools.count(1)
 
-    def node(self, value: Any, path: tuple[str, ...]) -> Node:
+    def node(self, value: object, path: tuple[str, ...]) -> Node:
         """Return the node of a value at a path of keys."""
         mark = Mark(self._source, next(self._numbers), 1)
         if len(path) > MAX_DEPTH:
@@ -80,7 +80,7 @@ class _Reader:
             return Node.of(items, mark)
         return self._scalar(value, path, mark)
 
-    def _scalar(self, value: Any, path: tuple[str, ...], mark: Mark) -> Node:
+    def _scalar(self, value: object, path: tuple[str, ...], mark: Mark) -> Node:
         """Return the node of a single value; what YAML has no type for becomes text."""
         if value is None or isinstance(value, bool):
             return Node(value, mark, {None: "null", True: "true", False: "false"}[value])

@@ -162,6 +162,7 @@ def describe(node: Node) -> str:
 
 def did_you_mean(word: str, names: Iterable[str]) -> str | None:
     """Return the name that `word` most probably is a misspelling of."""
+    # Compared in lower case; at most 80 characters, since a value may be a whole text.
     by_lower = {name.lower(): name for name in names}
     close = difflib.get_close_matches(word[:80].lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None

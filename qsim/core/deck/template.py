@@ -54,7 +54,7 @@ def schema(model: Model) -> dict[str, Any]:
     return {"$schema": GenerateJsonSchema.schema_dialect, "anyOf": bodies, "$defs": definitions}
 
 
-def _standard(item: Any, names: bool = False) -> Any:
+def _standard(item: object, names: bool = False) -> Any:
     """Spell bounds and examples as JSON Schema does; `names` is true for a table of keys, not of words.
 
     Pydantic leaves its own words for bounds beside validator functions.
@@ -108,7 +108,7 @@ def _block(model: Model, given: Mapping[str, Any], full: bool) -> list[str]:
     return lines
 
 
-def _entry(key: str, value: Any, annotation: Annotation, info: FieldInfo, full: bool) -> list[str]:
+def _entry(key: str, value: object, annotation: Annotation, info: FieldInfo, full: bool) -> list[str]:
     """Return the lines of one key."""
     note = _note(annotation, info)
     blocks = [member.base for member in annotation.leaves if is_block(member.base)]
@@ -146,7 +146,7 @@ def _member(value: Mapping[str, Any], annotation: Annotation, full: bool) -> lis
 def _list_entry(key: str, value: Sequence[Any], items: Annotation, note: str, full: bool) -> list[str]:
     """Return the lines of a list of blocks."""
 
-    def item(each: Any) -> list[str]:
+    def item(each: object) -> list[str]:
         data = each.model_dump(mode="json", by_alias=True) if isinstance(each, BaseModel) else each
         if not isinstance(data, Mapping):
             return [f"- {flow(data)}"]
@@ -187,7 +187,7 @@ def _commented(lines: Iterable[str]) -> list[str]:
     return [line if line.startswith("#") else f"# {line}" for line in lines]
 
 
-def _scalar(value: Any, annotation: Annotation) -> str:
+def _scalar(value: object, annotation: Annotation) -> str:
     """Return a value, with a unit where that is shorter and exact."""
     quantity = quantity_of(annotation)
     if quantity is None or isinstance(value, bool) or not isinstance(value, (int, float)) or not value:

@@ -89,6 +89,7 @@ CODATA: dict[str, float] = {
     "Avogadro constant": 6.02214076e23,
 }
 
+# Atomic units per SI unit; every other factor is made of these.
 _SECOND = 1.0 / CODATA["atomic unit of time"]
 _METER = 1.0 / CODATA["atomic unit of length"]
 _JOULE = 1.0 / CODATA["Hartree energy"]
@@ -314,6 +315,7 @@ _DISPLAY = {
     "duration": ("ms", "s", "min", "h", "d"),
 }
 
+# A number, and whatever follows it as the unit.
 _QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*", re.DOTALL)
 _SPELLINGS = str.maketrans(
     {
@@ -372,6 +374,7 @@ def parse_quantity(value: object, kind: str) -> float:
         number, unit = float(match[1]), _spelling(match[2])
     else:
         raise UnitError(f"expected {expected}", expected, specific=False)
+    # Text without a unit is no number: quotes show that a unit was meant.
     if unit == "":
         units = ", ".join(_units(kind))
         advice = f"write {value} without quotes for {BARE[kind]}, or add one of {units}"
@@ -396,6 +399,7 @@ def without_unit(number: float, kind: str, ranges: Iterable[tuple[float, float, 
         As `FORGOTTEN` has them.
     """
     for low, high, unit in ranges:
+        # Usual sizes in the unit that users mean, which would be absurd in atomic units.
         if low < abs(number) < high:
             there, meant = format_quantity(number, kind, 4), f"{number:g} {unit}"
             text = f"{number:g} without a unit is in {BARE[kind]}: {there}"
@@ -452,6 +456,7 @@ def _convert(number: float, unit: str, kind: str) -> float:
         if number < 0.0:
             raise UnitError("an intensity is not negative", _expected(kind), specific=True)
         return math.sqrt(number * UNITS["intensity"][unit])
+    # A unit of another kind is a mistake of dimension, not of spelling.
     others = [name for name, units in UNITS.items() if unit in units]
     allowed = ", ".join(_units(kind))
     article = _article(kind)
@@ -485,6 +490,7 @@ def _units(kind: str) -> list[str]:
 
 
 def _closest(unit: str, names: list[str]) -> str | None:
+    # A wrong capital is closer than any other spelling.
     same = [name for name in names if name.lower() == unit.lower()]
     return next(iter(same or difflib.get_close_matches(unit[:80], names, n=1, cutoff=0.5)), None)
 

@@ -172,6 +172,7 @@ def parse_yaml(text: str, file: str, prefix: str = "") -> tuple[Node | None, lis
     DeckError
         If the text is not YAML, or nests too deeply, or is too large.
     """
+    # The lines are kept for messages: an excerpt with a caret.
     source = Source(file, tuple(_LINE_BREAK.split(prefix + text)), len(prefix))
     if len(text) > LONG and yaml.__with_libyaml__ and _PLAIN.fullmatch(text):
         with suppress(yaml.YAMLError):
@@ -220,6 +221,7 @@ def override(root: Node, path: Sequence[str], value: Node, mark: Mark) -> Node:
         raise LookupError(
             f"there is no block to set {shorten(repr(part))} in, only the value {shorten(repr(root.value))}"
         )
+    # A block that is missing on the way is made, at the place of the override.
     below = children.get(part, Node({}, mark))
     children[part] = override(below, rest, value, mark) if rest else value
     return Node.of(children, root.mark)
@@ -354,6 +356,7 @@ class _Composer:
         if any("\ud800" <= character <= "\udfff" for character in value):
             self.diagnostics.append(mark.diagnostic(_dotted(path), "the text holds half of a surrogate pair"))
             return Node("", mark)
+        # A quoted scalar is text, whatever it looks like.
         quoted = event.style and event.tag is None  # plain: None, of libyaml an empty text
         if quoted or event.tag in ("!", _CORE_TAG + "str"):
             return Node(value, mark)
@@ -362,7 +365,7 @@ class _Composer:
             resolved = self.tagged(event, resolved, path, mark)
         return Node(resolved, mark, value)
 
-    def tagged(self, event: Event, value: Any, path: tuple[str, ...], mark: Mark) -> Any:
+    def tagged(self, event: Event, value: object, path: tuple[str, ...], mark: Mark) -> Any:
         """Return a scalar that has an explicit tag such as ``!!float`` as that type."""
         kind = event.tag.removeprefix(_CORE_TAG)
         types = {"null": type(None), "bool": bool, "int": int, "float": float}

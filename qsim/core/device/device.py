@@ -276,7 +276,7 @@ class Device:
 # ------------------------------------------------------------------------------------------ selection
 
 
-def namespace(array: Any) -> Any:
+def namespace(array: object) -> Any:
     """Return the module of an array: ``numpy``, or ``cupy``, which is loaded if the array exists."""
     return sys.modules[type(array).__module__.partition(".")[0]]
 

@@ -21,6 +21,12 @@ from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, mod
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from llvmlite.ir import IRBuilder, Value
+    from numba.core.base import BaseContext
+    from numba.core.datamodel import DataModelManager
+    from numba.core.typing.context import BaseContext as TypingContext
+    from numba.core.typing.templates import Signature
+
 __all__ = ["PART", "Held", "held", "variant"]
 
 
@@ -28,7 +34,7 @@ __all__ = ["PART", "Held", "held", "variant"]
 _REFUSAL = ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value
 
 
-def variant(name: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+def variant(name: str, **options: object) -> Callable[[Callable[..., Any]], Any]:
     """Return the decorator of a function that the same lines make several times, with other constants each time.
 
     Compiled code is linked by names, which are made of the place of a function in the sources, the types of its arguments, and
@@ -69,7 +75,7 @@ class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc]
 
     _name = "part_lowering"
 
-    def run_pass(self, state: Any) -> Any:
+    def run_pass(self, state: compiler.StateDict) -> Any:
         """Translate a function into a library of parts."""
         flags = state.flags
         # Nobody calls a part from Python or C.
@@ -120,14 +126,14 @@ class Held(types.Type):  # type: ignore[misc]
         Type of the tuple.
     """
 
-    def __init__(self, record: Any) -> None:
+    def __init__(self, record: types.BaseNamedTuple) -> None:
         self.record = record
         super().__init__(f"Held({record})")
 
 
 @register_model(Held)
 class _HeldModel(models.PrimitiveModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, kind: Held) -> None:
+    def __init__(self, manager: DataModelManager, kind: Held) -> None:
         super().__init__(manager, kind, manager[kind.record].get_value_type().as_pointer())
 
 
@@ -135,7 +141,7 @@ class _HeldModel(models.PrimitiveModel):  # type: ignore[misc]
 class _HeldFields(typing.templates.AttributeTemplate):  # type: ignore[misc]
     key = Held
 
-    def generic_resolve(self, kind: Any, field: str) -> Any:
+    def generic_resolve(self, kind: Held, field: str) -> Any:
         """Return the type of a field; None if there is none of that name."""
         # Fields by name, as of the tuple itself.
         fields = kind.record.fields
@@ -143,14 +149,14 @@ class _HeldFields(typing.templates.AttributeTemplate):  # type: ignore[misc]
 
 
 @lower_getattr_generic(Held)  # type: ignore[untyped-decorator]
-def _field(context: Any, builder: Any, kind: Any, value: Any, field: str) -> Any:
+def _field(context: BaseContext, builder: IRBuilder, kind: Held, value: Value, field: str) -> Value:
     number = kind.record.fields.index(field)
     item = builder.load(cgutils.gep_inbounds(builder, value, 0, number))
     return imputils.impl_ret_borrowed(context, builder, kind.record.types[number], item)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def held(typingctx: Any, record: Any) -> Any:
+def held(typingctx: TypingContext, record: types.Type) -> Any:
     """Return a named tuple of arrays by its address: attributes as before, but one argument in a call, and not ten per array.
 
     It lives as long as the compiled function that holds it runs, and fields cannot be set.
@@ -160,7 +166,9 @@ def held(typingctx: Any, record: Any) -> Any:
     if not isinstance(record, types.BaseNamedTuple):
         return None
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: IRBuilder, signature: Signature, arguments: tuple[Value, ...]
+    ) -> Value:
         # Once per call of the function, at its entry: not in each turn of a loop.
         return cgutils.alloca_once_value(builder, arguments[0])
 
@@ -170,7 +178,7 @@ def held(typingctx: Any, record: Any) -> Any:
 # ------------------------------------------------------------------------------------------- types
 
 
-def _remembering(plain: Any) -> Any:
+def _remembering(plain: Callable[..., Any]) -> Callable[..., Any]:
     """Return ``get_call_type`` of functions such as ``+``, which tries some ten templates at each call, with a memory.
 
     Only what the function itself computes is remembered; implementations that are compiled depend on the options of the caller.
@@ -178,7 +186,12 @@ def _remembering(plain: Any) -> Any:
     known: dict[int, tuple[Any, dict[Any, Any]]] = {}
 
     @wraps(plain)
-    def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
+    def get_call_type(
+        self: types.BaseFunction,
+        context: TypingContext,
+        args: tuple[types.Type, ...],
+        kws: dict[str, types.Type],
+    ) -> Any:
         # No kernel passes operands by name.
         if kws:
             return plain(self, context, args, kws)
@@ -195,7 +208,7 @@ def _remembering(plain: Any) -> Any:
     return get_call_type
 
 
-def _values(self: Any) -> dict[str, Any]:
+def _values(self: targetconfig.TargetConfig) -> dict[str, Any]:
     """Return all options, as ``TargetConfig.values`` does through a property for each; compilation asks for them all the time."""
     options = self._values
     return {name: options.get(name, option.default) for name, option in self.options.items()}
@@ -205,7 +218,7 @@ types.BaseFunction.get_call_type = _remembering(types.BaseFunction.get_call_type
 targetconfig.TargetConfig.values = _values
 
 
-def _variables(self: Any, value: Any) -> list[Any]:
+def _variables(self: ir.Inst, value: Any) -> list[Any]:
     """Return the variables in a part of an instruction, as ``Inst._rec_list_vars``, with the most frequent kinds first."""
     # By the exact type: instructions hold these kinds nearly always, and `isinstance` asks each of them.
     kind = type(value)

@@ -299,6 +299,7 @@ def ranges(typingctx, kernel, arguments):
         raise TypeError(f"the kernel takes other types: {found.args}")
 
     def generate(context, builder, signature, values):
+        """Write a function that calls the kernel for a range, and leave its arguments in this frame."""
         compiled = kernel.dispatcher.get_compile_result(found)
         context.active_code_library.add_linking_library(compiled.library)
         kept = cgutils.alloca_once_value(builder, _uncounted(context, builder, arguments, values[1]))

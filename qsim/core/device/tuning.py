@@ -51,7 +51,7 @@ def recall(method: str, device: Device, problem: Mapping[str, Any]) -> Any:
     return _entries(file()).get(_key(method, device, problem))
 
 
-def remember(method: str, device: Device, problem: Mapping[str, Any], choice: Any) -> Path | None:
+def remember(method: str, device: Device, problem: Mapping[str, Any], choice: object) -> Path | None:
     """Keep a choice, anything that JSON holds; return the file, or None if it could not be written.
 
     The file is replaced at once, so that no run reads half of it.  Of two runs that write at the same time one entry may be lost.

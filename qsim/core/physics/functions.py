@@ -61,7 +61,7 @@ def in_chunks(
     return out
 
 
-def formula(text: str, key: str, **variables: Any) -> NDArray[np.float64]:
+def formula(text: str, key: str, **variables: ArrayLike) -> NDArray[np.float64]:
     """Evaluate a formula of the deck.
 
     Raises
@@ -75,7 +75,7 @@ def formula(text: str, key: str, **variables: Any) -> NDArray[np.float64]:
         raise InvalidInput(key, str(error)) from error
 
 
-def formula_slope(text: str, key: str, variable: str, **variables: Any) -> NDArray[np.float64]:
+def formula_slope(text: str, key: str, variable: str, **variables: ArrayLike) -> NDArray[np.float64]:
     """Return the derivative of a formula with respect to one of its variables, exact up to rounding.
 
     The formula's program is run on pairs (value, derivative).  Steps (``sign``, ``heaviside``) have the derivative 0, and

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["listed", "map_array", "map_arrays", "read_arrays", "require_finite"]
 
+# First bytes of a zip archive, of an .npy file, of an empty archive; bytes of a piece that is tested at once.
 ZIP = b"PK\x03\x04"
 NPY = b"\x93NUM"
 EMPTY_ZIP = b"PK\x05\x06"
@@ -66,6 +67,8 @@ def map_array(path: str | Path, expected: str) -> NDArray[Any]:
     with reading(path, expected):
         with path.open("rb") as file:
             shape, fortran, dtype = _header(path, "", cast(BinaryIO, file))
+            # The header says how many bytes follow; a map beyond the end of the file would end the process with
+            # SIGBUS.
             offset = file.tell()
         _require_bytes(path, "", shape, dtype, path.stat().st_size - offset)
         if 0 in shape:
@@ -83,11 +86,11 @@ def map_arrays(path: str | Path, expected: str) -> dict[str, NDArray[Any]]:
     """
     path = require_file(path, expected)
     with reading(path, expected), zipfile.ZipFile(path) as archive:
-        found: dict[str, NDArray[Any]] = {}
+        arrays: dict[str, NDArray[Any]] = {}
         for member in filter(_is_array, archive.infolist()):
             mapped = _mapped(path, archive, member)
-            found[_name(member)] = _member(path, archive, member) if mapped is None else mapped
-        return found
+            arrays[_name(member)] = _member(path, archive, member) if mapped is None else mapped
+        return arrays
 
 
 def require_finite(path: str | Path, name: str, array: NDArray[Any]) -> None:
@@ -150,6 +153,7 @@ def _mapped(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> ND
         with path.open("rb") as raw:  # the local header, whose lengths may differ from those of the directory
             raw.seek(member.header_offset + 26)
             name, extra = (int.from_bytes(raw.read(2), "little") for _ in range(2))
+        # 30 bytes, name and extra field of the local header, then the header of the array.
         offset = member.header_offset + 30 + name + extra + header
         _require_bytes(path, _name(member), shape, dtype, member.file_size - header)
         return np.memmap(path, dtype, "r", offset, shape)
@@ -188,6 +192,7 @@ def _read(path: Path, name: str, stream: BinaryIO, size: int) -> NDArray[Any]:
         return np.zeros(shape, dtype)
     require_room(path, _what(name), need)
     data = np.empty(need, np.uint8)
+    # A decompressing stream gives what it has: read until all is there.
     view, done = data.data, 0
     while done < need and (got := stream.readinto(view[done:])):  # type: ignore[attr-defined]
         done += got

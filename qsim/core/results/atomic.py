@@ -67,6 +67,7 @@ class PartFile(io.RawIOBase):
         super().__init__()
         self.path = path
         self.error: BaseException | None = None
+        # HDF5 seeks and writes at any place: position and end are kept here, whatever reached the file.
         self._position = 0
         self._end = 0
         self._kept: dict[int, bytes] = {}
@@ -108,6 +109,8 @@ class PartFile(io.RawIOBase):
                 self._write_all(view)
         except BaseException as error:  # also of a signal handler: HDF5 must not see it
             self.error = error
+        # HDF5 reads its own tables back while it closes the file; it must find what it believes to have
+        # written.
         if self.error is not None and len(view) <= KEPT:
             self._kept[self._position] = bytes(view)
         self._position += len(view)
@@ -129,7 +132,9 @@ class PartFile(io.RawIOBase):
                 got += len(piece)
         except BaseException as error:
             self.error = self.error or error
+        # Behind the end of the file, and in what a failed write left out.
         view[got:] = bytes(len(view) - got)
+        # Over that, the pieces that could not be written.
         for start, piece in self._kept.items():
             first = max(start, self._position)
             last = min(start + len(piece), self._position + len(view))
@@ -183,6 +188,7 @@ def _mark() -> str:
 
 def _short_host() -> str:
     name = socket.gethostname().partition(".")[0]
+    # Letters, digits and dashes, at most 16: names of hosts may hold anything.
     return "".join(c for c in name if c.isascii() and (c.isalnum() or c == "-"))[:16] or "host"
 
 
@@ -248,6 +254,7 @@ def replacing(path: str | Path, *, overwrite: bool = True, durable: bool = True)
     with suppress(FileNotFoundError):
         if not (stat.S_ISREG(mode := path.lstat().st_mode) or stat.S_ISLNK(mode)):
             raise FileExistsError(errno.EEXIST, "it exists and is no plain file")
+    # In the same folder: only there is a renaming one step.
     part = _new_part(path)
     kept = False
     try:
@@ -261,6 +268,7 @@ def replacing(path: str | Path, *, overwrite: bool = True, durable: bool = True)
             part.sync()
         part.close()
         try:
+            # The bytes are on the disk before the name is: a crash in between leaves the old file, or none.
             _rename(part.path, path, overwrite)
         except FileExistsError as error:
             kept = True
@@ -271,6 +279,7 @@ def replacing(path: str | Path, *, overwrite: bool = True, durable: bool = True)
             _sync_folder(path.parent)
     finally:
         part.close()
+        # Of whatever ends the block, also a stop request.
         if not kept:
             with suppress(OSError):
                 part.path.unlink(missing_ok=True)
@@ -347,6 +356,7 @@ def remove_parts_of(folder: Path, stem: str, host: str, pid: int) -> list[Path]:
     ending = f".{_short_host()}-{pid}.part"
     with suppress(OSError):
         for entry in os.scandir(folder):
+            # The name holds host and process: temporaries of runs that live are never touched.
             own = entry.name.startswith(f"{stem}.") and entry.name.endswith(ending)
             if own and entry.is_file(follow_symlinks=False):
                 with suppress(OSError):

@@ -80,18 +80,23 @@ def compare_results(first: Results, second: Results, tolerance: Tolerance) -> li
     list of Comparison
         One entry per quantity in either file, scalars before arrays, in the order of the first file.
     """
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     if first.method != second.method:
-        found.append(Comparison("method", first.method, second.method, same=False, note="different methods"))
+        comparisons.append(
+            Comparison("method", first.method, second.method, same=False, note="different methods")
+        )
+    # Quantities of either file, each once, in the order of the first.
     for name in dict.fromkeys([*first.scalars, *second.scalars]):
-        found.append(_compare_scalar(name, first.scalars.get(name), second.scalars.get(name), tolerance))
+        comparisons.append(
+            _compare_scalar(name, first.scalars.get(name), second.scalars.get(name), tolerance)
+        )
     for name in dict.fromkeys([*first.names, *second.names]):
         if name not in first or name not in second:
             a, b = (_shape_text(r.shape(name)) if name in r else "missing" for r in (first, second))
-            found.append(Comparison(name, a, b, same=False, note="only in one file"))
+            comparisons.append(Comparison(name, a, b, same=False, note="only in one file"))
         elif not (_is_error(name, first) and _is_error(name, second)):
-            found.append(_compare_array(name, first, second, tolerance))
-    return found
+            comparisons.append(_compare_array(name, first, second, tolerance))
+    return comparisons
 
 
 def _compare_scalar(name: str, a: Scalar | None, b: Scalar | None, tolerance: Tolerance) -> Comparison:
@@ -106,8 +111,10 @@ def _compare_scalar(name: str, a: Scalar | None, b: Scalar | None, tolerance: To
     if not _is_number(a.value) or not _is_number(b.value):
         return Comparison(name, *texts, same=a.value == b.value)
     x, y = float(a.value), float(b.value)  # type: ignore[arg-type]
+    # Both runs found no value: they agree.
     if math.isnan(x) and math.isnan(y):
         return Comparison(name, *texts, same=True)
+    # Two independent estimates: their variances add up.
     error = math.hypot(*(s.error for s in (a, b) if s.error is not None and math.isfinite(s.error)))
     difference = abs(x - y) if x != y else 0.0  # inf - inf is not a number
     allowed = tolerance.atol + tolerance.rtol * max(abs(x), abs(y)) + tolerance.sigmas * error
@@ -139,7 +146,9 @@ def _compare_array(name: str, first: Results, second: Results, tolerance: Tolera
         wide = np.result_type(a, b, np.float64)
         difference = np.where(equal, 0.0, np.abs(a.astype(wide) - b.astype(wide)))
     error = np.hypot(_errors(name, first, a), _errors(name, second, b))
+    # Relative to the largest element of the array, not to each: zeros of an oscillation are not exact.
     allowed = tolerance.atol + tolerance.rtol * max(_scale(a), _scale(b)) + tolerance.sigmas * error
+    # Not a number in one file only counts as infinitely far away.
     excess = np.where(np.isnan(difference), np.inf, difference) - allowed
     worst = np.unravel_index(int(np.argmax(excess)), a.shape)
     same = bool(excess[worst] <= 0)

@@ -104,6 +104,7 @@ class ResultsFile:
         self.log = (
             tuple(str(_read_value(path, member(path, file, "log"))).splitlines()) if "log" in file else ()
         )
+        # Names and handles only: arrays are read one by one, when they are asked for.
         self._tables = dict(_tables(path, member(path, file, "results")))
         self.names = tuple(self._tables)
 
@@ -179,6 +180,7 @@ class ResultsFile:
 
     def remove_with(self, folder: Path) -> None:
         """Remove a temporary folder, which holds the file, when the results are closed or forgotten."""
+        # Also when the object is forgotten without being closed, and when Python ends.
         self._folder = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     def close(self) -> None:
@@ -210,6 +212,7 @@ def require_format(path: Path, file: h5py.File) -> None:
             f"{path} is an HDF5 file, but not one of qsim", hint="give the .h5 file that a run has written"
         )
     major, minor = (int(number) for number in attribute(file, "format_version"))
+    # A newer minor version only adds: it can be read.
     if major > FORMAT_VERSION[0]:
         writer = attribute(file, "qsim_version") or "a newer version"
         raise FileError(
@@ -226,11 +229,13 @@ def _text_attribute(file: h5py.File, name: str) -> str:
 
 
 def _tables(path: Path, group: h5py.Group, prefix: str = "") -> Iterator[tuple[str, h5py.Dataset]]:
+    # A damaged or malicious file may hold a group that is its own member.
     if prefix.count("/") > _DEEPEST:
         raise ValueError(f"the group {prefix} is nested deeper than {_DEEPEST} levels")
     for key, item in members(path, group):
         if isinstance(item, h5py.Group):
             yield from _tables(path, item, f"{prefix}{key}/")
+        # Scales of plain indices hold no values: they are no arrays of the user.
         elif not bytes(attribute(item, "NAME", b"")).startswith(PLAIN_DIMENSION[:40].encode()):
             yield prefix + key, item
 

@@ -42,6 +42,7 @@ DAMAGED = "it may be no HDF5 file, or its copy or transfer broke off; copy it ag
 
 # Kinds of NumPy types that are numbers.
 NUMBERS = "biufc"
+# Signature and length of the head of a global heap, where texts and references of any length lie.
 HEAP, HEAP_HEAD = b"GCOL\x01\0\0\0", 16
 # Attribute with references to the dimension scales of each axis.
 SCALES = "DIMENSION_LIST"
@@ -83,7 +84,7 @@ class Dataset:
     def __len__(self) -> int:
         return self.shape[0] if self.shape else 0
 
-    def __getitem__(self, key: Any) -> NDArray[Any]:
+    def __getitem__(self, key: object) -> NDArray[Any]:
         """Return a part of the data.
 
         Raises
@@ -93,6 +94,7 @@ class Dataset:
         """
         with self._guard():
             require_inside(self.path, f"dataset '{self.name}'", self._item)
+            # A part is asked for by a program that knows its size; the whole may be anything.
             if key is Ellipsis or key == ():
                 size = math.prod(self.shape) * self.dtype.itemsize
                 require_room(self.path, f"dataset '{self.name}' of shape {self.shape}", size)
@@ -123,12 +125,13 @@ def open_datasets(path: str | Path) -> tuple[Any, dict[str, Dataset]]:
     file = open_hdf5(path, "an HDF5 file")
     try:
         with reading(path, "an HDF5 file with datasets", hint=DAMAGED):
-            found: dict[str, Dataset] = {}
+            datasets: dict[str, Dataset] = {}
             for name, item in members(path, file):
                 if isinstance(item, h5py.Dataset):
-                    found[name] = Dataset(path, name, item)
+                    datasets[name] = Dataset(path, name, item)
+                # Files of qsim are read as well: a solution of one run is the start of another.
                 elif name == "results":
-                    found |= {
+                    datasets |= {
                         f"results/{inner}": Dataset(path, f"results/{inner}", dataset)
                         for inner, dataset in members(path, item)
                         if isinstance(dataset, h5py.Dataset)
@@ -136,7 +139,7 @@ def open_datasets(path: str | Path) -> tuple[Any, dict[str, Dataset]]:
     except BaseException:
         file.close()
         raise
-    return file, found
+    return file, datasets
 
 
 class _New:
@@ -147,11 +150,11 @@ class _New:
         self.shape: tuple[int, ...] = tuple(dataset.shape)
         self.dtype = dataset.dtype
 
-    def __setitem__(self, key: Any, values: Any) -> None:
+    def __setitem__(self, key: object, values: Any) -> None:
         self._dataset[key] = values
         self._part.check()
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         return self._dataset[key]
 
 
@@ -229,6 +232,7 @@ def member(path: Path, group: h5py.Group, name: str) -> h5py.Group | h5py.Datase
     """
     place = f"{group.name.rstrip('/')}/{name}"
     with reading(path, "a dataset or a group", place=place, hint=DAMAGED):
+        # A link is looked at before it is followed: HDF5 would open the other file.
         link = group.get(name, getlink=True)
         if isinstance(link, h5py.ExternalLink):
             raise FileError(f"{path}: {place} is a link to the file {link.filename}", hint=OTHER_FILE)
@@ -261,6 +265,7 @@ def _is_written(item: h5py.Dataset, size: int) -> bool:
     """Return True if all chunks, or all bytes, of a dataset are stored; HDF5 makes up the others."""
     if item.chunks is None:
         return bool(item.id.get_storage_size() >= size)
+    # Chunks that were never written read as zeros, which would look like data.
     whole = math.prod(-(-n // c) for n, c in zip(item.shape, item.chunks, strict=True))
     return bool(item.id.get_num_chunks() == whole)
 
@@ -275,12 +280,13 @@ def attribute(holder: h5py.File | h5py.Group | h5py.Dataset, name: str, default:
     """
     if name not in holder.attrs:
         return default
-    found = holder.attrs.get_id(name)
-    text = h5py.check_string_dtype(found.dtype)
+    # Type and size first, by the low-level interface: reading a damaged attribute may crash the process.
+    stored = holder.attrs.get_id(name)
+    text = h5py.check_string_dtype(stored.dtype)
     if (
-        found.shape is None
-        or math.prod(found.shape) > MAX_ATTRIBUTE
-        or (text is None and not is_plain(found.dtype))
+        stored.shape is None
+        or math.prod(stored.shape) > MAX_ATTRIBUTE
+        or (text is None and not is_plain(stored.dtype))
     ):
         raise TypeError(f"its attribute '{name}' is neither text nor a few numbers")
     return holder.attrs[name]
@@ -306,12 +312,13 @@ def scale_names(item: h5py.Dataset) -> tuple[str, ...]:
     """
     if SCALES not in item.attrs:
         return ("",) * int(item.ndim)
-    found = item.attrs.get_id(SCALES)
+    stored = item.attrs.get_id(SCALES)
     if (
-        found.shape != (item.ndim,)
-        or h5py.check_ref_dtype(h5py.check_vlen_dtype(found.dtype)) is not h5py.Reference
+        stored.shape != (item.ndim,)
+        or h5py.check_ref_dtype(h5py.check_vlen_dtype(stored.dtype)) is not h5py.Reference
     ):
         raise TypeError(f"its attribute '{SCALES}' is no list of references")
+    # A list of references per axis, since an axis may have several scales; qsim writes one.
     lists = item.attrs[SCALES]
     names: list[str] = [str(item.file[r[0]].name or "") if len(r) else "" for r in lists]
     return tuple(names)
@@ -335,6 +342,7 @@ def require_text(path: Path, place: str, item: h5py.Dataset) -> None:
     with path.open("rb") as raw:
         raw.seek(offset)
         heads = raw.read(TEXT_HEAD * item.size)
+    # The first four bytes of each head are the length of its text, little-endian.
     lengths = np.frombuffer(heads[: len(heads) // TEXT_HEAD * TEXT_HEAD], dtype="<u4")[:: TEXT_HEAD // 4]
     if (announced := int(lengths.sum(dtype=np.uint64))) > path.stat().st_size:
         raise FileError(
@@ -378,6 +386,7 @@ def save_datasets(path: str | Path, arrays: Mapping[str, Any], *, compress: int 
     try:
         with replacing(path) as part, h5py.File(part, "w") as file:
             for name, array in arrays.items():
+                # Shuffled bytes compress better: those of the exponents lie side by side.
                 large = compress and np.size(array) >= compress
                 options = {"compression": "gzip", "shuffle": True} if large else {}
                 file.create_dataset(name, data=array, **options)

@@ -11,7 +11,7 @@ import numpy as np
 __all__ = ["json_ready", "python_scalar"]
 
 
-def json_ready(value: Any) -> Any:
+def json_ready(value: object) -> Any:
     """Return ``value`` with everything in types that strict JSON has; non-finite numbers become ``None``."""
     value = python_scalar(value)
     if value is None or isinstance(value, str | bool | int):
@@ -29,6 +29,6 @@ def json_ready(value: Any) -> Any:
     return str(value)
 
 
-def python_scalar(value: Any) -> Any:
+def python_scalar(value: object) -> Any:
     """Return NumPy and CuPy scalars as Python ones, anything else unchanged."""
     return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value

@@ -63,6 +63,7 @@ COLORS = {
     "black": "#000000",
 }
 
+# Height over width.
 GOLDEN = 0.618
 # In the place of a part of a figure: nothing is to be drawn, only the size is asked for.
 _ASKED = object()
@@ -79,6 +80,7 @@ def _matplotlib() -> ModuleType:
     try:
         import matplotlib as mpl
     except ValueError:
+        # A notebook sets a backend that this process may not have; figures are drawn into files without any.
         before = os.environ.get("MPLBACKEND")
         if before is None:
             raise
@@ -134,10 +136,11 @@ def figure(width: Literal["single", "double"] = "single", height: float | None =
         In inches; by default the golden ratio of one column, whatever the width.
     """
     height = height or WIDTHS["single"] * GOLDEN * 1.15
-    if (given := _TARGET.get()) is _ASKED:
+    # Three cases: only the size is wanted, a place in another figure is target, or a figure of its own.
+    if (target := _TARGET.get()) is _ASKED:
         raise _Wanted(width, height)
-    if given is not None:
-        return cast("Figure", given)
+    if target is not None:
+        return cast("Figure", target)
     _matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -145,6 +148,7 @@ def figure(width: Literal["single", "double"] = "single", height: float | None =
 
     with style():
         fig = ShownFigure(figsize=(WIDTHS[width], height), layout="constrained")
+    # A canvas without a window, for `savefig`.
     FigureCanvasAgg(fig)
     return fig
 
@@ -193,6 +197,7 @@ def also_styled(name: str | None) -> Iterator[None]:
     FileError
         If there is no such style.
     """
+    # In a context variable: figures may be drawn on several threads.
     token = _STYLE.set(name)
     try:
         with style():  # so that a mistake is seen before anything is drawn
@@ -262,9 +267,11 @@ def compose(
     waiting: int | None = None  # row of a single column that has room beside it
     parts, total = 0, 0.0
     for function in functions:
+        # Sizes are asked for without drawing: the function is stopped where it makes its figure.
         if parts == most or (size := _asked_for(function, results)) is None:
             continue
         width, height = size
+        # A single column goes beside an earlier one that stands alone, even above later rows.
         if width == "single" and waiting is not None:
             before, row = rows[waiting]
             rows[waiting] = (max(before, height), [*row, function])
@@ -293,9 +300,9 @@ def compose(
     return page
 
 
-def _listed(found: Any) -> list[Any]:
+def _listed(grid: object) -> list[Any]:
     """Return what matplotlib gives for a grid, one object or an array, as a list."""
-    return list(found.ravel()) if hasattr(found, "ravel") else [found]
+    return list(grid.ravel()) if hasattr(grid, "ravel") else [grid]
 
 
 def entitle(fig: Figure, title: str) -> None:
@@ -338,6 +345,7 @@ def save(
     """
     stem, entries = Path(stem), dict(metadata or {})
     files = []
+    # The places of the axes are found once, for the first format.
     layout = fig.get_layout_engine()
     try:
         for extension in formats:
@@ -381,8 +389,10 @@ def _metadata(entries: Mapping[str, str], extension: str) -> dict[str, str | Non
 def _pdf_metadata(entries: Mapping[str, str]) -> dict[str, str | None]:
     """Return metadata with the keys that PDF knows and without dates, which would make every file differ."""
     known = ("Title", "Author", "Subject", "Keywords")
-    found: dict[str, str | None] = {key: entries[key] for key in known if key in entries}
+    information: dict[str, str | None] = {key: entries[key] for key in known if key in entries}
     others = [f"{key}={value}" for key, value in entries.items() if key not in known]
     if others:
-        found["Keywords"] = ", ".join([*([entries["Keywords"]] if "Keywords" in entries else []), *others])
-    return {"Creator": "qsim", "Producer": "matplotlib", "CreationDate": None, "ModDate": None, **found}
+        information["Keywords"] = ", ".join(
+            [*([entries["Keywords"]] if "Keywords" in entries else []), *others]
+        )
+    return {"Creator": "qsim", "Producer": "matplotlib", "CreationDate": None, "ModDate": None, **information}

@@ -7,9 +7,9 @@ that are shown first, and the page of the documentation that lists them.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
@@ -18,7 +18,17 @@ from qsim.core.results.tables import Scalar, Table, Value
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Failed", "Quantity", "arrays", "headline", "quantity_reference", "scalars", "tables"]
+__all__ = [
+    "Failed",
+    "Quantities",
+    "Quantity",
+    "arrays",
+    "by_task",
+    "headline",
+    "quantity_reference",
+    "scalars",
+    "tables",
+]
 
 R = TypeVar("R")
 
@@ -111,6 +121,10 @@ class Quantity(Generic[R]):
         return error.get(name) if isinstance(error, Mapping) else error
 
 
+# What a method declares: the quantities of its result, or of several tasks by their names.
+Quantities: TypeAlias = Sequence[Quantity[R]] | Mapping[str, Sequence[Quantity[Any]]]
+
+
 def tables(quantities: Iterable[Quantity[R]], result: R | None = None) -> tuple[Table, ...]:
     """Return the declarations of all arrays, with the axes that they have in a result if one is given."""
 
@@ -178,6 +192,11 @@ def _claimed(quantity: Quantity[R], result: R, name: str, failed: Failed | None)
             raise
         failed(f"the error of {name}", error)
     return None
+
+
+def by_task(declared: Quantities[Any]) -> list[Sequence[Quantity[Any]]]:
+    """Return the quantities of each task; of a method without tasks, one list of all."""
+    return list(declared.values()) if isinstance(declared, Mapping) else [declared]
 
 
 def headline(*tasks: Iterable[Quantity[Any]]) -> tuple[str, ...]:

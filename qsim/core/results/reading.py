@@ -88,12 +88,14 @@ def _damage_of(path: str | Path, expected: str, place: str = "", hint: str | Non
     except (QsimError, InvalidInput):
         raise
     except DAMAGE as error:
+        # Everything in DAMAGE is a property of the file, as far as the user is concerned.
         where = f"{path}: {place}" if place else str(path)
         raise FileError(f"{where} cannot be read: {reason(error)}; expected {expected}", hint=hint) from error
 
 
 def unusable(path: Path) -> str:
     """Return why something that exists is no file that can be read to its end, or an empty text."""
+    # Through links: what they lead to is what would be read.
     mode = path.stat().st_mode
     if stat.S_ISREG(mode):
         return ""
@@ -158,6 +160,7 @@ def open_binary(path: str | Path, expected: str) -> Iterator[BinaryIO]:
     path = require_file(path, expected)
     # not blocking: the path may have been replaced by a pipe since it was looked at
     with _damage_of(path, expected), open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as raw:  # noqa: PTH123
+        # By the content, not by the name: a file may be renamed after packing.
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         if not packed:
@@ -176,6 +179,7 @@ def read_bytes(path: str | Path, expected: str, limit: int) -> bytes:
         As `open_binary`, and for a larger file.
     """
     with open_binary(path, expected) as file:
+        # One byte more than allowed shows a larger file without reading it.
         data = file.read(limit + 1)
     if len(data) > limit:
         raise FileError(f"{path} is larger than {limit / 2**20:.0f} MiB; expected {expected}")

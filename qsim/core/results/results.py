@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from qsim.core.errors import FileError
 from qsim.core.results.file import DAMAGED, ResultsFile, require_format
@@ -56,7 +56,7 @@ class Results(ResultsFile):
         return tuple(figure_functions(self))
 
     def plot(
-        self, name: str = "overview", ax: Axes | SubFigure | None = None, **line: Any
+        self, name: str = "overview", ax: Axes | SubFigure | None = None, **line: object
     ) -> Figure | SubFigure | None:
         """Draw a figure of the method, or an array against its coordinates.
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["read_summary", "summary", "write_summary"]
 
 # Bytes.
+# Larger than any summary that qsim writes: scalars and a deck.
 MAX_SUMMARY = 64 * 2**20
 
 
@@ -90,6 +91,7 @@ def read_summary(path: str | Path) -> dict[str, Any]:
         ):
             raise ValueError("it lacks method, scalars, timing, files or warnings")
         for scalar in content["scalars"].values():
+            # A summary may have been edited: what the commands print must be there.
             if not {"value", "error", "unit"} == scalar.keys():
                 raise ValueError("a scalar is not value, error, unit")
     return content

@@ -94,6 +94,7 @@ def write_results(path: str | Path, content: Content, *, overwrite: bool = False
         If arrays and table declarations contradict each other.
     """
     path = Path(path)
+    # Everything that can be wrong with the content is found before the file is made.
     declared = match_tables(content.tables, content.arrays)
     data = {name: storable(name, array) for name, array in content.arrays.items()}
     scales = resolve_dimensions(declared, data)
@@ -104,6 +105,7 @@ def write_results(path: str | Path, content: Content, *, overwrite: bool = False
         with replacing(path, overwrite=overwrite) as part, h5py.File(part, "w") as file:
             file.attrs.update(_root_attributes(content))
             _write_tables(_group(file, "results"), declared, data, scales)
+            # Arrays are nearly all of the file: a full disk is noticed here.
             part.check()
             _write_scalars(_group(file, "scalars"), content.scalars)
             _write_provenance(_group(file, "provenance"), content.provenance)
@@ -153,11 +155,13 @@ def _write_tables(
     """Write the arrays with units, texts and axes; coordinates become scales of the dimensions."""
     for name, table in declared.items():
         array = data[name]
+        # A chunked dataset costs some KiB more and a decompression: small arrays stay plain.
         big = array.nbytes > COMPRESS_ABOVE and array.dtype != object
         options = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if big else {}
         dtype: Any = array.dtype
         if array.dtype == object:
             array = np.array([_storable_text(text) for text in array.flat], dtype=object).reshape(array.shape)
+            # Texts of any length, UTF-8.
             dtype = h5py.string_dtype()
         dataset = _group(group, parent(name)).create_dataset(leaf(name), data=array, dtype=dtype, **options)
         dataset.attrs["units"] = table.unit
@@ -171,6 +175,7 @@ def _write_tables(
             _make_scale(group, path, size)
     for name, paths in scales.items():
         for axis, path in enumerate(paths):
+            # A coordinate is its own scale.
             if path != name:
                 group[name].dims[axis].attach_scale(group[path])
     _write_default_plot(group, declared, data)
@@ -201,6 +206,7 @@ def _write_default_plot(
 def _write_scalars(group: h5py.Group, scalars: Mapping[str, Scalar]) -> None:
     for name, scalar in scalars.items():
         value = python_scalar(scalar.value)
+        # HDF5 has no null for numbers: NaN with a mark, which readers of qsim turn into None again.
         dataset = _write_value(group, name, math.nan if value is None else value)
         if value is None:
             dataset.attrs["null"] = 1
@@ -213,6 +219,7 @@ def _write_scalars(group: h5py.Group, scalars: Mapping[str, Scalar]) -> None:
 def _write_provenance(group: h5py.Group, provenance: Mapping[str, Any]) -> None:
     for name, entry in provenance.items():
         value = python_scalar(entry)
+        # Integers beyond 64 bits go as JSON, like all that has parts.
         plain = isinstance(value, str | bool | float) or (
             isinstance(value, int) and -(2**63) <= value < 2**63
         )

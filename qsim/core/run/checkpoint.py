@@ -239,7 +239,7 @@ def _encode(value: Any, arrays: list[Any], where: str) -> Any:
     raise TypeError(f"{where} is a {type(value).__name__}, which a checkpoint cannot hold")
 
 
-def _decode(value: Any, path: Path, arrays: h5py.Group) -> Any:
+def _decode(value: object, path: Path, arrays: h5py.Group) -> Any:
     """Invert :func:`_encode`."""
     if isinstance(value, list):
         return [_decode(item, path, arrays) for item in value]
@@ -282,6 +282,7 @@ def _write_array(group: h5py.Group, name: str, array: Any) -> None:
 
 
 def _read_array(path: Path, arrays: h5py.Group, name: str) -> NDArray[Any]:
+    """Return an array after a look at its place, size and checksum."""
     dataset = member(path, arrays, name)
     # A link to another file, or a size that no file of this length can hold, is refused before anything is
     # allocated.

@@ -131,6 +131,8 @@ def _work(job: Job[D, P, R], comm: Comm, start: float, about_files: Sequence[str
             with monitor.stage("build"):
                 problem = method.build.build(loaded, device)
             compute = method.run.run  # imported here, so that the monitor sees the compiler that it loads
+            for notice in getattr(problem, "notices", ()):
+                monitor.note(notice)
             with monitor.stage("run"), monitor.continuing():
                 result = compute(problem, monitor)
                 device.synchronize()

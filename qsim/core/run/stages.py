@@ -25,16 +25,17 @@ from typing_extensions import TypeVar
 
 from qsim.core.device.device import Memory
 from qsim.core.errors import DeviceError
+from qsim.core.results.quantities import arrays, by_task, headline, scalars, tables
 from qsim.core.run.work import Work
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
     from qsim.core.deck.blocks import Deck, Finding
     from qsim.core.deck.load import LoadedDeck
+    from qsim.core.device.arrays import Array
     from qsim.core.device.device import Device
-    from qsim.core.results.quantities import Failed
+    from qsim.core.results.quantities import Failed, Quantities, Quantity
     from qsim.core.results.results import Results
     from qsim.core.results.tables import Scalar, Table
     from qsim.core.run.progress import Monitor
@@ -143,31 +144,21 @@ class RunStage(Protocol[P_contra, R_co]):
         """Return the result."""
 
 
-class OutputStage(Protocol[R_contra]):
+class OutputStage(Protocol[R]):
     """``output.py``: what is written and drawn.
 
-    It may also hold ``HEADLINE``, names of the scalars that are shown first, and ``tables(result)``, declarations
-    that take the place of ``TABLES`` where the axes of an array depend on the deck, and ``extra_files(results, stem)``, which
-    writes what the deck asks for beside the results file and returns the paths; with it comes ``extra_paths(deck,
+    It may also hold ``quantities_of(result)``, where the unit of a quantity depends on the deck, and ``extra_files(results,
+    stem)``, which writes what the deck requests beside the results file and returns the paths; with it comes ``extra_paths(deck,
     stem)``, the paths that it and the run may write, which are then neither overwritten without --force nor left over by it.
-
-    A method that declares its results once holds ``QUANTITIES``, a tuple of :class:`~qsim.core.results.quantities.Quantity`
-    or a mapping from tasks to such tuples, and makes the rest of it.
     """
 
     @property
-    def TABLES(self) -> tuple[Table, ...]:
-        """Declarations of all arrays that can be written."""
+    def QUANTITIES(self) -> Quantities[R]:
+        """Everything that a run computes; of a method with several tasks, by the name that ``result.task`` has."""
 
     @property
     def FIGURES(self) -> Mapping[str, FigureFunction]:
         """Functions from a results file to a figure."""
-
-    def arrays(self, result: R_contra, failed: Failed | None = None, /) -> Mapping[str, NDArray[Any]]:
-        """Return the arrays, host or device, by table name; one that cannot be found is given to `failed`, if that is there."""
-
-    def scalars(self, result: R_contra, failed: Failed | None = None, /) -> Mapping[str, Scalar]:
-        """Return the headline numbers; what cannot be found is given to `failed`, if that is there."""
 
 
 @dataclass(frozen=True)
@@ -226,12 +217,29 @@ class Method(Generic[D, P, R]):
     @property
     def headline(self) -> Sequence[str]:
         """Names of the scalars that are shown first."""
-        return cast("Sequence[str]", getattr(self.output, "HEADLINE", ()))
+        return headline(*by_task(self.output.QUANTITIES))
+
+    def quantities(self, result: R) -> Sequence[Quantity[R]]:
+        """Return the quantities of a result: those of its task, where the method has several."""
+        special: Callable[[R], Sequence[Quantity[R]]] | None = getattr(self.output, "quantities_of", None)
+        if special is not None:
+            return special(result)
+        declared = self.output.QUANTITIES
+        if isinstance(declared, Mapping):
+            return declared[cast("Any", result).task]
+        return declared
 
     def tables(self, result: R) -> Sequence[Table]:
         """Return the declarations of the arrays of a result."""
-        declared: Callable[[R], Sequence[Table]] | None = getattr(self.output, "tables", None)
-        return self.output.TABLES if declared is None else declared(result)
+        return tables(self.quantities(result), result)
+
+    def arrays(self, result: R, failed: Failed | None = None) -> Mapping[str, Array]:
+        """Return the arrays, host or device, by name; one that cannot be found is given to `failed`, if that is there."""
+        return arrays(self.quantities(result), result, failed)
+
+    def scalars(self, result: R, failed: Failed | None = None) -> Mapping[str, Scalar]:
+        """Return the scalars by name; what cannot be found is given to `failed`, if that is there."""
+        return scalars(self.quantities(result), result, failed)
 
     def final_state(self, result: R) -> Mapping[str, object] | None:
         """Return the state from which a complete run can be continued; None if it cannot."""

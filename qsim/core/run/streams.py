@@ -103,6 +103,7 @@ def make_patient() -> None:
 
 
 def _patient(stream: TextIO | None, fd: int, *, line_buffering: bool) -> TextIO:
+    """Return a stream that cannot fail in place of a standard one."""
     try:
         # Descriptor of the stream, which is another one than 1 or 2 where the shell has redirected it before
         # Python started.

@@ -312,7 +312,7 @@ def _text(loaded: LoadedDeck[Deck], point: Point, keys: Sequence[str]) -> str:
     return "\n".join([printable(head), *deck_lines(data), ""])
 
 
-def _moved(value: Any, base: Path, folder: Path, files: set[str]) -> Any:
+def _moved(value: object, base: Path, folder: Path, files: set[str]) -> Any:
     """Return a value of a deck with the files among its texts named as from another folder."""
     if isinstance(value, dict):
         return {key: _moved(item, base, folder, files) for key, item in value.items()}

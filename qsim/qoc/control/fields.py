@@ -9,7 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-ROUGH = 0.1  # rms of what every second value does not tell about the others, in units of the field's rms
+# Rms of what every second value does not tell about the others, in units of the field's rms.
+ROUGH = 0.1
 
 
 def midpoints(steps: int, duration: float) -> NDArray[np.float64]:

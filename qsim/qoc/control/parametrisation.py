@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.core.physics.functions import formula
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from qsim.qoc.deck.model import Control, Shape
+    from qsim.qoc.deck.control import Control, Shape
 
-CLIP_POWER = 8  # of the soft clip: 5e-4 low at half the bound, 8 % low at the bound itself
+# Of the soft clip: 5e-4 low at half the bound, 8 % low at the bound itself.
+CLIP_POWER = 8
 NEWTON_STEPS = 60
 
 
@@ -121,7 +121,8 @@ class Parametrisation:
         s, total = self.shape, float(self.shape.sum())
         shift = float(v.sum()) / total
         if self.soft:
-            for _ in range(NEWTON_STEPS):  # monotone in the shift: Newton converges from the linear answer
+            # monotone in the shift: Newton converges from the linear answer
+            for _ in range(NEWTON_STEPS):
                 value, slope = self._clip(v - shift * s)
                 step = float(value.sum()) / max(float(slope @ s), 1e-12 * total)
                 shift += step
@@ -134,7 +135,8 @@ class Parametrisation:
         if not self.soft:
             return w, np.ones_like(w)
         bound = np.where(w >= 0, self.high, -self.low)
-        with np.errstate(divide="ignore", over="ignore"):  # a bound may be zero
+        # a bound may be zero
+        with np.errstate(divide="ignore", over="ignore"):
             ratio = np.minimum(np.abs(w) / bound, 1e30) ** CLIP_POWER
         root = (1.0 + ratio) ** (-1.0 / CLIP_POWER)
         return w * root, root / (1.0 + ratio)
@@ -196,16 +198,7 @@ def shape_function(block: Shape | None, times: NDArray[np.float64], duration: fl
     """Return S(t) of a shape block; ones without a block."""
     if block is None:
         return np.ones(times.size)
-    s = times / duration
-    if block.type == "sin2":
-        shape = np.sin(np.pi * s) ** 2
-    elif block.type == "sin2_edges":
-        edge = np.minimum(np.minimum(s, 1.0 - s) / block.rise, 1.0)
-        shape = np.sin(0.5 * np.pi * edge) ** 2
-    elif block.type == "gaussian":
-        shape = np.exp(-4.0 * np.log(2.0) * ((times - 0.5 * duration) / block.fwhm) ** 2)
-    else:
-        shape = formula(block.value, "control.shape.value", t=times, T=duration)
+    shape = block.at(times, duration)
     if shape.min() < -1e-12 or shape.max() > 1 + 1e-12:
         raise InvalidInput(
             "control.shape",

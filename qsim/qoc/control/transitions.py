@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.qoc.deck.molecule import levels_of
+from qsim.qoc.deck.states import levels_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.model import QocDeck
     from qsim.qoc.models.molecule import Molecule
 
-WEAK = 1e-8  # dipole elements below this fraction of the largest count as zero
-NO_DIPOLE = 1e-30  # a.u.; below, squares underflow
+# Dipole elements below this fraction of the largest count as zero.
+WEAK = 1e-8
+# a.u.; below, squares underflow.
+NO_DIPOLE = 1e-30
 
 
 def direct_rungs(deck: QocDeck, molecule: Molecule) -> list[tuple[int, int]]:
@@ -66,7 +68,8 @@ def ladder_rungs(deck: QocDeck, molecule: Molecule) -> list[tuple[int, int]]:
                         f"among the {molecule.energies.size} retained levels",
                     )
                 rungs.update((min(p), max(p)) for p in pairwise(path))
-    if not rungs:  # initial and target share all their levels: only phases differ
+    # initial and target share all their levels: only phases differ
+    if not rungs:
         levels = sorted({v for pair in deck.system.state_pairs() for s in pair for v in levels_of(s)})
         rungs = {(a, b) for a, b in pairwise(levels)} or {_neighbours(levels[0], molecule)}
     return sorted(rungs)

@@ -1,5 +1,10 @@
 """The qoc deck: its model, its blocks and its rules."""
 
-from qsim.qoc.deck.model import DECK, references
+from qsim.qoc.deck.model import QocDeck, references
+from qsim.qoc.deck.rules import rules
 
-__all__ = ["DECK", "references"]
+__all__ = ["DECK", "references", "rules"]
+
+DECK = QocDeck
+# the loader applies them; the models know none
+DECK.rules = rules

@@ -30,21 +30,28 @@ if TYPE_CHECKING:
     from qsim.qoc.models.molecule import Molecule
     from qsim.qoc.problem import Problem
 
-EXTRA_LEVELS = 8  # levels of the reference beyond those of the run
+# Levels of the reference beyond those of the run.
+EXTRA_LEVELS = 8
 FEWEST_LEVELS = 24
-MOST_LEVELS = 96  # of the reference, as many as the CUDA kernels hold
-SAMPLE = 8  # members of an ensemble on which errors are determined
-MOST_STEPS = 1_000_000  # of one propagation of the reference
+# Of the reference, as many as the CUDA kernels hold.
+MOST_LEVELS = 96
+# Members of an ensemble on which errors are determined.
+SAMPLE = 8
+# Of one propagation of the reference.
+MOST_STEPS = 1_000_000
 MOST_SUBSTEPS = 64
-CLOSE = 0.02  # error of the reference aimed at, as a fraction of verify.tolerance
-SAME_LEVEL = 0.9  # overlap from which levels on two grids count as the same level
-REACHED = 1e-8  # population from which a level counts as reached
-ALIGNED = (
-    0.2  # part of the largest change of P that a change of the amplitudes allows, which is claimed at least
-)
+# Error of the reference aimed at, as a fraction of verify.tolerance.
+CLOSE = 0.02
+# Overlap from which levels on two grids count as the same level.
+SAME_LEVEL = 0.9
+# Population from which a level counts as reached.
+REACHED = 1e-8
+# Part of the largest change of P that a change of the amplitudes allows, which is claimed at least.
+ALIGNED = 0.2
 
 
-FOLLOWED = 0.1  # change of P by the last halving of the step up to which an extrapolation is trusted
+# Change of P by the last halving of the step up to which an extrapolation is trusted.
+FOLLOWED = 0.1
 
 
 class TooCostly(Exception):
@@ -74,7 +81,7 @@ class Errors:
     truth : (S, pairs, levels) complex128
         Final amplitudes of the reference for these members.
     fallen : str or None
-        Why the levels are not those of the whole potential.
+        Reason why the levels do not belong to the whole potential.
     unclaimed : str or None
         Why no error of P is known; the parts are NaN then, and no member was followed.
     """
@@ -159,12 +166,14 @@ class Judge:
         return sorted({0} | {int(s) for s in self.problem.members.system[self.sample]})
 
     def top_energy(self, run: Molecule, levels: int) -> float:
-        """Return the energy (hartree) up to which so many levels reach, from those of the run."""
+        """Return the energy (hartree) up to which a number of levels reach, extrapolated from the levels of the run."""
         known = run.energies[: self.levels]
         return float(known[0] + (known[-1] - known[0]) * (levels / known.size) ** 1.5)
 
     def errors(self) -> Errors:
         """Return the errors; see :class:`Errors`."""
+        # A first reference with some levels more than the run; a second one with twice as many if the first is too
+        # poor to judge, and the levels are what limits it.
         count, aim = self._reference_levels(), 0.5 * self.problem.verify.tolerance
         try:
             found = _Chain(self, count).errors()
@@ -174,7 +183,8 @@ class Judge:
             return found
         try:
             return _Chain(self, min(MOST_LEVELS, 2 * count)).errors()
-        except TooCostly:  # the first errors are as true, only larger
+        except TooCostly:
+            # the first errors are as true, only larger
             return found
 
     def spend(self, seconds: float) -> bool:
@@ -211,6 +221,7 @@ class Judge:
         same : (S, levels) bool, optional
             Levels that are the same in both; of the others only the population is compared.
         """
+        # only levels that both know, and that are the same on both grids, have a phase to compare
         common = min(a.shape[-1], b.shape[-1])
         pa, pb = self.probability(a), self.probability(b)
         mask = np.ones((a.shape[0], common)) if same is None else same[:, :common].astype(float)
@@ -218,8 +229,10 @@ class Judge:
         overlap = np.sum(right.conj() * left, axis=-1)
         if self.objective.coherent:
             overlap = np.broadcast_to(overlap.sum(axis=1, keepdims=True), overlap.shape)
+        # an overall phase changes no P; of coherent pairs it is one for all of them
         phase = np.where(np.abs(overlap) > 0, overlap / np.maximum(np.abs(overlap), 1e-300), 1.0)
         delta = np.linalg.norm(left - right * phase[..., None], axis=-1)
+        # of levels that only one of them knows the population counts
         rest = np.abs(_population(a) - _population(left) - _population(b) + _population(right))
         p = np.clip(0.5 * (pa + pb), 0.0, 1.0)[:, None]
         bound = np.mean(2.0 * np.sqrt(p * (1.0 - p)) * delta + delta**2 + rest, axis=1)
@@ -241,7 +254,8 @@ class _Chain:
         self.fewer = max(levels - 3, self.problem.goal.top + 1)
         self.stencil = [whole.molecules[s] for s in self.systems]
         whole_grid = self.problem.propagator.name != "eigenbasis"
-        if whole_grid:  # the grid keeps all levels: so must its stand-in
+        # the grid keeps all levels: so must its stand-in
+        if whole_grid:
             self.kept = min(levels, self.problem.molecule.x.size - 2)
         if followed:
             self._afford()
@@ -261,7 +275,7 @@ class _Chain:
         self._spend(dense + self._cost(1, chain=0) + self._cost(2))
 
     def _cost(self, substeps: int, chain: int = 5) -> float:
-        """Return the seconds of one propagation of the reference and of some along the chain, with so many substeps."""
+        """Return the seconds of one propagation of the reference and of some along the chain, with a number of substeps."""
         problem, steps = self.problem, self.judge.values.size * substeps
         sizes = (self.scale.size, len(self.systems))
         each = costs.reference_cost(problem, *sizes, self.kept, steps)
@@ -349,7 +363,8 @@ class _Chain:
         """Go from the run to the reference and add up what changes."""
         judge = self.judge
         substeps, coarse, fine = self._substeps()
-        best = (4.0 * fine - coarse) / 3.0  # the error of a Strang step is even in the step
+        # the error of a Strang step is even in the step
+        best = (4.0 * fine - coarse) / 3.0
         best /= np.linalg.norm(best, axis=-1, keepdims=True)
         stencil = self.final(self.stencil, self.kept, substeps)
         inner = self.final(self.inner, self.kept, substeps)
@@ -380,7 +395,7 @@ class _Chain:
         )
 
     def levels_only(self, why: str) -> Errors:
-        """Return the errors of energies and dipoles; those of P are unknown."""
+        """Return the errors of energies and dipoles alone; the errors of P are unknown."""
         energies, dipoles = self._levels()
         unknown = dict.fromkeys(("time", "grid", "box", "levels", "interpolation", "reference"), math.nan)
         return Errors(
@@ -403,7 +418,8 @@ class _Chain:
             change = float(self.judge.change(coarse, fine).mean())
             if change < aim or 2 * substeps > MOST_SUBSTEPS or 2 * substeps * size > MOST_STEPS:
                 return substeps, coarse, fine
-            try:  # the chain with the fewer steps is no longer needed
+            try:
+                # the chain with the fewer steps is no longer needed
                 self._spend(self._cost(2 * substeps) - self._cost(substeps) + self._cost(substeps, chain=0))
             except TooCostly:
                 if change > FOLLOWED:
@@ -427,12 +443,14 @@ class _Chain:
         Levels are turned against each other by the angles of :func:`~qsim.qoc.errors.reference.refined`.  That changes the start
         and the target; within a list of target levels it changes nothing.
         """
-        angles = np.array([a[: self.levels, : self.levels] for a in self.angles])[self.system]  # (S, K, K)
+        # (S, K, K)
+        angles = np.array([a[: self.levels, : self.levels] for a in self.angles])[self.system]
         goal, levels = self.problem.goal, angles.shape[-1]
         turned = []
         for start, targets in zip(goal.initial(levels), goal.targets(levels), strict=True):
             at_start = np.linalg.norm(angles @ np.abs(start), axis=-1)
-            share = np.sum(np.abs(targets) ** 2, axis=0)  # 1: the level lies in the span of the target
+            # 1: the level lies in the span of the target
+            share = np.sum(np.abs(targets) ** 2, axis=0)
             leaving = angles * np.sqrt(share) * (1.0 - share)[:, None]
             inside = np.abs(targets[0]) * (
                 len(targets) == 1
@@ -447,7 +465,8 @@ class _Chain:
         """Return the errors of the first molecule's energies and dipole matrix elements."""
         count = self.judge.levels
         energies, dipoles = np.full(count, np.nan), np.full((count, count), np.nan)
-        index = 0  # the nominal molecule
+        # the nominal molecule
+        index = 0
         run, outer, second = self.problem.members.molecules[0], self.outer[index], self.second[index]
         ground = self.judge.ground
         a, b = outer.x[0] - outer.dx, outer.x[-1] + outer.dx

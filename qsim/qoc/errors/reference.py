@@ -20,19 +20,25 @@ from qsim.qoc.models.molecule import Molecule, bare_function_of_x, on_grid
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.qoc.deck.molecule import System
+    from qsim.qoc.deck.system import System
 
-REACH = 0.6  # of the box's width by which a wall may be moved outwards
-SCAN = 241  # points at which the formulas are looked at on either side of the box
-ACTION = (
-    24.0  # of the decay integral between a wall and the region a level may enter: psi is below exp(-24) there
-)
-OVERSAMPLING = 1.8  # points per half de Broglie wave
+# Of the box's width by which a wall may be moved outwards.
+REACH = 0.6
+# Points at which the formulas are looked at on either side of the box.
+SCAN = 241
+# Of the decay integral between a wall and the region a level may enter: psi is below exp(-24) there.
+ACTION = 24.0
+# Points per half de Broglie wave.
+OVERSAMPLING = 1.8
 FEWEST = 64
-PLENTY = 160  # points that a reference takes without need, so that features of the potential are seen
-MOST = 480  # of a dense matrix, 0.2 s
-FINER = 4  # grid on which a potential is looked at between the points
-ROUNDING = 30 * np.finfo(float).eps  # of an eigenvalue, in units of the largest one
+# Points that a reference takes without need, so that features of the potential are seen.
+PLENTY = 160
+# Of a dense matrix, 0.2 s.
+MOST = 480
+# Grid on which a potential is looked at between the points.
+FINER = 4
+# Of an eigenvalue, in units of the largest one.
+ROUNDING = 30 * np.finfo(float).eps
 
 
 @dataclass(frozen=True)
@@ -137,7 +143,8 @@ def _outside(system: System, name: str, x: NDArray[np.float64]) -> NDArray[np.fl
         return values
 
     good, bad, values = 1, x.size + 1, first(1)
-    while bad - good > 1:  # a table ends, or a formula fails: halve the interval in which
+    # a table ends, or a formula fails: halve the interval in which
+    while bad - good > 1:
         middle = bad - 1 if bad > x.size else (good + bad) // 2
         try:
             values, good = first(middle), middle
@@ -179,17 +186,21 @@ def sine_levels(
 
     a, b = box
     intervals = points + 1
+    # sin(k pi i / intervals) vanish at both walls: the points are those between them
     i = np.arange(1, intervals)
     x = a + (b - a) * i / intervals
     mass = ground.system.mass * mass_scale
     v, mu = potential_scale * ground.potential(x), ground.dipole(x)
     unit = np.pi**2 / (4.0 * mass * (b - a) ** 2)
     half = np.pi / (2 * intervals)
+    # the kinetic energy is exact for the sines that the points hold; the diagonal of `near` is infinite and set
+    # below
     near, far = np.abs(i[:, None] - i), i[:, None] + i
     with np.errstate(divide="ignore"):
         h = unit * (-1.0) ** near * (1.0 / np.sin(half * near) ** 2 - 1.0 / np.sin(half * far) ** 2)
     h[np.diag_indices(points)] = unit * ((2 * intervals**2 + 1) / 3 - 1 / np.sin(2 * half * i) ** 2) + v
     energies, vectors = eigh(h, subset_by_index=(0, min(states, points) - 1))
+    # normalised as on the grid of the run: sum |psi|^2 dx = 1
     dx = float(x[1] - x[0])
     vectors = np.ascontiguousarray(vectors.T) / np.sqrt(dx)
     matrix = (vectors * mu) @ vectors.T * dx
@@ -230,6 +241,7 @@ def aligned(molecule: Molecule, master: Molecule) -> tuple[Molecule, NDArray[np.
     """
     from scipy.interpolate import CubicSpline
 
+    # levels are the same up to a sign, which amplitudes inherit: the overlap on the common interval tells it
     common = min(molecule.energies.size, master.energies.size)
     inside = (molecule.x >= master.x[0]) & (molecule.x <= master.x[-1])
     other = np.zeros((common, molecule.x.size))
@@ -277,8 +289,10 @@ def refined(
         Angle by which two levels may still mix (Eq. Q6), at most 1: what the finer grid misses and rounding, over their distance.
     """
     between, rest, dipoles = _between_points(ground, molecule, scale)
+    # energies from the lowest one, so that its rounding does not hide small elements of M
     shift = float(molecule.energies[0])
     energies, turn = np.linalg.eigh(np.diag(molecule.energies - shift) + between)
+    # a level keeps the sign of the one it comes from
     turn = turn * np.where(np.diagonal(turn) < 0, -1.0, 1.0)
     rounding = ROUNDING * float(np.abs(molecule.diagonal).max())
     uncertain = np.abs(turn.T @ rest @ turn) + rounding
@@ -313,6 +327,7 @@ def _between_points(
     n = molecule.x.size
     a, b = molecule.x[0] - molecule.dx, molecule.x[-1] + molecule.dx
     k = np.arange(1, n + 1)
+    # Coefficients of the sines from the values at the points, and then the states between them.
     waves = np.sin(np.pi / (n + 1) * np.outer(k, k))
     coefficients = molecule.states @ waves * (2.0 / (n + 1))
     fine = np.arange(1, FINER * (n + 1)) / (FINER * (n + 1))
@@ -320,6 +335,7 @@ def _between_points(
     x = a + (b - a) * fine
     v = scale * ground.potential(x)
     whole = (states * v) @ states.T / FINER
+    # the same integral on half as fine a grid, for its error
     every_other = (states[:, 1::2] * v[1::2]) @ states[:, 1::2].T / (FINER // 2)
     sampled = (molecule.states * molecule.potential) @ molecule.states.T
     dipoles = (states * ground.dipole(x)) @ states.T * (molecule.dx / FINER)

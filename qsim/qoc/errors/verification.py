@@ -35,16 +35,23 @@ if TYPE_CHECKING:
 
     Maker = Callable[[reference.Landscape, tuple[float, float], int, int, float, float], Molecule]
 
-SUBSTEPS = 4  # of the eigenbasis for each step of the run
-EXTRA_LEVELS = 8  # retained levels beyond those of the run
-MAX_STEPS = 2_000_000  # of `steps: auto`
-SAFETY = 0.1  # the verification's own error as a fraction of the tolerance
-LEAST_REFINEMENT = 1.15  # the verification's spacing is smaller than the run's by this factor at least
+# Of the eigenbasis for each step of the run.
+SUBSTEPS = 4
+# Retained levels beyond those of the run.
+EXTRA_LEVELS = 8
+# Of `steps: auto`
+MAX_STEPS = 2_000_000
+# The verification's own error as a fraction of the tolerance.
+SAFETY = 0.1
+# The verification's spacing is smaller than the run's by this factor at least.
+LEAST_REFINEMENT = 1.15
 MOST_REFINEMENT = 4.0
 MOST_POINTS = 20_000
-MOST_MORE_STEPS = 4.0  # factor by which the steps of the grid propagation are raised at most
+# Factor by which the steps of the grid propagation are raised at most.
+MOST_MORE_STEPS = 4.0
 MEMBERS_AT_ONCE = 4096
-LONGEST = 10.0  # seconds (estimated) that a verification on the grid may take, however short the run
+# Seconds (estimated) that a verification on the grid may take, however short the run.
+LONGEST = 10.0
 
 REMEDIES = {
     "time step": "raise time.steps (on the grid, an energy shift helps, too)",
@@ -83,6 +90,8 @@ def verify(
         Errors of the run and what they were determined with.
     """
     block = problem.verify
+    # The propagator that the run did not use shares neither its grid nor its splitting; on the grid it may cost too
+    # much.
     choice = {"cn": "crank_nicolson"}.get(block.propagator, block.propagator)
     if choice == "auto":
         choice = "crank_nicolson" if problem.propagator.name == "eigenbasis" else "eigenbasis"
@@ -96,6 +105,8 @@ def verify(
         choice = "eigenbasis"
         members, steps = _members(problem, choice, judge, errors), _steps(problem, choice, judge)
     verified, final = _propagate(problem, choice, members, steps, field, errors)
+    # The error of the verification itself is its distance to the reference. A second try takes as many steps more as
+    # that asks for.
     own = _distance(judge, final, errors)
     if choice == "crank_nicolson" and block.steps == "auto" and own > 3 * SAFETY * block.tolerance:
         finer = _finer(steps, own / (SAFETY * block.tolerance), field.size)
@@ -107,9 +118,9 @@ def verify(
         raise NumericsError("the verification gave a probability that is not finite")
     error = math.nan if errors.unclaimed else min(1.0, own + errors.reference + errors.interpolation)
     points = members.molecules[0].x.size
-    found = Verification(verified, error, choice, steps, points, None)
+    verification = Verification(verified, error, choice, steps, points, None)
     return Verification(
-        verified, error, choice, steps, points, _warning(found, probability, errors, block.tolerance)
+        verified, error, choice, steps, points, _warning(verification, probability, errors, block.tolerance)
     )
 
 
@@ -122,29 +133,30 @@ def _too_long(problem: Problem, members: Members, steps: int, judge: Judge) -> b
 
 
 def _distance(judge: Judge, final: NDArray[np.complex128], errors: Errors) -> float:
-    """Return the distance of P from that of the reference; NaN without a reference."""
+    """Return the distance of P from the P of the reference; NaN without a reference."""
     return math.nan if errors.unclaimed else float(judge.change(final, errors.truth).mean())
 
 
-def _warning(found: Verification, probability: float, errors: Errors, tolerance: float) -> str | None:
+def _warning(verification: Verification, probability: float, errors: Errors, tolerance: float) -> str | None:
     """Return the warning that P is not confirmed, with distance and remedy; None if it is confirmed."""
-    difference = abs(found.probability - probability)
+    difference = abs(verification.probability - probability)
     known = 0.0 if errors.unclaimed else errors.total - errors.interpolation
     if max(difference, known) <= tolerance:
         return None
+    size = f"{verification.steps} steps on {verification.points} points"
     return (
-        f"P = {probability:.6f} is not confirmed: an independent {found.propagator} propagation ({found.steps} steps on "
-        f"{found.points} points) gives {found.probability:.6f}, a difference of {difference:.2g} "
-        f"(verify.tolerance {tolerance:g}); {_remedy(found, errors, tolerance)}"
+        f"P = {probability:.6f} is not confirmed: an independent {verification.propagator} propagation ({size}) "
+        f"gives {verification.probability:.6f}, a difference of {difference:.2g} "
+        f"(verify.tolerance {tolerance:g}); {_remedy(verification, errors, tolerance)}"
     )
 
 
-def _remedy(found: Verification, errors: Errors, tolerance: float) -> str:
+def _remedy(verification: Verification, errors: Errors, tolerance: float) -> str:
     """Return the remedy for an unconfirmed P."""
     if errors.unclaimed:
         return "raise time.steps, system.grid.points, propagator.states or verify.steps until both agree"
     if errors.total <= tolerance:
-        return f"the verification is the less accurate one (error {found.error:.2g}): raise verify.steps or verify.states"
+        return f"the verification is the less accurate one (error {verification.error:.2g}): raise verify.steps or verify.states"
     part = max(errors.parts, key=lambda name: errors.parts[name])
     return f"its error is {errors.total:.2g}, mostly from the {part} ({errors.parts[part]:.2g}): {REMEDIES[part]}"
 
@@ -206,7 +218,7 @@ def _refined_levels(
 
 
 def _spectral_grid(problem: Problem, judge: Judge, levels: int) -> tuple[tuple[float, float], int]:
-    """Return walls and points of a sine basis for so many levels of every molecule."""
+    """Return walls and points of a sine basis that holds a number of levels of every molecule."""
     boxes, points = [], reference.FEWEST
     for s in judge.systems:
         run, scale = problem.members.molecules[s], problem.factors[s][1]
@@ -217,7 +229,7 @@ def _spectral_grid(problem: Problem, judge: Judge, levels: int) -> tuple[tuple[f
 
 
 def _stencil_grid(problem: Problem, judge: Judge, errors: Errors) -> tuple[tuple[float, float], int]:
-    """Return first and last point and the number of points of a grid that is finer than the run's by what its error asks for.
+    """Return the ends and the number of points of a grid finer than the run's, by a factor that follows from its error.
 
     The stencil's error falls with the fourth power of the spacing.  The walls stand where the levels that the run reached have
     decayed.

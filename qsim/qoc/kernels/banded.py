@@ -20,8 +20,10 @@ import numpy as np
 
 from qsim.core.device.jit import PART as _PART
 
-LANES = 8  # matrices factorised side by side: one AVX-512 register of doubles
-MIN_POINTS = 6  # two rows on either side of the middle pair
+# Matrices factorised side by side: one AVX-512 register of doubles.
+LANES = 8
+# Two rows on either side of the middle pair.
+MIN_POINTS = 6
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 PART: dict[str, Any] = {**JIT, **_PART}
 """Options of functions that only kernels call."""
@@ -44,16 +46,22 @@ def _eliminate_row(s, b, m, c1, a2):
     One flat array holds the state (lanes of D_{i-1}, D_{i-2}, l1, eps): with a single base pointer the compiler can prove
     that the lanes are independent and emits vector instructions.
     """
+    # Real arithmetic throughout, real and imaginary parts in arrays of their own: complex numbers of numba would
+    # interleave them, and no vector instruction would come out.
     a22 = a2 * a2
     for w in range(LANES):
+        # n_i = i (a1 - a2 l1_{i-1}); the first row has no neighbour, for it c1 is zero
         nr = a2 * s[5 * LANES + w]
         ni = c1 - a2 * s[4 * LANES + w]
         dr = s[w]
         di = s[LANES + w]
+        # l1_i = n_i D_{i-1}
         tr = nr * dr - ni * di
         ti = nr * di + ni * dr
+        # 1/D_i = 1 + i b_i - n_i l1_i + a2^2 D_{i-2}: the last term is -i a2 l2_i
         xr = 1.0 + a22 * s[2 * LANES + w] - (nr * tr - ni * ti)
         xi = (b - m * s[6 * LANES + w]) + a22 * s[3 * LANES + w] - (nr * ti + ni * tr)
+        # D_i is its inverse, |1/D_i| >= 1; the state moves on by one row
         q = 1.0 / (xr * xr + xi * xi)
         s[2 * LANES + w] = dr
         s[3 * LANES + w] = di
@@ -89,13 +97,17 @@ def factor(h, mu, eps, half, o1, o2, fac, middle, s, left):
     a1 = half * o1
     a2 = half * o2
     a22 = a2 * a2
+    # From the top down to row p - 1, then from the bottom up to row p + 2: the two halves know nothing of each
+    # other.
     for side in range(2):
         count = p if side == 0 else size - 2 - p
         c1 = 0.0
+        # no rows lie before the first one; the fields take the last part of the state
         s[: 6 * LANES] = 0.0
         for w in range(LANES):
             s[6 * LANES + w] = eps[w]
         for i in range(count):
+            # the off-diagonals are the same in every row, so the same step serves both ends
             row = i if side == 0 else size - 1 - i
             _eliminate_row(s, half * h[row], half * mu[row], c1, a2)
             for w in range(LANES):
@@ -121,12 +133,15 @@ def factor(h, mu, eps, half, o1, o2, fac, middle, s, left):
             left[side, 4, w] = a2 * ti
             left[side, 5, w] = -a2 * tr
     for w in range(LANES):
+        # The Schur complement of the rows p and p + 1: its own entries, what the near end takes from the near row,
+        # and the far end from the far one.
         ppr = 1.0 + left[0, 0, w] + left[1, 2, w]
         ppi = half * (h[p] - mu[p] * eps[w]) + left[0, 1, w] + left[1, 3, w]
         qqr = 1.0 + left[1, 0, w] + left[0, 2, w]
         qqi = half * (h[p + 1] - mu[p + 1] * eps[w]) + left[1, 1, w] + left[0, 3, w]
         pqr = left[0, 4, w] + left[1, 4, w]
         pqi = a1 + left[0, 5, w] + left[1, 5, w]
+        # its inverse in closed form, since both rows are needed at once in `substitute`
         detr = ppr * qqr - ppi * qqi - (pqr * pqr - pqi * pqi)
         deti = ppr * qqi + ppi * qqr - 2.0 * pqr * pqi
         q = 1.0 / (detr * detr + deti * deti)
@@ -161,6 +176,10 @@ def substitute(f, mid, a2, pr, pi, xr, xi):
     p = (size - 2) // 2
     pb = size - 2 - p
     last = size - 1
+    # Forward substitution: y = p - l1 y_{i-1} - l2 y_{i-2} from the top (y, z) and from the bottom (v, u).
+    # The second sub-diagonal times y_{i-2} is i a2 D_{i-2} y_{i-2}, so that z = D y is kept of the last two rows
+    # instead of l2.
+    # Two chains of dependent multiplications run in turn: each hides the latency of the other.
     y1r = y1i = z1r = z1i = z2r = z2i = 0.0
     v1r = v1i = u1r = u1i = u2r = u2i = 0.0
     for i in range(p):
@@ -189,7 +208,8 @@ def substitute(f, mid, a2, pr, pi, xr, xi):
         v1i = yi
         xr[k] = u1r
         xi[k] = u1i
-    if pb > p:  # an odd number of rows: one more from the bottom
+    # an odd number of rows: one more from the bottom
+    if pb > p:
         k = last - p
         tr = f[p, 6]
         ti = f[p, 7]
@@ -203,6 +223,7 @@ def substitute(f, mid, a2, pr, pi, xr, xi):
         v1i = yi
         xr[k] = u1r
         xi[k] = u1i
+    # The two rows in the middle: each takes what its own end leaves, and z of the row next to it on the other side.
     tr = f[p, 2]
     ti = f[p, 3]
     br = pr[p] + a2 * z2i - tr * y1r + ti * y1i + a2 * u1i
@@ -211,6 +232,7 @@ def substitute(f, mid, a2, pr, pi, xr, xi):
     ti = f[pb, 7]
     cr = pr[p + 1] + a2 * u2i - tr * v1r + ti * v1i + a2 * z1i
     ci = pi[p + 1] - a2 * u2r - tr * v1i - ti * v1r - a2 * z1r
+    # their solution by the inverse of the 2x2 system
     x1r = mid[0] * br - mid[1] * bi + mid[2] * cr - mid[3] * ci
     x1i = mid[0] * bi + mid[1] * br + mid[2] * ci + mid[3] * cr
     w1r = mid[2] * br - mid[3] * bi + mid[4] * cr - mid[5] * ci
@@ -219,6 +241,8 @@ def substitute(f, mid, a2, pr, pi, xr, xi):
     xi[p] = x1i
     xr[p + 1] = w1r
     xi[p + 1] = w1i
+    # Back substitution from the middle outwards, x_i = D y - l1 x_{i+1} - a2 i D x_{i+2}: the row above the pair
+    # sees row p first, the row below it row p + 1.
     x2r = w1r
     x2i = w1i
     w2r = x1r
@@ -237,6 +261,7 @@ def substitute(f, mid, a2, pr, pi, xr, xi):
         w1i = ci
         xr[k] = cr
         xi[k] = ci
+    # the halves are again independent, and again taken in turn
     for i in range(p - 1, -1, -1):
         tr = f[i + 1, 2]
         ti = f[i + 1, 3]

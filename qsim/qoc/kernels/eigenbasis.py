@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numba as nb
 import numpy as np
@@ -28,10 +28,13 @@ from qsim.core.device.team import ranges, share
 from qsim.qoc.kernels.banded import JIT, PART
 
 if TYPE_CHECKING:
+    from qsim.core.device.arrays import ComplexArray, FloatArray, IndexArray, RealArray
     from qsim.core.device.device import Device
 
-PHASE_BLOCK = 32  # steps whose phases are made at once
-MAX_CUDA_STATES = 96  # the step matrix must fit in a block's shared memory
+# Steps whose phases are made at once.
+PHASE_BLOCK = 32
+# The step matrix must fit in a block's shared memory.
+MAX_CUDA_STATES = 96
 
 # Minimax coefficients of sine and cosine on [-pi/4, pi/4] (fdlibm) and pi/2 in three parts (Cody and Waite)
 _S = (
@@ -54,6 +57,26 @@ _P1, _P2, _P3 = 1.57079632673412561417e00, 6.07710050630396597660e-11, 2.0222662
 _TWO_OVER_PI = 0.63661977236758134308
 
 
+class Tables(NamedTuple):
+    """Systems and trajectories as the CPU twins take them: real forms of the step matrices and slopes, see `_padded`."""
+
+    matrix: FloatArray
+    slope: FloatArray
+    system: IndexArray
+    field: IndexArray
+    scale: RealArray
+    tau: float
+
+
+class Update(NamedTuple):
+    """Options of Krotov's update as :func:`eb_krotov` takes them."""
+
+    gain: FloatArray
+    alpha: float
+    low: FloatArray
+    high: FloatArray
+
+
 @dataclass(frozen=True)
 class EigenBatch:
     """Systems and trajectories of an eigenbasis propagation, on the device.
@@ -72,11 +95,11 @@ class EigenBatch:
         Time step, a.u.
     """
 
-    step: Any
-    slope: Any
-    system: Any
-    field: Any
-    scale: Any
+    step: ComplexArray
+    slope: RealArray
+    system: IndexArray
+    field: IndexArray
+    scale: RealArray
     tau: float
 
     @property
@@ -85,13 +108,19 @@ class EigenBatch:
         return int(self.slope.shape[1])
 
     @cached_property
-    def real_form(self) -> tuple[Any, Any]:
-        """Matrices (systems, 2P, 2P) and slopes (systems, P) of all systems on the host, as :func:`_padded`."""
+    def tables(self) -> Tables:
+        """Arguments of the CPU twins: matrices (systems, 2P, 2P) and slopes (systems, P) of all systems, and the trajectories."""
         matrices, slopes = zip(*(_padded(self, s) for s in range(self.slope.shape[0])), strict=True)
-        return np.stack(matrices), np.stack(slopes)
+        return Tables(np.stack(matrices), np.stack(slopes), self.system, self.field, self.scale, self.tau)
 
 
-def eb_forward(device: Device, batch: EigenBatch, w: Any, eps: Any, trajectory: Any = None) -> None:
+def eb_forward(
+    device: Device,
+    batch: EigenBatch,
+    w: ComplexArray,
+    eps: RealArray,
+    trajectory: ComplexArray | None = None,
+) -> None:
     """Propagate every trajectory over all columns of ``eps``.
 
     Parameters
@@ -105,6 +134,8 @@ def eb_forward(device: Device, batch: EigenBatch, w: Any, eps: Any, trajectory: 
     """
     _check(batch, eps, w=w, trajectory=trajectory)
     if device.is_cuda:
+        # one block per trajectory; the number of levels is a constant of the compilation, so that loops over it
+        # unroll
         threads, defines, shared = _launch(batch, w)
         kernel = kernels.function("qoc/kernels", "eigenbasis", "eb_forward", defines, shared_bytes=shared)
         kernel(
@@ -126,13 +157,21 @@ def eb_forward(device: Device, batch: EigenBatch, w: Any, eps: Any, trajectory: 
             shared_mem=shared,
         )
         return
+    # CPU: ranges of trajectories on all threads, none of which writes where another one does
     keep = trajectory is not None
     kept = trajectory if keep else np.empty((1, 0, 0), w.dtype)
-    arrays = (w, *batch.real_form, batch.system, batch.field, batch.scale, batch.tau, eps, kept, keep)
+    arrays = (batch.tables, w, eps, kept, keep)
     each_part(Shared(_eb_forward_shared, arrays), w.shape[0], w.shape[0], device.threads, 2)
 
 
-def eb_backward(device: Device, batch: EigenBatch, q: Any, source: Any, eps: Any, trajectory: Any) -> Any:
+def eb_backward(
+    device: Device,
+    batch: EigenBatch,
+    q: ComplexArray,
+    source: IndexArray,
+    eps: RealArray,
+    trajectory: ComplexArray,
+) -> ComplexArray:
     """Carry costates back and return the derivative of each overlap with respect to every field value.
 
     Parameters
@@ -176,23 +215,12 @@ def eb_backward(device: Device, batch: EigenBatch, q: Any, source: Any, eps: Any
         )
         return out
     out = np.empty((q.shape[0], eps.shape[1]), np.complex128)
-    arrays = (
-        q,
-        source,
-        *batch.real_form,
-        batch.system,
-        batch.field,
-        batch.scale,
-        batch.tau,
-        eps,
-        trajectory,
-        out,
-    )
+    arrays = (batch.tables, q, source, eps, trajectory, out)
     each_part(Shared(_eb_backward_shared, arrays), q.shape[0], q.shape[0], device.threads, 2)
     return out
 
 
-def eb_costates(batch: EigenBatch, q: Any, eps: Any) -> Any:
+def eb_costates(batch: EigenBatch, q: ComplexArray, eps: FloatArray) -> ComplexArray:
     """Return the costates before each step's phase is undone: (trajectories, N, K); CPU only, for :func:`eb_krotov`."""
     chi = np.empty((q.shape[0], eps.shape[1], batch.states), np.complex128)
     for t in range(q.shape[0]):
@@ -203,9 +231,7 @@ def eb_costates(batch: EigenBatch, q: Any, eps: Any) -> Any:
     return chi
 
 
-def eb_krotov(
-    batch: EigenBatch, w: Any, chi: Any, eps: Any, gain: Any, alpha: float, low: Any, high: Any
-) -> None:
+def eb_krotov(batch: EigenBatch, w: ComplexArray, chi: ComplexArray, eps: FloatArray, update: Update) -> None:
     """Propagate forward and update the field at each step from the old costates (Krotov's sequential update).
 
     ``eps_j += gain_j (sum_t 2 Re[i scale chi_j m w_j] - 2 alpha eps_j)``, clipped to the bounds; all trajectories see the
@@ -217,16 +243,12 @@ def eb_krotov(
     chi : (trajectories, N, K) complex
         Costates of :func:`eb_costates`, multiplied by the weight and the conjugated overlap.
     eps : (N,) float64, in/out
-    gain : (N,) float64
-        Shape divided by Krotov's lambda.
-    alpha : float
-        Fluence penalty.
-    low, high : (N,) float64
-        Bounds.
+    update : Update
+        ``gain`` (N,), the shape divided by Krotov's lambda; ``alpha``, the fluence penalty; ``low`` and ``high`` (N,), bounds.
     """
-    _eb_krotov_cpu(
-        w, batch.step, batch.slope, batch.system, batch.scale, chi, eps, gain, alpha, low, high, batch.tau
-    )
+    # the matrices are complex here, and not padded: one row after the other is all that a sequential update can use
+    plain = (batch.step, batch.slope, batch.system, batch.scale, batch.tau)
+    _eb_krotov_cpu(w, plain, chi, eps, update)
 
 
 @nb.njit(**JIT)
@@ -234,8 +256,12 @@ def _phases(theta, cs, sn):
     """Cosine and sine of a flat array, free of branches so that it vectorises; error below one unit in the last place of 1."""
     for k in range(theta.shape[0]):
         x = theta[k]
+        # the nearest multiple y of pi/2, subtracted in three parts: its product with the first two is exact for |y|
+        # < 2^20
         y = np.floor(x * _TWO_OVER_PI + 0.5)
         r = ((x - y * _P1) - y * _P2) - y * _P3
+        # both polynomials are evaluated for every angle and one of them chosen: a branch would cost more than it
+        # saves
         z = r * r
         s = r + r * z * (_S[0] + z * (_S[1] + z * (_S[2] + z * (_S[3] + z * (_S[4] + z * _S[5])))))
         c = (
@@ -243,6 +269,7 @@ def _phases(theta, cs, sn):
             - 0.5 * z
             + z * z * (_C[0] + z * (_C[1] + z * (_C[2] + z * (_C[3] + z * (_C[4] + z * _C[5])))))
         )
+        # the quadrant: odd ones exchange sine and cosine, and two bits give the signs
         n = np.int64(y)
         odd = (n & 1) != 0
         a = c if odd else s
@@ -277,6 +304,8 @@ def _matvec(m, w, n):
     size = w.shape[0]
     for k in range(size):
         n[k] = 0.0
+    # Eight columns of M at a time: n is read and written once per eight multiplications, and the sum of a row has a
+    # fixed order, whatever the width of the registers.
     for i in range(0, size, 8):
         a = w[i]
         b = w[i + 1]
@@ -317,8 +346,10 @@ def _eb_forward_shared(ticket, *arguments):
 
 
 @nb.njit(**PART)
-def _eb_forward_cpu(first, last, worker, w, m, slope, system, field, scale, tau, eps, trajectory, keep):
+def _eb_forward_cpu(first, last, worker, tables, w, eps, trajectory, keep):
     """CPU twin of ``eb_forward`` for trajectories ``first ... last``."""
+    m, slope, tau = tables.matrix, tables.slope, tables.tau
+    system, field, scale = tables.system, tables.field, tables.scale
     for t in range(first, last):
         s = system[t]
         kept = trajectory[t if keep else 0]
@@ -331,6 +362,9 @@ def _forward(w, m, slope, eps, factor, trajectory, keep):
     states = w.shape[0]
     size = slope.shape[0]
     steps = eps.shape[0]
+    # The phases of a block of steps are made together, since sine and cosine of many angles vectorise and those of K
+    # angles do not.
+    # Rows are padded to `size`, a multiple of eight; the padding holds zeros, which stay zeros under M.
     theta = np.zeros((PHASE_BLOCK, size))
     cs = np.zeros((PHASE_BLOCK, size))
     sn = np.zeros((PHASE_BLOCK, size))
@@ -339,6 +373,7 @@ def _forward(w, m, slope, eps, factor, trajectory, keep):
     for k in range(states):
         n[k] = w[k].real
         n[size + k] = w[k].imag
+    # w_j = D_j (M w_{j-1}); w is given before the first phase, so the first step has no M
     for start in range(0, steps, PHASE_BLOCK):
         count = min(PHASE_BLOCK, steps - start)
         _block_phases(slope, eps, start, count, factor, theta, cs, sn)
@@ -346,6 +381,7 @@ def _forward(w, m, slope, eps, factor, trajectory, keep):
             if start + b > 0:
                 _matvec(m, v, n)
             _turn(n, cs[b], sn[b], v)
+            # the gradient needs the state after the phase: d w_j / d eps_j = i tau scale m w_j
             if keep:
                 for k in range(states):
                     trajectory[start + b, k] = complex(v[k], v[size + k])
@@ -360,10 +396,10 @@ def _eb_backward_shared(ticket, *arguments):
 
 
 @nb.njit(**PART)
-def _eb_backward_cpu(
-    first, last, worker, q, source, m, slope, system, field, scale, tau, eps, trajectory, out
-):
+def _eb_backward_cpu(first, last, worker, tables, q, source, eps, trajectory, out):
     """CPU twin of ``eb_backward`` for costates ``first ... last``."""
+    m, slope, tau = tables.matrix, tables.slope, tables.tau
+    system, field, scale = tables.system, tables.field, tables.scale
     for r in range(first, last):
         t = source[r]
         s = system[t]
@@ -388,6 +424,8 @@ def _backward(q, m, slope, eps, factor, trajectory, out):
         n[k] = v[k]
         n[size + k] = v[size + k]
     stop = eps.shape[0]
+    # Costates go back through the same factors in reverse order: phases of a block are made once more, in blocks
+    # from the end.
     while stop > 0:
         start = max(0, stop - PHASE_BLOCK)
         _block_phases(slope, eps, start, stop - start, factor, theta, cs, sn)
@@ -395,8 +433,10 @@ def _backward(q, m, slope, eps, factor, trajectory, out):
             for k in range(states):
                 u[k] = trajectory[j, k].real
                 u[size + k] = trajectory[j, k].imag
+            # d (q . w) / d eps_j = i factor sum_k v_k m_k w_jk, before the phase of this step is undone
             re, im = _gradient_sum(v, u, slope, size, acc)
             out[j] = complex(-factor * im, factor * re)
+            # q D_j, then q D_j M = M^T (q D_j), and M is symmetric: one routine serves both directions
             _turn(v, cs[j - start], sn[j - start], n)
             if j > 0:
                 _matvec(m, n, v)
@@ -431,10 +471,14 @@ def _eb_costates_cpu(q, m, slope, eps, factor, chi):
 
 
 @nb.njit(**JIT)
-def _eb_krotov_cpu(w, step, slope, system, scale, chi, eps, gain, alpha, low, high, tau):
+def _eb_krotov_cpu(w, plain, chi, eps, update):
     """Sequential update of all trajectories, see :func:`eb_krotov`."""
+    step, slope, system, scale, tau = plain
+    gain, alpha, low, high = update
     count, states = w.shape
     new = np.empty(states, np.complex128)
+    # One step after the other: the update at step j changes the states that step j + 1 begins with, and adds up over
+    # all trajectories.
     for j in range(eps.shape[0]):
         drive = 0.0
         for t in range(count):
@@ -444,13 +488,16 @@ def _eb_krotov_cpu(w, step, slope, system, scale, chi, eps, gain, alpha, low, hi
                     z = 0j
                     for i in range(states):
                         z += step[s, k, i] * w[t, i]
+                    # M w of this step; the row is complete before w is overwritten
                     new[k] = z
                 for k in range(states):
                     w[t, k] = new[k]
             for k in range(states):
                 a = slope[s, k] * scale[t]
                 th = a * eps[j] * tau
+                # the old costate with the new state under the old field: its phase has not been replaced yet
                 drive += 2.0 * (1j * a * chi[t, j, k] * w[t, k] * complex(np.cos(th), np.sin(th))).real
+        # the explicit form of the update; bounds are kept by clipping
         value = eps[j] + gain[j] * (drive - 2.0 * alpha * eps[j])
         eps[j] = min(max(value, low[j]), high[j])
         for t in range(count):
@@ -459,7 +506,7 @@ def _eb_krotov_cpu(w, step, slope, system, scale, chi, eps, gain, alpha, low, hi
                 w[t, k] *= complex(np.cos(th), np.sin(th))
 
 
-def _padded(batch: EigenBatch, s: int) -> tuple[Any, Any]:
+def _padded(batch: EigenBatch, s: int) -> tuple[FloatArray, FloatArray]:
     """Real form of a step matrix and the slopes, padded with zeros to a multiple of eight.
 
     Row i of the (2P, 2P) result is column i of ``[[Re M, -Im M], [Im M, Re M]]``, which acts on (real parts, imaginary parts).
@@ -470,7 +517,7 @@ def _padded(batch: EigenBatch, s: int) -> tuple[Any, Any]:
     return np.block([[re, im], [-im, re]]), slope
 
 
-def _launch(batch: EigenBatch, w: Any) -> tuple[int, dict[str, str | int], int]:
+def _launch(batch: EigenBatch, w: ComplexArray) -> tuple[int, dict[str, str | int], int]:
     """Threads per block, compile-time constants and shared memory of the CUDA kernels."""
     states = batch.states
     if states > MAX_CUDA_STATES:
@@ -486,7 +533,12 @@ def _launch(batch: EigenBatch, w: Any) -> tuple[int, dict[str, str | int], int]:
 
 
 def _check(
-    batch: EigenBatch, eps: Any, w: Any = None, q: Any = None, source: Any = None, trajectory: Any = None
+    batch: EigenBatch,
+    eps: RealArray,
+    w: ComplexArray | None = None,
+    q: ComplexArray | None = None,
+    source: IndexArray | None = None,
+    trajectory: ComplexArray | None = None,
 ) -> None:
     """Check shapes once, with names."""
     count, states = batch.system.shape[0], batch.states
@@ -494,7 +546,7 @@ def _check(
         raise ValueError(f"w must have shape (trajectories, states) = {(count, states)}, found {w.shape}")
     if eps.ndim != 2:
         raise ValueError(f"eps must have shape (fields, steps), found {eps.shape}")
-    if q is not None and q.shape != (source.shape[0], states):
+    if q is not None and source is not None and q.shape != (source.shape[0], states):
         raise ValueError(
             f"q must have shape (costates, states) = {(source.shape[0], states)}, found {q.shape}"
         )

@@ -78,9 +78,11 @@ __device__ __forceinline__ void solve(cplx (&b)[NR][ROWS], const real* h2, const
     const bool linked = t > 0;
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
+        // rows beyond the grid are those of the identity: threads without rows take part in every barrier
         const bool inside = g0 + r < size;
         const real c1 = inside ? a1 : real(0), c2 = inside ? a2 : real(0);
         const real diag = inside ? h2[r * THREADS + t] - eps * m2[r * THREADS + t] : real(0);
+        // interior rows: the recurrences of banded.py, with the couplings e0, e1 to both previous separators as fill-in
         if (r < INNER) {
             cplx d = {1, diag};
             if (r == 0) {
@@ -153,6 +155,7 @@ __device__ __forceinline__ void solve(cplx (&b)[NR][ROWS], const real* h2, const
         ws.r[1][n][1][t] = left[n][1];
     }
     __syncthreads();
+    // the separators of this thread are bordered by the interior of the next one, too: B and R are complete now
     if (t + 1 < THREADS) {
         B00 = B00 + x1.inv[0][t + 1];
         B01 = B01 + x1.inv[1][t + 1];
@@ -167,6 +170,7 @@ __device__ __forceinline__ void solve(cplx (&b)[NR][ROWS], const real* h2, const
     int half = 0;
     for (int k = 1;; k <<= 1, half ^= 1) {
         Exchange& x = ws.x[half];
+        // v = B^-1 R is the solution as if nothing were coupled; W = B^-1 A tells how far that is wrong
         const cplx det = inverse(cfma(-B01, B01, (B00 * B11)));
         const cplx i00 = (B11 * det), i01 = ((-B01) * det), i11 = B00 * det;
         cplx v[NR][2];
@@ -204,6 +208,7 @@ __device__ __forceinline__ void solve(cplx (&b)[NR][ROWS], const real* h2, const
             ws.r[half][n][0][t] = cfma(A00, v[n][0], (A10 * v[n][1]));
             ws.r[half][n][1][t] = cfma(A01, v[n][0], (A11 * v[n][1]));
         }
+        // couplings shrink quadratically from stage to stage: all threads stop together once none matters any more
         if (!__syncthreads_or(big > NEGLIGIBLE)) {
 #pragma unroll
             for (int n = 0; n < NR; ++n) {
@@ -237,6 +242,7 @@ __device__ __forceinline__ void solve(cplx (&b)[NR][ROWS], const real* h2, const
                 R[n][0] = cfma(-A01, v1, cfma(-A00, v0, R[n][0]));
                 R[n][1] = cfma(-A11, v1, cfma(-A10, v0, R[n][1]));
             }
+            // the separator k before is gone; what couples now lies 2 k before
             const cplx u00 = x.w[0][o], u01 = x.w[1][o], u10 = x.w[2][o], u11 = x.w[3][o];
             const cplx n00 = cfma(A00, u00, (A01 * u10)), n01 = cfma(A00, u01, (A01 * u11));
             const cplx n10 = cfma(A10, u00, (A11 * u10)), n11 = cfma(A10, u01, (A11 * u11));
@@ -264,6 +270,7 @@ __device__ __forceinline__ void solve(cplx (&b)[NR][ROWS], const real* h2, const
 }
 
 __device__ __forceinline__ void load_system(real* h2, real* m2, const real* h, const real* mu, real half, int size) {
+    // neighbouring threads read neighbouring addresses, and store row r of each thread side by side: no bank conflicts
     for (int i = threadIdx.x; i < ROWS * THREADS; i += THREADS) {
         const int slot = (i % ROWS) * THREADS + i / ROWS;
         h2[slot] = i < size ? half * h[i] : real(0);

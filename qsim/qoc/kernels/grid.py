@@ -19,7 +19,7 @@ launch (``grid.cu``).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba as nb
 import numpy as np
@@ -29,11 +29,12 @@ from qsim.qoc.kernels.banded import JIT, LANES, MIN_POINTS, PART, factor, factor
 from qsim.qoc.kernels.threads import each_trajectory
 
 if TYPE_CHECKING:
+    from qsim.core.device.arrays import ComplexArray, IndexArray, RealArray
     from qsim.core.device.device import Device
 
-
 MAX_THREADS = 256
-MAX_CUDA_POINTS = 3584  # 224 threads of 16 rows fill a block's shared memory
+# 224 threads of 16 rows fill a block's shared memory.
+MAX_CUDA_POINTS = 3584
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,12 @@ class GridBatch:
         Time step and grid spacing, a.u.
     """
 
-    h: Any
-    mu: Any
-    off: Any
-    system: Any
-    field: Any
-    scale: Any
+    h: RealArray
+    mu: RealArray
+    off: RealArray
+    system: IndexArray
+    field: IndexArray
+    scale: RealArray
     tau: float
     dx: float
 
@@ -69,7 +70,26 @@ class GridBatch:
         return int(self.h.shape[1])
 
 
-def cn_forward(device: Device, batch: GridBatch, psi: Any, eps: Any, trajectory: Any = None) -> None:
+class One(NamedTuple):
+    """One trajectory as the CPU twins take it: its system (h, mu, o1, o2), field (N,) and scale, with tau and dx."""
+
+    h: RealArray
+    mu: RealArray
+    o1: float
+    o2: float
+    eps: RealArray
+    scale: float
+    tau: float
+    dx: float
+
+
+def cn_forward(
+    device: Device,
+    batch: GridBatch,
+    psi: ComplexArray,
+    eps: RealArray,
+    trajectory: ComplexArray | None = None,
+) -> None:
     """Propagate every trajectory over all columns of ``eps``.
 
     Parameters
@@ -108,29 +128,24 @@ def cn_forward(device: Device, batch: GridBatch, psi: Any, eps: Any, trajectory:
             shared_mem=shared,
         )
         return
-    keep = trajectory is not None
+    nothing = np.empty((0, 0), psi.dtype)
 
     def work(t: int) -> None:
-        s = batch.system[t]
-        _cn_forward_cpu(
-            psi[t],
-            batch.h[s],
-            batch.mu[s],
-            float(batch.off[s, 0]),
-            float(batch.off[s, 1]),
-            eps[batch.field[t]],
-            float(batch.scale[t]),
-            batch.tau,
-            trajectory[t] if keep else np.empty((0, 0), psi.dtype),
-            keep,
-        )
+        kept = nothing if trajectory is None else trajectory[t]
+        _cn_forward_cpu(psi[t], _one(batch, t, eps), kept, trajectory is not None)
 
     each_trajectory(psi.shape[0], work, device.threads)
 
 
 def cn_backward(
-    device: Device, batch: GridBatch, q: Any, source: Any, psi: Any, eps: Any, trajectory: Any = None
-) -> Any:
+    device: Device,
+    batch: GridBatch,
+    q: ComplexArray,
+    source: IndexArray,
+    psi: ComplexArray,
+    eps: RealArray,
+    trajectory: ComplexArray | None = None,
+) -> ComplexArray:
     """Carry costates back and return the derivative of each overlap with respect to every field value.
 
     Parameters
@@ -156,17 +171,25 @@ def cn_backward(
     if device.is_cuda:
         return _carry_back_cuda(device, batch, q, source, eps, trajectory, "cn_backward")
     out = np.empty((q.shape[0], eps.shape[1]), np.complex128)
+    # costates are sorted by trajectory: those of one are carried back together
     first = np.searchsorted(source, np.arange(psi.shape[0] + 1))
 
     def work(t: int) -> None:
         rows = slice(first[t], first[t + 1])
-        _cn_backward_cpu(q[rows], *_parameters(batch, t, eps), batch.tau, batch.dx, trajectory[t], out[rows])
+        _cn_backward_cpu(q[rows], _one(batch, t, eps), trajectory[t], out[rows])
 
     each_trajectory(psi.shape[0], work, device.threads)
     return out
 
 
-def cn_reverse(device: Device, batch: GridBatch, q: Any, source: Any, psi: Any, eps: Any) -> Any:
+def cn_reverse(
+    device: Device,
+    batch: GridBatch,
+    q: ComplexArray,
+    source: IndexArray,
+    psi: ComplexArray,
+    eps: RealArray,
+) -> ComplexArray:
     """Carry costates back without a stored trajectory; see :func:`cn_backward`.
 
     The state at the last time rides along as a second right-hand side of the same factors: memory O(L).
@@ -179,22 +202,30 @@ def cn_reverse(device: Device, batch: GridBatch, q: Any, source: Any, psi: Any, 
 
     def work(t: int) -> None:
         rows = slice(first[t], first[t + 1])
-        _cn_reverse_cpu(q[rows], psi[t], *_parameters(batch, t, eps), batch.tau, batch.dx, out[rows])
+        _cn_reverse_cpu(q[rows], psi[t], _one(batch, t, eps), out[rows])
 
     each_trajectory(psi.shape[0], work, device.threads)
     return out
 
 
-def _parameters(batch: GridBatch, t: int, eps: Any) -> tuple[Any, ...]:
-    """System, field and scale of one trajectory, as the CPU twins take them."""
+def _one(batch: GridBatch, t: int, eps: RealArray) -> One:
+    """Return one trajectory as the CPU twins take it."""
     s = batch.system[t]
     o1, o2 = float(batch.off[s, 0]), float(batch.off[s, 1])
-    return batch.h[s], batch.mu[s], o1, o2, eps[batch.field[t]], float(batch.scale[t])
+    return One(
+        batch.h[s], batch.mu[s], o1, o2, eps[batch.field[t]], float(batch.scale[t]), batch.tau, batch.dx
+    )
 
 
 def _carry_back_cuda(
-    device: Device, batch: GridBatch, q: Any, source: Any, eps: Any, states: Any, name: str
-) -> Any:
+    device: Device,
+    batch: GridBatch,
+    q: ComplexArray,
+    source: IndexArray,
+    eps: RealArray,
+    states: ComplexArray,
+    name: str,
+) -> ComplexArray:
     """Launch ``cn_backward`` (states: stored means) or ``cn_reverse`` (states: psi at the last time)."""
     costates, steps = q.shape[0], eps.shape[1]
     threads, defines, shared = _launch(batch.points, q)
@@ -208,11 +239,13 @@ def _carry_back_cuda(
 
 
 @nb.njit(**JIT)
-def _cn_forward_cpu(psi, h, mu, o1, o2, eps, scale, tau, trajectory, keep):
-    """CPU twin of ``cn_forward`` for one trajectory: psi (L,) in/out, eps (N,), trajectory (N, L) out."""
+def _cn_forward_cpu(psi, one, trajectory, keep):
+    """CPU twin of ``cn_forward`` for one trajectory: psi (L,) in/out, trajectory (N, L) out."""
+    h, mu, o1, o2, eps, scale, tau, _ = one
     size = h.shape[0]
     steps = eps.shape[0]
     half = 0.5 * tau
+    # Workspaces of one trajectory: factors of LANES steps, real and imaginary parts of state and solution apart.
     fac = np.zeros(factor_shape(size))
     middle = np.zeros((LANES, 6))
     s = np.zeros(7 * LANES)
@@ -223,6 +256,8 @@ def _cn_forward_cpu(psi, h, mu, o1, o2, eps, scale, tau, trajectory, keep):
     for i in range(size):
         pr[i] = psi[i].real
         pi[i] = psi[i].imag
+    # All field values are known, so the matrices of LANES steps are factorised side by side, one step per lane; the
+    # solves stay in order, since each begins with the state that the last one leaves.
     for start in range(0, steps, LANES):
         count = min(LANES, steps - start)
         for w in range(count):
@@ -231,30 +266,33 @@ def _cn_forward_cpu(psi, h, mu, o1, o2, eps, scale, tau, trajectory, keep):
         for w in range(count):
             substitute(fac[w], middle[w], half * o2, pr, pi, xr, xi)
             for i in range(size):
+                # psi_{j+1} = 2 xbar - psi_j, Eq. (4)
                 pr[i] = 2.0 * xr[i] - pr[i]
                 pi[i] = 2.0 * xi[i] - pi[i]
             if keep:
                 for i in range(size):
+                    # the mean, not the state, enters the gradient
                     trajectory[start + w, i] = complex(xr[i], xi[i])
     for i in range(size):
         psi[i] = complex(pr[i], pi[i])
 
 
 @nb.njit(**JIT)
-def _cn_backward_cpu(q, h, mu, o1, o2, eps, scale, tau, dx, trajectory, out):
+def _cn_backward_cpu(q, one, trajectory, out):
     """CPU twin of ``cn_backward`` for the costates (R, L) of one trajectory; out (R, N)."""
-    _carry_back(q, q[0], h, mu, o1, o2, eps, scale, tau, dx, trajectory, True, out)
+    _carry_back(q, q[0], one, trajectory, True, out)
 
 
 @nb.njit(**JIT)
-def _cn_reverse_cpu(q, psi, h, mu, o1, o2, eps, scale, tau, dx, out):
+def _cn_reverse_cpu(q, psi, one, out):
     """CPU twin of ``cn_reverse``: psi (L,) at the last time; at the first time on return."""
-    _carry_back(q, psi, h, mu, o1, o2, eps, scale, tau, dx, q, False, out)
+    _carry_back(q, psi, one, q, False, out)
 
 
 @nb.njit(**PART)
-def _carry_back(q, psi, h, mu, o1, o2, eps, scale, tau, dx, trajectory, keep, out):
+def _carry_back(q, psi, one, trajectory, keep, out):
     """Carry costates back along stored means (keep) or along the reversed state."""
+    h, mu, o1, o2, eps, scale, tau, dx = one
     rows, size = q.shape
     steps = eps.shape[0]
     half = 0.5 * tau
@@ -263,6 +301,7 @@ def _carry_back(q, psi, h, mu, o1, o2, eps, scale, tau, dx, trajectory, keep, ou
     s = np.zeros(7 * LANES)
     left = np.zeros((2, 6, LANES))
     e = np.zeros(LANES)
+    # Costates of the trajectory are carried together: a factorisation serves all of them.
     qr = split_rows(rows, size)
     qi = split_rows(rows, size)
     work = split_rows(6, size)
@@ -273,17 +312,20 @@ def _carry_back(q, psi, h, mu, o1, o2, eps, scale, tau, dx, trajectory, keep, ou
             qi[r, i] = q[r, i].imag
     for i in range(size):
         pr[i] = psi[i].real
-        pi[i] = -psi[i].imag  # the conjugated state: the right-hand side of the reversed step
+        # the conjugated state: the right-hand side of the reversed step
+        pi[i] = -psi[i].imag
     stop = steps
     while stop > 0:
         start = max(0, stop - LANES)
         for w in range(stop - start):
             e[w] = scale * eps[start + w]
         factor(h, mu, e, half, o1, o2, fac, middle, s, left)
+        # U is symmetric, so a costate obeys q_j = 2 U^-1 q_{j+1} - q_{j+1}: the same factors, steps in reverse order
         for j in range(stop - 1, start - 1, -1):
             w = j - start
             if keep:
                 for i in range(size):
+                    # mu xbar_j of the stored mean
                     yr[i] = mu[i] * trajectory[j, i].real
                     yi[i] = mu[i] * trajectory[j, i].imag
             else:
@@ -292,9 +334,12 @@ def _carry_back(q, psi, h, mu, o1, o2, eps, scale, tau, dx, trajectory, keep, ou
                     pr[i] = 2.0 * xr[i] - pr[i]
                     pi[i] = 2.0 * xi[i] - pi[i]
                     yr[i] = mu[i] * xr[i]
+                    # the conjugate of the conjugated mean
                     yi[i] = -mu[i] * xi[i]
             for r in range(rows):
                 substitute(fac[w], middle[w], half * o2, qr[r], qi[r], xr, xi)
+                # d <f|psi_N> / d eps_j = i tau dx scale sum_x qbar mu xbar, without conjugation: q is the conjugated
+                # costate already
                 out[r, j] = 1j * (tau * dx * scale) * _dot(xr, xi, yr, yi)
                 for i in range(size):
                     qr[r, i] = 2.0 * xr[i] - qr[r, i]
@@ -330,7 +375,12 @@ def _dot(ar, ai, br, bi):
 
 
 def _check(
-    batch: GridBatch, psi: Any, eps: Any, q: Any = None, source: Any = None, trajectory: Any = None
+    batch: GridBatch,
+    psi: ComplexArray,
+    eps: RealArray,
+    q: ComplexArray | None = None,
+    source: IndexArray | None = None,
+    trajectory: ComplexArray | None = None,
 ) -> None:
     """Check shapes once, with names."""
     points, count = batch.points, batch.system.shape[0]
@@ -340,7 +390,7 @@ def _check(
         raise ValueError(f"psi must have shape (trajectories, points) = {(count, points)}, found {psi.shape}")
     if eps.ndim != 2:
         raise ValueError(f"eps must have shape (fields, steps), found {eps.shape}")
-    if q is not None and q.shape != (source.shape[0], points):
+    if q is not None and source is not None and q.shape != (source.shape[0], points):
         raise ValueError(
             f"q must have shape (costates, points) = {(source.shape[0], points)}, found {q.shape}"
         )
@@ -351,12 +401,12 @@ def _check(
         )
 
 
-def _real(psi: Any, value: float) -> Any:
+def _real(psi: ComplexArray, value: float) -> np.floating[Any]:
     """Scalar argument of a kernel in the working precision."""
     return np.float32(value) if psi.dtype == np.complex64 else np.float64(value)
 
 
-def _launch(points: int, psi: Any) -> tuple[int, dict[str, str | int], int]:
+def _launch(points: int, psi: ComplexArray) -> tuple[int, dict[str, str | int], int]:
     """Threads per block, compile-time constants and shared memory of the CUDA kernels.
 
     A thread takes 8 rows (16 on large grids); the register file holds 256 threads of 255 registers.

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.core.physics.functions import formula, require_sane, spline
-from qsim.qoc.deck.molecule import FormulaOfX, TableFile
+from qsim.core.physics.functions import require_sane
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.qoc.deck.molecule import DipoleFunction, Potential, System
+    from qsim.qoc.deck.functions import FunctionBlock
+    from qsim.qoc.deck.system import System
 
-DENSE_LIMIT = 1500  # above this size a shift-inverted Lanczos iteration beats LAPACK's banded solver
+# Above this size a shift-inverted Lanczos iteration beats LAPACK's banded solver.
+DENSE_LIMIT = 1500
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,8 @@ def lowest_states(
         energies, vectors = _lanczos(diagonal, o1, o2, count)
     order = np.argsort(energies)
     energies, vectors = energies[order], np.ascontiguousarray(vectors[:, order].T)
-    for row in vectors:  # the sign of an eigenvector is arbitrary: fix it, so that runs can be compared
+    # the sign of an eigenvector is arbitrary: fix it, so that runs can be compared
+    for row in vectors:
         lobe = np.flatnonzero(np.abs(row) > 1e-2 * np.abs(row).max())[0]
         if row[lobe] < 0:
             row *= -1
@@ -171,9 +173,7 @@ def _lanczos(diagonal: NDArray[np.float64], o1: float, o2: float, count: int) ->
     return energies, vectors
 
 
-def function_of_x(
-    block: Potential | DipoleFunction, x: NDArray[np.float64], mass: float, key: str
-) -> NDArray[np.float64]:
+def function_of_x(block: FunctionBlock, x: NDArray[np.float64], mass: float, key: str) -> NDArray[np.float64]:
     """Evaluate a potential or dipole block of the deck on the grid.
 
     Raises
@@ -184,14 +184,12 @@ def function_of_x(
         If a table cannot be read or does not cover the grid.
     """
     with np.errstate(all="ignore"):
-        value = _evaluate(block, x, mass, key)
+        value = block.at(x, mass, key)
     require_sane(value, x, key, "system.grid")
     return value
 
 
-def bare_function_of_x(
-    block: Potential | DipoleFunction, x: NDArray[np.float64], mass: float
-) -> NDArray[np.float64]:
+def bare_function_of_x(block: FunctionBlock, x: NDArray[np.float64], mass: float) -> NDArray[np.float64]:
     """Evaluate a potential or dipole block anywhere; values may be infinite or NaN.
 
     Raises
@@ -200,14 +198,4 @@ def bare_function_of_x(
         If a formula or a table has no value at some point.
     """
     with np.errstate(all="ignore"):
-        return _evaluate(block, x, mass, "system")
-
-
-def _evaluate(
-    block: Potential | DipoleFunction, x: NDArray[np.float64], mass: float, key: str
-) -> NDArray[np.float64]:
-    if isinstance(block, TableFile):
-        return spline(block.file, "x", x, f"{key}.file")(x)
-    if isinstance(block, FormulaOfX):
-        return formula(block.value, f"{key}.value", x=x)
-    return block.at(x, mass)
+        return block.at(x, mass, "system")

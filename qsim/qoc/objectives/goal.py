@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qoc.deck.molecule import levels_of, parse_weight
+from qsim.qoc.deck.states import levels_of, parse_weight
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.qoc.deck.molecule import InitialState, TargetState
+    from qsim.qoc.deck.states import InitialState, TargetState
 
 __all__ = ["Goal", "amplitudes", "target_vectors"]
 
@@ -44,11 +44,11 @@ class Goal:
         return max(max(levels_of(i) + levels_of(t)) for i, t in self.transfers)
 
     def initial(self, levels: int) -> NDArray[np.complex128]:
-        """Return the initial amplitudes (pairs, K) in so many levels."""
+        """Return the initial amplitudes (pairs, K) in K = `levels` levels."""
         return np.array([amplitudes(i, levels) for i, _ in self.transfers])
 
     def targets(self, levels: int) -> list[NDArray[np.complex128]]:
-        """Return the orthonormal target vectors (r, K) of each pair in so many levels."""
+        """Return the orthonormal target vectors (r, K) of each pair in K = `levels` levels."""
         return [target_vectors(t, levels) for _, t in self.transfers]
 
 

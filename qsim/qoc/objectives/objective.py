@@ -82,7 +82,8 @@ class Objective:
 
     def member_probabilities(self, amplitudes: NDArray[np.complex128]) -> NDArray[np.float64]:
         """Return P of every field and member from amplitudes (F, M, pairs, K): (F, M)."""
-        overlaps = [amplitudes[:, :, p] @ t.conj().T for p, t in enumerate(self.targets)]  # (F, M, r)
+        # (F, M, r)
+        overlaps = [amplitudes[:, :, p] @ t.conj().T for p, t in enumerate(self.targets)]
         if self.coherent:
             return np.abs(sum(o[..., 0] for o in overlaps) / len(overlaps)) ** 2
         return np.asarray(sum(np.sum(np.abs(o) ** 2, axis=-1) for o in overlaps) / len(overlaps))
@@ -153,7 +154,8 @@ class Objective:
                 bras[:, p] = np.conj(mean)[:, None] * t[0].conj() / pairs
         else:
             for p, t in enumerate(self.targets):
-                overlaps = amplitudes[:, p] @ t.conj().T  # (M, r)
+                # (M, r)
+                overlaps = amplitudes[:, p] @ t.conj().T
                 bras[:, p] = overlaps.conj() @ t.conj() / pairs
         return bras.reshape(-1, levels)
 

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["FLAT", "GaussNewton"]
 
-TRIALS = 10  # damping values tried in one iteration
-FLAT = 1e-13  # gain below which the search has converged
-FIRST_DAMPING = 1e-3  # of the mean squared derivative
+# Damping values tried in one iteration.
+TRIALS = 10
+# Gain below which the search has converged.
+FLAT = 1e-13
+# Of the mean squared derivative.
+FIRST_DAMPING = 1e-3
 LEAST_DAMPING = 1e-12
 
 
@@ -66,16 +69,20 @@ class GaussNewton:
         field = control.field(self.u)
         p, j, run = objective.trial(field)
         if self.continued:
-            objective.sweeps -= 1  # this sweep was counted before the checkpoint
+            # this sweep was counted before the checkpoint
+            objective.sweeps -= 1
         else:
             search.record(report, field, p, j, 0.0, savable=False)
         while True:
+            # 1 - P is a sum of squares of the amplitudes outside the target: their derivatives give a Hessian
+            # without second ones
             r, jacobian = objective.jacobian(run)
             rows = control.pull_back(self.u, np.concatenate([jacobian.real, jacobian.imag]))
             residual = np.concatenate([r.real, r.imag])
             slope = rows.T @ residual + weight * control.pull_back(self.u, control.field(self.u))
             metric = control.metric(self.u)
             free = metric > 0
+            # damping in units of the mean square of a row, so that it means the same for all problems
             strength = float(np.einsum("rn,rn->", rows, rows)) / rows.shape[0]
             if strength == 0.0:
                 search.refuse_critical_point(rows, 1.0 - float(residual @ residual))
@@ -88,6 +95,7 @@ class GaussNewton:
                 p, value, next_run = objective.trial(candidate)
                 if value > j:
                     break
+                # a step that lowers J was too long: Levenberg and Marquardt, with a shorter one the next time
                 self.damping *= 8.0
                 search.refuse_more_than_allowed()
             else:
@@ -113,6 +121,7 @@ def _damped_step(
     rows: NDArray[np.float64], slope: NDArray[np.float64], diagonal: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return ``-(A^T A + diag)^-1 slope`` by Woodbury's identity; A is (R, n) with few rows."""
+    # a system as large as the number of amplitudes, not of parameters
     scaled = rows / diagonal
     small = np.eye(rows.shape[0]) + scaled @ rows.T
     first = slope / diagonal

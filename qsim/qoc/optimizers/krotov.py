@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Krotov"]
 
-TRIALS = 25  # doublings of lambda in one iteration
-EASE = 0.8  # factor of lambda after a step that raised J
+# Doublings of lambda in one iteration.
+TRIALS = 25
+# Factor of lambda after a step that raised J.
+EASE = 0.8
 
 
 class Krotov:
@@ -49,7 +51,8 @@ class Krotov:
         saved: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(search.objective.propagator, Eigenbasis):
-            raise TypeError("Krotov's method runs in the eigenbasis")  # the deck's rules see to that
+            # the deck's rules see to that
+            raise TypeError("Krotov's method runs in the eigenbasis")
         self.search = search
         self.propagator = search.objective.propagator
         self.field = np.clip(field, search.control.low, search.control.high)
@@ -83,10 +86,13 @@ class Krotov:
             p, self.j = self._values(run, self.field)
             search.record(report, self.field, p, self.j, 0.0, savable=False)
         while True:
+            # Costates under the old field, weighted by the overlaps: the update at each step needs them at all
+            # times.
             bras = objective.costates(run.amplitudes[0]) / self.propagator.members.count
             if self.lam == 0.0:
                 self.lam = self._first_lambda()
             objective.sweeps += 1
+            # The update raises J if lambda is large enough; it is doubled until it does.
             for _ in range(TRIALS):
                 new = self.propagator.krotov(
                     self.field, bras, control.shape / self.lam, objective.alpha, control.low, control.high
@@ -105,6 +111,7 @@ class Krotov:
             gain = value - self.j
             norm = float(np.linalg.norm(new - self.field)) * self.lam * objective.tau
             self.field, run, self.j = new, next_run, value
+            # a success allows a smaller lambda, that is, a longer step the next time
             if self.automatic:
                 self.lam *= EASE
             search.iterations += 1

@@ -107,7 +107,8 @@ class Lbfgs:
         box = self.search.control.box()
         if box is None:
             return None
-        with np.errstate(over="ignore"):  # a bound that no double holds is none
+        # a bound that no double holds is none
+        with np.errstate(over="ignore"):
             low, high = box[0] / scale, box[1] / scale
         return list(zip(low, high, strict=True))
 
@@ -118,7 +119,8 @@ class Lbfgs:
             return self._replayed(u)
         search = self.search
         entry: dict[str, Any] = {"u": u.copy()}
-        self.log.append(entry)  # completed below, before any checkpoint can be written
+        # completed below, before any checkpoint can be written
+        self.log.append(entry)
         field = search.control.field(u)
         result = search.objective.evaluate(field)
         entry["objective"] = result.objective

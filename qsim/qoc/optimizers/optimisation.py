@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from qsim.core.run.loop import Report, Resumable, State
     from qsim.qoc.problem import Problem
 
-STALLED = 1e-6  # a search that converges below this probability has not left the critical point at zero field
-AT_BOUND = 0.85  # of a bound: the soft clip keeps fields 8 % below it
+# a search that converges below this probability has not left the critical point at zero field.
+STALLED = 1e-6
+# Of a bound: the soft clip keeps fields 8 % below it.
+AT_BOUND = 0.85
 
 
 class Optimisation:
@@ -68,7 +70,7 @@ class Optimisation:
                 self._search(report)
 
     def why(self) -> str:
-        """Return why the search ended, and what may help where it has not left the field that it began with."""
+        """Return the reason why the search ended, with a remedy where it has not left its first field."""
         if not self._stalled:
             return self.search.reason
         if self._at_the_bounds:

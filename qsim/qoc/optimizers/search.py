@@ -62,7 +62,8 @@ class Search:
         self.reason = "converged"
         self.field: NDArray[np.float64] | None = None
         self.best = -np.inf
-        self.probability = 0.0  # P of `field`
+        # P of `field`
+        self.probability = 0.0
         self._start = time.monotonic()
         self._before = 0.0
 

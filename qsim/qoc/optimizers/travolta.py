@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.loop import Report, State
-    from qsim.qoc.deck.model import Travolta as Options
+    from qsim.qoc.deck.optimizers import Travolta as Options
     from qsim.qoc.objectives.objective import Objective
     from qsim.qoc.optimizers.search import Search
 
 __all__ = ["Travolta"]
 
-SMALLEST = float(np.finfo(float).eps)  # left end of the bisection, as in the ancestor code
-CUDA_CANDIDATES = 128  # gammas tried in one batch on a GPU
+# Left end of the bisection, as in the ancestor code.
+SMALLEST = float(np.finfo(float).eps)
+# Gammas tried in one batch on a GPU.
+CUDA_CANDIDATES = 128
 
 
 class Travolta:
@@ -80,8 +82,11 @@ class Travolta:
             if search.iterations >= options.max_iterations:
                 search.reason = f"limit of {options.max_iterations} iterations reached"
                 return
+            # direction: the gradient, amplified where P is small, Eq. (10); in units of the paper's time step if
+            # that is given
             beta = amplification(result.probability, options)
             line = _Line(self, report, beta * scale * result.gradient)
+            # a growing sequence of gamma until J falls, Eq. (9), then bisection of its slope
             gammas, values = grow(line.values, result.objective, options, batch, objective)
             gamma, middles = bisect(line.slope, gammas[-1], options.bisection_tolerance)
             if search.iterations == 0:
@@ -162,7 +167,8 @@ def bisect(slope: Callable[[float], float], right: float, tolerance: float) -> t
     while abs(right - left) / middles[-1] > tolerance:
         if at_middle * at_left < 0:
             right = middles[-1]
-        else:  # also when the difference is exactly zero: the paper's wrong answer comes from here
+        else:
+            # also when the difference is exactly zero: the paper's wrong answer comes from here
             left, at_left = middles[-1], at_middle
         middles.append(0.5 * (left + right))
         at_middle = slope(middles[-1])

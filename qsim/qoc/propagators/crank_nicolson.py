@@ -62,7 +62,8 @@ class CrankNicolson(Propagator):
         xp, system = self.device.xp, self.members.system[members]
         final = psi.reshape(eps.shape[0], system.size, self.pairs, self.points)
         amplitudes = np.empty((*final.shape[:3], self.levels), complex)
-        for s in np.unique(system):  # one matrix product for all members of a molecule
+        # one matrix product for all members of a molecule
+        for s in np.unique(system):
             own = np.flatnonzero(system == s)
             part = final if own.size == system.size else final[:, self.device.asarray(own)]
             amplitudes[:, own] = self.device.to_host(part @ self._bras[s]) * self._dx
@@ -116,7 +117,8 @@ class CrankNicolson(Propagator):
             trajectory = self.device.xp.empty((1, part.shape[1], self.points), self.complex)
             cn_forward(self.device, batch, psi, part, trajectory)
             middle = self.device.to_host(trajectory[0]) @ bras.T
-            for j in range(part.shape[1]):  # the stored means are (psi_j + psi_{j+1}) / 2
+            # the stored means are (psi_j + psi_{j+1}) / 2
+            for j in range(part.shape[1]):
                 c = 2.0 * middle[j] - c
                 out[start + j] = np.abs(c) ** 2
         return out

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.qoc.kernels.eigenbasis import EigenBatch, eb_backward, eb_costates, eb_forward, eb_krotov
+from qsim.qoc.kernels.eigenbasis import EigenBatch, Update, eb_backward, eb_costates, eb_forward, eb_krotov
 from qsim.qoc.propagators.propagator import SEGMENT_BYTES, Members, Propagator, Run
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ class Eigenbasis(Propagator):
         slope = np.empty((len(molecules), k))
         for i, molecule in enumerate(molecules):
             slope[i], self._rotation[i] = np.linalg.eigh(molecule.dipole_matrix[:k, :k])
-            energies = molecule.energies[:k] - molecule.energies[0]  # a common phase drops out
+            # a common phase drops out
+            energies = molecule.energies[:k] - molecule.energies[0]
             self._half[i] = np.exp(-0.5j * energies * self.tau)
             step[i] = _unitary((self._rotation[i].T * self._half[i] ** 2) @ self._rotation[i])
         self._step, self._slope = self._put(step, self.complex), self._put(slope, self.real)
@@ -128,7 +129,7 @@ class Eigenbasis(Propagator):
         chi = eb_costates(batch, q, eps[None])
         starts = np.einsum("ski,sk,pk->spi", self._rotation, self._half, self.initial)
         w = starts[self.members.system].reshape(-1, self.levels).copy()
-        eb_krotov(batch, w, chi, eps, gain, alpha, low, high)
+        eb_krotov(batch, w, chi, eps, Update(gain, alpha, low, high))
         return eps
 
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from qsim.qoc.models.molecule import Molecule
     from qsim.qoc.propagators.propagator import Members
 
-PHASE_ERROR = 1e-3  # rad over T, of `steps: auto` for Crank-Nicolson
+# Rad over T, of `steps: auto` for Crank-Nicolson.
+PHASE_ERROR = 1e-3
 
 
 def phase_steps(nominal: Molecule, top: int, duration: float, error: float = PHASE_ERROR) -> int:

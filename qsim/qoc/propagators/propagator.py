@@ -1,4 +1,4 @@
-"""What both propagators share: the ensemble, the outcome of a run, and the interface.
+"""The common part of both propagators: the ensemble, the outcome of a run, and the interface.
 
 Both speak in amplitudes of the field-free levels, ``a_k = <k|psi>``, so that everything above them (targets, gradients,
 optimisers) does not know which one runs.  A trajectory is (field, ensemble member, state pair), in this order.
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.qoc.models.molecule import Molecule
 
-MEMORY_SHARE = 0.5  # of the free memory that trajectories may take
-SEGMENT_BYTES = 64e6  # of trajectory kept at a time when only populations are wanted
+# Of the free memory that trajectories may take.
+MEMORY_SHARE = 0.5
+# Of trajectory kept at a time when only populations are wanted.
+SEGMENT_BYTES = 64e6
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,8 @@ class Propagator(ABC):
 
     def chunk(self) -> int:
         """Return the number of members whose trajectories fit in memory together, at least one."""
-        if self._chunk == 0:  # asked of the device once: the question takes longer than a short propagation
+        # asked of the device once: the question takes longer than a short propagation
+        if self._chunk == 0:
             each = self.pairs * max(1, self.trajectory_bytes())
             budget = MEMORY_SHARE * (self.device.free_memory() or 1 << 31)
             self._chunk = int(min(self.members.count, max(1, budget // each)))
@@ -153,7 +156,8 @@ class Propagator(ABC):
         return self._layouts[key]
 
     def _put(self, array: ArrayLike, dtype: DTypeLike) -> Any:
-        return self.device.asarray(np.array(array, dtype=dtype, order="C"))  # a copy: kernels write in place
+        # a copy: kernels write in place
+        return self.device.asarray(np.array(array, dtype=dtype, order="C"))
 
     def _fields(self, fields: NDArray[np.float64]) -> Any:
         return self._put(np.atleast_2d(fields), self.real)

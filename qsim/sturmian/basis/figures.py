@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from qsim.core.device.arrays import Array, BoolArray, FloatArray
     from qsim.core.results.results import Results
 
-SHOWN = 5  # functions of an l
-TALL = 0.75  # height of the generating potential, of the largest function, at a tenth of the radius
+# Functions of an l.
+SHOWN = 5
+# Height of the generating potential, of the largest function, at a tenth of the radius.
+TALL = 0.75
 
 
 def momenta_of(r: Results) -> list[int]:
@@ -27,7 +30,7 @@ def momenta_of(r: Results) -> list[int]:
     return sorted(int(part[1][1:]) for part in found if part[0] == "basis" and part[2:] == ["beta"])
 
 
-def _contour(r: Any) -> tuple[Any, Any, str]:
+def _contour(r: Array) -> tuple[Any, Any, str]:
     """Return the arc length along the radius, which nodes are real, and the label of the axis."""
     if not np.iscomplexobj(r):
         return r, np.ones(r.size, bool), RADIUS
@@ -47,15 +50,15 @@ def basis(r: Results) -> Figure | None:
     end = _extent(r, s, momenta)
     for ax, l in zip(axes, momenta, strict=True):
         functions = r[f"basis/l{l}/S"]
-        shown = min(SHOWN, len(functions))
-        largest = float(np.abs(functions[:shown]).max())
+        drawn = min(SHOWN, len(functions))
+        largest = float(np.abs(functions[:drawn]).max())
         if "generating" in r:
             v = np.abs(r["generating"])
             level = float(np.interp(0.1 * end, s, v)) or float(v.max())
             ax.fill_between(
                 s, 0.0, TALL * largest * v / level, color="0.9", linewidth=0, label="$v(r)$, scaled"
             )
-        for n in range(shown):
+        for n in range(drawn):
             color = CYCLE[n % len(CYCLE)]
             ax.plot(*smooth(s, real, functions[n].real), color=color, linewidth=0.9, label=f"$n = {n}$")
             if np.iscomplexobj(functions):
@@ -73,7 +76,7 @@ def basis(r: Results) -> Figure | None:
     return fig
 
 
-def _extent(r: Results, s: Any, momenta: list[int]) -> float:
+def _extent(r: Results, s: FloatArray, momenta: list[int]) -> float:
     """Return the radius beyond which nothing is left to be seen of the functions that are shown."""
     last = 0.0
     for l in momenta:
@@ -83,7 +86,7 @@ def _extent(r: Results, s: Any, momenta: list[int]) -> float:
     return min(1.05 * last, float(s[-1]))
 
 
-def _shade(ax: Axes, s: Any, real: Any, note: bool) -> None:
+def _shade(ax: Axes, s: FloatArray, real: BoolArray, note: bool) -> None:
     """Mark the part of the axis where the radius is complex."""
     start = float(s[real].max())
     ax.axvspan(start, float(s[-1]), color=COLORS["orange"], alpha=0.12, linewidth=0)
@@ -101,9 +104,9 @@ def beta(r: Results) -> Figure | None:
         return None
     fig = figure("single", 2.7)
     ax = fig.subplots()
-    shown = momenta if len(momenta) <= 6 else momenta[:: -(-len(momenta) // 6)]
-    is_complex = any(np.iscomplexobj(r[f"basis/l{l}/beta"]) for l in shown)
-    for k, l in enumerate(shown):
+    drawn = momenta if len(momenta) <= 6 else momenta[:: -(-len(momenta) // 6)]
+    is_complex = any(np.iscomplexobj(r[f"basis/l{l}/beta"]) for l in drawn)
+    for k, l in enumerate(drawn):
         values = r[f"basis/l{l}/beta"]
         style: dict[str, Any] = {"marker": "osD^vP"[k % 6], "markersize": 2.6, "color": CYCLE[k % len(CYCLE)]}
         style |= {"label": f"$l = {l}$", "markeredgewidth": 0}
@@ -118,7 +121,7 @@ def beta(r: Results) -> Figure | None:
         ax.set_xlabel(r"Re $\beta$ (hartree)")
         ax.set_ylabel(r"Im $\beta$ (hartree)")
     else:
-        lowest = min(float(r[f"basis/l{l}/beta"].min()) for l in shown)
+        lowest = min(float(r[f"basis/l{l}/beta"].min()) for l in drawn)
         if lowest > 0.0:
             ax.set_yscale("log")
             ax.set_xscale("log")

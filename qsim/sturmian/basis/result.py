@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["QUANTITIES", "BasisResult"]
 
-SHOWN = 3  # eigenvalues that are scalars
+# Eigenvalues that are scalars.
+SHOWN = 3
 
 
 @dataclass

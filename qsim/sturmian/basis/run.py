@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from qsim.sturmian.problem import Problem
     from qsim.sturmian.radial.sturmians import Sturmians
 
-COARSE = 0.01  # relative error of an eigenvalue that is worth a warning
-TAIL = 1e-3  # of the largest value, that an outgoing function should have fallen to at the end of the contour
+# Relative error of an eigenvalue that is worth a warning.
+COARSE = 0.01
+# Of the largest value, that an outgoing function should have fallen to at the end of the contour.
+TAIL = 1e-3
 
 
 def run(problem: Problem, monitor: Monitor) -> BasisResult:
@@ -50,7 +52,7 @@ def condition(c: NDArray[Any]) -> float:
 
 
 def beta_errors(problem: Problem, functions: Sturmians) -> NDArray[np.float64]:
-    """Return how far the eigenvalues lie from those on a finer grid, in a larger box if the functions decay, hartree, (N,).
+    """Return the distance of the eigenvalues to the same on a finer grid, in a larger box if the functions decay, hartree, (N,).
 
     Complex ones are compared with the nearest; NaN where the finer grid has no such functions.
     """
@@ -65,7 +67,7 @@ def beta_errors(problem: Problem, functions: Sturmians) -> NDArray[np.float64]:
 
 
 def _coarse(functions: Sturmians, errors: NDArray[np.float64]) -> list[str]:
-    """Return which functions are ones of grid and box."""
+    """Return the warning of functions that grid and box limit."""
     if np.isnan(errors).any():
         return [
             f"functions of l = {functions.l}: errors of beta could not be estimated; scan grid.order and R by hand"
@@ -81,7 +83,7 @@ def _coarse(functions: Sturmians, errors: NDArray[np.float64]) -> list[str]:
 
 
 def _warnings(problem: Problem, functions: Sturmians) -> list[str]:
-    """Return what an outgoing basis should not do."""
+    """Return the warning of an outgoing basis that has not died out at the end of the contour."""
     if not problem.grid.is_complex:
         return []
     values = np.abs(functions.c) / np.sqrt(np.abs(problem.grid.w))[:, None]

@@ -9,7 +9,7 @@ from qsim.core.errors import InvalidInput
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import Work
 from qsim.sturmian import memory, work
-from qsim.sturmian.bound.run import satellites
+from qsim.sturmian.bound.points import satellites
 from qsim.sturmian.deck.blocks import LESS, FeDvr
 from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.deck.symmetry import sectors as symmetries
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "plan", "unknowns"]
 
-PRODUCTS = 60.0  # with H for a root, roughly, for the choice of a device
-LAUNCHES = 100.0  # of kernels in a product, likewise
+# With H for a root, roughly, for the choice of a device.
+PRODUCTS = 60.0
+# Of kernels in a product, likewise.
+LAUNCHES = 100.0
 
 
 def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
@@ -49,13 +51,13 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
 
 
 def _points(deck: SturmianDeck) -> int:
-    """Return how many solutions beside the states themselves a deck asks for, which ranks can share."""
+    """Return the number of solutions beside the states themselves, which ranks can share."""
     waves = 0 if deck.extrapolate is None else len(deck.extrapolate.l_max)
     return waves + (0 if deck.scan is None else sum(map(len, deck.scan.given().values())))
 
 
 def _ranks(deck: SturmianDeck, sectors: list[Sector]) -> int:
-    """Return how many processes can share a deck: pairs of a product, blocks of a matrix, or solutions beside the states."""
+    """Return the number of processes that can share a deck: pairs, blocks of a matrix, or solutions beside the states."""
     pairs = max((len(sector.pairs) for sector in sectors), default=1)
     shared = pairs * (pairs + 1) // 2 if deck.solver.type == "dense" else pairs
     return max(1, shared, _points(deck))
@@ -66,7 +68,8 @@ def _work(deck: SturmianDeck, settled: Settled) -> Work:
     values, points, sectors, _ = settled
     flops = 0.0
     for sector in sectors:
-        if deck.solver.type == "dense":  # tridiagonal form
+        # tridiagonal form
+        if deck.solver.type == "dense":
             flops += 4.0 / 3.0 * float(unknowns(values, sector, points)) ** 3
             continue
         functions = min((values.size(l, points) for pair in sector.pairs for l in pair), default=0)

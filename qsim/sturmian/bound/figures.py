@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from qsim.core.device.arrays import FloatArray
     from qsim.core.results.results import Results
 
-FLOOR = 1e-14  # hartree below which an error is rounding
+# Hartree below which an error is rounding.
+FLOOR = 1e-14
 KEYS = {
     "N": "functions per $l$",
     "l_max": r"$l_\mathrm{max}$",
@@ -59,7 +61,8 @@ def _log_axis(ax: Axes) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter
 
     low, high = ax.get_ylim()
-    if high < 15.0 * low:  # a single decade would carry one label
+    # a single decade would carry one label
+    if high < 15.0 * low:
         ax.set_ylim(10.0 ** np.floor(np.log10(low)), 10.0 ** np.ceil(np.log10(high)))
     ax.yaxis.set_major_locator(LogLocator(numticks=8))
     ax.yaxis.set_minor_formatter(NullFormatter())
@@ -108,7 +111,7 @@ def convergence(r: Results) -> Figure | None:
     return fig
 
 
-def _references(r: Results, key: str, energies: Any) -> tuple[Any, str]:
+def _references(r: Results, key: str, energies: FloatArray) -> tuple[Any, str]:
     """Return the energies that errors of a scan are counted from, and what the axis says."""
     numbers = range(energies.shape[1])
     if key == "l_max":
@@ -134,7 +137,8 @@ def partial_waves(r: Results) -> Figure | None:
     if "partial_waves/l_max" not in r:
         return None
     l_max, energies = r["partial_waves/l_max"], r["partial_waves/energies"]
-    if "convergence/l_max/value" in r:  # more points of the same curve
+    # more points of the same curve
+    if "convergence/l_max/value" in r:
         more, values = r["convergence/l_max/value"].astype(int), r["convergence/l_max/energies"]
         new = ~np.isin(more, l_max)
         l_max, energies = np.concatenate([l_max, more[new]]), np.concatenate([energies, values[new]])
@@ -149,7 +153,7 @@ def partial_waves(r: Results) -> Figure | None:
     return fig
 
 
-def _energy_panel(ax: Axes, r: Results, l_max: Any, energies: Any) -> None:
+def _energy_panel(ax: Axes, r: Results, l_max: FloatArray, energies: FloatArray) -> None:
     """Draw energies with their limits and known values, those of several states from the largest l_max on."""
     names = _names(r)
     single = len(names) == 1
@@ -170,7 +174,8 @@ def _energy_panel(ax: Axes, r: Results, l_max: Any, energies: Any) -> None:
             style: dict[str, Any] = {"color": "0.2" if single else color, "linestyle": ":", "linewidth": 0.9}
             ax.axhline(exact - shift, label="exact" if single else None, **style)
             seen.append(exact - shift)
-    margin = 0.07 * (max(seen) - min(seen)) or 1e-6  # the error of a limit must not fill the axis
+    # the error of a limit must not fill the axis
+    margin = 0.07 * (max(seen) - min(seen)) or 1e-6
     ax.set_ylim(min(seen) - margin, max(seen) + margin)
     ax.set_xlabel(r"$l_\mathrm{max}$")
     ax.set_ylabel("energy (hartree)" if single else rf"$E - E(l_\mathrm{{max}} = {l_max[-1]})$ (hartree)")
@@ -179,7 +184,7 @@ def _energy_panel(ax: Axes, r: Results, l_max: Any, energies: Any) -> None:
     ax.legend()
 
 
-def _distance_panel(ax: Axes, r: Results, l_max: Any, energies: Any) -> None:
+def _distance_panel(ax: Axes, r: Results, l_max: FloatArray, energies: FloatArray) -> None:
     """Draw how far energies lie above the known values, or above the limits where none is known."""
     names = _names(r)
     any_exact = any(name.startswith("energy_exact") for name in r.scalars)
@@ -216,14 +221,15 @@ def _limit(r: Results, k: int) -> tuple[float, float] | None:
     return (_value(r, name), r.scalars[name].error or 0.0) if name in r.scalars else None
 
 
-def _half_integers(ax: Axes, l_max: Any) -> None:
+def _half_integers(ax: Axes, l_max: FloatArray) -> None:
     ax.set_xticks([], minor=True)
-    shown: list[float] = []
+    marks: list[float] = []
     span = float(np.log((l_max[-1] + 0.5) / (l_max[0] + 0.5)))
-    for value in l_max + 0.5:  # labels that would touch are left out
-        if not shown or np.log(value / shown[-1]) > 0.08 * span:
-            shown.append(float(value))
-    ax.set_xticks(shown, [f"{value:g}" for value in shown])
+    # labels that would touch are left out
+    for value in l_max + 0.5:
+        if not marks or np.log(value / marks[-1]) > 0.08 * span:
+            marks.append(float(value))
+    ax.set_xticks(marks, [f"{value:g}" for value in marks])
 
 
 def iterations(r: Results) -> Figure | None:
@@ -279,7 +285,7 @@ def density(r: Results) -> Figure | None:
     return fig
 
 
-def _reach(radius: Any, values: Any, share: float) -> float:
+def _reach(radius: FloatArray, values: FloatArray, share: float) -> float:
     """Return the radius beyond which the densities have fallen below a share of their largest value."""
     visible = np.flatnonzero((values > share * values.max()).any(axis=0))
     return float(min(1.1 * radius[visible[-1]], radius[-1]))

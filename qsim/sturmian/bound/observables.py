@@ -1,9 +1,9 @@
-"""What a two-electron state tells: moments, densities, and its slope at the wall."""
+"""Moments, densities and wall slope of a two-electron state."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import FloatArray
     from qsim.sturmian.radial.grid import RadialGrid
 
 __all__ = ["Observed", "observe", "wall_derivative"]
@@ -46,7 +47,7 @@ class Observed:
     wall: float
 
 
-def observe(operator: TwoElectron, x: Any, V: NDArray[np.float64]) -> Observed:
+def observe(operator: TwoElectron, x: FloatArray, V: NDArray[np.float64]) -> Observed:
     """Return the expectation values of a state.
 
     Parameters
@@ -64,9 +65,12 @@ def observe(operator: TwoElectron, x: Any, V: NDArray[np.float64]) -> Observed:
     components = operator.on_grid(x)
     F = np.asarray(host(components[0]))
     stored = F[:P]
+    # at the nodes the coefficients are u sqrt(w w): squares are probabilities, and sums over nodes are integrals
     squared = (stored**2).sum(axis=0)
-    probability = 0.5 * (squared + squared.T)  # both orders of la != lb
+    # both orders of la != lb
+    probability = 0.5 * (squared + squared.T)
     electron = probability.sum(axis=1)
+    # energies from the operator itself, so that they add up to the eigenvalue; the kinetic energy is what is left
     repulsion = float(host(operator.device.xp.sum(x * operator.repulsion(x))))
     one_body = float(host(operator.device.xp.sum(operator.one_body * x * x)))
     nuclear = 2.0 * float(electron @ V)
@@ -74,6 +78,7 @@ def observe(operator: TwoElectron, x: Any, V: NDArray[np.float64]) -> Observed:
     dot = _dipole(operator, F, None)
     products = _dipole(operator, F, r)
     r2 = float(electron @ r**2)
+    # the last element, where a bound state should have ended
     edge = r > grid.bounds[-2]
     projected = operator.symmetrise(x.copy()) - x
     moments = {
@@ -103,7 +108,8 @@ def wall_derivative(grid: RadialGrid) -> NDArray[np.float64]:
     """Return ``chi_j'(R)`` of the functions of a real grid, (n,), bohr^(-3/2)."""
     _, _, D = lobatto(grid.order)
     half = 0.5 * (grid.bounds[-1] - grid.bounds[-2])
-    inside = min(grid.order - 1, grid.size)  # nodes of the last element without the wall
+    # nodes of the last element without the wall
+    inside = min(grid.order - 1, grid.size)
     slope = np.zeros(grid.size)
     slope[-inside:] = D[-1, -1 - inside : -1] / half
     result: NDArray[np.float64] = slope / np.sqrt(grid.w)

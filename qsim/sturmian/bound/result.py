@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["QUANTITIES", "BoundResult", "Scan"]
 
-STORED_PAIRS = 40  # pairs of a symmetry up to which its angular coefficients are stored
+# Pairs of a symmetry up to which its angular coefficients are stored.
+STORED_PAIRS = 40
 HARTREE = "hartree"
 
 
@@ -42,7 +43,7 @@ class Scan:
 
 @dataclass
 class BoundResult:
-    """What a run leaves.
+    """Bound states of a deck with their scans.
 
     Attributes
     ----------
@@ -55,7 +56,7 @@ class BoundResult:
     partial : Scan
         Energies against l_max: those of the extrapolation, or the few below l_max that give ``error_angular``; may be empty.
     limits : list of (float, float)
-        Limit of all partial waves and its error, of each state; empty unless the deck asks for it.
+        Limit of all partial waves and its error, of each state; empty unless the deck extrapolates.
     solver_iterations, products, unknowns : int
         Of the states of the deck, without scans.
     flops : float
@@ -102,7 +103,7 @@ def _each(
     value: Callable[[State], Value],
     *,
     error: Callable[[State], float] | None = None,
-    shown: tuple[int, ...] = (),
+    headlines: tuple[int, ...] = (),
 ) -> Quantity[BoundResult]:
     """Return the quantity of a number of every state, ``name_k``; those of the states `shown` are shown first."""
 
@@ -126,7 +127,7 @@ def _each(
         text,
         numbers,
         error=errors if error is not None else None,
-        headline=tuple(f"{name}_{k}" for k in shown),
+        headline=tuple(f"{name}_{k}" for k in headlines),
     )
 
 
@@ -215,10 +216,16 @@ def _bounds(r: BoundResult) -> dict[str, Scalar]:
     }
 
 
-def _moment(name: str, of: str, unit: str, text: str, shown: tuple[int, ...] = ()) -> Quantity[BoundResult]:
+def _moment(
+    name: str, of: str, unit: str, text: str, headlines: tuple[int, ...] = ()
+) -> Quantity[BoundResult]:
     """Return the quantity of an expectation value."""
     return _each(
-        name, unit, text, lambda state: float(state.moments[of]) if of in state.moments else None, shown=shown
+        name,
+        unit,
+        text,
+        lambda state: float(state.moments[of]) if of in state.moments else None,
+        headlines=headlines,
     )
 
 
@@ -361,7 +368,7 @@ QUANTITIES: tuple[Quantity[BoundResult], ...] = (
     ),
     Quantity("products", "", "products H x of the eigensolver", lambda r: int(r.products)),
     Quantity("solver", "", "eigensolver", lambda r: r.problem.solver.type),
-    _each("residual", HARTREE, "|H x - E x|", lambda state: float(state.residual), shown=(0,)),
+    _each("residual", HARTREE, "|H x - E x|", lambda state: float(state.residual), headlines=(0,)),
     Quantity("state", "", "names of the states", lambda r: np.array(_names(r), dtype=object), ("state",)),
     Quantity(
         "energies",

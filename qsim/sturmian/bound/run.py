@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.device.parallel import SerialComm, first
+from qsim.core.device.parallel import SerialComm
 from qsim.core.errors import NumericsError
+from qsim.sturmian.bound.dense import solve_sector
 from qsim.sturmian.bound.observables import observe
+from qsim.sturmian.bound.points import SATELLITES, Point, points_of, satellites
 from qsim.sturmian.bound.result import BoundResult, Scan
 from qsim.sturmian.bound.states import State
 from qsim.sturmian.bound.warnings import radius_needed, require_contained, wall_shift
 from qsim.sturmian.deck.blocks import AUTO, Gsf
 from qsim.sturmian.radial import automatic
 from qsim.sturmian.two_electron import davidson, reference
-from qsim.sturmian.two_electron.dense import Symmetry, _eigenpairs, assemble, one_electron, orthonormalised
 from qsim.sturmian.two_electron.extrapolation import partial_wave_limit
 from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 
@@ -28,29 +29,33 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import FloatArray
     from qsim.core.device.parallel import Comm
     from qsim.core.run.progress import Monitor
     from qsim.sturmian.problem import Problem, Sector
     from qsim.sturmian.radial.grid import RadialGrid
-    from qsim.sturmian.two_electron.davidson import Eigenpairs
     from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 
 __all__ = ["run"]
 
-MAP_POINTS = 400  # largest grid whose (r1, r2) map is kept
-SYMMETRY = 1e-8  # largest norm of the part of a state with the wrong exchange symmetry
-ROUNDING = 1e-14  # relative to kinetic and potential energy, of an energy
-SATELLITES = 2  # other l_max computed besides, which tell how far the partial waves have converged
-FEW_WAVES = 1.5  # of the limit's own error: with three waves it is too small by up to 1.2 (H- to Ne8+)
-ROUGH = (
-    0.02  # relative error of what further partial waves lower the energy by, where that only tells an error
-)
-ENLARGEMENTS = 4  # times that an automatic box may grow
-LARGEST_GROWTH = 3.0  # of its radius, at once
+# Largest grid whose (r1, r2) map is kept.
+MAP_POINTS = 400
+# Largest norm of the part of a state with the wrong exchange symmetry.
+SYMMETRY = 1e-8
+# Relative to kinetic and potential energy, of an energy.
+ROUNDING = 1e-14
+# Of the limit's own error: with three waves it is too small by up to 1.2 (H- to Ne8+)
+FEW_WAVES = 1.5
+# Relative error of what further partial waves lower the energy by, where that only tells an error.
+ROUGH = 0.02
+# Times that an automatic box may grow.
+ENLARGEMENTS = 4
+# Of its radius, at once.
+LARGEST_GROWTH = 3.0
 
 
 def run(problem: Problem, monitor: Monitor) -> BoundResult:
-    """Find the states of the deck, then those of all scans.
+    """Find the states of the deck, then the states of all scans.
 
     Raises
     ------
@@ -64,15 +69,6 @@ def run(problem: Problem, monitor: Monitor) -> BoundResult:
     return result
 
 
-@dataclass(frozen=True)
-class _Point:
-    """One set of parameters: what changes, and which l_max it has if that is what changes."""
-
-    key: str
-    value: float | int
-    changes: Mapping[str, Any]
-
-
 class _Run:
     """The states and all points around them; what is finished is in ``done``, which a checkpoint holds."""
 
@@ -80,7 +76,7 @@ class _Run:
         self.problem, self.monitor = problem, monitor
         self.comm: Comm = monitor.comm
         self.order = problem.order
-        self.points = _points(problem)
+        self.points = points_of(problem)
         self.planes: dict[int, tuple[Any, dict[int, NDArray[Any]]]] = {}
         self.fine: tuple[RadialGrid, Callable[[], RadialGrid], dict[int, NDArray[Any]]] | None = None
         self.done: dict[str, Any] = {"states": [], "info": {}, "energies": [], "unknowns": [], "radial": {}}
@@ -104,6 +100,7 @@ class _Run:
             monitor.step(1, self._state)
         comm = monitor.comm
         with monitor.stage("convergence"):
+            # Every rank solves one point by itself, then all gather: a checkpoint holds whole rows of points.
             for start in range(len(self.done["energies"]), len(self.points), comm.size):
                 with monitor.alone(), self._apart():
                     if start + comm.rank < len(self.points):
@@ -123,7 +120,7 @@ class _Run:
             self.comm = self.monitor.comm
 
     def _gather(self, start: int) -> None:
-        """Put the points that the ranks have solved into their order; a collective call."""
+        """Gather the points that the ranks have solved, in their order; a collective call."""
         own = {name: self.done[name][start:] for name in ("energies", "unknowns")}
         parts = self.monitor.comm.allgather((own, self.done.get("radial", {})))
         for name in own:
@@ -140,12 +137,12 @@ class _Run:
             return []
         host = self.problem.device.to_host
         return [
-            {"key": key, "pairs": list(pairs), **vars(found), "vectors": host(found.vectors)}
-            for key, (pairs, found) in self.smaller.items()
+            {"key": key, "pairs": list(pairs), **vars(eigenpairs), "vectors": host(eigenpairs.vectors)}
+            for key, (pairs, eigenpairs) in self.smaller.items()
         ]
 
     def _keep(self, entry: Mapping[str, Any]) -> None:
-        """Take back one of `_kept`."""
+        """Restore one entry of `_kept`."""
         content = {name: value for name, value in entry.items() if name not in ("key", "pairs")}
         content["vectors"] = self.problem.device.asarray(content["vectors"])
         L, S, parity = entry["key"]
@@ -179,7 +176,8 @@ class _Run:
             return self._dense(problem, sector, roots)
         operator = self._operator(problem, sector)
         restored = None
-        if self.search is not None and self.search["name"] == name:  # what was interrupted
+        # what was interrupted
+        if self.search is not None and self.search["name"] == name:
             restored, self.search = self.search, None
 
         def observe_search(
@@ -187,7 +185,7 @@ class _Run:
         ) -> None:
             self.monitor.poll(lambda: self._state({"name": name, **state()}))
 
-        found = davidson.lowest(
+        eigenpairs = davidson.lowest(
             operator,
             roots,
             tolerance=problem.solver.tolerance,
@@ -195,7 +193,7 @@ class _Run:
             restored=restored,
             observe=observe_search,
         )
-        return operator, found
+        return operator, eigenpairs
 
     def _dense(self, problem: Problem, sector: Sector, roots: int) -> tuple[TwoElectron, davidson.Eigenpairs]:
         """Take the paper's route: matrices of the non-orthogonal Sturmians, LAPACK or cuSOLVER."""
@@ -225,6 +223,7 @@ class _Run:
         problem = self.problem
         if problem.radial.grid.R != AUTO or problem.radial.grid.bounds is not None:
             return None
+        # only the lowest state of a symmetry decides: excited ones may be wider than any box
         lowest: dict[tuple[int, int, str], State] = {}
         for state in sorted(states, key=lambda state: state.root):
             lowest.setdefault((state.L, state.S, state.parity), state)
@@ -243,14 +242,15 @@ class _Run:
         iterations = products = unknowns = 0
         flops, histories = 0.0, []
         for number, sector in enumerate(problem.sectors):
-            operator, found = self._solve(problem, sector, f"main {number}")
-            iterations, products = iterations + found.iterations, products + found.products
+            operator, eigenpairs = self._solve(problem, sector, f"main {number}")
+            iterations, products = iterations + eigenpairs.iterations, products + eigenpairs.products
             unknowns, flops = max(unknowns, operator.size), max(flops, operator.flops)
-            histories.append(found.history)
-            self.smaller[sector.L, sector.S, sector.parity] = (sector.pairs, found)
-            finer = self._reference(operator, sector, found)
+            histories.append(eigenpairs.history)
+            self.smaller[sector.L, sector.S, sector.parity] = (sector.pairs, eigenpairs)
+            # relaxed on the finer grid together, as the states of a sector mix
+            finer = self._reference(operator, sector, eigenpairs)
             for root in sector.roots:
-                state = self._examine(operator, sector, found, root)
+                state = self._examine(operator, sector, eigenpairs, root)
                 _compare(state, finer)
                 states[sector.L, sector.S, sector.parity, root] = state
         self.done["states"] = [asdict(states[key]) for key in self.order]
@@ -266,11 +266,14 @@ class _Run:
                 raise NumericsError(f"state {key}: the exchange symmetry is lost by {lost:.1e}")
         return list(states.values())
 
-    def _examine(self, operator: TwoElectron, sector: Sector, found: davidson.Eigenpairs, root: int) -> State:
-        problem, x = self.problem, found.vectors[root]
+    def _examine(
+        self, operator: TwoElectron, sector: Sector, eigenpairs: davidson.Eigenpairs, root: int
+    ) -> State:
+        problem, x = self.problem, eigenpairs.vectors[root]
         seen = observe(operator, x, problem.V)
-        energy = float(found.values[root])
+        energy = float(eigenpairs.values[root])
         level = min(float(operator.orbitals[l].e[0]) for pair in sector.pairs for l in pair)
+        # one electron in the lowest level, the other at rest at R, where a confining potential is still positive
         threshold = level + max(float(problem.V[-1]), 0.0)
         return State(
             L=sector.L,
@@ -278,7 +281,7 @@ class _Run:
             parity=sector.parity,
             root=root,
             energy=energy,
-            error_solver=float(found.errors[root])
+            error_solver=float(eigenpairs.errors[root])
             + ROUNDING * (abs(seen.moments["kinetic"]) + abs(seen.moments["nuclear"])),
             error_radial=float("nan"),
             error_box=self.monitor.judged(
@@ -290,8 +293,8 @@ class _Run:
             error_threshold=float("nan"),
             one_electron=level,
             threshold=threshold,
-            residual=float(found.residuals[root]),
-            iterations=found.iterations,
+            residual=float(eigenpairs.residuals[root]),
+            iterations=eigenpairs.iterations,
             unknowns=operator.size,
             moments=seen.moments,
             wall=seen.wall,
@@ -302,7 +305,7 @@ class _Run:
         )
 
     def _reference(
-        self, operator: TwoElectron, sector: Sector, found: davidson.Eigenpairs
+        self, operator: TwoElectron, sector: Sector, eigenpairs: davidson.Eigenpairs
     ) -> reference.Reference | None:
         """Return the states of a sector on the finer grid, None where that is too much work."""
         problem = self.problem
@@ -312,16 +315,17 @@ class _Run:
 
         def relaxed() -> reference.Reference | None:
             return reference.relax(
-                operator, found, problem.potential, planes=planes, fine=fine, comm=self.comm
+                operator, eigenpairs, problem.potential, planes=planes, fine=fine, comm=self.comm
             )
 
         return self.monitor.judged("what functions and grid leave out", relaxed, None)
 
     # --------------------------------------------------------------------------------------- scans
 
-    def _scan_point(self, point: _Point) -> None:
+    def _scan_point(self, point: Point) -> None:
         problem = self.problem.with_(**point.changes)
-        if point.key == "partial" and problem.sectors == self.problem.sectors:  # the deck itself
+        # the deck itself
+        if point.key == "partial" and problem.sectors == self.problem.sectors:
             self.done["energies"] = [
                 *self.done["energies"],
                 np.array([s["energy"] for s in self.done["states"]]),
@@ -332,33 +336,34 @@ class _Run:
         unknowns = 0
         for number, sector in enumerate(problem.sectors):
             name = f"{point.key} {point.value} {number}"
-            if not sector.pairs:  # an l_max too small for this L
+            # an l_max too small for this L
+            if not sector.pairs:
                 energies |= {(sector.L, sector.S, sector.parity, root): np.nan for root in sector.roots}
                 continue
             solve = partial(self._scan_sector, problem, sector, point, name)
-            if (
-                point.key == "partial" and not self.problem.extrapolate
-            ):  # nobody asked for it: it tells an error
+            # partial waves that the deck does not extrapolate only tell an error, and may fail
+            if point.key == "partial" and not self.problem.extrapolate:
                 nothing = {(sector.L, sector.S, sector.parity, root): np.nan for root in sector.roots}
-                found, size = self.monitor.judged("what further partial waves add", solve, (nothing, 0))
+                added, size = self.monitor.judged("what further partial waves add", solve, (nothing, 0))
             else:
-                found, size = solve()
-            energies |= found
+                added, size = solve()
+            energies |= added
             unknowns = max(unknowns, size)
         self.done["energies"] = [*self.done["energies"], np.array([energies[key] for key in self.order])]
         self.done["unknowns"] = [*self.done["unknowns"], unknowns]
 
     def _scan_sector(
-        self, problem: Problem, sector: Sector, point: _Point, name: str
+        self, problem: Problem, sector: Sector, point: Point, name: str
     ) -> tuple[dict[tuple[Any, ...], float], int]:
         """Return the energies of a sector's states at a point and their unknowns; rough ones where they tell an error only."""
         energies: dict[tuple[Any, ...], float] = {}
         own = {pair for part in self.problem.sectors if _same(part, sector) for pair in part.pairs}
         more = point.key == "partial" and not own >= set(sector.pairs)
+        # points with more pairs than the deck only tell an error, unless they are extrapolated
         rough = more and not self.problem.extrapolate
-        operator, found = self._energies(problem, sector, name, energies, rough=rough)
+        operator, eigenpairs = self._energies(problem, sector, name, energies, rough=rough)
         if more and point.value == max(self.problem.extrapolate, default=None):
-            self._radial_errors(operator, sector, found)
+            self._radial_errors(operator, sector, eigenpairs)
         return energies, operator.size
 
     def _energies(
@@ -370,41 +375,41 @@ class _Run:
         *,
         rough: bool,
     ) -> tuple[TwoElectron, davidson.Eigenpairs]:
-        """Add the energies of a sector's states, rough ones from those of the deck with fewer pairs.
+        """Add the energies of a sector's states; rough ones start from the deck's states with fewer pairs.
 
         Returns
         -------
         operator : TwoElectron
-        found : Eigenpairs
-            The states; of rough ones, those of the deck that they were made from.
+        eigenpairs : Eigenpairs
+            The states; of rough ones, the states of the deck that they start from.
         """
         key = (sector.L, sector.S, sector.parity)
         if rough and key in self.smaller:
-            pairs, found = self.smaller[key]
+            pairs, eigenpairs = self.smaller[key]
             operator = self._operator(problem, sector)
-            gaps = np.clip(found.gaps, 1e-3, 1.0)
+            gaps = np.clip(eigenpairs.gaps, 1e-3, 1.0)
             values, _, _ = davidson.relax(
                 operator,
-                embedded(operator, pairs, found.vectors),
-                found.values,
+                embedded(operator, pairs, eigenpairs.vectors),
+                eigenpairs.values,
                 gaps,
                 settled=ROUGH,
                 max_steps=40,
             )
         else:
-            operator, found = self._solve(problem, sector, name)
-            values = found.values
+            operator, eigenpairs = self._solve(problem, sector, name)
+            values = eigenpairs.values
         energies |= {(*key, root): float(values[root]) for root in sector.roots}
-        return operator, found
+        return operator, eigenpairs
 
-    def _radial_errors(self, operator: TwoElectron, sector: Sector, found: davidson.Eigenpairs) -> None:
+    def _radial_errors(self, operator: TwoElectron, sector: Sector, eigenpairs: davidson.Eigenpairs) -> None:
         """Keep what functions and grid leave out where there are more pairs than in the deck's own states.
 
         They grow with the pairs: the functions of the momenta that are added may be few, or fit worse.
         """
-        finer = self._reference(operator, sector, found)
+        finer = self._reference(operator, sector, eigenpairs)
         for root in sector.roots:
-            off = _radial_error(float(found.values[root]), finer, root)
+            off = _radial_error(float(eigenpairs.values[root]), finer, root)
             key = (sector.L, sector.S, sector.parity, root)
             self.done["radial"] = {**self.done.get("radial", {}), str(self.order.index(key)): off}
 
@@ -424,7 +429,8 @@ class _Run:
             if used.sum() <= SATELLITES:
                 limits.append((float("nan"), float("nan")))
                 continue
-            if problem.extrapolate:  # where the deck's own states have all pairs, theirs is the largest error
+            # where the deck's own states have all pairs, theirs is the largest error
+            if problem.extrapolate:
                 state.error_radial_limit = float(self.done.get("radial", {}).get(str(k), state.error_radial))
             limit, error, total = self.monitor.judged(
                 "the limit of all partial waves",
@@ -472,8 +478,8 @@ def _same(one: Sector, other: Sector) -> bool:
     return (one.L, one.S, one.parity) == (other.L, other.S, other.parity)
 
 
-def embedded(operator: TwoElectron, pairs: Sequence[tuple[int, int]], vectors: Any) -> Any:
-    """Return vectors (m, P, M, M) of some pairs among those of an operator with more pairs and the same orbitals."""
+def embedded(operator: TwoElectron, pairs: Sequence[tuple[int, int]], vectors: FloatArray) -> Any:
+    """Return vectors (m, P, M, M) of some pairs as vectors of an operator with more pairs and the same orbitals."""
     out = operator.device.xp.zeros((vectors.shape[0], *operator.shape))
     M = vectors.shape[-1]
     for p, pair in enumerate(pairs):
@@ -516,75 +522,18 @@ def _limit(
     return fits[0][0], fits[0][1], fits[1][1]
 
 
-def _points(problem: Problem) -> list[_Point]:
-    """Return what is to be solved besides the deck itself: partial waves, then the scans."""
-    wanted = problem.extrapolate
-    if not wanted and not problem.lists_pairs:
-        wanted = sorted({l for sector in problem.sectors for l in satellites(sector.pairs)})
-    points = [_Point("partial", l, {"l_max": l}) for l in wanted]
-    for key, values in problem.scan.items():
-        points += [_Point(key, value, {key: value}) for value in values]
-    return points
-
-
-def satellites(pairs: Sequence[tuple[int, int]]) -> range:
-    """Return l_max of the partial waves that tell the error of all pairs up to the largest: smaller ones if there are enough."""
-    top, low = max(max(pair) for pair in pairs), min(max(pair) for pair in pairs)
-    first = max(top - SATELLITES, low)
-    return range(first, first + SATELLITES + 1)
-
-
 def _restored(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: dict(value) if isinstance(value, Mapping) else value for name, value in entry.items()}
-
-
-def solve_sector(
-    problem: Problem, sector: Sector, roots: int, operator: TwoElectron, comm: Comm | None = None
-) -> Eigenpairs:
-    """Return the lowest states of a sector as the matrix-free solver would: vectors in the orbitals of its operator.
-
-    Residuals are those of the operator, so that a dense run checks the matrix-free products and the other way round.
-    """
-    from qsim.sturmian.radial import parameters
-    from qsim.sturmian.two_electron.davidson import Eigenpairs
-
-    U, _ = parameters.auxiliary(problem.radial, problem.grid)
-    v = parameters.generating_values(problem.radial, problem.values, problem.grid)
-    ls = sorted({l for pair in sector.pairs for l in pair})
-    basis = {
-        l: orthonormalised(one_electron(problem.grid, problem.V, problem.functions(l), v, U))[0] for l in ls
-    }
-    device, xp = problem.device, problem.device.xp
-    comm = SerialComm() if comm is None else comm
-    made = assemble(device, problem.grid, basis, Symmetry(sector.L, sector.S, sector.pairs), comm)
-    wanted = min(roots + 1, made.bounds[-1])
-    energies, x = first(comm, lambda: _eigenpairs(device, made, max(wanted, roots)))
-    rotation = {l: operator.orbitals[l].C.T @ basis[l].c for l in ls}
-    vectors = np.zeros((roots, *operator.shape))
-    for k in range(roots):
-        for p, ((la, lb), X) in enumerate(zip(sector.pairs, made.components(x[:, k]), strict=True)):
-            part = rotation[la] @ X @ rotation[lb].T
-            vectors[k, p, : part.shape[0], : part.shape[1]] = part
-    with device.use():
-        states = device.asarray(vectors)
-        defect = operator.apply(states) - device.asarray(energies[:roots])[:, None, None, None] * states
-        residuals = device.to_host(xp.sqrt((defect**2).sum(axis=(1, 2, 3))))
-    gaps = np.full(roots, np.inf)
-    for k in range(roots):
-        others = np.delete(energies, k)
-        if others.size:
-            gaps[k] = np.abs(others - energies[k]).min()
-    return Eigenpairs(energies[:roots], states, residuals, gaps, 1, roots, residuals[None, :])
 
 
 def _basis_for(problem: Problem, ionisation: float) -> dict[str, float]:
     """Return energy and alpha of the functions for an ionisation energy, hartree, as far as the deck leaves them open."""
     basis = problem.radial.basis
-    found: dict[str, float] = {}
+    settled: dict[str, float] = {}
     if not isinstance(basis, Gsf):
         return {}
     if basis.energy == AUTO:
-        found["energy"] = automatic.energy(ionisation, basis.generating.type)
+        settled["energy"] = automatic.energy(ionisation, basis.generating.type)
         if getattr(basis.generating, "alpha", None) == AUTO:
-            found["alpha"] = automatic.alpha(found["energy"], basis.generating.type)
-    return found
+            settled["alpha"] = automatic.alpha(settled["energy"], basis.generating.type)
+    return settled

@@ -32,7 +32,7 @@ class State:
     error_solver : float
         Bound of the error of the eigensolver, residual^2 / gap, and what rounding leaves.
     error_radial : float
-        How far the energy lies from that of the same pairs on a finer grid, estimated: functions, grid and quadrature together;
+        Estimated distance to the energy of the same pairs on a finer grid: functions, grid and quadrature together;
         NaN where it was not computed.
     error_box : float
         How much the wall at R raises it, estimated.
@@ -99,7 +99,7 @@ class State:
 
     @property
     def bound(self) -> bool:
-        """Whether the state lies below the threshold of its symmetry."""
+        """True if the state lies below the threshold of its symmetry."""
         return self.energy < self.threshold
 
 

@@ -25,14 +25,17 @@ if TYPE_CHECKING:
 
 __all__ = ["confining", "radius_needed", "require_contained", "virial_gain", "wall_shift"]
 
-POOR = 1e-3  # hartree: estimated error of functions and grid that is worth a warning
-DISAGREEMENT = 10.0  # times the estimated error that the virial ratio may show
+# Hartree: estimated error of functions and grid that is worth a warning.
+POOR = 1e-3
+# Times the estimated error that the virial ratio may show.
+DISAGREEMENT = 10.0
 SCAN = "scan grid.order and basis.N"
-UNSURE = 2.0  # times an estimated radial error of a state whose threshold is in doubt
+# Times an estimated radial error of a state whose threshold is in doubt.
+UNSURE = 2.0
 
 
 def wall_shift(wall: float, binding: float, R: float) -> float:
-    """Return how much the wall at R raises the energy of two electrons, hartree.
+    """Return the shift of the energy of two electrons by the wall at R, hartree.
 
     By the Hellmann-Feynman theorem ``dE/dR = -wall`` for two electrons with ``wall = int |du/dr1|^2 dr2`` each.  Of a state bound
     by ``binding = kappa^2 / 2``, wall falls like ``exp(-2 kappa R)``, so that ``wall / (2 kappa)`` is left; of a free one like
@@ -59,7 +62,8 @@ def radius_needed(problem: Problem, state: State) -> float | None:
     R, binding = float(problem.grid.R), state.threshold - state.energy
     charge = max(problem.radial.core_charge - 1.0, 0.0)
     if outer_density(R, binding, charge) < 0.01 * BOX_DENSITY:
-        return None  # the box is large enough; what is out there is the error of a small basis
+        # the box is large enough; what is out there is the error of a small basis
+        return None
     return math.ceil(R + 0.5 * math.log(density / (0.1 * BOX_DENSITY)) / math.sqrt(2.0 * binding))
 
 
@@ -72,7 +76,7 @@ def virial_gain(state: State) -> float:
 
 
 def _above_threshold(state: State, confined: bool) -> str | None:
-    """Return what is to be said about a state above its threshold, None about others.
+    """Return the warning of a state above its threshold, None for others.
 
     Better functions lower the state, and the threshold with it: a state that may fall below has a meaning, if a poor energy.
     """
@@ -81,14 +85,15 @@ def _above_threshold(state: State, confined: bool) -> str | None:
     text = f"{state.energy:.6f} hartree lies above the threshold {state.threshold:.6f}"
     if confined:
         return f"{text}, which is that of the potential at R: the wall confines it, too; give a larger grid.R"
-    fall = UNSURE * state.error_radial - state.error_threshold  # NaN where they were not computed
+    # NaN where they were not computed
+    fall = UNSURE * state.error_radial - state.error_threshold
     if state.energy - fall < state.threshold:
         return f"{text}, but functions and grid are too poor to tell whether it is bound"
     return f"{text}: not a bound state, but one of box and basis"
 
 
 def confining(r: NDArray[np.float64], V: NDArray[np.float64]) -> bool:
-    """Tell whether a potential goes on to rise at the end of the box: positive there, and at least about linear in r.
+    """Return True if a potential still rises at the end of the box: positive there, and at least about linear in r.
 
     Electrons in it are bound at any energy, and a threshold found from its value at R is one of the box.
     """
@@ -97,7 +102,7 @@ def confining(r: NDArray[np.float64], V: NDArray[np.float64]) -> bool:
 
 
 def _warnings(result: BoundResult, state: State) -> Iterator[str]:
-    """Yield what makes a state or its error doubtful."""
+    """Yield the warnings of a state: threshold, functions and grid, partial waves, virial theorem."""
     grid = result.problem.grid
     if (text := _above_threshold(state, confining(np.real(grid.r), np.real(result.problem.V)))) is not None:
         yield text
@@ -123,12 +128,12 @@ def _warnings(result: BoundResult, state: State) -> Iterator[str]:
             yield f"{text}, more than the {state.error_in_pairs:.1g} estimated; give {remedy}"
 
 
-def _said(result: BoundResult, state: State) -> list[str]:
+def _warnings_of(result: BoundResult, state: State) -> list[str]:
     return list(_warnings(result, state))
 
 
 def require_contained(result: BoundResult, judged: Judged = unguarded) -> list[str]:
-    """Refuse a result whose lowest states the box cuts off; return what is to be said about all states.
+    """Refuse a result whose lowest states the box cuts off; return the warnings of all states.
 
     Parameters
     ----------
@@ -141,15 +146,17 @@ def require_contained(result: BoundResult, judged: Judged = unguarded) -> list[s
     NumericsError
         With the radius that would do.
     """
-    said = []
+    warnings = []
     seen: set[tuple[int, int, str]] = set()
     for k, state in enumerate(result.states):
         symmetry = (state.L, state.S, state.parity)
         first = symmetry not in seen
         seen.add(symmetry)
         name = f"state {k} ({term(state.L, state.S, state.parity, state.root)})"
-        texts: list[str] = judged("what is doubtful about the states", partial(_said, result, state), [])
-        said += [f"{name}: {text}" for text in texts]
+        texts: list[str] = judged(
+            "what is doubtful about the states", partial(_warnings_of, result, state), []
+        )
+        warnings += [f"{name}: {text}" for text in texts]
         needed = judged(
             "whether the box holds the states", partial(radius_needed, result.problem, state), None
         )
@@ -160,5 +167,5 @@ def require_contained(result: BoundResult, judged: Judged = unguarded) -> list[s
         hint = f"grid.R of about {needed:g} bohr holds it"
         if first:
             raise NumericsError(f"{text}, but at most {BOX_DENSITY:g} is allowed", hint=hint)
-        said.append(f"{text}; {hint}")
-    return said
+        warnings.append(f"{text}; {hint}")
+    return warnings

@@ -6,4 +6,5 @@ from qsim.sturmian.deck.rules import rules
 __all__ = ["DECK", "references", "rules"]
 
 DECK = SturmianDeck
-DECK.rules = rules  # the loader applies them; the models know none
+# the loader applies them; the models know none
+DECK.rules = rules

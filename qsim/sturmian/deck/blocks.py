@@ -26,7 +26,8 @@ __all__ = [
     "as_list",
 ]
 
-MAX_L = 60  # orbital momentum of an electron; beyond, r^l spans more than the exponent of a double
+# Orbital momentum of an electron; beyond, r^l spans more than the exponent of a double.
+MAX_L = 60
 MAX_N = 10_000
 MAX_ORDER = 60
 
@@ -36,9 +37,10 @@ Range = Annotated[InverseLength, Field(gt=1e-6, lt=1e4)]
 Momentum = Annotated[Count, Field(le=MAX_L)]
 Spin = Annotated[Count, Field(le=1)]
 AUTO = "auto"
-ANGLE, LENGTH = 0.3, 25.0  # rad and bohr, of a contour, where nothing speaks against them
+# Rad and bohr, of a contour, where nothing speaks against them.
+ANGLE, LENGTH = 0.3, 25.0
 LESS = "basis.N, or take solver.type: matrix_free (Davidson; Krylov in collisions), which needs no matrix"
-"""What to do about a dense matrix that does not fit; follows "lower"."""
+"""Remedy for a dense matrix that does not fit; follows "lower"."""
 
 
 def as_list(value: Any) -> list[Any]:

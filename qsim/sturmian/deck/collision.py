@@ -7,7 +7,8 @@ from pydantic import Field
 from qsim.core.deck.blocks import Block, Count, DeckPath, PositiveCount
 from qsim.core.deck.units import Energy, InverseLength
 
-MOST = 40  # energies of one run
+# Energies of one run.
+MOST = 40
 
 Positive = Annotated[Energy, Field(gt=0.0, lt=1e5)]
 Energies = Positive | Annotated[list[Positive], Field(min_length=1, max_length=MOST)]

@@ -1,4 +1,4 @@
-"""What a collision deck asks for: energies, the initial state, symmetries and their pairs."""
+"""Energies, initial state, symmetries and pairs of a collision deck."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["Sector", "Settings", "energies_of", "initial_of", "pairs_of", "sectors_of"]
 
 
-TOLERANCE = 1e-8  # relative residual of a driven equation
+# Relative residual of a driven equation.
+TOLERANCE = 1e-8
 
 
 class Sector(NamedTuple):
@@ -46,7 +47,7 @@ class Settings:
     energies : tuple of float
         Impact or excess energies, or the energy of both electrons, hartree.
     scan : dict of list
-        Keys and values of the convergence scans, without that of energies.
+        Keys and values of the convergence scans, without the scan of energies.
     """
 
     system: System
@@ -106,7 +107,7 @@ def initial_of(deck: SturmianDeck) -> Initial:
 
 
 def sectors_of(deck: SturmianDeck) -> list[Sector]:
-    """Return the symmetries of a deck: those of the channels, and for a photon what the dipole reaches."""
+    """Return the symmetries of a deck: of its channels, and for a photon the ones that the dipole reaches."""
     process = getattr(deck.task, "process", "e_h")
     channels, initial = deck.channels, initial_of(deck)
     if process in ("e_h", "resonances"):

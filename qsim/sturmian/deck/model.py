@@ -238,7 +238,7 @@ class SturmianDeck(Deck):
 
     @property
     def wants_auto(self) -> bool:
-        """Whether a parameter of basis or grid follows from the states."""
+        """True if a parameter of basis or grid follows from the states."""
         gsf = isinstance(self.basis, Gsf) and AUTO in (self.basis.energy, self.alpha)
         return gsf or (self.grid.R == AUTO and not isinstance(self.grid.elements, list))
 

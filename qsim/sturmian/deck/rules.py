@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from qsim.sturmian.deck.model import SturmianDeck
 
-SMALLEST_ENERGY = 1e-8  # hartree: a function of a smaller one is wider than any box
+# Hartree: a function of a smaller one is wider than any box.
+SMALLEST_ENERGY = 1e-8
 
 
 # ---------------------------------------------------------------------------------- keys of the deck
@@ -55,8 +56,8 @@ def _basis(deck: SturmianDeck, basis: Gsf) -> Iterator[Finding]:
             text = f"functions of energy {energy:g} > 0 do not decay; give boundary: outgoing, or a negative energy"
             yield Finding("basis.boundary", text)
     if basis.boundary == "outgoing" and not (not isinstance(energy, str) and energy > 0.0):
-        shown = "auto chooses a negative one" if isinstance(energy, str) else f"found {energy:g}"
-        yield Finding("basis.boundary", f"outgoing functions need a positive energy; {shown}")
+        given = "auto chooses a negative one" if isinstance(energy, str) else f"found {energy:g}"
+        yield Finding("basis.boundary", f"outgoing functions need a positive energy; {given}")
     elif basis.boundary == "outgoing" and task != "basis":
         yield Finding("basis.boundary", f"task: {task} takes functions that decay; give boundary: bound")
     if ecs is not None and task != "basis":

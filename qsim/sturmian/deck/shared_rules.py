@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["UNDERFLOW", "numbers_and_grid", "scanned", "symmetries", "underflow"]
 
-UNDERFLOW = (
-    600.0  # exponent of exp(-alpha R) below which a double has no digits left for the generating potential
-)
+# Exponent of exp(-alpha R) below which a double has no digits left for the generating potential.
+UNDERFLOW = 600.0
 
 
 def numbers_and_grid(deck: SturmianDeck) -> Iterator[Finding]:

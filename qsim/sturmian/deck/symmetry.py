@@ -53,7 +53,7 @@ def parity_of(L: int, parity: str) -> str:
 
 
 def default_l_max(channels: Channels, L: int) -> int:
-    """Return the largest orbital momentum of a symmetry: that of the deck, or 4, or L + 2."""
+    """Return the largest orbital momentum of a symmetry: given by the deck, or 4, or L + 2."""
     given = channels.l_max
     return max(4, L + 2) if given is None else given
 
@@ -61,7 +61,7 @@ def default_l_max(channels: Channels, L: int) -> int:
 def pairs_of(
     channels: Channels, L: int, S: int, parity: str, l_max: int | None = None
 ) -> list[tuple[int, int]]:
-    """Return the pairs ``la <= lb`` of a symmetry, those of the deck's list or all up to l_max."""
+    """Return the pairs ``la <= lb`` of a symmetry: from the deck's list, or all up to l_max."""
     if channels.pairs is not None and l_max is None:
         return [(min(pair), max(pair)) for pair in channels.pairs]
     return pairs(L, default_l_max(channels, L) if l_max is None else l_max, parity=parity, S=S)

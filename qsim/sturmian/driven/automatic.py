@@ -17,7 +17,8 @@ from qsim.sturmian.radial.grid import element_bounds
 if TYPE_CHECKING:
     from qsim.sturmian.deck.collision_symmetry import Settings
 
-POINTS = 7.0  # of the shortest wave, where the elements are left to the program
+# Of the shortest wave, where the elements are left to the program.
+POINTS = 7.0
 MOST_ELEMENTS = 2000
 
 
@@ -36,6 +37,7 @@ def numbers_of(settings: Settings) -> tuple[Numbers, list[str]]:
     if isinstance(R, str):
         R = _radius(settings)
         notices.append(f"grid.R: auto is {R:g} bohr")
+    # the contour after the box, the angle before the length: each needs the one before it
     ecs = Ecs() if block.ecs is None else block.ecs
     elements: int | tuple[float, ...] | None = None
     if bounds is not None:
@@ -46,9 +48,8 @@ def numbers_of(settings: Settings) -> tuple[Numbers, list[str]]:
         elements, text = _elements(settings, float(R))
         notices += [text] if text else []
     numbers = Numbers(float(R), block.order, ecs.usual, ecs.reach, elements)
-    if (
-        ecs.angle == AUTO and basis is None
-    ):  # few functions of many points have eigenvectors of a small condition
+    # few functions of many points have eigenvectors of a small condition: only the whole grid limits the angle
+    if ecs.angle == AUTO and basis is None:
         numbers = replace(numbers, angle=min(ANGLE, safe_angle(numbers.points(float(settings.system.Z)))))
     if ecs.length == AUTO:
         numbers = replace(numbers, length=max(LENGTH, contour_length(settings, numbers.angle)))

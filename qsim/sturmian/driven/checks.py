@@ -21,15 +21,17 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.numbers import Numbers
 
 POINTS_PER_WAVE = 5.0
-SAFE_ANGLE = 0.42  # rad, above which eigenvectors on the contour become nearly dependent
-# angle times points of the radial grid, up to which they do not: the condition of the eigenvectors is about
-# exp(2.35 (n angle)^(1/2) - 4), within a factor of five (230 to 626 points, 0.1 to 0.3 rad), and 1e9 here
+# Rad, above which eigenvectors on the contour become nearly dependent.
+SAFE_ANGLE = 0.42
+# Angle times points of the radial grid, up to which they do not: the condition of the eigenvectors is about
+# exp(2.35 (n angle)^(1/2) - 4), within a factor of five (230 to 626 points, 0.1 to 0.3 rad), and 1e9 here.
 TURNED = 110.0
-RETURNED = (
-    1e-3  # of the amplitude of the slowest incident electron, that a contour of automatic length may return
-)
-REFLECTED = 0.02  # from which a given contour is worth a warning
-NEAR_LEVEL = 1e-6  # hartree: distance of a total energy to a level, where a channel opens
+# Of the amplitude of the slowest incident electron, that a contour of automatic length may return.
+RETURNED = 1e-3
+# From which a given contour is worth a warning.
+REFLECTED = 0.02
+# Hartree: distance of a total energy to a level, where a channel opens.
+NEAR_LEVEL = 1e-6
 
 
 def depth_of(system: System) -> float:
@@ -67,7 +69,7 @@ def contour_length(settings: Settings, angle: float) -> float:
 
 
 def physics(settings: Settings, numbers: Numbers, bounds: NDArray[np.complex128]) -> Iterator[Finding]:
-    """Yield what grid, box and basis do to the waves of the collision."""
+    """Yield the mistakes in grid, box and basis for the waves of the collision."""
     task, system = settings.task, settings.system
     points = numbers.points(float(system.Z))
     if numbers.angle > (safe := safe_angle(points) if numbers.whole else SAFE_ANGLE):
@@ -96,7 +98,8 @@ def physics(settings: Settings, numbers: Numbers, bounds: NDArray[np.complex128]
         yield from _thresholds(energies, depth, key)
     positive = [value for value in energies if value > 0.0]
     if positive and task.process != "resonances":
-        wave = 2.0 * math.pi / math.sqrt(min(positive))  # of an electron that takes half
+        # of an electron that takes half
+        wave = 2.0 * math.pi / math.sqrt(min(positive))
         if wave > 0.5 * numbers.R:
             text = f"the box of {numbers.R:g} bohr is too small for electrons of {0.5 * min(positive):.3g} hartree each, "
             text += f"whose waves are {wave:.3g} bohr long"

@@ -28,11 +28,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-KEPT = 256  # sets of continuum functions that are kept: those of all gauges are the same, one for each open channel
-ASYMPTOTIC = 60  # terms of the asymptotic series of a Coulomb wave
-HELD = 2e-3  # share of its largest value that a level may have left at the end of the box that holds it
-ROUGHLY = 0.05  # the same in the smaller box that tells errors: what it cuts off makes them larger
-SETTLED = 1e-11  # last term of that series that counts as converged
+# Sets of continuum functions that are kept: those of all gauges are the same, one for each open channel.
+KEPT = 256
+# Terms of the asymptotic series of a Coulomb wave.
+ASYMPTOTIC = 60
+# Share of its largest value that a level may have left at the end of the box that holds it.
+HELD = 2e-3
+# The same in the smaller box that tells errors: what it cuts off makes them larger.
+ROUGHLY = 0.05
+# Last term of that series that counts as converged.
+SETTLED = 1e-11
 
 
 def real_part(grid: RadialGrid) -> RadialGrid:
@@ -73,7 +78,8 @@ class Continuum:
         if l not in self._levels:
             h = np.array(self.real.kinetic(l), float)
             h[np.diag_indices_from(h)] += self.V
-            found = np.linalg.eigh(h)  # unlike SciPy's, it lets other threads work meanwhile
+            # unlike SciPy's, it lets other threads work meanwhile
+            found = np.linalg.eigh(h)
             self._levels[l] = found.eigenvalues, found.eigenvectors
         return self._levels[l]
 
@@ -102,7 +108,8 @@ class Continuum:
         at_R = w[-1] / math.sqrt(float(self.real.w[-1]))
         gap = levels[None, :] - e[:, None]
         gap = np.where(np.abs(gap) < 1e-14, 1e-14, gap)
-        c = 0.5 * (at_R[None, :] / gap) @ w.T  # of u'(R) = 1
+        # of u'(R) = 1
+        c = 0.5 * (at_R[None, :] / gap) @ w.T
         u = c / np.sqrt(self.real.w)[None, :]
         R = float(np.real(self.real.R))
         for i, energy in enumerate(e):
@@ -113,7 +120,8 @@ class Continuum:
             u[i] *= norm * math.sqrt(2.0 / math.pi) * (1.0 if u[i, 0] > 0.0 else -1.0)
         if len(self._functions) >= KEPT:
             self._functions.clear()
-        u.flags.writeable = False  # shared by all that ask for them
+        # shared by all that ask for them
+        u.flags.writeable = False
         self._functions[l, e.tobytes()] = u
         return u
 
@@ -122,7 +130,7 @@ class Continuum:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the lowest bound levels of h_l and their functions.
 
-        Levels that [0, R] does not hold are left out; by default R is that of the box.
+        Levels that [0, R] does not hold are left out; by default R is the radius of the box.
 
         Returns
         -------

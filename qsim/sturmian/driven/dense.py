@@ -31,6 +31,7 @@ def solve_dense(operator: Driven, s: NDArray[np.complex128], E: NDArray[np.float
     """
     device = operator.device
     xp, N = device.xp, operator.functions
+    # in eigenfunctions of h_l the overlap is the identity and the one-body part diagonal
     basis = {
         l: OneElectron(orbital.C, np.eye(N, dtype=complex), np.diag(orbital.e))
         for l, orbital in operator.orbitals.items()
@@ -40,6 +41,7 @@ def solve_dense(operator: Driven, s: NDArray[np.complex128], E: NDArray[np.float
     right = np.stack([_rows(made, vector) for vector in b])
     x = np.zeros_like(b)
     for k, energy in enumerate(E):
+        # E - H; one matrix and its factors at a time, as they are the largest arrays of the run
         A = -made.H
         A[xp.arange(A.shape[0]), xp.arange(A.shape[0])] += complex(energy)
         found, _ = ldlt.solve(A, device.asarray(right[k]))
@@ -47,6 +49,7 @@ def solve_dense(operator: Driven, s: NDArray[np.complex128], E: NDArray[np.float
             x[k, p] = component
     u = operator.on_grid(device.asarray(x))
     scale = norms_of(device.asarray(b))
+    # the residual of the matrix-free operator, which checks the matrix as well
     r = operator.residual(u, s, device.asarray(np.asarray(E, complex)))
     residuals = norms_of(r) / np.where(scale > 0.0, scale, 1.0)
     return Solution(u, residuals, np.ones(len(E), np.int64), [np.array([value]) for value in residuals])
@@ -61,6 +64,7 @@ def _rows(made: Any, vector: NDArray[np.complex128]) -> NDArray[np.complex128]:
         if la != lb:
             out.append(part.ravel())
             continue
+        # equal momenta: exchange leaves one triangle, without its diagonal where the sign is negative
         first, second = np.triu_indices(Na, 0 if made.signs[p] > 0 else 1)
         del Nb
         factor = np.where(first == second, 1.0, np.sqrt(2.0))

@@ -20,16 +20,20 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
 
-RESTART = 120  # directions that gmres keeps
-FIRST = 24  # directions that it makes room for at first: where the target can be ionised, 13 to 20 suffice
-LOST = 0.3  # share of a vector left by an orthogonalisation, below which it is repeated
+# Directions that gmres keeps.
+RESTART = 120
+# Directions that it makes room for at first: where the target can be ionised, 13 to 20 suffice.
+FIRST = 24
+# Share of a vector left by an orthogonalisation, below which it is repeated.
+LOST = 0.3
 
 
 class Operator(Protocol):
-    """What a solver asks of the equation; see `qsim.sturmian.driven.operator.Driven`."""
+    """Products that a solver needs of the equation; see `qsim.sturmian.driven.operator.Driven`."""
 
     device: Device
-    whole: bool  # whether the outgoing functions span the whole grid
+    # whether the outgoing functions span the whole grid
+    whole: bool
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -175,7 +179,7 @@ class _Cycle:
         self._finish(np.ones(self.running.size, bool), y)
 
     def _make_room(self, directions: int) -> None:
-        """Make room for one direction beyond so many: for all of them, if those that suffice as a rule did not."""
+        """Make room for one direction more: for all of them once the usual number did not suffice."""
         kept = self.basis.shape[1]
         if directions < kept:
             return
@@ -211,6 +215,7 @@ def _orthogonalise(
     norms : (m,) float64
         What is left of each.
     """
+    # One pass of classical Gram and Schmidt, a second where the first has taken most of w: then rounding counts.
     before = squares(device, w)
     h = subtract_along(device, basis, w)
     found, after, first = _host(h, squares(device, w), before)
@@ -248,6 +253,8 @@ class _Hessenberg:
 
     def add(self, k: int, h: NDArray[np.complex128], norm: float) -> float:
         """Add column k; return the norm of the residual."""
+        # the earlier rotations first, then a new one that makes the last element vanish: its sine is the factor of
+        # the residual
         column = np.append(h, norm)
         for i, (c, s) in enumerate(self.rotations):
             upper = np.conj(c) * column[i] + np.conj(s) * column[i + 1]
@@ -287,6 +294,8 @@ def cocg(
     del restart
     device, m = operator.device, b.shape[0]
     xp = device.xp
+    # All products are without conjugation: the operator is complex symmetric, not Hermitian, and the recurrence
+    # stays as short.
     y, r = xp.zeros_like(b), b.copy()
     history: list[list[float]] = [[] for _ in range(m)]
     active = np.arange(m)
@@ -300,6 +309,7 @@ def cocg(
         w = operator.repel(gr)
         if not operator.whole:
             w, gr = operator.project(w), operator.project(gr)
+        # r^T G0 r, which takes the place of |r|^2
         fresh = _products(xp, r[part], gr)
         if rho is None or z is None or d is None or dp is None:
             z, d, dp = gr, r[part].copy(), w
@@ -307,7 +317,8 @@ def cocg(
             beta = (fresh / rho)[:, None, None, None]
             z, d, dp = gr + beta * z, r[part] + beta * d, w + beta * dp
         rho = fresh
-        q = d - dp  # (E - H) p, as d = G0^-1 p and dp = V p
+        # (E - H) p, as d = G0^-1 p and dp = V p
+        q = d - dp
         bottom = _products(xp, z, q)
         alpha = (rho / bottom)[:, None, None, None]
         y[part] += alpha * d
@@ -316,6 +327,7 @@ def cocg(
         for k, norm in zip(active, norms, strict=True):
             history[k].append(float(norm))
         observe()
+        # right-hand sides that have converged leave; the others go on with their own recurrences
         keep = norms > goal[active]
         if not keep.all():
             kept = device.asarray(np.flatnonzero(keep))

@@ -13,7 +13,8 @@ from qsim.sturmian.radial.grid import element_bounds
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TAIL_GROWTH = 1.2  # ratio of neighbouring elements of the contour
+# Ratio of neighbouring elements of the contour.
+TAIL_GROWTH = 1.2
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Numbers:
 
     @property
     def whole(self) -> bool:
-        """Whether the basis is the whole grid."""
+        """True if the basis is the whole grid."""
         return not self.sizes
 
     def coarser(self, Z: float) -> Numbers:
@@ -82,7 +83,8 @@ class Numbers:
         real = self._real_bounds(Z)
         widths = [float(real[-1] - real[-2])]
         while sum(widths) < self.length * (1.0 - 1e-9):
-            widths.append(TAIL_GROWTH * widths[-1])  # waves have decayed by then
+            # waves have decayed by then
+            widths.append(TAIL_GROWTH * widths[-1])
         tail = np.cumsum(widths) * (self.length / sum(widths))
         return np.concatenate((real.astype(complex), real[-1] + tail * np.exp(1j * self.angle)))
 

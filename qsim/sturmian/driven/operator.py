@@ -39,10 +39,14 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.outgoing import Outgoing
     from qsim.sturmian.radial.grid import RadialGrid
 
-BATCH = 8e9  # bytes of the directions of a solver, that a batch of right-hand sides may take
-USEFUL = 0.5  # relative residual of a start, from which it is not better than nothing
-PASSES = 3  # rounds of a solver, each on the residual of the one before
-STAGNATION = 0.5  # a round that does not reduce the residual to this share of it is the last one
+# Bytes of the directions of a solver, that a batch of right-hand sides may take.
+BATCH = 8e9
+# Relative residual of a start, from which it is not better than nothing.
+USEFUL = 0.5
+# Rounds of a solver, each on the residual of the one before.
+PASSES = 3
+# a round that does not reduce the residual to this share of it is the last one.
+STAGNATION = 0.5
 
 
 class Driven:
@@ -118,7 +122,8 @@ class Driven:
     def flops(self) -> float:
         """Floating-point operations of one step of a solver with one right-hand side."""
         n, N, P = self.points, self.functions, len(self.pairs)
-        products = 16.0 * (n * N * N + n * n * N)  # two changes of basis
+        # two changes of basis
+        products = 16.0 * (n * N * N + n * n * N)
         return P * products + 8.0 * n * n * (self._entries + len(self.multipoles) * P)
 
     @property
@@ -163,6 +168,7 @@ class Driven:
             if then is not None:
                 then(k, p, part)
 
+        # a thread takes some rows of one pair of one function through both products
         each = float(rows) * x.shape[3] * (inner + columns)
         each_tile(self.device, work, (count, P, rows), 4.0 * count * P * each, work.__code__)
         return made
@@ -340,10 +346,13 @@ def solve(
         Converged or not: the residuals tell.
     """
     device, m, began = operator.device, s.shape[0], time.perf_counter()
+    # The unknown of the iteration is y = G0^-1 u with the two electrons independent in G0 (right preconditioning):
+    # its residual is that of the equation itself.
     energies = device.asarray(np.asarray(E, complex))
     b = operator.source(s)
     scale = norms_of(b)
-    residuals = np.where(scale > 0.0, 1.0, 0.0)  # nothing comes of no source
+    # nothing comes of no source
+    residuals = np.where(scale > 0.0, 1.0, 0.0)
     scale = np.where(scale > 0.0, scale, 1.0)
     method = gmres if krylov.name == "gmres" else cocg
     u = device.xp.zeros(s.shape, complex)
@@ -351,6 +360,8 @@ def solve(
     history: list[list[float]] = [[] for _ in range(m)]
     r = b
     if start is not None:
+        # a guess serves only where it takes a good part of the source away; otherwise its own error has to be
+        # iterated away
         tried = operator.residual(start, s, energies)
         better = np.flatnonzero(norms_of(tried) < USEFUL * scale)
         if better.size:
@@ -358,11 +369,14 @@ def solve(
             r = b.copy()
             u[part], r[part] = start[part], tried[part]
             residuals[better] = norms_of(r[part]) / scale[better]
+    # Passes: the residual of the iteration drifts from the true one, which is computed anew and corrected as a
+    # right-hand side of its own until it stagnates.
     for _ in range(PASSES):
         open_ = np.flatnonzero((residuals > tolerance) & (iterations < max_iterations))
         if not open_.size:
             break
         part = device.asarray(open_)
+        # half of the tolerance, so that the drift does not need another pass
         goal = 0.5 * tolerance * scale[open_]
         found = method(
             operator, r[part], energies[part], goal, int(max_iterations), krylov.restart, observe or _nothing

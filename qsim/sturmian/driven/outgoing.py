@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
     from qsim.sturmian.radial.grid import RadialGrid
 
-CONDITION = 1e9  # of the eigenvectors of h, from which rounding errors are no longer small
-DEFECTIVE = 1e-12  # u^T u of a normalised eigenvector, below which it cannot be normalised
+# Of the eigenvectors of h, from which rounding errors are no longer small.
+CONDITION = 1e9
+# u^T u of a normalised eigenvector, below which it cannot be normalised.
+DEFECTIVE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,18 +92,22 @@ def outgoing(
             "a collision needs a complex contour, on which outgoing waves decay",
             hint="grid: {ecs: {angle: 0.3, length: 25}}",
         )
+    # h is complex symmetric on the contour: its eigenvectors are orthogonal without conjugation, c^T c = 1
     h = np.asarray(grid.kinetic(l), complex)
     h[np.diag_indices_from(h)] += V
     if c is None:
-        e, C = np.linalg.eig(h)  # unlike SciPy's, it lets other threads work meanwhile
+        # unlike SciPy's, it lets other threads work meanwhile
+        e, C = np.linalg.eig(h)
     else:
         from scipy.linalg import solve
 
+        # Q is unitary, but Q^T Q is not the identity: a generalised problem in the span
         Q, _ = np.linalg.qr(c / np.linalg.norm(c, axis=0))
         e, x = np.linalg.eig(solve(Q.T @ Q, Q.T @ (h @ Q), check_finite=False))
         C = Q @ x
     order = np.argsort(e.real, kind="stable")
     e, C = e[order], C[:, order]
+    # c^T c may vanish where two eigenvalues meet; then the eigenvectors do not span the space
     norm = np.einsum("ij,ij->j", C, C)
     if np.abs(norm).min() < DEFECTIVE * np.abs(np.einsum("ij,ij->j", C.conj(), C)).max():
         raise NumericsError(

@@ -25,19 +25,21 @@ if TYPE_CHECKING:
     from qsim.sturmian.deck.model import SturmianDeck
     from qsim.sturmian.driven.numbers import Numbers
 
-STEPS = 20.0  # of the iteration for a driven equation, roughly, for the choice of a device
-LAUNCHES = 100.0  # of kernels in a step, likewise
+# Of the iteration for a driven equation, roughly, for the choice of a device.
+STEPS = 20.0
+# Of kernels in a step, likewise.
+LAUNCHES = 100.0
 
 Library = Literal["cublas", "cusolver, complex"]
 
 
 class Demands(NamedTuple):
-    """What a task solves of the equations, and what it keeps of the solutions.
+    """Rounds of a task, and the solutions that it keeps.
 
     Attributes
     ----------
     rounds : int
-        Grids in which all equations are solved: that of the deck, those of errors and scans.
+        Grids in which all equations are solved: the grid of the deck, the coarser one for the errors, the scanned ones.
     directions : int
         Vectors that the solver keeps.
     sources : int
@@ -160,7 +162,7 @@ def _work(settings: Settings, size: _Size, demands: Demands) -> Work:
 
 
 def _scanned(settings: Settings) -> Iterator[Finding]:
-    """Yield what scanned boxes and grids do to the waves; a scan may begin with too coarse a grid, or with too few functions."""
+    """Yield the mistakes in scanned boxes and grids; a scan may begin with too coarse a grid, or with too few functions."""
     kinds = {"R": float, "order": int}
     for key in kinds:
         for k, value in enumerate(settings.scan.get(key, [])):

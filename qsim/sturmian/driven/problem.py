@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.numbers import Numbers
     from qsim.sturmian.driven.operator import Driven
 
-ROUNDING = 1e-14  # of the residual, times the condition of the contour
+# Of the residual, times the condition of the contour.
+ROUNDING = 1e-14
 LARGEST_ROUNDING = 1e-6
 
 
@@ -56,7 +57,7 @@ class Problem:
 
     @property
     def errors(self) -> bool:
-        """Whether coarser solutions tell the errors."""
+        """True if coarser solutions tell the errors."""
         return self.task.errors
 
     def pairs(self) -> list[list[tuple[int, int]]]:

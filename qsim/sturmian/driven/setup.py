@@ -1,4 +1,4 @@
-"""What a collision needs on one grid: contour, one-electron functions, repulsion kernels, continuum, initial state."""
+"""Driven equations on one grid: contour, one-electron functions, repulsion kernels, continuum, initial state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from qsim.core.device.parallel import Comm
     from qsim.sturmian.driven.numbers import Numbers
 
-CONTAINED = 1e-8  # 1/bohr: density of the initial state at the end of its box
+# 1/bohr: density of the initial state at the end of its box.
+CONTAINED = 1e-8
 
 
 @dataclass
@@ -216,6 +217,7 @@ class Setup:
         from qsim.sturmian.two_electron.davidson import lowest
         from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 
+        # A bound state needs a few of the elements only: those inside the radius at which its density is gone.
         need = automatic.radius(automatic.ionisation(max(self.potential.charge, 1.0), L, S, root), self.Z)
         ends = self.real.bounds
         last = min(int(np.searchsorted(ends, need)), ends.size - 1)
@@ -230,12 +232,15 @@ class Setup:
 
         found = lowest(operator, root + 1, tolerance=tolerance, max_iterations=300, observe=step)
         energy = float(found.values[root])
+        # above the lowest level of the ion an electron leaves
         threshold = min(float(orbitals[l].e[0]) for l in orbitals)
         if energy >= threshold:
             raise NumericsError(
                 f"the initial state lies at {energy:.6f} hartree, above its threshold {threshold:.6f}: it is not bound",
                 hint="a lower initial.root",
             )
+        # Onto the product grid of the collision: zero beyond the own box, and every ordered pair, as the sources
+        # need both.
         x = found.vectors[root][None]
         stored = self.device.to_host(operator.on_grid(x))[0, : len(pairs)]
         size = grid.size
@@ -248,6 +253,8 @@ class Setup:
             if a != b:
                 components[b, a] = exchange_sign(a, b, L, S) * whole.T
             density += (part**2).sum(axis=1)
+        # The density at the wall from that at the last node: the wall makes the function 2 sinh(kappa (R - r))
+        # there.
         kappa = math.sqrt(2.0 * (threshold - energy))
         step_to_wall = float(grid.R) - float(grid.r[-1])
         edge = float(density[-1] / grid.w[-1]) / (2.0 * kappa * step_to_wall) ** 2

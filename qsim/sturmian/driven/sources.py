@@ -1,4 +1,4 @@
-r"""What drives a collision: the right-hand side s of (E - H) u = s for electrons, photons and fast projectiles.
+r"""Sources of a collision: the right-hand side s of (E - H) u = s for electrons, photons and fast projectiles.
 
 All sources are radial components on the product grid, coefficients of the normalised FE-DVR basis (values times
 ``sqrt(w_i w_j)``), one for each stored pair la <= lb; those with la < lb carry sqrt(2), as all vectors do.  They are cut off at
@@ -86,11 +86,14 @@ def electron(
     -------
     (P, n, n) complex128
     """
+    # (V - 1/r_incident) times the antisymmetrised product of target and incident wave: what the plane wave does not
+    # solve.
     root = np.sqrt(grid.w)
     product = np.outer(target * root, wave * root)
     out: list[NDArray[np.complex128]] = []
     for a, b in pairs:
         total = np.zeros(product.shape, complex)
+        # both assignments of the electrons to target and wave; the second with the sign of exchange
         for ket, function, monopole in (
             ((0, L), product, 1.0 / grid.r[None, :]),
             ((L, 0), product.T, 1.0 / grid.r[:, None]),
@@ -100,6 +103,7 @@ def electron(
                 (A * planes[l] for l, A in multipoles(L, (a, b), ket)),
                 start=np.zeros(product.shape, complex),
             )
+            # the target screens the nucleus: its monopole belongs to the incident wave
             if (a, b) == ket:
                 potential = potential - monopole
             total = total + sign * potential * function
@@ -139,9 +143,11 @@ def dipole(
     -------
     (P, n, n) complex128
     """
-    held = _held(grid, state)  # an operator that is local in the elements leaves nothing elsewhere
+    # an operator that is local in the elements leaves nothing elsewhere
+    held = _held(grid, state)
     r, whole = grid.r[:held, None], _slope(grid) if gauge == "velocity" else None
     slope = None if whole is None else np.ascontiguousarray(whole[:held, :held])
+    # amplitudes of all gauges are brought to the length gauge by powers of omega
     scale = {"length": 1.0, "velocity": 1.0 / omega, "acceleration": 1.0 / omega**2}[gauge]
 
     def radial(to: int, start: int, F: NDArray[np.float64]) -> NDArray[np.complex128]:
@@ -151,6 +157,7 @@ def dipole(
         if gauge == "acceleration":
             return np.asarray(Z / r**2 * F)
         assert slope is not None
+        # reduced element of the gradient between l and l +- 1: d/dr - (l + 1)/r upwards, d/dr + l/r downwards
         factor = -(start + 1) if to == start + 1 else start
         return np.asarray(slope @ F + factor / r * F)
 
@@ -206,7 +213,8 @@ def fast_projectile(
     total = np.zeros((len(pairs), grid.size, grid.size), complex)
     for order in range(abs(L - L_initial), L + L_initial + 1):
         j = np.where(real, spherical_jn(order, q * r), 0.0)
-        if order == 0:  # the two of the nucleus, which acts where it would hold the initial state itself
+        # the two of the nucleus, which acts where it would hold the initial state itself
+        if order == 0:
             j = np.where(real, j - 1.0, 0.0)
 
         def radial(

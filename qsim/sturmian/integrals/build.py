@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "plan"]
 
-LAUNCHES = 100.0  # of kernels for the integrals of one size, multipole and route, roughly, for the choice of a device
+# Of kernels for the integrals of one size, multipole and route, roughly, for the choice of a device.
+LAUNCHES = 100.0
 
 
 def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:

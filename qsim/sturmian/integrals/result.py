@@ -25,7 +25,7 @@ __all__ = ["PAPER", "QUANTITIES", "IntegralsResult", "Run"]
 HARTREE = "hartree"
 
 
-# Colavecchia (2014), Tables 3 and 4: Nq and N to integrals a second of one core of an i7-960 and of a Tesla C2070 at its best
+# Colavecchia (2014), Tables 3 and 4: Nq and N to integrals a second of one core of an i7-960 and of a Tesla C2070 at its best.
 PAPER = {
     (128, 16): (0.60e6, 10.92e6),
     (128, 32): (0.57e6, 12.19e6),
@@ -77,7 +77,7 @@ class Run:
 
 @dataclass
 class IntegralsResult:
-    """What the integrals leave.
+    """Integrals of all routes, with their times, errors and ranks.
 
     Attributes
     ----------

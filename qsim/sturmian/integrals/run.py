@@ -16,14 +16,18 @@ from qsim.sturmian.two_electron import integrals
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
     from qsim.core.run.progress import Monitor
     from qsim.sturmian.problem import Problem
     from qsim.sturmian.radial.grid import RadialGrid
     from qsim.sturmian.radial.sturmians import Sturmians
 
-REPEATED = 1.0  # seconds below which a route is timed three times
-STORED_SIZE = 200  # functions up to which matrices of integrals are kept
-ROUNDING = 1e-14  # of an integral, relative to the largest
+# Seconds below which a route is timed three times.
+REPEATED = 1.0
+# Functions up to which matrices of integrals are kept.
+STORED_SIZE = 200
+# Of an integral, relative to the largest.
+ROUNDING = 1e-14
 TABULATED = ("overlap", "coulomb", "exchange")
 
 
@@ -37,7 +41,7 @@ def run(problem: Problem, monitor: Monitor) -> IntegralsResult:
     counts = sorted(set(task.points if isinstance(task.points, list) else [task.points]))
     with monitor.stage("basis"):
         functions = problem.functions(l, sizes[-1])
-    # the functions are real: complex numbers show what those of outgoing functions cost
+    # the functions are real: complex numbers show the cost of outgoing functions
     kind = "complex128" if task.dtype == "complex" else "float64"
     result = IntegralsResult(problem, {l: functions}, dtype=kind)
     each = [("poisson_gemm", 0)] if "poisson_gemm" in task.routes else []
@@ -77,7 +81,7 @@ def run(problem: Problem, monitor: Monitor) -> IntegralsResult:
 
 
 def _errors(result: IntegralsResult, functions: Sturmians, multipole: int) -> dict[str, NDArray[np.float64]]:
-    """Return how far the tables lie from those of the functions on a finer grid; empty where that has not so many.
+    """Return the distance of the tables from the same tables on a finer grid; empty where it holds fewer functions.
 
     The comparison holds what the grid lacks for functions and integrals, what the box cuts off, and the quadrature of the route.
     A single element may agree by chance: its error is at least what the overlaps of its two functions are off by, relative.
@@ -86,7 +90,8 @@ def _errors(result: IntegralsResult, functions: Sturmians, multipole: int) -> di
     if found is None:
         return {}
     grid, finer = found
-    c = finer.c * np.sign(finer.c[0] * functions.c[0])  # all begin with r^(l + 1) of either sign
+    # all begin with r^(l + 1) of either sign
+    c = finer.c * np.sign(finer.c[0] * functions.c[0])
     tables = dict(zip(TABULATED, _tabulated(grid, c, multipole), strict=True))
     out = {}
     for name, table in tables.items():
@@ -139,14 +144,14 @@ def _integrate(
 
 
 def _products(
-    problem: Problem, c: NDArray[Any], multipole: int, kind: str, _points: tuple[int, int], out: Any
+    problem: Problem, c: NDArray[Any], multipole: int, kind: str, _points: tuple[int, int], out: Array
 ) -> Callable[[], object]:
     kernel = integrals.repulsion_kernel(problem.grid, multipole)
     return lambda: integrals.repulsion_pairs(problem.device, kernel, (c, c, c, c), dtype=kind).expand(out)
 
 
 def _nested(
-    problem: Problem, c: NDArray[Any], multipole: int, kind: str, points: tuple[int, int], out: Any
+    problem: Problem, c: NDArray[Any], multipole: int, kind: str, points: tuple[int, int], out: Array
 ) -> Callable[[], object]:
     device, grid = problem.device, problem.grid
     quadrature = integrals.quadrature(*points, grid.R0)
@@ -168,9 +173,10 @@ def _seconds(problem: Problem, work: Callable[[], object]) -> float:
     return min(times)
 
 
-def _diagonals(problem: Problem, matrix: Any, N: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def _diagonals(problem: Problem, matrix: Array, N: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return ``R[nn, mm]`` and ``R[nm, nm]`` of the matrix with rows (a', b') and columns (a, b)."""
-    four = matrix.reshape(N, N, N, N)  # a', b', a, b
+    # a', b', a, b
+    four = matrix.reshape(N, N, N, N)
     n, m = np.meshgrid(np.arange(N), np.arange(N), indexing="ij")
     coulomb = problem.device.to_host(four[n, m, n, m])
     exchange = problem.device.to_host(four[n, n, m, m])

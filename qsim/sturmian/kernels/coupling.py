@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba as nb
 import numpy as np
@@ -12,17 +12,39 @@ from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from qsim.core.device.arrays import Array, FloatArray, IndexArray
     from qsim.core.device.device import Device
 
-__all__ = ["CHUNK", "JIT", "Terms", "coupling", "terms"]
+__all__ = ["CHUNK", "JIT", "Sums", "Terms", "coupling", "terms"]
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 THREADS = 256
-PAIRS = COMPONENTS = 8  # as in coupling.cu
-PARALLEL_SIZE = 1 << 20  # products below which starting threads costs more than it saves
-CHUNK = 256  # points that a core works on at a time: components and kernels of 2 KiB each stay in its caches
+# As in coupling.cu.
+PAIRS = COMPONENTS = 8
+# Products below which starting threads costs more than it saves.
+PARALLEL_SIZE = 1 << 20
+# Points that a core works on at a time: components and kernels of 2 KiB each stay in its caches.
+CHUNK = 256
+
+
+class Sums(NamedTuple):
+    """Angular coefficients that do not vanish, by rows: for each pair p the multipoles l, for each of these the components c.
+
+    Attributes
+    ----------
+    row : (P + 1,) int64
+        Ranges of ``group`` of each row p.
+    group : (groups, 3) int64
+        Number of G, first and last + 1 entry of ``component`` and ``factor``.
+    component : (entries,) int64
+    factor : (entries,) float64
+        ``A^l_pc``.
+    """
+
+    row: IndexArray
+    group: IndexArray
+    component: IndexArray
+    factor: FloatArray
 
 
 @dataclass(frozen=True)
@@ -33,23 +55,15 @@ class Terms:
     ----------
     dense : (L, P, C) float64
         ``A^l_pc`` on the device (GPU) or on the host.
-    row : (P + 1,) int64
-        Ranges of ``group`` of each row p.
-    group : (groups, 3) int64
-        Number of G, first and last + 1 entry of ``component`` and ``factor``.
-    component : (entries,) int64
-    factor : (entries,) float64
-        The coefficients that do not vanish.
+    sums : Sums
+        Those of them that do not vanish, on the host.
     """
 
-    dense: Any
-    row: NDArray[np.int64]
-    group: NDArray[np.int64]
-    component: NDArray[np.int64]
-    factor: NDArray[np.float64]
+    dense: FloatArray
+    sums: Sums
 
 
-def terms(device: Device, A: NDArray[np.float64]) -> Terms:
+def terms(device: Device, A: FloatArray) -> Terms:
     """Return the coefficients ``A`` (L, P, C) as the kernels take them."""
     row, group = [0], []
     component: list[int] = []
@@ -64,14 +78,16 @@ def terms(device: Device, A: NDArray[np.float64]) -> Terms:
         row.append(len(group))
     return Terms(
         device.asarray(np.ascontiguousarray(A)),
-        np.array(row, np.int64),
-        np.array(group, np.int64).reshape(-1, 3),
-        np.array(component, np.int64),
-        np.array(factor, np.float64),
+        Sums(
+            np.array(row, np.int64),
+            np.array(group, np.int64).reshape(-1, 3),
+            np.array(component, np.int64),
+            np.array(factor, np.float64),
+        ),
     )
 
 
-def coupling(device: Device, G: Any, F: Any, A: Terms, out: Any) -> None:
+def coupling(device: Device, G: Array, F: Array, A: Terms, out: Array) -> None:
     """Compute ``out[m, p] = sum_c (sum_l A^l_pc G_l) * F[m, c]``, elementwise in the points.
 
     Parameters
@@ -92,6 +108,7 @@ def coupling(device: Device, G: Any, F: Any, A: Terms, out: Any) -> None:
         )
     if device.is_cuda:
         number = "cplx" if G.dtype == np.complex128 else "real"
+        # the angular coefficients of a block of pairs and components, in shared memory
         size = multipoles * PAIRS * COMPONENTS * 8
         kernel = kernels.function(
             "sturmian/kernels", "coupling", "coupling", {"NUMBER": number}, shared_bytes=size
@@ -103,25 +120,27 @@ def coupling(device: Device, G: Any, F: Any, A: Terms, out: Any) -> None:
 
     def work(first: int, last: int) -> None:
         for k in range(count):
-            _coupling_cpu(first, last, G, F[k], A.row, A.group, A.component, A.factor, out[k])
+            _coupling_cpu(first, last, G, F[k], A.sums, out[k])
 
-    each_part(work, -(-points // CHUNK), points * len(A.factor) * count, device.threads, PARALLEL_SIZE)
+    each_part(work, -(-points // CHUNK), points * len(A.sums.factor) * count, device.threads, PARALLEL_SIZE)
 
 
 @nb.njit(**JIT)
-def _coupling_cpu(
-    first: int, last: int, G: Any, F: Any, row: Any, group: Any, component: Any, factor: Any, out: Any
-) -> None:
+def _coupling_cpu(first, last, G, F, sums, out):
     """Do the chunks ``first ... last`` of one function."""
+    row, group, component, factor = sums
     points = G.shape[1]
     u = np.empty(CHUNK, G.dtype)
     for chunk in range(first, last):
         begin = chunk * CHUNK
         size = min(CHUNK, points - begin)
+        # Within a chunk all pairs in turn: components and kernels stay in the caches of a core, and no other core
+        # writes here.
         for p in range(out.shape[0]):
             w = out[p, begin : begin + size]
             w[:] = 0
             for k in range(row[p], row[p + 1]):
+                # the sum over components first, so that the kernel of a multipole is multiplied once
                 l, start, stop = group[k]
                 f = F[component[start], begin : begin + size]
                 a = factor[start]

@@ -11,7 +11,7 @@ Matrices on the right are stored as they are used: with wide registers BLAS mult
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba as nb
 import numpy as np
@@ -24,44 +24,70 @@ from qsim.core.device.team import ranges, share
 from qsim.sturmian.kernels.coupling import CHUNK, JIT
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from qsim.core.device.arrays import FloatArray
     from qsim.core.device.device import Device
     from qsim.sturmian.kernels.coupling import Terms
 
-    Array = NDArray[np.float64]
-
-__all__ = ["contracted", "on_grid", "repelled", "repelled_products", "symmetrised"]
+__all__ = ["Vectors", "contracted", "on_grid", "repelled", "repelled_products", "symmetrised"]
 
 PART: dict[str, Any] = {**JIT, **_PART}
-# kinds of OpenBLAS with kernels for small matrices
+# Kinds of OpenBLAS with kernels for small matrices.
 WIDE = frozenset({"SkylakeX", "Cooperlake", "SapphireRapids"})
-FEW_ROWS, ROWS = 16, 32  # from which such a BLAS, and any other, is quick
-BUSY = 0.6  # share of the threads that tiles must occupy, or each is cut by pairs, which then read the same memory
-PARALLEL_SIZE = 1 << 20  # multiplications below which starting threads costs more than it saves
+# From which such a BLAS, and any other, is quick.
+FEW_ROWS, ROWS = 16, 32
+# Share of the threads that tiles must occupy, or each is cut by pairs, which then read the same memory.
+BUSY = 0.6
+# Multiplications below which starting threads costs more than it saves.
+PARALLEL_SIZE = 1 << 20
 
 
-def on_grid(device: Device, a: Array, x: Array, bt: Array, F: Array) -> None:
+class Vectors(NamedTuple):
+    """Functions on the product grid by their factors, ``F[k, p] = a[p] x[k, p] bt[p]``.
+
+    Attributes
+    ----------
+    a : (P, n, M) float64
+        Basis of the first electron at the points.
+    x : (m, P, M, M) float64
+        Coefficients of m functions.
+    bt : (P, M, n) float64
+        Basis of the second electron, transposed.
+    """
+
+    a: FloatArray
+    x: FloatArray
+    bt: FloatArray
+
+
+class Tile(NamedTuple):
+    """Rows ``low ... high`` of one function k, and its pairs ``one ... other``."""
+
+    low: int
+    high: int
+    k: int
+    one: int
+    other: int
+
+
+def on_grid(device: Device, vectors: Vectors, F: FloatArray) -> None:
     """Compute ``F[k, p] = a[p] x[k, p] bt[p]`` of the pairs, which come first among the components.
 
     Parameters
     ----------
-    a : (P, n, M) float64
-    x : (m, P, M, M) float64
-    bt : (P, M, n) float64
+    vectors : Vectors
     F : (m, C, n, n) float64, out
         Row-major, as all.
     """
     tall = rows()
     tiles = F.shape[0] * _tiles(F.shape[2], tall)
-    parts = _parts(tiles, x.shape[1], device.threads)
-    work = Shared(_grid_rows_shared, (a, x, bt, F, parts, tall))
+    parts = _parts(tiles, vectors.x.shape[1], device.threads)
+    work = Shared(_grid_rows_shared, (*vectors, F, parts, tall))
     with one_thread():
         tasks = tiles * parts
-        each_part(work, tasks, _grid_size(a, len(F)), device.threads, PARALLEL_SIZE)
+        each_part(work, tasks, _grid_size(vectors.a, len(F)), device.threads, PARALLEL_SIZE)
 
 
-def repelled(device: Device, F: Array, G: Array, A: Terms, b: Array) -> Array:
+def repelled(device: Device, F: FloatArray, G: FloatArray, A: Terms, b: FloatArray) -> FloatArray:
     """Return the repulsion of a function on the grid, times the basis of the second electron: (m, P, n, M).
 
     Parameters
@@ -77,42 +103,38 @@ def repelled(device: Device, F: Array, G: Array, A: Terms, b: Array) -> Array:
     tiles = count * _tiles(n, tall)
     parts = _parts(tiles, b.shape[0], device.threads)
     V = np.empty((count, *b.shape))
-    work = Shared(_repelled_shared, (F, G, A.row, A.group, A.component, A.factor, b, V, parts, tall))
+    work = Shared(_repelled_shared, (F, G, A.sums, b, V, parts, tall))
     with one_thread():
         each_part(work, tiles * parts, _repelled_size(count, A, b), device.threads, PARALLEL_SIZE)
     return V
 
 
-def repelled_products(
-    device: Device, vectors: tuple[Array, Array, Array], G: Array, A: Terms, b: Array
-) -> Array:
-    """Return what `repelled` does of the functions of :func:`on_grid`, if its components are the pairs.
+def repelled_products(device: Device, vectors: Vectors, G: FloatArray, A: Terms, b: FloatArray) -> FloatArray:
+    """Return the repulsion as of `repelled` for functions of :func:`on_grid` whose components are the pairs.
 
     Rows of a function exist in the caches of a core alone, unless there are too few for all threads.
 
     Parameters
     ----------
-    vectors : (a, x, bt)
-        As of `on_grid`.
+    vectors : Vectors
     G, A, b
         As of `repelled`.
     """
-    a, x, bt = vectors
-    (count, pairs), n, tall = x.shape[:2], a.shape[1], rows()
+    (count, pairs), n, tall = vectors.x.shape[:2], vectors.a.shape[1], rows()
     tiles = count * _tiles(n, tall)
     if _parts(tiles, pairs, device.threads) > 1:
         F = np.empty((count, pairs, n, n))
-        on_grid(device, a, x, bt, F)
+        on_grid(device, vectors, F)
         return repelled(device, F, G, A, b)
     V = np.empty((count, *b.shape))
-    work = Shared(_products_shared, (a, x, bt, G, A.row, A.group, A.component, A.factor, b, V, tall))
-    size = _repelled_size(count, A, b) + _grid_size(a, count)
+    work = Shared(_products_shared, (vectors, G, A.sums, b, V, tall))
+    size = _repelled_size(count, A, b) + _grid_size(vectors.a, count)
     with one_thread():
         each_part(work, tiles, size, device.threads, PARALLEL_SIZE)
     return V
 
 
-def contracted(device: Device, at: Array, V: Array) -> Array:
+def contracted(device: Device, at: FloatArray, V: FloatArray) -> FloatArray:
     """Return ``at[p] V[k, p]``, (m, P, M, M), for at (P, M, n) and V (m, P, n, M)."""
     (count, pairs, n, M), high, tall = V.shape, at.shape[1], rows()
     out = np.empty((count, pairs, high, M))
@@ -135,19 +157,19 @@ def symmetrised(x, same, signs):
                     X[j, i] = 0.5 * (other + sign * one)
 
 
-def _grid_size(a: Array, count: int) -> int:
+def _grid_size(a: FloatArray, count: int) -> int:
     pairs, n, M = a.shape
     return count * pairs * n * M * (M + n)
 
 
-def _repelled_size(count: int, A: Terms, b: Array) -> int:
+def _repelled_size(count: int, A: Terms, b: FloatArray) -> int:
     pairs, n, M = b.shape
-    return count * n * n * (len(A.factor) + pairs * M)
+    return count * n * n * (len(A.sums.factor) + pairs * M)
 
 
 @cache
 def rows() -> int:
-    """Return how many rows of the grid, or of the basis, a thread works on at a time."""
+    """Return the number of rows of the grid, or of the basis, that a thread works on at a time."""
     found = kernels_of_blas()
     return FEW_ROWS if found and found <= WIDE else ROWS
 
@@ -157,7 +179,7 @@ def _tiles(high: int, tall: int) -> int:
 
 
 def _parts(tiles: int, pairs: int, threads: int) -> int:
-    """Return into how many parts the pairs of a tile are cut: into all where tiles are too few; the bits are the same."""
+    """Return the number of parts of a tile's pairs: one, or one per pair where tiles are too few; the bits are the same."""
     rounds = -(-tiles // threads)
     return 1 if tiles >= BUSY * rounds * threads else pairs
 
@@ -184,66 +206,77 @@ def _contracted_shared(ticket, *arguments):
 
 @nb.njit(**PART)
 def _place(task, functions, parts, pairs, rows, tall):
-    """Return of which rows, function and pairs a task is; those of a tile are next to each other."""
+    """Return the rows, function and pairs of a task; tasks of the same tile are next to each other."""
     place, part = task // parts, task % parts
     tile, k = place // functions, place % functions
     low, high = tile * tall, min((tile + 1) * tall, rows)
-    return low, high, k, part * pairs // parts, (part + 1) * pairs // parts
+    return Tile(low, high, k, part * pairs // parts, (part + 1) * pairs // parts)
 
 
 @nb.njit(**PART)
-def _products_cpu(first, last, worker, a, x, bt, G, row, group, component, factor, b, V, tall):
+def _products_cpu(first, last, worker, vectors, G, sums, b, V, tall):
     """Fill the tiles ``first ... last`` of rows of the repulsion, each from its rows on the grid."""
+    a, x, bt = vectors.a, vectors.x, vectors.bt
     pairs, n = x.shape[1], a.shape[1]
     F, W = np.empty((pairs, tall * n)), np.empty((pairs, tall * n))
     for task in range(first, last):
-        low, high, k, _, _ = _place(task, x.shape[0], 1, pairs, n, tall)
+        tile = _place(task, x.shape[0], 1, pairs, n, tall)
+        low, high, k = tile.low, tile.high, tile.k
+        # these rows of all pairs first, since a row of the repulsion couples them; they stay in the caches of this core
         for p in range(pairs):
             np.dot(np.dot(a[p][low:high], x[k, p]), bt[p], F[p][: (high - low) * n].reshape(high - low, n))
-        _repelled_rows(low, high, 0, pairs, G, F, 0, row, group, component, factor, b, V[k], W)
+        _repelled_rows(tile, G, F, 0, sums, b, V[k], W)
 
 
 @nb.njit(**PART)
 def _grid_rows_cpu(first, last, worker, a, x, bt, F, parts, tall):
     """Fill the tiles ``first ... last`` of rows of all functions, or of some pairs of these."""
     for task in range(first, last):
-        low, high, k, one, other = _place(task, F.shape[0], parts, x.shape[1], F.shape[2], tall)
-        for p in range(one, other):
-            np.dot(np.dot(a[p][low:high], x[k, p]), bt[p], F[k, p][low:high])
+        tile = _place(task, F.shape[0], parts, x.shape[1], F.shape[2], tall)
+        for p in range(tile.one, tile.other):
+            np.dot(
+                np.dot(a[p][tile.low : tile.high], x[tile.k, p]), bt[p], F[tile.k, p][tile.low : tile.high]
+            )
 
 
 @nb.njit(**PART)
-def _repelled_rows_cpu(first, last, worker, F, G, row, group, component, factor, b, V, parts, tall):
+def _repelled_rows_cpu(first, last, worker, F, G, sums, b, V, parts, tall):
     """Fill the tiles ``first ... last`` as `_grid_rows_cpu`; kernels of a tile serve one function after another."""
     n, pairs = F.shape[2], V.shape[1]
     W = np.empty((-(-pairs // parts), tall * n))
     for task in range(first, last):
-        low, high, k, one, other = _place(task, F.shape[0], parts, pairs, n, tall)
-        points = F[k].reshape(F.shape[1], n * n)
-        _repelled_rows(low, high, one, other, G, points, low * n, row, group, component, factor, b, V[k], W)
+        tile = _place(task, F.shape[0], parts, pairs, n, tall)
+        points = F[tile.k].reshape(F.shape[1], n * n)
+        _repelled_rows(tile, G, points, tile.low * n, sums, b, V[tile.k], W)
 
 
 @nb.njit(**PART)
-def _repelled_rows(low, high, one, other, G, F, source, row, group, component, factor, b, V, W):
-    """Fill rows ``low ... high`` of the pairs ``one ... other`` of V (P, n, M) from all components ``F[:, source:]`` there."""
+def _repelled_rows(tile, G, F, source, sums, b, V, W):
+    """Fill rows of the pairs of a tile of V (P, n, M) from all components ``F[:, source:]`` there."""
+    low, high, one, other = tile.low, tile.high, tile.one, tile.other
     n = V.shape[1]
+    # chunk by chunk, so that components and kernels of a chunk are read from the first cache for every pair
     for begin in range(low * n, high * n, CHUNK):
         size, at = min(CHUNK, high * n - begin), begin - low * n
-        _couple(begin, size, one, other, G, F, source + at, row, group, component, factor, at, W)
+        _couple(begin, size, one, other, G, F, source + at, sums, at, W)
+    # the basis of the second electron takes whole rows, which are complete only now
     for p in range(one, other):
         np.dot(W[p - one][: (high - low) * n].reshape(high - low, n), b[p], V[p][low:high])
 
 
 @nb.njit(**PART)
-def _couple(begin, size, low, high, G, F, source, row, group, component, factor, place, W):
+def _couple(begin, size, low, high, G, F, source, sums, place, W):
     """Write the repulsion of the pairs ``low ... high`` at some points, as `coupling` does, to ``W[:, place:]``.
 
     Of real numbers, with the sums of sixteen points in registers.
     """
+    row, group, component, factor = sums.row, sums.group, sums.component, sums.factor
     points, apart, across = G.shape[1], F.shape[1], W.shape[1]
     whole = size - size % 16
     for p in range(low, high):
         out = (p - low) * across + place
+        # Sixteen points in four registers of four: the outer sum over multipoles (w ... z) and the inner one over components
+        # (a ... d) are never written to memory, and each G is read once per pair.
         for i in range(0, whole, 16):
             w, x, y, z = same(0.0), same(0.0), same(0.0), same(0.0)
             for k in range(row[p], row[p + 1]):
@@ -263,6 +296,7 @@ def _couple(begin, size, low, high, G, F, source, row, group, component, factor,
             put(W, out + i + 4, x)
             put(W, out + i + 8, y)
             put(W, out + i + 12, z)
+        # the points that fill no registers, with the same order of sums
         for i in range(whole, size):
             total = 0.0
             for k in range(row[p], row[p + 1]):
@@ -275,7 +309,7 @@ def _couple(begin, size, low, high, G, F, source, row, group, component, factor,
 
 @nb.njit(**PART)
 def _contracted_cpu(first, last, worker, at, V, out, tall):
-    """Fill the tiles ``first ... last`` of rows of all products, those of a product next to each other."""
+    """Fill the tiles ``first ... last`` of rows of all products; tiles of one product are next to each other."""
     rows = out.shape[2]
     tiles = -(-rows // tall)
     for place in range(first, last):

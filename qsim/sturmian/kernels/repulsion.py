@@ -6,7 +6,7 @@ are not, ``p = n' N + n``.  Two-electron matrices have rows (a', b') and columns
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba as nb
 import numpy as np
@@ -28,13 +28,19 @@ from qsim.sturmian.kernels.repulsion_cpu import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from qsim.core.device.arrays import Array
     from qsim.core.device.device import Device
 
 __all__ = ["SIDES", "expand_pairs", "kronecker_products", "pair_count", "pair_densities", "simpson_terms"]
 
-SIDES = (2, 4, 8, 16)  # the paper's TILE_W
-CUDA_TILE, CUDA_RUN = 16, 4  # as in repulsion.cu
-PARALLEL_SIZE = 1 << 18  # numbers below which starting threads costs more than it saves
+# The paper's TILE_W.
+SIDES = (2, 4, 8, 16)
+# As in repulsion.cu.
+CUDA_TILE, CUDA_RUN = 16, 4
+# Numbers below which starting threads costs more than it saves.
+PARALLEL_SIZE = 1 << 18
 
 
 def pair_count(n1: int, n0: int, packed: bool) -> int:
@@ -44,13 +50,13 @@ def pair_count(n1: int, n0: int, packed: bool) -> int:
     return n0 * (n0 + 1) // 2 if packed else n1 * n0
 
 
-def _defines(dtype: Any, **more: Any) -> dict[str, Any]:
+def _defines(dtype: DTypeLike, **more: Any) -> dict[str, Any]:
     kind = np.dtype(dtype)
     item = kind.itemsize // (2 if kind.kind == "c" else 1)
     return {"REAL": "float" if item == 4 else "double", "COMPLEX": kind.kind == "c", **more}
 
 
-def _function(name: str, dtype: Any, shared: int = 0, **more: Any) -> Any:
+def _function(name: str, dtype: DTypeLike, shared: int = 0, **more: Any) -> Any:
     return kernels.function(
         "sturmian/kernels", "repulsion", name, _defines(dtype, **more), shared_bytes=shared
     )
@@ -59,7 +65,7 @@ def _function(name: str, dtype: Any, shared: int = 0, **more: Any) -> Any:
 # ------------------------------------------------------------------------------------ pair densities
 
 
-def pair_densities(device: Device, first: Any, second: Any, packed: bool) -> Any:
+def pair_densities(device: Device, first: Array, second: Array, packed: bool) -> Any:
     """Return the products of all pairs of functions at all points, ``rho[i, p] = first[i, n'] second[i, n]``.
 
     Parameters
@@ -118,16 +124,33 @@ def _pair_densities_cpu(first, second, packed, low, high, rho):
 # ------------------------------------------------------------------------------------------ expansion
 
 
+class Expansion(NamedTuple):
+    """Options of an expansion of pairs; the first four as of :func:`expand_pairs`.
+
+    Attributes
+    ----------
+    packed_a, packed_b, lower, accumulate : bool
+    streamed : bool
+        Whether `out` is written past the caches: a matrix that is far larger than these is not read again soon.
+    """
+
+    packed_a: bool
+    packed_b: bool
+    lower: bool
+    accumulate: bool
+    streamed: bool
+
+
 def expand_pairs(
     device: Device,
-    values: Any,
+    values: Array,
     shape: tuple[int, int, int, int],
     packed_a: bool,
     packed_b: bool,
     lower: bool,
     factor: float,
     accumulate: bool,
-    out: Any,
+    out: Array,
 ) -> None:
     """Write integrals of pairs as a two-electron matrix, ``out[(a' b'), (a b)] = factor values[(a' a), (b' b)] (+ out)``.
 
@@ -155,6 +178,7 @@ def expand_pairs(
         raise ValueError("a lower triangle is that of a square matrix")
     flags = (packed_a, packed_b, lower)
     if device.is_cuda:
+        # packed pairs of b: tiles on and below the diagonal, each of which serves both orders
         across = -(-nb0 // CUDA_TILE)
         tiles = across * (across + 1) // 2 if packed_b else -(-nb1 // CUDA_TILE) * across
         kernel = _function("expand_pairs", values.dtype)
@@ -162,10 +186,12 @@ def expand_pairs(
         arguments = (values, *map(np.int32, (*shape, *flags)), real(factor), np.int32(accumulate), out)
         kernel((-(-want[0] // CUDA_RUN), tiles), (CUDA_TILE**2,), arguments)
         return
+    # a matrix that is larger than the caches is written past them: nothing of it is read again here
     four = out.reshape(na1, nb1, na0, nb0)
     real = values.real.dtype.type(factor)
     streamed = not accumulate and out.nbytes >= STREAMED
-    work = Shared(_expand_pairs_shared, (values, *flags, real, accumulate, streamed, four))
+    mode = Expansion(*flags, accumulate, streamed)
+    work = Shared(_expand_pairs_shared, (values, mode, real, four))
     each_part(work, -(-want[0] // RUN), out.size, device.threads, PARALLEL_SIZE)
 
 
@@ -175,19 +201,19 @@ def _expand_pairs_shared(ticket, *arguments):
 
 
 @nb.njit(**PART)
-def _expand_pairs_cpu(
-    low, high, worker, values, packed_a, packed_b, lower, factor, accumulate, streamed, out
-):
+def _expand_pairs_cpu(low, high, worker, values, mode, factor, out):
     """Expand the runs low .. high of :func:`expand_pairs`; ``out`` (Na', Nb', Na, Nb)."""
+    packed_a, packed_b, accumulate, streamed = mode.packed_a, mode.packed_b, mode.accumulate, mode.streamed
     count, na0 = values.shape[0], out.shape[2]
     rows = np.empty((RUN, values.shape[1]), values.dtype)
     square = np.empty((out.shape[1], out.shape[3]), values.dtype)
     for run in range(low, high):
         first = run * RUN
         last = min(first + RUN, count)
-        gather(values, first, last, lower, factor, rows)
+        gather(values, first, last, mode.lower, factor, rows)
         for p in range(first, last):
             if packed_a:
+                # the pair of a packed number, p = ket (ket + 1)/2 + bra; the root may be off by one
                 ket = int((np.sqrt(8.0 * p + 1.0) - 1.0) * 0.5)
                 if ket * (ket + 1) // 2 > p:
                     ket -= 1
@@ -199,6 +225,7 @@ def _expand_pairs_cpu(
                 ket = p - bra * na0
             unfold(rows[p - first], packed_b, square)
             deliver(square, accumulate, streamed, out[bra, :, ket, :])
+            # the integrals of (bra, ket) and (ket, bra) are the same
             if packed_a and bra != ket:
                 deliver(square, accumulate, streamed, out[ket, :, bra, :])
     settle()
@@ -207,7 +234,7 @@ def _expand_pairs_cpu(
 # ---------------------------------------------------------------------------------- Kronecker products
 
 
-def kronecker_products(first: Any, second: Any, accumulate: bool, out: Any) -> None:
+def kronecker_products(first: Array, second: Array, accumulate: bool, out: Array) -> None:
     """Compute ``out[(a' b'), (a b)] = first[a', a] second[b', b] (+ out)``, Eq. (20).
 
     Parameters
@@ -253,11 +280,11 @@ def _kronecker_products_cpu(first, second, accumulate, out):
 def simpson_terms(
     device: Device,
     inner: tuple[Any, Any],
-    fine_weights: Any,
-    weights: Any,
+    fine_weights: Array,
+    weights: Array,
     outer: tuple[Any, Any],
     swapped: bool,
-    out: Any,
+    out: Array,
     side: int = 8,
 ) -> None:
     """Add one term of Eq. (21) to all integrals, ``out += sum_j w_j o'(r_j) o(r_j) r_j^l int_{r_j}^R i' i u^(-l-1) du``.
@@ -315,6 +342,7 @@ def _simpson_terms_cpu(inner1, inner0, fine_weights, weights, outer1, outer0, sw
     sums = np.empty(m0, out.dtype)
     for bra in range(low, high):
         for ket in range(n0):
+            # one inner integral serves all pairs of outer functions
             inner_integral(inner1, inner0, fine_weights, weights, bra, ket, g)
             for o1 in range(m1):
                 outer_sums(g, outer1, outer0, o1, sums)

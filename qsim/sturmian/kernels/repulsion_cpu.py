@@ -11,9 +11,8 @@ from qsim.core.device.jit import PART as _PART
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 PART: dict[str, Any] = {**JIT, **_PART}
-RUN = (
-    8  # packed pairs of the first electron that are read together: whole cache lines across a lower triangle
-)
+# Packed pairs of the first electron that are read together: whole cache lines across a lower triangle.
+RUN = 8
 
 
 @nb.njit(**PART)
@@ -32,7 +31,8 @@ def gather(values, first, last, lower, factor, rows):
         stop = min(p + 1, count) if lower else count
         for q in range(stop):
             row[q] = factor * source[q]
-    if lower:  # the rest of the rows lies across, in columns first .. last - 1
+    # the rest of the rows lies across, in columns first .. last - 1
+    if lower:
         for q in range(first + 1, count):
             source = values[q]
             for p in range(first, min(last, q)):

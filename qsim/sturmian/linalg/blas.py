@@ -18,17 +18,21 @@ from qsim.core.device.device import namespace
 from qsim.core.device.pool import each_call
 
 if TYPE_CHECKING:
+    from qsim.core.device.arrays import Array
     from qsim.core.device.device import Device
 
 __all__ = ["product", "subtract_product", "symmetric_square"]
 
-CHUNK = 1 << 17  # numbers of a temporary product
-TILE = 128  # rows and columns of the result that a thread computes at a time
-PARALLEL_SIZE = 1 << 20  # multiplications below which starting threads costs more than it saves
+# Numbers of a temporary product.
+CHUNK = 1 << 17
+# Rows and columns of the result that a thread computes at a time.
+TILE = 128
+# Multiplications below which starting threads costs more than it saves.
+PARALLEL_SIZE = 1 << 20
 LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
 
-def subtract_product(c: Any, a: Any, b: Any) -> None:
+def subtract_product(c: Array, a: Array, b: Array) -> None:
     """Compute ``c -= a @ b``.
 
     Parameters
@@ -43,10 +47,13 @@ def subtract_product(c: Any, a: Any, b: Any) -> None:
     xp = namespace(c)
     if xp is np:
         rows = max(128, CHUNK // c.shape[1])
-        for lo in range(0, len(c), rows):  # temporaries that stay in the cache, and off the system's hands
+        # temporaries that stay in the cache, and off the system's hands
+        for lo in range(0, len(c), rows):
             c[lo : lo + rows] -= a[lo : lo + rows] @ b
         return
     # Row-major c is column-major c^T = b^T a^T.
+    # cuBLAS counts columns first: for it the array is X^T, and the upper triangle of the product is the lower one in
+    # rows.
     blas = xp.cuda.cublas
     ta, lda = _layout(a, blas)
     tb, ldb = _layout(b, blas)
@@ -65,19 +72,19 @@ def subtract_product(c: Any, a: Any, b: Any) -> None:
             c.shape[0],
             a.shape[1],
             minus.ctypes.data,
-            b.data.ptr,
+            _address(b),
             ldb,
-            a.data.ptr,
+            _address(a),
             lda,
             one.ctypes.data,
-            c.data.ptr,
+            _address(c),
             ldc,
         )
     finally:
         blas.setPointerMode(handle, mode)
 
 
-def _layout(matrix: Any, blas: Any) -> tuple[int, int]:
+def _layout(matrix: Array, blas: Any) -> tuple[int, int]:
     """Return operation and leading dimension of a row-major matrix that is read as its column-major transpose."""
     item = matrix.dtype.itemsize
     rows, columns = matrix.strides
@@ -88,7 +95,7 @@ def _layout(matrix: Any, blas: Any) -> tuple[int, int]:
     raise ValueError("a matrix without an axis of neighbouring elements")
 
 
-def product(device: Device, a: Any, b: Any) -> Any:
+def product(device: Device, a: Array, b: Array) -> Any:
     """Return ``a @ b`` for matrices of one dtype, (m, k) and (k, n), row-major; on a CPU by tiles."""
     if device.is_cuda:
         return device.xp.matmul(a, b)
@@ -111,7 +118,7 @@ def _tiles(size: int) -> list[slice]:
     return [slice(size * k // count, size * (k + 1) // count) for k in range(count)]
 
 
-def symmetric_square(device: Device, x: Any) -> Any:
+def symmetric_square(device: Device, x: Array) -> Any:
     """Return the lower triangle of ``x^T x``, with half of the operations of the whole product.
 
     Parameters
@@ -130,6 +137,8 @@ def symmetric_square(device: Device, x: Any) -> Any:
     k, n = x.shape
     if not device.is_cuda:
         lower = np.empty((n, n), x.dtype)
+        # Tiles on and below the diagonal, each a product of its own: BLAS has a routine for one triangle, but not
+        # one that threads share as evenly.
         parts = _tiles(n)
         places = [(rows, columns) for j, columns in enumerate(parts) for rows in parts[j:]]
 
@@ -155,12 +164,18 @@ def symmetric_square(device: Device, x: Any) -> Any:
             n,
             k,
             one.ctypes.data,
-            x.data.ptr,
+            _address(x),
             n,
             zero.ctypes.data,
-            out.data.ptr,
+            _address(out),
             n,
         )
     finally:
         blas.setPointerMode(handle, mode)
     return out
+
+
+def _address(array: Array) -> int:
+    """Return the address of an array on the GPU."""
+    data: Any = array.data
+    return int(data.ptr)

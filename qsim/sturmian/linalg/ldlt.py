@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Factors", "factor", "flops", "solve", "symmetric_root"]
 
-BLOCK = {"numpy": 64, "cupy": 512}  # rows of a block of D: below them products are too small to be fast
+# Rows of a block of D: below them products are too small to be fast.
+BLOCK = {"numpy": 64, "cupy": 512}
 REFINEMENTS = 3
-LARGEST_GROWTH = 1e6  # of the elements of L: 1e-16 times this is what refinement still mends
+# Of the elements of L: 1e-16 times this is what refinement still mends.
+LARGEST_GROWTH = 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,21 +98,27 @@ def factor(A: NDArray[Any], block: int | None = None, *, overwrite: bool = False
     def divide(first: int, last: int) -> None:
         """Factor the blocks first .. last - 1 of what is left of A."""
         lo, hi = bounds[first], bounds[last]
+        # A single block of D is inverted as it is; its condition is the price of not exchanging blocks.
         if last - first == 1:
             D = A[lo:hi, lo:hi]
             inverse = _inverse(xp, D)
             inverses.append(inverse)
             conditions.append(abs(D).max() * abs(inverse).max() * (hi - lo))
             return
+        # Halves, recursively: A = [[A11, .], [A21, A22]] -> factor A11, L21 = A21 L11^-T D1^-1, A22 -= L21 D1 L21^T,
+        # factor A22.
+        # Recursion makes the products as large as they can be, which is where BLAS is fast.
         middle = (first + last) // 2
         divide(first, middle)
         mid = bounds[middle]
+        # W = L21 D1, before the division by D1: both factors of the update are needed
         W = A[mid:hi, lo:mid].copy()
         _divide_by_transpose(A, W, bounds, first, middle, lo)
         for k in range(first, middle):
             part = slice(bounds[k] - lo, bounds[k + 1] - lo)
             A[mid:hi, bounds[k] : bounds[k + 1]] = W[:, part] @ inverses[k]
         largest.append(abs(A[mid:hi, lo:mid]).max())
+        # only blocks on and below the diagonal: half of the operations of a product
         _subtract_lower(A, W, bounds, middle, last, lo, mid, mid)
         divide(middle, last)
 
@@ -140,7 +148,8 @@ def _divide_by_transpose(
 ) -> None:
     """Overwrite W, columns of the blocks first .. last - 1, by ``W L^-T``; column 0 of W is row ``origin`` of A."""
     if last - first == 1:
-        return  # a block of L on the diagonal is the identity
+        # a block of L on the diagonal is the identity
+        return
     middle = (first + last) // 2
     lo, mid, hi = (bounds[k] for k in (first, middle, last))
     _divide_by_transpose(A, W, bounds, first, middle, origin)
@@ -214,6 +223,8 @@ def solve(
         If the backward error stays above 1e-8: the factors are useless.
     """
     factors = factor(A) if factors is None else factors
+    # Factors without exchange lose digits where L grows; refinement with the residual of A itself gives them back as
+    # long as the factors are good for one digit.
     right = b.reshape(A.shape[0], -1).astype(np.result_type(A.dtype, b.dtype))
     x = _apply_inverse(factors, right)
     norm, scale = float(abs(A).sum(axis=1).max()), float(abs(right).max())

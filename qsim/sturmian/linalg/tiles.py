@@ -23,11 +23,16 @@ if TYPE_CHECKING:
 
 __all__ = ["copied", "each_range", "each_tile", "scaled", "squares", "subtract_along", "subtracted"]
 
-TALL = 96  # rows with which BLAS is as quick as with all of a matrix
-FLAT = 48  # rows below which it is slow
-TILES = 24  # in all, where FLAT allows so many: three for each of eight threads, so that those that end first can help
-RANGE = 1 << 15  # complex numbers: half a megabyte
-PARALLEL_SIZE = 1 << 20  # multiplications below which starting threads costs more than it saves
+# Rows with which BLAS is as quick as with all of a matrix.
+TALL = 96
+# Rows below which it is slow.
+FLAT = 48
+# Number of tiles, where FLAT allows it: three for each of eight threads, so that threads that end first can help.
+TILES = 24
+# Complex numbers: half a megabyte.
+RANGE = 1 << 15
+# Multiplications below which starting threads costs more than it saves.
+PARALLEL_SIZE = 1 << 20
 
 
 def each_tile(
@@ -53,6 +58,7 @@ def each_tile(
         What names work of the same speed, see `qsim.core.device.pool.each_part`.
     """
     count, pairs, height = shape
+    # tiles neither taller than the caches hold nor flatter than BLAS likes, and enough of them for all threads
     least, most = -(-height // TALL), -(-height // FLAT)
     tiles = max(1, min(most, max(least, -(-TILES // max(1, count * pairs)))))
     edges = [height * place // tiles for place in range(tiles + 1)]

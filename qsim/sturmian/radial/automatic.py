@@ -1,4 +1,4 @@
-r"""What ``auto`` stands for: the energy and range of the Sturmian functions and the radius of the box.
+r"""Values of ``auto``: energy and range of the Sturmian functions, and radius of the box.
 
 All follow from one number, the ionisation energy I of the state that is bound most weakly: far from the nucleus an electron's
 function decays like ``exp(-sqrt(2 I) r)``.  The rules are measured ones: with ``E = -I`` (anything from 0.9 I to 2 I does) and
@@ -12,12 +12,15 @@ from collections.abc import Iterable
 
 # E = -Z^2 + 5/8 Z - 0.1577 + ... of the ground state, in powers of 1/Z from Z^2 on (perturbation theory in 1/Z)
 GROUND = (-1.0, 0.625, -0.157666429, 0.008699032, -0.000888707, -0.001036372, -0.000612940)
-# quantum defects of helium; those of other charges are smaller by 2/Z
+# Quantum defects of helium; those of other charges are smaller by 2/Z.
 DEFECTS = {(0, 0): 0.15, (0, 1): 0.31, (1, 0): -0.01, (1, 1): 0.07}
-UNNATURAL_DEFECTS = {1: 0.35, 2: 0.15}  # of 2p np and 2p nd in helium, both spins
-WEAKEST = 0.01  # hartree: below, no box is large enough to be worth it
+# Of 2p np and 2p nd in helium, both spins.
+UNNATURAL_DEFECTS = {1: 0.35, 2: 0.15}
+# Hartree: below, no box is large enough to be worth it.
+WEAKEST = 0.01
 RANGE = {"yukawa": 0.42, "hulthen": 0.6, "exponential": 0.82, "exp": 0.82}
-COULOMB_ENERGY = 5.5  # a Coulomb basis has one length only, and has to reach the inner electron, too
+# a Coulomb basis has one length only, and has to reach the inner electron, too.
+COULOMB_ENERGY = 5.5
 
 
 def ionisation(charge: float, L: int, S: int, root: int = 0, parity: str = "natural") -> float:
@@ -42,7 +45,8 @@ def ionisation(charge: float, L: int, S: int, root: int = 0, parity: str = "natu
     """
     natural = parity == "natural" or (L % 2 == 0) == (parity == "even")
     if not natural:
-        if (L, S, root) == (1, 1, 0):  # 2p^2: two equal electrons, which screen each other weakly
+        # 2p^2: two equal electrons, which screen each other weakly
+        if (L, S, root) == (1, 1, 0):
             return max(WEAKEST, 0.5 * (max(charge - 0.7, 0.0) / 2.0) ** 2)
         # 2p n'l' with l' = L, the only pair with an electron in 2p that has this parity
         outer = root + (3 - S if L == 1 else L + 1)

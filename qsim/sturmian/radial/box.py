@@ -6,8 +6,10 @@ import math
 
 __all__ = ["BEYOND", "BOX_DENSITY", "outer_density"]
 
-BOX_DENSITY = 1e-8  # 1/bohr: largest density at R of a state that is contained in the box
-BEYOND = 8.0  # decay lengths by which the box of a finer grid is larger
+# 1/bohr: largest density at R of a state that is contained in the box.
+BOX_DENSITY = 1e-8
+# Decay lengths by which the box of a finer grid is larger.
+BEYOND = 8.0
 
 
 def outer_density(R: float, ionisation: float, charge: float) -> float:

@@ -39,7 +39,8 @@ def steed(l: int, eta: complex, rho: complex) -> complex:
     D = 0j
     for n in range(1, ITERATIONS):
         numerator = (a + n - 1) * (b + n - 1)
-        if numerator == 0:  # a neutral system: the fraction ends here, and is exact
+        # a neutral system: the fraction ends here, and is exact
+        if numerator == 0:
             break
         denominator = 2.0 * (rho - eta + 1j * n)
         D = denominator + numerator * D

@@ -21,9 +21,12 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-FIRST_WIDTH = 0.2  # bohr times Z: width of the innermost element
-GROWTH = 1.4  # ratio of neighbouring widths
-LARGEST_WIDTH = 5.0  # bohr
+# Bohr times Z: width of the innermost element.
+FIRST_WIDTH = 0.2
+# Ratio of neighbouring widths.
+GROWTH = 1.4
+# Bohr.
+LARGEST_WIDTH = 5.0
 
 
 @lru_cache(maxsize=64)
@@ -53,7 +56,8 @@ def lobatto(n: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[n
     slope = legendre.legder(last)
     x = np.concatenate(([-1.0], np.sort(legendre.legroots(slope).real), [1.0]))
     curvature = legendre.legder(slope)
-    for _ in range(3):  # Newton steps: the companion matrix loses some digits
+    # Newton steps: the companion matrix loses some digits
+    for _ in range(3):
         x[1:-1] -= legendre.legval(x[1:-1], slope) / legendre.legval(x[1:-1], curvature)
     x = 0.5 * (x - x[::-1])
     P = legendre.legval(x, last)
@@ -62,7 +66,8 @@ def lobatto(n: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[n
     np.fill_diagonal(distance, 1.0)
     D = P[:, None] / (P[None, :] * distance)
     np.fill_diagonal(D, 0.0)
-    np.fill_diagonal(D, -D.sum(axis=1))  # the derivative of a constant is zero, to the last bit
+    # the derivative of a constant is zero, to the last bit
+    np.fill_diagonal(D, -D.sum(axis=1))
     for array in (x, w, D):
         array.flags.writeable = False
     return x, w, D
@@ -103,6 +108,7 @@ def element_bounds(
     """
     if not R > 0.0:
         raise ValueError(f"the radius of the box is {R:g} bohr; it has to be positive")
+    # bounds of the user
     if elements is not None and not isinstance(elements, int):
         given = np.asarray(elements, float)
         if given.size and given.flat[0] > 0.0:
@@ -116,6 +122,7 @@ def element_bounds(
     if elements is not None:
         if elements < 1:
             raise ValueError(f"{elements} elements; at least 1 is needed")
+        # a number of elements: the same widths, all scaled to fill the box
         grown = min(FIRST_WIDTH / max(Z, 1.0), LARGEST_WIDTH) * GROWTH ** np.arange(elements)
         widths = np.minimum(grown, max(LARGEST_WIDTH, grown[0]))
         widths *= R / widths.sum()
@@ -222,15 +229,20 @@ class RadialGrid:
         total = elements * (n - 1) + 1
         r, weight = np.zeros(total, bounds.dtype), np.zeros(total, bounds.dtype)
         T = np.zeros((total, total), bounds.dtype)
+        # -1/2 d2/dr2 by parts: half of the integral of the product of derivatives, exact by Lobatto's rule
         stiffness = 0.5 * (D.T * w) @ D
         for e in range(elements):
             half = 0.5 * (bounds[e + 1] - bounds[e])
             part = slice(e * (n - 1), e * (n - 1) + n)
+            # Neighbouring elements share a node; its function is a bridge over both, and weights and stiffness of
+            # both add up.
             r[part] = bounds[e] + half * (x + 1.0)
             weight[part] += w * half
             T[part, part] += stiffness / half
+        # the shared nodes are the bounds to the last bit
         r[:: n - 1] = bounds
         root = np.sqrt(weight)
+        # to the normalised basis, delta_ij / sqrt(w_i) at the nodes
         T /= root[:, None] * root[None, :]
         kept = slice(1, None if self.keep_last else -1)
         is_complex = bool(np.iscomplexobj(bounds))
@@ -285,10 +297,13 @@ class RadialGrid:
         """
         n = self.size - 1 if self.keep_last else self.size
         r, root = self.r[:n], self.r[:n] * np.sqrt(self.w[:n])
+        # The solution that vanishes at R, from the basis; the second term of G is the solution of the homogeneous
+        # equation that repairs its value at R.
         inverse = _symmetric_inverse(2.0 * self.kinetic(l)[:n, :n])
         scaled = (r / self.R) ** l
         G = (2 * l + 1) * inverse / (root[:, None] * root[None, :]) + np.outer(scaled, scaled) / self.R
-        if self.is_complex:  # products of complex numbers do not commute to the last bit
+        # products of complex numbers do not commute to the last bit
+        if self.is_complex:
             G = 0.5 * (G + G.T)
         if not self.keep_last:
             return G
@@ -349,10 +364,12 @@ class RadialGrid:
             raise ValueError(f"points outside of the grid, [0, {ends[-1]:g}] bohr")
         x, _, _ = lobatto(self.order)
         n = self.order
+        # elements are told by the real part, which ascends along a contour as well
         element = np.clip(np.searchsorted(ends, points.real, side="right") - 1, 0, ends.size - 2)
         start, stop = self.bounds[element], self.bounds[element + 1]
         local = 2.0 * (points - start) / (stop - start) - 1.0
         polynomials = _lagrange(x, local)
+        # the polynomials of an element stand in the columns of its nodes; a shared node is one column
         every = np.zeros((points.size, (ends.size - 1) * (n - 1) + 1), polynomials.dtype)
         columns = (element * (n - 1))[:, None] + np.arange(n)[None, :]
         np.put_along_axis(every, columns, polynomials, axis=1)
@@ -400,7 +417,8 @@ class RadialGrid:
         kept = slice(1, None if self.keep_last else -1)
         u[kept] = flat / np.sqrt(self.w)[:, None]
         slope = np.zeros_like(u)
-        weighted = w[:, None] * D  # the width of the element cancels in w du/dr
+        # the width of the element cancels in w du/dr
+        weighted = w[:, None] * D
         for e in range(elements):
             part = slice(e * (n - 1), e * (n - 1) + n)
             slope[part] += weighted @ u[part]

@@ -1,4 +1,4 @@
-"""What potentials read from a deck: tables of r and a potential."""
+"""Tables of r and a potential, read from files of a deck."""
 
 from __future__ import annotations
 

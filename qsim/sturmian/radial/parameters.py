@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from qsim.sturmian.radial.grid import RadialGrid
     from qsim.sturmian.radial.sturmians import Sturmians
 
-LARGEST = 1e12  # hartree: no potential at a node is larger
+# Hartree: no potential at a node is larger.
+LARGEST = 1e12
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Radial:
 
     @property
     def core_charge(self) -> float:
-        """Charge that an electron sees far away, that of the nucleus where the potential has no such limit."""
+        """Charge that an electron sees far away; the nuclear charge where the potential has no such limit."""
         charge = self.potential.charge
         return charge if charge > 0.0 else self.system.Z
 
@@ -86,7 +87,7 @@ class Values:
     notices: tuple[str, ...] = field(default=(), compare=False)
 
     def size(self, l: int, points: int) -> int:
-        """Return the number of radial functions of an l on a grid of so many points."""
+        """Return the number of radial functions of an l on a grid with a number of points."""
         return self.sizes[min(l, len(self.sizes) - 1)] if self.sizes else points
 
     def sizes_on(self, points: int) -> dict[str, int | float | str]:
@@ -246,7 +247,7 @@ def sturmians(radial: Radial, values: Values, grid: RadialGrid, l: int, count: i
     Raises
     ------
     InvalidInput
-        If energy, number and generating potential do not make so many independent functions.
+        If energy and generating potential make fewer independent functions than requested.
     """
     from qsim.sturmian.radial import sturmians as gsf
 

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.interpolate import CubicSpline
 
-FAR = 1e4  # bohr: where a formula is taken to have reached its limit
-SETTLED = 1e-6  # relative deviation from -charge/r that counts as having reached it
+# Bohr: where a formula is taken to have reached its limit.
+FAR = 1e4
+# Relative deviation from -charge/r that counts as having reached it.
+SETTLED = 1e-6
 KEY = "system.potential"
 
 
@@ -61,7 +63,8 @@ class OneBody:
         self._spline: CubicSpline | None = None
         if self.type == "table":
             table = read_table(block.file)
-            with np.errstate(over="ignore"):  # smooth_curve refuses what is too large
+            # smooth_curve refuses what is too large
+            with np.errstate(over="ignore"):
                 rv = table[:, 0] * table[:, 1]
             # r V is smooth where V has the pole of the nucleus.
             self._spline = smooth_curve(block.file, table[:, 0], rv)
@@ -237,12 +240,14 @@ def _generating_table(block: Any, r: NDArray[Any]) -> NDArray[Any]:
         raise InvalidInput(
             key, f"the table reaches to {last:g} bohr, into the complex contour; end it at R or before"
         )
-    with np.errstate(over="ignore"):  # smooth_curve refuses what is too large
+    # smooth_curve refuses what is too large
+    with np.errstate(over="ignore"):
         curve = smooth_curve(block.file, table[:, 0], table[:, 0] * table[:, 1])
     v = np.zeros(r.shape, r.dtype if np.iscomplexobj(r) else float)
     within = real & (r.real <= last)
     x = r.real[within]
     first = float(table[0, 0])
     rv = np.where(x < first, table[0, 0] * table[0, 1], curve(np.maximum(x, first)))
-    v[within] = np.maximum(rv / x, 0.0)  # a spline may dip below a small positive tail
+    # a spline may dip below a small positive tail
+    v[within] = np.maximum(rv / x, 0.0)
     return v

@@ -28,8 +28,10 @@ __all__ = [
     "orthogonality",
 ]
 
-STORED_FUNCTIONS = 4_000_000  # numbers of basis functions up to which the results file holds them
-SHOWN = 3  # eigenvalues that are scalars
+# Numbers of basis functions up to which the results file holds them.
+STORED_FUNCTIONS = 4_000_000
+# Eigenvalues that are scalars.
+SHOWN = 3
 HARTREE = "hartree"
 
 Arrays = dict[str, "NDArray[Any]"]

@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 
     from qsim.sturmian.radial.grid import RadialGrid
 
-NOISE = 1e-14  # 1/beta relative to the largest one, below which a function is rounding error
-RANK = 1e-12  # singular value relative to the largest one, below which a function is no new one
-MARGIN = 10.0  # how far beyond the expected lowest beta another one may lie
-CLOSE = 1e-7  # distance of E to a level of the auxiliary potential, relative, that is too small
+# 1/beta relative to the largest one, below which a function is rounding error.
+NOISE = 1e-14
+# Singular value relative to the largest one, below which a function is no new one.
+RANK = 1e-12
+# How far beyond the expected lowest beta another one may lie.
+MARGIN = 10.0
+# Distance of E to a level of the auxiliary potential, relative, that is too small.
+CLOSE = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +151,10 @@ def sturmians(
             f"{N} Sturmian functions of l = {l} do not fit into a radial grid of {grid.size} functions",
             hint="a smaller N, or more elements",
         )
+    # A = T_l + U - E, and A c = beta v c: the generalised problem whose eigenvalues beta are the strengths of v.
     A = grid.kinetic(l)
+    # Boundary condition at R. With the last point kept, the surface term of the kinetic energy prescribes the
+    # logarithmic derivative there; without it the function vanishes at R, or has decayed on the contour.
     if grid.keep_last:
         slope = outgoing_logarithmic_derivative(l, E, charge, float(grid.R.real))
         if outgoing:
@@ -158,6 +165,8 @@ def sturmians(
     elif np.iscomplexobj(U) and not np.iscomplexobj(A):
         A = A.astype(complex)
     A[np.diag_indices_from(A)] += U - E
+    # With x = sqrt(v) c the problem is M x = x / beta, M = sqrt(v) A^-1 sqrt(v): symmetric, and without a division
+    # by v, which vanishes far outside. The smallest |beta|, which are wanted, are the largest eigenvalues of M.
     root = np.sqrt(v.astype(complex) if np.iscomplexobj(A) else v)
     inverse = _inverse(A, l, E)
     M = root[:, None] * inverse * root[None, :]
@@ -168,15 +177,19 @@ def sturmians(
     else:
         mu, x = _real_pairs(M, N)
     beta = 1.0 / mu
+    # c = beta A^-1 sqrt(v) x holds where v is zero as well
     c = inverse @ (root[:, None] * x) * beta
     _require_off_level(beta, c, v, E, l)
     if mu.shape[0] < N:
         raise _too_many(N, mu.shape[0], l, v)
+    # orthonormal with weight v, without conjugation: Eq. (14)
     c /= np.sqrt(np.einsum("in,i,in->n", c, v, c))
     # The inverse multiplies rounding errors by beta; one step of Newton's square root makes up for it in Eq. (14).
     c = 1.5 * c - 0.5 * (c @ (c.T @ (v[:, None] * c)))
+    # the sign of an eigenvector is arbitrary: functions begin positive
     first = c[0].real
     c *= np.where(first < 0.0, -1.0, 1.0)
+    # functions of neighbouring beta may agree to rounding in a small box; then fewer are independent than were found
     rank = numerical_rank(c)
     if rank < N:
         raise _too_many(N, rank, l, v)
@@ -235,9 +248,11 @@ def orbitals(
     if c is None:
         e, C = eigh(H, overwrite_a=True, check_finite=False, driver="evd")
         return Orbitals(l, e, np.ascontiguousarray(C))
+    # Pivoting puts the directions in the order of what each adds; those below RANK of the first add rounding only.
     Q, R, _ = qr(c / np.linalg.norm(c, axis=0), mode="economic", pivoting=True, check_finite=False)
     size = np.abs(np.diagonal(R))
     Q = Q[:, size > RANK * size[0]]
+    # Rayleigh and Ritz in the span
     h = Q.T @ (H @ Q)
     e, rotation = eigh(0.5 * (h + h.T), overwrite_a=True, check_finite=False, driver="evd")
     return Orbitals(l, e, np.ascontiguousarray(Q @ rotation))
@@ -278,7 +293,8 @@ def _inverse(A: NDArray[Any], l: int, E: float) -> NDArray[Any]:
     if not np.iscomplexobj(A):
         potrf, potri = get_lapack_funcs(("potrf", "potri"), (A,))
         factor, info = potrf(A, lower=True)
-        if info == 0:  # E lies below all levels
+        # E lies below all levels
+        if info == 0:
             lower = np.tril(potri(factor, lower=True)[0])
             return lower + np.tril(lower, -1).T
     try:
@@ -294,7 +310,8 @@ def _real_pairs(M: NDArray[np.float64], N: int) -> tuple[NDArray[np.float64], ND
 
     mu, x = eigh(M, check_finite=False, driver="evd")
     floor = NOISE * np.abs(mu).max()
-    negative = np.flatnonzero(mu < -floor)[::-1]  # mu nearest to zero has the lowest beta
+    # mu nearest to zero has the lowest beta
+    negative = np.flatnonzero(mu < -floor)[::-1]
     positive = np.flatnonzero(mu > floor)[::-1]
     chosen = np.concatenate((negative, positive))[:N]
     return mu[chosen], x[:, chosen]

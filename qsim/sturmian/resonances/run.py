@@ -33,13 +33,19 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.problem import Problem
     from qsim.sturmian.driven.setup import Setup
 
-CONVERGED = 1e-9  # hartree: last change of an eigenvalue
+# Hartree: last change of an eigenvalue.
+CONVERGED = 1e-9
 STEPS = 12
-FIXED = 2  # first steps at the energy of the deck, so that the nearest eigenvalue is found
-SOLVE = 1e-6  # relative residual of a solution within the iteration
-MOVED = 0.2  # change of a complex energy with the grid, relative to its width, from which it is no resonance for sure
-POOR = 0.2  # relative error of a width that is worth a warning
-BY_CHANCE = 1e-3  # of the change of the position with the partial waves, that the width may be off where it does not change
+# First steps at the energy of the deck, so that the nearest eigenvalue is found.
+FIXED = 2
+# Relative residual of a solution within the iteration.
+SOLVE = 1e-6
+# Change of a complex energy with the grid, relative to its width, from which it is no resonance for sure.
+MOVED = 0.2
+# Relative error of a width that is worth a warning.
+POOR = 0.2
+# Of the change of the position with the partial waves, that the width may be off where it does not change.
+BY_CHANCE = 1e-3
 
 Stage = Callable[[str], AbstractContextManager[None]]
 
@@ -78,7 +84,7 @@ class Resonances:
             self.unknowns, self.condition = int(restored["unknowns"]), float(restored["condition"])
 
     def state(self) -> State:
-        """Return what was found so far."""
+        """Return the resonances so far."""
         return {
             "found": [vars(resonance) for resonance in self.resonances],
             "unknowns": self.unknowns,
@@ -86,7 +92,7 @@ class Resonances:
         }
 
     def advance(self, report: Report) -> None:
-        """Find what is left; a stop within a search repeats that one."""
+        """Find the remaining resonances; a stop within a search repeats it."""
 
         def poll() -> None:
             report(Progress())
@@ -111,7 +117,7 @@ class Resonances:
     def _errors(
         self, number: int, resonance: Resonance, poll: Callable[[], None]
     ) -> tuple[float, float, float]:
-        """Return how a complex energy moves with the coarser grid, and the errors of position and width.
+        """Return the change of a complex energy with the coarser grid, and the errors of position and width.
 
         They are these changes, and there those with other partial waves.  A wave that comes back from the contour changes
         position and width alike.  Partial waves move the position by far more than the width, which therefore has an error of
@@ -134,12 +140,12 @@ class Resonances:
         return float(moved), float(error), float(width_error)
 
     def result(self) -> ResonanceResult:
-        """Return what was found; complete after `advance`."""
+        """Return the resonances; complete after `advance`."""
         return ResonanceResult(self.problem, self.setup, self.resonances, self.unknowns, self.condition)
 
 
 def run(problem: Problem, monitor: Monitor) -> ResonanceResult:
-    """Find the complex energies nearest to those of the deck.
+    """Find the complex energies nearest to the energies of the deck.
 
     Raises
     ------
@@ -160,7 +166,7 @@ def run(problem: Problem, monitor: Monitor) -> ResonanceResult:
 
 
 def _warnings(resonance: Resonance) -> list[str]:
-    """Return what is doubtful about a complex energy."""
+    """Return the warnings of a complex energy."""
     if resonance.moved > MOVED * max(resonance.width, 1e-12):
         return [
             f"moves by {resonance.moved:.1e} with the contour and basis; it may be no resonance, or needs a larger grid.R"
@@ -175,6 +181,8 @@ def _search(
     operator: driven.Driven, sector: Sector, near: float, problem: Problem, poll: Callable[[], None]
 ) -> Resonance:
     device, xp = operator.device, operator.device.xp
+    # Inverse iteration, v <- (shift - H)^-1 v: the first steps at the energy of the deck find the nearest
+    # eigenvalue, then the Rayleigh quotient takes its place and convergence is cubic.
     v = device.asarray(_start(operator, sector))[None]
     v /= xp.linalg.norm(v.ravel())
     zero = xp.zeros_like(v)
@@ -192,6 +200,7 @@ def _search(
         iterations += int(solved.iterations[0])
         v = solved.u / xp.linalg.norm(solved.u.ravel())
         Hv = operator.residual(v, zero, device.asarray(np.zeros(1, complex)))
+        # without conjugation, as H is complex symmetric: the quotient is stationary at its eigenvectors
         quotient = complex(xp.sum(v * Hv) / xp.sum(v * v))
         residual = float(xp.linalg.norm((Hv - quotient * v).ravel()))
         change = abs(quotient - shift) if step >= FIXED else np.inf
@@ -205,6 +214,7 @@ def _search(
             f"last change {change:.1e} hartree",
             hint="an energy nearer to the resonance, or a larger solver.max_iterations",
         )
+    # a resonance lives on the real axis, a state of the rotated continuum on the contour
     u = np.asarray(device.to_host(v[0]))
     count = int(np.count_nonzero(operator.grid.is_real))
     inside = float((np.abs(u[:, :count, :count]) ** 2).sum() / (np.abs(u) ** 2).sum())

@@ -19,11 +19,16 @@ if TYPE_CHECKING:
     from qsim.core.results.results import Results
 
 HARTREE_EV = 27.211386245981
-DECADES = 5.0  # of |u| that a map shows
-ROWS = 4  # energies of a figure with one row each
-BREAK_UP = "0.25"  # colour of break-up; level k has CYCLE[k] in every panel
-SHOWN = 4  # fixed angles of a polar plot
-LINES = ("-", "--", ":")  # of curves that may lie on one another, such as those of three gauges
+# Of |u| that a map shows.
+DECADES = 5.0
+# Energies of a figure with one row each.
+ROWS = 4
+# Colour of break-up; level k has CYCLE[k] in every panel.
+BREAK_UP = "0.25"
+# Fixed angles of a polar plot.
+SHOWN = 4
+# Of curves that may lie on one another, such as those of three gauges.
+LINES = ("-", "--", ":")
 KEYS = {
     "R": "$R$ (bohr)",
     "order": "points per element",
@@ -114,7 +119,8 @@ def sharing(r: Results) -> Figure | None:
     handles, names = axes[-1 if points == 1 else points - 1].get_legend_handles_labels()
     if names and points == 1:
         axes[0].legend()
-    elif names:  # below the panels, since curves fill them
+    elif names:
+        # below the panels, since curves fill them
         fig.legend(handles, names, loc="outside lower center", ncols=len(names))
     return fig
 
@@ -155,7 +161,8 @@ def residuals(r: Results) -> Figure | None:
     if "solver_history" not in r:
         return None
     histories, names = r["solver_history"], [str(name) for name in r["solution"]]
-    if np.isfinite(histories).sum(axis=1).max() < 2:  # solved at once, by elimination
+    # solved at once, by elimination
+    if np.isfinite(histories).sum(axis=1).max() < 2:
         return None
     fig = figure("single")
     ax = fig.subplots()
@@ -173,7 +180,7 @@ def residuals(r: Results) -> Figure | None:
 
 
 def unitarity(r: Results) -> Figure | None:
-    """How the channels add up to the total of the optical theorem."""
+    """Draw the sum of the channels against the total of the optical theorem."""
     if "unitarity_defect" not in r or "sigma_level" not in r:
         return None
     labels, energies, total = _labels(r), r["collision_energy"], r["sigma_total"]
@@ -251,7 +258,7 @@ def _polar(
 
 
 def scans(r: Results) -> Figure | None:
-    """Deviations of cross sections at each scanned value from those of the deck itself."""
+    """Draw the deviations of cross sections at each scanned value from the deck itself."""
     keys = [name.split("/")[1] for name in r.names if name.startswith("scan/") and name.endswith("/value")]
     if not keys:
         return None

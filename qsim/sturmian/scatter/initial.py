@@ -26,9 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["Recorded", "recorded", "require_same"]
 
 KEY = "initial.file"
-CONVERGED = 1e-5  # hartree: residual of a state that is worth comparing with
-DIFFERENT = 0.1  # int |rho - rho'| dr, from which two states are not the same; l_max and grid make up to 0.02
-APART = 0.02  # relative difference of energies, likewise
+# Hartree: residual of a state that is worth comparing with.
+CONVERGED = 1e-5
+# The integral of |rho - rho'| dr, from which two states are not the same; l_max and grid make up to 0.02.
+DIFFERENT = 0.1
+# Relative difference of energies, likewise.
+APART = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +105,7 @@ def _read(settings: Settings, path: Path, results: Results) -> Recorded:
 
 
 def require_same(state: Recorded, found: Bound, grid: RadialGrid) -> None:
-    """Refuse an initial state that is another one than that of the file.
+    """Refuse an initial state that differs from the state of the file.
 
     Raises
     ------
@@ -114,7 +117,8 @@ def require_same(state: Recorded, found: Bound, grid: RadialGrid) -> None:
     real = grid.is_real
     r, w = grid.r[real].real, grid.w[real].real
     both = np.array([np.square(part).sum(axis=1) for part in found.components.values()])
-    ours = both.sum(axis=0)[real]  # times the weights
+    # times the weights
+    ours = both.sum(axis=0)[real]
     nodes, values = np.concatenate(([0.0], state.r)), np.concatenate(([0.0], state.density))
     theirs = np.where(r <= nodes[-1], PchipInterpolator(nodes, values)(np.minimum(r, nodes[-1])), 0.0)
     difference = float(np.abs(ours - w * theirs).sum())

@@ -25,21 +25,21 @@ class Job(NamedTuple):
 
 
 def chain_of(job: Job) -> tuple[int, int, tuple[int, ...]]:
-    """Return what the jobs share of which one starts from another."""
+    """Return the key of jobs that start from one another: round, sector and energies."""
     return job.round, job.sector, job.points
 
 
 def chains_of(jobs: Sequence[Job]) -> list[list[Job]]:
-    """Return jobs in their order, those together that start from one another."""
+    """Return jobs in their order, grouped into chains that start from one another."""
     return [list(chain) for _, chain in groupby(jobs, chain_of)]
 
 
 def shares_of(
     chains: Sequence[Sequence[Job]], costs: Sequence[float], parts: int
 ) -> list[list[tuple[int, list[Job]]]]:
-    """Return what each process solves: of chains, by number, some energies, so that all have as much to do.
+    """Return the energies of every chain (by number) that each process solves, with equal work for all.
 
-    Energies follow each other, those of a chain and of the next one; each goes where its middle lies.
+    All energies stand in one row, chain after chain; each goes to the process in whose part of the work its middle lies.
     """
     units = [(number, point) for number, chain in enumerate(chains) for point in chain[0].points]
     work = np.array([costs[number] for number, _ in units])

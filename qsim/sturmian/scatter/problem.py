@@ -42,7 +42,7 @@ class Collision(Problem):
 
     @property
     def wants(self) -> Sequence[str]:
-        """Observables that are asked for."""
+        """Requested observables."""
         return self.task.observables
 
     @property
@@ -72,7 +72,7 @@ class Collision(Problem):
 
     @property
     def scan(self) -> dict[str, list[float]]:
-        """Keys and values of the convergence scans, without that of energies."""
+        """Keys and values of the convergence scans, without the scan of energies."""
         return self.settings.scan
 
     def changed(self, key: str, value: float) -> Collision:
@@ -136,7 +136,7 @@ class Collision(Problem):
             raise NumericsError(f"task.q: {error}", hint="another task.q or task.incident") from error
 
     def ejected(self, kin: Kinematics) -> tuple[float, float] | None:
-        """Return the energies of the two electrons of fdcs, hartree; None where it is not asked for."""
+        """Return the energies of the two electrons of fdcs, hartree; None if it is not requested."""
         if "fdcs" not in self.wants:
             return None
         if self.task.ejected is None:

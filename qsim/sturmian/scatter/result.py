@@ -7,7 +7,7 @@ their energy and, where there are several, spin or gauge: ``sigma_ionisation_sin
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -44,12 +44,11 @@ ALL = {
 }
 
 Scalars = dict[str, Scalar]
-Array = Any  # NDArray of numbers or texts, or None where the result has none
 
 
 @dataclass
 class CollisionResult:
-    """What a run leaves.
+    """Cross sections of all energies, with the solver's numbers.
 
     Attributes
     ----------
@@ -79,80 +78,83 @@ class CollisionResult:
         """Largest condition number of the eigenvectors of h that were used."""
         return max((solved.condition for solved in self.solved), default=1.0)
 
+    @property
+    def columns(self) -> list[list[Summed]]:
+        """Sums over L, [energy][spin or gauge]."""
+        return [list(by_label.values()) for by_label in self.observed]
+
+    @property
+    def levels(self) -> list[tuple[int, int]]:
+        """Levels (n, l) that the other electron stays in, in any column, ascending."""
+        return sorted({name for row in self.columns for sums in row for name in sums.levels})
+
+    @property
+    def momenta(self) -> list[int]:
+        """Total orbital momenta of the solutions, ascending."""
+        return sorted({L for row in self.columns for sums in row for L in sums.by_L})
+
 
 # ---------------------------------------------------------------------------------------------- arrays
 
 
-def _seen(result: CollisionResult) -> list[list[Summed]]:
-    """Return sums over L, [energy][spin or gauge]."""
-    return [list(by_label.values()) for by_label in result.observed]
+def _table(value: Callable[[Summed], object]) -> Callable[[CollisionResult], NDArray[Any]]:
+    """Return a function that gives a value of every energy and column (spin or gauge) as an array."""
+    return lambda result: np.array([[value(sums) for sums in row] for row in result.columns])
 
 
-def _pair(attribute: str, part: int) -> Callable[[CollisionResult], Array]:
-    """Return a function that gives value (0) or error (1) of an attribute for each energy and label, NaN where there is none."""
-
-    def of(result: CollisionResult) -> NDArray[np.float64]:
-        missing = (np.nan, np.nan)
-        return np.array(
-            [[(getattr(seen, attribute) or missing)[part] for seen in row] for row in _seen(result)]
-        )
-
-    return of
+def _pair(attribute: str, part: int) -> Callable[[CollisionResult], NDArray[Any]]:
+    """Return a function that gives value (0) or error (1) of an attribute; NaN where it is missing."""
+    missing = (np.nan, np.nan)
+    return _table(lambda sums: (getattr(sums, attribute) or missing)[part])
 
 
-def _names(result: CollisionResult) -> list[tuple[int, int]]:
-    return sorted({name for row in _seen(result) for seen in row for name in seen.levels})
+def _level_names(result: CollisionResult) -> NDArray[Any] | None:
+    names = [level_name(n, l) for n, l in result.levels]
+    return np.array(names, dtype=object) if names else None
 
 
-def _levels(part: int) -> Callable[[CollisionResult], Array]:
-    def of(result: CollisionResult) -> Array:
-        names = _names(result)
+def _levels(part: int) -> Callable[[CollisionResult], NDArray[Any] | None]:
+    """Return a function that gives the excitation of every level, value (0) or error (1); None without levels."""
+    # a level above the energy of a column has no channel there: its cross section is zero, and known to be
+    closed = (0.0, 0.0)
+
+    def table(result: CollisionResult) -> NDArray[Any] | None:
+        names = result.levels
         if not names:
             return None
-        return np.array(
-            [
-                [[seen.levels.get(name, (0.0, 0.0))[part] for name in names] for seen in row]
-                for row in _seen(result)
-            ]
-        )
+        return _table(lambda sums: [sums.levels.get(name, closed)[part] for name in names])(result)
 
-    return of
+    return table
 
 
-def _level_names(result: CollisionResult) -> Array:
-    names = _names(result)
-    return np.array([level_name(*name) for name in names], dtype=object) if names else None
+def _by_L(part: int) -> Callable[[CollisionResult], NDArray[Any]]:
+    """Return a function that gives what every L adds: all channels (0), or break-up (1)."""
+    # an L that a column does not reach adds nothing to it
+    none = (0.0, 0.0)
+
+    def table(result: CollisionResult) -> NDArray[Any]:
+        momenta = result.momenta
+        return _table(lambda sums: [sums.by_L.get(L, none)[part] for L in momenta])(result)
+
+    return table
 
 
-def _Ls(result: CollisionResult) -> list[int]:
-    return sorted({L for row in _seen(result) for seen in row for L in seen.by_L})
-
-
-def _by_L(part: int) -> Callable[[CollisionResult], Array]:
-    def of(result: CollisionResult) -> Array:
-        Ls = _Ls(result)
-        return np.array(
-            [[[seen.by_L.get(L, (0.0, 0.0))[part] for L in Ls] for seen in row] for row in _seen(result)]
-        )
-
-    return of
-
-
-def _matrix(result: CollisionResult) -> Array:
-    return np.array([[[seen.matrix[L][0] for L in _Ls(result)] for seen in row] for row in _seen(result)])
+def _matrix(result: CollisionResult) -> NDArray[Any]:
+    """Return the elastic elements of the S-matrix."""
+    momenta = result.momenta
+    return _table(lambda sums: [sums.matrix[L][0] for L in momenta])(result)
 
 
 def _has_sharing(result: CollisionResult) -> bool:
-    return "sdcs" in result.problem.wants and all(
-        seen.sdcs is not None for row in _seen(result) for seen in row
-    )
+    wanted = "sdcs" in result.problem.wants
+    return wanted and all(sums.sdcs is not None for row in result.columns for sums in row)
 
 
 def _has_angles(result: CollisionResult) -> bool:
-    return all(seen.fdcs is not None for row in _seen(result) for seen in row)
+    return all(sums.fdcs is not None for row in result.columns for sums in row)
 
 
-def _known(result: CollisionResult) -> Array:
+def _known(result: CollisionResult) -> NDArray[Any] | None:
     """Return known energy sharing of the Temkin-Poet model, None for any other problem."""
     problem = result.problem
     model = problem.process == "e_h" and problem.pairs() == [[(0, 0)]] * len(problem.sectors)
@@ -167,8 +169,8 @@ def _knows(result: CollisionResult) -> bool:
     return _has_sharing(result) and _known(result) is not None
 
 
-def _curve(attribute: str) -> Callable[[CollisionResult], Array]:
-    return lambda result: np.array([[getattr(seen, attribute) for seen in row] for row in _seen(result)])
+def _curve(attribute: str) -> Callable[[CollisionResult], NDArray[Any]]:
+    return _table(lambda sums: getattr(sums, attribute))
 
 
 def _histories(result: CollisionResult) -> Iterator[tuple[str, NDArray[np.float64]]]:
@@ -177,13 +179,13 @@ def _histories(result: CollisionResult) -> Iterator[tuple[str, NDArray[np.float6
             yield f"L = {solved.L}, {solved.label}, {result.kinematics[i].name}", history
 
 
-def _history(result: CollisionResult) -> Array:
+def _history(result: CollisionResult) -> NDArray[Any]:
     found = [history for _, history in _histories(result)]
     longest = max(history.size for history in found)
     return np.array([np.pad(part, (0, longest - part.size), constant_values=np.nan) for part in found])
 
 
-def _picture(attribute: str) -> Callable[[CollisionResult], Array]:
+def _picture(attribute: str) -> Callable[[CollisionResult], NDArray[Any]]:
     return lambda result: getattr(result.wave, attribute)
 
 
@@ -191,7 +193,7 @@ def _initial(attribute: str) -> Callable[[CollisionResult], float]:
     return lambda result: float(getattr(result.initial, attribute))
 
 
-def _scanned(entry: str, to: str) -> Callable[[CollisionResult], dict[str, Array]]:
+def _scanned(entry: str, to: str) -> Callable[[CollisionResult], dict[str, NDArray[Any]]]:
     return lambda result: {
         f"scan/{key}/{to}": np.asarray(scan[entry], float) for key, scan in result.convergence.items()
     }
@@ -221,7 +223,7 @@ def _arrays(unit: str) -> tuple[Quantity[CollisionResult], ...]:
         Quantity("unitarity_defect", "", "what the channels lack of the total, relative to it",
                  _pair("unitarity", 0), both),
         Quantity("unitarity_error", "", "the error of that", _pair("unitarity", 1), both),
-        Quantity("L", "", "total orbital momenta", lambda r: np.array(_Ls(r)), ("L",)),
+        Quantity("L", "", "total orbital momenta", lambda r: np.array(r.momenta), ("L",)),
         Quantity("sigma_L", unit, "all channels of each L", _by_L(0), (*both, "L")),
         Quantity("sigma_ionisation_L", unit, "break-up of each L", _by_L(1), (*both, "L")),
         Quantity("s_matrix", "", "elastic element of the S-matrix, 1s to 1s (e_h)", _matrix, (*both, "L"), when=electron),
@@ -259,31 +261,39 @@ def _arrays(unit: str) -> tuple[Quantity[CollisionResult], ...]:
 # --------------------------------------------------------------------------------------------- scalars
 
 
-def _points(result: CollisionResult) -> Iterator[tuple[int, str, Summed, str]]:
-    """Yield number of the energy, end of the names, sums, and what they belong to."""
+class _Column(NamedTuple):
+    """One energy and one spin or gauge: number of the energy, end of the names, sums over L, and words for it."""
+
+    energy: int
+    end: str
+    sums: Summed
+    text: str
+
+
+def _columns(result: CollisionResult) -> Iterator[_Column]:
     for i, by_label in enumerate(result.observed):
-        for label, seen in by_label.items():
-            where = result.kinematics[i].name
-            yield (
-                i,
-                f"{i}" if label == "born" else f"{label}_{i}",
-                seen,
-                where if label == "born" else f"{where}, {label}",
-            )
+        where = result.kinematics[i].name
+        for label, sums in by_label.items():
+            if label == "born":
+                # a fast charge has neither spin nor gauge
+                yield _Column(i, f"{i}", sums, where)
+            else:
+                yield _Column(i, f"{label}_{i}", sums, f"{where}, {label}")
 
 
 def _totals(result: CollisionResult) -> Scalars:
     unit, process = result.kinematics[0].unit, result.problem.process
     return {
-        f"{TOTAL[process]}_{end}": Scalar(
-            *_of(seen.total, unit), f"{ALL[process]} by the optical theorem, {text}"
+        f"{TOTAL[process]}_{end}": _measured(
+            sums.total, unit, f"{ALL[process]} by the optical theorem, {text}"
         )
-        for _, end, seen, text in _points(result)
+        for _, end, sums, text in _columns(result)
     }
 
 
-def _of(value: tuple[float, float], unit: str) -> tuple[float, str, float | None]:
-    return value[0], unit, _claimed(value[1])
+def _measured(value: tuple[float, float], unit: str, text: str) -> Scalar:
+    """Return a value with its error as a scalar."""
+    return Scalar(value[0], unit, _claimed(value[1]), text)
 
 
 def _claimed(error: float) -> float | None:
@@ -292,25 +302,25 @@ def _claimed(error: float) -> float | None:
 
 
 def _breakups(process: str, what: str) -> Callable[[CollisionResult], Scalars]:
-    def of(result: CollisionResult) -> Scalars:
+    def scalars(result: CollisionResult) -> Scalars:
         unit, out = result.kinematics[0].unit, {}
-        for _, end, seen, text in _points(result):
-            if seen.ionisation is not None:
-                out[f"{BROKEN[process]}_{end}"] = Scalar(*_of(seen.ionisation, unit), f"{what}, {text}")
+        for _, end, sums, text in _columns(result):
+            if sums.ionisation is not None:
+                out[f"{BROKEN[process]}_{end}"] = _measured(sums.ionisation, unit, f"{what}, {text}")
             if process == "born":
-                for L, (_, part) in seen.by_L.items():
+                for L, (_, part) in sums.by_L.items():
                     if np.isfinite(part):
                         name = f"{BROKEN[process]}_L{L}_{end}"
                         out[name] = Scalar(part, unit, description=f"(e,3e), contribution of L = {L}, {text}")
         return out if process != "e_h" else out | _both_spins(result)
 
-    return of
+    return scalars
 
 
 def _both_spins(result: CollisionResult) -> Scalars:
     out: Scalars = {}
     for i, by_label in enumerate(result.observed):
-        parts = [seen.ionisation for seen in by_label.values() if seen.ionisation is not None]
+        parts = [sums.ionisation for sums in by_label.values() if sums.ionisation is not None]
         if len(parts) == len(by_label) > 1:
             name, unit = result.kinematics[i].name, result.kinematics[i].unit
             value, error = sum(value for value, _ in parts), sum(error for _, error in parts)
@@ -320,46 +330,46 @@ def _both_spins(result: CollisionResult) -> Scalars:
 
 
 def _single(base: str) -> Callable[[CollisionResult], Scalars]:
-    def of(result: CollisionResult) -> Scalars:
+    def scalars(result: CollisionResult) -> Scalars:
         out: Scalars = {}
-        for i, end, seen, text in _points(result):
-            if seen.ionisation is not None:
-                value, error = seen.total[0] - seen.ionisation[0], seen.total[1] + seen.ionisation[1]
+        for i, end, sums, text in _columns(result):
+            if sums.ionisation is not None:
+                value, error = sums.total[0] - sums.ionisation[0], sums.total[1] + sums.ionisation[1]
                 meaning = f"one electron leaves, any state of the ion, {text}"
                 out[f"{base}_{end}"] = Scalar(value, result.kinematics[i].unit, _claimed(error), meaning)
         return out
 
-    return of
+    return scalars
 
 
 def _excitations(result: CollisionResult) -> Scalars:
     out: Scalars = {}
     if "excitation" not in result.problem.wants:
         return out
-    for i, end, seen, text in _points(result):
-        for (n, l), value in seen.levels.items():
+    for i, end, sums, text in _columns(result):
+        for (n, l), value in sums.levels.items():
             if n > result.problem.task.levels:
                 continue
             elastic = result.problem.process == "e_h" and (n, l) == (1, 0)
             base = "elastic" if elastic else level_name(n, l)
             meaning = f"the other electron stays in {level_name(n, l)}, {text}"
-            out[f"sigma_{base}_{end}"] = Scalar(*_of(value, result.kinematics[i].unit), meaning)
+            out[f"sigma_{base}_{end}"] = _measured(value, result.kinematics[i].unit, meaning)
     return out
 
 
 def _elastic(part: str) -> Callable[[CollisionResult], Scalars]:
-    def of(result: CollisionResult) -> Scalars:
+    def scalars(result: CollisionResult) -> Scalars:
         return {
             f"s_matrix_{part}_L{L}_{end}": Scalar(
                 S.real if part == "re" else S.imag,
                 error=_claimed(error),
                 description=f"S-matrix element ({part}), 1s to 1s, L = {L}, {text}",
             )
-            for _, end, seen, text in _points(result)
-            for L, (S, error) in seen.matrix.items()
+            for _, end, sums, text in _columns(result)
+            for L, (S, error) in sums.matrix.items()
         }
 
-    return of
+    return scalars
 
 
 def _phase_shifts(result: CollisionResult) -> Scalars:
@@ -370,9 +380,9 @@ def _phase_shifts(result: CollisionResult) -> Scalars:
             _claimed(0.5 * error),
             f"phase shift modulo pi, 1s to 1s, L = {L}, {text}",
         )
-        for i, end, seen, text in _points(result)
-        if len(seen.levels) == 1 and result.kinematics[i].E < 0.0
-        for L, (S, error) in seen.matrix.items()
+        for i, end, sums, text in _columns(result)
+        if len(sums.levels) == 1 and result.kinematics[i].E < 0.0
+        for L, (S, error) in sums.matrix.items()
     }
 
 
@@ -381,7 +391,7 @@ def _defects(result: CollisionResult) -> Scalars:
     if "unitarity" not in result.problem.wants:
         return out
     for i, by_label in enumerate(result.observed):
-        defects = [seen.unitarity for seen in by_label.values() if seen.unitarity is not None]
+        defects = [sums.unitarity for sums in by_label.values() if sums.unitarity is not None]
         if defects:
             value, error = max(defects, key=lambda entry: abs(entry[0]))
             text = f"what the channels lack of the total, relative to it, {result.kinematics[i].name}"
@@ -397,10 +407,10 @@ def _photon_energies(result: CollisionResult) -> Scalars:
 
 
 def _gauges(name: str, what: str) -> Callable[[CollisionResult], Scalars]:
-    def of(result: CollisionResult) -> Scalars:
+    def scalars(result: CollisionResult) -> Scalars:
         out: Scalars = {}
-        for i, row in enumerate(_seen(result)):
-            known = [seen.total if name == "gauge_difference" else seen.ionisation for seen in row]
+        for i, row in enumerate(result.columns):
+            known = [sums.total if name == "gauge_difference" else sums.ionisation for sums in row]
             values = [value[0] for value in known if value is not None]
             if len(values) > 1:
                 relative = (max(values) - min(values)) / max(abs(float(np.mean(values))), 1e-300)
@@ -408,13 +418,13 @@ def _gauges(name: str, what: str) -> Callable[[CollisionResult], Scalars]:
                 out[f"{name}_{i}"] = Scalar(relative, description=text)
         return out
 
-    return of
+    return scalars
 
 
 def _ratios(result: CollisionResult) -> Scalars:
     out: Scalars = {}
-    for i, row in enumerate(_seen(result)):
-        double = [seen.ionisation[0] for seen in row if seen.ionisation is not None]
+    for i, row in enumerate(result.columns):
+        double = [sums.ionisation[0] for sums in row if sums.ionisation is not None]
         if double:
             ratio = double[0] / max(row[0].total[0] - double[0], 1e-300)
             text = f"double over single photoionisation, {result.kinematics[i].name}"
@@ -442,7 +452,7 @@ def _speed(result: CollisionResult) -> float:
 
 
 def _tails(result: CollisionResult) -> list[float]:
-    return [seen.tail for row in _seen(result) for seen in row if seen.tail is not None]
+    return [sums.tail for row in result.columns for sums in row if sums.tail is not None]
 
 
 def _apart(result: CollisionResult) -> Scalar:

@@ -42,9 +42,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Collisions", "run"]
 
-EXACT = 1e-8  # hartree: largest residual of an initial state
-ROUGH = 1e-6  # residual of the solutions whose differences to the others are the errors
-ROUGHEST = 1e-5  # the same of those with other momenta, where the differences are larger
+# Hartree: largest residual of an initial state.
+EXACT = 1e-8
+# Residual of the solutions whose differences to the others are the errors.
+ROUGH = 1e-6
+# The same of those with other momenta, where the differences are larger.
+ROUGHEST = 1e-5
 
 Stage = Callable[[str], AbstractContextManager[None]]
 ERRORS = "the error of the cross sections"
@@ -72,7 +75,7 @@ def run(problem: Collision, monitor: Monitor) -> CollisionResult:
 
 @dataclass(frozen=True)
 class Round:
-    """Solutions in one grid: those of the deck, of the coarser grid, or of one value of a scan.
+    """Solutions in one grid: of the deck, the coarser one, or one value of a scan.
 
     Attributes
     ----------
@@ -95,12 +98,12 @@ class Round:
 
     @property
     def coarser(self) -> bool:
-        """Whether the grid is the coarser one."""
+        """True for the coarser grid."""
         return self.stage == "errors"
 
 
 def rounds_of(problem: Collision) -> list[Round]:
-    """Return what is to be solved, in this order."""
+    """Return the rounds of a deck in their order."""
     pairs, tolerance = problem.pairs(), problem.settings.solver.tolerance
     rounds = [Round("solve", problem, [pairs], tolerance)]
     if problem.errors:
@@ -115,7 +118,7 @@ def rounds_of(problem: Collision) -> list[Round]:
 
 
 def jobs_of(rounds: Sequence[Round]) -> Iterator[Job]:
-    """Yield the solutions of all rounds; those of one symmetry and energy follow each other, as one starts from another."""
+    """Yield the solutions of all rounds, grouped by symmetry and energy, as one starts from another."""
     for number, part in enumerate(rounds):
         problem = part.problem
         for k, sector in enumerate(problem.sectors):
@@ -187,14 +190,15 @@ class Collisions:
         self.observed: dict[tuple[int, int, str, int], list[Observed]] = {}
         self.solved: list[Solved] = []
         self.wave: Wave | None = None
-        self.lost = False  # the solutions that tell errors
+        # the solutions that tell errors
+        self.lost = False
         self.kept: dict[tuple[int, str], Any] = {}
         self._grids: dict[int, _Grid] = {}
         if restored:
             self._restore(restored)
 
     def state(self) -> State:
-        """Return what was seen so far, and the solutions that the next ones start from."""
+        """Return the observations so far, and the solutions that the next ones start from."""
         return {
             "done": self.done,
             "observed": {key: [saved.observed(seen) for seen in of] for key, of in self.observed.items()},
@@ -216,7 +220,7 @@ class Collisions:
         self.kept = {key: self.problem.device.asarray(u) for key, u in state["kept"].items()}
 
     def advance(self, report: Report) -> None:
-        """Solve what is left; a stop within a solution repeats that one, or that of all processes."""
+        """Solve the remaining equations; a stop within a solution repeats it, on all processes."""
         equations = sum(len(job.points) for job in self.jobs[: self.done])
 
         def poll() -> None:
@@ -251,10 +255,14 @@ class Collisions:
     def _together(self, poll: Callable[[], None]) -> tuple[int, float]:
         """Let every process solve other symmetries or energies; return how many jobs that were, and the largest residual."""
         comm, left = self.ranks.comm, self.jobs[self.done :]
+        # As many chains (one symmetry, its energies, all gauges) as there are processes; within a chain each
+        # solution starts from another one.
         chains = chains_of(left)[: comm.size]
         begun = self.done > 0 and chain_of(self.jobs[self.done - 1]) == chain_of(left[0])
-        if begun:  # by one process, which has kept what the rest starts from
+        # by one process, which has kept what the rest starts from
+        if begun:
             chains = chains[:1]
+        # energies are dealt out so that the pairs of momenta, which products take together, add up to the same work
         tasks = shares_of(chains, [self._cost(chain) for chain in chains], 1 if begun else comm.size)
         seen, solved = self.observed, self.solved
         self.observed, worst = {}, 0.0
@@ -266,6 +274,7 @@ class Collisions:
                 self.solved = []
                 worst = max([worst, *(self._one(job, poll) for job in jobs)])
                 own.append((number, self.solved))
+        # in the order of the ranks, so that all processes go on with equal numbers
         parts = comm.allgather((self.observed, own, worst, self.lost))
         self.lost = any(part[3] for part in parts)
         self.observed, self.solved = seen, solved
@@ -275,7 +284,8 @@ class Collisions:
         for number in range(len(chains)):
             pieces = [solutions for part in parts for of, solutions in part[1] if of == number]
             self.solved += [one_of(entries) for entries in zip(*pieces, strict=True)]
-        self.wave = comm.bcast(self.wave)  # that of the first solution
+        # that of the first solution
+        self.wave = comm.bcast(self.wave)
         return sum(len(chain) for chain in chains), max(part[2] for part in parts)
 
     def _prepare(self, chains: Sequence[Sequence[Job]], poll: Callable[[], None]) -> None:
@@ -298,7 +308,7 @@ class Collisions:
         return next(i for i in range(point + 1) if problem.group(i) == problem.group(point))
 
     def _cost(self, chain: Sequence[Job]) -> float:
-        """Return the work of one energy of a chain, in units of that of one pair of momenta: a product takes pairs together."""
+        """Return the work of one energy of a chain, in units of one pair of momenta: a product takes pairs together."""
         return float(sum(len(self.rounds[job.round].variants[job.variant][job.sector]) for job in chain))
 
     # ----------------------------------------------------------------------------------- one solution
@@ -306,6 +316,7 @@ class Collisions:
     def _grid(self, number: int) -> _Grid:
         if number not in self._grids:
             if number > 0:
+                # grids of rounds that are over are dropped, but for the first, which the result needs
                 self._grids = {0: self._grids[0]} if 0 in self._grids else {}
             part = self.rounds[number]
             self._grids[number] = _Grid(part.problem.setup(coarser=part.coarser))
@@ -357,11 +368,13 @@ class Collisions:
         setup, part = self._grid(job.round).setup, self.rounds[job.round]
         if job.variant == 0 and job.label == part.problem.labels_of(part.problem.sectors[job.sector])[0]:
             self.kept.clear()
+        # a guess from all partial waves, or from another gauge, saves steps
         start = self._start(job, operator, poll)
         found = _solved(part.problem, operator, (s, energies, start), self._tolerance(job), poll)
         if part.problem.process == "photo" or len(part.variants) > 1:
             self.kept[job.variant, job.label] = found.u
         kinematics, wants = self._kinematics(job, poll), part.problem.wants
+        # observations are taken at once: solutions are large, and only those that others start from are kept
         real = amplitudes.inside(operator, setup.grid, found.u, s)
         for i, solution in zip(job.points, real, strict=True):
             ejected = part.problem.ejected(kinematics[i])
@@ -370,7 +383,7 @@ class Collisions:
         return found
 
     def _start(self, job: Job, operator: driven.Driven, poll: Callable[[], None]) -> Any:
-        """Return what is known of a solution: that with fewer momenta, or that in another gauge; None if nothing is."""
+        """Return the comparison solution to start from: fewer partial waves, or the other gauge; None if there is none."""
         device, part = operator.device, self.rounds[job.round]
         full = self.kept.get((0, job.label))
         if job.variant > 0 and full is not None:
@@ -387,15 +400,15 @@ class Collisions:
         omega = device.asarray(np.array([kinematics[i].omega for i in job.points]))
         label, steps = sources.gauge_steps(job.label, known)
         u = known[label]
-        for (
-            other
-        ) in steps:  # u of one gauge and that of the next add up to the source of the first over omega
+        # u of one gauge and of the next add up to the source of the first over omega
+        for other in steps:
             u = device.asarray(self._source(job, operator, other)) / omega[:, None, None, None] - u
         return u
 
     def _sign(self, job: Job, poll: Callable[[], None]) -> float:
         """Return the relative sign of the initial states of both variants, which is arbitrary."""
-        self._kinematics(job._replace(variant=0), poll)  # missing where the run was continued in between
+        # missing where the run was continued in between
+        self._kinematics(job._replace(variant=0), poll)
         initial = self._grid(job.round).initial
         if not initial:
             return 1.0
@@ -450,6 +463,7 @@ class Collisions:
                     problem.numbers.whole,
                     self.lost,
                 )
+                # three sets of observations: of the deck, of the coarser grid, and there with other partial waves
                 theta, charge = np.radians(problem.angles), setup.potential.charge
                 by_label[label] = combined(solutions, kin, problem.ejected(kin), theta, charge)
             observed.append(by_label)
@@ -537,7 +551,7 @@ def _solved(
 
 
 def _remedy(problem: Collision, operator: driven.Driven, steps: int) -> str:
-    """Return what makes an equation converge that did not: an angle at which the eigenvectors are no danger, or more steps."""
+    """Return the remedy for an equation that did not converge: a smaller angle of the contour, or more steps."""
     safe = safe_angle(operator.points)
     condition = max(orbital.condition for orbital in operator.orbitals.values())
     if condition > outgoing.CONDITION and problem.numbers.angle > safe:

@@ -1,4 +1,4 @@
-"""What was seen in a solution, as plain numbers and arrays that a checkpoint holds, and back."""
+"""Observations of a solution as plain numbers and arrays that a checkpoint holds, and back."""
 
 from __future__ import annotations
 

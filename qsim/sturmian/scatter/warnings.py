@@ -1,4 +1,4 @@
-"""What cross sections should not be believed without a second look."""
+"""Warn of cross sections that box, contour or partial waves limit."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 
 __all__ = ["warnings_of"]
 
-DEFECT = 0.05  # of the total, that unitarity may miss before it is worth a warning
-POOR = 0.1  # relative error of a total or break-up cross section that is worth a warning
-TAIL = 0.02  # relative weight of the L that are left out, likewise
+# Of the total, that unitarity may miss before it is worth a warning.
+DEFECT = 0.05
+# Relative error of a total or break-up cross section that is worth a warning.
+POOR = 0.1
+# Relative weight of the L that are left out, likewise.
+TAIL = 0.02
 
 
 def warnings_of(result: CollisionResult) -> list[str]:
-    """Return what should not be believed without a second look."""
+    """Return the warnings of all cross sections of a result."""
     out = []
     condition = result.condition
     if condition > outgoing.CONDITION:
@@ -38,18 +41,19 @@ def warnings_of(result: CollisionResult) -> list[str]:
 
 
 def _unknown(seen: Summed, highest: int) -> list[str]:
-    """Return which of the levels up to a principal quantum number have no error."""
+    """Return the warning of levels up to a principal quantum number that have no error."""
     names = [
         level_name(n, l) for (n, l), (_, error) in seen.levels.items() if n <= highest and np.isnan(error)
     ]
-    if not names or np.isnan(seen.total[1]):  # or no error at all is known, as a warning says
+    # or no error at all is known, as a warning says
+    if not names or np.isnan(seen.total[1]):
         return []
     text = f"the error of {', '.join(names)} is not known, as the smaller box that would tell it holds no such level"
     return [f"{text}; a larger grid.R is needed"]
 
 
 def _warnings(seen: Summed, unitarity: bool) -> list[str]:
-    """Return what is doubtful about one energy and one spin or gauge."""
+    """Return the warnings of one energy and one spin or gauge."""
     out = []
     if unitarity and seen.unitarity is not None:
         defect, error = seen.unitarity

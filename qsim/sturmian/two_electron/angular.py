@@ -22,7 +22,8 @@ from typing import NamedTuple
 
 from qsim.sturmian.deck.symmetry import triangle
 
-BITS = 128  # of the integer square root before the one rounding: twice what a double needs, and more
+# Of the integer square root before the one rounding: twice what a double needs, and more.
+BITS = 128
 
 
 class Root(NamedTuple):
@@ -48,7 +49,8 @@ class Root(NamedTuple):
         scaled, rest = divmod(numerator << (2 * shift), denominator)
         root = math.isqrt(scaled)
         if rest or root * root != scaled:
-            root |= 1  # sticky bit: what was cut off must not look like a tie
+            # sticky bit: what was cut off must not look like a tie
+            root |= 1
         return self.sign * float(Fraction(root, 1 << shift))
 
 

@@ -22,14 +22,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import FloatArray
     from qsim.sturmian.two_electron.hamiltonian import TwoElectron
 
 __all__ = ["Eigenpairs", "lowest", "relax"]
 
-LEVEL_SHIFT = 0.05  # hartree; a denominator is not smaller than this
-FLOOR = 1e-7  # residual, relative to an energy above 1 hartree, from which standing still is rounding and not failure
-PATIENCE = 12  # iterations without progress that end the search
-GUARDS = 2  # roots followed beyond those wanted, so that near degeneracies converge
+# Hartree; a denominator is not smaller than this.
+LEVEL_SHIFT = 0.05
+# Residual, relative to an energy above 1 hartree, from which standing still is rounding and not failure.
+FLOOR = 1e-7
+# Iterations without progress that end the search.
+PATIENCE = 12
+# Roots followed beyond those wanted, so that near degeneracies converge.
+GUARDS = 2
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ def lowest(
     tolerance
         Residual norm at which an eigenpair counts as converged.
     guess : (m, P, M, M), optional
-        First vectors besides those of the model space.
+        First vectors besides the model space.
     restored
         State of an interrupted search, as given to ``observe``.
     observe
@@ -102,9 +107,12 @@ def lowest(
         raise NumericsError(
             f"{roots} roots asked for, but the basis has only {operator.size} functions of L = {operator.L}, S = {operator.S}"
         )
+    # The model space, H between the first m functions of each l, gives the first vectors and the part of the
+    # preconditioner in which levels lie close.
     m, model_values, model_vectors = operator.model_space()
     block = min(roots + GUARDS, operator.size)
     precondition = _Preconditioner(operator, m, model_values, model_vectors)
+    # vectors up to which the space grows: products with H are dear, vectors are large
     most = max(10 * block, 24)
     space = _Space.of(operator, restored) if restored is not None else None
     if space is None:
@@ -113,6 +121,7 @@ def lowest(
         space = _Space.begun(operator, start if guess is None else xp.concatenate([guess, start]))
     V, AV, iteration, products, history, best, since = space
     while True:
+        # Rayleigh and Ritz in the space; H V is kept, so that residuals take no further product
         values, weights = np.linalg.eigh(_gram(operator, V, AV))
         k = min(block, values.size)
         w = operator.device.asarray(np.ascontiguousarray(weights[:, :k].T))
@@ -125,6 +134,7 @@ def lowest(
             raise NumericsError(
                 f"the residual of the eigenvalue search is not finite (iteration {iteration})"
             )
+        # a residual that has not fallen by a tenth for some steps has reached rounding, or the search has stalled
         best, since = (worst, 0) if worst < 0.9 * best else (best, since + 1)
         floor = FLOOR * max(1.0, abs(float(values[0])))
         if worst <= tolerance or (since >= PATIENCE and worst < floor):
@@ -142,13 +152,16 @@ def lowest(
                 f"the eigenvalue search stopped at a residual of {worst:.1e} after {iteration} iterations; "
                 f"solver.tolerance asks for {tolerance:.1e}"
             )
-        if V.shape[0] + k > most:  # restart from the Ritz vectors
+        # restart from the Ritz vectors
+        if V.shape[0] + k > most:
             keep = min(max(3 * block, 8), values.size)
             w = operator.device.asarray(np.ascontiguousarray(weights[:, :keep].T))
             V, AV = xp.tensordot(w, V, 1), xp.tensordot(w, AV, 1)
+        # guard vectors keep the order of the roots right and need not converge themselves
         open_ = [i for i in range(k) if residuals[i] > (tolerance if i < roots else 1e-4)]
         T = _orthonormal(xp, operator.symmetrise(precondition(R[open_], X[open_], values[open_])), V)
-        if not T.shape[0]:  # the space is exhausted: what is found is exact to rounding
+        # the space is exhausted: what is found is exact to rounding
+        if not T.shape[0]:
             if k >= roots:
                 best, since = worst, PATIENCE
                 if worst < floor:
@@ -163,7 +176,7 @@ def lowest(
 
 
 class _Space(NamedTuple):
-    """What a search consists of: directions, their products with H, and its past."""
+    """State of a search: directions, their products with H, and its past."""
 
     V: Any
     AV: Any
@@ -175,7 +188,7 @@ class _Space(NamedTuple):
 
     @classmethod
     def of(cls, operator: TwoElectron, state: Mapping[str, Any]) -> _Space:
-        """Return that of a saved state."""
+        """Return the space of a saved search."""
         vectors = (None, *operator.shape)
         return cls(
             operator.device.asarray(fitting(state, "V", vectors)),
@@ -189,7 +202,7 @@ class _Space(NamedTuple):
 
     @classmethod
     def begun(cls, operator: TwoElectron, start: NDArray[np.float64]) -> _Space:
-        """Return that of the first vectors."""
+        """Return the space of the first vectors."""
         V = _orthonormal(operator.device.xp, operator.symmetrise(start), None)
         return cls(V, operator.apply(V), 0, int(V.shape[0]), [])
 
@@ -231,7 +244,7 @@ def relax(
     settled : float
         The search ends when what it may still gain is this share of the difference.
     max_steps : int
-        At most so many; with 0, nothing but perturbation theory of second order.
+        Limit of the steps; with 0, perturbation theory of second order alone.
 
     Returns
     -------
@@ -245,6 +258,7 @@ def relax(
     # its functions miss the inner orbitals; its residual is small then, and the search would settle there.
     top = min(k, model_values.size)
     lower = bool(np.any(model_values[:top] < np.asarray(energies)[:top]))
+    # the lowest model states join the start where they lie below it, or where states might change places
     if lower or (max_steps and k > 1):
         extra = xp.zeros((top, *operator.shape))
         extra[:, :, :m, :m] = operator.device.asarray(model_vectors[:top])
@@ -259,6 +273,7 @@ def relax(
         w = operator.device.asarray(np.ascontiguousarray(weights[:, :count].T))
         X, AX = xp.tensordot(w, V, 1), xp.tensordot(w, AV, 1)
         R = AX - operator.device.asarray(values[:count])[:, None, None, None] * X
+        # the energy that further steps would still gain, by perturbation theory with the diagonal of H
         gain = _second_order(operator, precondition.diagonal, R, values[:count])
         norms = np.asarray(operator.device.to_host(xp.sum(R * R, axis=(1, 2, 3))))
         # residuals among the lowest states count by the gap, all others by the height of the functions they go to
@@ -290,7 +305,7 @@ def _second_order(
     return np.asarray(operator.device.to_host(xp.sum(R * R / gap, axis=(1, 2, 3))))
 
 
-def _means(operator: TwoElectron, X: Any, V: Any, AV: Any) -> NDArray[np.float64]:
+def _means(operator: TwoElectron, X: FloatArray, V: FloatArray, AV: FloatArray) -> NDArray[np.float64]:
     """Return the mean energies (k,) of states X (k, P, M, M) in the span of an orthonormal basis V."""
     shape = (len(V), -1)
     c = np.asarray(operator.device.to_host(X.reshape(len(X), -1) @ V.reshape(shape).T))
@@ -319,6 +334,7 @@ def _orthonormal(
     """
     shape = block.shape[1:]
     T = block.reshape(block.shape[0], -1)
+    # each direction first to norm one: the Gram matrix then tells directions that are dependent from short ones
     scale = np.sqrt(_few(xp.sum(T * T, axis=1)))
     kept = np.flatnonzero(scale > 0)
     T = (T if kept.size == scale.size else T[xp.asarray(kept)]) / xp.asarray(scale[kept])[:, None]
@@ -329,13 +345,15 @@ def _orthonormal(
         if not T.shape[0]:
             break
         gram = _few(T @ T.T)
+        # Orthonormal by the eigenvectors of the Gram matrix: two small matrices on the host, and one product on the
+        # device.
         s, u = np.linalg.eigh(0.5 * (gram + gram.T))
         keep = s > 1e-20
         T = xp.asarray(np.ascontiguousarray((u[:, keep] / np.sqrt(s[keep])).T)) @ T
     return T.reshape(T.shape[0], *shape)
 
 
-def _few(values: Any) -> NDArray[np.float64]:
+def _few(values: FloatArray) -> NDArray[np.float64]:
     """Return a few numbers of a device on the host."""
     return np.asarray(values.get() if hasattr(values, "get") else values, float)
 

@@ -64,8 +64,10 @@ __all__ = [
 ]
 
 Pair = tuple[int, int]
-RANK = 1e-12  # diagonal of R relative to the largest, below which functions are dependent: gsf.RANK
-LARGEST_CONDITION = 1e14  # of the overlap of two electrons, beyond which LAPACK cannot factor it
+# Diagonal of R relative to the largest, below which functions are dependent: gsf.RANK.
+RANK = 1e-12
+# Of the overlap of two electrons, beyond which LAPACK cannot factor it.
+LARGEST_CONDITION = 1e14
 
 
 # -------------------------------------------------------------------------------------- one electron
@@ -240,6 +242,7 @@ def assemble(
     pairs = symmetry.pairs
     made = agreed(comm, lambda: _Assembly(device, grid, basis, symmetry))
     blocks = [(p, q) for p in range(len(pairs)) for q in range(p + 1)]
+    # kernels first, as several blocks need each; then the blocks of the lower triangle, by cost
     needed = sorted({l for p, q in blocks for l in made.multipoles(p, q)})
     made.kernels = in_shares(comm, needed, partial(repulsion_kernel, grid))
     owner = owners([made.cost(p, q) for p, q in blocks], comm.size)
@@ -251,6 +254,7 @@ def assemble(
 
     with device.use():
         agreed(comm, fill)
+        # every process ends with the whole matrix, block by block as its owner has made it
         if comm.size > 1:
             for (p, q), rank in zip(blocks, owner, strict=True):
                 made.put(p, q, comm.bcast(made.get(p, q) if rank == comm.rank else None, rank))
@@ -307,7 +311,7 @@ class _Assembly:
         return {l for order in (ket, ket[::-1]) for l in _coefficients(self.L, bra, order)}
 
     def cost(self, p: int, q: int) -> float:
-        """Return the work of a block: its integrals, twice where those of the exchanged ket are others."""
+        """Return the work of a block: its integrals, twice where the exchanged ket has others."""
         here, there = self.sizes[p], self.sizes[q]
         return float(np.prod(here)) * float(np.prod(there)) * (1.0 if self.places[q] is not None else 2.0)
 
@@ -319,7 +323,8 @@ class _Assembly:
 
     def put(self, p: int, q: int, block: tuple[NDArray[Any], NDArray[Any] | None] | None) -> None:
         """Take the block of H that another process has made, and that across the diagonal."""
-        assert block is not None  # some process has made it
+        # some process has made it
+        assert block is not None
         here, there = (slice(self.bounds[k], self.bounds[k + 1]) for k in (p, q))
         self.H[here, there] = self.device.asarray(block[0])
         if q < p:
@@ -342,7 +347,8 @@ class _Assembly:
             X = self._exchanged(D, q)
         else:
             X = self._repulsion(bra, (ket[1], ket[0]))
-            if X is not None:  # the ket's functions come in the order (b, a)
+            # the ket's functions come in the order (b, a)
+            if X is not None:
                 Na, Nb = self.sizes[q]
                 X = X.reshape(-1, Nb, Na).transpose(0, 2, 1).reshape(D.shape)
         self.H[here, there] = self._symmetric(D, X, p, q)
@@ -350,7 +356,7 @@ class _Assembly:
             self.H[there, here] = self.H[here, there].T
 
     def _one_electron(self, p: int, D: NDArray[Any]) -> None:
-        """Add the one-electron integrals of a pair to its block, and fill that of the overlap."""
+        """Add the one-electron integrals of a pair to its block, and fill the block of the overlap."""
         overlap_ab, h = _on(self.device, self.kind, self.basis, self.pairs[p])
         kronecker(h[0], overlap_ab[1], D, accumulate=True)
         kronecker(overlap_ab[0], h[1], D, accumulate=True)
@@ -486,6 +492,8 @@ def solve(
     """
     grid, V, v, U = field
     pairs = symmetry.pairs
+    # The overlap of two electrons is the product of two of one: its condition number is too, and a reduction of each
+    # l to orthonormal functions makes H x = E x of the generalised problem at the price of matrices (N, N).
     one = {l: one_electron(grid, V, functions[l], v, U) for l in sorted({l for pair in pairs for l in pair})}
     reduced = {l: orthonormalised(part) for l, part in one.items()}
     condition = {l: float(np.linalg.cond(R)) ** 2 for l, (_, R) in reduced.items()}
@@ -497,6 +505,7 @@ def solve(
             f"the overlap of two electrons has the condition number {worst:.1e}: too large for a Cholesky factorisation",
             hint="use fewer functions, or the reduction by one electron",
         )
+    # back to coefficients of the Sturmian functions: X = R_a^-1 X' R_b^-T of every pair
     energies, x = _eigenpairs(device, made, n_roots)
     vectors = []
     for column in x.T:

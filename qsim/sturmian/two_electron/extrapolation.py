@@ -25,7 +25,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-TERMS = 4  # more are fitted to rounding errors
+# More are fitted to rounding errors.
+TERMS = 4
 # The error in what other fits differ by, and in what the largest l_max lacks, as fits may agree by chance.  Of the limits of 3 to
 # 6 l_max up to 6 (singlet S states of H- to C4+, 3S and 1P of He and Be2+) one in fifty is off by more than 0.7 claims, the worst
 # by 1.1 (one by 1.3 at 3e-9 hartree), half of them by less than 0.3.
@@ -85,17 +86,22 @@ def partial_wave_limit(
         raise ValueError(
             f"an extrapolation needs two or more ascending l_max with one energy each, not {l_max}"
         )
+    # Increments of the partial waves fall like (l + 1/2)^-p: p is 4 for singlets of natural parity, 6 for triplets,
+    # 8 for other singlets. The tail beyond l_max is a sum of Hurwitz zeta functions.
     natural = parity == "natural" or (L % 2 == 0) == (parity == "even")
     first = leading_power(S, natural=natural)
     terms = min(points.size - 1, TERMS)
     step = 1 if L == S == 0 else 2
     powers = [first + step * k for k in range(terms)]
+    # the first missing increment, counted from the mean momentum of a pair
     start = points + 1.5 - 0.5 * (L if natural else L - 1)
     limit, coefficients, weights = _fit(start, values, powers)
     if terms > 1:
+        # what the last term and the lowest point change tells how far the expansion has converged
         other, _, _ = _fit(start[-terms:], values[-terms:], powers[:-1])
         error = (0.5 if terms == 2 else 1.0) * abs(limit - other)
-        if terms > 2:  # two fits that agree by chance: the powers themselves are uncertain beyond the first
+        # two fits that agree by chance: the powers themselves are uncertain beyond the first
+        if terms > 2:
             other, _, _ = _fit(start, values, [first + (3 - step) * k for k in range(terms)])
             error = math.hypot(error, limit - other)
     else:
@@ -114,6 +120,7 @@ def _fit(
     tails = np.stack([zeta(power, start) for power in powers], axis=1)
     scale = tails[-1]
     inverse = np.linalg.pinv(np.concatenate((np.ones((start.size, 1)), tails / scale), axis=1), rcond=1e-14)
-    shift = values[-1]  # digits of the differences count, not those of the energies
+    # digits of the differences count, not those of the energies
+    shift = values[-1]
     solution = inverse @ (values - shift)
     return float(shift + solution[0]), -solution[1:] / scale, inverse[0]

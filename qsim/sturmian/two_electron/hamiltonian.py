@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 
 __all__ = ["TwoElectron", "coefficients"]
 
-ABSENT = 1e6  # hartree, of places that pad bases of different sizes to one; nothing couples to them
-SHARED_FLOPS = (
-    2e6  # of a product with one vector, from which its pairs are shared: a millisecond of a core, or less
-)
-MODEL_SIZE = 360  # rows of the model space of the first guess
+# Hartree, of places that pad bases of different sizes to one; nothing couples to them.
+ABSENT = 1e6
+# Of a product with one vector, from which its pairs are shared: a millisecond of a core, or less.
+SHARED_FLOPS = 2e6
+# Rows of the model space of the first guess.
+MODEL_SIZE = 360
 
 
 def coefficients(L: int, S: int, pairs: Sequence[tuple[int, int]]) -> tuple[list[int], NDArray[np.float64]]:
@@ -115,13 +116,17 @@ class TwoElectron:
         xp, n = device.xp, grid.r.size
         self.sizes = {l: orbitals[l].e.size for pair in pairs for l in pair}
         self.orbitals = {l: orbitals[l] for l in self.sizes}
+        # Bases of all l are padded to one size, so that products of all pairs are one batch; nothing couples to the
+        # padding.
         M = max(self.sizes.values())
         self.shape = (len(pairs), M, M)
         padded = {l: _padded(orbitals[l], M) for l in self.sizes}
         self._a = device.asarray(np.stack([padded[a][1] for a, _ in pairs]))
         self._b = device.asarray(np.stack([padded[b][1] for _, b in pairs]))
+        # transposes are stored: with them every product reads rows
         self._at = xp.ascontiguousarray(self._a.transpose(0, 2, 1))
         self._bt = xp.ascontiguousarray(self._b.transpose(0, 2, 1))
+        # in orbitals of h_l the one-body part is diagonal, e_a + e_b
         self.one_body = device.asarray(np.stack([np.add.outer(padded[a][0], padded[b][0]) for a, b in pairs]))
         self.multipoles, A = coefficients(L, S, pairs)
         planes = {} if planes is None else planes
@@ -131,6 +136,8 @@ class TwoElectron:
         self._G = device.asarray(np.stack([planes[l].ravel() for l in self.multipoles]))
         self._A = terms(device, A)
         self.dense = A
+        # pairs (a, b) with a != b have a component for each order of the electrons, which are transposes of each
+        # other; the second ones follow the pairs
         self._swapped = [p for p, (a, b) in enumerate(pairs) if a != b]
         self._same = [p for p, (a, b) in enumerate(pairs) if a == b]
         self._signs = device.asarray(
@@ -188,7 +195,7 @@ class TwoElectron:
         xp, n, P = self.device.xp, self.points, len(self.pairs)
         F = xp.empty((x.shape[0], self.components, n, n), x.dtype)
         if not self.device.is_cuda:
-            products.on_grid(self.device, self._a, np.ascontiguousarray(x), self._bt, F)
+            products.on_grid(self.device, products.Vectors(self._a, np.ascontiguousarray(x), self._bt), F)
             F[:, P:] = F[:, self._swapped].transpose(0, 1, 3, 2)
         elif self._swapped:
             stored = xp.matmul(xp.matmul(self._a, x), self._bt)
@@ -219,7 +226,7 @@ class TwoElectron:
         if self._swapped:
             V = products.repelled(self.device, self.on_grid(x), self._G, self._A, self._b)
         else:
-            vectors = self._a, np.ascontiguousarray(x), self._bt
+            vectors = products.Vectors(self._a, np.ascontiguousarray(x), self._bt)
             V = products.repelled_products(self.device, vectors, self._G, self._A, self._b)
         return self.symmetrise(products.contracted(self.device, self._at, V))
 
@@ -227,7 +234,8 @@ class TwoElectron:
         """Return the repulsion times ``x`` before its symmetry, of which every process makes some pairs; a collective call."""
         m, P, n, own = len(x), len(self.pairs), self.points, self._parts[self._comm.rank]
         mine = np.empty((m, own.stop - own.start, n, n))
-        products.on_grid(self.device, self._a[own], np.ascontiguousarray(x[:, own]), self._bt[own], mine)
+        vectors = products.Vectors(self._a[own], np.ascontiguousarray(x[:, own]), self._bt[own])
+        products.on_grid(self.device, vectors, mine)
         F = np.empty((m, self.components, n, n))
         F[:, :P] = self._joined(mine)
         F[:, P:] = F[:, self._swapped].transpose(0, 1, 3, 2)
@@ -235,7 +243,7 @@ class TwoElectron:
         return self._joined(products.contracted(self.device, self._at[own], V))
 
     def _joined(self, part: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return matrices (m, P, ., .) of all pairs from those of the own ones."""
+        """Return matrices (m, P, ., .) of all pairs from the matrices of this rank's own pairs."""
         m, _, rows, columns = part.shape
         counts = np.array([slice_.stop - slice_.start for slice_ in self._parts], np.int64)
         mine = np.ascontiguousarray(part.transpose(1, 0, 2, 3)).reshape(-1, m * rows * columns)
@@ -309,11 +317,14 @@ class TwoElectron:
                 (a, b), (x, y) = self.pairs[p], kets[c]
                 if (a, x) not in potential:
                     potential[a, x] = density[a, x].T @ G
-                R = (potential[a, x] @ density[b, y]).reshape(m, m, m, m)  # i i' j j'
-                block = self.dense[index, p, c] * R.transpose(0, 2, 1, 3)  # (i j), (i' j')
+                # i i' j j'
+                R = (potential[a, x] @ density[b, y]).reshape(m, m, m, m)
+                # (i j), (i' j')
+                block = self.dense[index, p, c] * R.transpose(0, 2, 1, 3)
                 if c < P:
                     H[p, :, :, c] += block
-                else:  # the component is the transpose of the stored one
+                else:
+                    # the component is the transpose of the stored one
                     H[p, :, :, self._swapped[c - P]] += block.transpose(0, 1, 3, 2)
         full = H.reshape(P * m * m, -1)
         full[np.diag_indices_from(full)] += host(self.one_body[:, :m, :m]).ravel()

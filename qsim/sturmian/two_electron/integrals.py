@@ -179,7 +179,7 @@ def repulsion_pairs(
     use_root : bool
         Whether the kernel may have a root: sums of multipoles are not positive.
     dtype
-        Of the integrals; by default that of kernel and functions.
+        Of the integrals; by default the dtype of kernel and functions.
     """
     kind = np.dtype(dtype or np.result_type(kernel, *functions))
     bra_a, ket_a, bra_b, ket_b = functions
@@ -194,8 +194,11 @@ def repulsion_pairs(
         return on_device[id(c)]
 
     with device.use():
+        # Eq. (15) is rho_a^T G rho_b with the densities of all pairs at the nodes: two matrix products instead of
+        # N^4 double sums.
         rho_b = pair_densities(device, moved(bra_b), moved(ket_b), packed_b)
         if same:
+            # equal pairs: with G = K K^T the result is X^T X with X = K^T rho, of which one triangle is computed
             root = symmetric_root(kernel) if root is None and use_root else root
             if root is not None:
                 X = _product(device, device.asarray(root).T, rho_b)
@@ -204,6 +207,7 @@ def repulsion_pairs(
             rho_a = rho_b
         else:
             rho_a = pair_densities(device, moved(bra_a), moved(ket_a), packed_a)
+        # the kernel, which is the larger factor, meets the side with fewer pairs
         if rho_a.shape[1] < rho_b.shape[1]:
             values = product(device, _product(device, kernel, rho_a).T, rho_b)
         else:
@@ -327,7 +331,8 @@ def quadrature(Nq: int, Ns: int, R: float) -> Quadrature:
     rule[1:-1:2], rule[2:-1:2] = 4.0, 2.0
     width = np.diff(ends)
     fine = ends[:-1, None] + width[:, None] * share
-    fine[:, -1] = ends[1:]  # never beyond R by rounding
+    # never beyond R by rounding
+    fine[:, -1] = ends[1:]
     return Quadrature(r, 0.5 * R * w, fine, width[:, None] * rule / (3.0 * (Ns - 1)))
 
 
@@ -391,6 +396,8 @@ def repulsion_simpson(
             out = device.xp.zeros((shape[0] * shape[2], shape[1] * shape[3]), bra_a.at.dtype)
         else:
             out[...] = 0
+        # Eq. (21) has two terms, for the inner electron inside and outside of the outer one: the same sums with the
+        # electrons exchanged.
         fine_weights = device.asarray(points.fine_w * points.fine ** (-l - 1.0))
         weights = device.asarray(points.w * points.r**l)
         for (i1, i0), (o1, o0), swapped in (

@@ -1,4 +1,4 @@
-"""What functions and grid leave out: the same states on a finer grid that integrates the potential exactly.
+"""Errors of functions and grid: the same states on a finer grid that integrates the potential exactly.
 
 The states of a run are put on a grid with more points per element, whose one-body potential is integrated by a quadrature far
 denser than the nodes, and relaxed there by a few steps of Davidson's method.  The energies that they reach tell what all radial
@@ -36,18 +36,27 @@ if TYPE_CHECKING:
 
 __all__ = ["Reference", "dense_potential", "finer", "interpolation", "relax"]
 
-MORE = 3  # points that an element gets in addition
-MORE_OF_MANY = 2  # the same where it has MANY
+# Points that an element gets in addition.
+MORE = 3
+# The same where it has MANY.
+MORE_OF_MANY = 2
 MANY = 10
-PANELS = 24  # of an element at least, for the quadrature of the potential
-PANEL_WIDTH = 0.05  # bohr, of a panel, as long as there are at most MOST_PANELS
+# Of an element at least, for the quadrature of the potential.
+PANELS = 24
+# Bohr, of a panel, as long as there are at most MOST_PANELS.
+PANEL_WIDTH = 0.05
 MOST_PANELS = 400
-GAUSS = 8  # points of a panel
-SETTLED = 0.1  # share of an estimated error by which it may itself be wrong
-WORK = 6e10  # operations of the products from which the states are not relaxed
-STEP_WORK = 2e11  # operations of the first products from which there is no estimate
+# Points of a panel.
+GAUSS = 8
+# Share of an estimated error by which it may itself be wrong.
+SETTLED = 0.1
+# Operations of the products from which the states are not relaxed.
+WORK = 6e10
+# Operations of the first products from which there is no estimate.
+STEP_WORK = 2e11
 MAX_STEPS = 40
-CANCELLED = 0.2  # of the larger part of a difference: what it may be off by where its parts cancel
+# Of the larger part of a difference: what it may be off by where its parts cancel.
+CANCELLED = 0.2
 
 
 @dataclass(frozen=True)
@@ -127,10 +136,12 @@ def dense_potential(potential: OneBody, grid: RadialGrid) -> NDArray[np.float64]
     for e, (a, b) in enumerate(zip(grid.bounds[:-1], grid.bounds[1:], strict=True)):
         inner = [r for r in potential.breaks if a < r < b]
         panels = 1 if simple else min(max(PANELS, math.ceil((b - a) / PANEL_WIDTH)), MOST_PANELS)
+        # steps and kinks of the potential are bounds of panels: Gauss converges on either side
         ends = np.unique(np.concatenate((np.linspace(a, b, panels + 1), inner)))
         half = 0.5 * np.diff(ends)[:, None]
         r = (ends[:-1, None] + half * (x + 1.0)).ravel()
         weight = (half * w).ravel()
+        # functions that do not vanish in this element: its own and the bridges at both ends
         here = np.arange(max(e * (points - 1) - 1, 0), min((e + 1) * (points - 1), grid.size))
         chi = grid.basis(r)[:, here]
         with np.errstate(all="ignore"):
@@ -180,12 +191,14 @@ def relax(
     B = device.asarray(interpolation(grid, made))
     xp = device.xp
     stored = operator.on_grid(found.vectors)[:, :P]
+    # the states of the run on the finer grid, exactly: its elements are the same and its functions more
     start = full.symmetrise(full.project(xp.matmul(xp.matmul(B, stored), B.T)))
     gaps = np.minimum(np.maximum(found.gaps, 1e-3), 1.0)
     steps = 0 if 12.0 * roots * product > WORK else MAX_STEPS
     energies, errors, before = davidson.relax(
         full, start, found.values, gaps, settled=SETTLED, max_steps=steps
     )
+    # better integrals, and then more functions: the two changes that make up the difference
     parts = np.maximum(np.abs(before - found.values), np.abs(energies - before))
     return Reference(energies, errors, parts, {l: float(orbitals.e[0]) for l, orbitals in whole.items()})
 

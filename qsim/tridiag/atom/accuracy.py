@@ -46,15 +46,22 @@ if TYPE_CHECKING:
 
 __all__ = ["AUTO", "claim"]
 
-AUTO = 3e9  # points times l times steps up to which `verify: auto` means true
-SHORT = 2e7  # up to which companions are finer
-STEP, SPACING = 2.0, 1.25  # ratios of the companions
-ORDER = 3  # of the spacing
+# points times l times steps up to which `verify: auto` means true
+AUTO = 3e9
+# up to which companions are finer
+SHORT = 2e7
+# ratios of the companions
+STEP, SPACING = 2.0, 1.25
+# of the spacing
+ORDER = 3
 ROUNDING = 1e-12
 STEP_CAUSE = "the time step (time.dt)"
-SAMPLES = 400  # of the trace of a companion
-SAFETY = 1.5  # the powers of h and k are those of small h and k
-UNSURE = 0.02  # error of a population or norm that is told
+# of the trace of a companion
+SAMPLES = 400
+# the powers of h and k are those of small h and k
+SAFETY = 1.5
+# error of a population or norm from which a warning is given
+UNSURE = 0.02
 
 
 def claim(result: AtomResult, state: Callable[[], State], monitor: Monitor, evolve: Evolve) -> None:
@@ -103,14 +110,14 @@ def claim(result: AtomResult, state: Callable[[], State], monitor: Monitor, evol
 
 def _promised(companions: _Companions, shares: Mapping[str, float], monitor: Monitor) -> None:
     """Warn if steps that the run chose leave a larger error than the deck allows."""
-    asked = companions.result.problem.accuracy
-    if asked is None:
+    allowed = companions.result.problem.accuracy
+    if allowed is None:
         return
     by_steps = {name: companions.parts[name][STEP_CAUSE] for name in shares if name in companions.parts}
     worst = max(by_steps, key=lambda name: by_steps[name])
-    if by_steps[worst] > asked:
+    if by_steps[worst] > allowed:
         monitor.warn(
-            f"the steps leave an error of {by_steps[worst]:.2g} in {worst}, more than time.accuracy: {asked:g}"
+            f"the steps leave an error of {by_steps[worst]:.2g} in {worst}, more than time.accuracy: {allowed:g}"
         )
 
 
@@ -135,9 +142,12 @@ class _Companions:
             If a level is missing on another grid.
         """
         base = self.result.problem
+        # short runs get finer companions, long ones coarser and cheaper ones
         h, k = (1.0 / STEP, 1.0 / SPACING) if self.fine else (STEP, SPACING)
         other = base.make(base.setting.grid(k))
-        k = other.grid.step / base.lattice.grid.step  # up to a whole number of cells
+        # up to a whole number of cells
+        k = other.grid.step / base.lattice.grid.step
+        # one change after another: the step, then the spacing, then more l; each difference has one cause
         runs = [self.result, self._run(base, h, base.lattice, 0, report)]
         report(Progress(1))
         runs.append(self._run(base, h, other, 0, report))
@@ -145,11 +155,14 @@ class _Companions:
         more = max(2, self.result.lanes.used // 4)
         runs.append(self._run(base, h, other, more, report) if base.pulse.pulses else runs[-1])
         report(Progress(3))
+        # errors of Suzuki's composition are of order 4 in length gauge; second order is assumed in velocity gauge
         order = base.order if base.setting.gauge == "length" else 2
+        # Richardson: from the change between two steps (spacings) to the error of the run itself
         shares = 1.0 / abs(h**order - 1.0), 1.0 / abs(k**ORDER - 1.0), 1.0
         own, a, b, c = (numbers(one) for one in runs)
         for name, value in own.items():
-            if name not in a:  # found beside the propagation, with an error of its own
+            # found beside the propagation, with an error of its own
+            if name not in a:
                 continue
             found = {
                 STEP_CAUSE: shares[0] * _apart(name, a[name], value),
@@ -174,6 +187,7 @@ class _Companions:
     ) -> AtomResult:
         """Return the result of a companion: steps and l of its own, on a lattice."""
         steps = max(round(base.setting.steps / h), 1)
+        # what grows in the run by itself is fixed in a companion: it begins with all that the run had in the end
         changed = replace(
             base.setting,
             steps=steps,

@@ -37,16 +37,23 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "plan", "sample_steps"]
 
-TRACE = 20_000  # samples of a run that asks for no spectrum
-PER_PERIOD = 8  # samples per period of the highest harmonic
-MOST_POINTS = 5_000_000  # of a box whose levels are looked for before a run
-STATES = 11  # arrays of the size of the state, in complex numbers: state, two tables of pivots, and their likes of the companions
+# samples of a run without spectra
+TRACE = 20_000
+# samples per period of the highest harmonic
+PER_PERIOD = 8
+# of a box whose levels are looked for before a run
+MOST_POINTS = 5_000_000
+# arrays of the size of the state, in complex numbers: state, two tables of pivots, and their likes of the companions
+STATES = 11
 # arrays of the size of the state on a GPU, for steps of one length: tables with their products, which all runs share; of each run
 # the tips of chunks, in velocity gauge also the ports of segments
 CUDA_TABLES, CUDA_TIPS, PADDING = 6.4, {"length": 0.6, "velocity": 1.0}, 1.05
-CUDA_MAKING = {"length": 16, "velocity": 40}  # of those on the host while the tables are made
-FLOPS = 40.0  # of a step, per point and l
-SPEED = 1e9  # of these per second and core, spectra and verification included: measured 0.7e9 to 1.2e9
+# of those on the host while the tables are made
+CUDA_MAKING = {"length": 16, "velocity": 40}
+# of a step, per point and l
+FLOPS = 40.0
+# of these per second and core, spectra and verification included: measured 0.7e9 to 1.2e9
+SPEED = 1e9
 
 
 def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
@@ -69,12 +76,14 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
         return Plan(findings=[Finding(error.key, str(error))])
     except NumericsError as error:
         return Plan(findings=[Finding("initial", f"{error}; a larger grid.rmax holds higher levels")])
+    # memory of the state: four real numbers for each pair of lanes and point
     channels = frame_of(deck).lanes(found.lmax)
     lanes = channels.used
     size = 32 * grid.points * channels.pairs
     outputs = min(deck.time.outputs, found.steps) + 1
     columns = min(grid.points, deck.observed.density.points)
     count = len(runs.decks)
+    # densities and l populations at the output times, and a trace of every step at most
     recorded = count * (3 * outputs * (columns + lanes) * 8 + 200 * found.steps)
     lengths = 2 if deck.time.order == 4 else 1
     comm = connected()
@@ -93,6 +102,7 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     stages = 5 if deck.time.order == 4 else 1
     if count > 1:
         sizes["runs"] = count
+    # operations per point, l, step and stage; stages of Suzuki's composition are steps of their own
     flops = count * FLOPS * grid.points * lanes * found.steps * stages
     work = Work(
         flops=flops,
@@ -129,9 +139,11 @@ def _memory(size: int, count: int, gauge: str, lengths: int, *, recorded: int, r
         Processes that share the runs.
     """
     whole = count * STATES * size
-    each = -(-count // ranks)  # runs on the GPU of a rank
+    # runs on the GPU of a rank
+    each = -(-count // ranks)
     on_gpu = int(PADDING * size * (each * (1 + lengths * CUDA_TIPS[gauge]) + lengths * CUDA_TABLES))
-    if count == 1:  # a companion comes while the run is still there
+    # a companion comes while the run is still there
+    if count == 1:
         on_gpu *= 2
     shared = min(whole, on_gpu)
     return Memory(
@@ -170,9 +182,11 @@ def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem | AtomSca
     tops = [replace(first, pulse=pulse) for pulse in runs.pulses]
     hardest = tops[runs.hardest]
     observed = first.observed
-    if observed.hhg is not None:  # one axis for all runs
+    # one axis for all runs
+    if observed.hhg is not None:
         top = highest_order(hardest, observed.hhg.max_order, fundamental(hardest, observed.hhg.omega))
         observed = replace(observed, hhg=observed.hhg.model_copy(update={"max_order": top}))
+    # all runs of a scan take samples at the same steps: those of the strongest field
     every = sample_steps(hardest)
     problems = [replace(one, observed=observed, every=every, verify=False) for one in tops]
     return AtomScan(problems, runs.values, deck.scan.focal_average, device, first.notices)
@@ -209,7 +223,8 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
         make=make,
         notices=notices,
         device=device,
-        threads=max(1, device.threads // len(runs.decks)),  # runs of a scan go side by side
+        # runs of a scan go side by side
+        threads=max(1, device.threads // len(runs.decks)),
         stored=deck.stored,
     )
     if deck.observed.resonance is not None:
@@ -255,5 +270,6 @@ def sample_steps(problem: AtomProblem) -> int:
     for block in wanted:
         omega = fundamental(problem, block.omega)
         tops.append(omega * highest_order(problem, block.max_order, omega))
+    # PER_PERIOD samples per period of the highest harmonic, and as many as the flux through spheres needs
     most = max(1, int(2.0 * math.pi / (PER_PERIOD * float(np.max(tops)) * dt)))
     return flux_interval(problem.spectra, steps, dt, most)

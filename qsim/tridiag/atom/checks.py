@@ -1,4 +1,4 @@
-"""Physics checks of ``task: atom``: what a deck asks for that its grid, steps or absorber cannot give."""
+"""Physics checks of ``task: atom``: requests of a deck that its grid, steps or absorber cannot meet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from qsim.core.deck.blocks import Finding
 from qsim.tridiag.atom.polarization import frame_of
-from qsim.tridiag.atom.problem import CORE, TURN, angular_estimate, asked
+from qsim.tridiag.atom.problem import CORE, TURN, angular_estimate, potential_value
 from qsim.tridiag.deck.photoelectrons import TsurffSpectrum
 from qsim.tridiag.tdse import absorbers
 
@@ -24,16 +24,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Setup", "findings"]
 
-NUCLEUS = (0.5, 0.2)  # Z dr0: above the first an error, above the second a warning
+# Z dr0: above the first an error, above the second a warning
+NUCLEUS = (0.5, 0.2)
 STEPS_PER_CYCLE = (8, 20)
-PHASE = 2.0  # dt times an energy of a photoelectron
-LEAST_L = 5  # of the estimate of lmax, that weak fields do not need
-REST = 1e-3  # A at the end, relative to its largest value
+# dt times an energy of a photoelectron
+PHASE = 2.0
+# of the estimate of lmax, that weak fields do not need
+LEAST_L = 5
+# A at the end, relative to its largest value
+REST = 1e-3
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What the checks look at."""
+    """Input of the checks."""
 
     deck: AtomDeck
     pulse: LaserField
@@ -150,7 +154,7 @@ def levels_in_box(setup: Setup) -> Iterator[Finding]:
 
 def _radius_of(setup: Setup, n: int) -> float:
     """Return a radius that holds a level to 1e-8: its turning point far out and, fitted to n = 1 to 30, its tail."""
-    charge = max(asked(setup.deck, lambda block: block.tail), 1.0)
+    charge = max(potential_value(setup.deck, lambda block: block.tail), 1.0)
     return (2.35 * n**2 + 11.5 * n) / charge
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES", "is_atom"]
 
-FLOOR = 1e-14  # of drawn populations
+# of drawn populations
+FLOOR = 1e-14
 
 
 def is_atom(r: Results) -> bool:
@@ -58,14 +59,14 @@ def _draw_populations(ax: Axes, r: Results) -> None:
     time_axis(ax, r)
 
 
-def _draw_density(fig: Any, ax: Axes, r: Results) -> None:
+def _draw_density(fig: Figure, ax: Axes, r: Results) -> None:
     """Draw the radial density on even radii."""
     rho, at = r["radial_density"], r["r_density"]
     radii = np.linspace(0.0, float(at[-1]), 400)
     even = np.array([np.interp(radii, at, row) for row in rho])
     largest = float(even.max())
     level = np.log10(np.maximum(even, largest * 10.0**-DECADES))
-    shown = image(ax, femtoseconds(r["time"]), radii, level.T, np.log10(largest), DECADES)
+    drawn = image(ax, femtoseconds(r["time"]), radii, level.T, np.log10(largest), DECADES)
     if "absorber" in r and np.any(r["absorber"] > 0):
         ax.axhline(float(r["r"][r["absorber"] > 0][0]), color="w", linewidth=0.6, linestyle=":")
     sphere = _scalar(r, "tsurff_radius")
@@ -73,10 +74,10 @@ def _draw_density(fig: Any, ax: Axes, r: Results) -> None:
         ax.axhline(sphere, color="w", linewidth=0.6, linestyle="--")
     ax.set_ylabel("r (bohr)")
     time_axis(ax, r)
-    fig.colorbar(shown, ax=ax, label=r"$\log_{10}$ density (1/bohr)")
+    fig.colorbar(drawn, ax=ax, label=r"$\log_{10}$ density (1/bohr)")
 
 
-def _draw_angular(fig: Any, ax: Axes, r: Results) -> None:
+def _draw_angular(fig: Figure, ax: Axes, r: Results) -> None:
     p = r["population_l"]
     if p.shape[1] < 2:
         ax.plot(femtoseconds(r["time"]), p[:, 0])
@@ -84,11 +85,11 @@ def _draw_angular(fig: Any, ax: Axes, r: Results) -> None:
         time_axis(ax, r)
         return
     level = np.log10(np.maximum(p, 1e-16))
-    shown = image(ax, femtoseconds(r["time"]), r["l"].astype(float), level.T, 0.0, 16.0)
+    drawn = image(ax, femtoseconds(r["time"]), r["l"].astype(float), level.T, 0.0, 16.0)
     ax.set_ylabel("l")
     ax.locator_params(axis="y", integer=True)
     time_axis(ax, r)
-    fig.colorbar(shown, ax=ax, label=r"$\log_{10}$ norm")
+    fig.colorbar(drawn, ax=ax, label=r"$\log_{10}$ norm")
 
 
 def populations(r: Results) -> Figure | None:
@@ -156,7 +157,8 @@ def states(r: Results) -> Figure | None:
         if (
             low < energy and energy - written.get(l, -np.inf) > -0.045 * low
         ):  # else it would cover the one below
-            behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}  # the potential passes there
+            # the potential passes there
+            behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
             a.annotate(name, (3.5 + 4.0 * l, energy), fontsize=6, va="center", bbox=behind)
             written[l] = energy
     a.set_xlim(0.0, max(16.0, 4.0 * len({name[-1] for name in names}) + 4.0))
@@ -239,22 +241,22 @@ def momentum(r: Results) -> Figure | None:
     pad = r["pad"]
     top = np.log10(float(pad[r["energy"] > 0].max()))
     level = np.log10(np.maximum(pad, 10.0 ** (top - 6.0)))
-    shown = image(a, r["energy"], np.degrees(r["theta"]), level.T, top, 6.0)
+    drawn = image(a, r["energy"], np.degrees(r["theta"]), level.T, top, 6.0)
     a.set_xlabel("energy (hartree)")
     a.set_ylabel(r"$\theta$ (degrees)")
     a.set_yticks(range(0, 181, 45))
     mean = ", mean over azimuths" if "pad_sphere" in r else ""
     a.set_title(rf"$\log_{{10}}$ d$^2$P/dEd$\Omega${mean}")
-    fig.colorbar(shown, ax=a)
+    fig.colorbar(drawn, ax=a)
     density = r["momentum_map"]
     top = np.log10(float(density.max()))
     level = np.log10(np.maximum(density, 10.0 ** (top - 5.0)))
-    shown = image(b, r["momentum_z"], r["momentum_x"], level.T, top, 5.0)
+    drawn = image(b, r["momentum_z"], r["momentum_x"], level.T, top, 5.0)
     b.set_aspect("equal")
     b.set_xlabel(r"$k_z$ (a.u.)")
     b.set_ylabel(r"$k_x$ (a.u.)")
     b.set_title(r"$\log_{10}$ d$^3$P/dk$^3$")
-    fig.colorbar(shown, ax=b)
+    fig.colorbar(drawn, ax=b)
     return fig
 
 
@@ -265,11 +267,10 @@ def attoclock(r: Results) -> Figure | None:
     fig = figure("double", 3.0)
     a, b = fig.subplots(1, 2)
     side, density = r["momentum_x"], r["attoclock_map"]
-    shown = image(a, side, r["momentum_y"], density, float(density.max()), float(density.max()))
+    drawn = image(a, side, r["momentum_y"], density, float(density.max()), float(density.max()))
     t = r["trace/time"]
-    along, across = (
-        integral(r[name], t) for name in ("trace/field", "trace/field_y")
-    )  # -A is the integral of E
+    # -A is the integral of E
+    along, across = (integral(r[name], t) for name in ("trace/field", "trace/field_y"))
     a.plot(along, across, color="w", linewidth=0.6, linestyle=":", label=r"$-A(t)$")
     reach = min(float(side[-1]), 1.6 * float(np.hypot(along, across).max()) + 0.3)
     a.set_xlim(-reach, reach)
@@ -278,7 +279,7 @@ def attoclock(r: Results) -> Figure | None:
     a.set_xlabel("$k_x$ (a.u.)")
     a.set_ylabel("$k_y$ (a.u.)")
     a.set_title(r"d$^3$P/dk$^3$ in the plane; dotted: $-A(t)$")
-    fig.colorbar(shown, ax=a)
+    fig.colorbar(drawn, ax=a)
     degrees = np.degrees(r["azimuth"])
     b.plot(degrees, r["attoclock_distribution"])
     reference, angle = _scalar(r, "attoclock_reference"), _scalar(r, "attoclock_angle")
@@ -318,7 +319,8 @@ def errors(r: Results) -> Figure | None:
 
 def overview(r: Results) -> Figure | None:
     """Draw momenta or spectra first, then populations, densities and angular momenta, as far as the run has them."""
-    if "attoclock_map" in r:  # a field that turns: what it is for are momenta
+    # a field that turns: what it is for are momenta
+    if "attoclock_map" in r:
         spectra: tuple[Callable[[Results], Figure | None], ...] = (attoclock, hhg, photoelectron)
     else:
         spectra = (hhg, photoelectron, momentum)

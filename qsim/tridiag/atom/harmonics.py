@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 __all__ = ["fundamental", "highest_order", "spectrum", "time_frequency_map"]
 
-LEAST_ORDERS = 30  # where the deck leaves the orders open and the cutoff law gives fewer
+# where the deck leaves the orders open and the cutoff law gives fewer
+LEAST_ORDERS = 30
 
 
 def fundamental(problem: AtomProblem, omega: float | None) -> float:
     """Return the frequency that harmonics count in."""
     found = problem.pulse.omega if omega is None else omega
-    assert found is not None  # the plan has seen to it
+    # the plan has seen to it
+    assert found is not None
     return float(found)
 
 

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
     from qsim.tridiag.deck.atom import AtomDeck, AtomLaser
 
-__all__ = ["Frame", "PlaneField", "field_of", "frame_of", "turned"]
+__all__ = ["Frame", "PlaneField", "field_of", "frame_of", "rotated"]
 
-NOTHING = 1e-10  # amplitude of a component of a turned state that is not there
+# amplitude of a component of a rotated state that is not there
+NOTHING = 1e-10
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Frame:
         return int(math.sqrt((2.0 if both else 4.0) * HALF)) - 3
 
 
-def turned(l: int, m: int, axes: NDArray[np.float64]) -> NDArray[np.complex128]:
+def rotated(l: int, m: int, axes: NDArray[np.float64]) -> NDArray[np.complex128]:
     """Return the amplitudes of ``|l m>`` of the deck in states ``|l m'>`` of other axes, m' = -l ... l, (2 l + 1,)."""
     if np.array_equal(axes, np.eye(3)):
         return np.asarray(np.arange(-l, l + 1) == m, dtype=complex)
@@ -87,13 +88,15 @@ def turned(l: int, m: int, axes: NDArray[np.float64]) -> NDArray[np.complex128]:
 
 @lru_cache(maxsize=256)
 def _turn(l: int, axes: bytes) -> NDArray[np.complex128]:
-    """Return `turned` of all m as columns: both spherical harmonics are integrated over the sphere, exactly for their degree."""
+    """Return `rotated` of all m as columns: both spherical harmonics are integrated over the sphere, exactly for their degree."""
+    # Gauss-Legendre in cos(theta) and even azimuths: exact for products of two functions of degree l
     nodes, weights = roots_legendre(l + 1)
     count = 2 * l + 2
     azimuth = 2.0 * np.pi * np.arange(count) / count
     cos, phi = (grid.ravel() for grid in np.meshgrid(nodes, azimuth, indexing="ij"))
     weight = np.repeat(weights, count) * 2.0 * np.pi / count
     sin = np.sqrt(1.0 - cos * cos)
+    # the same directions, seen from the axes of the deck
     lab = np.column_stack([sin * np.cos(phi), sin * np.sin(phi), cos]) @ np.frombuffer(axes).reshape(3, 3)
     theta = np.arccos(np.clip(lab[:, 2], -1.0, 1.0))
     m = np.arange(-l, l + 1)[:, None]
@@ -122,6 +125,7 @@ def frame_of(deck: AtomDeck) -> Frame:
     polarization, sources = deck.polarization, _sources(deck)
     if not isinstance(polarization, LinearPolarization):
         return _frame(sources, _axes(*np.array(polarization.plane)), planar=True)
+    # along a line: z of the run is the direction, if the initial state then has one m; otherwise the run goes into a plane
     direction = np.array(polarization.direction)
     other = np.eye(3)[int(np.argmin(np.abs(direction)))]
     axes = _axes(direction, other)
@@ -131,7 +135,7 @@ def frame_of(deck: AtomDeck) -> Frame:
 
 @dataclass(frozen=True)
 class _Sources:
-    """What an initial state is made of: l, m and weight, by index, about the z of some axes."""
+    """Terms of an initial state: l, m and weight, by index, about the z of some axes."""
 
     pieces: list[tuple[int, int, int, complex]]
     momenta: tuple[int, ...]
@@ -156,7 +160,7 @@ def _frame(sources: _Sources, axes: NDArray[np.float64], *, planar: bool) -> Fra
         relative = np.eye(3)
     parts = []
     for index, l, m, weight in sources.pieces:
-        amplitudes = weight * turned(l, m, relative)
+        amplitudes = weight * rotated(l, m, relative)
         parts += [
             (index, k - l, complex(a)) for k, a in enumerate(amplitudes) if abs(a) > NOTHING * abs(weight)
         ]
@@ -187,6 +191,7 @@ class PlaneField(LaserField):
         if not isinstance(one, LinearPolarization):
             self.sense = 1 if one.handedness == "left" else -1
             ratio, late = one.ratio, -0.5 * math.pi * self.sense
+        # both components together have the intensity of the deck: E0^2 is shared out by the ratio
         size = 1.0 / math.hypot(1.0, ratio)
         self.components = (_component(laser, size, 0.0), _component(laser, ratio * size, late))
 
@@ -220,7 +225,8 @@ def _component(laser: AtomLaser, size: float, late: float) -> LaserField:
     pulses: list[Any] = []
     for pulse in laser.pulses:
         if not isinstance(pulse, CarrierPulse):
-            pulses.append(pulse)  # of a constant direction, the deck has seen to it
+            # of a constant direction, the deck has seen to it
+            pulses.append(pulse)
             continue
         changed: dict[str, Any] = {}
         if size != 1.0:

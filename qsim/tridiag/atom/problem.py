@@ -1,4 +1,4 @@
-"""What ``task: atom`` needs: grid, atom, state, field and steps, settled from the deck."""
+"""Problem of ``task: atom``: grid, atom, state, field and steps, settled from the deck."""
 
 from __future__ import annotations
 
@@ -53,26 +53,41 @@ __all__ = [
 
 T = TypeVar("T")
 
-DENSE = {"length": (0.0125, 60.0), "velocity": (0.05, 30.0)}  # dr0 Z and width of the automatic map
-HEAVY = (0.01, 80.0), (0.005, 120.0)  # of atoms up to neon, and beyond: the valence level to 1e-6
-QUIVER = 5.0  # bohr: E0/w^2 above which velocity gauge needs fewer l
-TURN = 0.5  # r E0 dt above which the split couplings of length gauge are poor
-CORE = 16.0  # dt A (L + 1) / dr above which the split terms of velocity gauge do not cancel
-STEPS_PER_CYCLE = 20.0  # at least, of a run that finds its step
-MARGIN = 60.0  # bohr beyond what the fastest electrons cover
-REACH = 20.0  # bohr before the wall in which nothing may be, of a box that grows
-WATCHED = 25  # points beside these
-SPEED = 2.0  # of the fastest electrons, over the estimate: they cross REACH between two looks at most
-LOOKS = 8  # at the channels, per cycle of the fastest pulse
-BEYOND_WALL = 200.0  # bohr, and as far again as the wall, from where a wave goes on without being sent back
-BEYOND = 1e-16  # norm of the initial state outside of the first box
-DEEPEST = 4  # l, and levels of each, among which that is looked for that a state from a file holds most of
-SAFE_CORE = 4.0  # from which the core of high l is emptied
+# dr0 Z and width of the automatic map
+DENSE = {"length": (0.0125, 60.0), "velocity": (0.05, 30.0)}
+# of atoms up to neon, and beyond: the valence level to 1e-6
+HEAVY = (0.01, 80.0), (0.005, 120.0)
+# bohr: E0/w^2 above which velocity gauge needs fewer l
+QUIVER = 5.0
+# r E0 dt above which the split couplings of length gauge are poor
+TURN = 0.5
+# dt A (L + 1) / dr above which the split terms of velocity gauge do not cancel
+CORE = 16.0
+# at least, of a run that finds its step
+STEPS_PER_CYCLE = 20.0
+# bohr beyond what the fastest electrons cover
+MARGIN = 60.0
+# bohr before the wall in which nothing may be, of a box that grows
+REACH = 20.0
+# points beside these
+WATCHED = 25
+# of the fastest electrons, over the estimate: they cross REACH between two looks at most
+SPEED = 2.0
+# at the channels, per cycle of the fastest pulse
+LOOKS = 8
+# bohr, and as far again as the wall, from where a wave goes on without being sent back
+BEYOND_WALL = 200.0
+# norm of the initial state outside of the first box
+BEYOND = 1e-16
+# l, and levels of each, among which that is looked for that a state from a file holds most of
+DEEPEST = 4
+# from which the core of high l is emptied
+SAFE_CORE = 4.0
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What the deck leaves open, settled.
+    """Grid, steps and gauge, with everything settled that the deck leaves open.
 
     Attributes
     ----------
@@ -192,7 +207,7 @@ class AtomProblem:
 
     @property
     def velocity(self) -> bool:
-        """Whether the run is in velocity gauge."""
+        """True in velocity gauge."""
         return self.setting.gauge == "velocity"
 
     @property
@@ -234,7 +249,7 @@ class AtomProblem:
     def beyond(self) -> AtomLattice:
         """The atom on a grid that goes on beyond the wall, to where waves leave undisturbed, without an absorber."""
         grid = self.lattice.grid
-        further = self.make(grid.of(grid.points + math.ceil((grid.wall + BEYOND_WALL) / grid.widest)))
+        further = self.make(grid.resized(grid.points + math.ceil((grid.wall + BEYOND_WALL) / grid.widest)))
         return replace(further, cap=None, mask=None)
 
     @property
@@ -262,7 +277,7 @@ class AtomProblem:
 
     @property
     def on_cuda(self) -> bool:
-        """Whether the steps are made on a GPU."""
+        """True if the steps are made on a GPU."""
         return self.device is not None and self.device.is_cuda
 
     @property
@@ -289,7 +304,8 @@ class AtomProblem:
         lane = {pair: k for k, pair in enumerate(zip(lanes.ls.tolist(), lanes.ms.tolist(), strict=True))}
         for index, m, amplitude in self.frame.parts:
             one = start[index]
-            if (one.l, m) in lane:  # a file may hold traces of higher l
+            # a file may hold traces of higher l
+            if (one.l, m) in lane:
                 phi[lane[one.l, m]] += amplitude * one.phi
         return phi if self.stored is not None else phi / np.sqrt(np.sum(np.abs(phi) ** 2))
 
@@ -361,6 +377,7 @@ def stored_states(lattice: AtomLattice, block: StoredState) -> list[LevelState]:
     """
     state = stored.read(block.file)
     phi = state.amplitudes(lattice.grid, normalise=block.normalise)
+    # the level that the state holds most of gives the energy below the threshold
     best, energy = -1.0, 0.0
     for l in range(min(int(state.channels[:, 0].max()), DEEPEST) + 1):
         radial, here = Radial(lattice, l), phi[state.channels[:, 0] == l]
@@ -382,6 +399,7 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
     """
     end = pulse.end_of_run(deck.time.t_final)
     steps, dt = deck.time.resolve(end)
+    # trial runs begin with a step that resolves the pulse, and go down from there
     if deck.time.accuracy is not None and dt > longest_step(pulse):
         steps = math.ceil(end / longest_step(pulse))
         dt = end / steps
@@ -404,8 +422,10 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
             "grid.lmax",
             f"l up to {most} fit a field that turns in a plane, with their (l + 1)^2 / 2 channels; found {lmax}",
         )
+    # angle of the rotations at the first point: where it is large, the core of high l is emptied (velocity gauge)
     core = dt * peak_a * (lmax + 1) / dr0 if gauge == "velocity" else 0.0
     begin, speed = math.inf, 0.0
+    # an automatic box without an absorber begins small and grows as fast as the fastest electron flies
     if isinstance(deck.grid.rmax, str) and deck.absorber.type == "none" and pulse.pulses:
         begin = min(_radius(deck, pulse, 0.0, peak_a), rmax)
         speed = SPEED * (_fastest(pulse) + peak_a)
@@ -440,7 +460,10 @@ def _radius(deck: AtomDeck, pulse: LaserField, end: float, peak_a: float) -> flo
     """Return a radius: twice the excursion and the atom, what the fastest electron needs for a spectrum, the absorber."""
     nmax = max([deck.observed.populations.nmax, *(level.n for level in deck.levels)])
     radius = max(
-        40.0, 6.0 * nmax**2 / max(asked(deck, lambda block: block.tail), 1.0), 2.0 * pulse.quiver + 30.0
+        40.0,
+        # a level n ends at about 2 n^2 / Z; three times that holds its tail
+        6.0 * nmax**2 / max(potential_value(deck, lambda block: block.tail), 1.0),
+        2.0 * pulse.quiver + 30.0,
     )
     if deck.spectra or deck.absorber.type == "none":
         radius = max(radius, MARGIN + (_fastest(pulse) + peak_a) * end)
@@ -471,12 +494,13 @@ def _map(deck: AtomDeck, gauge: Literal["length", "velocity"]) -> tuple[float, f
         return grid.map.dr0, grid.map.width
     if grid.map == "none":
         return grid.dr, 1.0
-    dr0, width = dense(asked(deck, lambda block: block.nucleus), gauge)
+    dr0, width = dense(potential_value(deck, lambda block: block.nucleus), gauge)
     return min(dr0, grid.dr), width
 
 
 def dense(charge: float, gauge: Literal["length", "velocity"]) -> tuple[float, float]:
     """Return the spacing at a nucleus and the width of the automatic map."""
+    # measured maps for nuclei beyond neon, and beyond hydrogen in length gauge; otherwise that of hydrogen, scaled by Z
     if charge > 10.5:
         return HEAVY[1]
     if charge > 1.5 and gauge == "length":
@@ -492,8 +516,8 @@ def angular_estimate(pulse: LaserField, peak_a: float, gauge: str) -> int:
     return math.ceil(6.0 + 0.7 * pulse.quiver * min(peak_a, 2.0))
 
 
-def asked(deck: AtomDeck, question: Callable[[Any], T]) -> T:
-    """Return what the potential of the deck answers.
+def potential_value(deck: AtomDeck, quantity: Callable[[Any], T]) -> T:
+    """Return a quantity of the potential of the deck.
 
     Raises
     ------
@@ -501,7 +525,7 @@ def asked(deck: AtomDeck, question: Callable[[Any], T]) -> T:
         With the whole key, where the block names its own.
     """
     try:
-        return question(deck.atom)
+        return quantity(deck.atom)
     except InvalidInput as error:
         raise InvalidInput(f"atom.{error.key}", str(error)) from error
 
@@ -511,8 +535,8 @@ def lattice_of(deck: AtomDeck) -> Callable[[RadialGrid], AtomLattice]:
 
     def make(grid: RadialGrid) -> AtomLattice:
         cap, mask = absorbers.evaluate(deck.absorber, grid.r, box=(-1e9, grid.wall, 0.0))
-        values = asked(deck, lambda block: block.V(grid.r))
-        slope = asked(deck, lambda block: block.dV(grid.r))
-        return AtomLattice(grid, values, slope, asked(deck, lambda block: block.nucleus), cap, mask)
+        values = potential_value(deck, lambda block: block.V(grid.r))
+        slope = potential_value(deck, lambda block: block.dV(grid.r))
+        return AtomLattice(grid, values, slope, potential_value(deck, lambda block: block.nucleus), cap, mask)
 
     return make

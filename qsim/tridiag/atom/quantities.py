@@ -9,7 +9,8 @@ from qsim.tridiag.atom.photoelectrons.tunnelling import adk_yield
 
 __all__ = ["NUMBERS", "SPECTRA"]
 
-Q = Quantity[Any]  # of an AtomResult, which declares them
+# of an AtomResult, which declares them
+Q = Quantity[Any]
 
 
 def _number(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What ``task: atom`` leaves, and its quantities."""
+"""Result of ``task: atom`` and its quantities."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = ["COMPARED", "QUANTITIES", "AtomResult", "unpacked"]
 
-STORED = 20_000_000  # numbers of a final state that are written
+# numbers of a final state that are written
+STORED = 20_000_000
 
 
 @dataclass
 class AtomResult:
-    """What a run of ``task: atom`` leaves.
+    """Result of a run of ``task: atom``.
 
     Attributes
     ----------
@@ -58,7 +59,7 @@ class AtomResult:
         Energies of the highest peaks of the photoelectron spectrum, by the name of the scalar.
     methods : list of str
         Methods of the spectra, in the order of the deck.
-    told : list of (name, size, text)
+    remarks : list of (name, size, text)
         What a user must know of the attoclock angle.
     unsure : dict of arrays
         Errors that the methods of spectra leave, by the name of the spectrum.
@@ -86,7 +87,7 @@ class AtomResult:
     parts: dict[str, tuple[float, ...]] = field(default_factory=dict)
     peaks: dict[str, float] = field(default_factory=dict)
     methods: list[str] = field(default_factory=list)
-    told: list[tuple[str, float, str]] = field(default_factory=list)
+    remarks: list[tuple[str, float, str]] = field(default_factory=list)
     unsure: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     resonance: str = ""
     flux: NDArray[np.complex128] = field(default_factory=lambda: np.zeros((0, 0, 2, 0), complex))

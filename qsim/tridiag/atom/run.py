@@ -40,17 +40,26 @@ if TYPE_CHECKING:
 
 __all__ = ["SPECTRA", "WARNINGS", "AtomEvolution", "analyse", "begun", "run_atom", "warnings"]
 
-SPECTRA, WARNINGS = "the photoelectron spectra", "warnings about the run"  # what may fail
-GROUP = 256  # samples of the trace that one call on a GPU takes, at most
-EDGE = 25  # last points, whose norm is `wall_density`
+# what may fail
+SPECTRA, WARNINGS = "the photoelectron spectra", "warnings about the run"
+# samples of the trace that one call on a GPU takes, at most
+GROUP = 256
+# last points, whose norm is `wall_density`
+EDGE = 25
 # norm of the last two l at which grid.lmax: auto grows: in velocity gauge a dense core leaves more than 1e-11 in high l
 GROW = {"length": 1e-11, "velocity": 1e-9}
-WIDEN = 1e-14  # norm of the last points at which grid.rmax: auto grows
-ROOM = 4  # l added at a time, at least
-LAST_L = 1e-8  # norm of the last l that is told
-AT_WALL = 1e-8  # norm of the last points without an absorber that is told
-ROUNDING = 1e-12  # of a logarithm of the norm
-CLEARED = 1e-6  # norm set to zero at a dense core that is told
+# norm of the last points at which grid.rmax: auto grows
+WIDEN = 1e-14
+# l added at a time, at least
+ROOM = 4
+# norm of the last l from which a warning is given
+LAST_L = 1e-8
+# norm of the last points without an absorber from which a warning is given
+AT_WALL = 1e-8
+# of a logarithm of the norm
+ROUNDING = 1e-12
+# norm set to zero at a dense core from which a warning is given
+CLEARED = 1e-6
 
 
 class AtomEvolution:
@@ -124,6 +133,7 @@ class AtomEvolution:
         On a GPU a group goes on to the next output time, unless states are needed on the way.
         """
         problem = self.problem
+        # marks: output times, samples of the fine trace, and steps at which the grid may grow
         samples = np.arange(0, problem.setting.steps + 1, problem.every)
         marks = np.unique(np.concatenate([problem.frames, samples, problem.looks])).tolist()
         alone = not isinstance(self.propagator, CudaMember) or bool(problem.spheres)
@@ -194,12 +204,13 @@ class AtomEvolution:
         )
 
     def _grow(self) -> None:
-        """Add angular momenta and points where ``auto`` asks for it."""
+        """Add angular momenta and points where ``auto`` needs them."""
         p, problem = self.propagator, self.problem
         setting, whole = problem.setting, problem.lattice.grid.points
         points, lmax = p.lattice.grid.points, p.lanes.lmax
         if p.step == setting.steps or not (setting.grows or points < whole):
             return
+        # norm of the last two l, and of the last points: what reaches them would be cut off soon
         high, outer = p.edges(min(problem.watched, points))
         if setting.grows and high >= GROW[setting.gauge]:
             lmax += max(0, min(max(ROOM, (lmax - p.lanes.lowest + 1) // 3), problem.most - lmax))
@@ -207,6 +218,7 @@ class AtomEvolution:
             points = min(points + max(2 * problem.watched, points // 4), whole)
         if lmax == p.lanes.lmax and points == p.lattice.grid.points:
             return
+        # the wider state holds the old one and zeros; tables of the propagator are made anew
         phi, new_lanes = p.phi, p.lanes.wider(lmax)
         wider = np.zeros((new_lanes.used, points), dtype=complex)
         wider[new_lanes.ls <= p.lanes.lmax, : phi.shape[1]] = phi
@@ -223,6 +235,7 @@ class AtomEvolution:
         phi = self.phi
         density = np.abs(phi) ** 2
         norm, dipole, force, last = unpacked(self.sums())
+        # levels live near the nucleus: the state is turned to length gauge there alone
         reach = max((_reach(level.phi) for level in problem.levels), default=1)
         bare = observables.length_gauge(phi[:, :reach], grid.r[:reach], p.lanes, a)
         radial = density.sum(axis=0)
@@ -342,8 +355,8 @@ def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
             lambda: accuracy.claim(result, state, monitor, _companion),
             None,
         )
-        told: list[tuple[str, float, str]] = []
-        for *_, text in judged(WARNINGS, lambda: list(warnings(result)), told):
+        none: list[tuple[str, float, str]] = []
+        for *_, text in judged(WARNINGS, lambda: list(warnings(result)), none):
             monitor.warn(text)
     return result
 
@@ -427,6 +440,7 @@ def _rate(result: AtomResult) -> None:
     if np.count_nonzero(late) < 8 or float(norm[late].min()) <= 0.0 or problem.absorber.type == "none":
         return
     t, log = time[late], np.log(norm[late])
+    # a line through the logarithm of the norm; two halves of that time tell how straight it is
     middle = t.size // 2
     parts = [
         -float(np.polyfit(t[part], log[part], 1)[0])
@@ -461,4 +475,4 @@ def warnings(result: AtomResult) -> Iterator[tuple[str, float, str]]:
             f"{result.lost:.2g} of the norm was set to zero at the core of high l (velocity gauge): "
             f"lower time.dt, or take length gauge",
         )
-    yield from photoelectrons.doubts(result)
+    yield from photoelectrons.warnings(result)

@@ -32,15 +32,22 @@ if TYPE_CHECKING:
 __all__ = ["propagated", "settled_steps"]
 
 ROUNDING = 1e-13
-MARGIN = 0.4  # of the accuracy
-GROWTH = 2.0  # of a step over that of the trials, at most
-LEAP = 6.0  # of trials over those before
-TRUSTED = 0.5  # of the step of the trials: a shorter one is tried before it is taken
-ASYMPTOTIC = 0.1  # the same, where the trials show the order of the steps
+# of the accuracy
+MARGIN = 0.4
+# of a step over that of the trials, at most
+GROWTH = 2.0
+# of trials over those before
+LEAP = 6.0
+# of the step of the trials: a shorter one is tried before it is taken
+TRUSTED = 0.5
+# the same, where the trials show the order of the steps
+ASYMPTOTIC = 0.1
 SAME_ORDER = 0.15
 ROUNDS = 6
-SHORTEST = 1e-4  # a.u.
-SAMPLES = 400  # of the trace of a trial
+# a.u.
+SHORTEST = 1e-4
+# of the trace of a trial
+SAMPLES = 400
 
 
 def settled_steps(problem: AtomProblem, monitor: Monitor, evolve: Evolve) -> AtomProblem:
@@ -99,18 +106,23 @@ class _Trials:
         order = problem.order if problem.setting.gauge == "length" else 2
         h, done, longest = problem.setting.dt, 0, longest_step(problem.pulse)
         for _ in range(ROUNDS):
+            # h, 2 h and 4 h: two differences give the error and its power
             tried = [self._numbers(factor * h, report) for factor in (1.0, 2.0, 4.0)]
             done += len(tried)
             report(Progress(done))
             error, power = _worst(tried, order)
+            # the step that would give the accuracy, with a margin, if the power holds
             ratio = (MARGIN * problem.accuracy / error) ** (1.0 / power) if error > 0.0 else GROWTH
+            # far from the expected power an extrapolation to longer steps is not believed
             trusted = ASYMPTOTIC if abs(power - order) < SAME_ORDER else TRUSTED
-            if ratio < trusted and self.dt:  # longer than what was found before, and too long
+            # longer than what was found before, and too long
+            if ratio < trusted and self.dt:
                 return
             if ratio >= trusted:
                 self.dt = min(h * min(ratio, GROWTH), longest)
                 if ratio <= GROWTH or self.dt == longest:
                     return
+            # try again near the step that was predicted
             h = min(max(h * min(ratio, LEAP), SHORTEST), longest)
         if self.dt:
             return
@@ -145,6 +157,7 @@ def _worst(tried: Sequence[Mapping[str, float]], order: int) -> tuple[float, flo
             continue
         one, two, four = (numbers[name] for numbers in tried)
         near, far = abs(two - one), abs(four - two)
+        # power of h from three steps, between 1 and the order; rounding is not taken for a power
         p = (
             min(max(math.log2(far / near), 1.0), float(order))
             if near > ROUNDING and far > ROUNDING
@@ -156,7 +169,7 @@ def _worst(tried: Sequence[Mapping[str, float]], order: int) -> tuple[float, flo
 
 
 def _with_steps(problem: AtomProblem, steps: int) -> AtomProblem:
-    """Return the problem with so many steps, and as many samples of the trace as it had."""
+    """Return the problem with another number of steps, and as many samples of the trace as it had."""
     core = problem.setting.core * problem.setting.steps / steps
     setting = replace(problem.setting, steps=steps, dt=problem.t_final / steps, core=core)
     made = replace(problem, setting=setting)

@@ -221,7 +221,8 @@ class AtomLaser(Block):
 # ------------------------------------------------------------------------------------------------ time
 
 
-FIRST_STEP = {2: 0.1, 4: 0.2}  # a.u., of the first trial, by order
+# a.u., of the first trial, by order
+FIRST_STEP = {2: 0.1, 4: 0.2}
 
 
 class AtomTime(TimeGrid):
@@ -321,7 +322,7 @@ AtomItem = Annotated[
 
 @dataclass(frozen=True)
 class AtomObserved:
-    """What a run records besides norm, energy, dipole, velocity and acceleration."""
+    """Records of a run besides norm, energy, dipole, velocity and acceleration."""
 
     populations: AtomPopulations
     norm_within: tuple[float, ...] = ()
@@ -333,7 +334,8 @@ class AtomObserved:
 
 # ---------------------------------------------------------------------------------------------- the deck
 
-LARGEST_SPHERE = 3e7  # numbers of a spectrum in all directions
+# numbers of a spectrum in all directions
+LARGEST_SPHERE = 3e7
 
 
 class AtomDeck(Deck):
@@ -395,7 +397,7 @@ class AtomDeck(Deck):
 
     @property
     def observed(self) -> AtomObserved:
-        """What the list `observe` asks for."""
+        """Entries of the list `observe`."""
         found: dict[str, object] = {}
         for item in self.observe:
             for name in ("populations", "norm_within", "hhg", "gabor", "density", "resonance"):
@@ -422,7 +424,7 @@ class AtomDeck(Deck):
 
     @property
     def along(self) -> bool:
-        """Whether the field has a constant direction that conserves the m of the initial state, as far as the deck tells."""
+        """True if the field has a constant direction that conserves the m of the initial state, as far as the deck tells."""
         one = self.polarization
         return isinstance(one, LinearPolarization) and (
             not any(one.direction[:2]) or (self.stored is None and all(level.l == 0 for level in self.levels))
@@ -430,7 +432,7 @@ class AtomDeck(Deck):
 
     @property
     def along_z(self) -> bool:
-        """Whether the field conserves m."""
+        """True if the field conserves m."""
         one = self.polarization
         return isinstance(one, LinearPolarization) and not any(one.direction[:2])
 

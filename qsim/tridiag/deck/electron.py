@@ -245,7 +245,8 @@ class TimeGrid(Block):
         """Return the number of steps and their length for a duration: dt as given if it divides it, else shorter."""
         if self.steps is not None:
             return self.steps, t_final / self.steps
-        assert self.dt is not None  # check() has seen to it
+        # check() has seen to it
+        assert self.dt is not None
         ratio = t_final / self.dt
         nearest = round(ratio)
         steps = nearest if nearest >= 1 and abs(ratio - nearest) <= 1e-6 * nearest else math.ceil(ratio)

@@ -10,7 +10,8 @@ from qsim.core.deck.blocks import Block, ComplexNumber, Count, DeckPath, Finding
 
 __all__ = ["AnyInitial", "Level", "StoredState", "level_name"]
 
-LETTERS = "spdfghiklmnoqrtuvwxyz"  # of l = 0, 1, 2, ...: j, p and s do not come again
+# of l = 0, 1, 2, ...: j, p and s do not come again
+LETTERS = "spdfghiklmnoqrtuvwxyz"
 
 
 def level_name(n: int, l: int) -> str:

@@ -33,8 +33,10 @@ from qsim.tridiag.deck.observe import Gabor, Hhg
 from qsim.tridiag.deck.potentials import Potential
 from qsim.tridiag.deck.potentials.cores import SoftCore
 
-MAX_LEVELS = 200  # eigenstates that `populations` projects on
-MAX_NESTED = 12  # nested partitions
+# eigenstates that `populations` projects on
+MAX_LEVELS = 200
+# nested partitions
+MAX_NESTED = 12
 
 Positive = Annotated[float, Field(gt=0.0, lt=1e12)]
 
@@ -274,7 +276,7 @@ def _first(settings: Iterator[T | None]) -> T | None:
 
 @dataclass(frozen=True)
 class Observed:
-    """What a propagation records beside norm, energy, dipole and acceleration; None or empty where it is not asked for.
+    """Records of a propagation beside norm, energy, dipole and acceleration; None or empty where the deck has none.
 
     Attributes
     ----------
@@ -410,7 +412,7 @@ class TridiagDeck(Deck):
 
     @property
     def observed(self) -> "Observed":
-        """What the list `observe` asks for."""
+        """Entries of the list `observe`."""
         items = self.observe
         return Observed(
             populations=_first(item.populations for item in items),

@@ -12,7 +12,8 @@ from qsim.tridiag.deck.pulses import CarrierPulse
 
 __all__ = ["Gabor", "Hhg", "StarkState", "without_fundamental"]
 
-MOST_N = 30  # principal quantum number of a Stark state
+# principal quantum number of a Stark state
+MOST_N = 30
 
 
 class Hhg(Block):
@@ -74,7 +75,7 @@ class StarkState(Block):
 
     @property
     def named(self) -> bool:
-        """Whether the state is named, so that the initial level does not matter."""
+        """True if the state is named, so that the initial level does not matter."""
         return self.n1 is not None or self.energy is not None
 
     def check(self, key: str, atom: CentralBlock) -> Iterator[Finding]:

@@ -13,7 +13,8 @@ from qsim.tridiag.deck.pulses import CarrierPulse, Pulse
 
 __all__ = ["FocalAverage", "Scan"]
 
-MOST = 1000  # runs
+# runs
+MOST = 1000
 
 
 class FocalAverage(Block):

@@ -1,4 +1,4 @@
-"""What the compiled CPU kernels of ``tridiag`` share: compiler options, reciprocals, magnitudes."""
+"""Parts of all compiled CPU kernels of ``tridiag``: compiler options, reciprocals, magnitudes."""
 
 from __future__ import annotations
 

@@ -20,9 +20,8 @@ from qsim.core.device.cpu.vectors import Vector, address, splat
 
 __all__ = ["WIDTH", "fma", "full", "load", "load_some", "store", "store_some"]
 
-WIDTH = (
-    8 if llvmlite.binding.get_host_cpu_features().get("avx512f", False) else 4
-)  # of the machine's registers
+# of the machine's registers
+WIDTH = 8 if llvmlite.binding.get_host_cpu_features().get("avx512f", False) else 4
 BIT, INT = ir.IntType(1), ir.IntType(64)
 VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
 MASK = ir.VectorType(BIT, WIDTH)

@@ -61,21 +61,29 @@ if TYPE_CHECKING:
 
 __all__ = ["AUTO", "FINE", "Accuracy", "Companions", "Ending", "companions", "estimate", "numbers"]
 
-AUTO = {"cpu": 2e10, "cuda": 5e12}  # points times steps up to which `verify: auto` means true
-FINE = 4e6  # points times steps up to which companions are finer: all of them take some tenths of a second
-GROWTH = 4.0  # of the slope in h^2 where h is halved, at most: then every halving changes a number by the same amount
-UNSEEN = 1e-9  # hartree: change of V by what lies between the points, up to which it is left out
-PRESENT = 1e-8  # density, in units of its maximum, from which V counts in a long run
+# points times steps up to which `verify: auto` means true
+AUTO = {"cpu": 2e10, "cuda": 5e12}
+# points times steps up to which companions are finer: all of them take some tenths of a second
+FINE = 4e6
+# of the slope in h^2 where h is halved, at most: then every halving changes a number by the same amount
+GROWTH = 4.0
+# hartree: change of V by what lies between the points, up to which it is left out
+UNSEEN = 1e-9
+# density, in units of its maximum, from which V counts in a long run
+PRESENT = 1e-8
 STEP, SPACING, ROUNDED = "the time step", "the grid spacing", "rounding"
 WALLS, LEVELS = "the walls", "the mixing of close levels"
 BETWEEN = "the potential between the points"
-SHAPED = 1e-2  # |psi'|^2 at a wall, in units of its mean, from which a state is one of the box
-PURE = 1e-8  # deviation of <phi|P|phi> from +1 or -1 up to which a level counts as even or odd
-APART = math.sqrt(
-    3.0
-)  # ratio of two spacings that share hardly any points: nested grids alias a table of V alike
-SMALLEST = 8  # points of a coarse companion
-ROUNDING = {"double": 1e-13, "single": 3e-6}  # relative error that rounding leaves in a number
+# |psi'|^2 at a wall, in units of its mean, from which a state is one of the box
+SHAPED = 1e-2
+# deviation of <phi|P|phi> from +1 or -1 up to which a level counts as even or odd
+PURE = 1e-8
+# ratio of two spacings that share hardly any points: nested grids alias a table of V alike
+APART = math.sqrt(3.0)
+# points of a coarse companion
+SMALLEST = 8
+# relative error that rounding leaves in a number
+ROUNDING = {"double": 1e-13, "single": 3e-6}
 
 
 @dataclass(frozen=True)
@@ -139,10 +147,14 @@ def companions(problem: Propagation) -> tuple[tuple[int, int], ...]:
     # Edges of a well may lie on points of the run, where their errors are small: those of the companions have to, too.
     ratio = 2.0 if problem.potential.edges else APART
     if steps * points <= FINE:
+        # short runs can afford finer companions: errors of A and B are then smaller than that of the run
         finer = round(ratio * (points + 1)) - 1
+        # A and B differ in their steps alone, so e_t comes from their difference; C tells how e_t grows
         return (2 * steps, finer), (steps, finer), (4 * steps, finer)
+    # long runs get coarser ones, with half and a third of the steps: together less than the run itself
     coarser = max(SMALLEST, round((points + 1) / ratio) - 1)
-    if steps < 5:  # half and a third of them would be the same number
+    # half and a third of them would be the same number
+    if steps < 5:
         return (2 * steps, coarser), (3 * steps, coarser)
     return (math.ceil(steps / 2), coarser), (math.ceil(steps / 3), coarser)
 
@@ -160,7 +172,8 @@ def companion(problem: Propagation, steps: int, points: int, average: bool = Fal
         potential = potentials.evaluate(problem.potential, x, threads=threads)
     cap, mask = absorbers.evaluate(problem.absorber, x, (box.xmin, box.xmax, 0.0))
     dt = problem.steps * problem.dt / steps
-    if mask is not None:  # it acts like -log(mask) / dt, which must stay the same
+    # it acts like -log(mask) / dt, which must stay the same
+    if mask is not None:
         mask = mask ** (dt / problem.dt)
     slope = None if old.slope is None else potentials.slope(problem.potential, x, threads=threads)
     lattice = Lattice(xmin, dx, points, old.stencil, potential, slope=slope, cap=cap, mask=mask)
@@ -195,9 +208,11 @@ def resolved(problem: Propagation, psi: NDArray[Any]) -> bool:
     lattice = problem.lattice
     if problem.potential.zero:
         return True
+    # the average of V about each point, as the density feels it; equal to V where the grid resolves it
     average = potentials.averaged(problem.potential, np.asarray(lattice.x, dtype=float))
     change = np.abs(average - lattice.potential)
     if problem.steps * lattice.points > FINE:
+        # V counts where the electron is, at the beginning or at the end; everywhere in a short run, whose companions are cheap
         density = np.maximum(np.abs(problem.psi0) ** 2, np.abs(psi) ** 2)
         change = change[density > PRESENT * float(np.max(density))]
     return float(np.max(change, initial=0.0)) < UNSEEN
@@ -266,6 +281,7 @@ class Companions:
     def advance(self, report: Report) -> None:
         """Run all companions, or find out why they cannot run."""
         try:
+            # where V has structure between the points, companions get its average: each grid would see another part of V
             average = not resolved(self.problem, self.ending.psi)
             self.problems = [companion(self.problem, *size, average=average) for size in self.sizes]
             done = 0
@@ -277,6 +293,7 @@ class Companions:
                 self.between = _run(own, self.comm, report, done)
             self.spectral = _spectral_norms(self.problem, self.problems[0])
         except QsimError as error:
+            # what a companion cannot do (deck or numerics) costs the errors only; other failures end the run
             if error.exit_code not in (3, 5):
                 raise
             self.why_not = str(error)
@@ -299,6 +316,7 @@ def _run(problem: Propagation, comm: Comm, report: Report, done: int) -> dict[st
     rows = [observer.row(0, propagator.own, observer.sums(propagator.own))]
     largest = max(int(PIECE[problem.device.kind] / problem.lattice.points), 1)
     samples = np.zeros((1, 3))
+    # pieces that take about half a second: signals and wall time are looked at between them
     while propagator.step < problem.steps:
         count = min(largest, problem.steps - propagator.step)
         samples = propagator.advance(count, count)
@@ -318,6 +336,7 @@ def _spectral_norms(problem: Propagation, other: Propagation) -> dict[str, float
     ):
         return {}
     finest = min(problem, other, key=lambda one: one.lattice.dx)
+    # free motion is exact there, which no lattice and no Crank-Nicolson step gives: fast electrons arrive in time
     psi = sine_waves.final(finest.lattice, finest.psi0, finest.dt, finest.steps, finest.pulse)
     if psi is None:
         return {}
@@ -344,11 +363,11 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
     monitor
         Shows the progress; a stop request ends the estimate.
     """
-    asked = problem.verify
+    verify = problem.verify
     work = float(problem.steps) * problem.lattice.points
-    if asked is False:
+    if verify is False:
         return Accuracy({}, {}, {}, "not asked for")
-    if asked == "auto" and work > AUTO[problem.device.kind]:
+    if verify == "auto" and work > AUTO[problem.device.kind]:
         return Accuracy({}, {}, {}, "the run is too long for it")
     others = Companions(problem, ending, monitor.comm)
     drive(others, monitor, total=others.work, unit="points times steps", what="verify")
@@ -376,8 +395,10 @@ def _differences(
     spacing = others.problems[0].lattice.dx / problem.lattice.dx
     time_step, grid = {}, {}
     for name, value in found.items():
+        # Eq. T24: both companions have the same grid, so their difference is that of the steps, of second order
         e_t = (b[name] - a[name]) / (step_b**2 - step_a**2)
         time_step[name] = _of_slopes(b[name], a[name], third[0][name]) if third else abs(e_t)
+        # Eq. T25: what is left of the difference between A and the run after its part by the steps
         grid[name] = abs((a[name] - value - (step_a**2 - 1.0) * e_t) / (spacing**2 - 1.0))
     return time_step, grid
 
@@ -388,6 +409,7 @@ def _of_slopes(whole: float, half: float, quarter: float) -> float:
     It is the integral of the size of the slope in ``h^2`` from 0 to 1.  Where the number is a quadratic function of h, this is
     ``|e_t|``.
     """
+    # slopes in h^2 from 1 to 1/2 and from 1/2 to 1/4; below 1/4 the slope may grow once more by the same factor
     longer = abs(whole - half) / (1.0 - 0.25)
     shorter = abs(half - quarter) / (0.25 - 0.0625)
     growth = min(max(shorter / longer, 1.0), GROWTH) if longer > 0.0 else GROWTH
@@ -415,6 +437,7 @@ def cuts(problem: Propagation, psi: NDArray[Any]) -> dict[str, float]:
             if not 0 <= i <= lattice.points + 1:
                 continue
             u = (place - xmin) / lattice.dx - i
+            # the density about the edge as a parabola: slope and curvature give the error of the cell that is cut (Eq. T27)
             before, here, after = (_density(psi, k) for k in (i - 1, i, i + 1))
             slope, bend = 0.5 * abs(after - before), abs(after - 2.0 * here + before)
             size = abs(0.5 * (0.25 - u * u) - 1.0 / 24.0) + 0.01
@@ -434,11 +457,13 @@ def _rest(
 ) -> dict[str, dict[str, float]]:
     """Return by its cause what rounding, the eigensolver and the walls add to the errors."""
     lattice = problem.lattice
+    # rounding adds up like a random walk over the steps; a norm that should be 1 shows what it did
     relative = ROUNDING[problem.precision] * (1.0 + 0.01 * math.sqrt(problem.steps))
     absorbs = lattice.cap is not None or lattice.mask is not None
     relative += 0.0 if absorbs else abs(found["norm_final"] - 1.0)
     top = 3.0 / lattice.dx**2 + float(np.max(np.abs(lattice.potential)))
     reach = max(abs(problem.box.xmin), abs(problem.box.xmax))
+    # what the walls turned back would be elsewhere in an endless box; states of the box itself are meant to feel them
     walls = 0.0 if absorbs or _between_walls(problem.psi0) else turned_back
     mixed = min(1.0, RESIDUAL * top / max(_gap(problem), 1e-300))
     out = {}

@@ -37,9 +37,12 @@ if TYPE_CHECKING:
     from qsim.tridiag.deck.electron import Grid
     from qsim.tridiag.deck.model import PropagationBlocks, Solver, TridiagDeck
 
-BETWEEN = slice(1, -1)  # of all points of the grid those between the walls
-PLAN_POINTS = 1_000_000  # grid points up to which the plan evaluates the potential and checks the physics
-TRACE_SAMPLES = 20_000  # of a run that asks for no spectrum
+# of all points of the grid those between the walls
+BETWEEN = slice(1, -1)
+# grid points up to which the plan evaluates the potential and checks the physics
+PLAN_POINTS = 1_000_000
+# of a run without spectra
+TRACE_SAMPLES = 20_000
 POINT_BYTES = {
     "numerov": 248,
     "three_point": 128,
@@ -47,11 +50,16 @@ POINT_BYTES = {
 }  # measured: one of the first two, and more; single precision takes as much, since the peak is that of arrays in double
 # per point, beside the arrays of a propagation, on a GPU: measured (H100) for numerov; three_point needs one complex array less
 TEMPORARY_BYTES = {"numerov": 88, "three_point": 72}
-EXACT_ARRAYS = 8  # complex ones of a step of the whole system on a GPU: its bands, right-hand side, solution, residual, sums
-STEP_SECONDS, POINT_SECONDS = 40e-6, 4e-9  # of a step, on one core: measured, observations included
-LEAST_FIRST = 2  # rows of the first block: row 0 and its joint line
-LARGE = 1 << 24  # points from which energies are taken in windows, and states are not stored
-LEVEL_POINTS = 1 << 16  # of the window that an eigenstate of a large grid lives in
+# complex ones of a step of the whole system on a GPU: its bands, right-hand side, solution, residual, sums
+EXACT_ARRAYS = 8
+# of a step, on one core: measured, observations included
+STEP_SECONDS, POINT_SECONDS = 40e-6, 4e-9
+# rows of the first block: row 0 and its joint line
+LEAST_FIRST = 2
+# points from which energies are taken in windows, and states are not stored
+LARGE = 1 << 24
+# of the window that an eigenstate of a large grid lives in
+LEVEL_POINTS = 1 << 16
 
 
 def grid_potential(deck: TridiagDeck) -> NDArray[np.float64]:
@@ -102,6 +110,7 @@ def plan(loaded: LoadedDeck[TridiagDeck]) -> Plan:
 def _ranks(blocks: PropagationBlocks) -> int:
     """Return how many processes can share the grid: one where the analysis needs a state that no process has."""
     solver, points = between_walls(blocks), blocks.grid.inner
+    # spectra and the residual of the state need all of psi on one process
     whole = blocks.observed.photoelectron is not None or blocks.time.verify is True
     if solver.type != "nshape" or (whole and points > PSI_LIMIT):
         return 1
@@ -156,7 +165,8 @@ def _memory(blocks: PropagationBlocks, steps: int, dt: float) -> Memory:
         device=on_device - others,
         on_gpu=(kept - n * (3 * item + 4 * 8)) // ranks,
         on_gpu_host=-others,
-        library="cublas",  # norms and overlaps
+        # norms and overlaps
+        library="cublas",
         parts=parts,
         reduce="grid.points" if n > steps else "time.steps (a longer dt)",
     )
@@ -168,7 +178,8 @@ def _bytes_on_gpu(item: int, *, absorbing: bool, compact: bool, exact: bool, win
     # psi twice, potential and slope of the propagator; x and slope of the observer, in double precision
     arrays = 2 * item + (2 + absorbing) * real + 2 * 8
     temporaries = TEMPORARY_BYTES["numerov" if compact else "three_point"] + (16 if item < 16 else 0)
-    if windows:  # of the energy; the density and a conjugate remain
+    # of the energy; the density and a conjugate remain
+    if windows:
         temporaries = 16 + 2 * 8
     return arrays + temporaries + (EXACT_ARRAYS * item if exact else 0)
 
@@ -189,7 +200,8 @@ def _physics(loaded: LoadedDeck[TridiagDeck], pulse: LaserField, dt: float, step
     except NumericsError as error:
         hint = f"; {error.hint}" if error.hint else ""
         return [*findings, Finding("initial", f"{error}{hint}")]
-    except ImportError as error:  # a machine that only checks decks need not have Numba
+    except ImportError as error:
+        # a machine that only checks decks need not have Numba
         if error.name != "numba":
             raise
         return []
@@ -259,7 +271,9 @@ def build(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Prop
     grid, time, populations = blocks.grid, blocks.time, blocks.observed.populations
     x, threads = grid_points(grid, device.threads), device.threads
     inside = x[BETWEEN]
-    if grid.points <= PLAN_POINTS:  # the plan has made them
+    # the plan has made them
+    # the plan keeps V and psi0 of small grids; on large ones they are made here, by all threads
+    if grid.points <= PLAN_POINTS:
         with_walls, psi0 = loaded.once(grid_potential), loaded.once(initial_state)
     else:
         with_walls = potentials.evaluate(blocks.potential, x, threads=threads)
@@ -282,6 +296,7 @@ def build(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Prop
     pulse = LaserField(blocks.laser)
     steps, dt = step_count(blocks, pulse)
     notices += time.notices(steps, dt)
+    # levels for populations; those of the ionisation potential are looked for if there are none
     energies, vectors, window = None, None, 0
     if populations is not None:
         energies, vectors, window = window_states(grid.dx, potential, grid.stencil, populations.levels)
@@ -328,13 +343,15 @@ def _ionisation_potential(
     if energies is None:
         try:
             energies, _, _ = window_states(blocks.grid.dx, potential[BETWEEN], blocks.grid.stencil, 1)
-        except NumericsError:  # no bound state
+        except NumericsError:
+            # no bound state
             return None
     return free - float(energies[0]) if energies[0] < free else None
 
 
 def sample_interval(problem: Propagation) -> int:
     """Return the steps between samples of the trace: enough for the highest harmonic, else for a smooth curve."""
+    # the highest harmonic needs SAMPLES_PER_PERIOD samples; a trace without spectra is a smooth curve
     wanted = [block for block in (problem.observed.hhg, problem.observed.gabor) if block is not None]
     if not wanted:
         return max(1, -(-problem.steps // TRACE_SAMPLES))

@@ -27,16 +27,24 @@ if TYPE_CHECKING:
     from qsim.tridiag.deck.model import PropagationBlocks
     from qsim.tridiag.tdse.pulses import LaserField, PulseField
 
-STEPS_PER_CYCLE = (8, 20)  # below the first an error, below the second a warning
-PHASE_PER_STEP = (2.0, 0.5)  # energy times dt: the Cayley form turns by 2 atan(E dt/2) instead of E dt
-WALL_DENSITY = 1e-8  # |psi|^2 dx of the initial state one spacing from a wall
-IN_ABSORBER = (1e-2, 1e-6)  # norm of the initial state in the strips
-OUTSIDE = (1e-2, 1e-6)  # norm of a packet outside of the box
+# below the first an error, below the second a warning
+STEPS_PER_CYCLE = (8, 20)
+# energy times dt: the Cayley form turns by 2 atan(E dt/2) instead of E dt
+PHASE_PER_STEP = (2.0, 0.5)
+# |psi|^2 dx of the initial state one spacing from a wall
+WALL_DENSITY = 1e-8
+# norm of the initial state in the strips
+IN_ABSORBER = (1e-2, 1e-6)
+# norm of a packet outside of the box
+OUTSIDE = (1e-2, 1e-6)
 REFLECTION = 1e-2
-MIXED = 4e-12  # distance of levels, relative to the top of the spectrum, at which rounding mixes them by a thousandth
+# distance of levels, relative to the top of the spectrum, at which rounding mixes them by a thousandth
+MIXED = 4e-12
 CHECKED_LEVELS = 32
-WEAK = 1e11  # W/cm2: a weaker pulse does nothing to an atom in femtoseconds
-SOLVER_PHASE = 100.0  # dt times the largest potential, above which the solution loses digits
+# W/cm2: a weaker pulse does nothing to an atom in femtoseconds
+WEAK = 1e11
+# dt times the largest potential, above which the solution loses digits
+SOLVER_PHASE = 100.0
 
 
 @dataclass(frozen=True)
@@ -130,7 +138,8 @@ def physics(setup: Setup) -> Iterator[Finding]:
         field_length,
         photoelectron_window,
     ):
-        if not mistyped or check not in (absorber_reflection, box_and_quiver):  # follows from the wrong unit
+        # follows from the wrong unit
+        if not mistyped or check not in (absorber_reflection, box_and_quiver):
             yield from check(setup)
 
 
@@ -181,6 +190,7 @@ def packet_in_box(blocks: PropagationBlocks) -> Iterator[Finding]:
             f"the packet starts at x0 = {block.x0:g} bohr, outside of the box [{grid.xmin:g}, {grid.xmax:g}]",
         )
         return
+    # parts of a Gaussian beyond both walls
     root = math.sqrt(2.0) * block.width
     outside = 0.5 * (math.erfc((block.x0 - grid.xmin) / root) + math.erfc((grid.xmax - block.x0) / root))
     if outside > OUTSIDE[1]:
@@ -195,6 +205,7 @@ def field_sampling(setup: Setup) -> Iterator[Finding]:
     """Yield a carrier that the time step does not resolve."""
     if setup.pulse.fastest == 0.0:
         return
+    # the kernel takes the field at the midpoint of a step: too few steps per cycle see another pulse
     per_cycle = 2.0 * math.pi / setup.pulse.fastest / setup.dt
     if per_cycle < STEPS_PER_CYCLE[1]:
         wanted = 2.0 * math.pi / setup.pulse.fastest / STEPS_PER_CYCLE[1]
@@ -210,6 +221,7 @@ def time_step(setup: Setup) -> Iterator[Finding]:
     up, ip = setup.pulse.up, setup.ip
     initial = setup.blocks.initial
     packet = 0.5 * initial.k0**2 if isinstance(initial, GaussianInitial) else 0.0
+    # the Cayley form turns a state of energy E by 2 atan(E dt / 2) instead of E dt: an error of E^3 dt^2 / 12 per time
     scales = {
         "the energy of the initial state": abs(setup.energy),
         "the kinetic energy of the packet": packet,
@@ -225,6 +237,7 @@ def time_step(setup: Setup) -> Iterator[Finding]:
         )
     reach = max(abs(float(setup.x[0])), abs(float(setup.x[-1])))
     field = setup.pulse.peak(setup.t_final) * reach if setup.pulse.gauge == "length" else 0.0
+    # in length gauge the field adds x E, which is largest at the walls
     largest = float(np.max(np.abs(setup.potential))) + field
     if largest * setup.dt > SOLVER_PHASE:
         yield Finding(
@@ -239,6 +252,7 @@ def grid_spacing(setup: Setup) -> Iterator[Finding]:
     """Yield momenta that the grid does not resolve: two points per wavelength are the limit, four the recommendation."""
     initial, pulse = setup.blocks.initial, setup.pulse
     momenta = {}
+    # largest momenta at play: of the packet with its width, of rescattered electrons (10 Up), of a bound state at the bottom of V
     if isinstance(initial, GaussianInitial):
         momenta["the packet, |k0| + 1.5 / width"] = abs(initial.k0) + 1.5 / initial.width
     if pulse.up > 0.0 and setup.threshold is not None:
@@ -268,6 +282,7 @@ def box_and_quiver(setup: Setup) -> Iterator[Finding]:
     radius = setup.pulse.quiver
     if radius == 0.0 or setup.threshold is None:
         return
+    # a free electron in the field moves by the quiver radius to either side
     centre = float(np.sum(setup.density * setup.x))
     room = min(centre - float(setup.x[0]), float(setup.x[-1]) - centre)
     free = room - absorbers.width(setup.blocks.absorber)
@@ -318,6 +333,7 @@ def absorber_reflection(setup: Setup) -> Iterator[Finding]:
     if strip == 0.0 or 2.0 * strip >= float(setup.x[-1] - setup.x[0]):
         return
     momenta = []
+    # an electron of 2 Up, the largest energy that the field gives directly
     if pulse.up > 0.0:
         momenta.append(2.0 * math.sqrt(pulse.up))
     initial = setup.blocks.initial
@@ -385,8 +401,10 @@ def degenerate_levels(setup: Setup) -> Iterator[Finding]:
     except NumericsError:
         return
     pencil = setup.pencil
+    # rounding is relative to the top of the spectrum, not to the levels
     slack = MIXED * pencil.top
-    like = 1 if mirror(setup.inside) is None else 2  # distance in number of two levels that can mix
+    # distance in number of two levels that can mix
+    like = 1 if mirror(setup.inside) is None else 2
     for key, levels in wanted.items():
         for level in sorted(levels):
             low, high = (pencil.below(energies[level] + far) for far in (-slack, slack))
@@ -418,6 +436,7 @@ def photoelectron_window(setup: Setup) -> Iterator[Finding]:
     block = setup.blocks.observed.photoelectron
     if block is None or block.gamma is None:
         return
+    # states of a box of length L at momentum k lie pi k / L apart
     energy = max(2.0 * setup.pulse.up, 0.1)
     spacing = math.pi * math.sqrt(2.0 * energy) / float(setup.x[-1] - setup.x[0])
     if block.gamma < 0.5 * spacing:

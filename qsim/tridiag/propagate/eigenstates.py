@@ -17,15 +17,23 @@ from qsim.core.errors import NumericsError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FIRST_WINDOW = 4096  # points
+# points
+FIRST_WINDOW = 4096
 LARGEST_WINDOW = 8_000_000
-DEAD = 1e-14  # amplitude at the end of a window, relative to the largest, that counts as none
-CLUSTER = 1e-6  # hartree: levels this close are made orthogonal explicitly
-RESIDUAL = 4e-15  # of an eigenstate, relative to the top of the spectrum
-MIXED = 1e-4  # amplitude of the next level in a state, residual over distance, above which levels are taken together
-NEIGHBOURS = 8  # further levels on either side that are found for their sake
-SYMMETRIC = 1e-11  # difference of V from its mirror image, relative to the largest |V|, that counts as none
-ITERATIONS = 20_000  # of the relaxation
+# amplitude at the end of a window, relative to the largest, that counts as none
+DEAD = 1e-14
+# hartree: levels this close are made orthogonal explicitly
+CLUSTER = 1e-6
+# of an eigenstate, relative to the top of the spectrum
+RESIDUAL = 4e-15
+# amplitude of the next level in a state, residual over distance, above which levels are taken together
+MIXED = 1e-4
+# further levels on either side that are found for their sake
+NEIGHBOURS = 8
+# difference of V from its mirror image, relative to the largest |V|, that counts as none
+SYMMETRIC = 1e-11
+# of the relaxation
+ITERATIONS = 20_000
 
 
 class Pencil:
@@ -55,10 +63,12 @@ class Pencil:
 
     def bands(self, z: complex) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Return lower (n-1,), main (n,), upper (n-1,) diagonal of ``K + M (V - z)``."""
+        # -1/2 d2/dx2 by three points has 1/dx^2 on the diagonal and -1/(2 dx^2) beside it
         half = 0.5 / self.dx**2
         if not self.compact:
             off = np.full(self.size - 1, -half, dtype=np.result_type(self.v, z))
             return off, 2.0 * half + self.v - z, off.copy()
+        # M (V - z) with M = (1, 10, 1) / 12: each column has the factor of its own point
         w = (self.v - z) / 12.0
         return w[:-1] - half, 10.0 * w + 2.0 * half, w[1:] - half
 
@@ -85,6 +95,7 @@ class Pencil:
     def apply(self, f: NDArray[Any]) -> NDArray[Any]:
         """Return ``H f``."""
         half = 0.5 / self.dx**2
+        # H f = M^-1 K f + V f: only the kinetic part needs M
         kinetic = f * (2.0 * half)
         kinetic[:-1] -= half * f[1:]
         kinetic[1:] -= half * f[:-1]
@@ -143,7 +154,7 @@ def eigenstates(
     Raises
     ------
     NumericsError
-        If there are not so many levels, or one spreads over more than `LARGEST_WINDOW` points.
+        If there are fewer levels, or one spreads over more than `LARGEST_WINDOW` points.
     """
     if first + count > x.shape[0]:
         raise NumericsError(f"{x.shape[0]} grid points have no level {first + count - 1}")
@@ -163,6 +174,7 @@ def window_states(
     On a grid of 1e9 points the window of a bound state has some 1e4; overlaps with psi need no more.
     """
     n = potential.shape[0]
+    # bound states lie about the minimum of V, in a small part of a large grid
     size = min(n, max(FIRST_WINDOW, 8 * (first + count)))
     centre = int(np.argmin(potential))
     while True:
@@ -178,6 +190,7 @@ def window_states(
                 f"level {first + count - 1} spreads over more than {LARGEST_WINDOW:.3g} grid points",
                 hint="it is no bound state of this potential; ask for lower levels",
             )
+        # twice the window: the work of all windows together is at most that of the last one, twice
         size = min(n, 2 * size)
 
 
@@ -200,9 +213,11 @@ def _window(
     energies, low = _with_neighbours(pencil, _bisect(pencil, count, first), first)
     wanted = slice(first - low, first - low + count)
     states = np.empty((len(energies), v.shape[0]))
+    # a fixed random start overlaps with every level, even and odd, and gives the same bits in each run
     start: NDArray[np.float64] = np.random.Generator(np.random.PCG64(20240301)).standard_normal(v.shape)
     close = _closeness(pencil)
     for k in range(len(energies)):
+        # inverse iteration alone may find the same state twice where levels are close
         near = [states[j] for j in range(k) if energies[k] - energies[j] < close]
         energies[k], states[k] = _inverse_iteration(pencil, float(energies[k]), start, near)
     _check_levels(pencil, energies, low)
@@ -238,9 +253,11 @@ def mirror(v: NDArray[np.float64]) -> int | None:
     """Return S for which ``v[i] = v[S - i]`` to rounding wherever both exist; None if there is none."""
     n = v.shape[0]
     slack = SYMMETRIC * max(1.0, float(np.max(np.abs(v))))
+    # a symmetric V has its minima symmetric about the centre; a box without a minimum is symmetric about its middle
     lowest = np.flatnonzero(v <= float(np.min(v)) + slack)
     for centre in (int(lowest[0] + lowest[-1]), n - 1):
         low, high = max(0, centre - n + 1), min(n - 1, centre)
+        # the mirror image must cover more than half of the points: a few points at an end are symmetric by chance
         part = v[low : high + 1]
         if 2 * part.shape[0] > n and float(np.max(np.abs(part - part[::-1]))) <= slack:
             return centre
@@ -263,16 +280,20 @@ def _give_parity(
     for group in np.split(close, np.flatnonzero(np.diff(close) > 1) + 1):
         levels = np.arange(group[0], group[-1] + 2)
         part = states[levels]
+        # parity as a matrix in the space of the close levels: its eigenvectors are the even and the odd combinations
         parity = part[:, low : high + 1] @ part[:, low : high + 1][:, ::-1].T * pencil.dx
         wanted = (first + levels) % 2 == 0
         if np.max(np.abs(np.diag(parity) - np.where(wanted, 1.0, -1.0))) < 1e-9:
-            continue  # they have it
+            # they have it
+            continue
+        # eigenvalues that are no signs, or a wrong number of them: this group is not the mirror image of itself
         signs, turn = np.linalg.eigh(0.5 * (parity + parity.T))
         if np.max(np.abs(np.abs(signs) - 1.0)) > 1e-6 or int(np.sum(signs > 0)) != int(np.sum(wanted)):
             continue
-        turned = turn.T @ part
+        combined = turn.T @ part
         for even in (True, False):
-            alike = turned[(signs > 0) == even]
+            # within each parity levels are as far apart as others: diagonalise H there
+            alike = combined[(signs > 0) == even]
             h = np.array([[float(one @ pencil.apply(other)) for other in alike] for one in alike])
             alike = np.linalg.eigh(0.5 * (h + h.T))[1].T @ alike
             for k, state in zip(levels[wanted == even], alike, strict=True):
@@ -299,6 +320,7 @@ def _bisect(pencil: Pencil, count: int, first: int) -> NDArray[np.float64]:
         if below >= first + count:
             break
         known_low, step = probe, 4.0 * step
+    # each count of levels below an energy narrows the brackets of all levels, not only that of level k
     for k in range(count):
         tolerance = max(1e-11 * max(1.0, abs(low[k])), 4e-16 * pencil.top)
         while high[k] - low[k] > tolerance:
@@ -319,10 +341,12 @@ def _inverse_iteration(
     scale = 1.0 / np.sqrt(pencil.dx)
     state = start / np.linalg.norm(start)
     shift = energy
+    # bisection has left about 11 digits, and every step gains as many: two steps, or a few where levels are close
     for step in range(5):
         try:
             state = pencil.solve(shift, state)
-        except NumericsError:  # the shift is an eigenvalue to the last bit
+        except NumericsError:
+            # the shift is an eigenvalue to the last bit
             shift += 4e-16 * max(pencil.top, 1.0)
             state = pencil.solve(shift, state)
         for other in near:
@@ -341,6 +365,7 @@ def _inverse_iteration(
 def _check_levels(pencil: Pencil, energies: NDArray[np.float64], first: int) -> None:
     """Verify the index of every level by the number of eigenvalues below it."""
     for k, energy in enumerate(energies):
+        # the bound of the bisection, with a margin, and rounding
         slack = 1e-10 * max(1.0, abs(float(energy))) + 1e-15 * pencil.top
         if not pencil.below(float(energy) - slack) <= first + k < pencil.below(float(energy) + slack):
             raise NumericsError(
@@ -388,11 +413,11 @@ def imaginary_time(
     """
     pencil = Pencil(np.asarray(potential, float), dx, stencil)
     bottom = float(np.min(potential))
-    state = np.exp(
-        -0.5 * np.minimum(potential - bottom, 600.0)
-    )  # large where V is low; positive, so it overlaps
+    # large where V is low; positive, so it overlaps
+    state = np.exp(-0.5 * np.minimum(potential - bottom, 600.0))
     state /= np.linalg.norm(state)
     energy = float(state @ pencil.apply(state))
+    # H is shifted to a little above the ground state, so that the step amplifies that state most
     shift, lowest = (energy + 0.1 * (energy - bottom), bottom) if dtau is None else (0.0, bottom)
     goal, residual = max(tolerance, 2e-15 * pencil.top), np.inf
     for step in range(1, ITERATIONS + 1):
@@ -412,7 +437,8 @@ def imaginary_time(
         if residual <= goal * max(1.0, abs(energy)):
             sign = 1.0 if float(np.sum(state)) > 0 else -1.0
             return energy, sign * state / np.sqrt(dx), step
-        if dtau is None:  # an eigenvalue lies within one residual of the estimate
+        # an eigenvalue lies within one residual of the estimate
+        if dtau is None:
             gap = min(max(10.0 * residual, 1e-6), shift - energy)
             shift, lowest = energy + gap, max(bottom, energy - residual)
     raise NumericsError(

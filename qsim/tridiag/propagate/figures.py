@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
-VISIBLE = 0.05  # population that a linear axis shows
-KEPT = 1e-6  # loss of norm below which its distance from 1 is drawn
+# population that a linear axis shows
+VISIBLE = 0.05
+# loss of norm below which its distance from 1 is drawn
+KEPT = 1e-6
 
 
 # ------------------------------------------------------------------------------------------ overview
@@ -48,7 +50,8 @@ def populations(r: Results) -> Figure | None:
         ax.plot(t, np.maximum(p[:, k], 1e-14), label=f"{k}")
     ax.plot(t, np.maximum(p.sum(axis=1), 1e-14), color="0.6", linestyle=":", label="sum")
     second = float(np.sort(p.max(axis=0))[-2]) if p.shape[1] > 1 else 1.0
-    if second > VISIBLE:  # seen on a linear axis
+    # seen on a linear axis
+    if second > VISIBLE:
         ax.set_ylim(-0.02, 1.05)
     else:
         ax.set_yscale("log")
@@ -97,7 +100,8 @@ def norm(r: Results) -> Figure | None:
     a.set_title("norm")
     e = r["energy"]
     b.plot(femtoseconds(r["time"]), e)
-    if float(np.ptp(e)) < 1e-6 * max(1e-3, abs(float(e[0]))):  # rounding alone would fill the axis
+    # rounding alone would fill the axis
+    if float(np.ptp(e)) < 1e-6 * max(1e-3, abs(float(e[0]))):
         margin = 0.01 * abs(float(e[0])) + 1e-3
         b.set_ylim(float(e[0]) - margin, float(e[0]) + margin)
     b.ticklabel_format(axis="y", useOffset=False)
@@ -122,7 +126,8 @@ def _draw_density(fig: Figure, ax: Axes, r: Results) -> None:
         weight = r["absorber"] if "absorber" in r else 1.0 - r["mask"]
         free = r["x"][weight == 0]
         for edge in (free[0], free[-1]) if free.size else ():
-            ax.axhline(float(edge), color="w", linestyle=":", linewidth=0.7)  # where the absorber begins
+            # where the absorber begins
+            ax.axhline(float(edge), color="w", linestyle=":", linewidth=0.7)
     time_axis(ax, r)
     ax.set_ylabel("x (bohr)")
     fig.colorbar(drawn, ax=ax, label=r"$\log_{10} |\psi|^2$ (1/bohr)")
@@ -148,9 +153,8 @@ def _draw_potential(ax: Axes, r: Results) -> tuple[float, float]:
     )
     low, top = float(min(v.min(), energies.min())), float(energies.max())
     height = float(v.max())
-    high = (
-        height if height < top + 3.0 * (top - low) + 1e-3 else top + 0.2 * (top - low)
-    )  # or a wall to cut off
+    # or a wall to cut off
+    high = height if height < top + 3.0 * (top - low) + 1e-3 else top + 0.2 * (top - low)
     high = max(high, top)
     bound = np.flatnonzero((rho > 1e-6 * rho.max()) | (v < float(energies.max())))
     inside = bound if bound.size else np.arange(x.size)
@@ -187,7 +191,8 @@ def _enlarge(ax: Axes, r: Results) -> None:
     shown = np.abs(x - middle) < half
     inset = ax.inset_axes((0.66, 0.45, 0.33, 0.5))
     inset.plot(x[shown], v[shown], color="k", linewidth=0.9)
-    for line in ax.get_lines()[1:]:  # levels, or the energy of the packet
+    # levels, or the energy of the packet
+    for line in ax.get_lines()[1:]:
         y = float(np.asarray(line.get_ydata())[0])
         inset.axhline(y, color=line.get_color(), linestyle=line.get_linestyle(), linewidth=0.8)
     inset.set_xlim(middle - half, middle + half)
@@ -210,7 +215,8 @@ def states(r: Results) -> Figure | None:
     rho0, x = np.abs(r["psi_initial"]) ** 2, r["x"]
     at = float(r.scalars["energy_initial"].value or 0.0)
     if "energies" not in r:
-        a.axhline(at, color=COLORS["sky"], linestyle="--", linewidth=0.8)  # energy of the packet
+        # energy of the packet
+        a.axhline(at, color=COLORS["sky"], linestyle="--", linewidth=0.8)
     a.fill_between(x, at, at + scale * rho0 / rho0.max(), color=COLORS["sky"], alpha=0.6, linewidth=0)
     a.set_title("potential, levels, initial density")
     _enlarge(a, r)
@@ -269,7 +275,8 @@ def photoelectron(r: Results) -> Figure | None:
                     fontsize=6,
                 )
     if e[0] < 0:
-        ax.axvspan(float(e[0]), 0.0, color="0.92", zorder=0)  # bound states
+        # bound states
+        ax.axvspan(float(e[0]), 0.0, color="0.92", zorder=0)
     ax.set_xlim(float(e[0]), float(e[-1]))
     ax.set_xlabel("energy (hartree)")
     ax.set_ylabel("P(E) (1/hartree)")

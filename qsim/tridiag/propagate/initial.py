@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-LOST = 1e-6  # norm outside of the grid that a state from a file may have
+# norm outside of the grid that a state from a file may have
+LOST = 1e-6
 
 
 def initial_state(
@@ -86,7 +87,8 @@ def gaussian(
     def part(x: NDArray[np.float64]) -> NDArray[np.complex128]:
         with np.errstate(under="ignore", over="ignore"):
             size = (2.0 * math.pi * width**2) ** -0.25 * np.exp(-(((x - x0) / (2.0 * width)) ** 2))
-        if not size.any():  # far away: not worth a phase
+        # far away: not worth a phase
+        if not size.any():
             return np.zeros(x.size, dtype=complex)
         return np.asarray(size * np.exp(1j * k0 * x), dtype=complex)
 
@@ -103,6 +105,7 @@ def normalised(
     InvalidInput
         If it vanishes or is not finite.
     """
+    # chunks of a fixed size: the sum has the same bits for any number of threads
     starts = range(0, psi.size, CACHED)
     found, sums = np.zeros(len(starts)), np.zeros(len(starts))
 
@@ -121,6 +124,7 @@ def normalised(
     def scaled(first: int, last: int) -> None:
         for k in range(first, last):
             part = slice(starts[k], starts[k] + CACHED)
+            # scaled by the largest value first, so that squares neither overflow nor underflow
             np.divide(psi[part], largest, out=out[part])
             sums[k] = np.vdot(out[part], out[part]).real
 
@@ -150,7 +154,8 @@ def _superpose(
     psi = np.zeros(n, dtype=complex)
     levels = sorted(level for level, weight in weights.items() if weight != 0)
     lowest, count = levels[0], levels[-1] - levels[0] + 1
-    if count <= 64:  # together, so that levels next to each other are orthogonal
+    # together, so that levels next to each other are orthogonal
+    if count <= 64:
         _, states, low = window_states(dx, potential, stencil, count, lowest)
         for level in levels:
             psi[low : low + states.shape[1]] += weights[level] * states[level - lowest]
@@ -165,14 +170,17 @@ def _from_file(path: Path, x: NDArray[np.float64], key: str) -> NDArray[np.compl
     """Return a wavefunction from columns x, re, im or from a results file, interpolated to the grid."""
     points, values = _read_results(path) if path.suffix in (".h5", ".hdf5") else _read_table(path)
     slack, dx = 1e-9 * (1.0 + float(np.max(np.abs(x)))), float(x[1] - x[0])
-    left, right = float(x[0]) - dx, float(x[-1]) + dx  # the walls: a results file has a zero there
+    # the walls: a results file has a zero there
+    left, right = float(x[0]) - dx, float(x[-1]) + dx
     between = (points > left + slack) & (points < right - slack)
     same = points[between]
+    # the same grid, with or without its walls: taken as it is, bit for bit
     if points.size <= x.size + 2 and same.shape == x.shape and np.allclose(same, x, rtol=0.0, atol=slack):
         return values[between]
     if points.size < 4 or np.any(np.diff(points) <= 0):
         raise FileError(f"{path}: x must rise and have at least 4 values")
-    with np.errstate(all="ignore"):  # a state too large to be squared is refused below
+    # a state too large to be squared is refused below
+    with np.errstate(all="ignore"):
         weight = np.abs(values) ** 2
         outside = (points < left - slack) | (points > right + slack)
         lost = float(np.sum(weight[outside]) / max(np.sum(weight), 1e-300))
@@ -185,6 +193,7 @@ def _from_file(path: Path, x: NDArray[np.float64], key: str) -> NDArray[np.compl
             f"{key}.file",
             f"the grid [{left:g}, {right:g}] bohr leaves out {lost:.2g} of the norm of the state in the file",
         )
+    # zero beyond the points of the file
     inside = (x >= points[0]) & (x <= points[-1])
     psi = np.zeros(x.shape, dtype=complex)
     psi[inside] = smooth_curve(path, points, values)(x[inside])

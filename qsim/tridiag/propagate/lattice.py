@@ -34,9 +34,12 @@ if TYPE_CHECKING:
 
 Stencil = Literal["three_point", "numerov"]
 TABLE_COLUMNS = 6
-PSI_LIMIT = 20_000_000  # points up to which the state at the end is stored
-_MASS_ROOT = -0.1010205144336438  # sqrt(24) - 5: the inverse of M falls off by this factor per point
-IMAGES = 18  # points after which that is below rounding
+# points up to which the state at the end is stored
+PSI_LIMIT = 20_000_000
+# sqrt(24) - 5: the inverse of M falls off by this factor per point
+_MASS_ROOT = -0.1010205144336438
+# points after which that is below rounding
+IMAGES = 18
 
 
 @dataclass(frozen=True)
@@ -112,10 +115,12 @@ def step_table(
     a = np.zeros(steps) if vector_potential is None else np.asarray(vector_potential, float)
     table = np.empty((steps, TABLE_COLUMNS))
     if lattice.stencil == "three_point":
+        # p A adds an imaginary part to the off-diagonals: size and phase of -i sigma (1 +- i A dx)
         scaled = sigma * np.sqrt(1.0 + (a * lattice.dx) ** 2)
         theta = np.arctan(a * lattice.dx)
     else:
         scaled = np.full(steps, sigma)
+        # Numerov has the phases exp(+-i A dx) exactly (Peierls), and no A^2 / 2
         theta = a * lattice.dx
     table[:, 0] = field
     table[:, 1] = -tau / scaled
@@ -194,7 +199,8 @@ def _kinetic(lattice: Lattice, psi: Array, a: float) -> Array:
 def _inverse_mass(f: Array, phase: complex | float) -> Array:
     """Return ``M^-1 f``: a banded solve on the host, a sum of images on the device (:func:`_images`)."""
     n, xp = f.shape[0], namespace(f)
-    if xp is not np and n < 2 * IMAGES:  # too short for the images: a banded solve on the host
+    # too short for the images: a banded solve on the host
+    if xp is not np and n < 2 * IMAGES:
         return xp.asarray(_inverse_mass(xp.asnumpy(f), phase))
     if xp is np:
         from scipy.linalg import solve_banded
@@ -210,12 +216,15 @@ def _inverse_mass(f: Array, phase: complex | float) -> Array:
 def _images(f: Array, phase: complex | float) -> Array:
     """Return ``M^-1 f`` for at least 2 IMAGES points: the inverse falls tenfold per point, walls reflect it with a sign."""
     root = _MASS_ROOT
-    first = 12.0 * root / (root * root - 1.0)  # diagonal of the inverse on the endless lattice
+    # diagonal of the inverse on the endless lattice
+    first = 12.0 * root / (root * root - 1.0)
     out: Array = first * f
+    # elements of the inverse of (1, 10, 1) / 12: powers of one root, which falls tenfold per point
     for k in range(1, IMAGES):
         out[:-k] += (first * (root * phase) ** k) * f[k:]
         out[k:] += (first * (root * np.conj(phase)) ** k) * f[:-k]
     near = np.arange(IMAGES)
+    # images: a wall reflects with a sign, and only the points near it notice
     walls = -first * root ** (near[:, None] + near + 2.0)
     shift = complex(phase) ** (near - near[:, None])
     convert = namespace(f).asarray

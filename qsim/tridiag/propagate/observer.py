@@ -1,4 +1,4 @@
-"""What is recorded of a state at an output time: norms, positions, currents, energies, populations.
+"""Records of a state at an output time: norms, positions, currents, energies, populations.
 
 Every process of a run takes its share of each sum over its own points, and the shares are added in the order of the processes.
 """
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Observer"]
 
-WINDOW = 1 << 24  # points of a large grid that an energy is taken of at once
-OVERLAP = 40  # points around them; the inverse mass matrix falls off tenfold per point
+# points of a large grid that an energy is taken of at once
+WINDOW = 1 << 24
+# points around them; the inverse mass matrix falls off tenfold per point
+OVERLAP = 40
 
 
 class Observer:
@@ -52,7 +54,8 @@ class Observer:
         self.x = convert(self.lattice.x[own])
         self.slope = None if self.lattice.slope is None else convert(self.lattice.slope[own])
         self._at_walls = np.array([self.span.low == 0, self.span.high == self.span.rows], float)
-        columns = problem.columns  # counted with the walls, where the density is zero
+        # counted with the walls, where the density is zero
+        columns = problem.columns
         self._all = range(columns.start - 1, columns.stop - 1, columns.step)
         self._columns = _within(self._all, self.span)
         self.states = None
@@ -93,7 +96,8 @@ class Observer:
 
     def sums(self, psi: Array) -> NDArray[np.float64]:
         """Return norm, <x> and <V'> (for the acceleration, Eq. T20) of a state, not divided by the norm; `psi`: own points."""
-        psi = self.problem.device.asarray(psi)  # the serial solvers keep their state on the host
+        # the serial solvers keep their state on the host
+        psi = self.problem.device.asarray(psi)
         density, dx = self.xp.abs(psi) ** 2, self.lattice.dx
         slope = 0.0 if self.slope is None else float(density @ self.slope)
         own = np.array([float(density.sum()) * dx, float(density @ self.x) * dx, slope * dx])
@@ -127,7 +131,9 @@ class Observer:
         if self.states is not None:
             shares["amplitudes"] = self._amplitudes(psi, a)
         density = abs(psi[self._columns]) ** 2
-        host = problem.device.to_host(self.xp.concatenate([*shares.values(), density]))  # one copy for all
+        # all that comes from the device in one array: a copy costs a synchronisation
+        # one copy for all
+        host = problem.device.to_host(self.xp.concatenate([*shares.values(), density]))
         ends = np.cumsum([share.size for share in shares.values()])
         own = np.append(host[: ends[-1]].astype(float), self._energy(wide, offset, a))
         summed = total(self.links, own)
@@ -188,6 +194,7 @@ class Observer:
         if self.links.size == 1 and lattice.points <= WINDOW:
             return energy(lattice, wide.astype(complex, copy=False), a)
         share = 0.0
+        # H couples a point with its neighbours (Numerov: within OVERLAP, to rounding), so the sum can be taken window by window
         for low in range(self.span.low, self.span.high, WINDOW):
             high = min(self.span.high, low + WINDOW)
             first, last = max(0, low - OVERLAP), min(lattice.points, high + OVERLAP)

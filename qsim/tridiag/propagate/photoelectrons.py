@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from qsim.tridiag.propagate.lattice import Lattice
 
-LARGEST_GRID = 8_000_000  # points up to which a photoelectron spectrum is evaluated on the host
+# points up to which a photoelectron spectrum is evaluated on the host
+LARGEST_GRID = 8_000_000
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,12 @@ def photoelectrons(
             f"photoelectron spectra are limited to {LARGEST_GRID:.0e} points, the grid has {lattice.points}"
         )
     half = 2 ** (order - 1)
+    # half of the roots of (H - E)^p + gamma^p: the norm of the result is <psi|W|psi> (Eq. T22)
     shifts = gamma * np.exp(1j * np.pi * (2.0 * np.arange(1, half + 1) - 1.0) / (2.0 * half))
     area = gamma * (np.pi / half) / math.sin(np.pi / (2.0 * half))
     pencil = Pencil(np.asarray(lattice.potential, float), lattice.dx, lattice.stencil)
     start = np.asarray(psi, complex)
+    # energies are those of length gauge, in which A does not appear in H
     if vector_potential:
         start = start * np.exp(1j * vector_potential * lattice.x)
     energies = np.asarray(energies, float)
@@ -100,6 +103,7 @@ def photoelectrons(
     origin = int(np.searchsorted(lattice.x, 0.0))
     for k, energy in enumerate(energies):
         chi = start
+        # one tridiagonal solution per root, one after the other
         for shift in shifts:
             chi = gamma * pencil.solve(complex(energy + shift), chi)
         weight = chi.real**2 + chi.imag**2

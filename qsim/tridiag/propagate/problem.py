@@ -43,11 +43,16 @@ __all__ = [
     "pieces_of",
 ]
 
-SAMPLES_PER_PERIOD = 8  # of the highest harmonic that is asked for
-DENSITY_POINTS = 400  # of the density map, where the deck leaves them open
-DEFAULT_ORDERS = 30  # harmonics, where the deck leaves them open and the cutoff law gives fewer
-LEAST = 64  # grid points of a process at least: observables need those of neighbours around its own
-PIECE = {"cpu": 5e7, "cuda": 2e10}  # points times steps of one call: about half a second
+# of the highest requested harmonic
+SAMPLES_PER_PERIOD = 8
+# of the density map, where the deck leaves them open
+DENSITY_POINTS = 400
+# harmonics, where the deck leaves them open and the cutoff law gives fewer
+DEFAULT_ORDERS = 30
+# grid points of a process at least: observables need those of neighbours around its own
+LEAST = 64
+# points times steps of one call: about half a second
+PIECE = {"cpu": 5e7, "cuda": 2e10}
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ class Propagation:
     pulse : LaserField
         The field as functions of time; zero without a laser.
     energies : (levels,) float64 or None
-        Eigenvalues that the deck asks for.
+        Eigenvalues that observables need.
     states : (levels, m) float64 or None
         The eigenstates, sum phi^2 dx = 1, on the part of the grid that starts at point `window`.
     ip : float or None
@@ -140,7 +145,7 @@ class Propagation:
 
     @property
     def velocity_gauge(self) -> bool:
-        """Whether the kernel works in velocity gauge."""
+        """True in velocity gauge."""
         return self.pulse.gauge == "velocity"
 
     @property
@@ -164,7 +169,8 @@ class Propagation:
     def fundamental(self, block: Hhg | Gabor) -> float:
         """Return the frequency that the harmonics of a block count in."""
         omega = self.pulse.omega if block.omega is None else block.omega
-        assert omega is not None  # the plan has seen to it
+        # the plan has seen to it
+        assert omega is not None
         return float(omega)
 
     def classical_cutoff(self, omega: float) -> float | None:
@@ -199,6 +205,7 @@ class Propagation:
 
     def schedule(self, start: int) -> Iterator[tuple[int, Iterator[tuple[int, int]]]]:
         """Yield each output step after `start` with the calls (steps, every) that lead there."""
+        # whole intervals of the trace, in calls that take about half a second
         largest = max(int(PIECE[self.device.kind] / self.lattice.points) // self.every, 1) * self.every
         at = start
         for target in self.frames:
@@ -231,6 +238,7 @@ class Propagation:
         DeckError
             If the chunks of ``mode: local`` do not work for this step and spacing.
         """
+        # one process: the partition method or a chosen solver; several: parts of the grid with a halo
         solver = self.solver
         made: Propagator | SolverPropagator
         from qsim.tridiag.propagate.stepping.propagator import Propagator, Stepping
@@ -281,6 +289,7 @@ class Propagation:
             x, half = self.x, 0.5 * self.lattice.dx
             first, last = (int(np.searchsorted(x, v)) for v in (block.range[0] - half, block.range[1] + half))
         most = block.points if block is not None else DENSITY_POINTS
+        # every stride-th point, so that at most that many columns are stored
         stride = max(1, -(-(last - first) // most))
         return range(first, last, stride)
 

@@ -1,4 +1,4 @@
-"""What ``task: propagate`` leaves, and its quantities."""
+"""Result of ``task: propagate`` and its quantities."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Propagated:
     info : dict
         How the steps were done.
     spectra : dict of arrays
-        What was asked for: hhg_order, hhg_spectrum, hhg_gabor, photoelectron_energy, ...
+        Spectra by name: hhg_order, hhg_spectrum, hhg_gabor, photoelectron_energy, ...
     numbers : dict
         Scalars of the analysis.
     accuracy

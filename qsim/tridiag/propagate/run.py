@@ -33,15 +33,16 @@ if TYPE_CHECKING:
     from qsim.tridiag.deck.observe import Gabor, Hhg
     from qsim.tridiag.propagate.problem import Propagation
 
-TURNED_BACK = 1e-3  # norm reflected by the walls above which a warning is given
-UNSURE = 0.02  # error of a population or norm above which a warning is given
-WALL_DENSITY = (
-    1e-6  # |psi|^2 dx one spacing from a wall, relative to the norm, above which a warning is given
-)
+# norm reflected by the walls above which a warning is given
+TURNED_BACK = 1e-3
+# error of a population or norm above which a warning is given
+UNSURE = 0.02
+# |psi|^2 dx one spacing from a wall, relative to the norm, above which a warning is given
+WALL_DENSITY = 1e-6
 
 
 Row = dict[str, "float | NDArray[np.float64]"]
-"""What is observed at an output time."""
+"""Observables at an output time."""
 
 
 class Evolution:
@@ -244,7 +245,8 @@ def turned_back(result: Propagated) -> float:
 
 def _claim(result: Propagated, state: Callable[[], State], monitor: Monitor) -> None:
     """Find the errors of the headline numbers, and warn of large ones."""
-    from qsim.tridiag.propagate import accuracy  # with the kernels, which the names of results do not need
+    # with the kernels, which the names of results do not need
+    from qsim.tridiag.propagate import accuracy
 
     problem = result.problem
     found = accuracy.numbers(problem, result.frames)
@@ -317,7 +319,7 @@ class _Spectrum:
     Parameters
     ----------
     result, block
-        The propagation, and what the deck asks for.
+        The propagation, and the block of the deck.
     state
         What a stop request saves.
     """

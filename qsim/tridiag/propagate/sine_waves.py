@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["final"]
 
-WORK = 8e6  # points times steps, at most: some tenths of a second
-FEWEST = 64  # steps, where the run has fewer: long steps kick fast components through the absorber
-STEP = 0.02  # longest step of a short run, a.u.
+# points times steps, at most: some tenths of a second
+WORK = 8e6
+# steps, where the run has fewer: long steps kick fast components through the absorber
+FEWEST = 64
+# longest step of a short run, a.u.
+STEP = 0.02
 
 
 def final(
@@ -48,6 +51,7 @@ def final(
     from scipy.fft import dst
 
     total = count * dt
+    # Strang steps: at least as many as the run has, and short enough for their own error
     steps = max(count, FEWEST, math.ceil(total / STEP))
     if steps * lattice.points > WORK:
         steps = count
@@ -55,16 +59,19 @@ def final(
         return None
     h = total / steps
     x: NDArray[np.float64] = np.asarray(lattice.xmin + lattice.dx * np.arange(lattice.points), float)
+    # sines that vanish at the walls: their wave numbers, in which the kinetic energy is exact
     k = math.pi * np.arange(1, lattice.points + 1) / ((lattice.points + 1) * lattice.dx)
     half = np.exp(-0.5j * h * np.asarray(lattice.potential))
     if lattice.cap is not None:
         half = half * np.exp(-0.5 * h * np.asarray(lattice.cap))
     if lattice.mask is not None:
+        # the mask of a step of length dt, for half of a step of length h
         half = half * np.asarray(lattice.mask) ** (0.5 * h / dt)
     whole = np.exp(-0.5j * h * k * k)
     field = pulse.steps(steps, h) if pulse.pulses else None
     psi = np.array(psi0, dtype=complex)
     for i in range(steps):
         kick = half if field is None else half * np.exp(-0.5j * h * float(field[i]) * x)
+        # V/2, T, V/2; the sine transform of type 1 is its own inverse with this normalisation
         psi = kick * dst(whole * dst(kick * psi, type=1, norm="ortho"), type=1, norm="ortho")
     return psi

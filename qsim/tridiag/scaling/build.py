@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "plan", "scaling_seconds"]
 
-TIMED_SECONDS = 4e-8  # s per row of one timed pass
+# s per row of one timed pass
+TIMED_SECONDS = 4e-8
 
 
 def build(deck: TridiagDeck, device: Device, blame: Blame) -> ScalingProblem:
@@ -44,6 +45,7 @@ def plan(deck: TridiagDeck) -> Plan:
     need = 13 * max(sizes) * bytes_of_number(kind, deck.precision)
     memory = Memory(device=need, parts={"systems": need}, reduce="scaling.n")
     block = deck.scaling or Scaling()
+    # every size, number of blocks and of partitions is timed some times, and the solvers to compare with as well
     core = scaling_seconds(block)
     made = ROW_SECONDS[kind] * MADE * sum(sizes)
     work = Work(

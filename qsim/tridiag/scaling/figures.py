@@ -51,16 +51,16 @@ def time_vs_blocks(r: Results) -> Figure | None:
     _draw_others(ax, r)
     ax.set_xlabel(r"number of blocks $n_{bl}$")
     ax.set_ylabel("time of a solution (ms)")
-    told = "lines: model of Eqs. (7)-(9), bars: its optimum"
+    note = "lines: model of Eqs. (7)-(9), bars: its optimum"
     if not fits:
-        told = "the model of Eqs. (7)-(9) needs as many processors as blocks"
-    ax.set_title(rf"$n = {int(r['n'][0])}$; {told}")
+        note = "the model of Eqs. (7)-(9) needs as many processors as blocks"
+    ax.set_title(rf"$n = {int(r['n'][0])}$; {note}")
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return fig
 
 
 def _fits(seconds: NDArray[np.float64], model: NDArray[np.float64]) -> bool:
-    """Whether the model describes one partition: within a factor of 2 for most numbers of blocks."""
+    """Return whether the model describes one partition: within a factor of 2 for most numbers of blocks."""
     good = np.isfinite(seconds) & np.isfinite(model)
     return bool(good.any() and np.median(np.abs(np.log2(seconds[good] / model[good]))) < 1.0)
 

@@ -1,4 +1,4 @@
-"""What ``task: scaling`` leaves, and its quantities."""
+"""Result of ``task: scaling`` and its quantities."""
 
 from __future__ import annotations
 
@@ -94,7 +94,8 @@ Q = Quantity[ScalingResult]
 def _by_iterations(r: ScalingResult) -> dict[str, Scalar]:
     """Return the best numbers of blocks of the first size, measured and of the model, for each number of partitions."""
     out: dict[str, Scalar] = {}
-    known = not math.isnan(r.alpha)  # the model could be fitted
+    # the model could be fitted
+    known = not math.isnan(r.alpha)
     predicted = r.predicted[0].tolist() if known else [None] * len(r.iterations)
     for count, measured, model in zip(r.iterations, r.measured[0], predicted, strict=True):
         out[f"optimum_blocks_{count}"] = Scalar(int(measured), description=f"fastest with {count} partitions")

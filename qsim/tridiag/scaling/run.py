@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["block_numbers", "measure", "run_scaling"]
 
-LEAST, MOST = 16, 8  # `blocks: auto`: powers of two from 16 to n / 8
+# `blocks: auto`: powers of two from 16 to n / 8
+LEAST, MOST = 16, 8
 
 
 def block_numbers(sizes: Sequence[int]) -> list[int]:
@@ -116,7 +117,8 @@ class _Timings:
                 if count < n:
                     self.times[s, i, k] = timer.literal(count, levels)
                     error = self.monitor.judged("a backward error", timer.error, math.nan)
-                    self.backward[s] = np.maximum(self.backward[s], error)  # NaN stays
+                    # NaN stays
+                    self.backward[s] = np.maximum(self.backward[s], error)
                 done = (s * len(self.nested) + i) * len(self.counts) + k + 1
                 report(Progress(done, savable=False))
 
@@ -224,7 +226,8 @@ def run_scaling(problem: ScalingProblem, monitor: Monitor) -> ScalingResult:
     from qsim.tridiag.solver import systems
 
     block, setting, precision = problem.system, problem.setting, problem.precision
-    assert not isinstance(block, FileSystem)  # the deck has checked that
+    # the deck has checked that
+    assert not isinstance(block, FileSystem)
 
     def make(n: int) -> Source:
         if block is None:

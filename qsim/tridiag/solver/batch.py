@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ROUGH", "Errors", "Outcome", "Systems"]
 
-ROUGH = 45  # roundings of a row that are accepted whatever the tolerance
+# roundings of a row that are accepted whatever the tolerance
+ROUGH = 45
 
 
 @dataclass
@@ -131,7 +132,7 @@ class Errors:
 
 @dataclass
 class Outcome:
-    """What became of a batch.
+    """Outcome of a batch.
 
     Attributes
     ----------

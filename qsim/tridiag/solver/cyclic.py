@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["Matrix", "solve_one"]
 
 REFINEMENTS = 3
-CANCELLED = 1e-6  # |1 + v.z| relative to its terms below which the correction is not trusted
+# |1 + v.z| relative to its terms below which the correction is not trusted
+CANCELLED = 1e-6
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,8 @@ def _sherman_morrison(matrix: Matrix, d: Array, inner: Solve, tolerance: float) 
     xp = namespace(d)
     low, up, first = matrix.b[0], matrix.c[-1], matrix.a[0]
     largest = max(float(abs(v)) for v in (first, low, up))
+    # Sherman-Morrison: the corners are a matrix of rank 1 beside a tridiagonal one; gamma is free, and -a_0 keeps the first
+    # pivot away from zero
     gamma = -first if abs(first) >= 1e-3 * largest else matrix.a.dtype.type(-largest)
     main, u = matrix.a.copy(), xp.zeros_like(matrix.a)
     main[0] = first - gamma
@@ -138,9 +141,11 @@ def _sherman_morrison(matrix: Matrix, d: Array, inner: Solve, tolerance: float) 
     lower, upper = matrix.b[1:], matrix.c[:-1]
     eps = float(np.finfo(matrix.a.dtype).eps)
     try:
+        # one solution with one more column, u, gives T0^-1 d and T0^-1 u together
         whole = inner(main, lower, upper, xp.concatenate([d, u[:, None]], axis=1))
         z = whole.x[:, -1]
         overlap = z[0] + ratio * z[-1]
+        # a denominator that cancels leaves no digits: the cyclic matrix is nearly singular
         if not abs(1.0 + overlap) > CANCELLED * (1.0 + abs(z[0]) + abs(ratio * z[-1])):
             return None
 
@@ -150,6 +155,7 @@ def _sherman_morrison(matrix: Matrix, d: Array, inner: Solve, tolerance: float) 
         x = corrected(whole.x[:, :-1])
         worst = matrix.rowwise(x, d)
         count = 0
+        # refinement with the same T0: it repairs what the correction of rank 1 has lost
         while (worst > 4 * eps or whole.min_pivot < WEAK_PIVOT) and count < REFINEMENTS:
             count += 1
             with np.errstate(all="ignore"):
@@ -184,7 +190,7 @@ def _sherman_morrison(matrix: Matrix, d: Array, inner: Solve, tolerance: float) 
 # -------------------------------------------------------------------------------------------- pivoting
 
 
-def _folded(matrix: Matrix, d: Array, tolerance: float, asked: bool) -> Solution:
+def _folded(matrix: Matrix, d: Array, tolerance: float, requested: bool) -> Solution:
     """Return the solution by pivoted elimination of the folded matrix, on the host."""
     host = Matrix(*(np.asarray(_host(band)) for band in (matrix.a, matrix.b, matrix.c)))
     right = np.asarray(_host(d))
@@ -201,12 +207,13 @@ def _folded(matrix: Matrix, d: Array, tolerance: float, asked: bool) -> Solution
             row=factors.row,
             hint="no digit of the solution would be correct",
         )
+    # one refinement after the pivoted elimination makes the backward error that of rounding
     y = factors.solve(rhs)
     y = y + factors.solve(rhs - scaled.times(y))
     _residual, backward, _bound = scaled.errors(y, rhs)
     x = scales.solution(y.T, top).T
     rowwise = host.rowwise(x, right)
-    notes = [] if asked else [f"{PIVOTED}: the cyclic system was solved by LAPACK gbtrf"]
+    notes = [] if requested else [f"{PIVOTED}: the cyclic system was solved by LAPACK gbtrf"]
     if factors.condition * eps > SUSPICIOUS:
         notes.append(f"ill-conditioned: condition number {factors.condition:.1e}")
     if backward <= tolerance and rowwise <= max(tolerance, ROUGH * eps):
@@ -255,8 +262,10 @@ class _Factors:
 
         n = matrix.a.shape[0]
         rows = np.arange(n)
+        # rows 0, n-1, 1, n-2, ... in this order: the corners become neighbours, and the matrix has two diagonals on either side
         self.place = np.where(rows < (n + 1) // 2, 2 * rows, 2 * (n - 1 - rows) + 1)
-        band = np.zeros((7, n), matrix.a.dtype)  # two diagonals on either side, two more for the pivoting
+        # two diagonals on either side, two more for the pivoting
+        band = np.zeros((7, n), matrix.a.dtype)
         for values, column in ((matrix.a, rows), (matrix.b, rows - 1), (matrix.c, rows + 1)):
             i, j = self.place, self.place[column % n]
             np.add.at(band, (4 + i - j, j), values)

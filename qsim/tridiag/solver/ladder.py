@@ -1,4 +1,4 @@
-"""What follows a solution without pivoting: backward error, refinement, other joint lines, pivoting, or an error.
+"""Steps after a solution without pivoting: backward error, refinement, other joint lines, pivoting, or an error.
 
 The relative error of elimination without pivoting is a few rounding errors divided by the smallest relative pivot.  Where
 that is small, or the backward error is not, these are tried in turn:
@@ -33,15 +33,20 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Array, Device
 
-WEAK_PIVOT = 1e-3  # relative pivots above this lose at most three of sixteen digits
-REFINEMENTS = 3  # of one solution; what needs more is better solved otherwise
-SHIFTS = 2  # attempts with other joint lines
-SHIFTED_SYSTEMS = 8  # of a batch: each is partitioned by itself; the others go to LAPACK at once
-ROUNDED = 8  # roundings of a row of a good solution
-BADLY_SCALED = (
-    10  # powers of two between the scales of two rows or columns from which a doubtful system is equilibrated
-)
-FAR = 4  # share of the range of exponents from 1 beyond which all elements of a doubtful system are scaled
+# relative pivots above this lose at most three of sixteen digits
+WEAK_PIVOT = 1e-3
+# of one solution; what needs more is better solved otherwise
+REFINEMENTS = 3
+# attempts with other joint lines
+SHIFTS = 2
+# of a batch: each is partitioned by itself; the others go to LAPACK at once
+SHIFTED_SYSTEMS = 8
+# roundings of a row of a good solution
+ROUNDED = 8
+# powers of two between the scales of two rows or columns from which a doubtful system is equilibrated
+BADLY_SCALED = 10
+# share of the range of exponents from 1 beyond which all elements of a doubtful system are scaled
+FAR = 4
 PIVOTED = "without pivoting this matrix cannot be solved reliably"
 
 
@@ -83,6 +88,7 @@ def scales_of(systems: Systems, doubt: NDArray[np.bool_]) -> equilibrate.Scales 
     b[:, 0] = c[:, -1] = 0
     if not doubt.any() and equilibrate.spread(host.a, b, c) <= BADLY_SCALED:
         return None
+    # scales are powers of two, which round nothing; they are taken only where they change the judgement
     scales = equilibrate.find(host.a, b, c)
     far = np.finfo(host.a.dtype).maxexp // FAR
     _d, top = scales.rhs(host.d)
@@ -133,8 +139,10 @@ def climb(
     SingularMatrixError
         If a matrix is singular.
     """
+    # rungs: refinement, other joint lines, pivoting; each only for the systems that the one before has left
     weak = (smallest < WEAK_PIVOT) | systems.failing(outcome.errors)
-    if not (weak.any() or (polished and again is None)):  # the usual case
+    # the usual case
+    if not (weak.any() or (polished and again is None)):
         return np.flatnonzero(weak)
     if again is not None:
         if strict:
@@ -215,7 +223,8 @@ def refine(systems: Systems, x: Array, again: Solver) -> tuple[Any, Errors, int]
     while count < REFINEMENTS:
         count += 1
         before = errors.worst
-        with np.errstate(all="ignore"):  # a correction may be infinite; it is not taken then
+        # a correction may be infinite; it is not taken then
+        with np.errstate(all="ignore"):
             trial = x + again(systems, r)
         rest = systems.device.xp.empty_like(x)
         found = systems.errors(trial, rest)
@@ -270,6 +279,7 @@ def _shift_bad(
     n, device = systems.a.shape[1], systems.device
     if n < 8 or bad.size > SHIFTED_SYSTEMS:
         return
+    # a block may be singular although the matrix is not: other joint lines cut other blocks
     first = joints(n, max(2, auto(n, device)[0])) if partition is None else partition[0]
     for s in bad.tolist():
         one = systems.take(np.array([s]))
@@ -323,6 +333,7 @@ def pivoted(systems: Systems) -> NDArray[Any]:
     count, n = a.shape
     if n == 1 and count == 1:
         b, c = np.zeros((1, 2), a.dtype), np.zeros((1, 2), a.dtype)
+    # without couplings between them the systems of a batch are one long system: pivoting never crosses a border
     b[:, 0] = c[:, -1] = 0
     (gtsv,) = get_lapack_funcs(("gtsv",), (a,))
     with np.errstate(all="ignore"):
@@ -339,6 +350,7 @@ def pivoted(systems: Systems) -> NDArray[Any]:
                 overwrite_du=1,
             )
     if info > 0:
+        # LAPACK counts rows of the long system after its exchanges; the message names the row of the matrix as given
         s, position = divmod(info - 1, n)
         row = _origin(host, s, position)
         raise SingularMatrixError(
@@ -353,11 +365,13 @@ def _origin(host: Systems, s: int, position: int) -> int:
 
     a, b, c = host.a[s], host.b[s].copy(), host.c[s].copy()
     b[0] = c[-1] = 0
-    if len(a) < 3:  # too small for the wrapper of SciPy
+    # too small for the wrapper of SciPy
+    if len(a) < 3:
         return position
     (gttrf,) = get_lapack_funcs(("gttrf",), (a,))
     order = gttrf(b[1:], a, c[:-1])[4]
-    while position > 0 and order[position - 1] > position:  # counted from 1: row position + 1 took its place
+    # counted from 1: row position + 1 took its place
+    while position > 0 and order[position - 1] > position:
         position -= 1
     return position
 

@@ -254,7 +254,8 @@ def _numbers(path: Path, lines: Iterator[tuple[int, str]], width: int, field: st
             return body
     except ValueError:
         pass
-    for at, line in kept:  # slowly, to name the line
+    # slowly, to name the line
+    for at, line in kept:
         words = line.split()
         if len(words) != width:
             raise FileError(f"{path}:{at}: {len(words)} numbers in a line; a {field} matrix has {width}")

@@ -1,4 +1,4 @@
-"""How a tridiagonal system is cut into blocks, and the cost model that says how finely.
+"""Partitions of a tridiagonal system into blocks, and the cost model that says how finely.
 
 Joint lines ``J_0 = 0 < J_1 < ... < J_nbl = n - 1``: block w holds the rows ``J_w + 1 .. J_{w+1}`` (block 0 also row 0), and
 its interior, the rows strictly between two joint lines, may be empty.  The ``n_bl + 1`` joint lines form the reduced system,
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
     from qsim.core.device.device import Device
 
-CPU_ROWS = 1024  # rows of a block on a CPU: the five arrays of a block stay in its cache between the stages
-CPU_SERIAL = 16384  # joint lines that a CPU core solves serially rather than partition again
+# rows of a block on a CPU: the five arrays of a block stay in its cache between the stages
+CPU_ROWS = 1024
+# joint lines that a CPU core solves serially rather than partition again
+CPU_SERIAL = 16384
 MOST_ITERATIONS = 6
 # Seconds per row of a thread's three sweeps through global memory and of its serial RS; seconds of one more partition's
 # launches.  Fitted on an H200 (bench case tridiag-fig2).
@@ -68,6 +70,7 @@ def joints(n: int, blocks: int | Sequence[int]) -> NDArray[np.int64]:
         return np.zeros(1, np.int64)
     if sizes[0] < 2:
         raise ValueError("the first block holds row 0 and its joint line: its size must be at least 2, not 1")
+    # a joint line is the last row of its block; row 0 is a joint line, too
     edges = np.cumsum([0, *sizes], dtype=np.int64) - 1
     edges[0] = 0
     return edges
@@ -101,6 +104,7 @@ def levels(n: int, blocks: int | Sequence[int], iterations: int = 1) -> list[NDA
     if iterations < 1:
         raise ValueError(f"at least one partition is needed, not {iterations}")
     found = [joints(n, blocks)]
+    # every partition shrinks the lines by the same factor, which makes the sum of all steps smallest (Eq. 8)
     ratio = len(found[0]) ** (1.0 / iterations)
     while len(found) < iterations and len(found[-1]) >= 3:
         lines = len(found[-1])
@@ -123,8 +127,10 @@ def shift(
         Row by row; of the rows in reach that with the largest weight becomes the joint line.
     """
     moved, weight = lines.copy(), np.asarray(weight)
+    # both joint lines of a flagged block, but never the first and the last line of the system
     wanted = {line for w in np.asarray(flagged).tolist() for line in (w, w + 1)}
     for line in sorted(wanted & set(range(1, len(lines) - 1))):
+        # a line stays between its neighbours, of which the one before may have moved already
         low = max(int(moved[line - 1]) + 1, int(lines[line]) - reach)
         high = min(int(moved[line + 1]) - 1, int(lines[line]) + reach)
         rows = [row for row in range(low, high + 1) if row != lines[line]]
@@ -172,6 +178,7 @@ def fit(
     if len(blocks) != len(times) or len(times) < 2:
         raise ValueError("alpha and beta need the times of at least two numbers of blocks")
     counts = [_counts(n, count, iterations) for count in blocks]
+    # the model is linear in alpha and beta: non-negative least squares of the relative deviations
     table = np.array([[sum(p / q for p, q in pairwise(c)), c[-1]] for c in counts])
     from scipy.optimize import nnls
 
@@ -187,6 +194,7 @@ def optimum(n: int, iterations: int, alpha: float, beta: float) -> int:
     """
     if n < 3 or alpha <= 0.0:
         return 1
+    # minimum of alpha sum n_k / n_(k+1) + beta n_last (Eq. 9)
     ratio = (beta * n / alpha) ** (1.0 / (iterations + 1))
     return min(max(1, round(n / max(ratio, 1.0))), n - 1)
 

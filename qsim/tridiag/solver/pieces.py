@@ -12,8 +12,10 @@ from qsim.tridiag.solver.robustness.verdicts import SingularMatrixError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-GROWTH = 1e3  # influence of a joint line on an interior above which the interior counts as nearly singular
-DEPTH = 6  # how often a piece may be halved
+# influence of a joint line on an interior above which the interior counts as nearly singular
+GROWTH = 1e3
+# how often a piece may be halved
+DEPTH = 6
 
 
 @dataclass
@@ -73,6 +75,7 @@ class Reduced:
         SingularMatrixError
             If a pivot vanishes, with the row of the joint line.
         """
+        # the interior is eliminated from the equations of the joint lines: x of its first and last row by x of both lines
         p_f, q_f, p_l, q_l = self.links.T
         a, c = self.a - self.b * q_l, np.zeros_like(self.c)
         a[:-1] -= self.c[:-1] * p_f[1:]
@@ -116,12 +119,14 @@ def _interior(
     links, loads = np.array([0, -1, -1, 0], a.dtype), np.zeros((k, 2), a.dtype)
     if m == 0:
         return 0.0, links, loads
+    # right-hand sides, and one more for each joint line: how the interior answers to x there
     rhs = np.zeros((m, k + 2), a.dtype, order="F")
     rhs[:, :k] = d[:, :m].T
     rhs[0, k], rhs[-1, k + 1] = b[0], c[m - 1]
     y, row = gtsv(a[:m], b[:m], c[:m], rhs)
     if row is not None or not np.isfinite(y).all():
         return np.inf, links, loads
+    # an interior near a singular one answers with large numbers, which cancel later
     growth = float(np.abs(y[:, k:]).max())
     return growth, np.array([y[0, k], y[0, k + 1], y[-1, k], y[-1, k + 1]]), y[[0, -1], :k].T
 
@@ -155,6 +160,7 @@ def stubborn(
             _interior(a[right], b[right], c[right], d[:, right])[0],
         )
 
+    # places for another joint line: the ends, the middle, the largest diagonal element; the one with the least growth is taken
     middle = (rows - 1) // 2
     large = int(np.argmax(np.abs(a[: rows - 1])))
     places = {0, 1, 2, middle - 1, middle, middle + 1, large, rows - 4, rows - 3, rows - 2}
@@ -178,7 +184,6 @@ def substitute(
     rhs = np.array(d[:, :m].T, order="F")
     rhs[0] -= b[0] * left
     rhs[-1] -= c[m - 1] * right
-    x, _row = gtsv(
-        a[:m], b[:m], c[:m], rhs
-    )  # a vanishing pivot leaves the right-hand side: the residual tells
+    # a vanishing pivot leaves the right-hand side: the residual tells
+    x, _row = gtsv(a[:m], b[:m], c[:m], rhs)
     return np.asarray(x.T)

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedSolver", "Span", "spans"]
 
-SENT = 6  # numbers that a block sends: a, c, d of its left joint line, b, a, d of its right one
+# numbers that a block sends: a, c, d of its left joint line, b, a, d of its right one
+SENT = 6
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Span:
     rows : int
         Rows of the whole system.
     blocks : int or tuple of int or "auto"
-        Joint lines that the deck asks for, as blocks of the process.
+        Joint lines of the deck, as blocks of the process.
     """
 
     low: int
@@ -100,6 +101,7 @@ def spans(rows: int, ranks: int, blocks: int | Sequence[int] | str = "auto") -> 
     cuts = [count * rank // ranks for rank in range(ranks + 1)]
     found = []
     for left, right in itertools.pairwise(cuts):
+        # whole blocks of the partition: the joint line at the left belongs to the process before
         low = int(lines[left]) + 1 if left else 0
         sizes = tuple(int(size) for size in np.diff(lines[left : right + 1]))
         # as for :func:`joints`: the first block holds the line at its left, too
@@ -147,6 +149,7 @@ class SharedSolver:
         blocks = found if isinstance(span.blocks, str) else span.blocks
         count = nested if isinstance(iterations, str) else iterations
         self.partition = levels(lines, blocks, count)
+        # down to the two joint lines at the ends of the process: the rest of the system is theirs
         if len(self.partition[-1]) > 2:
             self.partition.append(np.array([0, len(self.partition[-1]) - 1]))
 
@@ -187,11 +190,13 @@ class SharedSolver:
     def _reduced(self, level: Level) -> tuple[NDArray[Any], float]:
         """Return the unknowns of the two joint lines of this process (stage RS), and the smallest relative pivot if watched."""
         xp = self.device.xp
+        # six numbers per process: its parts of the equations of both its joint lines
         mine = xp.stack(
             [level.a[0, 0], level.c[0, 0], level.d[0, 0], level.b[0, 1], level.a[0, 1], level.d[0, 1]]
         )
         kind = complex if mine.dtype.kind == "c" else float
         sent = self.links.gather(np.asarray(self.device.to_host(mine), kind))
+        # every process solves the small system of all joint lines by itself: cheaper than sending the result around
         a, b, c, d, x = np.zeros((5, 1, len(sent) + 1), kind)
         a[0, :-1] += sent[:, 0]
         c[0, :-1] = sent[:, 1]
@@ -200,7 +205,8 @@ class SharedSolver:
         a[0, 1:] += sent[:, 4]
         d[0, 1:] += sent[:, 5]
         size = np.ones_like(a.real)
-        if self.watched:  # a joint line has the elements that both its processes know
+        # a joint line has the elements that both its processes know
+        if self.watched:
             sizes = self.links.gather(np.asarray(self.device.to_host(level.scale[0]), float))
             size[0, :-1] = sizes[:, 0]
             size[0, 1:] = np.maximum(size[0, 1:], sizes[:, 1])

@@ -66,7 +66,8 @@ class SharedRows:
         self.columns, self.dtype = source.columns, source.dtype
         self.solver = SharedSolver(device, span, links, iterations, watched=True)
         self.smallest, self.refinements, self.doubtful = 1.0, 0, True
-        self._first = span.low - span.first  # of the own rows
+        # of the own rows
+        self._first = span.low - span.first
         self._lines = span.high - span.first
         self._next = int(span.high < span.rows)
         a, b, c, d = self._read(source)
@@ -74,6 +75,7 @@ class SharedRows:
         self._left = c[
             :1
         ].copy()  # couples the joint line at the left to the own rows; that row's residual is the neighbour's
+        # the joint line at the left is a row of the neighbour: it is solved for here, and judged there
         if self._first:
             for part in (a, b, c):
                 part[0] = 0
@@ -106,6 +108,7 @@ class SharedRows:
             self.doubtful = False
             return
         eps = float(np.finfo(self.dtype).eps)
+        # all processes see the same norms, so that they stop together
         while self.refinements < REFINEMENTS and np.isfinite(self.errors.residual).all():
             if self.refinements and (self.errors.worst <= ROUNDED * eps).all():
                 break
@@ -137,8 +140,10 @@ class SharedRows:
         for column in range(self.columns):
             a, b, c = (part[window].copy() for part in (self.a, self.b, self.c))
             c[:1] = self._left
-            with np.errstate(all="ignore"):  # the residual shows what is not finite
+            # the residual shows what is not finite
+            with np.errstate(all="ignore"):
                 x[column, window] = self.solver.solve(a, b, c, d[column, window].copy())
+        # the residual of the last own row needs x of the first row of the next process
         edge = np.ascontiguousarray(self.device.to_host(x[:, self._first]))
         found = self.links.gather(edge)
         if self._next:
@@ -168,7 +173,8 @@ class SharedRows:
         host, at = self.device.to_host, self._first
         rows = slice(at + low, at + high)
         a, b, c, d = (host(part[..., rows]) for part in (self.a, self.b, self.c, self.d))
-        x = np.zeros((self.columns, high - low + 2), self.dtype)  # with the rows before and after
+        # with the rows before and after
+        x = np.zeros((self.columns, high - low + 2), self.dtype)
         first, last = max(at + low - 1, 0), min(at + high + 1, self.x.shape[1])
         x[:, first - (at + low - 1) : last - (at + low - 1)] = host(self.x[:, first:last])
         below, here, above = x[:, :-2], x[:, 1:-1], x[:, 2:]

@@ -51,11 +51,12 @@ __all__ = ["SingularMatrixError", "Solution", "solve"]
 
 Algorithm = Literal["nshape", "thomas", "lapack", "woodbury"]
 Blocks = int | Sequence[int] | Literal["auto"]
-TOLERANCE = {8: 1e-14, 4: 1e-6}  # backward errors accepted, by bytes of a real number
+# backward errors accepted, by bytes of a real number
+TOLERANCE = {8: 1e-14, 4: 1e-6}
 
 
 class Options(TypedDict, total=False):
-    """How a system is solved.
+    """Options of a solution.
 
     Attributes
     ----------
@@ -97,7 +98,7 @@ class _How:
 
     @property
     def pivoted(self) -> bool:
-        """Whether pivoting is asked for."""
+        """True if pivoting is requested."""
         return self.type == "lapack"
 
 
@@ -204,7 +205,8 @@ def _climbed(systems: Systems, arrays: Arrays, plan: _Plan, how: _How) -> _Found
         small = systems.failing(outcome.errors) & (smallest >= ladder.WEAK_PIVOT)
         ladder.refine_some(systems, outcome, small, again, "small rows")
         doubt = ladder.doubtful(systems, outcome.errors, smallest)
-    if again is not None and not doubt.any():  # the usual case
+    # the usual case
+    if again is not None and not doubt.any():
         errors = outcome.errors
         return _Found(outcome, errors.residual, errors.backward, errors.rowwise, smallest, equilibrated=False)
     scales = ladder.scales_of(systems, doubt)
@@ -253,7 +255,8 @@ def _unscaled(
     given = systems.errors(outcome.x, systems.device.xp.empty_like(outcome.x))
     found = replace(found, residual=given.residual, rowwise=given.rowwise)
     worse = np.setdiff1d(np.flatnonzero(systems.failing(given)), left)
-    if worse.size:  # what was a good solution: some of its numbers are out of range
+    # what was a good solution: some of its numbers are out of range
+    if worse.size:
         sizes = scales.sizes(y, top)
         for s in worse.tolist():
             row = int(np.argmax(sizes[s]))
@@ -298,7 +301,8 @@ def _solve_cyclic(device: Device, arrays: Arrays, how: _How) -> Solution:
             )
     systems, finish = _prepare(device, (a, b, c, d), how.tolerance)
     count, n = systems.a.shape
-    many = a.ndim == 1 and d.ndim == 2  # one matrix, several right-hand sides
+    # one matrix, several right-hand sides
+    many = a.ndim == 1 and d.ndim == 2
 
     def inner(a: Array, b: Array, c: Array, d: Array) -> Solution:
         return solve(
@@ -539,7 +543,8 @@ def _systems(a: Array, d: Array) -> int:
     n = a.shape[-1] if a.ndim else 0
     if a.ndim not in (1, 2) or n == 0:
         raise ValueError(f"a has shape {a.shape}; it must be (n,) or (batch, n) with n at least 1")
-    if a.ndim == 1 and d.ndim == 2:  # one matrix, several right-hand sides
+    # one matrix, several right-hand sides
+    if a.ndim == 1 and d.ndim == 2:
         count = d.shape[1]
         fits = d.shape == (n, count)
     else:
@@ -560,7 +565,8 @@ def _dtype(*arrays: Any) -> np.dtype[Any]:
         if dtype.kind not in "biufc":
             raise ValueError(f"arrays must hold numbers, not {dtype}")
     if len(kinds) == 1 and (only := next(iter(kinds))).char in "fdFD":
-        return only.newbyteorder("=")  # files of other machines have the other byte order
+        # files of other machines have the other byte order
+        return only.newbyteorder("=")
     wide = np.result_type(*(np.dtype(float) if dtype.kind in "biu" else dtype for dtype in kinds), np.float32)
     if wide.char in "fdFD":
         return wide
@@ -575,7 +581,8 @@ def _finite(outcome: Outcome, arrays: Arrays, systems: Systems) -> None:
     for name, v in zip("abcd", arrays, strict=True):
         array = systems.device.to_host(v) if hasattr(v, "__cuda_array_interface__") else np.asarray(v)
         good = np.isfinite(array)
-        if name in "bc" and array.shape[-1] == n:  # unused corners may hold anything
+        # unused corners may hold anything
+        if name in "bc" and array.shape[-1] == n:
             good[..., 0 if name == "b" else -1] = True
         if not good.all():
             place = np.unravel_index(int(np.argmin(good)), array.shape)

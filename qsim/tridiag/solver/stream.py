@@ -25,6 +25,7 @@ from qsim.core.device.device import cpu
 from qsim.core.device.pool import each_part
 from qsim.core.errors import MemoryLimitError, NumericsError
 from qsim.tridiag.kernels.partition import streamed as kernel
+from qsim.tridiag.kernels.partition.system import System
 from qsim.tridiag.solver.batch import ROUGH
 from qsim.tridiag.solver.ladder import WEAK_PIVOT
 from qsim.tridiag.solver.pieces import Reduced, stubborn, substitute
@@ -45,11 +46,14 @@ PIECE = {
     "cpu": 4096,
     "cuda": 512,
 }  # rows: five arrays of a piece stay in a core's cache; a thread's work on a GPU
-LARGEST_BLOCK = 1 << 23  # rows: larger blocks are not faster
+# rows: larger blocks are not faster
+LARGEST_BLOCK = 1 << 23
 SMALLEST_BLOCK = 64
-SLOTS = 3  # blocks on a CUDA device at a time: one coming, one at work, one leaving
+# blocks on a CUDA device at a time: one coming, one at work, one leaving
+SLOTS = 3
 REFINEMENTS = 2
-GIVE_UP = 1e-8, 1e-3  # backward errors (double, single) that are no answer any more
+# backward errors (double, single) that are no answer any more
+GIVE_UP = 1e-8, 1e-3
 TOLERANCE = {8: 1e-14, 4: 1e-6}
 CHECK_ROWS = 1 << 16
 PROFILE = 2000
@@ -105,7 +109,7 @@ def bytes_needed(n: int, columns: int, dtype: DTypeLike) -> int:
 
 
 class Options(TypedDict, total=False):
-    """How a system is solved block by block.
+    """Options of a solution block by block.
 
     Attributes
     ----------
@@ -187,6 +191,7 @@ def solve_streamed(
     stream = _Stream(source, device, rows, how, progress)
     stream.run(out, None)
     refinements = 0
+    # refinement: the residual is a system of the same matrix, streamed and solved in the same way; its solution is added
     while (exceeding := _exceeding(stream, how)) and refinements < REFINEMENTS and out is not None:
         before = stream
         stream = _Stream(Defect(source, out), device, rows, how, progress)
@@ -249,6 +254,7 @@ def _block_rows(source: Source, device: Device, budget: int | None) -> int:
     """Return the rows of a block."""
     item, k = np.dtype(source.dtype).itemsize, source.columns
     # CPU: this block, the next one, x, workspace, and x of a refinement; CUDA: as many as there are slots
+    # bytes of one row of everything that is held at once
     width = item * (SLOTS * (4 + 2 * k) if device.is_cuda else 2 * (3 + k) + 1 + 2 * k)
     available = budget if budget is not None else int(0.4 * (device.free_memory() or 10**9))
     rows = min(available // width, LARGEST_BLOCK, source.n)
@@ -293,6 +299,7 @@ class _Stream:
     def run(self, out: Stored | None, corrected: _Stream | None) -> None:
         """Solve; `corrected` is the stream whose solution in `out` this one's is added to."""
         with self.device.use(), ThreadPoolExecutor(1, thread_name_prefix="tridiag-read") as reader:
+            # first pass: every piece to its joint line; then the system of the joint lines; second pass: the interiors
             self._sweep(reader, self._reduce, self._reduced)
             self.lines = Reduced.join(self._parts)
             self.x = self.lines.solve()
@@ -302,8 +309,10 @@ class _Stream:
             self._norms = np.zeros((self.k, 4))
             self._matrix = 0.0
             self._sweep(reader, self._substitute, self._substituted)
-            self._slots = []  # their memory is needed by a refinement
-        if corrected is not None:  # the residual of the correction is that of the corrected solution
+            # their memory is needed by a refinement
+            self._slots = []
+        # the residual of the correction is that of the corrected solution
+        if corrected is not None:
             self._norms[:, 2] = corrected._norms[:, 2]
             self.x = self.x + corrected.x
             self.min_pivot = corrected.min_pivot
@@ -312,7 +321,8 @@ class _Stream:
         with np.errstate(all="ignore"):
             backward = np.where(rmax == 0.0, 0.0, rmax / (self._matrix * xmax + dmax))
         self.backward = float(np.where(np.isnan(backward), np.inf, backward).max())
-        self.rowwise = float(share.max())  # of the correction, where this is one
+        # of the correction, where this is one
+        self.rowwise = float(share.max())
 
     def _bounds(self, w: int) -> tuple[int, int]:
         return w * self.rows, min(self.n, (w + 1) * self.rows)
@@ -325,10 +335,12 @@ class _Stream:
     def _sweep(self, reader: ThreadPoolExecutor, begin: Callable[..., Any], end: Callable[..., None]) -> None:
         """Call ``begin(w, arrays, slot)`` and ``end(w, arrays, slot, begun)`` for every block, reading ahead."""
         made_there = bool(self._slots) and hasattr(self.source, "fill")
+        # a thread reads the next block while this one is computed; systems that the device can make are never read
         ahead = None if made_there else reader.submit(self._read, 0)
         pending: deque[tuple[Any, ...]] = deque()
         for w in range(self.blocks):
             slot = self._slots[w % SLOTS] if self._slots else None
+            # on a GPU, blocks are in flight in a few slots: copies of one overlap with kernels of another
             if len(pending) == len(self._slots) and pending:
                 self._end(pending.popleft(), end)
             host = ahead.result() if ahead is not None else None
@@ -350,7 +362,8 @@ class _Stream:
             slot.upload(host)
         else:
             self.largest_read = max(self.largest_read, hi - lo)
-            source: Any = self.source  # one that can `fill`
+            # one that can `fill`
+            source: Any = self.source
             source.fill(self.device, lo, *arrays)
         return arrays
 
@@ -383,6 +396,7 @@ class _Stream:
         lo, _hi = self._bounds(w)
         edges, *parts = begun
         pivots, *rest = (self.device.to_host(part) for part in parts)
+        # a comparison with NaN is false: such a piece is weak, too
         weak = np.flatnonzero(~(pivots >= WEAK_PIVOT))
         if len(weak) or not all(np.isfinite(part).all() for part in rest):
             self._require_finite(lo, arrays)
@@ -400,6 +414,7 @@ class _Stream:
             for p in weak.tolist():
                 rows = slice(int(edges[p]), int(edges[p + 1]))
                 a, b, c, d = self._host(arrays, rows)
+                # a piece that needs pivoting is reduced on the host, with its rows alone
                 changed[p] = stubborn(lo + rows.start, a, b, c, d)
             part = part.replace(changed)
             self.pivoted += int(part.pivoted.sum())
@@ -428,6 +443,7 @@ class _Stream:
         joint, pivoted = self.lines.joint[first:last] - lo, self.lines.pivoted[first:last]
         edges = np.concatenate([[0], joint + 1]).astype(np.int64)
         right = np.ascontiguousarray(self.x[:, first:last])
+        # x at the joint lines before and of each piece: that before the first piece belongs to the block before
         left = np.zeros_like(right)
         left[:, 1:] = right[:, :-1]
         if first > 0:
@@ -438,7 +454,8 @@ class _Stream:
             x, work = np.empty((self.k, rows), self.dtype), np.empty(rows, self.dtype)
         there = device.asarray(edges)
         sides = device.asarray(left), device.asarray(right)
-        kernel.substitute_pieces(device, there, device.asarray(pivoted), a, b, c, d, *sides, work, x)
+        system = System(a, b, c, d)
+        kernel.substitute_pieces(device, there, device.asarray(pivoted), system, sides, work, x)
         for p in np.flatnonzero(pivoted).tolist():
             part = slice(int(edges[p]), int(edges[p + 1]))
             if part.stop - part.start > 1:
@@ -446,9 +463,10 @@ class _Stream:
                 inner = substitute(here[0], here[1], here[2], here[3], left[:, p], right[:, p])
                 x[:, part.start : part.stop - 1] = device.asarray(inner)
         stats, sums = xp.empty((self.k, len(joint), 4), self.real), xp.empty(len(joint), self.real)
+        # the residual of the last row needs x of the next block: it is formed there
         known = rows if hi == self.n else rows - 1
         before = device.asarray(np.ascontiguousarray(left[:, 0]))
-        kernel.residual_pieces(device, known, there, a, b, c, d, x, before, stats, sums)
+        kernel.residual_pieces(device, known, there, system, x, before, stats, sums)
         if slot is not None:
             slot.download(rows)
         ends = [part[..., -1] for part in arrays]
@@ -459,7 +477,8 @@ class _Stream:
         x, stats, sums, ends = begun
         stats, sums = self.device.to_host(stats).astype(float), self.device.to_host(sums)
         x = slot.fetched(hi - lo) if slot is not None else x
-        if self._carry is not None:  # the last row of the block before waited for this block's first
+        # the last row of the block before waited for this block's first
+        if self._carry is not None:
             previous, near = self._carry
             (a, b, c, d), own = previous, near[:, -1]
             r = d - b * near[:, 0] - a * own - c * x[:, 0]

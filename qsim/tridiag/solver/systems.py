@@ -51,7 +51,8 @@ __all__ = [
 
 Block: TypeAlias = "tuple[Array, Array, Array, Array]"
 """Rows of a system: a, b, c (rows,) and d (columns, rows)."""
-STATE_EVERY = 1 << 20  # numbers between two kept states of a sequential generator
+# numbers between two kept states of a sequential generator
+STATE_EVERY = 1 << 20
 WORDS = {"complex": np.complex128, "real": np.float64}
 
 
@@ -187,20 +188,23 @@ class ArraySource:
         for letter, array in zip("abcd", (a, b, c, d), strict=True):
             require_unmasked(letter, array)
         check_shapes(a.shape, b.shape, c.shape, d.shape)
-        self._row = int(a.shape[-1])  # rows of one system
+        # rows of one system
+        self._row = int(a.shape[-1])
         self._a, self._b, self._c, self._d = a, b, c, d
         self.batch = int(a.shape[0]) if len(a.shape) == 2 else 1
         self._flat = len(a.shape) == 1
         self.n = self._row * self.batch
         self.columns = int(d.shape[1]) if self._flat and len(d.shape) == 2 else 1
-        self.shape = tuple(int(length) for length in d.shape)  # as given: of one column (n,) or (n, 1)
+        # as given: of one column (n,) or (n, 1)
+        self.shape = tuple(int(length) for length in d.shape)
         wanted = np.dtype(dtype or np.result_type(a.dtype, b.dtype, c.dtype, d.dtype, np.float32))
         self.dtype = wanted
         self.name = name
 
     def read(self, lo: int, hi: int) -> Block:
         """Return the rows lo .. hi - 1, corners set to zero."""
-        short = int(self._b.shape[-1]) < self._row  # b[i - 1] couples row i to row i - 1
+        # b[i - 1] couples row i to row i - 1
+        short = int(self._b.shape[-1]) < self._row
         a = self._take(self._a, lo, hi)
         b = self._take(self._b, lo, hi, int(short))
         c = self._take(self._c, lo, hi)

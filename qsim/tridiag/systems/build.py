@@ -35,27 +35,39 @@ __all__ = [
     "streamable",
 ]
 
-STORED = 20_000_000  # numbers of x up to which the results file holds it
-FREE_SHARE = 0.8  # of the free memory that a system in memory may take
+# numbers of x up to which the results file holds it
+STORED = 20_000_000
+# of the free memory that a system in memory may take
+FREE_SHARE = 0.8
 # numbers per row at the peak, measured with one right-hand side; cyclic: in addition
 NUMBERS = {"nshape": 5.6, "thomas": 5.6, "literal": 8.0, "woodbury": 8.0, "lapack": 9.6, "cyclic": 14.2}
 # of them on a GPU: the system, the solution and its residual on the device, where copies of the literal stages are reused for the
 # residual; on the host nothing but the system and the solution, for the checks
 ON_GPU = {"nshape": 6.0, "literal": 8.0}
 CHECKED = 5.0
-STREAMED, KEPT = 0.8, 1.7  # shares of the bytes to use, and of a solution that is kept, at the peak
-ROWS_PER_SECOND = 1.6e6  # solved block by block on a CPU of a few cores
+# shares of the bytes to use, and of a solution that is kept, at the peak
+STREAMED, KEPT = 0.8, 1.7
+# solved block by block on a CPU of a few cores
+ROWS_PER_SECOND = 1.6e6
 # s per row and right-hand side of all solvers, and per byte of a text that is read; measured on a core of a server of 2024
 ROW_SECONDS = {"complex": 7.5e-7, "real": 4e-7}
-CYCLIC_ROWS = 2.5  # rows of a system with corners, which is solved twice, per row
+# rows of a system with corners, which is solved twice, per row
+CYCLIC_ROWS = 2.5
 TEXT_SECONDS, FILE_SECONDS = 2.5e-8, 8e-9
-LEAST = 64  # rows of a process at least: with fewer there is nothing to share
-ANY = 1 << 30  # processes for a file, of which the run finds out how many rows and systems it holds
-START = 0.08  # s, of a run that hardly computes
-WRITTEN, MADE = 0.3, 0.5  # of the time of a solution: its file; numbers that are not made where it is solved
-ROW_BYTES = 64.0  # of a file: four complex numbers of a row
-PASSES = 50.0  # launches of a solution on a GPU, one after the other
-ROW_FLOPS = 9.0  # of real elimination and substitution: 3 divisions or products and 2 x 3 more
+# rows of a process at least: with fewer there is nothing to share
+LEAST = 64
+# processes for a file, of which the run finds out how many rows and systems it holds
+ANY = 1 << 30
+# s, of a run that hardly computes
+START = 0.08
+# of the time of a solution: its file; numbers that are not made where it is solved
+WRITTEN, MADE = 0.3, 0.5
+# of a file: four complex numbers of a row
+ROW_BYTES = 64.0
+# launches of a solution on a GPU, one after the other
+PASSES = 50.0
+# of real elimination and substitution: 3 divisions or products and 2 x 3 more
+ROW_FLOPS = 9.0
 
 
 def plan(deck: TridiagDeck) -> Plan:
@@ -68,7 +80,8 @@ def plan(deck: TridiagDeck) -> Plan:
 
 def build(deck: TridiagDeck, device: Device, blame: Blame) -> SolveProblem:
     """Return the problem of a deck."""
-    assert deck.system is not None  # the deck has checked that
+    # the deck has checked that
+    assert deck.system is not None
     return SolveProblem(
         device=device,
         system=deck.system,
@@ -101,6 +114,7 @@ def _plan_generated(block: SystemSource, solver: Solver, precision: Precision) -
     assert not isinstance(block, FileSystem)
     batch, columns = (block.batch, block.rhs) if isinstance(block, RandomSystem) else (1, 1)
     item, rows = bytes_of_number(_kind(block), precision), block.n * batch
+    # decides whether the system is solved in memory or block by block
     need = bytes_in_memory(rows, columns, item)
     found = {"rows": block.n, "systems": batch, "right-hand sides": columns, "bytes in memory": need}
     findings = list(block_findings(solver, block.n))
@@ -110,10 +124,12 @@ def _plan_generated(block: SystemSource, solver: Solver, precision: Precision) -
     on_gpu = _on_gpu(solver.type, literal, rows, columns, cyclic) * item
     less = int(rows * (CHECKED - NUMBERS["nshape"])) * item if on_gpu and columns == 1 and not cyclic else 0
     comm = connected()
-    if comm is not None and comm.size > 1:  # several ranks work in memory
+    # several ranks work in memory
+    if comm is not None and comm.size > 1:
         peak = max(peak, need)
         on_gpu, less = (need // comm.size, 2 * rows * columns * item - peak) if on_gpu else (0, 0)
-    elif streamable(solver):  # what does not fit is solved block by block
+    elif streamable(solver):
+        # what does not fit is solved block by block
         limit = _limit(solver)
         if need > limit:
             stored = rows * columns if rows * columns <= STORED and rows * columns * item <= limit else 0
@@ -122,6 +138,7 @@ def _plan_generated(block: SystemSource, solver: Solver, precision: Precision) -
             about = rows * columns / ROWS_PER_SECOND
             on_gpu = less = 0
     # the diagonals and the right-hand side are read, the solution is written
+    # speed is that of the memory where a system does not fit into the caches
     moved = float(rows * (3 + 2 * columns) * item)
     core = solve_seconds(rows, columns, _kind(block), cyclic=cyclic)
     share = WRITTEN + (0.0 if isinstance(block, RandomSystem) else MADE)
@@ -197,7 +214,8 @@ def bytes_in_memory(rows: int, columns: int, item: int) -> int:
 
 def _peak(solver: str, literal: bool, rows: int, columns: int, cyclic: bool) -> int:
     """Return the numbers that a solution in memory holds at its peak, as measured (CPU)."""
-    if columns > 1:  # the matrix is copied for each right-hand side
+    # the matrix is copied for each right-hand side
+    if columns > 1:
         return rows * (3 + 6 * columns)
     each = NUMBERS["literal" if literal and solver == "nshape" else solver] + (
         NUMBERS["cyclic"] if cyclic else 0.0

@@ -55,7 +55,7 @@ def solution(r: Results) -> Figure | None:
 
 
 def _rough(x: NDArray[np.generic]) -> bool:
-    """Whether neighbouring values have nothing to do with each other, so that lines between them would fill the axes."""
+    """Return whether neighbouring values have nothing to do with each other, so that lines between them would fill the axes."""
     steps, size = np.abs(np.diff(x)), np.abs(x)
     return bool(steps.mean() > 0.3 * size.mean())
 

@@ -39,7 +39,8 @@ __all__ = [
 ]
 
 PROFILE_POINTS = 2000
-CHUNK = 1 << 18  # rows that are looked at together
+# rows that are looked at together
+CHUNK = 1 << 18
 
 
 @dataclass
@@ -126,7 +127,8 @@ def _profile(part: int) -> Any:
 def _axes(r: SolveResult) -> tuple[str, ...]:
     """Return the axes of x: those of the batch and of the right-hand sides only where there are several."""
     axes = (*(("system",) if r.batch > 1 else ()), "row", *(("column",) if r.columns > 1 else ()))
-    if r.x is not None and r.x.ndim != len(axes):  # one system or one column, with an axis of its own
+    # one system or one column, with an axis of its own
+    if r.x is not None and r.x.ndim != len(axes):
         return ("system", "row") if r.x.shape[-1] == r.n else ("row", "column")
     return axes
 
@@ -211,7 +213,8 @@ QUANTITIES: tuple[Q, ...] = (
 
 Profile: TypeAlias = "tuple[NDArray[np.int64], NDArray[Any], NDArray[np.float64]]"
 Checks: TypeAlias = "dict[str, complex | float]"
-PROFILE, CHECKS = "the profile of the solution", "the check sums of the solution"  # judgements that may fail
+# judgements that may fail
+PROFILE, CHECKS = "the profile of the solution", "the check sums of the solution"
 NO_CHECKS: Checks = {}
 
 

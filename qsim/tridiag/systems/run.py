@@ -94,8 +94,8 @@ def _by_first(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> S
         return replace(kept[0], x=None)
 
     with monitor.alone():
-        told = first(monitor.comm, solve)
-    return kept[0] if kept else told
+        outcome = first(monitor.comm, solve)
+    return kept[0] if kept else outcome
 
 
 def _opened(problem: SolveProblem, stack: ExitStack) -> BatchSource:
@@ -121,9 +121,9 @@ def _source(problem: SolveProblem, stack: ExitStack) -> BatchSource:
 
 def _limit(problem: SolveProblem) -> float:
     """Return the bytes that a system in memory may take."""
-    asked = problem.solver.memory
-    if asked != "auto":
-        return float(asked)
+    memory = problem.solver.memory
+    if memory != "auto":
+        return float(memory)
     free = problem.device.free_memory()
     return FREE_SHARE * free if free else float("inf")
 
@@ -162,6 +162,7 @@ def _solved(
     from qsim.tridiag.solver.solve import solve
 
     solver, device, batch = problem.solver, problem.device, source.batch
+    # libraries and the sequential method run on the host alone
     serial = solver.type != "nshape"
     where = cpu(device.threads) if serial else device
     with monitor.stage("make"), where.use():
@@ -172,7 +173,8 @@ def _solved(
         corners = _corners(problem, source)
         if corners is not None:
             b, c = b.copy(), c.copy()
-            home = np if isinstance(b, np.ndarray) else where.xp  # systems of files are still on the host
+            # systems of files are still on the host
+            home = np if isinstance(b, np.ndarray) else where.xp
             b[::rows] = home.asarray(corners[0])
             c[rows - 1 :: rows] = home.asarray(corners[1])
         # systems of a batch apart, else one long system without couplings
@@ -187,6 +189,7 @@ def _solved(
         "on_unstable": solver.on_unstable,
         "tolerance": solver.tolerance,
     }
+    # a small system first: compilation is not part of the time of the solution
     with monitor.stage("compile"):
         _warm_up(options, source.dtype, alone, where)
     if corners is None:
@@ -200,6 +203,7 @@ def _solved(
         x = where.to_host(found.x)
         flat = np.ascontiguousarray(x.reshape(source.n) if source.columns == 1 else x)
         parts = [where.to_host(part) for part in (a, b, c, d)]
+        # residuals are formed on the host, block by block, from the arrays as they were given
         host = _Arrays(source, parts if corners is None else _without_corners(parts, flat, rows))
         defect = Defect(host, flat)
         with np.errstate(
@@ -246,16 +250,17 @@ class _StreamedSolution:
 
 def _corners(problem: SolveProblem, source: BatchSource) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Return T(0, n-1) and T(n-1, 0), one number or one of each system; None for a system that is not cyclic."""
-    asked = problem.system.corners
-    if asked is None:
+    corners = problem.system.corners
+    if corners is None:
         return None
-    if asked == "file":
-        assert isinstance(source, ArraySource | Share)  # a file
+    if corners == "file":
+        # a file
+        assert isinstance(source, ArraySource | Share)
         pair = source.corners()
         if pair is None:
             problem.blame("system.corners", "the file has no entries for them: b and c need n entries each")
         return np.asarray(pair[0], source.dtype), np.asarray(pair[1], source.dtype)
-    numbers = np.array(asked, complex)
+    numbers = np.array(corners, complex)
     if source.dtype.kind != "c" and np.any(numbers.imag):
         problem.blame("system.corners", "the system is real; its corners must be, too")
     numbers = numbers if source.dtype.kind == "c" else numbers.real

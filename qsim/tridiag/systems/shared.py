@@ -52,8 +52,10 @@ if TYPE_CHECKING:
 
 __all__ = ["shared"]
 
-TOLERANCE = {8: 1e-14, 4: 1e-6}  # backward errors accepted, by bytes of a real number: those of one rank
-WORST = ("residual", "backward_error", "rowwise_error", "refinements")  # largest of all ranks
+# backward errors accepted, by bytes of a real number: those of one rank
+TOLERANCE = {8: 1e-14, 4: 1e-6}
+# largest of all ranks
+WORST = ("residual", "backward_error", "rowwise_error", "refinements")
 
 
 def shared(
@@ -156,7 +158,8 @@ class _Work:
 
 def _rows(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> tuple[Solved, int] | None:
     """Return the solution in the own rows, and the first of them; None if pivoting is needed."""
-    from qsim.tridiag.solver.shared_rows import SharedRows  # with the kernels, which plans do not need
+    # with the kernels, which plans do not need
+    from qsim.tridiag.solver.shared_rows import SharedRows
 
     comm, device, solver = monitor.comm, problem.device, problem.solver
     span = agreed(comm, lambda: _span(problem, source, comm))
@@ -180,7 +183,8 @@ def _rows(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> tuple
         x = mine.own
         flat = x[:, 0] if source.columns == 1 else x
         profile = monitor.judged(PROFILE, lambda: profile_of(mine.residual, flat, span.low, source.n), None)
-        with np.errstate(over="ignore"):  # squares of numbers above 1e154 are infinite
+        # squares of numbers above 1e154 are infinite
+        with np.errstate(over="ignore"):
             checks = monitor.judged(CHECKS, lambda: checks_of(flat, span.low, source.n), NO_CHECKS)
         return Solved(flat, _info(mine, comm), seconds, checks, profile, []), span.low
 
@@ -225,20 +229,21 @@ def _systems(
     with monitor.alone():
         try:
             found.append(alone(Share(source, mine.start, mine.stop), monitor, mine.start * rows, source.n))
-        except (QsimError, ValueError) as error:  # rank 0 tells it with the numbers of the whole batch
+        except (QsimError, ValueError) as error:
+            # rank 0 tells it with the numbers of the whole batch
             why = str(error)
     if reasons := [text for text in comm.allgather(why) if text]:
         monitor.note(f"rank 0 solves the batch by itself, since for a part of it: {reasons[0]}")
         return None
     own = found[0]
-    told = comm.allgather((own.info, own.seconds, own.notes))
-    infos = [info for info, _seconds, _notes in told]
+    reports = comm.allgather((own.info, own.seconds, own.notes))
+    infos = [info for info, _seconds, _notes in reports]
     own.info |= {name: max(info[name] for info in infos) for name in WORST}
     own.info["min_pivot"] = min(info["min_pivot"] for info in infos)
     own.info["equilibrated"] = any(info["equilibrated"] for info in infos)
     own.info["algorithm"] = max((str(info["algorithm"]) for info in infos), key=difficulty)
-    own.seconds = max(seconds for _info, seconds, _notes in told)
-    own.notes = list(dict.fromkeys(note for _info, _seconds, notes in told for note in notes))
+    own.seconds = max(seconds for _info, seconds, _notes in reports)
+    own.notes = list(dict.fromkeys(note for _info, _seconds, notes in reports for note in notes))
     return own, mine.start * rows
 
 

@@ -38,7 +38,7 @@ def generator(
     Parameters
     ----------
     block
-        What the deck asks for.
+        Block of the deck.
     precision
         Of the run.
     seed

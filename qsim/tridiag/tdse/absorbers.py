@@ -9,10 +9,13 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LEMNISCATE = 2.622057554292119  # c of Manolopoulos' potential, where it diverges
+    from qsim.tridiag.deck.electron import Absorber
+
+# c of Manolopoulos' potential, where it diverges
+LEMNISCATE = 2.622057554292119
 
 
-def width(block: Any) -> float:
+def width(block: Absorber) -> float:
     """Return the width of either strip, bohr; 0 without an absorber."""
     if block.type == "manolopoulos":
         return LEMNISCATE / (2.0 * block.delta * block.kmin)
@@ -20,7 +23,7 @@ def width(block: Any) -> float:
 
 
 def evaluate(
-    block: Any, x: NDArray[np.float64], box: tuple[float, float, float] | None = None
+    block: Absorber, x: NDArray[np.float64], box: tuple[float, float, float] | None = None
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
     """Return ``(cap, mask)`` on the grid, (n,) float64 each, or None for what the absorber has not.
 
@@ -52,7 +55,8 @@ def evaluate(
     if block.type == "cap":
         return block.strength * (depth / strip) ** block.power, None
     if block.type == "mask":
-        end = depth >= strip * (1.0 - 1e-12)  # the power would raise the rounding of the cosine there
+        # the power would raise the rounding of the cosine there
+        end = depth >= strip * (1.0 - 1e-12)
         return None, np.where(end, 0.0, np.clip(np.cos(0.5 * np.pi * depth / strip), 0.0, 1.0) ** block.power)
     c = LEMNISCATE
     a, b = 1.0 - 16.0 / c**3, (1.0 - 17.0 / c**3) / c**2
@@ -93,7 +97,8 @@ def reflection(
     if mask is not None:
         cap = -np.log(np.maximum(mask, 1e-12)) / dt
     assert cap is not None
-    w = cap[-count - 3 : -1][::-1]  # from beside the wall inwards, down to where it is zero
+    # from beside the wall inwards, down to where it is zero
+    w = cap[-count - 3 : -1][::-1]
     half, energy = 0.5 / dx**2, 0.5 * k**2
     step = [(-1j * value - energy) / 12.0 for value in w]
     before, now = np.zeros(k.shape, complex), np.ones(k.shape, complex)
@@ -105,7 +110,8 @@ def reflection(
     # (10 w + 2 h) + 2 (w - h) cos(q dx) = 0 with w = -E/12
     free = -energy / 12.0
     cosine = -(10.0 * free + 2.0 * half) / (2.0 * (free - half))
-    turn = np.exp(1j * np.arccos(np.clip(cosine, -1.0, 1.0)))  # one point towards the wall
+    # one point towards the wall
+    turn = np.exp(1j * np.arccos(np.clip(cosine, -1.0, 1.0)))
     towards = (before - now / turn) / (turn - 1.0 / turn)
     back = now - towards
     return np.abs(back / towards) ** 2

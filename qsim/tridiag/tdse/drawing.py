@@ -1,8 +1,8 @@
-"""What the figures of tridiag share: units of time, thinned curves, maps."""
+"""Parts of the figures of tridiag: units of time, thinned curves, maps."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,22 +10,26 @@ from qsim.core.deck.units import to_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
 
+    from qsim.core.device.arrays import FloatArray
     from qsim.core.results.results import Results
 
 __all__ = ["DECADES", "SHOWN_LEVELS", "curve", "femtoseconds", "image", "integral", "time_axis"]
 
-MAX_POINTS = 4000  # of a drawn curve; longer ones are thinned by their envelope
-DECADES = 8.0  # of the density map
+# of a drawn curve; longer ones are thinned by their envelope
+MAX_POINTS = 4000
+# of the density map
+DECADES = 8.0
 SHOWN_LEVELS = 8
 
 
-def femtoseconds(t: Any) -> Any:
+def femtoseconds(t: FloatArray) -> FloatArray:
     """Return times in fs."""
-    return to_unit(np.asarray(t), "fs", "time")
+    return np.asarray(to_unit(np.asarray(t), "fs", "time"))
 
 
-def curve(t: Any, y: Any) -> tuple[Any, Any]:
+def curve(t: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Thin a long oscillating curve to its minima and maxima, so that no peak is lost."""
     if y.size <= MAX_POINTS:
         return t, y
@@ -36,7 +40,7 @@ def curve(t: Any, y: Any) -> tuple[Any, Any]:
     return np.repeat(t[: n * block : block], 2), np.stack([low, high], axis=1).ravel()
 
 
-def integral(values: Any, t: Any) -> Any:
+def integral(values: FloatArray, t: FloatArray) -> FloatArray:
     """Return the integral from the first time on, by trapezoids."""
     return np.concatenate([[0.0], np.cumsum(0.5 * (values[1:] + values[:-1]) * np.diff(t))])
 
@@ -48,7 +52,9 @@ def time_axis(ax: Axes, r: Results, labelled: bool = True) -> None:
         ax.set_xlabel("time (fs)")
 
 
-def image(ax: Axes, t: Any, y: Any, values: Any, top: float, decades: float) -> Any:
+def image(
+    ax: Axes, t: FloatArray, y: FloatArray, values: FloatArray, top: float, decades: float
+) -> AxesImage:
     """Draw values (y, t) on even axes; an image is drawn a hundred times faster than a mesh."""
     ax.grid(visible=False)
     dt, dy = 0.5 * (t[1] - t[0]), 0.5 * (y[1] - y[0])

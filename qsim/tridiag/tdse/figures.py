@@ -53,7 +53,8 @@ def field(r: Results) -> Figure | None:
         )
     label = "$A_x$ (dashed), $A_y$ (dash-dotted) (a.u.)" if turning else "A (a.u.)"
     other.set_ylabel(label, color=COLORS["vermillion"])
-    for one in (ax, other):  # zero at the same height
+    # zero at the same height
+    for one in (ax, other):
         largest = 1.08 * max(abs(v) for v in one.get_ylim())
         one.set_ylim(-largest, largest)
     time_axis(ax, r)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WINDOWS = ("none", "hann", "sin2", "blackman", "gauss")
-PLATEAU = (0.52, 0.91)  # of the classical cutoff: orders 11 to 19 where it is 21
+# of the classical cutoff: orders 11 to 19 where it is 21
+PLATEAU = (0.52, 0.91)
 
 
 def window_values(name: str, m: int) -> NDArray[np.float64]:
@@ -77,18 +78,23 @@ def hhg(
     if max_order is None:
         max_order = 100.0
     max_order = min(max_order, highest)
+    # four points per width of a line of that duration, within 16 to 128 per order
     density = points_per_order or int(min(max(math.ceil(4.0 * cycles), 16), 128))
     order = np.arange(math.floor(max_order * density + 1e-9) + 1) / density
     weighted = (signal * window_values(window, m)).astype(complex) * step
+    # trapezoid rule
     weighted[[0, -1]] *= 0.5
     t = time - time[0]
+    # equidistant orders: each phase is the one before times a constant, which is cheaper than an exponential
     turn = np.exp(-1j * omega0 / density * t)
     amplitude = np.empty(order.size, dtype=complex)
     for k in range(order.size):
-        if k % 64 == 0:  # set anew, so that rounding does not add up
-            carried = weighted * np.exp(-1j * omega0 * order[k] * t)
-        amplitude[k] = np.sum(carried)
-        carried *= turn
+        # set anew, so that rounding does not add up
+        if k % 64 == 0:
+            phased = weighted * np.exp(-1j * omega0 * order[k] * t)
+        amplitude[k] = np.sum(phased)
+        phased *= turn
+    # d'' = -omega^2 d: all forms give the spectrum of the acceleration
     power = {"acceleration": 0, "velocity": 1, "dipole": 2}[form]
     return order, np.abs(amplitude * (omega0 * order) ** power) ** 2
 
@@ -122,6 +128,7 @@ def cutoff_order(
     if order.size < 3 or order[-1] < high + 1.0 or low < 1.0:
         return None
     density = round(1.0 / float(order[1] - order[0]))
+    # running mean over one order on either side, from differences of sums
     sums = np.concatenate([[0.0], np.cumsum(spectrum)])
     centre = np.arange(density, order.size - density)
     mean = (sums[centre + density + 1] - sums[centre - density]) / (2 * density + 1)
@@ -136,6 +143,7 @@ def cutoff_order(
         return None
     k = int(below[0])
     drop = smooth[k - 1] - smooth[k]
+    # linear interpolation of the logarithm between the two points
     part = (smooth[k - 1] - level) / drop if drop > 0 and smooth[k - 1] > level else 1.0
     return float(middle[k - 1] + part * (middle[k] - middle[k - 1]))
 
@@ -175,6 +183,7 @@ def gabor(
     pick = np.round(np.linspace(0, m - 1, min(times, m))).astype(int)
     from scipy.fft import fft, ifft, next_fast_len
 
+    # the window is below 1e-17 beyond nine standard deviations; padding by that much keeps the convolution from wrapping
     reach = min(math.ceil(9.0 * width / step), m)
     size = next_fast_len(m + reach)
     lag = np.fft.fftfreq(size, 1.0 / size) * step

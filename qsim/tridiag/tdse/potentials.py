@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 # Points about a cell through which a density is interpolated, with an error of order 6.
 NODES = np.arange(-2, 4)
-QUADRATURE = 12  # Gauss points in a cell
-CELLS = 20_000  # cells taken at once
+# Gauss points in a cell
+QUADRATURE = 12
+# cells taken at once
+CELLS = 20_000
 
 
 def evaluate(
@@ -93,17 +95,22 @@ def averaged(block: PotentialBlock, x: NDArray[np.float64], key: str = "potentia
     out = evaluate(block, x, key)
     if x.size < 2 * NODES.size:
         return out
+    # Gauss points in each cell: V between the points, where the grid does not see it
     roots, weights = np.polynomial.legendre.leggauss(QUADRATURE)
-    places = 0.5 * (roots + 1.0)  # of the Gauss points in a cell of length 1
-    shares = 0.5 * weights[:, None] * _cardinals(places)  # (QUADRATURE, 6)
+    # of the Gauss points in a cell of length 1
+    places = 0.5 * (roots + 1.0)
+    # (QUADRATURE, 6)
+    shares = 0.5 * weights[:, None] * _cardinals(places)
     sums = np.zeros(x.size)
     for first in range(0, x.size - 1, CELLS):
         cells = np.arange(first, min(first + CELLS, x.size - 1))
         inside = evaluate(block, (x[cells, None] + dx * places).ravel(), key)
+        # each cell adds to the six points about it, by the polynomials that interpolate between them
         felt = inside.reshape(cells.size, QUADRATURE) @ shares
         for column, node in enumerate(NODES.tolist()):
             low, high = max(first + node, 0), min(first + node + cells.size, x.size)
             sums[low:high] += felt[low - first - node : high - first - node, column]
+    # points near the ends lack cells on one side
     whole = slice(NODES.size // 2, x.size - NODES.size // 2)
     out[whole] = sums[whole]
     return out

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from qsim.tridiag.deck.laser import Laser
     from qsim.tridiag.deck.pulses import PulseBlock
 
-SAMPLES_PER_CYCLE = 512  # where peaks are looked for
+# where peaks are looked for
+SAMPLES_PER_CYCLE = 512
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
@@ -117,6 +118,7 @@ class PulseField:
         if exact is not None:
             return -exact
         edges, sums = self._panels(float(np.max(tau)))
+        # whole panels are summed once and kept; the last, incomplete panel is integrated for each time
         k = np.clip(np.searchsorted(edges, tau, side="right") - 1, 0, edges.size - 2)
         return -(sums[k] + self._quadrature(edges[k], tau))
 
@@ -205,11 +207,13 @@ class LaserField:
     def steps(self, count: int, dt: float) -> FloatArray:
         """Return the field of every step, (count,): E at its midpoint, or its mean over a step in which it jumps."""
         field = np.asarray(self.electric((np.arange(count) + 0.5) * dt), float)
+        # a field that is switched on or off within a step: its mean over the step keeps A at the end of the step exact
         for time in {t for pulse in self.pulses for t in (pulse.start, pulse.end) if math.isfinite(t)}:
             k = math.floor(time / dt + 1e-9)
             if not 0 <= k < count or time / dt - k < 1e-6:
                 continue
             ends = np.array([k, k + 1]) * dt
+            # the field just before and just after: only jumps need this
             near = np.nextafter(time, [-np.inf, np.inf])
             before, after = self.electric(near)
             if abs(after - before) > 1e-9 * (abs(after) + abs(before)):

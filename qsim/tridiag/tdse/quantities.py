@@ -22,7 +22,7 @@ def driven(r: Any) -> bool:
 
 
 def spectrum(name: str) -> Callable[[Any], Any]:
-    """Return a function that gives a spectrum of a result, None where it was not asked for."""
+    """Return a function that gives a spectrum of a result, None where it was not requested."""
     return lambda r: r.spectra.get(name)
 
 

@@ -5,4 +5,5 @@ from qsim.trotter.deck.rules import rules
 
 __all__ = ["DECK", "references", "rules"]
 
-DECK.rules = rules  # the loader applies them; the models know none
+# the loader applies them; the models know none
+DECK.rules = rules

@@ -5,6 +5,7 @@ Couplings and fields are plain numbers in the unit of J, times in units of 1/J. 
 """
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
@@ -22,10 +23,12 @@ __all__ = [
     "Random",
     "System",
     "Term",
+    "are_driven",
     "plane_shape",
 ]
 
-MAX_SPINS = 40  # beyond, no machine holds the vector; memory decides below
+# beyond, no machine holds the vector; memory decides below
+MAX_SPINS = 40
 
 SIGNED = Field(gt=-1e12, lt=1e12)
 SIZE = Field(gt=1e-12, lt=1e12)
@@ -379,8 +382,10 @@ class FieldTerm(_Term):
     )
 
 
-PlacedTerm = Dipolar | PowerLaw  # whose sites may have positions of their own
-BondTerm = Heisenberg | XX | XXZ | XYZ | Ising | DoubleQuantum | PowerLaw  # one strength by shell or distance
+# whose sites may have positions of their own
+PlacedTerm = Dipolar | PowerLaw
+# one strength by shell or distance
+BondTerm = Heisenberg | XX | XXZ | XYZ | Ising | DoubleQuantum | PowerLaw
 LatticeTerm = BondTerm | Dipolar
 OrientedTerm = DM | Tensor
 Term = Annotated[
@@ -438,3 +443,8 @@ def plane_shape(lattice: Square | Triangular, spins: int) -> tuple[int, int] | s
     if Lx * Ly != spins:
         return f"Lx Ly = {Lx} x {Ly} = {Lx * Ly}, but system.spins = {spins}"
     return Lx, Ly
+
+
+def are_driven(terms: Sequence[Term]) -> bool:
+    """Return True if a term depends on time."""
+    return any(term.profile is not None and term.profile.type != "constant" for term in terms)

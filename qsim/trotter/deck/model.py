@@ -1,24 +1,27 @@
 """The deck of ``qsim trotter``: spins and their couplings, a start, an evolution, and what to observe."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field
 
-from qsim.core.deck.blocks import Block, Count, Deck, DeckPath, Finding, PositiveCount
+from qsim.core.deck.blocks import Block, Deck, Finding, PositiveCount
 from qsim.trotter.deck import sectors, tasks
-from qsim.trotter.deck.couplings import Ring, System, Term
-from qsim.trotter.deck.initial import Initial, NeelInitial
+from qsim.trotter.deck.couplings import Ring, System, are_driven
+from qsim.trotter.deck.initial import Initial
+from qsim.trotter.deck.observe import ObservableItem
+from qsim.trotter.initial.ising import NeelState
+from qsim.trotter.observables.registry import Observables
 
 MAX_OUTPUTS = 1_000_000
 OUTPUTS = 101
-SHORTEST = 1e-100  # time after 0: the intervals of its grid stay far from the smallest double
-CLOSEST = 1e-14  # relative distance of neighbours of a grid that rounding cannot interchange
+# time after 0: the intervals of its grid stay far from the smallest double
+SHORTEST = 1e-100
+# relative distance of neighbours of a grid that rounding cannot interchange
+CLOSEST = 1e-14
 
 Positive = Annotated[float, Field(gt=1e-12, lt=1e12)]
-Site = Count
-Sites = Annotated[list[Site], Field(min_length=1)]
 
 # ----------------------------------------------------------------------------------- time evolution
 
@@ -206,175 +209,6 @@ class Ensemble(Block):
     )
 
 
-# ---------------------------------------------------------------------------------------- observables
-
-WhichSites = Literal["all", "total"] | Sites
-_AXIS = Literal["x", "y", "z"]
-_PAIR_AXES = Literal["xx", "yy", "zz"]
-Pair = Annotated[list[Site], Field(min_length=2, max_length=2)]
-
-
-class Entropy(Block):
-    """Entanglement entropies (natural logarithm) of some sites with the rest."""
-
-    sites: Literal["half"] | Sites | None = Field(
-        default=None,
-        description="the sites of one part, or half: the first half of them",
-        json_schema_extra={"example": [0, 1, 2, 3, 4, 5, 6, 7]},
-    )
-    cuts: Literal["all"] | None = Field(
-        default=None,
-        description="all: every cut of the chain, the first 1, 2, ..., N - 1 sites, instead of sites",
-    )
-    kinds: Annotated[list[Literal["von_neumann", "number", "renyi2"]], Field(min_length=1)] = Field(
-        default=["von_neumann"],
-        description="what beside the entropy of von Neumann: renyi2, -ln tr rho^2; number, of the distribution of Sz of the "
-        "part, in a sector",
-    )
-    spectrum: Annotated[Count, Field(le=4096)] = Field(
-        default=0,
-        description="how many of the largest squared Schmidt coefficients to store, in a sector with Sz of the part",
-    )
-
-    def parts(self, spins: int) -> list[list[int]]:
-        """Return the sites of every part."""
-        if self.cuts is not None:
-            return [list(range(count)) for count in range(1, spins)]
-        if isinstance(self.sites, list):
-            return [self.sites]
-        return [list(range(spins // 2))]
-
-
-def _entropy_form(value: object) -> object:
-    return {"sites": value} if isinstance(value, list) else value
-
-
-class Echo(Block):
-    """Loschmidt echo: forward with H, back with H + Sigma; ``|<psi0|exp(i(H+Sigma)t) exp(-iHt)|psi0>|^2``."""
-
-    sigma: list[Term] = Field(
-        default=[],
-        description="perturbation of the way back, terms as in system.terms; empty: what rounding leaves",
-    )
-    local: Sites | None = Field(
-        default=None, description="sites whose polarisation 2<Sz> is observed after the return"
-    )
-    times: Literal["all", "output", "final"] | PositiveCount = Field(
-        default="all",
-        description="at which output times: all (or output), final, or a number of them, evenly chosen",
-    )
-    scheme: Literal["auto", "return", "overlap"] = Field(
-        default="auto",
-        description="return: the state is carried back from every output time; overlap: two states are carried forward, which "
-        "gives the same echo at the cost of one of them; auto: overlap unless sigma is empty or local is asked for",
-    )
-
-    @property
-    def overlap(self) -> bool:
-        """True if two states are carried forward."""
-        if self.scheme == "auto":
-            return bool(self.sigma) and self.local is None
-        return self.scheme == "overlap"
-
-
-class Otoc(Block):
-    """Out-of-time-order correlators ``F = Re <W(t) V W(t) V>`` of Pauli matrices along z, W of one site and V of others."""
-
-    w: Site = Field(description="site of W", json_schema_extra={"example": 0})
-    v: Sites = Field(description="sites of V", json_schema_extra={"example": [1, 4]})
-    times: Literal["all", "output", "final"] | PositiveCount = Field(
-        default="all",
-        description="at which output times: all (or output), final, or a number of them, evenly chosen",
-    )
-
-
-class Fidelity(Block):
-    """``|<phi|psi(t)>|^2`` with a state of a file."""
-
-    file: DeckPath = Field(description=".npy, .npz or .h5 file with 2^spins amplitudes")
-
-
-def _file_form(value: object) -> object:
-    return {"file": value} if isinstance(value, str) else value
-
-
-class Observable(Block):
-    """One thing to observe."""
-
-    sx: WhichSites | None = Field(default=None, description="<Sx>: all, total, or a list of sites")
-    sy: WhichSites | None = Field(default=None, description="<Sy>: all, total, or a list of sites")
-    sz: WhichSites | None = Field(default=None, description="<Sz>: all, total, or a list of sites")
-    total: Literal["all"] | _AXIS | Annotated[list[_AXIS], Field(min_length=1)] | None = Field(
-        default=None, description="total spin along x, y, z, or all three"
-    )
-    correlator: _PAIR_AXES | Annotated[list[_PAIR_AXES], Field(min_length=1)] | None = Field(
-        default=None, description="<Sa_j Sa_k> of pairs"
-    )
-    pairs: Literal["all"] | Annotated[list[Pair], Field(min_length=1)] | None = Field(
-        default=None, description="with correlator: all, or a list of [j, k]"
-    )
-    entropy: (
-        Annotated[Entropy, BeforeValidator(_entropy_form, json_schema_input_type=Entropy | list[int])] | None
-    ) = Field(default=None, description="entanglement entropy of some sites")
-    echo: Echo | None = Field(default=None, description="Loschmidt echo")
-    autocorrelation: Site | None = Field(
-        default=None,
-        description="4 Tr[Sz_j(t) Sz_site]/2^N from the a1 state of that site: 2<Sz_j(t)>; polarisation of all sites",
-    )
-    fidelity: (
-        Annotated[Fidelity, BeforeValidator(_file_form, json_schema_input_type=Fidelity | str)] | None
-    ) = Field(default=None, description="overlap with a state of a file")
-    time_correlation: Site | None = Field(
-        default=None,
-        description="Re <Sz_j(t) Sz_site> of all sites j in the initial state; with haar or random_phase Tr[Sz_j(t) Sz_site]/D, "
-        "infinite temperature, of the sector if there is one",
-    )
-    otoc: Otoc | None = Field(
-        default=None,
-        description="out-of-time-order correlators: one more state forth for each v, and all of them back from every time",
-    )
-    return_probability: bool = Field(default=False, description="|<psi(0)|psi(t)>|^2")
-    energy_variance: bool = Field(default=False, description="<H^2> - <H>^2")
-    imbalance: bool = Field(
-        default=False, description="sum_j Sz_j(0) Sz_j(t) / sum_j Sz_j(0)^2: memory of the pattern at t = 0"
-    )
-    structure_factor: (
-        Literal["zz", "xx"] | Annotated[list[Literal["zz", "xx"]], Field(min_length=1)] | None
-    ) = Field(
-        default=None,
-        description="task: spectrum or thermal: sum_jk exp(iq(j-k)) <Sa_j Sa_k>/N at q = 2 pi m/N, sites in their order",
-    )
-    energy: bool = Field(default=False, description="always written")
-    state: bool = Field(default=False, description="store the state at t_final (up to 26 spins)")
-
-    def named(self) -> list[str]:
-        """Return the observables that this item asks for."""
-        return [
-            name
-            for name in type(self).model_fields
-            if name != "pairs" and getattr(self, name) is not None and getattr(self, name) is not False
-        ]
-
-
-_FLAGS = ("return_probability", "energy_variance", "imbalance", "energy", "state")
-_WORDS = Literal[
-    "sx", "sy", "sz", "total", "return_probability", "energy_variance", "imbalance", "energy", "state", "echo"
-]  # fmt: skip
-
-
-def _observable_form(value: object) -> object:
-    """Read ``sz`` as ``{sz: all}`` and ``imbalance`` as ``{imbalance: true}``."""
-    if not isinstance(value, str):
-        return value
-    if value in _FLAGS:
-        return {value: True}
-    return {value: {}} if value == "echo" else {value: "all"}
-
-
-ObservableItem = Annotated[
-    Observable, BeforeValidator(_observable_form, json_schema_input_type=_WORDS | Observable)
-]
-
 # ---------------------------------------------------------------------------------------- the deck
 
 
@@ -390,7 +224,7 @@ class TrotterDeck(Deck):
         "floquet: a state through cycles of constant Hamiltonians",
     )
     initial: Initial = Field(
-        default=NeelInitial(type="neel"),
+        default=NeelState(type="neel"),
         description="evolve, floquet: state at t = 0; must be given",
         json_schema_extra={"example": {"type": "neel"}},
     )
@@ -427,10 +261,10 @@ class TrotterDeck(Deck):
         },
     )
 
-    def observed(self, name: str) -> Any:
-        """Return the settings of the first observable of that name, None if it is not asked for."""
-        given = (getattr(item, name) for item in self.observe)
-        return next((v for v in given if v is not None and v is not False), None)  # site 0 is one
+    @property
+    def observables(self) -> Observables:
+        """The observables of the deck."""
+        return Observables(self.system.spins, self.observe)
 
     @property
     def lattices(self) -> list[Any]:
@@ -439,7 +273,7 @@ class TrotterDeck(Deck):
 
     @property
     def ring(self) -> bool:
-        """Whether a term lies on a ring."""
+        """True if a term lies on a ring."""
         return any(isinstance(lattice, Ring) for lattice in self.lattices)
 
     def unread(self) -> list[str]:
@@ -451,18 +285,6 @@ class TrotterDeck(Deck):
     def driven(self) -> bool:
         """True if a term of the system depends on time."""
         return are_driven(self.system.terms)
-
-
-def are_driven(terms: Sequence[Term]) -> bool:
-    """Return True if a term depends on time."""
-    return any(term.profile is not None and term.profile.type != "constant" for term in terms)
-
-
-def correlator_axes(item: Observable) -> list[str]:
-    """Return the axes of a correlator item, such as ``["zz"]``."""
-    if item.correlator is None:
-        return []
-    return [item.correlator] if isinstance(item.correlator, str) else list(item.correlator)
 
 
 DECK = TrotterDeck

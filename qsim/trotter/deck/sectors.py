@@ -80,7 +80,7 @@ class SectorBlock(Block):
 
     @property
     def stored(self) -> bool:
-        """Whether symmetries beside Sz and inversion are used, for which H is a stored matrix."""
+        """True if symmetries beside Sz and inversion are used, for which H is a stored matrix."""
         return self.momentum is not None or self.reflection is not None or bool(self.permutations)
 
     def momenta(self, spins: int) -> list[int | None]:
@@ -163,7 +163,7 @@ def _check_parity(choice: SectorBlock, spins: int, key: str) -> Iterator[Finding
 
 
 def check_sector(choice: Any, spins: int, several: bool = False, key: str = "sector") -> Iterator[Finding]:
-    """Yield what is wrong with a sector of so many spins."""
+    """Yield what is wrong with a sector of `spins` spins."""
     if not isinstance(choice, SectorBlock):
         return
     if choice.parity is not None:

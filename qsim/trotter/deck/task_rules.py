@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 from qsim.core.deck.blocks import Finding
 from qsim.trotter.deck.couplings import Ladder, Square, Triangular
-from qsim.trotter.deck.initial import GroundStateInitial, check_initial, check_sites
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.deck.sectors import SectorBlock
+from qsim.trotter.deck.sites import check_sites
+from qsim.trotter.initial.ground import GroundState
+from qsim.trotter.observables.registry import OBSERVABLES
 
 __all__ = ["check_foreign", "check_task"]
 
@@ -19,13 +21,6 @@ OF_TASK = {
     "levels": ("levels", "ensemble"),
     "floquet": ("floquet", "initial"),
 }
-OBSERVED: dict[str, tuple[str, ...]] = {
-    "spectrum": ("sz", "correlator", "entropy", "structure_factor"),
-    "dynamics": (),
-    "thermal": ("correlator", "structure_factor"),
-    "levels": (),
-    "floquet": ("sz", "imbalance", "return_probability", "entropy"),
-}
 
 
 def check_foreign(deck: TrotterDeck) -> Iterator[Finding]:
@@ -36,14 +31,15 @@ def check_foreign(deck: TrotterDeck) -> Iterator[Finding]:
             yield Finding(key, f"this block belongs to task: {tasks}, but the deck has task: {deck.task}")
     for index, item in enumerate(deck.observe):
         for name in item.named():
-            if deck.task == "evolve" and name == "structure_factor":
-                yield Finding(f"observe.{index}.{name}", "belongs to task: spectrum or thermal")
-            elif deck.task != "evolve" and name not in OBSERVED[deck.task]:
-                known = ", ".join(OBSERVED[deck.task]) or "nothing beside its own block"
-                yield Finding(
-                    f"observe.{index}.{name}",
-                    f"task: {deck.task} observes {known}; {name} belongs to task: evolve",
-                )
+            its_tasks = OBSERVABLES[name].tasks
+            if deck.task in its_tasks:
+                continue
+            belongs = f"belongs to task: {' or '.join(its_tasks)}"
+            if deck.task != "evolve":
+                own = [kind.key for kind in OBSERVABLES.values() if deck.task in kind.tasks]
+                known = ", ".join(own) or "nothing beside its own block"
+                belongs = f"task: {deck.task} observes {known}; {name} {belongs}"
+            yield Finding(f"observe.{index}.{name}", belongs)
 
 
 def check_task(deck: TrotterDeck) -> Iterator[Finding]:
@@ -108,18 +104,10 @@ def _check_floquet(deck: TrotterDeck) -> Iterator[Finding]:
         yield Finding(
             "sector.inversion", "task: floquet works in sectors of Sz without inversion; leave it out"
         )
-    if isinstance(deck.initial, GroundStateInitial):
+    if isinstance(deck.initial, GroundState):
         yield Finding("initial.type", "task: floquet does not start from a ground state; take another state")
     elif "initial" in deck.model_fields_set:
-        yield from check_initial(deck.initial, deck.system.spins)
-    schmidt = next(
-        (i for i, item in enumerate(deck.observe) if item.entropy is not None and item.entropy.spectrum), None
-    )
-    if schmidt is not None:
-        yield Finding(
-            f"observe.{schmidt}.entropy.spectrum",
-            "task: floquet stores no entanglement spectrum; leave it out",
-        )
+        yield from deck.initial.check(deck.system.spins, "initial")
 
 
 def _check_thermal(deck: TrotterDeck) -> Iterator[Finding]:

@@ -21,8 +21,10 @@ __all__ = [
 ]
 
 TASKS = Literal["evolve", "spectrum", "dynamics", "thermal", "levels", "floquet"]
-MOST_THERMAL_STEPS = 1000  # of a random vector
-LEAST_LEVELS = 3  # of a gap ratio: two spacings
+# of a random vector
+MOST_THERMAL_STEPS = 1000
+# of a gap ratio: two spacings
+LEAST_LEVELS = 3
 
 
 class Spectrum(Block):
@@ -90,7 +92,7 @@ class Dynamics(Block):
     )
 
     def wave_numbers(self, spins: int) -> list[float]:
-        """Return the wave numbers of a chain of so many spins, in units of pi."""
+        """Return the wave numbers of a chain of `spins` spins, in units of pi."""
         if self.operator == "current":
             return [0.0]
         return [2.0 * m / spins for m in range(spins)] if self.q == "all" else list(self.q)
@@ -165,10 +167,10 @@ class Levels(Block):
         return slice(third, 2 * third) if self.window == "middle_third" else slice(0, size)
 
     def lacks(self, size: int) -> bool:
-        """Whether the deck itself asks for a gap ratio, and the window of `size` levels holds too few for one."""
-        asked = "statistics" in self.model_fields_set and "gap_ratio" in self.statistics
+        """Return True if the deck itself names a gap ratio, and the window of `size` levels holds too few for one."""
+        named = "statistics" in self.model_fields_set and "gap_ratio" in self.statistics
         inside = self.within(size)
-        return asked and inside.stop - inside.start < LEAST_LEVELS
+        return named and inside.stop - inside.start < LEAST_LEVELS
 
 
 class CycleStep(Block):

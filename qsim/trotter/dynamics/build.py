@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "plan"]
 
-VECTORS = 9  # of a sector, in memory at once
+# of a sector, in memory at once
+VECTORS = 9
 
 
 def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["chebyshev_moments", "jackson", "share", "smoothed"]
 
-OUTSIDE = 1e-6  # of mu_0: a moment larger by more than that shows a spectrum wider than the band
+# of mu_0: a moment larger by more than that shows a spectrum wider than the band
+OUTSIDE = 1e-6
 
 
 def chebyshev_moments(
@@ -39,7 +40,7 @@ def chebyshev_moments(
     steps: int,
     poll: Callable[[], object],
 ) -> NDArray[np.float64]:
-    """Return ``<phi| T_k((H - c) / R) |phi>``, k = 0 ... 2 steps, by so many products.
+    """Return ``<phi| T_k((H - c) / R) |phi>``, k = 0 ... 2 steps, by `steps` products.
 
     Parameters
     ----------
@@ -61,7 +62,9 @@ def chebyshev_moments(
         linear.apply(old, new, 1.0 / half, -centre / half)
         mu[0], mu[1] = dot(old, old).real, dot(old, new).real
         for k in range(1, steps + 1):
+            # T_2k = 2 T_k^2 - 1 and T_(2k+1) = 2 T_k T_(k+1) - T_1: two moments for each product
             mu[2 * k] = 2.0 * dot(new, new).real - mu[0]
+            # |mu_n| <= mu_0 within the band; beyond it polynomials grow
             if abs(mu[2 * k]) > (1.0 + OUTSIDE) * mu[0]:
                 raise NumericsError(
                     f"moment {2 * k} is {mu[2 * k] / mu[0]:.3g} times the static factor: the spectrum is wider than the band "

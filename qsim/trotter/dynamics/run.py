@@ -38,11 +38,16 @@ if TYPE_CHECKING:
 
 __all__ = ["lorentzians", "run"]
 
-SAME = 1e-10  # of the size of the spectrum: poles closer than that are one
-DENSE = 1024  # states; a sector with no more than these, nor than products, is diagonalised
-SETTLED = 0.02  # of the maximum: change of S(q, w) with the last fifth of the products, beyond which it is warned of
-CAPTURED = 0.98  # of the static factor: less than that within the frequencies is warned of
-EMPTY = 1e-12  # weight of S_q |0>, of its largest value 1/4, that is rounding: S_q annihilates the state
+# of the size of the spectrum: poles closer than that are one
+SAME = 1e-10
+# states; a sector with no more than these, nor than products, is diagonalised
+DENSE = 1024
+# of the maximum: change of S(q, w) with the last fifth of the products, beyond which it is warned of
+SETTLED = 0.02
+# of the static factor: less than that within the frequencies is warned of
+CAPTURED = 0.98
+# weight of S_q |0>, of its largest value 1/4, that is rounding: S_q annihilates the state
+EMPTY = 1e-12
 
 
 class Computation:

@@ -31,7 +31,7 @@ from qsim.core.errors import NumericsError
 from qsim.trotter.evolution import integrators as schedule
 from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, Chebyshev, coefficients, constant, coupling_bounds
 from qsim.trotter.evolution.error_pilot import Panel, Pilot, strength
-from qsim.trotter.kernels.product.apply import operator
+from qsim.trotter.kernels.product.operators import operator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,21 +48,34 @@ __all__ = [
     "layers_per_step",
 ]
 
-SPLITTINGS = ("ts2", "bm4", "bm6", "kl8")  # ts4, the paper's, is never the cheapest
-ROUGH = 1e-3  # accuracy below which ts2 is not even tried
+# ts4, the paper's, is never the cheapest
+SPLITTINGS = ("ts2", "bm4", "bm6", "kl8")
+# accuracy below which ts2 is not even tried
+ROUGH = 1e-3
 CHEBYSHEV_VECTORS = 4
-HOPELESS = 2.0  # times the cost of chebyshev, roughly: product formulas are not looked at more closely
-LAYER_COST = 6.3  # of a layer on one CPU thread, ns per amplitude
-RECURRENCE_COST = 3.0  # of a term beside H psi, likewise
-CUDA_PRODUCT = 8.5  # layers that a term costs on a GPU, by its passes over memory
-TOGETHER = 12  # spins up to which all layers of a call are one pass over the state
-MOST_TERMS = 1e8  # of a chebyshev expansion, whose coefficients are arrays
-MOST_LAYERS = 1e11  # of an evolution: days
+# times the cost of chebyshev, roughly: product formulas are not looked at more closely
+HOPELESS = 2.0
+# of a layer on one CPU thread, ns per amplitude
+LAYER_COST = 6.3
+# of a term beside H psi, likewise
+RECURRENCE_COST = 3.0
+# layers that a term costs on a GPU, by its passes over memory
+CUDA_PRODUCT = 8.5
+# spins up to which all layers of a call are one pass over the state
+TOGETHER = 12
+# of a chebyshev expansion, whose coefficients are arrays
+MOST_TERMS = 1e8
+# of an evolution: days
+MOST_LAYERS = 1e11
 ROUNDING = {"double": 1.1e-16, "single": 6e-8}
-LAYER_ROUNDING = 0.05  # of a layer and spin, in units of the last place of a double
-PHASE_ROUNDING = 0.6  # of steps times the root of their layers, in units of the last place of a single: CUDA
-PASS_ROUNDING = 0.42  # of the root of the passes, in units of the last place of a single
-PRODUCT_ROUNDING = {"double": 2.4, "single": 0.17}  # of a product of a chebyshev expansion, likewise
+# of a layer and spin, in units of the last place of a double
+LAYER_ROUNDING = 0.05
+# of steps times the root of their layers, in units of the last place of a single: CUDA
+PHASE_ROUNDING = 0.6
+# of the root of the passes, in units of the last place of a single
+PASS_ROUNDING = 0.42
+# of a product of a chebyshev expansion, likewise
+PRODUCT_ROUNDING = {"double": 2.4, "single": 0.17}
 
 
 @dataclass(frozen=True)
@@ -196,16 +209,20 @@ def choose(
     intervals = np.diff(np.asarray(times, float))
     static = hamiltonian.is_static
     pilot = pilot or Pilot.of(hamiltonian, psi, end=float(times[-1]))
+    # a Chebyshev expansion first: its cost is known without pilots, and formulas that cannot beat it are not tried
     found = []
     if method == "chebyshev":
         found.append(_expanded(pilot, hamiltonian, intervals, accuracy, machine))
     elif method == "auto" and static and machine.vectors >= CHEBYSHEV_VECTORS:
-        with contextlib.suppress(NumericsError):  # too long
+        # too long
+        with contextlib.suppress(NumericsError):
             found.append(_expanded(pilot, hamiltonian, intervals, accuracy, machine))
+    # a formula may turn out cheaper than its rough estimate by this factor
     beaten = min((HOPELESS * c.cost for c in found if c.error <= accuracy), default=math.inf)
     for name in SPLITTINGS if method == "auto" else (method,):
         if name == "chebyshev" or (name == "ts2" and method == "auto" and accuracy < ROUGH):
             continue
+        # the step is searched only if the order of the formula promises enough; 5 % of the accuracy are left for rounding
         if _least_cost(pilot, layers_per_step(hamiltonian, name), name, intervals, accuracy) < beaten:
             dt = pilot.step(name, intervals, 0.95 * accuracy) if duration > 0.0 else 1.0
             found.append(_split(pilot, hamiltonian, name, intervals, dt, machine))
@@ -218,6 +235,7 @@ def choose(
         )
     found = [c for c in found if c.error <= accuracy]
     costs = {c.method: c.cost for c in found}
+    # among those that reach the accuracy the cheapest in layers; days of work are refused rather than begun
     best = min(found, key=lambda c: c.cost)
     if best.cost > MOST_LAYERS:
         raise NumericsError(
@@ -233,6 +251,7 @@ def _least_cost(
 ) -> float:
     """Return roughly the layers that a product formula takes, from the error of the longest steps and its order."""
     duration = pilot.duration = float(intervals.sum())
+    # one run of the pilot, at its longest step; from there the error falls with the order
     error = pilot.rate(name, pilot.longest) * duration
     if error == 0.0:
         return layers * len(intervals)

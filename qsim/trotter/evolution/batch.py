@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LARGEST", "SMALLEST", "Batch"]
 
-LARGEST = 12  # spins of a member, whose state stays on the chip
-SMALLEST = {"cpu": 1, "cuda": 9}  # bits of the smallest state; there are idle spins beside smaller systems
+# spins of a member, whose state stays on the chip
+LARGEST = 12
+# bits of the smallest state; there are idle spins beside smaller systems
+SMALLEST = {"cpu": 1, "cuda": 9}
 
 
 class Batch:
@@ -106,7 +108,8 @@ class Batch:
                     self._still = Members.still(self.device, len(self.models), self._bits)
                 states = self._psi.copy()
                 turned = np.zeros(1, STAGE)
-                turned[0] = (0.0, 0.5, 2.0 ** (-self._bits / 2), 0, 1)  # C^dagger
+                # C^dagger
+                turned[0] = (0.0, 0.5, 2.0 ** (-self._bits / 2), 0, 1)
                 for _ in range(2):
                     member_layers(self.device, states, self._still, turned)
                     found.append(self._moments(states))

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Bond", "Bonds", "SectorFormula"]
 
-KEPT = 256  # rotations of groups for different times
+# rotations of groups for different times
+KEPT = 256
 
 
 class Bond(NamedTuple):
@@ -115,6 +116,7 @@ class Bonds:
                 float(field[j] / degree[j]),
                 float(field[k] / degree[k]),
             )
+            # greedy colouring: the first group that has neither of the sites; bonds of a group commute
             place = next((g for g, sites in enumerate(taken) if j not in sites and k not in sites), None)
             if place is None:
                 place = len(taken)
@@ -127,6 +129,7 @@ class Bonds:
     def layers(self, method: str, dt: float, steps: int) -> Iterator[tuple[int, float]]:
         """Yield the groups and times of some steps, neighbours merged."""
         step = composed(tuple(range(len(self.groups))), method, dt)
+        # the last group of a step is the first of the next one: both are made as one
         waiting: tuple[int, float] | None = None
         for _ in range(steps):
             for group, tau in step:
@@ -166,7 +169,7 @@ def _ranks(low: Part, strings: NDArray[np.int64]) -> NDArray[np.uint32]:
 
 
 def _offsets(bits: int) -> NDArray[np.int64]:
-    """Return the first place of each weight of so many bits, and the end, (bits + 2,)."""
+    """Return the offset of each weight class of `bits` bits, and the total, (bits + 2,)."""
     return np.concatenate([[0], np.cumsum([math.comb(bits, w) for w in range(bits + 1)])]).astype(np.int64)
 
 

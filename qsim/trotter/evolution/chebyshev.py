@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from qsim.core.errors import NumericsError
-from qsim.trotter.kernels.product.apply import Operator, apply_h, operator
+from qsim.trotter.kernels.product.apply import apply_h
+from qsim.trotter.kernels.product.operators import Operator, operator
 from qsim.trotter.states.vectors import axpy, norm2, overlap, scale
 
 if TYPE_CHECKING:
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
 __all__ = ["Chebyshev", "Expansion", "coefficients", "coupling_bounds", "lanczos_bounds"]
 
 LANCZOS_STEPS = 24
-MARGIN = 0.02  # of the half width, beyond the Ritz values
-LONGEST = 1000.0  # R t of one expansion: rounding grows with the number of terms
+# of the half width, beyond the Ritz values
+MARGIN = 0.02
+# R t of one expansion: rounding grows with the number of terms
+LONGEST = 1000.0
 EPS = {np.dtype(np.complex64): 6e-8, np.dtype(np.complex128): 1.2e-16}
 
 Bounds = Literal["lanczos", "couplings"]
@@ -55,7 +58,7 @@ class Whole:
 
     @property
     def needs_work(self) -> bool:
-        """Whether `apply` needs a vector as work space."""
+        """True if `apply` needs a vector as work space."""
         return self.operator.needs_work
 
     def apply(
@@ -156,6 +159,7 @@ class Chebyshev:
         before = norm2(psi)
         if before == 0.0:
             return Expansion(0, 0.0)
+        # long expansions are cut in parts, for the sum of terms of either sign and for the memory of their coefficients
         parts = max(1, math.ceil(radius * abs(t) / LONGEST))
         numbers, left = coefficients(radius * t / parts, tolerance / parts)
         work = self._work(psi)
@@ -164,6 +168,7 @@ class Chebyshev:
         products = parts * (len(numbers) - 1)
         self.products += products
         error = parts * left + EPS[psi.dtype] * math.sqrt(products + 1.0) * 4.0
+        # outside of the bounds polynomials grow instead of oscillating, and so does the norm
         drift = abs(norm2(psi) / before - 1.0)
         if not drift <= 1e3 * (error + EPS[psi.dtype] * (products + 10)):
             raise NumericsError(
@@ -221,8 +226,10 @@ def coefficients(x: float, tolerance: float) -> tuple[NDArray[np.float64], float
     most = int(size + 40 + 20 * size ** (1 / 3))
     values = 2.0 * jv(np.arange(most), x)
     values[0] *= 0.5
-    tail = np.cumsum(np.abs(values[::-1]))[::-1]  # tail[k]: sum from k on
-    enough = np.flatnonzero(tail <= max(tolerance, 1e-17))  # not empty: the last ones underflow
+    # tail[k]: sum from k on
+    tail = np.cumsum(np.abs(values[::-1]))[::-1]
+    # not empty: the last ones underflow
+    enough = np.flatnonzero(tail <= max(tolerance, 1e-17))
     keep = max(1, int(enough[0]))
     return values[:keep], float(tail[keep])
 
@@ -257,6 +264,7 @@ def lanczos_bounds(
     old, space = xp.zeros_like(v), xp.empty_like(v) if linear.needs_work else None
     diagonal: list[float] = []
     beside: list[float] = []
+    # Lanczos without reorthogonalisation: ghosts repeat outer levels, and do no harm to the ends
     for _ in range(steps):
         linear.apply(v, old, gamma=-(beside[-1] if beside else 0.0), work=space)
         diagonal.append(overlap(v, old).real)
@@ -268,10 +276,13 @@ def lanczos_bounds(
         v, old = old, v
     off = beside[: len(diagonal) - 1]
     ritz, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1))
+    # an eigenvalue lies within the residual of each Ritz value: no end is missed by more than that, but for states that the
+    # start does not contain
     residual = beside[-1] * np.abs(vectors[-1])
     low, high = float(ritz[0] - residual[0]), float(ritz[-1] + residual[-1])
     if isinstance(linear, Whole):
         for a in range(3):
+            # polarised states along an axis are eigenstates of the couplings along it, far from any random vector
             exchange, field = model.J[a].sum() / 8, abs(model.h[a].sum()) / 2
             low, high = min(low, exchange - field), max(high, exchange + field)
     width = MARGIN * 0.5 * (high - low)

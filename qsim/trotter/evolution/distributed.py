@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedEvolver", "bits_of"]
 
-CHUNK = 1 << 22  # amplitudes that are exchanged or rotated at a time
+# amplitudes that are exchanged or rotated at a time
+CHUNK = 1 << 22
 
 
 def bits_of(ranks: int) -> int:
@@ -63,7 +64,8 @@ def _tiles(device: Device, n: int, g: int, item: int) -> list[Tile]:
     """
     kind, item, most = device_tiles(device, item)
     ways = [tiles(n, kind, item, most)]
-    if kind == "cpu":  # shorter lowest tiles, so that more spins are left for the highest
+    # shorter lowest tiles, so that more spins are left for the highest
+    if kind == "cpu":
         ways += [
             way
             for lowest in range(CPU_BITS - 1, g, -1)
@@ -116,7 +118,8 @@ class SharedEvolver:
         self.n = model.spins - self.g
         self.dtype = np.dtype(np.complex64 if precision == "single" else np.complex128)
         with device.use():
-            whole: object = psi  # of a CPU or of a GPU
+            # of a CPU or of a GPU
+            whole: object = psi
             self.psi = device.asarray(np.array(whole) if isinstance(whole, np.ndarray) else whole, self.dtype)
         if self.psi.shape != (1 << self.n,):
             raise ValueError(f"{self.psi.shape[0]} amplitudes are not 2^{self.n}")
@@ -196,7 +199,8 @@ class SharedEvolver:
         between = self.tiles[1:-1]
         if arranged and len(self.tiles) > 1:
             self._exchange()
-            self._rotate_top(phases)  # by the rank that each part comes from
+            # by the rank that each part comes from
+            self._rotate_top(phases)
             self._rotate(between)
         else:
             self._rotate(between)
@@ -216,9 +220,7 @@ class SharedEvolver:
             self.device,
             self.psi,
             axis,
-            tile.low,
-            tile.high,
-            tile.bits,
+            (tile.low, tile.high, tile.bits),
             rotate_in=rotate_in,
             rotate_out=rotate_out,
             tau=tau,

@@ -38,17 +38,24 @@ if TYPE_CHECKING:
 
 __all__ = ["Drive", "Small", "kinks"]
 
-SIZES, ROUGH = 3, 6  # classes by size (each half of the one before) and by roughness (each a tenth)
-SAMPLES = 3  # steps of a class
-FEW_SPINS = 3  # up to which the error of a random state may be far from that of another
-MISSED = 3.0  # times the error that the halves of a step show: more than that was passed over
-STRONG = 4.0  # times the mean field of an evolution: a part with more may be cut into short ones
+# classes by size (each half of the one before) and by roughness (each a tenth)
+SIZES, ROUGH = 3, 6
+# steps of a class
+SAMPLES = 3
+# up to which the error of a random state may be far from that of another
+FEW_SPINS = 3
+# times the error that the halves of a step show: more than that was passed over
+MISSED = 3.0
+# times the mean field of an evolution: a part with more may be cut into short ones
+STRONG = 4.0
+# of a part of time without kinks: where its profiles are looked at; a jump belongs to one side
 WITHIN = (
     1e-3,
     0.5,
     0.999,
-)  # of a part of time without kinks: where its profiles are looked at; a jump belongs to one side
-WALKED = 128  # parts of steps, between kinks, up to which all steps of an evolution are made
+)
+# parts of steps, between kinks, up to which all steps of an evolution are made
+WALKED = 128
 
 
 # ------------------------------------------------------------------------------------- a small system
@@ -160,7 +167,8 @@ class Drive:
         """Sample the profiles of a Hamiltonian."""
         small = Small.of(hamiltonian)
         times = np.linspace(0.0, end, CELLS + 1)
-        norms = np.sqrt((small.diagonals**2).mean(axis=2).sum(axis=1))  # of the parts, root mean square
+        # of the parts, root mean square
+        norms = np.sqrt((small.diagonals**2).mean(axis=2).sum(axis=1))
         size, rough = np.full(CELLS, norms[0]), np.zeros(CELLS)
         for norm, f in zip(norms[1:], small.profiles[1:], strict=True):
             values = norm * many(f, times)
@@ -170,7 +178,8 @@ class Drive:
             rough += np.maximum(bend[1:], bend[:-1])
         places, missed = survey(small.profiles[1:], end)
         found = [t for t, _ in places]
-        for t in found:  # what is narrower than a cell shows at its kinks
+        # what is narrower than a cell shows at its kinks
+        for t in found:
             k = min(int(t / end * CELLS), CELLS - 1)
             values = [abs(n * f(t)) for n, f in zip(norms[1:], small.profiles[1:], strict=True)]
             size[k] = max(size[k], float(norms[0] + sum(values)))
@@ -200,7 +209,7 @@ class Drive:
         return self.paces[key]
 
     def strong(self, widest: float, most: int) -> list[float]:
-        """Return at most so many further places, by which short parts with a strong field become shorter than `widest` in it.
+        """Return at most `most` further places, by which short parts with a strong field become shorter than `widest` in it.
 
         A pulse of a table is cut like those of formulas: no step elsewhere has to be as short as in it.
         """
@@ -302,7 +311,8 @@ class Drive:
     ) -> NDArray[np.float64]:
         """Return the errors of single steps, what they pass over included."""
         found = self._local(method, begin, length)
-        long = length > 1.01 * self.end / CELLS  # the integrals know no more than a cell does
+        # the integrals know no more than a cell does
+        long = length > 1.01 * self.end / CELLS
         if np.any(long):
             missed = self._missed(method, begin[long], length[long])
             found[long] = np.where(missed > MISSED * found[long], missed, found[long])
@@ -347,9 +357,8 @@ class Drive:
 
         width = self.end / CELLS
         window = max(1, min(CELLS, math.ceil(dt / width)))
-        back = (
-            {"origin": -(window // 2)} if window > 1 else {}
-        )  # over the cells of the step that begins in each
+        # over the cells of the step that begins in each
+        back = {"origin": -(window // 2)} if window > 1 else {}
         size = maximum_filter1d(self.size, window, mode="nearest", **back)
         rough = maximum_filter1d(self.rough, window, mode="nearest", **back)
         last = max(1, CELLS - window + 1)

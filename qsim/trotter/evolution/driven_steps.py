@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 __all__ = ["advance", "half_maps", "pieces", "stages"]
 
-NEAR = 2e-15  # of the time: a kink so close to the end of a step is there, but for rounding
+# of the time: a kink so close to the end of a step is there, but for rounding
+NEAR = 2e-15
 
 
 def stages(method: str, start: float, dt: float) -> list[tuple[float, tuple[float, ...]]]:
     """Return the stages of a step: the time at which the couplings are taken, and the one or two half maps made there."""
     halves, t = METHODS[method].halves, start
     found: list[tuple[float, tuple[float, ...]]] = []
-    if (
-        len(halves) == 1
-    ):  # the middle of the step is as good as its end, and better by one order for the field alone
+    # the middle of the step is as good as its end, and better by one order for the field alone
+    if len(halves) == 1:
         return [(start + 0.5 * dt, halves)]
     for k in range(0, len(halves), 2):
         first, second = halves[k], halves[k + 1]

@@ -49,20 +49,33 @@ __all__ = [
 ]
 
 PILOT_SPINS = 12
-DRIVEN_SPINS = 6  # of a pilot that is looked at all along a driven evolution
-POWER = 4  # order of the integrator for which weights are taken
-DURATION = 4.0  # of a pilot run, in units of the inverse strength
-PIECE = 1 << 22  # amplitudes looked at in one piece
-SAME = 1e-5  # relative difference of probabilities that single precision may make
-MOST_STEPS = 128  # of a pilot run
-FLOOR = 1e-11  # error of a pilot that may be rounding
-LOCAL_FLOOR = 1e-12  # error of a step that may be rounding
-SAFETY = 0.95  # of the step
-MARGIN = 1.4  # for what a small system does not know of a large one
-MEASURED_MARGIN = 1.2  # where one step of the large system was compared
+# of a pilot that is looked at all along a driven evolution
+DRIVEN_SPINS = 6
+# order of the integrator for which weights are taken
+POWER = 4
+# of a pilot run, in units of the inverse strength
+DURATION = 4.0
+# amplitudes looked at in one piece
+PIECE = 1 << 22
+# relative difference of probabilities that single precision may make
+SAME = 1e-5
+# of a pilot run
+MOST_STEPS = 128
+# error of a pilot that may be rounding
+FLOOR = 1e-11
+# error of a step that may be rounding
+LOCAL_FLOOR = 1e-12
+# of the step
+SAFETY = 0.95
+# for what a small system does not know of a large one
+MARGIN = 1.4
+# where one step of the large system was compared
+MEASURED_MARGIN = 1.2
 TRIES = 10
-FARTHER = 0.5  # weight of a coupling for every site between it and the first one
-WIDEST = 1.2  # longest step in units of the inverse strength; beyond it nothing is a product formula
+# weight of a coupling for every site between it and the first one
+FARTHER = 0.5
+# longest step in units of the inverse strength; beyond it nothing is a product formula
+WIDEST = 1.2
 
 
 class Advances(Protocol):
@@ -117,6 +130,7 @@ def neighbourhood(hamiltonian: Hamiltonian | Model, size: int) -> list[int]:
     """Return `size` sites, ascending, around the one where the error of a step is largest."""
     J, _ = _fields(hamiltonian)
     total = (J**2).sum(axis=0)
+    # errors of distant sites are independent: their squares add up, those of all sites over those of the pilot's
     weight = weights(hamiltonian)
     spins = len(weight)
     if size >= spins:
@@ -231,14 +245,17 @@ class Pilot:
         whole = int(hamiltonian.spins)
         size = min(spins if static else min(spins, DRIVEN_SPINS), whole)
         peak = hamiltonian if static or end is None else hamiltonian.peak(end)
+        # the sites whose commutators are largest, where they are strongest in time
         sites = neighbourhood(peak, size)
         small, growth = hamiltonian, 1.0
         if size < whole:
+            # couplings to the sites that are left out are made good by a common factor of those that are kept
             missing = _missing(peak, sites)
             small, peak = (_scaled(h.restricted(sites), missing) for h in (hamiltonian, peak))
             weight = weights(hamiltonian)
             own = float((weight[sites] ** 2).sum())
             growth = MARGIN * math.sqrt(float((weight**2).sum()) / own) if own > 0.0 else MARGIN
+        # a random state has the mean error of all; the part of the initial one may have more
         states = [random_state(size)]
         if psi is not None:
             states.insert(0, part_of(psi, sites))
@@ -321,7 +338,8 @@ class Pilot:
             measured = min(2.0 * measured, self.longest)
         # below the floor it may be rounding, however long the step: no reason for a longer one
         error = max(error, FLOOR)
-        longer = min(dt / measured, 1e30)  # whatever it is, the error is that of opposite states
+        # whatever it is, the error is that of opposite states
+        longer = min(dt / measured, 1e30)
         return self.growth * error / span * longer ** schedule.METHODS[method].order
 
     def _driven_rate(self, method: str, dt: float) -> float:
@@ -466,7 +484,8 @@ def local_error(evolver: Advances, psi: Amplitudes, method: str, dt: float) -> f
     axpy(-1.0, psi, evolver.psi)
     order = schedule.METHODS[method].order
     found = math.sqrt(norm2(evolver.psi)) / (1.0 - 0.5**order)
-    return found / 3.0 if order == 1 else found  # whose steps back do not undo those forward, but add to them
+    # whose steps back do not undo those forward, but add to them
+    return found / 3.0 if order == 1 else found
 
 
 def _missing(hamiltonian: Hamiltonian | Model, sites: Sequence[int]) -> float:
@@ -490,5 +509,6 @@ def _evolver(hamiltonian: Hamiltonian | Model, psi: Amplitudes) -> Evolver:
     """Return an evolver on the CPU."""
     from qsim.trotter.evolution.layers import Evolver
 
-    assert hamiltonian.is_static  # a driven one is followed by its Drive
+    # a driven one is followed by its Drive
+    assert hamiltonian.is_static
     return Evolver(cpu(1), hamiltonian.static, psi)

@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-ORDER = (2, 0, 1)  # z, x, y: the frames follow each other by one rotation C^dagger
+# z, x, y: the frames follow each other by one rotation C^dagger
+ORDER = (2, 0, 1)
 
 
 @dataclass(frozen=True)

@@ -38,13 +38,15 @@ if TYPE_CHECKING:
 
 __all__ = ["LONGEST", "ORDER", "SHORTEST", "VECTORS", "Combined", "Exponential"]
 
-VECTORS = 20  # of a Krylov space at most
-POINTS = 24  # of the integral in the bound of an error
+# of a Krylov space at most
+VECTORS = 20
+# of the integral in the bound of an error
+POINTS = 24
 ORDER = 4
-LONGEST = (
-    1.0 / 64.0
-)  # of the evolution: steps of H(t), so that none passes over what the profiles do in between
-SHORTEST = 1e-9  # of a time in which the profiles are smooth
+# of the evolution: steps of H(t), so that none passes over what the profiles do in between
+LONGEST = 1.0 / 64.0
+# of a time in which the profiles are smooth
+SHORTEST = 1e-9
 
 
 @dataclass
@@ -60,7 +62,7 @@ class Combined:
 
     @property
     def needs_work(self) -> bool:
-        """Whether `apply` needs a vector as work space."""
+        """True if `apply` needs a vector as work space."""
         return any(linear.needs_work for _, linear in self.parts)
 
     def apply(
@@ -120,7 +122,8 @@ class Exponential:
             axpy(-alpha[-1], v[k], v[k + 1])
             beta.append(math.sqrt(norm2(v[k + 1])))
             size = max(map(abs, alpha)) + max(beta)
-            if beta[-1] <= 1e-14 * size or k + 1 == linear.size:  # the space is invariant
+            # the space is invariant
+            if beta[-1] <= 1e-14 * size or k + 1 == linear.size:
                 done = t
                 break
             if _bound(alpha, beta, t) <= max(rate, self.ulp * size) * abs(t):

@@ -23,10 +23,15 @@ if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Model
     from qsim.trotter.states.vectors import Amplitudes
 
-CPU_BITS = 14  # amplitudes of a CPU tile: with its copy, the second-level cache
-CPU_SIZES = (12, 13, 14, 15, 16)  # for caches of other sizes
-MIN_RUN = {"cpu": 4, "cuda": 2}  # lowest bits that a high tile keeps contiguous
-CUDA_LARGEST = 13  # bits of a CUDA tile
+# amplitudes of a CPU tile: with its copy, the second-level cache
+CPU_BITS = 14
+# for caches of other sizes
+CPU_SIZES = (12, 13, 14, 15, 16)
+# lowest bits that a high tile keeps contiguous
+MIN_RUN = {"cpu": 4, "cuda": 2}
+# bits of a CUDA tile
+CUDA_LARGEST = 13
+# lowest tile and the others, the fastest first
 CUDA_SIZES = (
     (12, 12),
     (11, 11),
@@ -35,11 +40,15 @@ CUDA_SIZES = (
     (12, 13),
     (13, 12),
     (13, 13),
-)  # lowest tile and the others, the fastest first
-LINE = 128  # bytes of a line of memory
-SMALL_SPINS = {"cpu": LARGEST, "cuda": LARGEST}  # up to here all layers of many steps run in one call
-GROUPS = (1, 2, 3)  # of bits above the lowest tile
-KEPT_STEPS, KEPT_LAYERS = 32, 256  # graphs, and tables of exponentials of an axis (up to 41 kB each)
+)
+# bytes of a line of memory
+LINE = 128
+# up to here all layers of many steps run in one call
+SMALL_SPINS = {"cpu": LARGEST, "cuda": LARGEST}
+# of bits above the lowest tile
+GROUPS = (1, 2, 3)
+# graphs, and tables of exponentials of an axis (up to 41 kB each)
+KEPT_STEPS, KEPT_LAYERS = 32, 256
 
 
 @dataclass(frozen=True)
@@ -88,9 +97,8 @@ def tiles(spins: int, device: str, item: int = 16, most: int = CUDA_LARGEST) -> 
     for groups in GROUPS:
         ways = [way for lowest, bits in sizes if (way := grouped(spins, device, groups, lowest, bits))]
         if ways:
-            if (
-                device == "cuda" and groups > 1
-            ):  # beyond the caches: whole lines first, or the longest parts of them
+            # beyond the caches: whole lines first, or the longest parts of them
+            if device == "cuda" and groups > 1:
                 whole = (LINE // item).bit_length() - 1
                 ways.sort(key=lambda way: -min(whole, *(tile.low for tile in way)))
             return ways[0]
@@ -123,7 +131,8 @@ def device_tiles(device: Device, item: int) -> tuple[str, int, int]:
 
 def grouped(spins: int, device: str, groups: int, lowest: int, bits: int) -> list[Tile]:
     """Return the lowest tile and those of `groups` groups above it; nothing if they cannot hold the spins."""
-    least = 1 if device == "cpu" else 4  # the registers of a thread are the top bits of its tile
+    # the registers of a thread are the top bits of its tile
+    least = 1 if device == "cpu" else 4
     rest = spins - lowest
     parts = [rest // groups + (k < rest % groups) for k in range(groups)]
     if min(parts) < least or max(parts) > bits - MIN_RUN[device]:
@@ -182,7 +191,8 @@ class Evolver:
         self.tiles = (
             list(tiling) if tiling else tiles(self._padded, *device_tiles(device, self.dtype.itemsize))
         )
-        self._graphs: dict[tuple[Any, ...], tuple[Graph, list[Any]]] = {}  # and the arrays that they read
+        # and the arrays that they read
+        self._graphs: dict[tuple[Any, ...], tuple[Graph, list[Any]]] = {}
         self._zero = self._axis(np.zeros((self.spins, self.spins)), np.zeros(self.spins))
         self._ones = Axis(self._zero.pairs, device.asarray(np.ones(self._padded)))
         self.set_model(model)
@@ -196,7 +206,8 @@ class Evolver:
     def psi(self, value: Amplitudes) -> None:
         with self.device.use():
             self._psi[: 1 << self.spins] = self.device.asarray(value, self.dtype)
-            self._psi[1 << self.spins :] = 0  # rounding of the padding
+            # rounding of the padding
+            self._psi[1 << self.spins :] = 0
 
     def set_model(self, model: Model) -> None:
         """Exchange the Hamiltonian, for example by that of the next time step."""
@@ -220,6 +231,7 @@ class Evolver:
         if steps <= 0 or not self.present:
             return
         with self.device.use():
+            # small states stay in cache: a copy goes through the frames, and the state keeps its bits
             if self._padded <= SMALL_SPINS[self.device.kind]:
                 batch = self._small()
                 before = batch.layers
@@ -272,17 +284,21 @@ class Evolver:
     def _program(self, sequence: list[Layer], start: int = 0, stop: int | None = None) -> list[Pass]:
         """Return the passes of layers ``start .. stop - 1`` of a sequence; all rotations up to the next layer belong to it."""
         n, found = self._padded, []
+        # rotations of the frame between neighbours: C, C^dagger or none
         turns = [turn(a[0], b[0]) for a, b in pairwise(sequence)]
         stop = len(sequence) if stop is None else stop
         for i in range(start, stop):
             axis, tau = sequence[i]
             before = turns[i - 1] if i > 0 else 0
             after = turns[i] if i < len(turns) else 0
+            # C = H diag(1, -i) but for a factor: its diagonal part, a phase of every spin down, is done with the layer beside it
             shift = (0.5 if before == -1 else 0.0) - (0.5 if after == 1 else 0.0)
             scale = 1.0
             if before:
                 # powers of two: those of odd N alternate, so that two rotations together are exact; every way has an even number
                 scale = 2.0 ** -((n + i % 2) // 2)
+            # layers turn at the first tile and at the last one alternately: a pass ends the rotation of one layer and begins that
+            # of the next, so that a layer costs as many passes as there are tiles, less one
             end = 0 if i % 2 == 0 else len(self.tiles) - 1
             found.append(Pass(self.tiles[end], axis, before != 0, self._leaves(after), tau, shift, scale))
             if after:
@@ -307,9 +323,7 @@ class Evolver:
             self.device,
             self._psi,
             axis,
-            p.tile.low,
-            p.tile.high,
-            p.tile.bits,
+            (p.tile.low, p.tile.high, p.tile.bits),
             rotate_in=p.rotate_in,
             rotate_out=p.rotate_out,
             tau=p.tau,
@@ -349,6 +363,7 @@ class Evolver:
             if axes == "z":
                 norm, s, ss = self._measured(pairs)
                 return Moments(norm, {"z": s}, {"z": ss} if pairs else {})
+            # z, then x and y, each by a rotation of the frame; the third rotation restores the z frame and the phase
             firsts, seconds, norm = {}, {}, 0.0
             for name in ("z", "x", "y"):
                 weight, s, ss = self._measured(pairs)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-SMALL = 0.1  # arguments of Bessel functions, below which the recurrence spans too many powers of ten
+# arguments of Bessel functions, below which the recurrence spans too many powers of ten
+SMALL = 0.1
 
 __all__ = ["OrbitSeries"]
 

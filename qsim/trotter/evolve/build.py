@@ -14,17 +14,11 @@ from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.core.run.stages import Plan
 from qsim.core.run.work import CACHED, Work
 from qsim.trotter import checks
-from qsim.trotter.deck.initial import (
-    IsingInitial,
-    PolarisedInitial,
-    ProductInitial,
-)
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.evolve.checks import physics
 from qsim.trotter.evolve.memory import memory, memory_on_gpu, sector_memory
 from qsim.trotter.evolve.problem import Problem
 from qsim.trotter.model.models import Models
-from qsim.trotter.observables.requested import Asked
 from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
@@ -33,10 +27,14 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "plan"]
 
-LEAST_SPINS = 9  # of a process that shares a state: a CUDA tile
-MOST_BITS = 4  # of the number of such processes: those that the highest tile of a CUDA device rotates
-PHASE_FLOPS = 50.0  # operations of a layer on an amplitude, beside two for each spin
-PLAN_SPINS = 30  # up to which the plan builds the couplings, to find mistakes of files early
+# of a process that shares a state: a CUDA tile
+LEAST_SPINS = 9
+# of the number of such processes: those that the highest tile of a CUDA device rotates
+MOST_BITS = 4
+# operations of a layer on an amplitude, beside two for each spin
+PHASE_FLOPS = 50.0
+# up to which the plan builds the couplings, to find mistakes of files early
+PLAN_SPINS = 30
 
 
 def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
@@ -54,7 +52,8 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
             findings = [Finding("sector", str(error).removeprefix("sector: "))]
     if not findings:
         findings = list(physics(problem))
-    if checks.mistaken(findings):  # there may be no couplings to estimate from
+    # there may be no couplings to estimate from
+    if checks.mistaken(findings):
         return Plan(findings=findings)
     dt = deck.evolve.dt
     steps = sum(problem.steps(k, dt)[0] for k in range(len(problem.times) - 1)) if dt is not None else 0
@@ -82,7 +81,7 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
             size=f"{problem.dimension} states",
             on_gpu=memory_on_gpu(problem, parts) // ranks,
             on_gpu_host=-others,
-            library="cusolver" if problem.asked.cuts else "",
+            library="cusolver" if problem.observables.needs.cuts else "",
         ),
         sizes=sizes,
         steps=steps * problem.members,
@@ -130,7 +129,7 @@ def _problem(deck: TrotterDeck, device: Device | None) -> Problem:
         models=Models.of(deck),
         start=deck.initial,
         evolution=deck.evolve,
-        asked=Asked(deck.system.spins, deck.observe),
+        observables=deck.observables,
         precision="single" if deck.run.precision == "single" else "double",
         times=sorted({0.0, *output, end}),
         output_times=output,
@@ -154,15 +153,12 @@ def _sector(deck: TrotterDeck, models: Models) -> Sector | ParitySector | None:
 
 def _shared_ranks(problem: Problem) -> int:
     """Return how many processes can share the state of a problem: a power of two, 1 where it is needed whole."""
-    asked = problem.asked
     whole = (
         problem.sector is not None
         or problem.evolution.integrator in ("auto", "chebyshev", "krylov")
         or problem.evolution.verify
-        or not isinstance(problem.start, IsingInitial | ProductInitial | PolarisedInitial)
-        or asked.echo is not None
-        or bool(asked.cuts or asked.turned_sites)
-        or any(asked.block(name) for name in ("return_probability", "fidelity", "energy_variance", "state"))
+        or not problem.start.has_parts
+        or problem.observables.needs.vector
     )
     return (
         1
@@ -177,7 +173,8 @@ def _work(problem: Problem, steps: int) -> Work:
     # a layer multiplies every amplitude by a phase
     layers = float(max(steps, len(problem.times) - 1))
     if problem.evolution.integrator == "chebyshev" and problem.spins <= PLAN_SPINS:
-        with contextlib.suppress(DeckError, FileError, NumericsError):  # told before
+        # told before
+        with contextlib.suppress(DeckError, FileError, NumericsError):
             # half the width of a spectrum without trace is the rms energy at least, and terms grow with width times time
             model = problem.hamiltonian().at(0.0)
             square = float((model.J**2).sum() / 32.0 + (model.h**2).sum() / 4.0)
@@ -185,7 +182,8 @@ def _work(problem: Problem, steps: int) -> Work:
     from qsim.trotter.work import Counted, evolution
 
     found = Counted(0.0, 0.0, 0.0)
-    with contextlib.suppress(DeckError, FileError, NumericsError):  # told before
+    # told before
+    with contextlib.suppress(DeckError, FileError, NumericsError):
         found = evolution(problem)
     whole = layers * amplitudes * problem.members
     item = 8 if problem.precision == "single" else 16

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
+from qsim.trotter.observables.base import Setting
+from qsim.trotter.observables.registry import OBSERVABLES
 from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Problem
 
 MAX_STEPS = 10**12
-STATE_SPINS = 26  # up to which `state` is stored
-LONG_STEP = 1.0  # dt times the local field beyond which a product formula is no approximation
+# dt times the local field beyond which a product formula is no approximation
+LONG_STEP = 1.0
 
 
 __all__ = ["local_field", "physics"]
@@ -55,32 +57,7 @@ def local_field(problem: Problem) -> float:
 
 def _observables(problem: Problem) -> Iterator[Finding]:
     """Yield observables that this system or its initial state cannot give."""
-    start = problem.start
-    for index, item in enumerate(problem.asked.items):
-        if item.state and problem.spins > STATE_SPINS:
-            yield Finding(
-                f"observe.{index}.state",
-                f"a state of {problem.spins} spins is too large for a results file; at most {STATE_SPINS} spins",
-            )
-        if (
-            item.entropy is not None
-            and "number" in item.entropy.kinds
-            and not isinstance(problem.sector, Sector)
-        ):
-            yield Finding(
-                f"observe.{index}.entropy.kinds",
-                "the number entropy needs a state of one Sz, but this evolution is in the whole space; leave number out, or make "
-                "it possible to use a sector (H that conserves Sz, a start of one Sz, accuracy instead of dt)",
-            )
-        if item.imbalance and start.type == "polarised" and start.axis[-1] != "z":
-            yield Finding(
-                f"observe.{index}.imbalance",
-                f"all spins are along {start.axis} at t = 0, so that there is no pattern <Sz> to compare with; observe "
-                "sx or sy, or take an initial state with a pattern along z",
-            )
-        if item.imbalance and start.type in ("a1", "random_phase", "haar"):
-            yield Finding(
-                f"observe.{index}.imbalance",
-                "the imbalance compares with a pattern at t = 0, which random states lack",
-                "warning",
-            )
+    setting = Setting(problem.spins, problem.start, isinstance(problem.sector, Sector))
+    for index, item in enumerate(problem.observables.items):
+        for name in item.named():
+            yield from OBSERVABLES[name].physics(item, f"observe.{index}", setting)

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from qsim.trotter.deck.initial import is_random
+from qsim.trotter.observables.entropy import Entropy
+from qsim.trotter.observables.state import State
 from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
@@ -14,11 +15,16 @@ if TYPE_CHECKING:
 
 __all__ = ["memory", "memory_on_gpu"]
 
-BATCH_SPINS = 12  # up to which trajectories are carried together, as in batch.LARGEST
-BATCH = {"cpu": 64, "cuda": 1024}  # as in ensemble.MOST
-PILOT_SPINS, COMPARED_SPINS = 12, 26  # as in pilot and pilots
-KRYLOV_VECTORS = 24  # beside the state: as in krylov.VECTORS, work space and copies of a step
-GPU_EXPANSION = 3  # state vectors that the memory pool holds beside those of a Chebyshev expansion
+# up to which trajectories are carried together, as in batch.LARGEST
+BATCH_SPINS = 12
+# as in ensemble.MOST
+BATCH = {"cpu": 64, "cuda": 1024}
+# as in pilot and pilots
+PILOT_SPINS, COMPARED_SPINS = 12, 26
+# beside the state: as in krylov.VECTORS, work space and copies of a step
+KRYLOV_VECTORS = 24
+# state vectors that the memory pool holds beside those of a Chebyshev expansion
+GPU_EXPANSION = 3
 
 
 def memory(
@@ -32,30 +38,31 @@ def memory(
     state = (8 if single else 16) << spins
     parts = {"state": state}
     halved = problem.sector is not None
-    if halved:  # by parity; what is observed is taken from the state of all spins
+    # by parity; what is observed is taken from the state of all spins
+    if halved:
         state //= 2
         parts["state"] = state
-    echo, expansion = problem.asked.echo, 0
+    echo, needs, expansion = problem.echo, problem.observables.needs, 0
     if problem.evolution.integrator == "chebyshev" or problem.path in ("chebyshev", "krylov"):
         expansion = (KRYLOV_VECTORS if problem.path == "krylov" else 3) * state
-    if problem.asked.block("return_probability") or (echo is not None and not echo.overlap):
+    if needs.start:
         parts["initial state"] = state
     if echo is not None:
         parts["echo"] = state
-    if problem.asked.turned_sites:
-        parts["correlations"] = (len(problem.asked.turned_sites) + 2) * state
+    if needs.sigma_sites:
+        parts["correlations"] = (len(needs.sigma_sites) + 2) * state
     if expansion:
         parts["krylov" if problem.path == "krylov" else "chebyshev"] = expansion
     if (batch := _batch(problem, spins)) > 1:
         # of the states and what is measured of them: copies in other frames, and moments
         parts["batch"] = (batch - 1) * sum(parts.values()) + batch * (3 * state + 24 * spins**2)
-    if problem.asked.block("fidelity") is not None:
+    if needs.reference is not None:
         parts["fidelity"] = state
     parts["observables"] = _work(problem, spins, state) + (2 * state if halved else 0)
     parts |= _passing(problem, spins, state, expansion, sum(parts.values()))
-    row = 2 + 3 * spins + sum(len(p) for p in problem.asked.pairs.values()) + len(problem.asked.cuts) + 8
+    row = 2 + 3 * spins + sum(len(p) for p in needs.pairs.values()) + len(needs.cuts) + 8
     host = 8 * row * len(problem.times) * (4 if problem.members > 1 else 2)
-    if problem.start.type == "mps":
+    if problem.start.held_twice:
         host += state
     return parts, host
 
@@ -88,31 +95,32 @@ def sector_memory(
     else:
         vectors["chebyshev"] = 2 * state
     parts = {"state": state, **vectors, "tables": tables}
-    echo = problem.asked.echo
-    if problem.asked.block("return_probability") or (echo is not None and not echo.overlap):
+    echo, needs = problem.echo, problem.observables.needs
+    if needs.start:
         parts["initial state"] = state
     if echo is not None:
         parts["echo"] = state
-    if problem.asked.turned_sites:
-        parts["correlations"] = (len(problem.asked.turned_sites) + 2) * state
+    if needs.sigma_sites:
+        parts["correlations"] = (len(needs.sigma_sites) + 2) * state
     # H psi, for the energy; moments have pieces of the vector
     moments = 3 << 20
     work = state
-    if path == "bonds" and not problem.asked.block("energy_variance") and not problem.has_tensors:
+    if path == "bonds" and not needs.variance and not problem.has_tensors:
         work = moments
-    if problem.asked.cuts:
+    if needs.cuts:
         half = max(math.comb(part, part // 2) for part in _parts(problem, chosen))
         work = max(
             work, (2 * state if sector.inversion else 0) + 16 * 4 * half**2 + 16 * min(1 << 22, states)
         )
-    if problem.asked.block("state"):
+    if State in problem.observables:
         work = max(work, (16 << chosen) + 32 * states)
     parts["observables"] = work
+    entropy = problem.observables.get(Entropy)
     row = (
         2
         + 3 * chosen
-        + sum(len(p) for p in problem.asked.pairs.values())
-        + (2 + 2 * problem.asked.schmidt) * len(problem.asked.cuts)
+        + sum(len(p) for p in needs.pairs.values())
+        + (2 + 2 * (0 if entropy is None else entropy.stored)) * len(needs.cuts)
         + 8
     )
     return parts, 8 * row * len(problem.times) * (4 if problem.members > 1 else 2)
@@ -126,14 +134,15 @@ def memory_on_gpu(problem: Problem, parts: Mapping[str, int]) -> int:
     """
     state = parts["state"]
     if problem.sector is not None:
-        return 0  # arrays of the sector are pieces
+        # arrays of the sector are pieces
+        return 0
     if "chebyshev" in parts:
         return GPU_EXPANSION * state
     if not PILOT_SPINS < problem.spins <= COMPARED_SPINS:
         return 0
     vector = 16 << problem.spins
-    held = (4 if is_random(problem.start) else 5) * vector + parts.get("initial state", 0)
-    held += parts["observables"] if problem.asked.cuts else 0
+    held = (4 if problem.start.is_random else 5) * vector + parts.get("initial state", 0)
+    held += parts["observables"] if problem.observables.needs.cuts else 0
     return max(0, held - sum(parts.values()))
 
 
@@ -141,10 +150,10 @@ def _work(problem: Problem, spins: int, state: int) -> int:
     """Return the bytes that the observables take in passing, of which the largest counts."""
     # sums of the moments for every 4096 amplitudes: 79 doubles, 13, a copy (a GPU: 13)
     found = 840 << max(spins - 12, 0)
-    if problem.asked.block("energy_variance"):
+    if problem.observables.needs.variance:
         found = max(found, 2 * state)
     for rows in _parts(problem, spins):
-        # as in observables.entropy_bytes, which would load the kernels
+        # as in entanglement.entropy_bytes, which would load the kernels
         piece = min(spins, 20)
         matrix, gathered = 16 << 2 * rows, 40 << max(rows, piece)
         found = max(found, 2 * matrix + gathered, 3 * matrix)
@@ -153,7 +162,7 @@ def _work(problem: Problem, spins: int, state: int) -> int:
 
 def _parts(problem: Problem, spins: int) -> list[int]:
     """Return the sites of the smaller part of every cut; among other numbers of spins a cut keeps its share of them."""
-    sites = [round(len(cut) * spins / problem.spins) for cut in problem.asked.cuts]
+    sites = [round(len(cut) * spins / problem.spins) for cut in problem.observables.needs.cuts]
     return [min(part, spins - part) for part in sites]
 
 
@@ -164,9 +173,10 @@ def _batch(problem: Problem, spins: int) -> int:
         "krylov",
         "auto",
     )
-    if spins > BATCH_SPINS or not constant or problem.asked.turned_sites:
+    if spins > BATCH_SPINS or not constant or problem.observables.needs.sigma_sites:
         return 1
-    kind = getattr(problem.device, "kind", "cpu")  # a plan has no device
+    # a plan has no device
+    kind = getattr(problem.device, "kind", "cpu")
     return min(problem.members, BATCH[kind])
 
 
@@ -174,10 +184,12 @@ def _passing(problem: Problem, spins: int, state: int, expansion: int, run: int)
     """Return the bytes that stages before and after the evolution take beyond its own."""
     found: dict[str, int] = {}
     if PILOT_SPINS < spins <= COMPARED_SPINS and not expansion and 2 * (16 << spins) > run:
-        found["pilot"] = 2 * (16 << spins) - run  # a step of the whole system, in double precision
+        # a step of the whole system, in double precision
+        found["pilot"] = 2 * (16 << spins) - run
     if problem.evolution.verify:
-        kept = state * (1 + (problem.asked.echo is not None and problem.asked.echo.overlap))
-        replay = state * (1 + (problem.asked.echo is not None)) + expansion
-        start = state if problem.asked.echo is not None and not problem.asked.echo.overlap else 0
+        echo = problem.echo
+        kept = state * (1 + (echo is not None and echo.overlap))
+        replay = state * (1 + (echo is not None)) + expansion
+        start = state if echo is not None and not echo.overlap else 0
         found["verification"] = max(0, kept + replay + start - run - sum(found.values()))
     return found

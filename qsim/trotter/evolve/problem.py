@@ -12,28 +12,34 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from qsim.core.errors import DeckError
-from qsim.trotter.deck.initial import GroundStateInitial
+from qsim.trotter.initial.ground import GroundState
+from qsim.trotter.observables.correlations import Otoc
+from qsim.trotter.observables.echo import Echo
 from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
+    from qsim.core.device.arrays import StateVector
     from qsim.core.device.device import Device
     from qsim.core.device.links import Links
-    from qsim.trotter.deck.initial import Initial
     from qsim.trotter.deck.model import Evolve
+    from qsim.trotter.initial.base import InitialState
     from qsim.trotter.model.hamiltonian import Hamiltonian
     from qsim.trotter.model.models import Models
-    from qsim.trotter.observables.requested import Asked
+    from qsim.trotter.observables.base import Observable
+    from qsim.trotter.observables.registry import Observables
     from qsim.trotter.sectors.ground import Ground
     from qsim.trotter.sectors.parity import ParitySector
 
 __all__ = ["MOST_STEPS", "PIECE", "Path", "Problem"]
 
-PIECE = {"cpu": 1e8, "cuda": 5e10}  # amplitudes times layers of one call: of the order of a second
-MOST_STEPS = 5000  # of one call: where the state is small, launches take the time
+# amplitudes times layers of one call: of the order of a second
+PIECE = {"cpu": 1e8, "cuda": 5e10}
+# of one call: where the state is small, launches take the time
+MOST_STEPS = 5000
 
 
 Path = Literal["layers", "bonds", "chebyshev", "krylov"]
-"""How states are propagated.
+"""Method that propagates states.
 
 layers
     A product formula of diagonal layers in the whole space, or a Chebyshev expansion where that is cheaper.
@@ -55,11 +61,11 @@ class Problem:
     device : Device
     models : Models
         Couplings and fields of every trajectory.
-    start : Initial
+    start : InitialState
         Initial state of the deck, of which every trajectory makes its own.
     evolution : Evolve
         Integrator with its step or accuracy.
-    asked : Asked
+    observables : Observables
         What is observed.
     precision : {"single", "double"}
         Of the amplitudes.
@@ -79,9 +85,9 @@ class Problem:
 
     device: Device
     models: Models
-    start: Initial
+    start: InitialState
     evolution: Evolve
-    asked: Asked
+    observables: Observables
     precision: Literal["single", "double"]
     times: list[float]
     output_times: list[float]
@@ -103,7 +109,7 @@ class Problem:
 
     @property
     def has_tensors(self) -> bool:
-        """Whether different components of two spins are coupled, of which there are no layers."""
+        """True if different components of two spins are coupled, of which there are no layers."""
         return self.models.has_tensors
 
     @property
@@ -156,20 +162,18 @@ class Problem:
         """Return the perturbation of the echo of a trajectory."""
         return self.models.sigma(member)
 
-    def initial(self, member: int) -> Any:
+    def initial(self, member: int) -> StateVector:
         """Return a new array on the device with the initial state of a trajectory: all of it, or the part of this process."""
-        from qsim.trotter.states import initial as states
-
-        seed = self.models.seed
+        device, dtype, seed = self.device, self.dtype, self.models.seed
         if self.links is not None:
-            return states.initial_part(self.start, self.spins, self.device, self.dtype, self.part)
-        if isinstance(self.start, GroundStateInitial):
+            return self.start.part(self.spins, device, dtype, self.part)
+        if isinstance(self.start, GroundState):
             return self._ground_vector(member)
         if self.sector is not None:
             from qsim.trotter.sectors.states import initial_state
 
-            return initial_state(self.start, self.sector, self.device, self.dtype, seed=seed, member=member)
-        return states.initial_state(self.start, self.spins, self.device, self.dtype, seed=seed, member=member)
+            return initial_state(self.start, self.sector, device, dtype, seed=seed, member=member)
+        return self.start.vector(self.spins, device, dtype, seed=seed, member=member)
 
     def ground(self, member: int = 0) -> Ground:
         """Return the ground state that a trajectory begins with; the last one is kept.
@@ -194,13 +198,11 @@ class Problem:
     @property
     def _ground_sector(self) -> Sector:
         """Sector of the ground state that the trajectories begin with."""
-        from qsim.trotter.sectors.selection import definite_down
-
-        down = definite_down(self.start, self.spins)
+        down = self.start.down(self.spins)
         assert down is not None
         return self.sector if isinstance(self.sector, Sector) else Sector(self.spins, down)
 
-    def _ground_vector(self, member: int) -> Any:
+    def _ground_vector(self, member: int) -> StateVector:
         from qsim.trotter.sectors.states import whole_state
 
         vector = self.ground(member).vector.astype(self.dtype)
@@ -212,27 +214,42 @@ class Problem:
     @property
     def start_error(self) -> float:
         """Bound of the error of the start of the first trajectory."""
-        return self.ground().error if isinstance(self.start, GroundStateInitial) else 0.0
+        return self.ground().error if isinstance(self.start, GroundState) else 0.0
 
     # ----------------------------------------------------------------------------------------- echoes
 
-    @cached_property
-    def echo_at(self) -> list[int]:
-        """Numbers of the times after which the echo is taken."""
-        return [] if self.asked.echo is None else self._chosen(self.asked.echo.times)
-
-    @cached_property
-    def otoc_at(self) -> list[int]:
-        """Numbers of the times at which the out-of-time-order correlators are taken."""
-        return [] if self.asked.otoc is None else self._chosen(self.asked.otoc.times)
-
-    def _chosen(self, times: str | int) -> list[int]:
-        """Return the numbers of all times, of the last output time, or of some evenly chosen ones."""
-        if times in ("all", "output"):
+    def times_of(self, kind: type[Observable]) -> list[int]:
+        """Return the numbers of the times at which an observable is taken: all, the last output time, or some even ones."""
+        observable = self.observables.get(kind)
+        if observable is None:
+            return []
+        times = observable.times
+        if observable.everywhere:
             return list(range(len(self.times)))
         count = min(times, len(self.stored)) if isinstance(times, int) else 1
         last = len(self.stored) - 1
         return sorted({self.stored[round(last * (k + 1) / count)] for k in range(count)})
+
+    @cached_property
+    def echo(self) -> Echo | None:
+        """The echo of the run, None without one."""
+        return self.observables.get(Echo)
+
+    @cached_property
+    def echo_at(self) -> list[int]:
+        """Numbers of the times after which the echo is taken."""
+        return self.times_of(Echo)
+
+    @cached_property
+    def otoc_at(self) -> list[int]:
+        """Numbers of the times at which the out-of-time-order correlators are taken."""
+        return self.times_of(Otoc)
+
+    def different_hamiltonians(self, member: int = 0) -> list[Hamiltonian]:
+        """Return the Hamiltonian of a trajectory, and the one of the way back where it differs."""
+        forward = self.hamiltonian(member)
+        perturbed = self.echo is not None and self.echo.perturbed
+        return [forward, forward + self.sigma(member)] if perturbed else [forward]
 
     # --------------------------------------------------------------------------------------- stepping
 

@@ -31,23 +31,24 @@ from qsim.trotter.evolve.trajectories.trajectories import Drifts, Trajectories
 from qsim.trotter.evolve.trajectories.verification import verify
 from qsim.trotter.evolve.tuning import tuned
 from qsim.trotter.model.hamiltonian import conserved
+from qsim.trotter.observables.state import State
 from qsim.trotter.sectors.states import whole_state
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from qsim.core.device.arrays import StateVector
     from qsim.core.run.progress import Monitor
     from qsim.trotter.evolve.problem import Problem
 
-BUSY_SPINS = 14  # from which the memory traffic says how fast a run was
-LARGE_ERROR = 0.1  # of a state, beyond which a given step is warned of
+# from which the memory traffic says how fast a run was
+BUSY_SPINS = 14
+# of a state, beyond which a given step is warned of
+LARGE_ERROR = 0.1
 
 
 def run(problem: Problem, monitor: Monitor) -> Result:
     """Run all trajectories, one after the other or in batches; each may be interrupted and continued at any call."""
-    for text in problem.notices:
-        monitor.note(text)
     comm = monitor.comm
+    # several ranks share the state of a single trajectory, or the trajectories of an ensemble
     problem.ranks = comm.size if problem.members == 1 else 1
 
     def choose() -> Choice:
@@ -73,7 +74,8 @@ def run(problem: Problem, monitor: Monitor) -> Result:
             f"{made.passes} passes over the state, {moved / 1e9 / monitor.timing['evolve']:.3g} GB/s with all observables"
         )
     info: dict[str, tuple[Any, str, str]] = {}
-    last = comm.size - 1  # the last rank has the last trajectory
+    # the last rank has the last trajectory
+    last = comm.size - 1
     if problem.evolution.verify:
         with monitor.stage("verify"), monitor.alone():
             found: tuple[dict[str, tuple[Any, str, str]], Choice] = ({}, how)
@@ -94,9 +96,9 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     )
 
 
-def _stored(problem: Problem, psi: Any) -> NDArray[Any] | None:
+def _stored(problem: Problem, psi: StateVector) -> StateVector | None:
     """Return the state (2^N,) that the file holds, None if it is not asked for."""
-    if not problem.asked.block("state"):
+    if State not in problem.observables:
         return None
     if problem.sector is not None:
         psi = whole_state(problem.sector, problem.device, psi)
@@ -107,7 +109,8 @@ def _chosen(problem: Problem, monitor: Monitor) -> Choice:
     """Return integrator, step and tiling."""
     how = integration(problem, monitor)
     how = replace(how, error=how.error + problem.start_error)
-    if problem.ranks > 1:  # tilings are tried on whole states
+    # tilings are tried on whole states
+    if problem.ranks > 1:
         return how
     return tuned(problem, how, _steps(problem, how) * problem.members, monitor)
 
@@ -154,7 +157,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
         return choice
     if problem.path in ("chebyshev", "krylov"):
         hamiltonian = problem.hamiltonian()
-        several = [hamiltonian] + ([hamiltonian + problem.sigma()] if problem.asked.echo_sigma else [])
+        several = problem.different_hamiltonians()
         if problem.path == "krylov":
             return krylov_choice(problem, several)
         orbits = orbits_in(problem, hamiltonian)
@@ -162,7 +165,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
             monitor.note(
                 f"{len(orbits.symmetries)} symmetries of H and the start: {orbits.size} amplitudes are carried"
             )
-        alone = orbits is not None and problem.asked.echo is None and not problem.asked.turned_sites
+        alone = orbits is not None and problem.echo is None and not problem.observables.needs.sigma_sites
         return chebyshev_choice(problem, several, orbits if alone else None)
     choice = _piloted(problem, monitor)
     if block.integrator == "auto":
@@ -205,7 +208,8 @@ def _piloted(problem: Problem, monitor: Monitor) -> Choice:
                 intervals=intervals.tolist(),
             )
             return given(error)
-        assert block.accuracy is not None  # the deck has seen to it
+        # the deck has seen to it
+        assert block.accuracy is not None
         return choose(
             hamiltonian,
             problem.times,

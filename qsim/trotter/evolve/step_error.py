@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter.deck.initial import RandomPhaseInitial, is_random
 from qsim.trotter.evolution import driven_steps as driven
 from qsim.trotter.evolution.error_pilot import Panel, Pilot, local_error, strength, weights
 from qsim.trotter.evolution.layers import Evolver
+from qsim.trotter.initial.random import RandomPhaseState
 from qsim.trotter.model.structure import CELLS, MOST_PULSES, RESOLUTION, survey
-from qsim.trotter.states import initial as states
 
 if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
@@ -22,27 +21,32 @@ if TYPE_CHECKING:
 
 __all__ = ["COMPARED_SPINS", "compare", "hardest", "kinks_of", "panel", "tell"]
 
-REALISATIONS = 64  # of the disorder, of which the hardest is taken
-MOST_KINKS = 2000  # at which steps are cut
-HALVINGS = 12  # of the parts of narrow pulses
-SHORT = 0.5  # of a part of a strong pulse, in units of the inverse strength there
-PULSE_SHARE = 0.05  # of the accuracy, for steps in narrow pulses
-PULSE_ACCURACY = 1e-7  # where dt is given, not an accuracy
+# of the disorder, of which the hardest is taken
+REALISATIONS = 64
+# at which steps are cut
+MOST_KINKS = 2000
+# of the parts of narrow pulses
+HALVINGS = 12
+# of a part of a strong pulse, in units of the inverse strength there
+SHORT = 0.5
+# of the accuracy, for steps in narrow pulses
+PULSE_SHARE = 0.05
+# where dt is given, not an accuracy
+PULSE_ACCURACY = 1e-7
 COMPARED_SPINS = (
-    26  # up to which a step of the whole system is made, which takes two states in double precision
+    # up to which a step of the whole system is made, which takes two states in double precision
+    26
 )
 
 
 def panel(problem: Problem) -> tuple[Panel, list[Hamiltonian]]:
     """Return the pilots of a run with their Hamiltonians: forward, and back if an echo comes back another way."""
     member = hardest(problem)
-    hamiltonians = [problem.hamiltonian(member)]
-    if problem.asked.echo_sigma:
-        hamiltonians.append(hamiltonians[0] + problem.sigma(member))
+    hamiltonians = problem.different_hamiltonians(member)
     # the state takes the memory that the first trajectory will take after it, and a part of it is enough
     # of a state that no process holds, random ones take the place
     absent = problem.ranks > 1 and problem.spins > COMPARED_SPINS
-    psi = None if absent or is_random(problem.start) else problem.initial(member)
+    psi = None if absent or problem.start.is_random else problem.initial(member)
     made = [Pilot.of(hamiltonian, psi, end=problem.times[-1]) for hamiltonian in hamiltonians]
     _cut(made, problem)
     return Panel(made), hamiltonians
@@ -80,6 +84,7 @@ def _cut(made: list[Pilot], problem: Problem) -> None:
         drive.places = sorted({*drive.places, *more})
     method = "bm4" if block.integrator == "auto" else block.integrator
     error = PULSE_SHARE * (block.accuracy or PULSE_ACCURACY)
+    # halving the parts of narrow pulses until a step there costs less than a share of the accuracy
     for _ in range(HALVINGS):
         more = {t for drive in drives for t in drive.crowded(method, error)}
         if not more or len(drives[0].places) + len(more) > MOST_KINKS:
@@ -144,14 +149,14 @@ def _starts(problem: Problem) -> list[Callable[[], Any]]:
     """Return functions that make the states from which a step is made: the initial one and a random one."""
 
     def initial() -> Any:
-        block, seed = problem.start, problem.models.seed
-        return states.initial_state(block, problem.spins, problem.device, np.complex128, seed=seed)
+        seed = problem.models.seed
+        return problem.start.vector(problem.spins, problem.device, np.complex128, seed=seed)
 
     def random() -> Any:
-        block = RandomPhaseInitial(type="random_phase", seed=1)
-        return states.initial_state(block, problem.spins, problem.device, np.complex128, seed=1)
+        state = RandomPhaseState(type="random_phase", seed=1)
+        return state.vector(problem.spins, problem.device, np.complex128, seed=1)
 
-    return [random] if is_random(problem.start) else [initial, random]
+    return [random] if problem.start.is_random else [initial, random]
 
 
 class _Timed:

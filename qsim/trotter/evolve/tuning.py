@@ -21,11 +21,16 @@ if TYPE_CHECKING:
 
 __all__ = ["tuned"]
 
-LEAST_SPINS = {"cpu": 16, "cuda": 20}  # below, there is hardly a choice or hardly a difference
-LEAST_STEPS = 200  # of a run that is worth the trial
-STEPS = {"cpu": 1, "cuda": 8}  # of a trial; on a GPU recorded ones, as those of the run
-TRIALS = 3  # the first of them compiles
-GAIN = 0.03  # below this the usual tiles stay: timings are not better than that
+# below, there is hardly a choice or hardly a difference
+LEAST_SPINS = {"cpu": 16, "cuda": 20}
+# of a run that is worth the trial
+LEAST_STEPS = 200
+# of a trial; on a GPU recorded ones, as those of the run
+STEPS = {"cpu": 1, "cuda": 8}
+# the first of them compiles
+TRIALS = 3
+# below this the usual tiles stay: timings are not better than that
+GAIN = 0.03
 
 
 def tuned(problem: Problem, how: Choice, steps: int, monitor: Monitor) -> Choice:

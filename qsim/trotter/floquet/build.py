@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "plan"]
 
-MOST_QUASI = 4000  # states of a cycle that is diagonalised: a minute
-VECTORS = 12  # of a sector, in memory at once
+# states of a cycle that is diagonalised: a minute
+MOST_QUASI = 4000
+# of a sector, in memory at once
+VECTORS = 12
 
 
 def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:

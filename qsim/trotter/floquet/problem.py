@@ -11,7 +11,7 @@ from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.tasks import Floquet
 from qsim.trotter.problem import TaskProblem
 from qsim.trotter.sectors.basis import Sector
-from qsim.trotter.sectors.selection import definite_down, mixing
+from qsim.trotter.sectors.selection import mixing
 
 if TYPE_CHECKING:
     from qsim.trotter.model.hamiltonian import Model
@@ -22,7 +22,7 @@ __all__ = ["FloquetProblem"]
 
 @dataclass
 class FloquetProblem(TaskProblem[Floquet]):
-    """What a cycle needs; see :class:`TaskProblem`."""
+    """The problem of a cycle; see :class:`TaskProblem`."""
 
     @cached_property
     def sectors(self) -> list[AnySector]:
@@ -44,7 +44,7 @@ class FloquetProblem(TaskProblem[Floquet]):
         for number in range(len(self.block.cycle)):
             if why := mixing(self.step_model(number)):
                 raise DeckError(f"sector: step {number} of the cycle does not conserve total Sz: {why}")
-        down = definite_down(self.start, self.spins)
+        down = None if self.start is None else self.start.down(self.spins)
         if isinstance(self.sector, SectorBlock):
             given = self.spins - round(self.sector.ups(self.spins)[0])
             if down is not None and down != given:

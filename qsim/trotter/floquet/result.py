@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
+from qsim.trotter.observables.registry import arrays_of, labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.trotter.floquet.problem import FloquetProblem
+    from qsim.trotter.observables.base import Array, Label, Observable
     from qsim.trotter.sectors.basis import Sector
 
 __all__ = ["QUANTITIES", "FloquetResult"]
@@ -61,23 +63,25 @@ class FloquetResult:
         return found
 
 
-def _cuts(result: FloquetResult) -> NDArray[np.bool_] | None:
-    cuts, sites = result.problem.asked.cuts, range(result.problem.spins)
-    return np.array([[site in cut for site in sites] for cut in cuts]) if cuts else None
-
-
 def _row_of(name: str) -> Callable[[FloquetResult], NDArray[Any] | None]:
     return lambda result: result.row(name)
 
 
-def _cut_axes(name: str) -> Callable[[FloquetResult], tuple[str, ...]]:
-    """Return a function that gives the axes of an entropy: that of the cuts only where there are several."""
+def _axes_of(kind: type[Observable], array: Array) -> Callable[[FloquetResult], tuple[str, ...]]:
+    """Return a function that gives the axes of an array, which may depend on what the deck names."""
 
     def axes(result: FloquetResult) -> tuple[str, ...]:
-        values = result.row(name)
-        return ("time",) if values is not None and values.ndim == 1 else ("time", "cut")
+        observable = result.problem.observables.get(kind)
+        return ("time", *(array.axes if observable is None else observable.axes(array, "floquet")))
 
     return axes
+
+
+def _label(kind: type[Observable], label: Label) -> Quantity[FloquetResult]:
+    def found(result: FloquetResult) -> Any:
+        return result.problem.observables.label(kind, label, "floquet")
+
+    return Quantity(label.name, label.unit, label.text, found, axes=label.axes)
 
 
 def _final(name: str) -> Callable[[FloquetResult], float | None]:
@@ -99,8 +103,8 @@ QUANTITIES: tuple[Quantity[FloquetResult], ...] = (
         headline=True,
     ),
     Quantity("error_estimate", "", "claimed error of the last state", lambda r: r.error, headline=True),
-    Quantity("imbalance_final", "", "imbalance after the last cycle", _final("imbalance"), headline=True),
     Quantity("entropy_final", "nat", "entropy after the last cycle", _final("entropy"), headline=True),
+    Quantity("imbalance_final", "", "imbalance after the last cycle", _final("imbalance"), headline=True),
     Quantity(
         "return_probability_final",
         "",
@@ -124,35 +128,20 @@ QUANTITIES: tuple[Quantity[FloquetResult], ...] = (
         "time", "1/J", "times of the observations", lambda r: r.rows["cycle"] * r.period, axes=("time",)
     ),
     Quantity("site", "", "sites", lambda r: np.arange(r.problem.spins), axes=("site",)),
-    Quantity(
-        "entropy_sites",
-        "",
-        "whether a site is in the part whose entropy is taken",
-        _cuts,
-        axes=("cut", "site"),
-    ),
     Quantity("cycle", "", "cycles before each observation", lambda r: r.rows["cycle"], axes=("time",)),
     Quantity("norm", "", "<psi|psi>", lambda r: r.rows["norm"], axes=("time",)),
-    Quantity("sz", "hbar", "<Sz> of the sites", lambda r: r.rows["sz"], axes=("time", "site")),
-    Quantity(
-        "imbalance", "", "sum_j Sz_j(0) Sz_j(t) / sum_j Sz_j(0)^2", _row_of("imbalance"), axes=("time",)
-    ),
-    Quantity("return_probability", "", "|<psi(0)|psi(t)>|^2", _row_of("return_probability"), axes=("time",)),
     *(
         Quantity(
-            name,
-            "nat",
-            text,
-            _row_of(name),
-            axes=("time", "cut"),
-            axes_of=_cut_axes(name),
+            array.name,
+            array.unit,
+            array.text,
+            _row_of(array.name),
+            axes=("time", *array.axes),
+            axes_of=_axes_of(kind, array),
         )
-        for name, text in (
-            ("entropy", "von Neumann entropy of the sites with the rest"),
-            ("number_entropy", "entropy of the distribution of Sz of the sites"),
-            ("renyi2", "Renyi entropy -ln tr rho^2"),
-        )
+        for kind, array in arrays_of("floquet")
     ),
+    *(_label(kind, label) for kind, label in labels_of("floquet")),
     Quantity(
         "quasienergies",
         "",

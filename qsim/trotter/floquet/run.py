@@ -17,6 +17,9 @@ from qsim.trotter.evolution.accuracy import PRODUCT_ROUNDING, ROUNDING
 from qsim.trotter.evolution.chebyshev import Chebyshev
 from qsim.trotter.floquet.result import FloquetResult
 from qsim.trotter.levels.run import gap_ratios
+from qsim.trotter.observables.base import View
+from qsim.trotter.observables.memory import Imbalance
+from qsim.trotter.observables.spins import Sz
 from qsim.trotter.sectors.lanczos import dot
 from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.moments import sector_moments
@@ -25,19 +28,23 @@ from qsim.trotter.sectors.schmidt import sector_schmidt
 from qsim.trotter.sectors.states import initial_state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import FloatArray, StateVector
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
     from qsim.trotter.floquet.problem import FloquetProblem
     from qsim.trotter.model.hamiltonian import Model
+    from qsim.trotter.sectors.schmidt import Spectrum
 
 __all__ = ["run"]
 
-SAME = 1e-12  # spacing of two angles below which they are degenerate
-NO_PATTERN = 1e-20  # sum of <Sz>^2 at the start, below which there is no pattern to compare with
+# spacing of two angles below which they are degenerate
+SAME = 1e-12
+# sum of <Sz>^2 at the start, below which there is no pattern to compare with
+NO_PATTERN = 1e-20
 
 
 class Step:
@@ -57,6 +64,7 @@ class Step:
         self.operator = SectorOperator(device, sector, model)
         self.phases: Any = None
         self.expansion: Chebyshev | None = None
+        # a step without flips is diagonal: phases, made once
         if model.J[:2].any() or model.cross is not None:
             self.expansion = Chebyshev(device, model, linear=self.operator)
             return
@@ -82,7 +90,7 @@ class Step:
 
 
 class Computation:
-    """The state after so many cycles and what was observed."""
+    """The state after `done` cycles and its observations."""
 
     def __init__(self, problem: FloquetProblem, restored: Mapping[str, Any] | None) -> None:
         self.problem = problem
@@ -90,10 +98,12 @@ class Computation:
         self.steps = [Step(problem, problem.step_model(k), step.time) for k, step in enumerate(block.cycle)]
         seed = problem.models.seed
 
-        def start() -> Any:
+        def start() -> StateVector:
+            # the deck has seen to it
+            assert problem.start is not None
             return initial_state(problem.start, sector, device, np.complex128, seed=seed)
 
-        self.first = start() if problem.asked.block("return_probability") else None
+        self.first = start() if problem.observables.needs.start else None
         self.rows: dict[str, list[Any]] = {}
         self.done = self.products = 0
         if restored is None:
@@ -137,21 +147,41 @@ class Computation:
             report(Progress(self.done))
 
     def _observe(self) -> None:
-        problem, sector, psi = self.problem, self.problem.plain_sectors[0], self.psi
-        moments = sector_moments(self.steps[0].operator, psi, ())
+        moments = sector_moments(self.steps[0].operator, self.psi, ())
         sz = moments.s["z"] / moments.norm
         found: dict[str, Any] = {"cycle": self.done, "norm": moments.norm, "sz": sz}
-        if self.first is not None:
-            found["return_probability"] = abs(dot(self.first, psi)) ** 2 / moments.norm
-        if problem.asked.cuts:
-            spectra = [sector_schmidt(sector, problem.place, psi, cut) for cut in problem.asked.cuts]
-            for name in (
-                "entropy",
-                *(f"{k}_entropy" if k == "number" else k for k in problem.asked.entropies),
-            ):
-                found[name] = np.array([getattr(s, name) for s in spectra])
+        view = Stroboscopic(self, sz, moments.norm)
+        for observable in self.problem.observables:
+            # sz is stored in any case, and the imbalance follows from its rows after the last cycle
+            if not isinstance(observable, Sz | Imbalance):
+                found |= observable.values(view)
         for name, value in found.items():
             self.rows.setdefault(name, []).append(value)
+
+
+class Stroboscopic(View):
+    """The state between two cycles as observables see it."""
+
+    labelled = True
+
+    def __init__(self, computation: Computation, sz: FloatArray, norm: float) -> None:
+        self.computation, self.sz, self.norm = computation, sz, norm
+
+    def spins(self, axis: str) -> FloatArray:
+        """Return ``<S^z_j>`` of every site; in a sector there is nothing along x and y."""
+        return self.sz if axis == "z" else np.zeros_like(self.sz)
+
+    def schmidt(self, cut: Sequence[int]) -> Spectrum:
+        """Return the squared Schmidt coefficients of a part."""
+        problem = self.computation.problem
+        return sector_schmidt(problem.plain_sectors[0], problem.place, self.computation.psi, cut)
+
+    def fidelity(self, state: str) -> float:
+        """Return the overlap with the initial state."""
+        first = self.computation.first
+        # the observable needs it
+        assert first is not None
+        return abs(dot(first, self.computation.psi)) ** 2 / self.norm
 
 
 def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
@@ -166,7 +196,7 @@ def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
         monitor.warn(
             f"floquet.accuracy: {block.accuracy:.2g} is out of reach; rounding of {made.products} products makes {made.error:.2g}"
         )
-    if problem.asked.block("imbalance"):
+    if Imbalance in problem.observables:
         pattern = rows["sz"][0]
         square = float(pattern @ pattern)
         if square > NO_PATTERN:
@@ -177,7 +207,9 @@ def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
     if block.quasienergies:
         with monitor.stage("quasi-energies"):
             angles = quasienergies(made.steps, sector.dimension)
-        if angles.size > 2:  # on a circle n angles have n spacings and n ratios of neighbouring ones
+        # on a circle n angles have n spacings and n ratios of neighbouring ones
+        if angles.size > 2:
+            # on a circle the last angle is a neighbour of the first
             around = np.concatenate([angles, angles[:2] + 2.0 * np.pi])
             ratio = monitor.judged("gap_ratio", lambda: float(gap_ratios(around, SAME).mean()), None)
     return FloquetResult(problem, sector, rows, made.error, made.products, angles, ratio)

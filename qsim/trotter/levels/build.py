@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "plan"]
 
-MOST_LEVELS = 20_000  # states of a sector that is diagonalised: 10 GB
+# states of a sector that is diagonalised: 10 GB
+MOST_LEVELS = 20_000
 
 
 def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:

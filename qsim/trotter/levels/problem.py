@@ -12,7 +12,7 @@ __all__ = ["LevelsProblem"]
 
 @dataclass
 class LevelsProblem(TaskProblem[Levels]):
-    """What full diagonalisation needs; see :class:`TaskProblem`."""
+    """The problem of full diagonalisation; see :class:`TaskProblem`."""
 
     def downs(self) -> range:
         """Return the number of spins down of the largest sector, the one that is diagonalised by default."""

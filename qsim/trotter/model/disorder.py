@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw"]
 
-# Streams of the counter: constants that keep the uses of one seed apart (states use others, see qsim.trotter.states.initial).
+# Streams of the counter: constants that keep the uses of one seed apart (states use others, see qsim.trotter.initial.random).
 FIELD_STREAM, COUPLING_STREAM = 0x5F1E0000, 0x5C0F0000
 
 

@@ -18,7 +18,7 @@ from qsim.core.deck.expression import Expression
 from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.trotter.deck import couplings as blocks
 from qsim.trotter.deck.axes import AXES
-from qsim.trotter.deck.rules import pair_problems
+from qsim.trotter.deck.term_rules import pair_problems
 from qsim.trotter.model import disorder, lattices
 from qsim.trotter.model.profiles import factor, is_constant
 from qsim.trotter.model.readers import read_component_matrices, read_matrix
@@ -31,9 +31,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Hamiltonian", "Model", "build_hamiltonian", "conserved", "dense", "energies", "scale_of"]
 
-LARGEST = 1e100  # coupling or field: squares and sums over pairs stay within a double
-PEAK_SAMPLES = 1025  # times at which a profile is looked at for its largest value
-DENSE_SPINS = 12  # largest model that is written out as a matrix
+# coupling or field: squares and sums over pairs stay within a double
+LARGEST = 1e100
+# times at which a profile is looked at for its largest value
+PEAK_SAMPLES = 1025
+# largest model that is written out as a matrix
+DENSE_SPINS = 12
 
 #: Components x, y, z of one unit of coupling.
 COMPONENTS = {
@@ -210,7 +213,8 @@ class Hamiltonian:
         total = math.fsum(weights)
         model = self.static if total == 1.0 else total * self.static
         for f, part in self.driven:
-            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is found by its size
+            # what overflows is found by its size
+            with np.errstate(over="ignore", invalid="ignore"):
                 scale = math.fsum(w * f(t) for t, w in zip(times, weights, strict=True))
                 scaled = scale * part
             if not (largest := _largest(scaled)) <= LARGEST:
@@ -319,7 +323,8 @@ def _largest(model: Model) -> float:
     found = np.maximum(np.abs(model.J).max(), np.abs(model.h).max())
     if model.cross is not None:
         found = np.maximum(found, np.abs(model.cross).max())
-    return float(found)  # unlike max, np.maximum hands on what is no number
+    # unlike max, np.maximum hands on what is no number
+    return float(found)
 
 
 def _field(
@@ -341,7 +346,8 @@ def _field(
             raise FileError(f"{term.file}: {values.size} values for {sites.size} sites")
     h = np.zeros((3, spins))
     h[axis, sites] = values
-    if random is not None:  # a number belongs to its site, whichever sites are chosen
+    # a number belongs to its site, whichever sites are chosen
+    if random is not None:
         drawn = disorder.draw(
             random, spins, seed=seed, number=number, realisation=realisation, coupling=False, axis=axis
         )
@@ -412,7 +418,8 @@ def _bonds(
         pairs = np.argwhere(np.triu(np.ones((spins, spins), bool), 1))
         distance = np.linalg.norm(_apart(places, pairs, term), axis=1)
         return pairs, np.full(len(pairs), J if isinstance(J, float) else J[0]), distance
-    assert lattice is not None  # the rules ask for one
+    # the rules ask for one
+    assert lattice is not None
     shells = term.shells
     if shells is None and term.alpha is None and not isinstance(lattice, blocks.AllToAll):
         shells = [1]
@@ -436,7 +443,8 @@ def _ways(lattice: blocks.Lattice | None, pairs: NDArray[np.int64], spins: int) 
 def _positions(term: blocks.PlacedTerm, lattice: blocks.Lattice | None, spins: int) -> NDArray[np.float64]:
     """Return (N, 3) positions of a term, or those of the lattice."""
     if term.positions is None:
-        assert lattice is not None  # the rules ask for one
+        # the rules ask for one
+        assert lattice is not None
         return np.array(lattices.positions(lattice, spins), dtype=np.float64)
     if isinstance(term.positions, list):
         return np.array(term.positions, dtype=np.float64)
@@ -493,7 +501,8 @@ def _listed(term: blocks.Pairs, spins: int, *, full: bool) -> NDArray[np.float64
         return 0.5 * (J + J.transpose(0, 2, 1))
     rows = term.list
     if rows is None:
-        assert term.file is not None  # check() has seen to it
+        # check() has seen to it
+        assert term.file is not None
         rows = read_rows(term.file, "j, k, Jx, Jy, Jz or j, k, J", (3, 5), most=spins**2)
         for number, message in pair_problems(rows, spins):
             raise FileError(f"{term.file}, pair {number + 1}: {message}")

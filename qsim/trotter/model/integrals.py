@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["Antiderivative"]
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(4)
-EPS = 4.0 * np.finfo(float).eps  # rounding of a difference of two sums
+# rounding of a difference of two sums
+EPS = 4.0 * np.finfo(float).eps
 
 
 class Antiderivative:

@@ -26,7 +26,8 @@ __all__ = [
     "wrapped",
 ]
 
-SAME = 1e-9  # relative difference below which two distances are one shell
+# relative difference below which two distances are one shell
+SAME = 1e-9
 
 
 class Bond(NamedTuple):
@@ -57,7 +58,8 @@ def bonds(lattice: blocks.Lattice, spins: int, shells: Sequence[int] | None = No
         If a shell does not exist, or holds none of the bonds of a ladder that are meant; the message names those that do.
     """
     pairs = [(j, k) for j in range(spins) for k in range(j + 1, spins)]
-    if not pairs:  # a single site: a sum over no pairs, whatever the shells
+    # a single site: a sum over no pairs, whatever the shells
+    if not pairs:
         return []
     ways = [images_of(lattice, spins, j, k) for j, k in pairs]
     found = [(*pair, _distance(lattice, each[0]), len(each)) for pair, each in zip(pairs, ways, strict=True)]
@@ -71,7 +73,8 @@ def bonds(lattice: blocks.Lattice, spins: int, shells: Sequence[int] | None = No
         everything = [bond for bond in everything if same(lattice.legs, bond)]
         held = {bond.shell: bond.distance for bond in everything}
         for shell in shells or ():
-            if held and shell not in held:  # its coupling would be dropped without a word
+            # its coupling would be dropped without a word
+            if held and shell not in held:
                 raise ValueError(_not_along(lattice.bonds, shell, radii[shell - 1], held))
     return everything if shells is None else [bond for bond in everything if bond.shell in set(shells)]
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from qsim.trotter.deck.couplings import AllToAll, Dipolar, FieldTerm, OrientedTerm, Pairs
-from qsim.trotter.deck.initial import GroundStateInitial
-from qsim.trotter.deck.model import are_driven
+from qsim.trotter.deck.couplings import AllToAll, Dipolar, FieldTerm, OrientedTerm, Pairs, are_driven
+from qsim.trotter.initial.ground import GroundState
 from qsim.trotter.model.hamiltonian import Model, build_hamiltonian
 from qsim.trotter.model.lattices import wrapped
+from qsim.trotter.observables.echo import Echo
 
 if TYPE_CHECKING:
     from qsim.trotter.deck.couplings import System, Term
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["GROUND_TERMS", "Models"]
 
 GROUND_TERMS = (
-    1000  # number of the first term of a ground state, by which its disorder is apart from all other
+    # number of the first term of a ground state, by which its disorder is apart from all other
+    1000
 )
 
 
@@ -52,14 +53,14 @@ class Models:
     @classmethod
     def of(cls, deck: TrotterDeck) -> Models:
         """Return the Hamiltonians of a deck."""
-        echo = deck.observed("echo")
+        echo = Echo.block_in(deck.observe)
         return cls(
             deck.system,
             deck.run.seed if deck.run.seed is not None else 0,
             deck.ensemble.disorder,
             deck.ensemble.states,
             sigma_terms=echo.sigma if echo is not None else (),
-            ground_terms=deck.initial.terms if isinstance(deck.initial, GroundStateInitial) else (),
+            ground_terms=deck.initial.terms if isinstance(deck.initial, GroundState) else (),
         )
 
     @property
@@ -79,7 +80,7 @@ class Models:
 
     @property
     def notes(self) -> list[str]:
-        """What a user must know of bonds across periodic boundaries, by term."""
+        """Notices about bonds across periodic boundaries, one for each kind."""
         found = []
         for term in (*self.system.terms, *self.sigma_terms, *self.ground_terms):
             lattice = getattr(term, "lattice", None) or self.system.lattice

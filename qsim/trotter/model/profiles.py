@@ -98,7 +98,8 @@ def _table(table: blocks.TableProfile) -> Factor:
     """Return the piecewise linear factor of a table, constant beyond its ends; its points are kinks."""
     points = table.points
     if points is None:
-        assert table.file is not None  # check() has seen to it
+        # check() has seen to it
+        assert table.file is not None
         points = read_rows(table.file, "t, f", (2,), most=MOST_ROWS)
         for k, (a, b) in enumerate(pairwise(points)):
             if b[0] <= a[0]:

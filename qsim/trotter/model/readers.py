@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["read_component_matrices", "read_matrix"]
 
 COUPLINGS = "a NumPy file with real couplings, (spins, spins) of every pair of sites"
-LARGEST = 1e150  # of a coupling: its square is a number
+# of a coupling: its square is a number
+LARGEST = 1e150
 
 
 def read_matrix(path: Path, spins: int, *, symmetric: bool) -> NDArray[np.float64]:

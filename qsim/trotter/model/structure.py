@@ -36,27 +36,48 @@ if TYPE_CHECKING:
 
 __all__ = ["CELLS", "MOST_PULSES", "RESOLUTION", "Profile", "finite", "kinks", "many", "pulses", "survey"]
 
-CELLS = 4096  # of the grid on which profiles are sampled
-SUSPECTS = 48  # places of a formula that are looked at for a kink
-HALVINGS = 14  # of the interval, which distinguish a kink from a curve
-BENT = 1e-6  # of the largest bend of a formula: where it bends less it is straight
-MOST_BENT = 320  # of the points of the grid; a pulse that has more is not short
-SHORTEST = 3  # of points beside each other
-ALONE = 3  # points: so far from a pulse narrower than two cells the grid bends as it does without it
-STANDS_OUT = 10.0  # times that: the bend at such a pulse, or at a kink
-FINEST = 4e-14  # of the duration: how well a kink is located
-RANDOM = 4  # times in every cell
-RESOLUTION = CELLS * RANDOM  # samples of an evolution without regard to the formula
-MOST_FEATURES = 512  # of one part of a formula; where there are more it oscillates, which samples see
-DEEPEST = 40  # powers of 2: distances from a feature, of the duration
-MOST_PULSES = 16  # of one formula, for which steps are cut
-MOST_RANGES = 512  # of cells; where there are more, the profile oscillates, and samples of steps see it
-MOST_POINTS = 600  # of one pulse, beside the first ones
-ROUNDS = 60  # of halvings
-STRAIGHT = 2e-3  # of the height of a pulse: what straight lines between cuts may miss
-NOTHING = 1e-9  # of the largest value of a profile
-GOLDEN = 0.6180339887498949  # (sqrt(5) - 1)/2
-SEED = 3  # of the random times, which are the same in every run
+# of the grid on which profiles are sampled
+CELLS = 4096
+# places of a formula that are looked at for a kink
+SUSPECTS = 48
+# of the interval, which distinguish a kink from a curve
+HALVINGS = 14
+# of the largest bend of a formula: where it bends less it is straight
+BENT = 1e-6
+# of the points of the grid; a pulse that has more is not short
+MOST_BENT = 320
+# of points beside each other
+SHORTEST = 3
+# points: so far from a pulse narrower than two cells the grid bends as it does without it
+ALONE = 3
+# times that: the bend at such a pulse, or at a kink
+STANDS_OUT = 10.0
+# of the duration: how well a kink is located
+FINEST = 4e-14
+# times in every cell
+RANDOM = 4
+# samples of an evolution without regard to the formula
+RESOLUTION = CELLS * RANDOM
+# of one part of a formula; where there are more it oscillates, which samples see
+MOST_FEATURES = 512
+# powers of 2: distances from a feature, of the duration
+DEEPEST = 40
+# of one formula, for which steps are cut
+MOST_PULSES = 16
+# of cells; where there are more, the profile oscillates, and samples of steps see it
+MOST_RANGES = 512
+# of one pulse, beside the first ones
+MOST_POINTS = 600
+# of halvings
+ROUNDS = 60
+# of the height of a pulse: what straight lines between cuts may miss
+STRAIGHT = 2e-3
+# of the largest value of a profile
+NOTHING = 1e-9
+# (sqrt(5) - 1)/2
+GOLDEN = 0.6180339887498949
+# of the random times, which are the same in every run
+SEED = 3
 
 Profile = Callable[[float], float]
 
@@ -143,7 +164,8 @@ def _short_pulses(f: Profile, end: float) -> list[tuple[float, float]]:
         return []
     found = []
     for a, b in _joined(bent):
-        if b - a >= SHORTEST:  # fewer are a kink
+        # fewer are a kink
+        if b - a >= SHORTEST:
             height = float(np.ptp(values[a - 1 : b + 2]))
             found += _resolved(f, times[a - 1 : b + 2], height, end)
     return [(t, slope) for t, slope in found if 0.0 < t < end]
@@ -177,7 +199,8 @@ def _pulses_at_points(f: Profile, end: float) -> list[tuple[float, float]]:
 
 def _has_more(f: Profile, points: Values, kink: float, height: float, end: float) -> bool:
     """Return True if a profile is farther than a height from a parabola on either side of a kink."""
-    off = 16.0 * FINEST * end  # a jump is found that well
+    # a jump is found that well
+    off = 16.0 * FINEST * end
     for side in (points[points < kink - off], points[points > kink + off]):
         ends = np.array([side[0], 0.5 * (side[0] + side[-1]), side[-1]])
         parabola = np.polynomial.Polynomial.fit(ends, finite(f, ends), 2)
@@ -297,7 +320,8 @@ def _resolved(f: Profile, points: Values, height: float, end: float) -> list[tup
     bent = np.abs(values[1:-1] - (values[:-2] * after + values[2:] * before) / (before + after))
     slope = height / max(float(points[-1] - points[0]), 1e-300)
     found = [(t, slope) for t in _bends(points.tolist(), values.tolist(), NOTHING * height)]
-    for k in np.argsort(bent)[::-1][:8] + 1:  # a curve that is halved often enough has none
+    # a curve that is halved often enough has none
+    for k in np.argsort(bent)[::-1][:8] + 1:
         kink = _kink(f, float(points[k - 1]), float(points[k + 1]), FINEST * end)
         found += [] if kink is None else [(kink[0], slope)]
     times = np.unique([t for t, _ in found])

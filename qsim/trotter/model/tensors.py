@@ -44,13 +44,15 @@ def _given(
         for row in term.list:
             yield int(row[0]), int(row[1]), _matrix(term, row[2:])
         return
-    assert lattice is not None  # the rules ask for one
+    # the rules ask for one
+    assert lattice is not None
     shells = term.shells or (None if isinstance(lattice, blocks.AllToAll) else [1])
     numbers = term.D if isinstance(term, blocks.DM) else [x for row in term.J or () for x in row]
     matrix = _matrix(term, numbers if isinstance(numbers, list) else [float(numbers or 0.0)])
     for bond in lattices.bonds(lattice, spins, shells):
         ahead, back = lattices.directions(lattice, spins, bond.j, bond.k)
-        if getattr(lattice, "images", "one") == "one":  # checks.py refuses what has no direction
+        # checks.py refuses what has no direction
+        if getattr(lattice, "images", "one") == "one":
             ahead, back = (1, 0) if ahead else (0, 1)
         yield bond.j, bond.k, ahead * matrix
         yield bond.k, bond.j, back * matrix

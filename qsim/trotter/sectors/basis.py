@@ -76,7 +76,7 @@ class Part:
 
 @cache
 def part(bits: int) -> Part:
-    """Return the strings of so many bits."""
+    """Return the strings of a number of bits."""
     numbers = np.arange(1 << bits, dtype=np.int64)
     weight = np.bitwise_count(numbers).astype(np.int64)
     order = np.argsort(weight, kind="stable")

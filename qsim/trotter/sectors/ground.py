@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TOLERANCE", "Ground", "ground_state"]
 
-TOLERANCE = 1e-13  # residual in units of the size of the spectrum
+# residual in units of the size of the spectrum
+TOLERANCE = 1e-13
 
 
 @dataclass(frozen=True)

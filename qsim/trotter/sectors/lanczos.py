@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["EPS", "Levels", "Linear", "Search", "chain", "dot", "random_start", "ritz", "turn_vectors"]
 
-STEPS = 300  # of one recurrence, before it starts again from the best vector
+# of one recurrence, before it starts again from the best vector
+STEPS = 300
 ROUNDS = 12
-CHECK = 5  # products between two looks at the convergence
+# products between two looks at the convergence
+CHECK = 5
 PIECE = 1 << 15
 PIECE_CUDA = 1 << 26
 EPS = 2.2e-16
@@ -45,7 +47,7 @@ class Linear(Protocol):
 
     @property
     def needs_work(self) -> bool:
-        """Whether `apply` needs a vector as work space."""
+        """True if `apply` needs a vector as work space."""
 
     def apply(
         self,
@@ -236,7 +238,7 @@ class Search:
 
     @property
     def complete(self) -> bool:
-        """Whether all levels are found."""
+        """True if all levels are found."""
         return len(self.found.energies) >= self.count
 
     def next_level(self, poll: Callable[[], None] | None = None) -> None:

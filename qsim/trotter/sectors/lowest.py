@@ -28,11 +28,16 @@ if TYPE_CHECKING:
 
 __all__ = ["RESOLUTION", "LowLevels", "grouped", "lowest_levels", "same"]
 
-RESOLUTION = 2e-13  # of the size of the spectrum: levels closer than that are one, to rounding
-COARSE = 1e-9  # of the size of the spectrum: errors beyond this do not tell whether two levels are one
-CROWDED = 12  # states of one energy that are found one by one; a sector that has more is diagonalised
-MOST_DENSE = 4096  # states of a sector that is diagonalised
-MOST_FOUND = 100  # states of one energy in a sector that is too large for it
+# of the size of the spectrum: levels closer than that are one, to rounding
+RESOLUTION = 2e-13
+# of the size of the spectrum: errors beyond this do not tell whether two levels are one
+COARSE = 1e-9
+# states of one energy that are found one by one; a sector that has more is diagonalised
+CROWDED = 12
+# states of a sector that is diagonalised
+MOST_DENSE = 4096
+# states of one energy in a sector that is too large for it
+MOST_FOUND = 100
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,8 @@ def lowest_levels(
         if sign * energies[-1] - first > near:
             break
         if len(energies) >= CROWDED and size <= MOST_DENSE:
-            return _diagonalised(linear, count, first + near, sign)  # fast, where the search is slow
+            # fast, where the search is slow
+            return _diagonalised(linear, count, first + near, sign)
         known = len(energies) < max(count, MOST_FOUND) and _fits(device, search.found.vectors[0].nbytes)
         if not known:
             break
@@ -142,7 +148,8 @@ def _sharpened(
     errors = residuals.copy()
     groups = grouped(energies, near)
     for group, after in zip(groups, [*groups[1:], None], strict=True):
-        if after is None and not every:  # what lies beyond is not known
+        # what lies beyond is not known
+        if after is None and not every:
             continue
         square = float((residuals[group] ** 2).sum())
         below = abs(energies[group.start] - energies[group.start - 1]) if group.start else np.inf

@@ -28,5 +28,6 @@ def matrix_of(operator: SectorOperator | StoredOperator) -> NDArray[Any]:
             unit[k] = 1.0
             operator.apply(unit, out[k])
             unit[k] = 0.0
-    found = out.T if operator.dtype.kind == "c" else out  # each product is a column
+    # each product is a column
+    found = out.T if operator.dtype.kind == "c" else out
     return np.asarray(found) if device.kind == "cpu" else found

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["diagonal_moments", "sector_moments"]
 
-PIECE = 1 << 16  # amplitudes of rows taken together: their probabilities stay in cache
+# amplitudes of rows taken together: their probabilities stay in cache
+PIECE = 1 << 16
 PIECE_CUDA = 1 << 24
 
 
@@ -41,9 +42,8 @@ def sector_moments(
     spins = sector.spins
     nothing = np.zeros(spins)
     moments = Moments(norm, {"x": nothing, "y": nothing, "z": s}, {"z": ss})
-    across = np.full(
-        (spins, spins), np.nan
-    )  # a pair that is not measured must not pass for an uncorrelated one
+    # a pair that is not measured must not pass for an uncorrelated one
+    across = np.full((spins, spins), np.nan)
     np.fill_diagonal(across, 0.25 * norm)
     if pairs:
         values = operator.flips(psi, pairs)
@@ -86,7 +86,8 @@ def diagonal_moments(sector: Sector, device: Device, psi: NDArray[Any]) -> tuple
             found = device.to_host(cross)
             ss[L:, :L] += found
             ss[:L, L:] += found.T
-    if sector.inversion:  # the site that is left out is up
+    # the site that is left out is up
+    if sector.inversion:
         whole = np.zeros((bits + 1, bits + 1))
         whole[:bits, :bits] = ss
         whole[bits, :bits] = whole[:bits, bits] = 0.5 * s

@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["SectorOperator", "place_tables"]
 
 MOST_GATHERED = (
-    0.5  # of the pairs across the cut; if more of them flip, all of them are made for eight rows at once
+    # of the pairs across the cut; if more of them flip, all of them are made for eight rows at once
+    0.5
 )
-MOST_PATTERNS = 32  # of fields of the high part on the low one, for each of which the diagonal is tabulated
+# of fields of the high part on the low one, for each of which the diagonal is tabulated
+MOST_PATTERNS = 32
 
 
 def place_tables(sector: Sector, device: Device) -> FlipTables:
@@ -127,7 +129,8 @@ class SectorOperator:
         """Return ``<S^x_j S^x_k>`` of pairs (P, 2) of sites, not divided by the norm."""
         low, high = self.sector.low.bits, self.sector.high.bits
         bits = [(1 << int(j)) | (1 << int(k)) for j, k in pairs]
-        kept = (1 << self.sector.bits) - 1  # a pair with the site that is left out has one bit
+        # a pair with the site that is left out has one bit
+        kept = (1 << self.sector.bits) - 1
         masks = np.array([mask & kept for mask in bits], np.uint64)
         found = sector_flips(
             self.device,
@@ -199,7 +202,8 @@ def _grouped(
     count, weight = np.diff(starts), part.weights
     order = np.lexsort((count, weight))
     change = np.flatnonzero(np.diff(weight[order] * (part.bits**2 + 1) + count[order])) + 1
-    first = np.concatenate([[0], change])  # string of every group
+    # string of every group
+    first = np.concatenate([[0], change])
     entries = np.concatenate([[0], np.cumsum(count[order])])
     taken = np.repeat(starts[:-1][order] - entries[:-1], count[order]) + np.arange(to.size)
     return {
@@ -224,7 +228,8 @@ def _near(part: Part) -> NDArray[np.uint32]:
 def _joined(part: Part) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Return `near` and `near_first` of the low part, as in `ProductTables`; strings are filled up to fours with the last one."""
     entries = _near(part)
-    places = np.stack([LANES * (entries & RANK), LANES * (entries >> 24)], axis=1)  # (2^b, 2, b)
+    # (2^b, 2, b)
+    places = np.stack([LANES * (entries & RANK), LANES * (entries >> 24)], axis=1)
     found, first = [np.zeros(0, np.uint32)], [0]
     for w in range(part.bits + 1):
         rows = np.arange(part.offset[w], part.offset[w + 1])
@@ -238,9 +243,11 @@ def _joined(part: Part) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
 def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
     low, high = sector.low, sector.high
     L = low.bits
+    # flips within the high part: whole rows are added to whole rows
     first, to, value = _flips_within(high, reduced.flip[L:, L:])
     joined = reduced.flip[:L, L:]
     j, k = np.nonzero(joined)
+    # flips across the cut: a few are gathered one by one; nearly all of them go through tiles of partner rows
     many = j.size > MOST_GATHERED * joined.size
     cross = joined.T if many else np.zeros(0)
     near, near_first = _joined(low) if many else (np.zeros(0), np.zeros(0))
@@ -249,12 +256,15 @@ def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
     mirror = np.flatnonzero(reduced.mirrored)
     across = np.ascontiguousarray(reduced.J[L:, :L])
     energy = _energy(low, reduced.J[:L, :L], reduced.field[:L])[None]
+    # the diagonal of a row needs the fields of its high string on the low spins: a table for each different pattern of fields,
+    # unless there are too many
     fields, pattern = np.unique(high.spins @ across, axis=0, return_inverse=True)
     if len(fields) <= MOST_PATTERNS:
         energy = energy + (fields @ low.spins.T)
         pattern = pattern.astype(np.int64).ravel()
     else:
         pattern = np.full(1 << high.bits, -1, np.int64)
+    # strings of each weight that have a given bit clear: where the lists of `clear` and `filled` begin
     less = [math.comb(max(L - 1, 0), w) for w in range(L + 1)]
     given: dict[str, NDArray[Any]] = {
         "low_offset": low.offset,
@@ -291,9 +301,8 @@ def _of_gpu(device: Device, sector: Sector, reduced: Reduced) -> tuple[tuple[Any
     low, high = sector.low, sector.high
     L = low.bits
     first, second = np.nonzero(np.triu(reduced.flip, 1))
-    kind = (first >= L).astype(int) - (second < L).astype(
-        int
-    )  # -1 within the low part, 0 across, 1 within the high part
+    # -1 within the low part, 0 across, 1 within the high part
+    kind = (first >= L).astype(int) - (second < L).astype(int)
     order = np.concatenate([np.flatnonzero(kind == wanted) for wanted in (-1, 1, 0)])
     mirror = np.flatnonzero(reduced.mirrored)
     one = np.uint64(1)

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LEAST", "Orbits", "symmetries_of"]
 
-LEAST = 4  # elements of a group that is worth it
-MOST_STATES = 1 << 31  # numbers of orbits are 32 bits wide
+# elements of a group that is worth it
+LEAST = 4
+# numbers of orbits are 32 bits wide
+MOST_STATES = 1 << 31
 
 
 def symmetries_of(model: Model, sector: Sector, string: int) -> tuple[Symmetry, ...]:

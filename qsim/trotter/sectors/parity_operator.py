@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter.kernels.product.apply import Operator, apply_h, operator
+from qsim.trotter.kernels.product.apply import apply_h
 from qsim.trotter.kernels.product.exchange import exchange_tables
+from qsim.trotter.kernels.product.operators import Operator, operator
 from qsim.trotter.kernels.product.parity import LastSite, parity_last
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class ParityOperator:
 
     @property
     def needs_work(self) -> bool:
-        """Whether `apply` needs a vector as work space."""
+        """True if `apply` needs a vector as work space."""
         return self.others.needs_work
 
     @cached_property
@@ -56,7 +57,8 @@ class ParityOperator:
         """Those of the last site."""
         model, device = self.model, self.device
         site = model.spins - 1
-        same = np.array([1.0, -1.0, -1.0, 1.0])  # of the two spins of the result
+        # of the two spins of the result
+        same = np.array([1.0, -1.0, -1.0, 1.0])
         sites, rows = [], []
         tables = None if model.cross is None else exchange_tables(device, model.cross)
         for j in range(site):

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Spectrum", "sector_schmidt"]
 
-PIECE = 1 << 22  # amplitudes of a matrix that are gathered at a time
+# amplitudes of a matrix that are gathered at a time
+PIECE = 1 << 22
 NEGLIGIBLE = 1e-300
 
 
@@ -117,7 +118,8 @@ def _matrices(
     kind = np.complex128 if psi.dtype.kind == "c" else np.float64
     L = sector.low.bits
     ours, theirs = math.comb(len(inner), down), math.comb(len(outer), sector.down - down)
-    if inner == list(range(L)):  # a block as it lies
+    # a block as it lies
+    if inner == list(range(L)):
         p = sector.down - down
         start = int(sector.block[p])
         matrix = psi[start : start + ours * theirs].reshape(theirs, ours).astype(kind, copy=False)
@@ -135,7 +137,7 @@ def _matrices(
 
 
 def _strings(sites: list[int], down: int) -> NDArray[np.int64]:
-    """Return all strings with so many of the sites down, and all others up."""
+    """Return all strings with `down` of the sites down, and all others up."""
     by_weight = [np.zeros(1, np.int64)] + [np.zeros(0, np.int64)] * down
     for site in sites:
         flipped = [np.zeros(0, np.int64), *(strings | (1 << site) for strings in by_weight[:-1])]

@@ -1,26 +1,26 @@
-"""Which sector a deck asks for, or which a start and what is observed of it stay in."""
+"""Select the sector of an evolution: the one of the deck, or the one that H, initial state and observables conserve."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.errors import DeckError
-from qsim.trotter.deck import initial as blocks
 from qsim.trotter.deck.sectors import SectorBlock
+from qsim.trotter.initial.ground import GroundState
 from qsim.trotter.model.tensors import mixed
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.parity import ParitySector, parity_obstacle
-from qsim.trotter.states.initial import basis_index
 
 if TYPE_CHECKING:
     from qsim.trotter.deck.model import TrotterDeck
     from qsim.trotter.model.hamiltonian import Hamiltonian, Model
 
-__all__ = ["definite_down", "mixing", "obstacle", "sector_of"]
+__all__ = ["mixing", "obstacle", "sector_of"]
 
-EQUAL = 1e-14  # relative difference of Jx and Jy that is rounding, as in hamiltonian.conserved
+# relative difference of Jx and Jy that is rounding, as in hamiltonian.conserved
+EQUAL = 1e-14
 
 
 def obstacle(hamiltonian: Hamiltonian, inversion: int = 0) -> str:
@@ -56,17 +56,6 @@ def mixing(model: Model, inversion: int = 0) -> str:
     return ""
 
 
-def definite_down(block: Any, spins: int) -> int | None:
-    """Return the number of spins down of an initial state that has one; None for all others."""
-    if isinstance(block, blocks.BasisInitial | blocks.NeelInitial | blocks.DomainWallInitial):
-        return basis_index(block, spins).bit_count()
-    if isinstance(block, blocks.GroundStateInitial):
-        return spins - (spins // 2 if block.up is None else block.up)
-    if isinstance(block, blocks.PolarisedInitial) and block.axis in ("z", "-z"):
-        return 0 if block.axis == "z" else spins
-    return None
-
-
 def _of_parity(
     found: ParitySector, hamiltonian: Hamiltonian, sigma: Hamiltonian | None, down: int | None
 ) -> ParitySector:
@@ -95,26 +84,27 @@ def sector_of(
     DeckError
         If the deck asks for a sector that H or the start do not stay in.
     """
-    asked, spins = deck.sector, deck.system.spins
-    if asked in ("full", "none"):
+    requested, spins = deck.sector, deck.system.spins
+    if requested in ("full", "none"):
         return None
-    down = definite_down(deck.initial, spins)
-    if asked == "auto":
+    down = deck.initial.down(spins)
+    if requested == "auto":
+        # auto: a start of one Sz that H and the way back conserve, and no product formula, whose layers are in the whole space
         stays = (
             down is not None
             and deck.evolve.integrator in ("auto", "chebyshev", "krylov")
             and deck.evolve.dt is None
             and (not deck.driven or deck.evolve.integrator == "krylov")
-            and deck.observed("fidelity") is None
+            and not any(observable.whole_space for observable in deck.observables)
             and not obstacle(hamiltonian)
             and (sigma is None or deck.evolve.integrator == "krylov" or sigma.is_static)
             and (sigma is None or not obstacle(sigma))
         )
         return Sector(spins, down) if stays and down is not None else None
-    assert isinstance(asked, SectorBlock)
-    if asked.parity is not None:
-        return _of_parity(ParitySector(spins, int(asked.parity == "odd")), hamiltonian, sigma, down)
-    found = Sector(spins, spins - round(asked.ups(spins)[0]), asked.inversion or 0)
+    assert isinstance(requested, SectorBlock)
+    if requested.parity is not None:
+        return _of_parity(ParitySector(spins, int(requested.parity == "odd")), hamiltonian, sigma, down)
+    found = Sector(spins, spins - round(requested.ups(spins)[0]), requested.inversion or 0)
     for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):
         if part is not None and (why := obstacle(part, found.inversion)):
             raise DeckError(f"sector: {found} is not conserved ({key}): {why}; use sector: full")
@@ -122,9 +112,9 @@ def sector_of(
         raise DeckError(
             f"sector: the initial state has Sz = {0.5 * spins - down:g}, the sector {found}; use sector: auto"
         )
-    if down is not None and found.inversion and not isinstance(deck.initial, blocks.GroundStateInitial):
+    if down is not None and found.inversion and not isinstance(deck.initial, GroundState):
         raise DeckError(
-            f"sector.inversion: the initial state {deck.initial.type} is turned into another one by the inversion of all spins, "
+            f"sector.inversion: the initial state {deck.initial.word} is turned into another one by the inversion of all spins, "
             "so that it has parts of both signs; leave inversion out"
         )
     return found

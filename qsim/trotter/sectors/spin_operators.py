@@ -43,7 +43,8 @@ def weighted(
     L = low.bits
     with device.use():
         out = xp.empty(sector.dimension, np.complex128)
-        constant = 0.5 * factors[sector.bits :].sum()  # of a site that is left out, which is up
+        # of a site that is left out, which is up
+        constant = 0.5 * factors[sector.bits :].sum()
         of_low = device.asarray(low.spins @ factors[:L] + constant)
         of_high = device.asarray(high.spins @ factors[L : sector.bits])
         for p, first, rows, columns in sector.blocks():
@@ -87,7 +88,8 @@ def current_of(model: Model, ring: bool) -> Model:
         If coupled sites lie opposite each other on a ring.
     """
     n, site = model.spins, np.arange(model.spins)
-    distance = (site[None, :] - site[:, None]).astype(float)  # [j, k]
+    # [j, k]
+    distance = (site[None, :] - site[:, None]).astype(float)
     if ring:
         distance -= n * np.round(distance / n)
         coupled = (
@@ -102,7 +104,8 @@ def current_of(model: Model, ring: bool) -> Model:
             )
     found = Model.zero(n)
     cross = np.zeros((3, 3, n, n))
-    cross[0, 1] = distance * model.J[0]  # odd in j and k, as the difference of the two products is
+    # odd in j and k, as the difference of the two products is
+    cross[0, 1] = distance * model.J[0]
     cross[1, 0] = cross[0, 1].T
     J = found.J
     if model.cross is not None:

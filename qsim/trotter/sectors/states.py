@@ -8,27 +8,34 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.errors import DeckError
-from qsim.trotter.deck import initial as blocks
 from qsim.trotter.sectors.parity import ParitySector
-from qsim.trotter.sectors.selection import definite_down
-from qsim.trotter.states import initial as whole
 from qsim.trotter.states.vectors import norm2, scale
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
+    from qsim.core.device.arrays import StateVector
     from qsim.core.device.device import Device
+    from qsim.trotter.initial.base import InitialState
     from qsim.trotter.sectors.basis import Sector
 
 __all__ = ["initial_state", "restricted", "unfolded", "whole_state"]
 
-OUTSIDE = 1e-10  # weight of a given state outside of the sector that is rounding
-MOST_SPINS = 30  # whose whole space a given state may fill
+# weight of a given state outside of the sector that is rounding
+OUTSIDE = 1e-10
+# whose whole space a given state may fill
+MOST_SPINS = 30
 
 
 def initial_state(
-    block: Any, sector: Sector | ParitySector, device: Device, dtype: Any, *, seed: int, member: int = 0
-) -> Any:
+    block: InitialState,
+    sector: Sector | ParitySector,
+    device: Device,
+    dtype: DTypeLike,
+    *,
+    seed: int,
+    member: int = 0,
+) -> StateVector:
     """Return the initial state of a deck as a vector (D,) of a sector.
 
     Random states are drawn in the sector: their amplitudes are functions of seed, member and the number of the state there.
@@ -40,28 +47,24 @@ def initial_state(
     """
     with device.use():
         psi = device.xp.zeros(sector.dimension, dtype=dtype)
-    if isinstance(block, blocks.HaarInitial | blocks.RandomPhaseInitial):
-        from qsim.trotter.kernels.states.random_states import random_normals, random_phases
-
-        own = seed if block.seed is None else block.seed
-        if isinstance(block, blocks.HaarInitial):
-            random_normals(device, psi, own, member)
-        else:
-            random_phases(device, psi, own, member, generator=block.rng)
+    if block.fill(psi, device, seed=seed, member=member):
         return psi
-    if definite_down(block, sector.spins) is not None:
-        string = _string(block, sector.spins)
-        if isinstance(sector, ParitySector):
-            psi[sector.index(string)] = 1.0
-            return psi
-        psi[int(sector.index(np.array([string]))[0])] = 1.0
+    # an Ising state is one amplitude; all others are made in the whole space, and the part in the sector is taken
+    string = block.string(sector.spins)
+    if string is not None:
+        index = (
+            sector.index(string)
+            if isinstance(sector, ParitySector)
+            else int(sector.index(np.array([string]))[0])
+        )
+        psi[index] = 1.0
         return psi
     if sector.spins > MOST_SPINS:
         raise DeckError(
-            f"initial.type: {block.type} is made in the space of all states, too large for {sector.spins} spins (at most "
+            f"initial.type: {block.word} is made in the space of all states, too large for {sector.spins} spins (at most "
             f"{MOST_SPINS}); use basis, neel, domain_wall, haar or random_phase in a sector"
         )
-    full = whole.initial_state(block, sector.spins, device, dtype, seed=seed, member=member)
+    full = block.vector(sector.spins, device, dtype, seed=seed, member=member)
     psi = (
         sector.restricted(device, full)
         if isinstance(sector, ParitySector)
@@ -70,16 +73,10 @@ def initial_state(
     inside = norm2(psi)
     if not inside > 1.0 - OUTSIDE:
         raise DeckError(
-            f"sector: only {inside:.3g} of the initial state {block.type} lies in {sector}; use sector: full"
+            f"sector: only {inside:.3g} of the initial state {block.word} lies in {sector}; use sector: full"
         )
     scale(1.0 / math.sqrt(inside), psi)
     return psi
-
-
-def _string(block: Any, spins: int) -> int:
-    if isinstance(block, blocks.PolarisedInitial):
-        return 0 if block.axis == "z" else (1 << spins) - 1
-    return whole.basis_index(block, spins)
 
 
 def restricted(sector: Sector, device: Device, full: NDArray[Any]) -> Any:

@@ -48,8 +48,10 @@ __all__ = [
     "symmetric_sectors",
 ]
 
-MOST_ELEMENTS = 4096  # of a group
-SAME = 1e-14  # relative difference of couplings that is rounding
+# of a group
+MOST_ELEMENTS = 4096
+# relative difference of couplings that is rounding
+SAME = 1e-14
 
 
 class Symmetry(NamedTuple):
@@ -105,6 +107,7 @@ def broken(model: Model, sites: Sequence[int]) -> str:
     p = np.array(sites)
     cross = np.zeros((3, 3, p.size, p.size)) if model.cross is None else model.cross
     scale = max(*(float(np.abs(part).max(initial=0.0)) for part in (model.J, model.h, cross)), 1e-300)
+    # J_p(j)p(k) = J_jk for all pairs, likewise the couplings of different components and the fields
     different = np.argwhere(np.abs(model.J[:, p][:, :, p] - model.J) > SAME * scale)
     if len(different):
         a, j, k = (int(i) for i in different[0])
@@ -197,6 +200,7 @@ class SymmetricSector:
         """
         found = {(tuple(range(self.spins)), False): Fraction(0)}
         fresh = list(found)
+        # products with the generators until nothing new appears; the phase of an element must not depend on the way to it
         while fresh:
             element = fresh.pop()
             for _, sites, turned, phase in self.symmetries:
@@ -230,7 +234,7 @@ class SymmetricSector:
 
     @property
     def is_real(self) -> bool:
-        """Whether all characters are 1 or -1, and the matrix is real."""
+        """True if all characters are 1 or -1, and the matrix is real."""
         return all(2 * f % 1 == 0 for f in self.elements.values())
 
     @cached_property
@@ -239,7 +243,8 @@ class SymmetricSector:
         total = 0.0
         for (sites, turned), f in self.elements.items():
             cycles, down = _cycles(sites), self.down
-            if turned:  # spins alternate along every cycle
+            # spins alternate along every cycle
+            if turned:
                 fixed = 2 ** len(cycles) if all(c % 2 == 0 for c in cycles) and 2 * down == self.spins else 0
             else:
                 ways = [1] + [0] * down
@@ -272,7 +277,7 @@ class SymmetricSector:
         return ", ".join([f"Sz = {self.sz:g}", *(symmetry.text for symmetry in self.symmetries)])
 
 
-def _symmetries(asked: SectorBlock, momentum: int | None, spins: int) -> tuple[Symmetry, ...]:
+def _symmetries(block: SectorBlock, momentum: int | None, spins: int) -> tuple[Symmetry, ...]:
     """Return the generators that a deck asks for."""
     found = []
     if momentum is not None:
@@ -280,20 +285,20 @@ def _symmetries(asked: SectorBlock, momentum: int | None, spins: int) -> tuple[S
             Symmetry(f"momentum 2 pi {momentum}/{spins}", shifted(spins), False, Fraction(momentum, spins))
         )
     for sign, name, sites, turned in (
-        (asked.reflection, "reflection", reflected(spins), False),
-        (asked.inversion, "inversion", tuple(range(spins)), True),
+        (block.reflection, "reflection", reflected(spins), False),
+        (block.inversion, "inversion", tuple(range(spins)), True),
     ):
         if sign is not None:
             text = f"{'even' if sign > 0 else 'odd'} under {name}"
             found.append(Symmetry(text, sites, turned, Fraction(int(sign < 0), 2)))
-    for index, item in enumerate(asked.permutations):
+    for index, item in enumerate(block.permutations):
         order = order_of(item.sites)
         text = f"exp(-2 pi i {item.number}/{order}) under permutation {index}"
         found.append(Symmetry(text, tuple(item.sites), False, Fraction(item.number, order)))
     return tuple(found)
 
 
-def symmetric_sectors(asked: SectorBlock, model: Model) -> list[SymmetricSector]:
+def symmetric_sectors(block: SectorBlock, model: Model) -> list[SymmetricSector]:
     """Return the sectors that a deck asks for; of several, those without states are left out.
 
     Raises
@@ -302,8 +307,8 @@ def symmetric_sectors(asked: SectorBlock, model: Model) -> list[SymmetricSector]
         If H is not invariant, or no state is left.
     """
     spins, found = model.spins, []
-    for momentum in asked.momenta(spins):
-        symmetries = _symmetries(asked, momentum, spins)
+    for momentum in block.momenta(spins):
+        symmetries = _symmetries(block, momentum, spins)
         for symmetry in symmetries:
             if why := broken(model, symmetry.sites):
                 what = (
@@ -312,14 +317,14 @@ def symmetric_sectors(asked: SectorBlock, model: Model) -> list[SymmetricSector]
                     else "the shift by one site"
                 )
                 raise DeckError(f"sector: H is not invariant under {what}: {why}")
-        for up in asked.ups(spins):
+        for up in block.ups(spins):
             found.append(
                 SymmetricSector(
                     Sector(spins, spins - round(up)),
                     symmetries,
-                    asked.inversion or 0,
+                    block.inversion or 0,
                     momentum,
-                    asked.reflection or 0,
+                    block.reflection or 0,
                 )
             )
     left = [sector for sector in found if sector.dimension]
@@ -378,6 +383,7 @@ class StoredOperator:
         j, k, flip, current = flips_of(self.model)
         masks = (1 << j.astype(np.int64)) | (1 << k.astype(np.int64))
         first = np.zeros(found.size + 1, np.int64)
+        # entries of each row first, so that rows can be filled in any order
         for mask in masks:
             inside = found & mask
             first[1:] += (inside != 0) & (inside != mask)
@@ -388,6 +394,7 @@ class StoredOperator:
         )
         values = data.real.copy() if self.dtype.kind == "f" else data
         made = csr_array((values, to, first), shape=(found.size, found.size))
+        # flips of one string may lead to the same orbit
         made.sum_duplicates()
         return csr_array(
             made + csr_array((self._diagonal(found), (np.arange(found.size),) * 2), shape=made.shape)

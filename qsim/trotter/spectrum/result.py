@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.trotter.deck.axes import PAIR_AXES
 from qsim.trotter.model.hamiltonian import scale_of
+from qsim.trotter.observables.registry import arrays_of, labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
     from qsim.trotter.deck.tasks import Spectrum
+    from qsim.trotter.observables.base import Label, Observable
     from qsim.trotter.problem import TaskProblem
     from qsim.trotter.sectors.symmetric import AnySector
 
@@ -92,6 +94,13 @@ def _observed(name: str) -> Any:
     return lambda result: result.observed.get(name)
 
 
+def _label(kind: type[Observable], label: Label) -> Quantity[SpectrumResult]:
+    def found(result: SpectrumResult) -> Array | None:
+        return result.problem.observables.label(kind, label, "spectrum")
+
+    return Quantity(label.name, label.unit, label.text, found, axes=label.axes)
+
+
 def _energies(result: SpectrumResult) -> dict[str, float]:
     return {f"energy_{k}": float(energy) for k, energy in enumerate(result.listed[:, 0])}
 
@@ -104,24 +113,11 @@ def _gap(part: int) -> Callable[[SpectrumResult], float | None]:
     return lambda result: None if result.gap is None else result.gap[part]
 
 
-def _pairs(axes: str) -> Any:
-    def found(result: SpectrumResult) -> NDArray[np.int64] | None:
-        pairs = result.problem.asked.pairs.get(axes)
-        return None if pairs is None else np.array(pairs)
-
-    return found
-
-
 def _momenta(result: SpectrumResult) -> NDArray[np.float64] | None:
     found = [getattr(sector, "momentum", None) for sector in result.sectors]
     return (
         None if None in found else np.array([2.0 * k / result.problem.spins for k in found if k is not None])
     )
-
-
-def _cuts(result: SpectrumResult) -> NDArray[np.bool_] | None:
-    cuts, sites = result.problem.asked.cuts, range(result.problem.spins)
-    return np.array([[site in cut for site in sites] for cut in cuts]) if cuts else None
 
 
 QUANTITIES: tuple[Quantity[SpectrumResult], ...] = (
@@ -216,84 +212,15 @@ QUANTITIES: tuple[Quantity[SpectrumResult], ...] = (
         lambda r: np.array([s.dimension for s in r.sectors]),
         axes=("sector_sz",),
     ),
-    Quantity(
-        "sz",
-        "hbar",
-        "<Sz> in the lowest (highest) level, the mean over its states",
-        _observed("sz"),
-        axes=("site",),
-    ),
-    *(
-        quantity
-        for axes in PAIR_AXES
-        for quantity in (
-            Quantity(
-                f"correlator_{axes}",
-                "hbar^2",
-                f"<S{axes[0]}_j S{axes[1]}_k> in the lowest (highest) level, the mean over its states",
-                _observed(f"correlator_{axes}"),
-                axes=(f"pair_{axes}",),
-            ),
-            Quantity(
-                f"pairs_{axes}",
-                "",
-                f"sites [j, k] of correlator_{axes}",
-                _pairs(axes),
-                axes=(f"pair_{axes}", "end"),
-            ),
-        )
-    ),
-    Quantity(
-        "wave_number",
-        "pi",
-        "q of the structure factor, 2 m / N in units of pi",
-        lambda r: (
-            2.0 * np.arange(r.problem.spins) / r.problem.spins
-            if any(name.startswith("structure") for name in r.observed)
-            else None
-        ),
-        axes=("wave_number",),
-    ),
     *(
         Quantity(
-            f"structure_factor_{axes}",
-            "hbar^2",
-            f"sum_jk exp(iq(j-k)) <S{axes[0]}_j S{axes[0]}_k>/N in the lowest (highest) level, the mean over its states",
-            _observed(f"structure_factor_{axes}"),
-            axes=("wave_number",),
+            array.name,
+            array.unit,
+            f"{array.text}, in the lowest (highest) level, the mean over its states",
+            _observed(array.name),
+            axes=array.axes,
         )
-        for axes in ("xx", "zz")
+        for _, array in arrays_of("spectrum")
     ),
-    Quantity(
-        "entropy_sites", "", "whether a site belongs to the part of this entropy", _cuts, axes=("cut", "site")
-    ),
-    Quantity(
-        "entropy",
-        "nat",
-        "von Neumann entropy of the sites with the rest",
-        _observed("entropy"),
-        axes=("cut",),
-    ),
-    Quantity(
-        "number_entropy",
-        "nat",
-        "entropy of the distribution of Sz of the sites",
-        _observed("number_entropy"),
-        axes=("cut",),
-    ),
-    Quantity("renyi2", "nat", "Renyi entropy -ln tr rho^2", _observed("renyi2"), axes=("cut",)),
-    Quantity(
-        "schmidt",
-        "",
-        "squared Schmidt coefficients, the largest first",
-        _observed("schmidt"),
-        axes=("cut", "schmidt_value"),
-    ),
-    Quantity(
-        "schmidt_sz",
-        "hbar",
-        "Sz of the sites, for each Schmidt coefficient",
-        _observed("schmidt_sz"),
-        axes=("cut", "schmidt_value"),
-    ),
+    *(_label(kind, label) for kind, label in labels_of("spectrum")),
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.run.loop import Progress, drive
+from qsim.trotter.observables.base import View
 from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.schmidt import sector_schmidt
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array, FloatArray
     from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
     from qsim.trotter.deck.tasks import Spectrum
+    from qsim.trotter.observables.base import Pair
     from qsim.trotter.problem import TaskProblem
     from qsim.trotter.sectors.basis import Sector
+    from qsim.trotter.sectors.schmidt import Spectrum as Schmidt
     from qsim.trotter.spectrum.search import Member
 
 __all__ = ["run"]
@@ -92,6 +96,7 @@ def run(problem: TaskProblem[Spectrum], monitor: Monitor) -> SpectrumResult:
         products=made.products,
     )
     energy, which = result.listed[0, 0], problem.block.which
+    # what is known of the level decides what is given: its degeneracy, then the gap, then what is observed in it
     if problem.block.gap and not lowest.known:
         monitor.warn(
             f"the {which} level, {energy:.12g}, has more states than were found, or lies closer to others than the tolerance "
@@ -101,54 +106,91 @@ def run(problem: TaskProblem[Spectrum], monitor: Monitor) -> SpectrumResult:
         return result
     if problem.block.gap and not problem.complete:
         monitor.note("gap: the sectors of the deck do not hold all levels of H; sector_gap is their own")
-    if not (problem.block.vectors and problem.asked.items):
+    if not (problem.block.vectors and problem.observables):
         return result
     with monitor.stage("observe"):
         result.observed = observe(problem, lowest.members)
     if result.degeneracy != 1:
-        left_out = "; entropies, of which a mixture has none, are left out" if problem.asked.cuts else ""
+        left_out = (
+            "; entropies, of which a mixture has none, are left out" if problem.observables.needs.cuts else ""
+        )
         monitor.warn(
             f"{result.degeneracy} states have the {which} energy, {energy:.12g}: what is observed is the mean over them{left_out}"
         )
     return result
 
 
-def observe(problem: TaskProblem[Spectrum], members: Sequence[Member]) -> dict[str, NDArray[Any]]:
+class Level(View):
+    """A level as observables see it: means over its states.
+
+    Parameters
+    ----------
+    problem : TaskProblem
+    sz : (N,) float64
+    ss : dict of (N, N) float64
+        ``<S^x_j S^x_k>`` and ``<S^z_j S^z_k>``, where they were measured.
+    state : (Sector, vector), optional
+        The state of a level that has one.
+    """
+
+    complete = labelled = True
+
+    def __init__(
+        self,
+        problem: TaskProblem[Spectrum],
+        sz: FloatArray,
+        ss: Mapping[str, FloatArray],
+        state: tuple[Sector, Array] | None,
+    ) -> None:
+        self.problem, self.sz, self.ss, self.state = problem, sz, ss, state
+
+    def spins(self, axis: str) -> FloatArray:
+        """Return ``<S^z_j>`` of every site."""
+        return self.sz if axis == "z" else np.zeros_like(self.sz)
+
+    def correlator_matrix(self, axis: str) -> FloatArray:
+        """Return ``<S^a_j S^a_k>`` of all sites."""
+        return self.ss["z" if axis == "z" else "x"]
+
+    def correlators(self, axis: str, pairs: Sequence[Pair]) -> FloatArray:
+        """Return ``<S^a_j S^a_k>`` of pairs."""
+        j, k = np.array(pairs).T
+        return self.correlator_matrix(axis)[j, k]
+
+    def schmidt(self, cut: Sequence[int]) -> Schmidt:
+        """Return the squared Schmidt coefficients of a part."""
+        # mixtures have none
+        assert self.state is not None
+        sector, psi = self.state
+        return sector_schmidt(sector, self.problem.place, psi, cut)
+
+
+def observe(problem: TaskProblem[Spectrum], members: Sequence[Member]) -> dict[str, Array]:
     """Return what the deck asks for, as the mean over the states of a level; entropies of a single state alone."""
     total = sum(member.states for member in members)
-    factors = structure_axes(problem)
-    everywhere = {(j, k) for j in range(problem.spins) for k in range(j + 1, problem.spins)}
-    across = {
-        pair
-        for axes, pairs in problem.asked.pairs.items()
-        if axes != "zz" or (problem.multiplets and total > 1)
-        for pair in pairs
-    }
-    if "xx" in factors or (factors and problem.multiplets and total > 1):
-        across = everywhere
-    spins = problem.spins
+    # the mean over a multiplet has no direction
+    averaged = problem.multiplets and total > 1
+    needs, spins = problem.observables.needs, problem.spins
+    across = sorted({*needs.across, *(needs.along if averaged else ())})
     sz, ss = np.zeros(spins), {"x": np.zeros((spins, spins)), "z": np.zeros((spins, spins))}
     for member in members:
         sector, psi = plain(problem, member)
-        moments = sector_moments(SectorOperator(problem.place, sector, problem.model), psi, sorted(across))
+        moments = sector_moments(SectorOperator(problem.place, sector, problem.model), psi, across)
+        # the mean over all states of the level, each sector with as many as it stands for
         share = member.states / total / moments.norm
-        if member.states == 1 or not problem.mirrored:  # otherwise that of -Sz has the opposite one
+        # otherwise that of -Sz has the opposite one
+        if member.states == 1 or not problem.mirrored:
             sz += share * moments.s["z"]
         x, z = moments.ss["x"], moments.ss["z"]
-        if problem.multiplets and total > 1:  # the mean over a multiplet has no direction
+        if averaged:
             x = z = (2.0 * x + z) / 3.0
         ss["x"] += share * x
         ss["z"] += share * z
-    found: dict[str, NDArray[Any]] = {}
-    if problem.asked.block("sz") is not None:
-        found["sz"] = sz
-    for axes, pairs in problem.asked.pairs.items():
-        j, k = np.array(pairs).T
-        found[f"correlator_{axes}"] = ss["z" if axes == "zz" else "x"][j, k]
-    for axes in factors:
-        found[f"structure_factor_{axes}"] = structure_factor(ss["z" if axes == "zz" else "x"])
-    if total == 1:
-        found |= entropies(problem, *plain(problem, members[0]))
+    level = Level(problem, sz, ss, plain(problem, members[0]) if total == 1 else None)
+    found: dict[str, Array] = {}
+    for observable in problem.observables:
+        if total == 1 or not observable.needs.cuts:
+            found |= {name: np.asarray(value) for name, value in observable.values(level).items()}
     return found
 
 
@@ -158,35 +200,3 @@ def plain(problem: TaskProblem[Spectrum], member: Member) -> tuple[Sector, NDArr
     if isinstance(sector, SymmetricSector):
         return sector.base, sector.whole(member.vector)
     return sector, member.vector
-
-
-def entropies(problem: TaskProblem[Spectrum], sector: Sector, psi: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return the entropies of all cuts, and their largest Schmidt coefficients if they are asked for."""
-    spectra = [sector_schmidt(sector, problem.place, psi, cut) for cut in problem.asked.cuts]
-    if not spectra:
-        return {}
-    found = {
-        "entropy": np.array([s.entropy for s in spectra]),
-        "number_entropy": np.array([s.number_entropy for s in spectra]),
-        "renyi2": np.array([s.renyi2 for s in spectra]),
-    }
-    if stored := problem.asked.schmidt:
-        found["schmidt"], found["schmidt_sz"] = map(
-            np.array, zip(*(s.largest(stored) for s in spectra), strict=True)
-        )
-    return found
-
-
-def structure_axes(problem: TaskProblem[Spectrum]) -> list[str]:
-    """Return the axes of the structure factors that are asked for."""
-    asked = problem.asked.block("structure_factor")
-    if asked is None:
-        return []
-    return [asked] if isinstance(asked, str) else list(asked)
-
-
-def structure_factor(ss: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``S(q) = sum_jk e^(i q (j - k)) <S_j S_k> / N`` at ``q = 2 pi m / N``, m = 0 ... N - 1."""
-    n = len(ss)
-    wave = np.exp(2j * np.pi * np.outer(np.arange(n), np.arange(n)) / n)
-    return np.asarray(np.einsum("qj,jk,qk->q", wave, ss, wave.conj()).real / n, np.float64)

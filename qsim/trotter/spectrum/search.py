@@ -94,7 +94,8 @@ class LowestLevels:
         self.entries: list[tuple[float, float, float, int]] = []
         self.ends: list[float] = []
         self.members: list[Member] = []
-        self.lowest: tuple[float, float] | None = None  # energy and error
+        # energy and error
+        self.lowest: tuple[float, float] | None = None
         self.known = passing
         if restored is not None:
             self.entries = [(float(e), float(r), float(d), int(n)) for e, r, d, n in restored["entries"]]
@@ -136,16 +137,19 @@ class LowestLevels:
             highest=self.highest,
             poll=poll,
         )
+        # each level counts as many states of H as its sector stands for: -Sz, and multiplets
         states = self._states(sector, found)
         self.entries += zip(
             found.energies.tolist(), found.residuals.tolist(), found.errors.tolist(), states, strict=True
         )
+        # beyond the last level of a sector nothing is known; the list of all levels ends at the lowest of these
         self.ends.append(math.inf if found.every else self.sign * float(found.energies[-1]))
         self._add(number, found, states)
         return found
 
     def _add(self, number: int, found: LowLevels, states: list[int]) -> None:
         """Take the states of a sector that belong to the lowest level."""
+        # levels are the same if their errors overlap; if they may or may not be (None), the degeneracy is not known
         first = float(found.energies[0]), float(found.errors[0])
         equal = None if self.lowest is None else same(first, self.lowest, self.scale)
         if self.lowest is None or (equal is False and self.sign * first[0] < self.sign * self.lowest[0]):
@@ -194,7 +198,8 @@ class LowestLevels:
             return [2 if problem.mirrored and sector.sz else 1] * len(found.energies)
         states = [1] * len(found.energies)
         groups = grouped(found.energies, found.errors[:-1] + found.errors[1:] + RESOLUTION * self.scale)
-        for group in groups if found.every else groups[:-1]:  # of the last one some members may be missing
+        # of the last one some members may be missing
+        for group in groups if found.every else groups[:-1]:
             states[group] = multiplets(problem.place, sector, found.vectors[group])
         return states
 

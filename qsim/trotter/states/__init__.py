@@ -1,1 +1,1 @@
-"""State vectors: initial states, and vectors larger than one array."""
+"""State vectors: products, matrix product states, files, sums over vectors."""

@@ -16,7 +16,8 @@ from qsim.core.device.device import namespace
 
 __all__ = ["Amplitudes", "axpy", "norm2", "overlap", "scale"]
 
-Amplitudes = NDArray[np.complexfloating[Any, Any]]  # single or double precision, NumPy or CuPy
+# single or double precision, NumPy or CuPy
+Amplitudes = NDArray[np.complexfloating[Any, Any]]
 
 # Amplitudes of a piece.  CPU: a BLAS takes one thread for so few, so that the order of its sum is fixed, and they stay in cache.
 PIECE = 1 << 13

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "plan"]
 
-VECTORS = 4  # of a sector, in memory at once
+# of a sector, in memory at once
+VECTORS = 4
 
 
 def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
@@ -47,7 +48,7 @@ def memory(problem: ThermalProblem, states: int) -> dict[str, int]:
 
 def _temperature_vectors(problem: ThermalProblem, states: int) -> int:
     """Return the vectors that correlators against temperature take beside those of the recurrence."""
-    if not (problem.asked.pairs or problem.asked.block("structure_factor")):
+    if not problem.observables.needs.pairs:
         return 0
     # those of temperatures, and of the recurrence that are added at once; as in correlators.MOST_NUMBERS and TOGETHER
     most = max(1, (1 << 27) // max(states, 1))

@@ -14,25 +14,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.trotter.observables.base import View, all_pairs
 from qsim.trotter.sectors.lanczos import chain, ritz
 from qsim.trotter.sectors.moments import sector_moments
-from qsim.trotter.spectrum.run import structure_factor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from qsim.trotter.observables.requested import Asked
+    from qsim.core.device.arrays import FloatArray
+    from qsim.trotter.observables.base import Pair
+    from qsim.trotter.observables.registry import Observables
     from qsim.trotter.sectors.basis import Sector
     from qsim.trotter.sectors.operator import SectorOperator
 
 __all__ = ["MOST_NUMBERS", "Correlators"]
 
-TOGETHER = 16  # vectors of the recurrence that are added to those of all temperatures at once
-MOST_NUMBERS = (
-    1 << 27
-)  # of vectors of temperatures that are kept at once; with more the recurrence runs again
+# vectors of the recurrence that are added to those of all temperatures at once
+TOGETHER = 16
+# of vectors of temperatures that are kept at once; with more the recurrence runs again
+MOST_NUMBERS = 1 << 27
 
 
 def _coefficients(
@@ -50,36 +52,28 @@ class Correlators:
 
     Attributes
     ----------
-    asked : Asked
+    observables : Observables
     spins : int
     """
 
-    asked: Asked
+    observables: Observables
     spins: int
 
     @cached_property
-    def factors(self) -> list[str]:
-        """Axes of the structure factors."""
-        given = self.asked.block("structure_factor")
-        if given is None:
-            return []
-        return [given] if isinstance(given, str) else list(given)
-
-    @cached_property
-    def along(self) -> list[tuple[int, int]]:
+    def along(self) -> list[Pair]:
         """Pairs of ``<S^z S^z>`` that are needed."""
-        return self._needed("zz")
+        return self.observables.needs.along
 
     @cached_property
-    def across(self) -> list[tuple[int, int]]:
+    def across(self) -> list[Pair]:
         """Pairs of ``<S^x S^x>`` that are needed."""
-        return self._needed("xx", "yy")
+        return self.observables.needs.across
 
-    def _needed(self, *axes: str) -> list[tuple[int, int]]:
-        found = {pair for name in axes for pair in self.asked.pairs.get(name, ())}
-        if set(axes) & set(self.factors):
-            found |= {(j, k) for j in range(self.spins) for k in range(j + 1, self.spins)}
-        return sorted(found)
+    @cached_property
+    def place(self) -> dict[tuple[str, int, int], int]:
+        """Place of each pair among the numbers that are averaged, by its axis."""
+        keys = [*(("z", j, k) for j, k in self.along), *(("x", j, k) for j, k in self.across)]
+        return {key: number for number, key in enumerate(keys)}
 
     @property
     def count(self) -> int:
@@ -92,10 +86,13 @@ class Correlators:
         self, sector: Sector, values: NDArray[np.float64], vectors: NDArray[Any], T: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return ``sum_n exp(-(E_n - E_0) / T) <n| A |n>`` of all eigenstates (columns), (T, count)."""
+        # energies from the lowest of the sector, against overflow; the caller puts the factor back
         boltzmann = np.exp(-(values - values[0]) / T[:, None])
         strings = sector.strings()
         spin = 0.5 - (strings[:, None] >> np.arange(self.spins) & 1)
-        weight = (np.abs(vectors) ** 2) @ boltzmann.T  # (D, T)
+        # (D, T)
+        # diagonal operators need the weight of every string alone, flips the overlap of strings in which the spins differ
+        weight = (np.abs(vectors) ** 2) @ boltzmann.T
         found = [(spin[:, j] * spin[:, k]) @ weight for j, k in self.along]
         for j, k in self.across:
             differ = np.flatnonzero((strings >> j ^ strings >> k) & 1)
@@ -183,21 +180,37 @@ class Correlators:
 
     # ----------------------------------------------------------------------------------- what is given
 
-    def named(self, means: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    def named(self, means: FloatArray) -> dict[str, FloatArray]:
         """Return the arrays of the results file from means (T, count): correlators (T, pairs) and structure factors (T, N)."""
-        place = {("z", *pair): number for number, pair in enumerate(self.along)}
-        place |= {("x", *pair): len(self.along) + number for number, pair in enumerate(self.across)}
-        found = {}
-        for axes, pairs in self.asked.pairs.items():
-            kind = "z" if axes == "zz" else "x"
-            found[f"correlator_{axes}_T"] = means[:, [place[kind, j, k] for j, k in pairs]]
-        for axes in self.factors:
-            kind, rows = "z" if axes == "zz" else "x", []
-            for row in means:
-                ss = 0.25 * np.eye(self.spins)
-                for j in range(self.spins):
-                    for k in range(j + 1, self.spins):
-                        ss[j, k] = ss[k, j] = row[place[kind, j, k]]
-                rows.append(structure_factor(ss))
-            found[f"structure_factor_{axes}_T"] = np.array(rows)
+        views = [Temperature(self, row) for row in means]
+        found: dict[str, FloatArray] = {}
+        for observable in self.observables:
+            rows = [observable.values(view) for view in views]
+            found |= {f"{name}_T": np.array([row[name] for row in rows]) for name in rows[0]}
         return found
+
+
+class Temperature(View):
+    """Means at one temperature as observables see them.
+
+    Parameters
+    ----------
+    correlators : Correlators
+    means : (count,) float64
+    """
+
+    def __init__(self, correlators: Correlators, means: FloatArray) -> None:
+        self.source, self.means = correlators, means
+
+    def correlators(self, axis: str, pairs: Sequence[Pair]) -> FloatArray:
+        """Return ``<S^a_j S^a_k>`` of pairs."""
+        kind, place = "z" if axis == "z" else "x", self.source.place
+        return self.means[[place[kind, j, k] for j, k in pairs]]
+
+    def correlator_matrix(self, axis: str) -> FloatArray:
+        """Return ``<S^a_j S^a_k>`` of all sites."""
+        ss, pairs = 0.25 * np.eye(self.source.spins), all_pairs(self.source.spins)
+        if pairs:
+            j, k = np.array(pairs).T
+            ss[j, k] = ss[k, j] = self.correlators(axis, pairs)
+        return ss

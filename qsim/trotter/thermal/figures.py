@@ -35,7 +35,8 @@ def thermal(r: Results) -> Figure | None:
     for ax, (name, label) in zip(axes, labels.items(), strict=True):
         curve(ax, r, name, T)
         ax.set_xscale("log")
-        if float(T.max() / T.min()) < 10.0:  # powers of ten would crowd
+        # powers of ten would crowd
+        if float(T.max() / T.min()) < 10.0:
             ax.xaxis.set_major_locator(FixedLocator(T[:: -(-T.size // 5)].tolist()))
             ax.xaxis.set_major_formatter(StrMethodFormatter("{x:.2g}"))
             ax.xaxis.set_minor_locator(NullLocator())

@@ -12,7 +12,7 @@ __all__ = ["ThermalProblem"]
 
 @dataclass
 class ThermalProblem(TaskProblem[Thermal]):
-    """What thermal averages need; see :class:`TaskProblem`."""
+    """The problem of thermal averages; see :class:`TaskProblem`."""
 
     def downs(self) -> range:
         """Return the numbers of spins down of all sectors; where Sz and -Sz have the same levels, of those with Sz >= 0."""

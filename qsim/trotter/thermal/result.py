@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.trotter.deck.axes import PAIR_AXES
+from qsim.trotter.observables.registry import arrays_of, labels_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
+    from qsim.trotter.observables.base import Array as Observed
+    from qsim.trotter.observables.base import Label, Observable
     from qsim.trotter.thermal.problem import ThermalProblem
 
 __all__ = ["QUANTITIES", "ThermalResult"]
@@ -68,12 +71,24 @@ def _observed_error(name: str) -> Callable[[ThermalResult], NDArray[np.float64] 
     return lambda result: result.observed_errors.get(name)
 
 
-def _thermal_pairs(axes: str) -> Callable[[ThermalResult], NDArray[np.int64] | None]:
-    def found(result: ThermalResult) -> NDArray[np.int64] | None:
-        pairs = result.problem.asked.pairs.get(axes)
-        return None if pairs is None else np.array(pairs)
+def _label(kind: type[Observable], label: Label) -> Quantity[ThermalResult]:
+    def found(result: ThermalResult) -> Array | None:
+        return result.problem.observables.label(kind, label, "thermal")
 
-    return found
+    return Quantity(label.name, label.unit, label.text, found, axes=label.axes)
+
+
+def _against_temperature(array: Observed) -> Iterator[Quantity[ThermalResult]]:
+    """Yield an array of an observable at every temperature, and its error."""
+    name, axes = f"{array.name}_T", ("temperature", *array.axes)
+    yield Quantity(name, array.unit, f"{array.text} at every temperature", _observed(name), axes=axes)
+    yield Quantity(
+        f"{name}_error",
+        array.unit,
+        f"error of {name}: standard error of the random vectors, and that of the end of the recurrences",
+        _observed_error(name),
+        axes=axes,
+    )
 
 
 def _peak(result: ThermalResult) -> int:
@@ -131,45 +146,6 @@ QUANTITIES: tuple[Quantity[ThermalResult], ...] = (
             ),
         )
     ),
-    *(
-        Quantity(
-            f"pairs_{axes}",
-            "",
-            f"sites (j, k) of correlator_{axes}_T",
-            _thermal_pairs(axes),
-            axes=(f"pair_{axes}", "end"),
-        )
-        for axes in PAIR_AXES
-    ),
-    Quantity(
-        "wave_number",
-        "pi",
-        "2 m / N",
-        lambda r: 2.0 * np.arange(r.problem.spins) / r.problem.spins,
-        axes=("wave_number",),
-        when=lambda r: any(name.startswith("structure") for name in r.observed),
-    ),
-    *(
-        quantity
-        for name, text, axis in (
-            *(
-                (f"correlator_{a}_T", f"<S{a[0]}_j S{a[0]}_k> at every temperature", f"pair_{a}")
-                for a in PAIR_AXES
-            ),
-            *(
-                (f"structure_factor_{a}_T", f"sum_jk exp(iq(j - k)) <S{a[0]}_j S{a[0]}_k> / N", "wave_number")
-                for a in ("zz", "xx")
-            ),
-        )
-        for quantity in (
-            Quantity(name, "hbar^2", text, _observed(name), axes=("temperature", axis)),
-            Quantity(
-                f"{name}_error",
-                "hbar^2",
-                f"error of {name}: standard error of the random vectors, and that of the end of the recurrences",
-                _observed_error(name),
-                axes=("temperature", axis),
-            ),
-        )
-    ),
+    *(_label(kind, label) for kind, label in labels_of("thermal")),
+    *(quantity for _, array in arrays_of("thermal") for quantity in _against_temperature(array)),
 )

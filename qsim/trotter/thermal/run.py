@@ -45,15 +45,24 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-FEWER = (0.8, 0.6)  # of the steps: shorter recurrences that the averages are compared with
-FIRST, CHECK = 20, 10  # steps before the first and between two looks at the convergence
-SETTLED = 1e-4  # change of ln Z and <H> / T of a vector with the shorter recurrences, at which no more steps are made
-FLOOR = 32.0 * 2.2e-16  # of the size of the spectrum over T: changes that are rounding
-THINNED = 16  # temperatures that are looked at for it
-CHANGED = 0.02  # change of ln Z or <H> / T that is warned of
-LEAST_SAMPLES = 3  # of a jackknife: Student's factor of two would be 78
-UNCERTAIN = 0.5  # relative variance of Z, with fewer than 4 degrees of freedom, that is warned of
-FEW_VECTORS, UNCERTAIN_OF_FEW = 5, 0.2  # with fewer vectors u itself is uncertain, and is warned of earlier
+# of the steps: shorter recurrences that the averages are compared with
+FEWER = (0.8, 0.6)
+# steps before the first and between two looks at the convergence
+FIRST, CHECK = 20, 10
+# change of ln Z and <H> / T of a vector with the shorter recurrences, at which no more steps are made
+SETTLED = 1e-4
+# of the size of the spectrum over T: changes that are rounding
+FLOOR = 32.0 * 2.2e-16
+# temperatures that are looked at for it
+THINNED = 16
+# change of ln Z or <H> / T that is warned of
+CHANGED = 0.02
+# of a jackknife: Student's factor of two would be 78
+LEAST_SAMPLES = 3
+# relative variance of Z, with fewer than 4 degrees of freedom, that is warned of
+UNCERTAIN = 0.5
+# with fewer vectors u itself is uncertain, and is warned of earlier
+FEW_VECTORS, UNCERTAIN_OF_FEW = 5, 0.2
 
 
 class Computation:
@@ -78,7 +87,7 @@ class Computation:
         self.sums: list[NDArray[np.float64]] = []
         self.changes: list[NDArray[np.float64]] = []
         self.steps = 0
-        self.correlators = Correlators(problem.asked, problem.spins)
+        self.correlators = Correlators(problem.observables, problem.spins)
         self.temperatures = np.array(problem.block.grid())
         if restored is not None:
             self.sums = [np.array(part) for part in restored["sums"]]
@@ -148,6 +157,7 @@ class Computation:
                     scale_of(problem.model),
                     lambda: report(Progress()),
                 )
+        # recurrences end after different numbers of steps: missing energies are infinite, with weight 0
         shape = (1 + len(FEWER), block.vectors, max(row[0][0].size for row in found))
         energies, weights = np.full(shape, np.inf), np.zeros(shape)
         for k, row in enumerate(found):
@@ -165,7 +175,8 @@ class Computation:
         most = MOST_THERMAL_STEPS if steps == "auto" else steps
         for step in range(1, most + 1):
             report(Progress())
-            if not made.step(scale):  # the space is invariant: nothing is cut off
+            # the space is invariant: nothing is cut off
+            if not made.step(scale):
                 return (step,) * (1 + len(FEWER))
             if steps == "auto" and step >= FIRST and step % CHECK == 0 and self._settled(made, scale):
                 break
@@ -199,7 +210,8 @@ def run(problem: ThermalProblem, monitor: Monitor) -> ThermalResult:
     found = ThermalResult(problem, made.temperatures, values(problem, made), None, steps=made.steps)
     if made.correlators.count:
         found.observed = observed(problem, made)
-    if made.steps:  # a sector was sampled
+    # a sector was sampled
+    if made.steps:
         monitor.judged("the errors of the thermal averages", lambda: judge(found, made, monitor), None)
     return found
 
@@ -344,9 +356,11 @@ def changes(
 
 def _shifted(tally: Tally, sz: float, weight: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how far the susceptibility may be off if a sector takes a weight of at most so much from the others, (T,)."""
-    if not tally.m.any():  # Sz and -Sz alike
+    # Sz and -Sz alike
+    if not tally.m.any():
         return weight * np.abs(sz**2 - tally.m2) / tally.T
-    half = np.minimum(weight, 0.5)  # a variance is largest where either has half of the weight
+    # a variance is largest where either has half of the weight
+    half = np.minimum(weight, 0.5)
     return (half * (1.0 - half) * (sz - tally.m) ** 2 + weight * (tally.m2 - tally.m**2)) / tally.T
 
 
@@ -389,6 +403,7 @@ def judge(result: ThermalResult, made: Computation, monitor: Monitor) -> None:
     problem, T = result.problem, made.temperatures
     lengths = [parts_of(problem, made, length) for length in range(1 + len(FEWER))]
     tallies = [Tally.of(parts, T) for parts in lengths]
+    # to first order: Tr phi^2 of the influence function phi, by the same quadrature as the averages
     variance = np.zeros((5, T.size))
     for part in lengths[0]:
         if part.vectors:
@@ -449,6 +464,7 @@ def _observed_errors(
     for name in left_out[0]:
         rows = np.array([one[name] for one in left_out])
         square = (samples - 1.0) / samples * ((rows - rows.mean(axis=0)) ** 2).sum(axis=0)
-        pairs = problem.spins if name.startswith("structure") else 1  # of each site, in a structure factor
+        # of each site, in a structure factor
+        pairs = problem.spins if name.startswith("structure") else 1
         found[name] = np.hypot(student(samples - 1.0) * np.sqrt(square), pairs * off)
     return found

@@ -2,30 +2,32 @@
 
 import numpy as np
 
-from qsim.core.results.tables import Scalar, Table
+from qsim.core.results.quantities import Quantity
 
-TABLES = (
-    Table("step", ("step",), "", "number of the step"),
-    Table("value", ("step",), "au", "value after the step"),
-    Table("phase", ("step",), "", "a complex array"),
+
+def _steps(result):
+    return np.arange(1, len(result.values) + 1)
+
+
+def _error_of_mean(result):
+    return float(np.std(result.values) / np.sqrt(len(result.values)))
+
+
+SCALARS = (
+    Quantity("final", "au", "last value", lambda r: float(r.values[-1]), headline=True),
+    Quantity(
+        "mean", "au", "mean value", lambda r: float(np.mean(r.values)), error=_error_of_mean, headline=True
+    ),
+    Quantity("steps", "", "steps done", lambda r: len(r.values)),
+    Quantity("converged", "", "", lambda r: True),
+    Quantity("rate", "1/s", "", lambda r: 1.0e6),
 )
-HEADLINE = ("final", "mean")
-
-
-def arrays(result, failed=None):
-    step = np.arange(1, len(result.values) + 1)
-    return {"step": step, "value": result.values, "phase": np.exp(1j * result.values)}
-
-
-def scalars(result, failed=None):
-    spread = float(np.std(result.values) / np.sqrt(len(result.values)))
-    return {
-        "mean": Scalar(float(np.mean(result.values)), "au", error=spread, description="mean value"),
-        "final": Scalar(float(result.values[-1]), "au", description="last value"),
-        "steps": Scalar(len(result.values), "", description="steps done"),
-        "converged": Scalar(True),
-        "rate": Scalar(1.0e6, "1/s"),
-    }
+ARRAYS = (
+    Quantity("step", "", "number of the step", _steps, ("step",)),
+    Quantity("value", "au", "value after the step", lambda r: r.values, ("step",)),
+    Quantity("phase", "", "a complex array", lambda r: np.exp(1j * r.values), ("step",)),
+)
+QUANTITIES = (*SCALARS, *ARRAYS)
 
 
 def _value_figure(results):

@@ -258,7 +258,7 @@ print(*(len(f.signatures) for f in kernels))
 """
 
 
-@pytest.mark.slow  # compiles the kernel again
+@pytest.mark.exhaustive  # compiles the kernel again
 @pytest.mark.parametrize(
     ("case", "tins", "compiled"),
     [

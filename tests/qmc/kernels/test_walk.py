@@ -497,7 +497,7 @@ print(sum(bool(f.signatures) for f in (system_cpu.nonlocal_electron, energy_cpu.
 """
 
 
-@pytest.mark.slow  # compiles the kernel again
+@pytest.mark.exhaustive  # compiles the kernel again
 @pytest.mark.parametrize(("name", "compiled"), [("helium", "0"), ("water", "2")])
 def test_only_pseudopotentials_compile_what_they_need(tmp_path, name, compiled):
     environ = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(DECKS.parents[1])}

@@ -16,6 +16,7 @@ from qsim.core.device.device import cpu
 from qsim.qoc.kernels import banded
 from qsim.qoc.kernels.eigenbasis import (
     EigenBatch,
+    Update,
     _padded,
     _phases,
     eb_backward,
@@ -741,7 +742,7 @@ def test_eb_krotov(states, bounded):
     limit = np.full(33, 0.7 if bounded else np.inf)
     expected, last = krotov_oracle(problem, chi, eps, gain, 0.2, -limit, limit)
     found, w = eps.copy(), problem.w.copy()
-    eb_krotov(batch, w, chi, found, gain, 0.2, -limit, limit)
+    eb_krotov(batch, w, chi, found, Update(gain, 0.2, -limit, limit))
     # the gain is small, so the update does not amplify the errors of the states
     tolerance = C_BASIS * EPS[np.dtype(float)] * problem.bound
     agree(found, expected, tolerance)

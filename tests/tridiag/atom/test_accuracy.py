@@ -29,7 +29,10 @@ def shares(result):
 @pytest.mark.parametrize(("gauge", "order"), [("length", 2), ("length", 4), ("velocity", 2)])
 @pytest.mark.parametrize(
     ("accuracy", "strength"),
-    [(1e-6, 0.1), *(pytest.param(a, e, marks=pytest.mark.slow) for a in (1e-4, 1e-7) for e in (0.02, 0.2))],
+    [
+        (1e-6, 0.1),
+        *(pytest.param(a, e, marks=pytest.mark.exhaustive) for a in (1e-4, 1e-7) for e in (0.02, 0.2)),
+    ],
 )
 def test_the_steps_keep_the_accuracy(tridiag, gauge, order, accuracy, strength):
     """Against eight times as many steps."""

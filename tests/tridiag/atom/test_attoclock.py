@@ -5,11 +5,13 @@ import math
 import numpy as np
 import pytest
 
+from qsim.core.run.stages import Method
 from qsim.tridiag.atom.photoelectrons.attoclock import highest
-from qsim.tridiag.output import scalars
 from qsim_checks import tridiag as coverage
 from qsim_checks.coverage import run_trial
 from qsim_checks.tridiag.atoms_planar import World, coulomb, truth
+
+scalars = Method("tridiag").scalars
 
 OMEGA, PEAK, RATIO, ENERGY = 0.6, 0.1, 0.8, (0.05, 0.9)
 DURATION = 2.0 * math.pi / OMEGA

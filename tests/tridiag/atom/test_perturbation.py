@@ -7,13 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from qsim.core.run.stages import Method
 from qsim.tridiag.atom.evolution.propagator import AtomLattice
 from qsim.tridiag.atom.photoelectrons.spectra import scattering_states
 from qsim.tridiag.atom.photoelectrons.tunnelling import adk_rate, adk_yield
 from qsim.tridiag.atom.resonance.complex_scaling import Wanted, resonance
 from qsim.tridiag.atom.states.grid import mapped
 from qsim.tridiag.atom.states.levels import Radial, level
-from qsim.tridiag.output import scalars
+
+scalars = Method("tridiag").scalars
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "atom.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}

@@ -8,6 +8,7 @@ import pytest
 from scipy.special import roots_legendre, sph_harm_y
 
 from qsim.core.run.progress import Monitor
+from qsim.core.run.stages import Method
 from qsim.tridiag.atom.photoelectrons.angles import Sky, even_azimuths, nodes
 from qsim.tridiag.atom.photoelectrons.flux import spheres
 from qsim.tridiag.atom.polarization import Frame, PlaneField
@@ -192,7 +193,7 @@ def test_what_does_not_go_together(tridiag):
 
 def test_scans_in_a_plane(tridiag):
     """A scan of fields that turn has azimuths, and no direction along the field."""
-    from qsim.tridiag.output import arrays
+    arrays = Method("tridiag").arrays
 
     found = arrays(tridiag.run(**deck(circular("left"), scan={"cep": [0.0, 1.0]})))
     assert found["scan_azimuths"].shape == (2, 40)

@@ -6,7 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qsim.tridiag.output import scalars
+from qsim.core.run.stages import Method
+
+scalars = Method("tridiag").scalars
+
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "atom.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}

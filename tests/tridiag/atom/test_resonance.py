@@ -62,7 +62,7 @@ def test_hydrogen(field):
     assert found.energy_error < 1e-7
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_coarse_grids_claim_more():
     """Whatever the spacing: the error lies within the claim."""
     exact = sturmian(0.1, GUESS[0.1])
@@ -135,9 +135,9 @@ def test_position_and_rate_have_their_errors_in_the_summary(tridiag):
 
 STATES = (  # n1, n2, m, Z, F
     pytest.param((0, 1, 0, 1.0, 0.004), id="downhill"),
-    pytest.param((0, 0, 1, 2.0, 0.05), marks=pytest.mark.slow),
-    pytest.param((1, 0, 0, 1.0, 0.006), marks=pytest.mark.slow),
-    pytest.param((1, 1, 0, 1.5, 0.004), marks=pytest.mark.slow),
+    pytest.param((0, 0, 1, 2.0, 0.05), marks=pytest.mark.exhaustive),
+    pytest.param((1, 0, 0, 1.0, 0.006), marks=pytest.mark.exhaustive),
+    pytest.param((1, 1, 0, 1.5, 0.004), marks=pytest.mark.exhaustive),
 )
 
 

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 from qsim.core.run.loop import Progress
+from qsim.core.run.stages import Method
 from qsim.tridiag.atom.run import AtomEvolution
-from qsim.tridiag.output import arrays, scalars
+
+arrays = Method("tridiag").arrays
+scalars = Method("tridiag").scalars
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "atom.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}

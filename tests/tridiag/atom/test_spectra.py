@@ -21,7 +21,7 @@ def atom(box):
     grid = mapped(box, 0.25, 0.05, 40.0)
     near, far = (
         AtomLattice(g, -1.0 / g.r, 1.0 / g.r**2, 1.0)
-        for g in (grid, grid.of(grid.points + round((box + 200.0) / 0.25)))
+        for g in (grid, grid.resized(grid.points + round((box + 200.0) / 0.25)))
     )
     r, lanes = grid.r, Lanes(0, 2)
     u = np.array([np.exp(-(((r - 18.0 - l) / 4.0) ** 2) + 0.7j * (1 + l) * r) for l in range(3)])
@@ -52,7 +52,8 @@ def test_the_flux_out_of_the_box_is_the_spectrum():
 
 
 @pytest.mark.parametrize(
-    "order", [1, 2, pytest.param(3, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
+    "order",
+    [1, 2, pytest.param(3, marks=pytest.mark.exhaustive), pytest.param(4, marks=pytest.mark.exhaustive)],
 )
 def test_a_window_does_not_see_the_box(order):
     """Levels of the box of 60 bohr are 0.01 to 0.07 hartree apart, thirty times as far as the window is wide."""

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from qsim.core.device.device import cpu
-from qsim.trotter.kernels.product import apply
-from qsim.trotter.kernels.product.apply import apply_h, diagonal, groups, operator
+from qsim.trotter.kernels.product import apply, operators
+from qsim.trotter.kernels.product.apply import apply_h, diagonal, groups
+from qsim.trotter.kernels.product.operators import operator
 from qsim.trotter.model.hamiltonian import Model
 
 EPS = {np.dtype(np.complex128): 2.3e-16, np.dtype(np.complex64): 1.2e-7}
@@ -103,8 +104,8 @@ def test_linear_combination(device, form):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("tile", "group"), [(1, 1), (2, 1), (2, 2), (3, 2), (5, 3)])
 def test_tiles_and_groups_of_any_size(device, form, tile, group, monkeypatch):
-    monkeypatch.setattr(apply, "TILE", tile)
-    monkeypatch.setattr(apply, "GPU_BONDS_TILE", tile)
+    monkeypatch.setattr(operators, "TILE", tile)
+    monkeypatch.setattr(operators, "GPU_BONDS_TILE", tile)
     monkeypatch.setattr(apply, "GROUP", min(group, tile))
     model, psi = random_model(8), random_state(8)
     found = applied(device, model, psi, form)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from qsim.core.device.device import cpu
-from qsim.trotter.kernels.product.apply import apply_h, operator
+from qsim.trotter.kernels.product.apply import apply_h
 from qsim.trotter.kernels.product.exchange import exchange, exchange_tables
+from qsim.trotter.kernels.product.operators import operator
 from qsim.trotter.model.hamiltonian import Model, conserved, dense
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.operator import SectorOperator

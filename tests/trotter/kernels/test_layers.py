@@ -78,7 +78,7 @@ def turned(device, psi, J, h, tile, flags, tau, shift, scale):
     axis = Axis(device.asarray(J), device.asarray(h))
     out = device.asarray(psi.copy())
     turn_pass(
-        device, out, axis, *tile, rotate_in=flags[0], rotate_out=flags[1], tau=tau, shift=shift, scale=scale
+        device, out, axis, tile, rotate_in=flags[0], rotate_out=flags[1], tau=tau, shift=shift, scale=scale
     )
     return device.to_host(out)
 
@@ -237,7 +237,7 @@ def test_tables_of_an_axis_do_not_depend_on_time():
     for tau in (0.4, -1.1, 0.4):
         out = psi.copy()
         turn_pass(
-            cpu(1), out, axis, 9, 9, 9, rotate_in=False, rotate_out=False, tau=tau, shift=0.0, scale=1.0
+            cpu(1), out, axis, (9, 9, 9), rotate_in=False, rotate_out=False, tau=tau, shift=0.0, scale=1.0
         )
         close(out, phases(J, h, tau, 0, 1) * psi, psi, J, h, tau)
 

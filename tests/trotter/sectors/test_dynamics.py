@@ -9,7 +9,7 @@ import pytest
 from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError, NumericsError
 from qsim.core.run.progress import Monitor
-from qsim.core.run.stages import stage
+from qsim.core.run.stages import Method, stage
 from qsim.trotter.dynamics.kpm import chebyshev_moments, share, smoothed
 from qsim.trotter.model.hamiltonian import Model, dense
 from qsim.trotter.sectors.basis import Sector
@@ -167,7 +167,7 @@ def test_local_functions(trotter, operator, method):
         if method == "lanczos":
             expected = lorentzians_of(H, psi, energy, S, omega, 0.05)
             np.testing.assert_allclose(found.structure[row], expected, rtol=0, atol=1e-8)
-    output = stage("trotter", "output")
+    output = Method("trotter")
     np.testing.assert_array_equal(output.arrays(found)["dynamics_site"], [4, 1])
     assert "q" not in output.arrays(found)
 
@@ -359,7 +359,7 @@ def test_weight_outside_of_the_frequencies_is_warned_of(trotter):
         method="kpm",
     )
     assert found.captured < 0.5
-    arrays = stage("trotter", "output").arrays(found)
+    arrays = Method("trotter").arrays(found)
     assert "poles" not in arrays
     assert arrays["moments"].shape == (1, 301)
 

@@ -10,7 +10,7 @@ from scipy.linalg import expm
 from qsim.core.errors import DeckError, Stopped
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
-from qsim.core.run.stages import stage
+from qsim.core.run.stages import Method, stage
 from qsim.trotter.model.hamiltonian import dense
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "sectors.json"
@@ -129,7 +129,7 @@ def test_against_dense_propagators(trotter, down):
             entropy = -sum(x * np.log(x) for x in p if x > 1e-30)
             assert found.rows["entropy"][row][cut - 1] == pytest.approx(entropy, abs=1e-11)
             assert found.rows["renyi2"][row][cut - 1] == pytest.approx(-np.log((p**2).sum()), abs=1e-11)
-    arrays = stage("trotter", "output").arrays(found)
+    arrays = Method("trotter").arrays(found)
     assert arrays["entropy"].shape == (4, 5)
     np.testing.assert_allclose(arrays["time"], 2.2 * np.array([0, 3, 6, 7]))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from qsim.core.run.progress import Monitor
-from qsim.core.run.stages import stage
+from qsim.core.run.stages import Method, stage
 from qsim.trotter.kernels.sectors.product import sector_product
 from qsim.trotter.model.hamiltonian import Model
 from qsim.trotter.sectors.basis import Sector
@@ -71,7 +71,7 @@ DECKS = {
 @pytest.mark.parametrize("name", DECKS)
 def test_equal_to_the_cpu(trotter, cuda, name):
     found, expected = (
-        stage("trotter", "output").arrays(
+        Method("trotter").arrays(
             stage("trotter", "run").run(trotter.build(device=device, **DECKS[name]), Monitor.silent())
         )
         for device in (cuda, None)

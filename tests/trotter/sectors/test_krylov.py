@@ -10,7 +10,7 @@ from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError
 from qsim.trotter.evolution.chebyshev import Whole
 from qsim.trotter.evolution.krylov import Exponential
-from qsim.trotter.kernels.product.apply import operator
+from qsim.trotter.kernels.product.operators import operator
 from qsim.trotter.model.hamiltonian import dense
 from qsim.trotter.work import krylov_products
 from tests.trotter.kernels.test_exchange import model as random_model

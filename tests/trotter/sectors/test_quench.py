@@ -12,6 +12,7 @@ import pytest
 from qsim.core.errors import DeckError, Stopped
 from qsim.core.run import checkpoint
 from qsim.core.run.progress import Monitor
+from qsim.trotter.observables.correlator import Correlator
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "sectors.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
@@ -30,7 +31,9 @@ def compare(result, expected, tolerance):
                 found[name][:, 0], expected[name], rtol=0, atol=10 * tolerance, err_msg=name
             )
     if "zz_0" in expected:
-        first = [k for k, pair in enumerate(result.problem.asked.pairs["zz"]) if pair[0] == 0]
+        first = [
+            k for k, pair in enumerate(result.problem.observables.get(Correlator).pairs["zz"]) if pair[0] == 0
+        ]
         zz = np.array(expected["zz_0"])[:, 1:]
         np.testing.assert_allclose(found["correlator_zz"][:, first], zz, rtol=0, atol=tolerance)
     if "energy" in expected:
@@ -84,7 +87,7 @@ def test_long_range_away_from_half_filling(trotter):
     assert result.problem.sector.dimension == 165
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_free_fermions_of_24_sites(trotter):
     system = {"spins": 24, "terms": [{"type": "xx", "lattice": "chain", "J": 1.0}]}
     expected = REFERENCES["xx_chain_24_neel"]["result"]

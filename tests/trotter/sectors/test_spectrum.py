@@ -11,7 +11,7 @@ from qsim.core.device import device as core_device
 from qsim.core.device.device import cpu
 from qsim.core.errors import DeckError, MemoryLimitError, NumericsError
 from qsim.core.run.progress import Monitor
-from qsim.core.run.stages import stage
+from qsim.core.run.stages import Method, stage
 from qsim.trotter.model.hamiltonian import Model, dense
 from qsim.trotter.sectors import lowest
 from qsim.trotter.sectors.basis import Sector
@@ -200,7 +200,7 @@ def test_levels_gap_degeneracy_and_means(trotter, name):
     H = dense(found.problem.model)
     energies, states = np.linalg.eigh(H if which == "lowest" else -H)
     energies *= 1.0 if which == "lowest" else -1.0
-    scalars = stage("trotter", "output").scalars(found)
+    scalars = Method("trotter").scalars(found)
     assert scalars["degeneracy"].value == degeneracy
     for k in range(len(found.listed)):
         error = scalars[f"energy_error_{k}"].value
@@ -252,7 +252,7 @@ def _means(found, states, tolerance):
 )
 def test_the_gap_of_some_sectors_is_not_called_that_of_H(trotter, sector, name):
     found = levels(trotter, ring(6, 4.0), sector)
-    scalars = stage("trotter", "output").scalars(found)
+    scalars = Method("trotter").scalars(found)
     assert {"gap", "sector_gap"} & scalars.keys() == {name}
     energies = np.linalg.eigvalsh(dense(found.problem.model))
     strings = np.concatenate(
@@ -270,7 +270,7 @@ def test_multiplets_hold_all_levels_in_one_sector(trotter):
     """Sz = 0 of an isotropic H, or all its momenta, have every level."""
     energies = np.unique(np.round(np.linalg.eigvalsh(dense(levels(trotter, ring(6)).problem.model)), 9))
     for sector in ({"sz": 0}, {"sz": 0, "momentum": "all"}, {"sz": 0, "momentum": [0, 5, 2, 3]}):
-        scalars = stage("trotter", "output").scalars(levels(trotter, ring(6), sector))
+        scalars = Method("trotter").scalars(levels(trotter, ring(6), sector))
         assert scalars["gap"].value == pytest.approx(energies[1] - energies[0], abs=1e-8)
 
 
@@ -281,7 +281,7 @@ def test_what_is_not_known_is_not_said(trotter, monkeypatch):
     system = {"spins": 6, "terms": [on("all", type="ising")]}
     monitor = Monitor.silent()
     found = trotter.run(monitor, task="spectrum", system=system, observe=["sz"])
-    scalars = stage("trotter", "output").scalars(found)
+    scalars = Method("trotter").scalars(found)
     assert not {"gap", "degeneracy", "sector_gap"} & scalars.keys()
     assert not found.observed
     assert any("has more states than were found" in warning for warning in monitor.warnings)
@@ -296,7 +296,7 @@ def test_a_loose_tolerance_does_not_join_levels(trotter):
         found = trotter.run(
             monitor, task="spectrum", system=ring(6, 4.0), spectrum={"tolerance": tolerance, "levels": 2}
         )
-        scalars = stage("trotter", "output").scalars(found)
+        scalars = Method("trotter").scalars(found)
         exact = np.linalg.eigvalsh(dense(found.problem.model))
         if "gap" in scalars:
             assert scalars["gap"].value == pytest.approx(exact[1] - exact[0], abs=scalars["gap"].error)
@@ -317,7 +317,7 @@ def test_a_note_names_bonds_across(trotter, images, energy):
 
 def test_without_the_gap(trotter):
     found = levels(trotter, ring(6, 4.0), gap=False)
-    scalars = stage("trotter", "output").scalars(found)
+    scalars = Method("trotter").scalars(found)
     assert not {"gap", "degeneracy", "energy_1"} & scalars.keys()
     assert scalars["energy_0"].value == pytest.approx(
         np.linalg.eigvalsh(dense(found.problem.model))[0], abs=1e-9

@@ -8,7 +8,7 @@ import pytest
 
 from qsim.core.errors import DeckError
 from qsim.core.run.progress import Monitor
-from qsim.core.run.stages import stage
+from qsim.core.run.stages import Method, stage
 
 DATA = Path(__file__).resolve().parents[2] / "reference_data" / "sectors.json"
 REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding="utf-8"))["references"]}
@@ -38,7 +38,7 @@ def test_momenta_of_the_reference(trotter):
         for k in {expected["k"], -expected["k"] % 12}:
             assert found.sectors[k].dimension == expected["dimension"]
             np.testing.assert_allclose(found.levels[k], expected["lowest"], rtol=0, atol=entry["tolerance"])
-    arrays = stage("trotter", "output").arrays(found)
+    arrays = Method("trotter").arrays(found)
     np.testing.assert_allclose(arrays["sector_momentum"], np.arange(12) / 6)
 
 

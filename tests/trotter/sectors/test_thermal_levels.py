@@ -10,6 +10,7 @@ from qsim.core.errors import DeckError
 from qsim.core.run.progress import Monitor
 from qsim.trotter.levels.run import gap_ratios
 from qsim.trotter.model.hamiltonian import dense
+from qsim.trotter.observables.correlator import Correlator
 from qsim.trotter.thermal import correlators as averaged
 from tests.trotter.kernels.test_exchange import spin
 
@@ -186,7 +187,7 @@ def test_correlators_against_temperature(trotter):
         for a, name in ((0, "xx"), (2, "zz")):
             S = [spin(a, j, n) for j in range(n)]
             ss = np.array([[np.trace(rho @ x @ y).real for y in S] for x in S])
-            j, k = np.array(found.problem.asked.pairs[name]).T
+            j, k = np.array(found.problem.observables.get(Correlator).pairs[name]).T
             np.testing.assert_allclose(found.observed[f"correlator_{name}_T"][row], ss[j, k], atol=1e-12)
             factor = np.einsum("qj,jk,qk->q", wave, ss, wave.conj()).real / n
             np.testing.assert_allclose(found.observed[f"structure_factor_{name}_T"][row], factor, atol=1e-12)

@@ -86,6 +86,7 @@ class _OnceCachingIsImported(MetaPathFinder):
         self.folder = folder
 
     def find_spec(self, fullname: str, path: object, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Return the module of caches with a loader that changes it, None for all others."""
         if fullname != CACHING:
             return None
         sys.meta_path.remove(self)

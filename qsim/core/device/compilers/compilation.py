@@ -104,10 +104,10 @@ class Compilation:
 
         # Methods with `_` for self: `self` is the compilation around it.
         class Listener(event.Listener):  # type: ignore[misc]  # numba has no types
-            def on_start(_, event: Any) -> None:
+            def on_start(_, event: object) -> None:
                 self.begin()
 
-            def on_end(_, event: Any) -> None:
+            def on_end(_, event: object) -> None:
                 self.end()
 
         self._listener = Listener()

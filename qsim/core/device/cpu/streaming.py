@@ -33,6 +33,7 @@ def stream(typingctx, out, place, value):
         raise TypeError(f"{value} cannot be stored in {out}")
 
     def generate(context, builder, signature, arguments):
+        """Write the instructions of one store."""
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
         pointer = cgutils.get_item_pointer(
             context, builder, signature.args[0], array, [arguments[1]], wraparound=False

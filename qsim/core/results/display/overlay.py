@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.collections import LineCollection, PolyCollection
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+    from matplotlib.typing import ColorType
 
     from qsim.core.results.results import Results
 
@@ -68,9 +69,12 @@ def overlay(
                     f"the figure has other panels for {label} than for {drawn[0][1]}",
                     hint="plot the files one by one",
                 )
+        # The first figure is kept; lines of the others move into its axes.
         panels = [_axes(figure) for figure, _ in drawn]
         for ax in panels[0]:
             _remove_insets(ax)
+        # One curve per panel: each run gets a colour. Otherwise colours keep their meaning, and dashes tell
+        # runs apart.
         alone = all(_count(ax) <= 1 for ax in panels[0])
         if not any(_count(ax) for ax in panels[0]):
             raise FileError("a map cannot be overlaid", hint="plot the files one by one")
@@ -78,6 +82,7 @@ def overlay(
         for handle, (_, label) in zip(handles, drawn, strict=True):
             handle.set_label(label)
         for ax in panels[0]:
+            # Limits of collections cannot be found anew; they grow with what is added.
             if not ax.images and not ax.collections:
                 ax.relim()
             ax.autoscale_view()
@@ -106,6 +111,7 @@ def _overlaid(targets: list[Axes], sources: list[Axes], number: int, alone: bool
 
 def _widen(target: Axes, source: Axes) -> None:
     """Let fixed limits of an axes hold those of another, too."""
+    # An inverted axis, such as a time that runs down, has its larger limit first: it is left alone.
     for axis in ("x", "y"):
         if not getattr(target, f"get_autoscale{axis}_on")() and not getattr(target, f"{axis}axis_inverted")():
             limits = [*getattr(target, f"get_{axis}lim")(), *getattr(source, f"get_{axis}lim")()]
@@ -137,6 +143,7 @@ def _curves(ax: Axes) -> list[Line2D]:
     return [
         line
         for line in ax.get_lines()
+        # Lines across the whole axes (axhline) have another transform; two points are a mark, not a curve.
         if line.get_transform() == ax.transData and np.size(line.get_xdata()) > 2
     ]
 
@@ -198,7 +205,7 @@ def _restyle_band(band: PolyCollection, look: dict[str, Any]) -> None:
     )
 
 
-def _rgb(color: Any) -> tuple[float, float, float]:
+def _rgb(color: ColorType) -> tuple[float, float, float]:
     from matplotlib.colors import to_rgb
 
     return to_rgb(color)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from qsim.core.results import plotting
-from qsim.core.results.display.views import figure_functions, scalar_rows
+from qsim.core.results.display.views import array_rows, figure_functions, scalar_rows
 from qsim.core.text import format_seconds, printable
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def report(results: Results, figures: Iterable[str] | None = None) -> str:
     names = list(known) if figures is None else list(figures)
     title = results.title or results.path.stem
     parts = [
+        # One file: style in the head, pictures as base64, no scripts.
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{_text(title)}</title><style>{STYLE}</style></head><body>",
@@ -62,7 +63,7 @@ def report(results: Results, figures: Iterable[str] | None = None) -> str:
         "<h2>Deck</h2>",
         f"<pre>{_text(str(results.provenance.get('deck_text', '')), lines=True)}</pre>",
         _overrides(results),
-        _details("Arrays", _table(("array", "axes", "unit", "meaning"), _arrays(results))),
+        _details("Arrays", _table(("array", "axes", "unit", "meaning"), array_rows(results))),
         _details("Provenance", _table(("entry", "value"), _provenance(results))),
         _details("Log", f"<pre>{_text(chr(10).join(results.log), lines=True)}</pre>"),
         "</body></html>",
@@ -99,18 +100,6 @@ def _about(results: Results) -> str:
         results.created,
     ]
     return ", ".join(word for word in words if word)
-
-
-def _arrays(results: Results) -> list[tuple[str, str, str, str]]:
-    return [
-        (
-            name,
-            " × ".join(f"{dim} {n}" for dim, n in zip(results.dims(name), results.shape(name), strict=True)),
-            results.unit(name),
-            results.description(name),
-        )
-        for name in results.names
-    ]
 
 
 def _provenance(results: Results) -> list[tuple[str, str]]:

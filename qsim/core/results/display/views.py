@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from qsim.core.results import plotting
+from qsim.core.results.quantities import by_task, headline
 from qsim.core.results.tables import leaf, parent
 from qsim.core.text import format_scalar, printable
 
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
 
     from qsim.core.results.file import ResultsFile
 
-__all__ = ["as_html", "as_text", "figure_functions", "plot", "scalar_rows", "to_xarray"]
+__all__ = ["array_rows", "as_html", "as_text", "figure_functions", "plot", "scalar_rows", "to_xarray"]
 
-# Scalars that a text shows.
-SHOWN = 12
+# Most scalars that a text shows.
+MAX_SCALARS = 12
 
 
 # ---------------------------------------------------------------------------------------------- text
@@ -40,8 +41,8 @@ SHOWN = 12
 def scalar_rows(results: ResultsFile) -> list[tuple[str, str, str]]:
     """Return name, value with unit and error, and meaning of the scalars, those of the method's headline first."""
     module = _output(results.method)
-    first = [name for name in getattr(module, "HEADLINE", ()) if name in results.scalars]
-    names = list(dict.fromkeys([*first, *results.scalars]))
+    first = () if module is None else headline(*by_task(module.QUANTITIES))
+    names = list(dict.fromkeys([*(name for name in first if name in results.scalars), *results.scalars]))
     return [
         (name, format_scalar(s.value, s.unit, s.error, digits=9), s.description)
         for name in names
@@ -49,15 +50,25 @@ def scalar_rows(results: ResultsFile) -> list[tuple[str, str, str]]:
     ]
 
 
+def array_rows(results: ResultsFile) -> list[tuple[str, str, str, str]]:
+    """Return name, axes with their lengths, unit and meaning of the arrays."""
+
+    def axes(name: str) -> str:
+        pairs = zip(results.dims(name), results.shape(name), strict=True)
+        return " × ".join(f"{dim} {size}" for dim, size in pairs)
+
+    return [(name, axes(name), results.unit(name), results.description(name)) for name in results.names]
+
+
 def as_text(results: ResultsFile) -> str:
     """Return a few lines: what was run, the first scalars, the names of the arrays."""
     rows = scalar_rows(results)
-    width = max((len(name) for name, _, _ in rows[:SHOWN]), default=0)
+    width = max((len(name) for name, _, _ in rows[:MAX_SCALARS]), default=0)
     title = f": {results.title}" if results.title else ""
     lines = [f"<Results of qsim {results.method}{title} ({results.path})"]
-    lines += [f"  {name.ljust(width)}  {value}" for name, value, _ in rows[:SHOWN]]
-    if len(rows) > SHOWN:
-        lines.append(f"  ... {len(rows) - SHOWN} more in .scalars")
+    lines += [f"  {name.ljust(width)}  {value}" for name, value, _ in rows[:MAX_SCALARS]]
+    if len(rows) > MAX_SCALARS:
+        lines.append(f"  ... {len(rows) - MAX_SCALARS} more in .scalars")
     lines.append(f"  arrays: {', '.join(results.names)}>")
     return printable("\n".join(lines), newlines=True)
 
@@ -73,17 +84,7 @@ def as_html(results: ResultsFile) -> str:
         body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
-    arrays = [
-        (
-            name,
-            " × ".join(
-                f"{dim} {size}" for dim, size in zip(results.dims(name), results.shape(name), strict=True)
-            ),
-            results.unit(name),
-            results.description(name),
-        )
-        for name in results.names
-    ]
+    arrays = array_rows(results)
     title = f": {results.title}" if results.title else ""
     heading = html.escape(printable(f"qsim {results.method}{title}"))
     return (
@@ -137,6 +138,7 @@ def _variable(results: ResultsFile, name: str) -> xarray.Variable:
 
 def _output(method: str) -> Any:
     """Return the module ``output`` of a method; None for a method that this installation does not have."""
+    # The name comes from the file: nothing else than a folder of this package may be imported.
     if not re.fullmatch(r"[a-z]+", method) or find_spec(f"qsim.{method}") is None:
         return None
     return importlib.import_module(f"qsim.{method}.output")
@@ -148,7 +150,7 @@ def figure_functions(results: R) -> Mapping[str, Callable[[R], Figure | None]]:
 
 
 def plot(
-    results: ResultsFile, name: str = "overview", ax: Axes | SubFigure | None = None, **line: Any
+    results: ResultsFile, name: str = "overview", ax: Axes | SubFigure | None = None, **line: object
 ) -> Figure | SubFigure | None:
     """Draw a figure of the method, or an array against its coordinates.
 
@@ -180,13 +182,14 @@ def _plot_array(results: ResultsFile, name: str, ax: Any, line: Mapping[str, Any
             ax = fig.subplots()
         labels = _axis_labels(results, name)
         coordinates = [_coordinate(results, name, axis) for axis in range(values.ndim)]
-        shown = np.abs(values) ** 2 if np.iscomplexobj(values) else values
+        # Of complex arrays, such as wave functions, the density.
+        drawn = np.abs(values) ** 2 if np.iscomplexobj(values) else values
         label = f"|{results.label(name)}|²" if np.iscomplexobj(values) else results.label(name)
         if values.ndim == 1:
-            ax.plot(coordinates[0], shown, **line)
+            ax.plot(coordinates[0], drawn, **line)
             ax.set(xlabel=labels[0], ylabel=label)
         else:
-            mesh = ax.pcolormesh(coordinates[1], coordinates[0], shown, shading="nearest", rasterized=True)
+            mesh = ax.pcolormesh(coordinates[1], coordinates[0], drawn, shading="nearest", rasterized=True)
             ax.figure.colorbar(mesh, ax=ax, label=label)
             ax.set(xlabel=labels[1], ylabel=labels[0])
     return cast("Figure | SubFigure", ax.figure)
@@ -195,6 +198,7 @@ def _plot_array(results: ResultsFile, name: str, ax: Any, line: Mapping[str, Any
 def _coordinate_name(results: ResultsFile, name: str, axis: int) -> str | None:
     """Return the array that holds the coordinate of an axis, the nearest one above; None for a plain index."""
     dim, group = results.dims(name)[axis], parent(name)
+    # The nearest group upwards, as when the file was written.
     while True:
         candidate = f"{group}/{dim}" if group else dim
         if candidate in results and results.dims(candidate) == (dim,):
@@ -205,14 +209,17 @@ def _coordinate_name(results: ResultsFile, name: str, axis: int) -> str | None:
 
 
 def _coordinate(results: ResultsFile, name: str, axis: int) -> Any:
-    found = _coordinate_name(results, name, axis)
+    coordinate = _coordinate_name(results, name, axis)
     size = results.shape(name)[axis]
-    if found is None:
+    if coordinate is None:
         return np.arange(size)
-    values = results[found]
+    values = results[coordinate]
     return values if values.dtype.kind in "biuf" else np.arange(size)
 
 
 def _axis_labels(results: ResultsFile, name: str) -> list[str]:
-    found = [_coordinate_name(results, name, axis) for axis in range(len(results.shape(name)))]
-    return [results.label(each) if each else dim for each, dim in zip(found, results.dims(name), strict=True)]
+    coordinates = [_coordinate_name(results, name, axis) for axis in range(len(results.shape(name)))]
+    return [
+        results.label(each) if each else dim
+        for each, dim in zip(coordinates, results.dims(name), strict=True)
+    ]

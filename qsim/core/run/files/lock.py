@@ -199,6 +199,7 @@ class OutputLock:
     # ------------------------------------------------------------------------------------- taking it
 
     def _take(self) -> int:
+        """Return the open lock; raise FileError if another run holds it."""
         for _ in range(TRIES):
             # Each attempt opens the file anew: a lock that was removed meanwhile no longer excludes anyone.
             made, fd = self._open()

@@ -36,10 +36,8 @@ def write(job: Job[D, P, R], device: Device, result: R, monitor: Monitor) -> Non
     """Write the results file; what an earlier run of this name left beside it goes then."""
     loaded, method = job.loaded, job.method
     earlier = job.earlier() if job.replaces else []
-    arrays = {
-        name: device.to_host(array) for name, array in method.output.arrays(result, monitor.not_found).items()
-    }
-    scalars = method.output.scalars(result, monitor.not_found)
+    arrays = {name: device.to_host(array) for name, array in method.arrays(result, monitor.not_found).items()}
+    scalars = method.scalars(result, monitor.not_found)
     provenance = collect(
         loaded,
         device,

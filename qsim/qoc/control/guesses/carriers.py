@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qoc.control.guesses.pulse import Pulse
-    from qsim.qoc.deck.model import LadderGuess, ResonantGuess
+    from qsim.qoc.deck.control import LadderGuess, ResonantGuess
 
-SEED_AREA = 0.1  # pi, per rung, of the weak field that takes the place of a zero one
+# Pi, per rung, of the weak field that takes the place of a zero one.
+SEED_AREA = 0.1
 
 
 def resonant(block: ResonantGuess, pulse: Pulse) -> NDArray[np.float64]:

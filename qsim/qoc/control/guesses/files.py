@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qoc.control.guesses.pulse import Pulse
-    from qsim.qoc.deck.model import FileGuess
+    from qsim.qoc.deck.control import FileGuess
 
 KEY = "control.guess.file"
 
@@ -54,7 +54,8 @@ def field_from_file(path: Path, times: NDArray[np.float64], duration: float) -> 
         )
     if t.size >= 4:
         value = smooth_curve(path, t, eps)(times)
-        margin = 0.75 * float(np.median(np.diff(t)))  # midpoints lie up to half a step outside the samples
+        # midpoints lie up to half a step outside the samples
+        margin = 0.75 * float(np.median(np.diff(t)))
         return np.where((times >= t[0] - margin) & (times <= t[-1] + margin), value, 0.0)
     return np.interp(times, t, eps, left=0.0, right=0.0)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qoc.control.guesses.pulse import Pulse
-    from qsim.qoc.deck.model import ExpressionGuess, ZeroGuess
+    from qsim.qoc.deck.control import ExpressionGuess, ZeroGuess
 
 
 def zero(_block: ZeroGuess, pulse: Pulse) -> NDArray[np.float64]:
@@ -60,7 +60,8 @@ def escape(pulse: Pulse, guess: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the guess (N,) without its symmetries; one too weak to move the state gives way to a resonant seed."""
     try:
         seed = weak_seed(pulse)
-    except InvalidInput:  # no path of dipole transitions, which a given field does not need
+    except InvalidInput:
+        # no path of dipole transitions, which a given field does not need
         seed = guess
     weak = np.linalg.norm(guess) < 0.1 * np.linalg.norm(seed)
     return without_symmetry(seed if weak else guess, pulse.seed)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.model import QocDeck
     from qsim.qoc.models.molecule import Molecule
 
-LARGEST_FIELD = 1e10  # a.u. of a formula or a file
+# a.u. of a formula or a file.
+LARGEST_FIELD = 1e10
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qoc.control.guesses.pulse import Pulse
-    from qsim.qoc.deck.model import RandomGuess
+    from qsim.qoc.deck.control import RandomGuess
 
-RANDOM_STREAM = 11  # stream number of the random guess
-ESCAPE_STREAM = 12  # stream number of the perturbation that leaves a critical point
-ESCAPE_MODES = 4  # sine modes of its envelope: detunings of a few bandwidths of the pulse
-ESCAPE_SIZE = 0.3  # root mean square of its envelope, relative to the field
+# Stream number of the random guess.
+RANDOM_STREAM = 11
+# Stream number of the perturbation that leaves a critical point.
+ESCAPE_STREAM = 12
+# Sine modes of its envelope: detunings of a few bandwidths of the pulse.
+ESCAPE_MODES = 4
+# Root mean square of its envelope, relative to the field.
+ESCAPE_SIZE = 0.3
 
 
 def random(block: RandomGuess, pulse: Pulse) -> NDArray[np.float64]:
@@ -31,7 +35,8 @@ def random(block: RandomGuess, pulse: Pulse) -> NDArray[np.float64]:
     modes = min(max(1, int(cutoff * duration / np.pi)), times.size)
     draws = rng.normal(rng.key_from_seed(pulse.seed), RANDOM_STREAM, 0, modes)
     field = np.zeros(times.size)
-    for n in range(modes):  # one mode at a time: the table of all modes would be modes x N
+    # one mode at a time: the table of all modes would be modes x N
+    for n in range(modes):
         field += draws[n] * np.sin((n + 1) * np.pi / duration * times)
     return field * block.amplitude / float(np.sqrt(np.mean(field**2))) * pulse.shape
 
@@ -45,7 +50,8 @@ def without_symmetry(field: NDArray[np.float64], seed: int) -> NDArray[np.float6
     """
     count = field.size
     spectrum = np.fft.fft(field)
-    spectrum[1 : (count + 1) // 2] *= 2.0  # of an even number of points, the last frequency has no partner
+    # of an even number of points, the last frequency has no partner
+    spectrum[1 : (count + 1) // 2] *= 2.0
     spectrum[count // 2 + 1 :] = 0.0
     draws = rng.normal(rng.key_from_seed(seed), ESCAPE_STREAM, 0, 2 * ESCAPE_MODES)
     phase = np.pi * (np.arange(count) + 0.5) / count

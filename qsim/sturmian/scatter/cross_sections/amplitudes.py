@@ -39,8 +39,10 @@ if TYPE_CHECKING:
     from qsim.sturmian.radial.grid import RadialGrid
 
 
-OUTER = 0.7  # share of R0 beyond which the radius should not matter for a discrete channel
-LEAK = 10.0  # relative error of an amplitude over the share of its largest value that a level has at the end of the box
+# Share of R0 beyond which the radius should not matter for a discrete channel.
+OUTER = 0.7
+# Relative error of an amplitude over the share of its largest value that a level has at the end of the box.
+LEAK = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,17 +104,23 @@ def inside(
     """
     device = operator.device
     count = int(np.count_nonzero(grid.is_real))
+    # V u + s, repulsion times the solution and the source: what drives the motion of independent electrons
     w = operator.repel(u)
     w += s
     _, lobatto_weights, _ = lobatto(grid.order)
+    # The node at R0 has the weight of a bridge with the element on the contour; integrals up to R0 take its own
+    # half.
     weights = grid.w[:count].real.copy()
     last = int(np.argmin(np.abs(grid.bounds - grid.R0)))
     weights[-1] = lobatto_weights[-1] * 0.5 * float((grid.bounds[last] - grid.bounds[last - 1]).real)
     root = np.sqrt(grid.w[:count])
+    # from coefficients to values of one ordered pair: without the weights of the nodes, and without the sqrt(2) of a
+    # pair a < b
     norm = np.array([1.0 if a == b else math.sqrt(0.5) for a, b in operator.pairs])
     scale = norm[:, None, None] / (root[:, None] * root[None, :])
     out = []
     for k in range(u.shape[0]):
+        # optical theorem: what the source gives up flows out
         flux = 2.0 * complex(operator.device.xp.vdot(u[k], s[k])).imag
         values = device.to_host(u[k, :, :count, :count]) * scale
         driven = device.to_host(w[k, :, :count, :count]) * scale
@@ -178,6 +186,7 @@ def breakup(
     radii : (R,)
         Ends of elements, ascending, bohr.
     """
+    # regular functions of both electrons at energies that add up to E: a double integral of each with V u + s
     e1 = np.atleast_1d(np.asarray(energies, float))
     out = np.empty((len(radii), len(solution.pairs), e1.size), complex)
     for p, (a, b) in enumerate(solution.pairs):
@@ -204,7 +213,8 @@ def density(
     f = breakup(solution, continuum, E, e1, radii)
     different = np.array([a != b for a, b in solution.pairs])
     total = (np.abs(f) ** 2).sum(axis=1)
-    if different.any():  # f_ba(k1, k2) is f_ab(k2, k1) but for a sign
+    # f_ba(k1, k2) is f_ab(k2, k1) but for a sign
+    if different.any():
         mirrored = breakup(solution, continuum, E, E - e1, radii)[:, different]
         total = total + (np.abs(mirrored) ** 2).sum(axis=1)
     return np.asarray(total / np.sqrt(4.0 * e1 * (E - e1)))
@@ -279,11 +289,13 @@ def channels(
         for leaves, stays, first in ((a, b, True), (b, a, False)):
             if a == b and not first:
                 continue
+            # electron 1 is the one outside
             u, w = solution.u[p], solution.w[p]
             if not first:
                 u, w = u.T, w.T
             levels, P = continuum.levels(stays, highest - stays)
-            open_ = int(np.count_nonzero(levels < E))  # ascending
+            # ascending
+            open_ = int(np.count_nonzero(levels < E))
             if not open_:
                 continue
             levels, P = levels[:open_], P[:open_]
@@ -292,6 +304,8 @@ def channels(
             integrals = in_boxes(solution, F, w, P, ends) - in_boxes(solution, F * shift, u, P, ends)
             for number, (level, function) in enumerate(zip(levels, P, strict=True)):
                 k = math.sqrt(2.0 * (E - level))
+                # only radii at which the level has decayed; the largest of them gives the amplitude, the others its
+                # spread
                 usable = np.array([continuum.held(function, R) for R in ends])
                 usable[-1] |= not usable.any()
                 found = -2.0 / k * math.sqrt(0.5 * math.pi) * integrals[usable, number]
@@ -300,6 +314,7 @@ def channels(
                     radii = ends[usable]
                     modulus, spread = _modulus(solution, u, function, leaves, outside.charge, k, radii)
                     amplitude *= modulus / max(abs(amplitude), 1e-300)
+                # a level that reaches the wall lacks part of its function
                 spread += LEAK * abs(amplitude) * continuum.lost(function)
                 out.append(Channel(number + 1 + stays, stays, leaves, k, amplitude, spread))
     return out
@@ -319,7 +334,8 @@ def _modulus(
     for R in ends:
         size, weights = solution.box(R)
         projection = u[size - 1, :size] @ (bound[:size] * weights)
-        wave = steed(l, -charge / k, k * R)  # |H+|^2 = 1 / Im (ln H+)'
+        # |H+|^2 = 1 / Im (ln H+)'
+        wave = steed(l, -charge / k, k * R)
         moduli.append(abs(projection) * math.sqrt(wave.imag))
     mean = float(np.mean(moduli))
     return mean, float(np.std(moduli))

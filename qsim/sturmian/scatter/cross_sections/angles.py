@@ -68,9 +68,11 @@ def coplanar(
         if a != b:
             orders.append((b, a, exchange_sign(a, b, L, S) * f[:, p, 1]))
         for la, lb, amplitude in orders:
+            # Coulomb phases of both electrons, and i^-l of their partial waves
             sigma = phase(la, charge, k1) + phase(lb, charge, k2)
             factor = (-1j) ** (la + lb) * np.exp(1j * sigma)
             shape = np.zeros((theta.size, theta.size))
+            # bipolar harmonic with M = 0; in one plane the harmonics are real functions of a signed angle
             for m in range(-min(la, lb), min(la, lb) + 1):
                 weight = clebsch_gordan(la, lb, L, m, -m, 0)
                 if weight != 0.0:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 FINE_STRUCTURE = 7.2973525643e-3
 HARTREE_EV = 27.211386245981
-KILOBARN = 28.0028520539 * 1e3  # of a0^2
+# Of a0^2.
+KILOBARN = 28.0028520539 * 1e3
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 SOURCE = "another program, boxes of 70 to 150 bohr, good to 3 per cent"
 SHARES = np.array([0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5])
-SHARING = {  # impact energy, eV: spin: pi a0^2 / hartree, convention full
+# Impact energy, eV: spin: pi a0^2 / hartree, convention full.
+SHARING = {
     54.4: {
         "singlet": (0.01339, 0.01201, 0.01097, 0.01022, 0.009574, 0.008876, 0.008119, 0.007407, 0.006892, 0.006704),
         "triplet": (0.00595, 0.004044, 0.002709, 0.001768, 0.001098, 0.0006288, 0.000317, 0.0001277, 2.973e-05, 0.0),
     },
 }  # fmt: skip
-SAME = 1e-3  # eV
+# eV.
+SAME = 1e-3
 
 
 def sharing(energies: Sequence[float], labels: Sequence[str]) -> NDArray[np.float64] | None:

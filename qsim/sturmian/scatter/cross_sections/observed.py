@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from qsim.sturmian.scatter.cross_sections.kinematics import Kinematics
     from qsim.sturmian.scatter.cross_sections.spectra import Sharing
 
-HIGHEST = 8  # principal quantum number of a level that is looked for
-FIRST = 2  # of the levels that follow the n^-3 law
-RETURNED = 2.0  # relative error of an amplitude over the amplitude of the wave that comes back from the end of the contour
+# Principal quantum number of a level that is looked for.
+HIGHEST = 8
+# Of the levels that follow the n^-3 law.
+FIRST = 2
+# Relative error of an amplitude over the amplitude of the wave that comes back from the end of the contour.
+RETURNED = 2.0
 
 Measured = tuple[float, float]
 """A value and its error."""
@@ -30,7 +33,7 @@ Measured = tuple[float, float]
 
 @dataclass
 class Observed:
-    """What one solution says, as cross sections.
+    """Cross sections of one solution.
 
     Attributes
     ----------
@@ -86,12 +89,15 @@ def observe(
         highest=HIGHEST,
         surfaces=not setup.numbers.whole,
     )
+    # Channels with one bound electron: a level (n, l) collects the flux of all momenta with which the other electron
+    # leaves.
     levels: dict[tuple[int, int], Measured] = {}
     series: dict[tuple[int, int], list[tuple[int, float, float]]] = {}
     matrix = 1.0 + 0j
     total_error = matrix_error = 0.0
     for channel in found:
         value, spread = weight * channel.flux, weight * channel.flux_error
+        # the contour returns a wave, which changes an amplitude by this share and a cross section by twice as much
         returned = RETURNED * setup.reflection(channel.k)
         total_error += returned * value
         spread += 2.0 * returned * value
@@ -103,7 +109,10 @@ def observe(
             sign = (-1) ** S if L == 0 else 1
             matrix = 1.0 + 2j * channel.k * math.sqrt(2.0) * sign * channel.amplitude
             matrix_error = returned * abs(matrix - 1.0)
+    # below the break-up threshold the levels of the box are all there are
     rest = _rest(series, solution.pairs) if E > 0.0 else (0.0, 0.0)
+    # Two free electrons: the density over the share of the energy, from surfaces of several radii, extrapolated to
+    # an infinite one.
     sharing, break_up = None, None
     ends = solution.ends()
     if E > 0.0 and ("sdcs" in wants or "sigma" in wants or "unitarity" in wants):
@@ -144,6 +153,7 @@ def _rest(
     """
     from scipy.special import zeta
 
+    # Series of which the box holds no level: as much as the nearest one of a smaller l may be missing.
     total = error = 0.0
     needed = {(stays, leaves) for a, b in pairs for stays, leaves in ((a, b), (b, a))}
     for l, leaves in needed:
@@ -155,6 +165,8 @@ def _rest(
         nearest = max(known_ls)
         below = [v for (m, _), known in series.items() if m == nearest for n, v, _ in known if n >= FIRST]
         error += sum(below)
+    # The others by the n^-3 law: sum over m > n of a / m^3 + b / m^5 with a and b from the last two levels, the
+    # error half of what b changes; with one level a alone.
     for entries in series.values():
         known = [entry for entry in sorted(entries) if entry[0] >= FIRST]
         if not known:

@@ -19,12 +19,18 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-DEGREE = 4  # of P
-TILT = 1  # of Q
-NODES = 10  # energies between 0 and E/2
-RIPPLES = 2.5  # of the rms ripple, that the smooth curve may be wrong: it is long-waved in R and energy, and no noise
-FEW = 4  # radii from which a tilt can be fitted
-NEAR = 0.4  # bohr: with fewer, nothing tells the part of the density that goes like 1/R, which is taken to be this over R
+# Of P.
+DEGREE = 4
+# Of Q.
+TILT = 1
+# Energies between 0 and E/2.
+NODES = 10
+# Of the rms ripple, that the smooth curve may be wrong: it is long-waved in R and energy, and no noise.
+RIPPLES = 2.5
+# Radii from which a tilt can be fitted.
+FEW = 4
+# Bohr: with fewer, nothing tells the part of the density that goes like 1/R, which is taken to be this over R.
+NEAR = 0.4
 
 
 def energies() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -98,9 +104,12 @@ def extrapolate(radii: NDArray[np.float64], densities: NDArray[np.float64]) -> S
         At the shares of `energies`.
     """
     x, w = energies()
+    # the sharing is symmetric about E/2: a polynomial in the square of the distance from it
     y = (2.0 * x - 1.0) ** 2
     mean = densities.mean(axis=0)
     plain, rest = _fit(radii, densities, DEGREE, -1)
+    # The amplitude at a finite radius oscillates and drifts like 1/R: a fit of all radii with a tilt in 1/R, and
+    # beside it without, and with one degree less. Their differences are the error of the fit.
     choices = [plain]
     if radii.size >= FEW:
         tilted, rest = _fit(radii, densities, DEGREE, TILT)
@@ -108,6 +117,7 @@ def extrapolate(radii: NDArray[np.float64], densities: NDArray[np.float64]) -> S
     curves = np.array([np.polynomial.polynomial.polyval(y, c) for c in choices])
     ripple = float(np.sqrt((rest**2).mean()))
     error = np.hypot(np.abs(curves - curves[0]).max(axis=0), RIPPLES * ripple)
+    # few radii do not show the drift, which is then claimed as an error
     unseen = NEAR / float(radii.max()) if radii.size < FEW else 0.0
     error = error + unseen * np.abs(curves[0])
     totals = 2.0 * (curves @ w)

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from qsim.sturmian.scatter.cross_sections.observed import Measured, Observed
 
 SAFETY, FUNCTIONS_SAFETY = 1.5, 4.0
-STATIONARY, FUNCTIONS_STATIONARY = 0.1, 0.5  # of the errors of all levels, that the total may have
-SERIES = 2.0  # relative error of a level that the coarser box does not hold, over that of the next lower one of its l
-MIXING = (
-    0.5  # of the largest relative error of partial waves among levels of one n, that each of them may have
-)
+# Of the errors of all levels, that the total may have.
+STATIONARY, FUNCTIONS_STATIONARY = 0.1, 0.5
+# Relative error of a level that the coarser box does not hold, over that of the next lower one of its l.
+SERIES = 2.0
+# Of the largest relative error of partial waves among levels of one n, that each of them may have.
+MIXING = 0.5
 
 
 @dataclass
@@ -149,6 +150,7 @@ def combined(
         That both electrons see far outside.
     """
     parts = solutions.parts
+    # every sum carries the change by the coarser grid and by other partial waves as its error
     levels = _levels(solutions)
     rest = _sum_of([part.rest for part in parts])
     level_error = _error_of_all(levels)
@@ -156,9 +158,11 @@ def combined(
     share = STATIONARY if solutions.whole_grid else FUNCTIONS_STATIONARY
     own = sum(part.total_error for part in parts)
     total = _total(parts), solutions.error(_total) + share * level_error + own
+    # below break-up the levels are all there is: what they and the total miss each other by is an error
     if kin.E < 0.0:
         levels, total = _closed(levels, total)
     direct, sdcs, sdcs_error, ripple = _sharing(solutions, kin)
+    # break-up twice: from its amplitudes, and as what the levels leave of the total; their agreement is a check
     missing, defect = _unitarity(total, direct, levels, rest)
     made = Summed(
         total=total,
@@ -306,7 +310,7 @@ def _mixed(
     fewer: Sequence[Observed],
     more: float,
 ) -> dict[tuple[int, int], Measured]:
-    """Return levels with the share in the partial-wave error of those of the same n, which mix with them at any distance."""
+    """Return levels with their share in the partial-wave error of all levels of the same n, which mix at any distance."""
 
     def value(of: Sequence[Observed], name: tuple[int, int]) -> float:
         return sum(part.levels.get(name, (0.0, 0.0))[0] for part in of)
@@ -365,4 +369,5 @@ def _fdcs(
             part.pairs, part.L, part.S, part.break_up, k1, k2, theta, charge
         )
     values = 2.0 * math.pi / (k1 * k2) * np.abs(amplitude) ** 2
-    return values.mean(axis=0), values.std(axis=0)  # a ripple is no noise: more radii do not average it away
+    # a ripple is no noise: more radii do not average it away
+    return values.mean(axis=0), values.std(axis=0)

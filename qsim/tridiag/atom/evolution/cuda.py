@@ -1,6 +1,6 @@
 """Members of a batch on a GPU: runs of one atom in different fields, all with the same grid, channels and steps.
 
-A single run is a batch of one.  State and tables stay on the device; sums come back, and states where they are asked for.
+A single run is a batch of one.  State and tables stay on the device; sums come back, and states on request.
 """
 
 from __future__ import annotations
@@ -51,8 +51,10 @@ def families_of(lanes: AnyLanes) -> Families:
     momenta = None
     if isinstance(lanes, PlanarLanes):
         place = np.arange(2 * k)
+        # the CPU keeps odd lanes HALF places on; here they follow the even ones
         swaps = np.where(lanes.swaps < k, lanes.swaps, lanes.swaps - kernels.HALF + k)
         place[swaps] = swaps[:, ::-1]
+        # pairs to m + 1 are those to m - 1 after an exchange of lanes, with the other sign; here they are families of their own
         own = [(place[a], place[b], -c, -g) for a, b, c, g in own] + own
         momenta = -lanes.turns
     pairs, coupling, growth = [], [], []
@@ -94,7 +96,7 @@ def shape_of(
 
 @dataclass(frozen=True)
 class Stepping:
-    """How steps are made.
+    """Options of steps.
 
     Attributes
     ----------
@@ -373,18 +375,18 @@ class CudaMember:
             outer = xp.sum(weight[n - rows :] * xp.abs(state[n - rows :]) ** 2)
             return float(high), float(outer)
 
-    def told(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    def components(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return sums (..., 6) as a CPU has them: four numbers along z, six in a plane."""
         return sums if isinstance(self.lanes, PlanarLanes) else sums[..., [0, 1, 3, 5]]
 
     def sums(self) -> NDArray[np.float64]:
         """Return norm, dipole and mean force (along z, or along x and y), and the norm of the last l."""
-        return self.told(self.batch.sums()[self.index])
+        return self.components(self.batch.sums()[self.index])
 
     def sampled(self, marks: list[int]) -> NDArray[np.float64]:
         """Go on to each mark, a number of steps from the start, and return the `sums` there: of a batch of one."""
         ahead = np.array(marks) - self.step
-        return self.told(self.batch.advance(int(ahead[-1]), ahead)[self.index])
+        return self.components(self.batch.advance(int(ahead[-1]), ahead)[self.index])
 
 
 def merged(members: list[CudaMember]) -> CudaBatch:

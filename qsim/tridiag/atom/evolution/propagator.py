@@ -21,6 +21,7 @@ from qsim.tridiag.atom.states.grid import RadialGrid, first_entry
 from qsim.tridiag.atom.states.lanes import PlanarLanes
 from qsim.tridiag.kernels.atom import length as kernels
 from qsim.tridiag.kernels.atom.planar import planar_length_steps, planar_sums, planar_velocity_steps
+from qsim.tridiag.kernels.atom.records import Couplings, Mix, Radial
 from qsim.tridiag.kernels.atom.sharing import ALONE
 from qsim.tridiag.kernels.atom.velocity import velocity_steps
 
@@ -40,8 +41,10 @@ __all__ = [
     "weighted_force",
 ]
 
-FIRST = 13.0 / 12.0  # Euler-Maclaurin weight of the first point
-INNER = 0.05  # bohr per l: u_l ~ r^(l+1) is below 1e-9 of its maximum within INNER (l - 1)
+# Euler-Maclaurin weight of the first point
+FIRST = 13.0 / 12.0
+# bohr per l: u_l ~ r^(l+1) is below 1e-9 of its maximum within INNER (l - 1)
+INNER = 0.05
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ def weighted_force(lattice: AtomLattice) -> NDArray[np.float64]:
 
 @dataclass
 class Tables:
-    """What the kernels need for steps of one length; see :mod:`qsim.tridiag.kernels.atom.length`."""
+    """Tables of the kernels for steps of one length; see :mod:`qsim.tridiag.kernels.atom.length`."""
 
     down: Any
     up: Any
@@ -168,9 +171,9 @@ def tables(
         swaps=lanes.swaps,
         turns=lanes.turns,
         links=lanes.links,
-        radial=(a, np.ascontiguousarray(potential).reshape(-1), rotation, ll, first),
-        couplings=(even, odd, even_growth, odd_growth),
-        mix=(1.0 / grid.r, 1.0 / grid.slope, np.sqrt(grid.slope)),
+        radial=Radial(a, np.ascontiguousarray(potential).reshape(-1), rotation, ll, first),
+        couplings=Couplings(even, odd, even_growth, odd_growth),
+        mix=Mix(1.0 / grid.r, 1.0 / grid.slope, np.sqrt(grid.slope)),
     )
 
 

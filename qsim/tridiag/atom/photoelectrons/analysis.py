@@ -26,13 +26,17 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.result import AtomResult
     from qsim.tridiag.deck.photoelectrons import Spectrum
 
-__all__ = ["doubts", "error_of", "of_companion", "photoelectrons"]
+__all__ = ["error_of", "of_companion", "photoelectrons", "warnings"]
 
 UNITS = {"window": "energies", "scattering": "projections", "tsurff": "samples"}
-PEAKS = 5  # energies that become scalars
-MAP = 121  # points of the momentum map in each direction
-ABSORBED = 1e-6  # norm that is missing at the end, which a projection does not see
-TAIL = 1e-4  # relative distance of the potential from its Coulomb tail at the wall
+# energies that become scalars
+PEAKS = 5
+# points of the momentum map in each direction
+MAP = 121
+# norm that is missing at the end, which a projection does not see
+ABSORBED = 1e-6
+# relative distance of the potential from its Coulomb tail at the wall
+TAIL = 1e-4
 
 
 class _Window:
@@ -50,6 +54,7 @@ class _Window:
     def advance(self, report: Report) -> None:
         """Apply the operator at every energy."""
         block, result = self.block, self.result
+        # lines as wide as the spacing of the energies give a smooth curve
         gamma = block.gamma if block.gamma is not None else float(self.energy[1] - self.energy[0])
         found = spectra.window(
             (result.problem.lattice, result.problem.beyond),
@@ -98,6 +103,7 @@ def _against_flux(found: Photoelectrons, result: AtomResult, phi: NDArray[np.com
     Below 0 there are levels, whatever the window shows: nothing is claimed.
     """
     problem, energy = result.problem, found.energy
+    # the spectrum without angles of a box without an end: what a projection in a finite box should give
     exact = spectral_density(problem.lattice, problem.beyond, result.lanes, phi, energy)
     free = energy > 0.0
     error = flux.spread(np.where(free, np.abs(found.spectrum - exact), 0.0))
@@ -109,7 +115,7 @@ def _computation(
 ) -> _Window | _Scattering | flux.Flux:
     """Return what finds a spectrum of the state at the end, in length gauge."""
     if isinstance(block, TsurffSpectrum):
-        return flux.made(result, block, phi)
+        return flux.flux_of(result, block, phi)
     if isinstance(block, WindowSpectrum):
         return _Window(result, phi, block)
     return _Scattering(result, phi, block, states)
@@ -146,7 +152,7 @@ def of_companion(result: AtomResult, report: Report) -> None:
 def photoelectrons(
     result: AtomResult, state: Callable[[], State], monitor: Monitor, states: dict[int, Any] | None = None
 ) -> None:
-    """Add the spectra that the deck asks for.
+    """Add the spectra of the deck.
 
     Parameters
     ----------
@@ -173,9 +179,9 @@ def photoelectrons(
         _store(result, wanted.found, block, first=index == 0)
 
 
-def doubts(result: AtomResult) -> Iterator[tuple[str, float, str]]:
+def warnings(result: AtomResult) -> Iterator[tuple[str, float, str]]:
     """Yield what the spectra do not hold: a short name, its size, and the text."""
-    yield from result.told
+    yield from result.remarks
     lattice, tail = result.problem.lattice, result.problem.tail
     missing = float(result.frames["norm"][0] - result.frames["norm"][-1]) - result.lost
     if missing > ABSORBED:
@@ -188,6 +194,7 @@ def doubts(result: AtomResult) -> Iterator[tuple[str, float, str]]:
                     "raise grid.rmax, and leave the absorber out",
                 )
     r = float(lattice.grid.r[-1])
+    # scattering states continue with a Coulomb tail beyond the wall: V must have reached it there
     charge = -r * float(lattice.potential[-1])
     if "scattering" in result.methods and abs(charge - tail) > TAIL:
         yield (
@@ -202,7 +209,8 @@ def _store(result: AtomResult, found: Photoelectrons, block: Spectrum, *, first:
     result.methods.append(block.method)
     name = "pes" if first else f"{block.method}_pes"
     result.spectra |= {"energy" if first else f"{block.method}_energy": found.energy, name: found.spectrum}
-    assert found.error is not None  # of every method
+    # of every method
+    assert found.error is not None
     result.unsure[name] = found.error
     if block.method == "tsurff":
         result.spectra[error_of(name)] = found.error
@@ -228,7 +236,7 @@ def _keep(result: AtomResult, found: Photoelectrons, block: Spectrum) -> None:
     if isinstance(block, WindowSpectrum) and block.angles is None:
         return
     if result.problem.frame.planar:
-        result.told += attoclock(result, found)
+        result.remarks += attoclock(result, found)
         return
     result.spectra |= {"theta": found.theta, "pad": found.angular}
     if np.count_nonzero(free) > 3:
@@ -243,6 +251,7 @@ def _total(
 
     total = float(np.trapezoid(spectrum, energy))
     result.numbers["pes_total"] = total
+    # trapezoid against Simpson: the error of the sum over energies
     own = float(np.trapezoid(error, energy)) + abs(total - float(simpson(spectrum, x=energy)))
     if result.methods[0] == "tsurff":
         result.errors["pes_total"] = own
@@ -256,6 +265,7 @@ def _peaks(energy: NDArray[np.float64], spectrum: NDArray[np.float64]) -> list[f
     tops = np.flatnonzero((log[1:-1] > log[:-2]) & (log[1:-1] >= log[2:])) + 1
     found = []
     for k in sorted(tops, key=lambda k: -log[k])[:PEAKS]:
+        # vertex of the parabola through three logarithms: exact for a Gaussian line
         bend = log[k - 1] - 2.0 * log[k] + log[k + 1]
         shift = 0.5 * (log[k - 1] - log[k + 1]) / bend if bend else 0.0
         found.append(float(energy[k] + shift * (energy[1] - energy[0])))

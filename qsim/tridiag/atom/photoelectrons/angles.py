@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Sky", "even_azimuths", "nodes", "sphere_of"]
 
-SPARE = 12  # nodes and azimuths beyond those that a band needs
+# nodes and azimuths beyond those that a band needs
+SPARE = 12
 
 
 def even_azimuths(count: int) -> NDArray[np.float64]:
@@ -89,14 +90,16 @@ class Sky:
     def density(self, values: NDArray[np.complex128]) -> NDArray[np.float64]:
         """Return ``sum_k |sum c Y|^2`` (a, b) of channels (k, used)."""
         found = self.by_m(values)
-        products = np.swapaxes(found, 1, 2) @ found.conj()  # (a, m, m')
+        # (a, m, m')
+        products = np.swapaxes(found, 1, 2) @ found.conj()
         return np.asarray(np.sum(self.turns * (products @ self.turns.conj()), axis=1).real)
 
     def projected(
         self, values: NDArray[np.complex128], weights: NDArray[np.float64]
     ) -> NDArray[np.complex128]:
         """Return ``int dOmega Y*_lm b`` (k, used) of b (a, k, b), with weights of cos(theta) and even azimuths."""
-        around = values @ self.turns.conj().T * (2.0 * math.pi / self.azimuth.size)  # (a, k, m)
+        # (a, k, m)
+        around = values @ self.turns.conj().T * (2.0 * math.pi / self.azimuth.size)
         found = np.empty((values.shape[1], self.lanes.used), dtype=complex)
         for index, (_, here) in enumerate(self._columns):
             found[:, here] = around[:, :, index].T @ (weights[:, None] * self.polar[here].T)

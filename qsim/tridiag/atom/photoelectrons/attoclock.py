@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 __all__ = ["attoclock", "highest"]
 
-MAP = 161  # points of the momentum map in each direction
-LIMIT = (
-    3.0  # error over the difference of two spheres at 1 and 3/4 of the radius, of an error that falls as 1/R
-)
-FEWEST = 8  # energies of an angle: every second one must do as well
-NEAR, ROUNDS = (
-    41,
-    6,
-)  # points around a maximum, and how often their distance shrinks: to 1e-8 of that of the azimuths
-ROUND = 0.02  # contrast of W below which it has no direction
+# points of the momentum map in each direction
+MAP = 161
+# error over the difference of two spheres at 1 and 3/4 of the radius, of an error that falls as 1/R
+LIMIT = 3.0
+# energies of an angle: every second one must do as well
+FEWEST = 8
+# points around a maximum, and how often their distance shrinks: to 1e-8 of that of the azimuths
+NEAR, ROUNDS = (41, 6)
+# contrast of W below which it has no direction
+ROUND = 0.02
 
 
 def attoclock(result: AtomResult, found: Photoelectrons) -> list[tuple[str, float, str]]:
@@ -63,12 +63,15 @@ def attoclock(result: AtomResult, found: Photoelectrons) -> list[tuple[str, floa
     pulse = result.problem.pulse
     if not isinstance(pulse, PlaneField) or pulse.sense == 0 or energy.size < FEWEST:
         return []
+    # an electron that leaves at the peak of |E| without a momentum ends with -A of that time: the reference direction
     a = result.problem.vector(_peak(result, pulse))
     reference = math.atan2(-float(a[1]), -float(a[0]))
     best = highest(azimuth, over)
     result.own["attoclock_angle"] = _own_error(found, k, angular, best)
+    # counted in the sense in which the field turns, so that a delay is positive for either handedness
     offset = math.remainder(pulse.sense * (best - reference), 2.0 * math.pi)
     contrast = float((over.max() - over.min()) / (over.max() + over.min())) if over.max() > 0.0 else 0.0
+    # distance of azimuths on the circle
     nearest = int(np.argmin(np.abs(np.angle(np.exp(1j * (azimuth - best))))))
     result.numbers |= {
         "attoclock_angle": math.degrees(offset),
@@ -76,6 +79,7 @@ def attoclock(result: AtomResult, found: Photoelectrons) -> list[tuple[str, floa
         "attoclock_contrast": contrast,
         "attoclock_momentum": float(k[int(np.argmax(angular[:, nearest]))]),
     }
+    # a spectrum that has not fallen at its highest energy misses electrons, which may come from another direction
     edge = max(float(angular[-1].max()), 0.0) / max(float(angular.max()), 1e-300)
     if contrast < ROUND:
         text = f"the azimuths of the photoelectrons have a contrast of {contrast:.2g}: their maximum is no attoclock angle"
@@ -123,6 +127,7 @@ def highest(angle: NDArray[np.float64], values: NDArray[np.float64]) -> float:
     """Return the angle of the maximum of a periodic function on even angles, from its Fourier sum, radian."""
     n = values.size
     weights = np.fft.rfft(values) / n
+    # real Fourier sum: every frequency but 0 (and the highest of an even number) stands for itself and its negative
     weights[1:] *= 2.0
     if n % 2 == 0:
         weights[-1] *= 0.5
@@ -133,6 +138,7 @@ def highest(angle: NDArray[np.float64], values: NDArray[np.float64]) -> float:
 
     best, width = float(angle[int(np.argmax(values))]), float(angle[1] - angle[0])
     for _ in range(ROUNDS):
+        # a finer search about the best point so far; the Fourier sum is exact between the azimuths
         near = best + width * np.linspace(-1.0, 1.0, NEAR)
         best = float(near[int(np.argmax(value(near)))])
         width *= 2.0 / (NEAR - 1)
@@ -146,6 +152,7 @@ def _map(
     from scipy.interpolate import RegularGridInterpolator
 
     step = azimuth[1] - azimuth[0]
+    # close the circle, so that the map has no gap at pi
     around = np.concatenate([azimuth, [azimuth[-1] + step]])
     closed = np.concatenate([density, density[:, :1]], axis=1)
     value = RegularGridInterpolator((k, around), closed, bounds_error=False, fill_value=0.0)

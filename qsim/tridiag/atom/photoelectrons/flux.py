@@ -31,15 +31,22 @@ if TYPE_CHECKING:
     from qsim.tridiag.atom.result import AtomResult
     from qsim.tridiag.deck.photoelectrons import Spectrum
 
-__all__ = ["Flux", "flux_interval", "made", "spheres", "spread"]
+__all__ = ["Flux", "flux_interval", "flux_of", "spheres", "spread"]
 
-INNER = 0.75  # radius of the second sphere over that of the first
-LIMIT = INNER / (1.0 - INNER)  # error over the difference of both, of an error that falls as 1/R
-NEAR = 0.05  # of the range of energies, over which differences that cross zero are spread
-SENT_BACK = 5.0  # change of a spectrum over the wave sent back: 2 as it goes in, 2 as it comes out again, and some room
-NEGLIGIBLE = 1e-9  # of the largest part of an l
-SAMPLES = 12.0  # of the flux, per period of the highest energy
-FINE = 8  # points of A between two samples
+# radius of the second sphere over that of the first
+INNER = 0.75
+# error over the difference of both, of an error that falls as 1/R
+LIMIT = INNER / (1.0 - INNER)
+# of the range of energies, over which differences that cross zero are spread
+NEAR = 0.05
+# change of a spectrum over the wave sent back: 2 as it goes in, 2 as it comes out again, and some room
+SENT_BACK = 5.0
+# of the largest part of an l
+NEGLIGIBLE = 1e-9
+# of the flux, per period of the highest energy
+SAMPLES = 12.0
+# points of A between two samples
+FINE = 8
 
 
 def spheres(lattice: AtomLattice, blocks: list[Spectrum]) -> list[surface.Sphere]:
@@ -57,6 +64,7 @@ def flux_interval(blocks: list[Spectrum], steps: int, dt: float, most: int) -> i
     tops = [one.energy[1] for one in blocks if isinstance(one, TsurffSpectrum)]
     if not tops:
         return most
+    # SAMPLES per period of the highest energy, and a whole number of intervals in the run
     wanted = min(most, max(1, int(2.0 * math.pi / (SAMPLES * max(tops) * dt))))
     return max(k for k in range(1, wanted + 1) if steps % k == 0)
 
@@ -146,6 +154,7 @@ class _Along(Flux):
     def spectrum(self, b: NDArray[np.complex128]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return dP/dE, and its parts by l."""
         inner = b[:, : self.weights.size]
+        # the first directions are nodes of an integral over cos(theta), the rest those of the result
         whole = 2.0 * math.pi * self.k * (np.abs(inner) ** 2 @ self.weights)
         y = surface.spherical_harmonics(self.lanes, self.cosine[: self.weights.size])
         parts = 2.0 * math.pi * (inner * self.weights) @ y.T
@@ -186,27 +195,28 @@ class _Around(Flux):
         return whole, by_momentum(parts, self.lanes)
 
     def resolved(self, found: Photoelectrons) -> Photoelectrons:
-        """Return the spectrum with its azimuths, and with polar angles if they are asked for."""
+        """Return the spectrum with its azimuths, and with polar angles if requested."""
         azimuth = self.rays.sky.azimuth[:: self.rays.stride]
         outer, inner = (self.rays.in_plane(b, self.k) for b in self.passed)
         found = replace(found, theta=azimuth, angular=outer, inner=inner)
         if self.block.polar is None:
             return found
         polar = self.rays.sky.theta[self.rays.nodes + 1 :]
-        return replace(found, polar=polar, sphere=self.rays.asked(self.passed[0], self.k))
+        return replace(found, polar=polar, sphere=self.rays.requested(self.passed[0], self.k))
 
 
 def _field(
     problem: AtomProblem, time: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return times of samples, the components of A, and their integrals, (1 or 2, samples)."""
+    # A is integrated on finer times than the samples, so that the phase k alpha is exact enough
     fine = np.linspace(float(time[0]), float(time[-1]), FINE * (time.size - 1) + 1)
     a = problem.vector(fine)
     alpha = running_integral(a, fine)
     return time, np.asarray(a[:, ::FINE]), np.asarray(alpha[:, ::FINE])
 
 
-def made(result: AtomResult, block: TsurffSpectrum, phi: NDArray[np.complex128]) -> Flux:
+def flux_of(result: AtomResult, block: TsurffSpectrum, phi: NDArray[np.complex128]) -> Flux:
     """Return the computation of a spectrum.
 
     Parameters
@@ -222,6 +232,7 @@ def made(result: AtomResult, block: TsurffSpectrum, phi: NDArray[np.complex128])
 def _finished(flux: Flux) -> Photoelectrons:
     """Return the spectrum of both spheres, with its error."""
     result = flux.result
+    # the tail of the potential beyond the sphere is neglected: the error falls as 1/R, and two radii tell its size
     (whole, parts), (other, _) = (flux.spectrum(b) for b in flux.passed)
     error = LIMIT * spread(np.abs(whole - other)) + spread(_sent_back(result, flux, parts))
     nothing = np.zeros((flux.energy.size, 0))

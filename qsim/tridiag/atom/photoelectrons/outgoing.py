@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["beyond", "leaving", "spectral_density"]
 
-QUIET = 1e-15  # norm of an l that gives nothing
+# norm of an l that gives nothing
+QUIET = 1e-15
 
 
 def leaving(far: AtomLattice, points: int, l: int, z: NDArray[np.complex128]) -> NDArray[np.complex128]:
@@ -52,9 +53,12 @@ def leaving(far: AtomLattice, points: int, l: int, z: NDArray[np.complex128]) ->
         return np.asarray(72.0 / (6.0 + radial.square[j] * (z - radial.potential[j])) - 10.0)
 
     last = far.grid.points - 1
+    # WKB start far away: phase q per point, amplitude as 1 / sqrt(sin q)
     q, after = (np.arccos(0.5 * both(j)) for j in (last - 1, last))
+    # the root that goes out, or falls off for energies with an imaginary part
     q, after = (np.where(one.imag < 0.0, -one, one) for one in (q, after))
     rho = np.sqrt(np.sin(q) / np.sin(after)) * np.exp(0.5j * (q + after))
+    # inwards the recurrence is stable for the outgoing wave
     for j in range(last - 1, points - 1, -1):
         rho = 1.0 / (both(j) - rho)
     return rho
@@ -71,7 +75,9 @@ def beyond(rho: NDArray[np.complex128], z: NDArray[np.complex128]) -> NDArray[np
         As of `leaving`.
     """
     apart = z[:, :, None] - z.conj()[:, None, :]
+    # sum of a geometric kind: the overlap of two waves beyond the wall follows from their values there
     overlap = (rho[:, :, None] - rho.conj()[:, None, :]) / (72.0 * apart)
+    # root of the Gram matrix; rounding may leave its smallest eigenvalues below zero
     size, turn = np.linalg.eigh(overlap)
     return np.asarray((turn * np.sqrt(np.maximum(size, 0.0))[:, None, :]) @ np.swapaxes(turn.conj(), 1, 2))
 

@@ -46,9 +46,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Angles", "Photoelectrons", "local_wave", "scattering", "scattering_states", "window"]
 
-NODES = 64  # of the integral of the phase to infinity
-SWEEPS = 3  # of the iteration for zeta
-STENCIL = 1e-3  # relative step of the derivatives of zeta
+# of the integral of the phase to infinity
+NODES = 64
+# of the iteration for zeta
+SWEEPS = 3
+# relative step of the derivatives of zeta
+STENCIL = 1e-3
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,7 @@ def window(
         Called with the number of energies done.
     """
     p = 2**order
+    # (H - E)^p + gamma^p has its roots on a circle about E; half of them give an operator whose square is the window
     shifts = gamma * np.exp(1j * np.pi * (2 * np.arange(1, p // 2 + 1) - 1) / p)
     area = 2.0 * math.pi * gamma / (p * math.sin(math.pi / p))
     factor = gamma**p / area
@@ -157,8 +161,10 @@ def window(
     used = {int(l): np.flatnonzero((lanes.ls == l) & alive) for l in np.unique(lanes.ls[alive])}
     lattice, far = atom
     radials = {l: Radial(lattice, l) for l in used}
+    # partial fractions: the product of resolvents becomes a sum, one solution per root
     parts = np.array([1.0 / np.prod((one - shifts)[shifts != one]) for one in shifts])
     z = energy[:, None] + shifts
+    # boundary condition of an outgoing wave at the wall, so that the box has no levels of its own
     rho = {l: leaving(far, phi.shape[1], l, z.ravel()).reshape(z.shape) for l in used}
     outside = {l: beyond(rho[l], z) for l in used}
     partial, angular = np.zeros((energy.size, lanes.used)), np.zeros((energy.size, theta.size))
@@ -169,6 +175,7 @@ def window(
             for s, part in enumerate(parts):
                 w = radials[l].resolvent(z[i, s], phi[here].T, rho[l][i, s])
                 left[here, : phi.shape[1]] += part * w.T
+                # what lies beyond the wall: a few numbers per energy that have the same overlaps as the waves there
                 left[here, phi.shape[1] :] += part * radials[l].edge(z[i, s], w)[:, None] * outside[l][i, s]
         partial[i] = factor * np.sum(np.abs(left) ** 2, axis=1)
         if sky is not None:
@@ -182,15 +189,15 @@ def window(
 
 
 def _sky(lanes: AnyLanes, angles: Angles, azimuth: NDArray[np.float64]) -> Sky | None:
-    """Return the plane and the polar angles that are asked for; None along z, or without angles."""
+    """Return the plane and the requested polar angles; None along z, or without angles."""
     if not isinstance(lanes, PlanarLanes) or angles.count is None:
         return None
-    told = np.linspace(0.0, math.pi, angles.polar) if angles.polar else np.zeros(0)
-    return Sky(lanes, np.concatenate([[0.5 * math.pi], told]), azimuth)
+    polar = np.linspace(0.0, math.pi, angles.polar) if angles.polar else np.zeros(0)
+    return Sky(lanes, np.concatenate([[0.5 * math.pi], polar]), azimuth)
 
 
 def _around(found: Photoelectrons, sky: Sky, sphere: NDArray[np.float64]) -> Photoelectrons:
-    """Return a spectrum with its angles: the first polar angle is the plane, the rest is what was asked for."""
+    """Return a spectrum with its angles: the first polar angle is the plane, the rest are the requested ones."""
     found = replace(found, angular=sphere[:, 0])
     return found if sky.theta.size == 1 else replace(found, polar=sky.theta[1:], sphere=sphere[:, 1:])
 
@@ -223,11 +230,13 @@ def scattering(
     phase = np.zeros((energy.size, lanes.lmax - lanes.lowest + 1))
     for l in np.unique(lanes.ls):
         here = lanes.ls == l
+        # channels without norm are left out: their scattering states would cost as much as others
         if float(np.sum(np.abs(phi[here]) ** 2)) <= QUIET:
             continue
         if int(l) not in known:
             known[int(l)] = scattering_states(lattice, int(l), energy, tail)
         states, eta = known[int(l)]
+        # incoming boundary condition: phase -l pi/2 + eta_l, by which partial waves interfere in a direction
         amplitude[:, here] = ((-1j) ** int(l) * np.exp(1j * eta))[:, None] * (states @ phi[here].T)
         phase[:, l - lanes.lowest] = eta
     partial = by_momentum(np.abs(amplitude) ** 2, lanes)
@@ -265,13 +274,13 @@ def scattering_states(
         z[j + 1] = 12.0 * (6.0 / g[j] - diagonal) * z[j] - before
         before = z[j]
         large = np.abs(z[j + 1]).max()
-        if large > 1e100:  # a high l grows from nearly nothing
+        # a high l grows from nearly nothing
+        if large > 1e100:
             z[: j + 2] /= large
             before = z[j]
     x = z / g
-    lobe = np.argmax(
-        np.abs(x) > 1e-4 * np.abs(x).max(axis=0), axis=0
-    )  # points within a steep centrifugal wall alternate
+    # points within a steep centrifugal wall alternate
+    lobe = np.argmax(np.abs(x) > 1e-4 * np.abs(x).max(axis=0), axis=0)
     x = x * np.sign(np.take_along_axis(x, lobe[None, :], axis=0))
     u = np.sqrt(grid.slope)[:, None] * x
     # value and slope in the middle of the last five points, by a quartic through them; spacing is even there
@@ -281,7 +290,8 @@ def scattering_states(
     slope = (last[0] - 8.0 * last[1] + 8.0 * last[3] - last[4]) / (12.0 * h)
     r = float(grid.r[-3])
     zeta, growth = local_wave(energy, l, tail, r)
-    turned = slope + 0.5 * growth / zeta * value  # of sqrt(2/(pi zeta)) sin Phi: zeta times the cosine
+    # of sqrt(2/(pi zeta)) sin Phi: zeta times the cosine
+    turned = slope + 0.5 * growth / zeta * value
     size = np.sqrt(zeta * value**2 + turned**2 / zeta)
     here = np.arctan2(zeta * value, turned)
     k = np.sqrt(2.0 * energy)
@@ -292,11 +302,15 @@ def scattering_states(
     return np.ascontiguousarray(phi.T), eta
 
 
-def _kappa(energy: NDArray[np.float64], l: int, tail: float, r: Any) -> NDArray[np.float64]:
+def _kappa(
+    energy: NDArray[np.float64], l: int, tail: float, r: float | NDArray[np.float64]
+) -> NDArray[np.float64]:
     return np.asarray(2.0 * energy + 2.0 * tail / r - l * (l + 1.0) / r**2)
 
 
-def _zeta(energy: NDArray[np.float64], l: int, tail: float, r: Any, sweeps: int) -> NDArray[np.float64]:
+def _zeta(
+    energy: NDArray[np.float64], l: int, tail: float, r: float | NDArray[np.float64], sweeps: int
+) -> NDArray[np.float64]:
     """Return zeta(r) after a number of iterations, each with differences of the one before."""
     square = _kappa(energy, l, tail, r)
     if sweeps == 0:

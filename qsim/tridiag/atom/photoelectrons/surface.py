@@ -48,12 +48,13 @@ __all__ = [
     "waves",
 ]
 
-SIDE = 3  # points on either side of R that the slope is taken from
+# points on either side of R that the slope is taken from
+SIDE = 3
 SLOPE = np.array([-1.0, 9.0, -45.0, 0.0, 45.0, -9.0, 1.0]) / 60.0
-GREGORY = (
-    np.array([251.0, 897.0, 633.0, 739.0]) / 720.0
-)  # weights at the ends of an integral over even samples, order 4
-NODES = 8  # of the polar angle, beyond twice the largest l
+# weights at the ends of an integral over even samples, order 4
+GREGORY = np.array([251.0, 897.0, 633.0, 739.0]) / 720.0
+# of the polar angle, beyond twice the largest l
+NODES = 8
 QUIET = 1e-30
 
 
@@ -80,7 +81,7 @@ class Sphere:
 
 @dataclass(frozen=True)
 class Surface:
-    """What passed a sphere.
+    """The wave function on a sphere against time.
 
     Attributes
     ----------
@@ -214,8 +215,10 @@ def amplitudes(
     total = np.zeros((energy.size, cosine.size), dtype=complex)
     for i, t in enumerate(surface.time):
         u, du = surface.value[i], surface.slope[i]
+        # samples before anything has arrived cost nothing
         if float(np.abs(u).max()) ** 2 > QUIET:
             driven = np.zeros_like(u)
+            # A cos(theta) couples l and l + 1: the part of the flux in velocity gauge
             driven[:-1] += c * u[1:]
             driven[1:] += c * u[:-1]
             total += (
@@ -284,11 +287,13 @@ def reflection(
     g = 6.0 + radial.square[:, None] * (energy[None, :] + 1j * cap[:, None] - radial.potential[:, None])
     first = sphere.window.start
     z = np.zeros((grid.points - first, energy.size), dtype=complex)
+    # from the wall inwards, where u is zero: the solution that the wall and the absorber allow
     z[-1] = 1e-30
     after = np.zeros(energy.size, dtype=complex)
     for j in range(z.shape[0] - 1, 0, -1):
         z[j - 1] = 12.0 * (6.0 / g[first + j] - 10.0 / 12.0) * z[j] - after
         after = z[j]
+        # behind the absorber the solution grows by many orders; only ratios count
         large = float(np.abs(z[j - 1]).max())
         if large > 1e100:
             z[j - 1 :] /= large
@@ -298,6 +303,7 @@ def reflection(
     slope = SLOPE @ u / grid.slope[sphere.index]
     zeta, growth = local_wave(energy, l, charge, sphere.radius)
     fall = 0.5 * growth / zeta
+    # WKB waves that come back and go out, by value and slope at R
     back = slope - (1j * zeta - fall) * u[SIDE]
     out = slope + (1j * zeta + fall) * u[SIDE]
     return np.asarray(np.abs(back) / np.maximum(np.abs(out), 1e-300))

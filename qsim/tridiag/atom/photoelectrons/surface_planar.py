@@ -35,16 +35,16 @@ __all__ = ["Rays", "planar_amplitudes", "planar_tail", "rays"]
 
 @dataclass(frozen=True)
 class Rays:
-    """Directions in which amplitudes are found: nodes of an integral, the plane, and polar angles that are asked for.
+    """Directions in which amplitudes are found: nodes of an integral, the plane, and requested polar angles.
 
     Attributes
     ----------
     sky : Sky
-        Polar angles: nodes, pi/2, those asked for; even azimuths, a multiple of those asked for.
+        Polar angles: nodes, pi/2, requested ones; even azimuths, a multiple of the requested ones.
     weights : (nodes,) float64
         Of cos(theta).
     stride : int
-        Azimuths per one that is asked for.
+        Azimuths per requested one.
     """
 
     sky: Sky
@@ -68,22 +68,22 @@ class Rays:
         return k * (self.weights @ size), k[:, None] * np.abs(parts) ** 2
 
     def in_plane(self, b: NDArray[np.complex128], k: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return d2P/(dE dOmega) at theta = pi/2, (k, azimuths asked for)."""
+        """Return d2P/(dE dOmega) at theta = pi/2, (k, requested azimuths)."""
         return np.asarray(k[:, None] * np.abs(b[self.nodes, :, :: self.stride]) ** 2)
 
-    def asked(self, b: NDArray[np.complex128], k: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return d2P/(dE dOmega) in the directions asked for, (k, polar, azimuths)."""
+    def requested(self, b: NDArray[np.complex128], k: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return d2P/(dE dOmega) in the requested directions, (k, polar, azimuths)."""
         found = np.abs(b[self.nodes + 1 :, :, :: self.stride]) ** 2
         return np.asarray(np.swapaxes(found, 0, 1) * k[:, None, None])
 
 
 def rays(lanes: PlanarLanes, reach: float, polar: int, azimuths: int) -> Rays:
-    """Return directions for degrees up to ``l_max + reach``, with so many polar angles (or none) and azimuths to be told."""
+    """Return directions for degrees up to ``l_max + reach``, with these numbers of polar angles (or none) and azimuths."""
     band = lanes.lmax + reach
     theta, weights = nodes(lanes, band)
     stride = math.ceil((2.0 * band + 16.0) / azimuths)
-    told = np.linspace(0.0, math.pi, polar) if polar else np.zeros(0)
-    sky = Sky(lanes, np.concatenate([theta, [0.5 * math.pi], told]), even_azimuths(stride * azimuths))
+    reported = np.linspace(0.0, math.pi, polar) if polar else np.zeros(0)
+    sky = Sky(lanes, np.concatenate([theta, [0.5 * math.pi], reported]), even_azimuths(stride * azimuths))
     return Rays(sky, weights, stride)
 
 

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["adk_rate", "adk_yield"]
 
-SAMPLES = 20_001  # of the field of a run
-WEAKEST = 1e-3  # of F0, below which nothing tunnels
+# of the field of a run
+SAMPLES = 20_001
+# of F0, below which nothing tunnels
+WEAKEST = 1e-3
 
 
 def adk_rate(field: NDArray[np.float64], ip: float, charge: float, l: int, m: int) -> NDArray[np.float64]:
@@ -57,7 +59,8 @@ def adk_yield(problem: AtomProblem) -> float | None:
     t = np.linspace(0.0, problem.t_final, SAMPLES)
     size = np.hypot.reduce(problem.electric(t), axis=0)
     m = parts[0][1]
-    if problem.frame.planar:  # about the field, of which a level along the normal has no one m
+    # about the field, of which a level along the normal has no one m
+    if problem.frame.planar:
         if start[0].l > 0:
             return None
         m = 0

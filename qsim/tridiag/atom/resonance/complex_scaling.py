@@ -39,28 +39,36 @@ if TYPE_CHECKING:
 
 __all__ = ["Parabolic", "Resonance", "Wanted", "parabolic_weights", "resonance"]
 
-ANGLE = 0.45  # theta, below pi / 3
-RATIO = 1.3  # of the spacings
+# theta, below pi / 3
+ANGLE = 0.45
+# of the spacings
+RATIO = 1.3
 ORDER = 4
 LEAST_L, MORE_L, MOST_L = 14, 6, 92
 MORE_BOX, MOST_BOX = 1.35, 4000.0
-HOLDS = (
-    2.35,
-    11.5,
-)  # radius of a level n, (a n^2 + b n) / Z, beyond which 1e-8 of it lies: fitted to n = 1 to 30
-OUTSIDE = 24.0  # bohr beyond it, over Z
-SAME = 3e-9  # relative change of the rate from more l, or a larger box, that is taken as none
-ROUNDING = 1e-12  # relative, of an energy: several times what its last digits do from grid to grid
-IDLE = (
-    1e-8  # relative change of an energy below which more l and larger boxes that no longer help are rounding
-)
-STAGES = 6  # fields from 0 to F, at first
-SMALLEST = 1e-4  # part of F that a stage may have
-ALIKE = 0.7  # of a state that a stage must leave
+# radius of a level n, (a n^2 + b n) / Z, beyond which 1e-8 of it lies: fitted to n = 1 to 30
+HOLDS = (2.35, 11.5)
+# bohr beyond it, over Z
+OUTSIDE = 24.0
+# relative change of the rate from more l, or a larger box, that is taken as none
+SAME = 3e-9
+# relative, of an energy: several times what its last digits do from grid to grid
+ROUNDING = 1e-12
+# relative change of an energy below which more l and larger boxes that no longer help are rounding
+IDLE = 1e-8
+# fields from 0 to F, at first
+STAGES = 6
+# part of F that a stage may have
+SMALLEST = 1e-4
+# of a state that a stage must leave
+ALIKE = 0.7
 ITERATIONS = 40
-SHIFTS = 4  # matrices of an inverse iteration
-ENOUGH = 1e-6  # error of half a rate, relative, below which no finer spacings are taken
-FINEST = 6  # spacings at most
+# matrices of an inverse iteration
+SHIFTS = 4
+# error of half a rate, relative, below which no finer spacings are taken
+ENOUGH = 1e-6
+# spacings at most
+FINEST = 6
 SAFETY = 3.0
 
 
@@ -133,12 +141,14 @@ class _Pencil:
     """Hamiltonian and right side on one complex grid with l up to a largest; states are (points, l)."""
 
     def __init__(self, wanted: Wanted, grid: RadialGrid, lmax: int) -> None:
+        # r -> r exp(i theta): outgoing waves decay, and the resonance is a bound state with a complex energy
         turn = cmath.exp(1j * ANGLE)
         self.grid, self.m = grid, abs(wanted.m)
         self.r = grid.r * turn
         self.square = ((grid.slope * turn) ** 2)[:, None]
         l = np.arange(self.m, lmax + 1)
         self.c = np.sqrt(((l[:-1] + 1.0) ** 2 - self.m**2) / ((2.0 * l[:-1] + 1.0) * (2.0 * l[:-1] + 3.0)))
+        # Numerov's mass matrix, its first entry that of u ~ r^(l+1) at the nucleus
         self.mass = np.full((grid.points, l.size), 10.0 / 12.0, dtype=complex)
         self.mass[0] = [first_entry(int(one), wanted.nucleus, grid.step * turn) for one in l]
         centrifugal = l * (l + 1.0) / (2.0 * self.r[:, None] ** 2)
@@ -178,12 +188,17 @@ class _Pencil:
         """
         n, count = self.shape
         wide = count + 1
+        # rows by radius, l within: couplings reach one radius and one l further, so the band is count + 1 wide on either side;
+        # LAPACK needs as much again above for pivoting
         band = np.zeros((3 * wide + 1, n, count), dtype=complex)
         inner = self.square * (self.potential - shift)
         driven = field * self.square * self.r[:, None]
-        for step in (-1, 0, 1):  # from the radius of a row to that of a column
+        # from the radius of a row to that of a column
+        for step in (-1, 0, 1):
+            # Numerov in matrix form: -6 (M2 - 1) is the kinetic part, M2 times the potential the rest
             mass = self.mass if step == 0 else np.full(self.shape, 1.0 / 12.0, dtype=complex)
             band[2 * wide - step * count] = -6.0 * (mass - (step == 0)) + mass * inner
+            # the field couples l and l + 1 with the mass of the column
             above, below = 2 * wide - step * count - 1, 2 * wide - step * count + 1
             band[above, :, 1:] = self.c * mass[:, :-1] * driven
             band[below, :, :-1] = self.c * mass[:, 1:] * driven
@@ -209,6 +224,7 @@ class _Pencil:
         before = energy
         for _ in range(SHIFTS):
             before = energy
+            # a shift beside the eigenvalue: on it the matrix would be singular
             shift = energy + 1e-9 * (1.0 + 1.0j) * max(abs(energy), 1e-3)
             factors = self.factors(field, shift)
             for _ in range(ITERATIONS):
@@ -255,6 +271,7 @@ def _start(wanted: Wanted, pencil: _Pencil) -> tuple[complex, Waves]:
         return _field_free(wanted, pencil, *wanted.which)
     n = wanted.which.n
     levels = [_field_free(wanted, pencil, n, l) for l in range(pencil.m, n)]
+    # in a vanishing field the degenerate levels of one n mix to the eigenvectors of z
     z = np.array([[pencil.dipole(x, y).real for _, y in levels] for _, x in levels])
     _, states = np.linalg.eigh(z)
     weights = states[:, wanted.which.n1]
@@ -275,6 +292,7 @@ def _follow(pencil: _Pencil, field: float, energy: complex, x: Waves) -> tuple[c
     while at < field:
         f = min(at + step, field)
         try:
+            # the energy is predicted, the state is that of the stage before; a small overlap means that another level was caught
             found, y = pencil.nearest(f, _ahead(known, f), x)
             alike = abs(pencil.product(x, y))
         except NumericsError:
@@ -287,6 +305,7 @@ def _follow(pencil: _Pencil, field: float, energy: complex, x: Waves) -> tuple[c
                 )
             continue
         at, energy, x = f, found, y
+        # a stage that went well is followed by a longer one
         step *= 1.5
         known = [*known[-1:], (f, energy, pencil.dipole(x, x))]
     return energy, x
@@ -300,6 +319,7 @@ def _ahead(known: list[tuple[float, complex, complex]], f: float) -> complex:
     before, other, rise = known[0]
     h = at - before
     t = (f - before) / h
+    # cubic through two energies and their slopes dE/dF = <z>
     return (
         other * (1.0 + 2.0 * t) * (1.0 - t) ** 2
         + rise * h * t * (1.0 - t) ** 2
@@ -319,6 +339,7 @@ class _Found:
     def again(self, wanted: Wanted, field: float, grid: RadialGrid, lmax: int) -> _Found:
         """Return it with another grid or other l."""
         old, new = self.pencil.grid, _Pencil(wanted, grid, lmax)
+        # both grids count points of the same map: x of one is a multiple of x of the other
         stretch = grid.step / old.step
         here, there = np.arange(1, old.points + 1), stretch * np.arange(1, grid.points + 1)
         x = np.zeros(new.shape, dtype=complex)
@@ -365,13 +386,15 @@ def resonance(wanted: Wanted, field: float) -> Resonance:
     value, lmax, weight = _first(wanted, field)
     grid, last = value.pencil.grid, math.inf
     while True:
-        wide = grid.of(round(MORE_BOX * grid.points))
+        wide = grid.resized(round(MORE_BOX * grid.points))
+        # more l and a larger box, one at a time: each shows what it alone changes
         more, larger = (
             value.again(wanted, field, grid, lmax + MORE_L),
             value.again(wanted, field, wide, lmax),
         )
         small = SAME * abs(value.energy.imag) + ROUNDING * abs(value.energy)
         cut = (abs(more.energy - value.energy), abs(larger.energy - value.energy))
+        # converged, or changes that no longer fall and are as small as rounding
         if max(cut) < small or 0.5 * last < max(cut) < IDLE * abs(value.energy):
             break
         last = max(cut)
@@ -398,6 +421,7 @@ def _extrapolated(wanted: Wanted, field: float, value: _Found, cut: float) -> Re
         ladder.append((grid.step**ORDER, value.again(wanted, field, grid, lmax).energy))
         if k == 1:
             continue
+        # Richardson: two spacings, error of fourth order; the difference of two such limits is the error
         (p, a), (q, b) = ladder[-2:]
         limits.append((p * b - q * a) / (p - q))
         if k == 2:

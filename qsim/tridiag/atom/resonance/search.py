@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qsim.core.errors import NumericsError
-from qsim.tridiag.atom.problem import asked, dense
+from qsim.tridiag.atom.problem import dense, potential_value
 from qsim.tridiag.atom.resonance.complex_scaling import Parabolic, Wanted, parabolic_weights, resonance
 from qsim.tridiag.deck.initial import level_name
 from qsim.tridiag.deck.pulses.ramps import StaticPulse
@@ -18,15 +18,20 @@ if TYPE_CHECKING:
 
 __all__ = ["find", "wanted"]
 
-AT_NUCLEUS = 0.1  # Z dr0, at most
-SPACING = 0.2  # bohr over the charge that is seen from far away
-NEARLY_ALL = 0.8  # share of the initial level in the resonance, below which others have told parts of it
-UNSURE = 0.1  # relative error of a rate that is told
-LISTED = 5  # Stark states that a message names
+# Z dr0, at most
+AT_NUCLEUS = 0.1
+# bohr over the charge that is seen from far away
+SPACING = 0.2
+# share of the initial level in the resonance, below which others that have parts of it are reported
+NEARLY_ALL = 0.8
+# relative error of a rate from which a warning is given
+UNSURE = 0.1
+# Stark states that a message names
+LISTED = 5
 
 
 def wanted(deck: AtomDeck, block: StarkState) -> Wanted:
-    """Return which resonance a deck asks for."""
+    """Return the resonance that a deck requests."""
     m = block.m if block.m is not None else 0
     if block.m is None and len(deck.levels) == 1:
         m = deck.levels[0].m
@@ -39,15 +44,15 @@ def wanted(deck: AtomDeck, block: StarkState) -> Wanted:
         which = (deck.levels[0].n, deck.levels[0].l)
         if deck.atom.coulomb:
             which = parabolic_weights(*which, m)[0][0]
-    tail = asked(deck, lambda one: one.tail)
-    nucleus = asked(deck, lambda one: one.nucleus)
+    tail = potential_value(deck, lambda one: one.tail)
+    nucleus = potential_value(deck, lambda one: one.nucleus)
     dr = SPACING / max(tail, 1.0)
     dr0, width = dense(nucleus, "length")
     return Wanted(deck.atom.V, nucleus, tail, which, m, (min(dr0, AT_NUCLEUS / nucleus, dr), dr, width))
 
 
 def find(result: AtomResult, monitor: Monitor) -> None:
-    """Store position and rate of the resonance in the field, with their errors, where the deck asks for them."""
+    """Store position and rate of the resonance in the field, with their errors, where the deck requests them."""
     problem = result.problem
     one, block = problem.resonance, problem.observed.resonance
     if one is None or block is None:
@@ -69,9 +74,9 @@ def find(result: AtomResult, monitor: Monitor) -> None:
             "in the rounding of the energy"
         )
     if not block.named:
-        told = _mixture(result, one, seen.weight)
-        if told:
-            monitor.warn(told)
+        text = _mixture(result, one, seen.weight)
+        if text:
+            monitor.warn(text)
 
 
 def _name(one: Wanted) -> str:

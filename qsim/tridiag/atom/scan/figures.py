@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from qsim.core.device.arrays import FloatArray
     from qsim.core.results.results import Results
 
 __all__ = ["FIGURES", "is_scan", "scan"]
@@ -37,7 +38,7 @@ def _scanned(r: Results) -> tuple[str, np.ndarray[Any, Any]]:
     return names[0], values * float(to_unit(1.0, "fs", "time")) if names[0] == "delay" else values
 
 
-def _draw_yields(ax: Axes, r: Results, name: str, x: Any) -> None:
+def _draw_yields(ax: Axes, r: Results, name: str, x: FloatArray) -> None:
     ax.plot(x, r["run_continuum_population"], marker=".", label="continuum")
     if name == "intensity" and "run_adk_yield" in r:
         low = 1e-2 * float(r["run_continuum_population"].min())
@@ -55,10 +56,11 @@ def _draw_yields(ax: Axes, r: Results, name: str, x: Any) -> None:
         ax.set_yscale("log")
     ax.set_xlabel(LABELS.get(name, "run"))
     ax.set_ylabel("continuum population")
-    ax.set_title("ionisation", loc="right")  # the left belongs to the factor of the axis
+    # the left belongs to the factor of the axis
+    ax.set_title("ionisation", loc="right")
 
 
-def _draw_map(fig: Figure, ax: Axes, r: Results, name: str, x: Any) -> None:
+def _draw_map(fig: Figure, ax: Axes, r: Results, name: str, x: FloatArray) -> None:
     """Draw the spectra of all runs, those along the field where they are known."""
     along = "scan_pes_along" in r
     values = r["scan_pes_along"] if along else r["scan_pes"]
@@ -74,9 +76,9 @@ def _draw_map(fig: Figure, ax: Axes, r: Results, name: str, x: Any) -> None:
         ax.set_xlabel("energy (hartree)")
         ax.set_ylabel(f"dP/dE ({r.unit('scan_pes_along' if along else 'scan_pes') or '1/hartree'})")
     else:
-        shown = image(ax, x[order], r["energy"], values[order].T, float(values.max()), float(values.max()))
+        drawn = image(ax, x[order], r["energy"], values[order].T, float(values.max()), float(values.max()))
         fig.colorbar(
-            shown, ax=ax, label=f"dP/dE ({r.unit('scan_pes_along' if along else 'scan_pes') or '1/hartree'})"
+            drawn, ax=ax, label=f"dP/dE ({r.unit('scan_pes_along' if along else 'scan_pes') or '1/hartree'})"
         )
         ax.set_xlabel(LABELS.get(name, "run"))
         ax.set_ylabel("energy (hartree)")

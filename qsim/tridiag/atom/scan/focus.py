@@ -12,11 +12,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Focus", "focal_average", "least_power"]
 
-NODES = 48  # of the focal integral between two intensities
-CURVED = 3.0  # true errors over changes by other curves, for yields that saturate: 1 in the median, some 10 with three points
-SMALLEST = 1e-300  # yields below this are none
-EDGE = 1e-6  # of powers: nearer to the least one they cannot be told from it
-ROUNDING = 1e-13  # of the integrals, relative
+# of the focal integral between two intensities
+NODES = 48
+# true errors over changes by other curves, for yields that saturate: 1 in the median, some 10 with three points
+CURVED = 3.0
+# yields below this are none
+SMALLEST = 1e-300
+# of powers: nearer to the least one they cannot be told from it
+EDGE = 1e-6
+# of the integrals, relative
+ROUNDING = 1e-13
 
 
 class Focus(NamedTuple):
@@ -69,7 +74,8 @@ def focal_average(
     x, logs = np.log(intensity), np.log(np.maximum(values, SMALLEST))
     rise = np.diff(logs, axis=0) / np.diff(x).reshape(-1, *(1,) * (values.ndim - 1))
     power, least = np.asarray(rise[0]), least_power(dimensions)
-    some = values[0] > SMALLEST  # a yield that has already ended has no tail
+    # a yield that has already ended has no tail
+    some = values[0] > SMALLEST
     exists = (power > least + EDGE) | ~some
     margin = np.where(exists & some, power - least, 1.0)
     # the tail comes from about 1 / margin below the first intensity, in logarithms: how its power changes until there
@@ -111,7 +117,8 @@ def _known(
 
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     ends = x[x <= top]
-    edges = np.sqrt(top - ends)[::-1]  # in t = sqrt(log(peak / I)) the weight is smooth at the peak
+    # in t = sqrt(log(peak / I)) the weight is smooth at the peak
+    edges = np.sqrt(top - ends)[::-1]
     width = 0.5 * np.diff(edges)[:, None]
     t = (edges[:-1, None] + width * (1.0 + nodes)).ravel()
     log_i = top - t * t
@@ -125,7 +132,8 @@ def _known(
         PchipInterpolator(x, logs, axis=0),
         make_interp_spline(x, logs, k=3 if x.size > 3 else 2, axis=0),
     )
-    highest = logs.max(axis=0) + 1.0  # a spline may overshoot
+    # a spline may overshoot
+    highest = logs.max(axis=0) + 1.0
     found = [
         np.tensordot(measure, np.exp(np.minimum(curve(log_i), highest)), axes=(0, 0)) for curve in curves
     ]

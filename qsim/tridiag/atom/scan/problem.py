@@ -61,7 +61,7 @@ class Settled:
 
 @dataclass
 class AtomScan:
-    """What a scan needs.
+    """Problem of a scan.
 
     Attributes
     ----------

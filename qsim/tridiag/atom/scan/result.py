@@ -1,4 +1,4 @@
-"""What a scan of `task: atom` leaves, and its quantities."""
+"""Result of a scan of `task: atom` and its quantities."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PATTERNS = (
 
 @dataclass
 class AtomScanResult:
-    """What a scan leaves.
+    """Result of a scan.
 
     Attributes
     ----------

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run_scan"]
 
-EXTRAPOLATED = 0.05  # share of a focal average that is told
+# share of a focal average from which a warning is given
+EXTRAPOLATED = 0.05
 
 
 class _Batch:
@@ -90,7 +91,7 @@ class _Batch:
             for k in numbers:
                 member = self.runs[k].propagator
                 assert isinstance(member, CudaMember)
-                found[k] = self.runs[k].record(marks, member.told(sums[member.index]), seconds)
+                found[k] = self.runs[k].record(marks, member.components(sums[member.index]), seconds)
         return [one for one in found if one is not None]
 
     def _batches(self) -> list[tuple[CudaBatch, list[int]]]:
@@ -165,13 +166,14 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
         said: list[tuple[int, str, float, str]] = []
         states: dict[int, Any] = {}
         for rounds in range(batch.most):
-            with monitor.alone():  # ranks may have different numbers of runs
+            # ranks may have different numbers of runs
+            with monitor.alone():
                 if rounds < len(batch.runs):
                     one = batch.runs[rounds].result()
                     _judge(one, batch, monitor, states)
                     none: list[tuple[str, float, str]] = []
-                    told = monitor.judged(WARNINGS, partial(list, warnings(one)), none)
-                    said += [(batch.own[rounds], *warning) for warning in told]
+                    remarks = monitor.judged(WARNINGS, partial(list, warnings(one)), none)
+                    said += [(batch.own[rounds], *warning) for warning in remarks]
                     own.append(one)
             if comm.size > 1:
                 monitor.poll(batch.state)
@@ -213,7 +215,8 @@ def _of_all(batch: _Batch, own: list[AtomResult]) -> list[AtomResult]:
         # every rank has the problem, and nothing of a scan needs the state any more
         sent = None if mine is None else {n: v for n, v in vars(mine).items() if n not in ("problem", "phi")}
         parts = comm.bcast(sent, owner)
-        assert parts is not None  # the owner has it
+        # the owner has it
+        assert parts is not None
         phi = np.zeros((0, one.lattice.grid.points), complex) if mine is None else mine.phi
         found.append(AtomResult(problem=one, phi=phi, **parts))
     return found

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CORNER", "RadialGrid", "first_entry", "mapped", "uniform"]
 
-CORNER = math.sqrt(3.0) - 2.0  # y of the corners of M1 and D1: with it D1 M1 = -M1 D1^T
-NEWTON = 40  # steps to the number of cells; each doubles its digits
+# y of the corners of M1 and D1: with it D1 M1 = -M1 D1^T
+CORNER = math.sqrt(3.0) - 2.0
+# steps to the number of cells; each doubles its digits
+NEWTON = 40
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class RadialGrid:
         """Largest spacing, bohr."""
         return float(self.slope[-1])
 
-    def of(self, points: int) -> RadialGrid:
+    def resized(self, points: int) -> RadialGrid:
         """Return a grid of the same map with another number of points, and its wall elsewhere."""
         return _on_map(points, self.far, self.step, self.width)
 
@@ -83,7 +85,7 @@ def uniform(rmax: float, dr: float, coarser: float = 1.0) -> RadialGrid:
 def mapped(rmax: float, dr: float, dr0: float, width: float, coarser: float = 1.0) -> RadialGrid:
     """Return ``r = dr x - (dr - dr0) width tanh(x / width)``: spacing dr0 at the nucleus, dr far away.
 
-    A whole number of cells ends at the wall: where those of the spacings asked for do not, both are shortened by one factor.
+    A whole number of cells ends at the wall: where the requested spacings do not allow that, both are shortened by one factor.
 
     Parameters
     ----------
@@ -97,10 +99,13 @@ def mapped(rmax: float, dr: float, dr0: float, width: float, coarser: float = 1.
         All spacings times this factor, up to a whole number of cells: points of the same map, at every `coarser`-th x.
     """
     cells = (rmax + (dr - dr0) * width) / dr
-    for _ in range(NEWTON):  # from above, of a convex function
+    # cells up to rmax, by Newton's method
+    # from above, of a convex function
+    for _ in range(NEWTON):
         t = math.tanh(cells / width)
         excess = dr * cells - (dr - dr0) * width * t - rmax
         cells -= excess / (dr - (dr - dr0) * (1.0 - t * t))
+    # a whole number of cells ends at rmax: all spacings shrink by one factor
     whole = max(math.ceil(cells * (1.0 - 1e-12)), 2)
     shorter = rmax / (dr * whole - (dr - dr0) * width * math.tanh(whole / width))
     fewer = max(round(whole / coarser), 2)
@@ -111,13 +116,15 @@ def mapped(rmax: float, dr: float, dr0: float, width: float, coarser: float = 1.
 def _on_map(points: int, dr: float, dr0: float, width: float) -> RadialGrid:
     """Return the first points of a map."""
     x = np.arange(1, points + 1, dtype=float)
-    if dr == dr0:  # equidistant, which may be many
+    # equidistant, which may be many
+    if dr == dr0:
         return RadialGrid(dr * x, np.full(points, dr), np.zeros(points), dr * (points + 1), dr0, dr, width)
     t = np.tanh(x / width)
     s = 1.0 - t * t
     slope = dr - (dr - dr0) * s
     second = 2.0 * (dr - dr0) * s * t / width
     third = 2.0 * (dr - dr0) * s * (1.0 - 3.0 * t * t) / width**2
+    # half of the (negative) Schwarzian derivative of the map: what the change of variables adds to the potential
     q = 0.75 * (second / slope) ** 2 - 0.5 * third / slope
     wall = dr * (points + 1) - (dr - dr0) * width * math.tanh((points + 1) / width)
     return RadialGrid(dr * x - (dr - dr0) * width * t, slope, q / (2.0 * slope**2), wall, dr0, dr, width)
@@ -129,6 +136,7 @@ Spacing = TypeVar("Spacing", float, complex)
 def first_entry(l: int, charge: float, step: Spacing) -> Spacing:
     """Return ``(M2)_11`` of one l for the charge of the nucleus and the spacing there (complex on complex radii)."""
     z = charge * step
+    # u ~ r (1 - Z r) and u ~ r^2 (1 - Z r / 2) are exact near the nucleus; for higher l Numerov's entry is good enough
     if l == 0:
         return (10.0 - 49.0 / 6.0 * z) / (12.0 - 10.0 * z)
     if l == 1:

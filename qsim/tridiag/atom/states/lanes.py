@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AnyLanes", "Lanes", "Links", "PlanarLanes"]
 
-MOST_PLANAR = (
-    98  # largest l in a field that turns: the channels of both parities fill the lanes of the kernels at 70
-)
+# largest l in a field that turns: the channels of both parities fill the lanes of the kernels at 70
+MOST_PLANAR = 98
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Radial", "bound_count", "level"]
 
-ITERATIONS = 4  # of the inverse iteration; two suffice
+# of the inverse iteration; two suffice
+ITERATIONS = 4
 
 
 class Radial:

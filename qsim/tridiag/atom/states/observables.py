@@ -1,4 +1,4 @@
-r"""What is observed of a state ``phi_l(r_j)``: norms, moments, level and l populations, in either gauge.
+r"""Observables of a state ``phi_l(r_j)``: norms, moments, level and l populations, in either gauge.
 
 Dipole and acceleration do not depend on the gauge.  Level populations are those of the length-gauge state
 ``exp(i A.r) psi_velocity``, exact within the l of the run: along z, cos(theta) is the Jacobi matrix of the couplings c_l; in a

@@ -34,10 +34,14 @@ if TYPE_CHECKING:
 
 __all__ = ["LOST", "Stored", "kept", "read"]
 
-LOST = 1e-6  # share of the norm outside of a grid, or above lmax, that is refused
-TINY = 1e-12  # share of the norm in the highest l that is not followed by lmax: auto
-EMPTY = 1e-26  # share of the norm of a channel that is left out
-LARGEST = 1.001  # norm: more is a state that nobody has normalised
+# share of the norm outside of a grid, or above lmax, that is refused
+LOST = 1e-6
+# share of the norm in the highest l that is not followed by lmax: auto
+TINY = 1e-12
+# share of the norm of a channel that is left out
+EMPTY = 1e-26
+# norm: more is a state that nobody has normalised
+LARGEST = 1.001
 EXPECTED = "expected r, channels and u_channels (or u_final), as qsim tridiag writes them"
 
 
@@ -138,7 +142,7 @@ class Stored:
         return phi
 
     def amplitudes(self, grid: RadialGrid, *, normalise: bool) -> NDArray[np.complex128]:
-        """Return `on` a grid, scaled to norm 1 if asked.
+        """Return `on` a grid, scaled to norm 1 on request.
 
         Raises
         ------

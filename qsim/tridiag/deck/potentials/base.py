@@ -38,7 +38,7 @@ class PotentialBlock(Block):
 
     @property
     def edges(self) -> bool:
-        """Whether V jumps, at places that may lie on grid points."""
+        """True if V jumps, at places that may lie on grid points."""
         return False
 
     def V(self, x: Points) -> Points:

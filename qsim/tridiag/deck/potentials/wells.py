@@ -32,7 +32,7 @@ class SquareWell(PotentialBlock):
 
     @property
     def edges(self) -> bool:
-        """Whether the walls are sharp."""
+        """True for sharp walls."""
         return self.edge == 0.0
 
     def V(self, x: Points) -> Points:

@@ -12,9 +12,12 @@ from qsim.tridiag.deck.numbers import NOT_NEGATIVE, SIGNED, SIZE, Times, exactly
 
 __all__ = ["CarrierPulse", "Cycles", "PulseBlock"]
 
-SPEED_OF_LIGHT = 137.035999177  # CODATA 2022, atomic units
-PANELS_PER_CYCLE = 8  # of the integral of E, with 12 points each
-PANELS = 4000  # of a field without a carrier, over its duration
+# CODATA 2022, atomic units
+SPEED_OF_LIGHT = 137.035999177
+# of the integral of E, with 12 points each
+PANELS_PER_CYCLE = 8
+# of a field without a carrier, over its duration
+PANELS = 4000
 
 Cycles = Annotated[float, Field(gt=1e-3, lt=1e7)]
 
@@ -128,7 +131,8 @@ class CarrierPulse(PulseBlock):
         """Carrier frequency, atomic units."""
         if self.omega is not None:
             return self.omega
-        assert self.wavelength is not None  # check() has seen to it
+        # check() has seen to it
+        assert self.wavelength is not None
         return 2.0 * math.pi * SPEED_OF_LIGHT / self.wavelength
 
     @property
@@ -136,7 +140,8 @@ class CarrierPulse(PulseBlock):
         """Peak of the envelope of the field, atomic units, not negative."""
         if self.E0 is not None:
             return self.E0
-        assert self.intensity is not None  # check() has seen to it
+        # check() has seen to it
+        assert self.intensity is not None
         return math.sqrt(self.intensity)
 
     @property
@@ -165,6 +170,7 @@ class CarrierPulse(PulseBlock):
 
     def panel(self, whole: float) -> float:
         """Return an eighth of the shortest cycle; a chirp raises the frequency until the end."""
+        # 12 Gauss points in an eighth of a cycle are exact to rounding
         fastest = self.frequency + abs(self.chirp) * whole
         return 2.0 * math.pi / fastest / PANELS_PER_CYCLE
 

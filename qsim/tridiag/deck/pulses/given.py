@@ -41,7 +41,7 @@ class ExpressionPulse(PulseBlock):
 
     @property
     def defines(self) -> Literal["E", "A"]:
-        """What the formula is."""
+        """The function that the formula gives."""
         return self.of
 
     def _variables(self, tau: Times) -> dict[str, Times]:
@@ -101,7 +101,7 @@ class TablePulse(PulseBlock):
 
     @property
     def defines(self) -> Literal["E", "A"]:
-        """What the second column holds."""
+        """The function in the second column."""
         return self.of
 
     def E(self, tau: Times) -> Times:

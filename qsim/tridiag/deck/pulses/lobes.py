@@ -13,7 +13,8 @@ from qsim.tridiag.deck.pulses.base import CarrierPulse, Cycles
 
 __all__ = ["CosPulse", "GaussianPulse", "LobePulse", "Sin2Pulse", "fwhm_factor", "gaussian_exponent"]
 
-GAUSSIAN = 1.8  # extent from which a lowered Gaussian is one within 1 %
+# extent from which a lowered Gaussian is one within 1 %
+GAUSSIAN = 1.8
 
 
 def fwhm_factor(power: float) -> float:
@@ -73,7 +74,8 @@ class LobePulse(CarrierPulse):
             return self.duration
         if self.cycles is not None:
             return self.cycles * self.cycle
-        assert self.fwhm is not None  # check() has seen to it
+        # check() has seen to it
+        assert self.fwhm is not None
         return self.fwhm_length(self.fwhm)
 
     @property
@@ -135,7 +137,8 @@ class CosineLobe(LobePulse):
         import numpy as np
 
         n, k = self.exponent, math.pi / self.length
-        cos = np.maximum(np.cos(k * s), 0.0)  # rounding may leave it below zero at the ends
+        # rounding may leave it below zero at the ends
+        cos = np.maximum(np.cos(k * s), 0.0)
         return cos**n, -n * k * cos ** (n - 1.0) * np.sin(k * s)
 
 
@@ -188,6 +191,7 @@ class GaussianPulse(LobePulse):
         """Return the Gaussian, lowered to vanish at the ends and stretched to 1 in the middle (Eq. T17a), and its derivative."""
         import numpy as np
 
+        # exponent k of exp(-4 k u^2), u = s / fwhm, such that the lowered pulse has the fwhm of the deck
         exponent = gaussian_exponent(self.extent)
         rate = 8.0 * exponent * (2.0 * self.extent / self.length) ** 2
         edge = math.exp(-4.0 * exponent * self.extent**2)

@@ -185,6 +185,7 @@ QSIM_DEVICE Link link_of(int i, int width, int parts) {
 QSIM_DEVICE void radial_tips(const Chunk& m, const Radial& t, cplx* tips) {
     const int groups = groups_of(m.parts), threads = 2 * groups * m.lanes;
     const int64 first = (int64)m.at * m.parts * m.lanes;
+    // each thread adds up the parts of one group, of one lane, in one direction
     for (int i = threadIdx.x; i < threads; i += blockDim.x) {
         const Link l = link_of(i, m.lanes, m.parts);
         const cplx* factors = (l.direction ? t.beta_part : t.alpha_part) + first + l.lane;
@@ -193,6 +194,7 @@ QSIM_DEVICE void radial_tips(const Chunk& m, const Radial& t, cplx* tips) {
         ends[l.part(l.end - 1) * m.lanes] = sum;
     }
     __syncthreads();
+    // one thread per lane and direction adds up the groups: each gets the sum of those before it, and the last sum is the tip
     for (int i = threadIdx.x; i < 2 * m.lanes; i += blockDim.x) {
         const int direction = i >= m.lanes, lane = i - direction * m.lanes;
         const cplx* factors = t.more + ((int64)direction * m.chunks + m.at) * groups * m.lanes + lane;
@@ -207,6 +209,7 @@ QSIM_DEVICE void radial_tips(const Chunk& m, const Radial& t, cplx* tips) {
         if (tips) tips[(direction * m.chunks + m.at) * m.lanes + lane] = sum;
     }
     __syncthreads();
+    // within a group again: each part gets what comes from all parts before it
     for (int i = threadIdx.x; i < threads; i += blockDim.x) {
         const Link l = link_of(i, m.lanes, m.parts);
         const cplx* factors = (l.direction ? t.beta_part : t.alpha_part) + first + l.lane;
@@ -324,6 +327,7 @@ QSIM_DEVICE void multiply_rows(const Chunk& m, const real* mask) {
 // weight: 1/r'^2, force: dV/dr with the weights of its integral, edge (lanes): 1 for the last l.
 QSIM_DEVICE void chunk_sums(const Chunk& m, const Family* families, int count, const real* r, const real* weight,
                             const real* force, const real* edge, real* scratch, real* out) {
+// every thread adds up its rows and lanes; the order is fixed, so that a run repeats bit for bit
     real sums[SUMS] = {0, 0, 0, 0, 0, 0};
     for (int i = threadIdx.x; i < m.rows * m.lanes; i += blockDim.x) {
         const int row = divided(i, m.lanes, m.magic);
@@ -331,6 +335,7 @@ QSIM_DEVICE void chunk_sums(const Chunk& m, const Family* families, int count, c
         sums[0] += here;
         sums[5] = fma(edge[i - row * m.lanes], here, sums[5]);
     }
+// dipole and force couple the two lanes of a pair: one pass per family of pairs
     for (int k = 0; k < count; ++k) {
         const Family& family = families[k];
         for (int i = threadIdx.x; i < m.rows * family.count; i += blockDim.x) {
@@ -425,6 +430,7 @@ QSIM_DEVICE void length_sweeps(const Steps& s, const Radial& t) {
     __shared__ real scratch[QSIM_WARP];
     __shared__ Family families[FAMILIES];
     const int member = blockIdx.x / s.blocks, block = blockIdx.x - member * s.blocks;
+// blocks with one chunk keep it in shared memory for the whole launch; others load and store theirs in every sweep
     const bool resident = s.blocks == s.chunks;
     if ((int)threadIdx.x < s.families) families[threadIdx.x] = family_of(s, threadIdx.x);
     __syncthreads();
@@ -437,6 +443,8 @@ QSIM_DEVICE void length_sweeps(const Steps& s, const Radial& t) {
     for (int k = s.first; k <= s.last; ++k) {
         for (m.at = block; m.at < s.chunks; m.at += s.blocks) {
             if (!resident || k == s.first) load_chunk(m, state);
+// end of the radial step that began in the sweep before: wait for the chunks that this one feels, and take their tips. The
+// first sweep of a launch makes its own sums anew, since shared memory does not outlive a launch.
             if (k > 0) {
                 if (!resident) load_ends(m, kept);
                 if (resident && k == s.first) {
@@ -446,6 +454,7 @@ QSIM_DEVICE void length_sweeps(const Steps& s, const Radial& t) {
                 wait_for(flags, m.at, s.chunks, s.window, s.base + k);
                 radial_come(m, t, s.tips + ((int64)((k - 1) & 1) * s.members + member) * tips);
             }
+// a sweep without mask, frame or sums works part by part; otherwise all rows must be complete first
             const bool simple = !s.mask && !s.momenta && s.samples[k] < 0 && k < s.steps;
             const int width = simple && !resident ? 1 : m.parts;  // part by part, while its tables are in the caches
             for (int part = 0; part < m.parts; part += width) {
@@ -458,6 +467,7 @@ QSIM_DEVICE void length_sweeps(const Steps& s, const Radial& t) {
                     couple_lanes(m, s, families, member, k, phases, scratch);
                 if (k < s.steps) radial_ends(m, t, part, part + width);
             }
+// the tips of this sweep go to one of two places: others may still read those of the sweep before
             if (k < s.steps) {
                 radial_tips(m, t, s.tips + ((int64)(k & 1) * s.members + member) * tips);
                 if (!resident) store_ends(m, kept);

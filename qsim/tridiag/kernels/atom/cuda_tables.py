@@ -42,33 +42,50 @@ __all__ = [
     "waits_of",
 ]
 
-ROWS = 4  # rows of a thread
-MOST_LANES = 1400  # of which ROWS points fit in the shared memory of a block of any device (compute capability 8.0: 163 kB)
-THREADS, STREAMED_THREADS = 512, 256  # of a block; in velocity gauge MIX_THREADS of launch.py
-GROUP = 8  # parts of a chunk (`ROWS` rows each) that a thread adds up
-BUCKET = 1.25  # steps of g in which reaches are kept
-LEAST_ROWS = 16  # of a chunk: shorter ones must look back far
-WARP = 32  # threads
+# rows of a thread
+ROWS = 4
+# of which ROWS points fit in the shared memory of a block of any device (compute capability 8.0: 163 kB)
+MOST_LANES = 1400
+# of a block; in velocity gauge MIX_THREADS of launch.py
+THREADS, STREAMED_THREADS = 512, 256
+# parts of a chunk (`ROWS` rows each) that a thread adds up
+GROUP = 8
+# steps of g in which reaches are kept
+BUCKET = 1.25
+# of a chunk: shorter ones must look back far
+LEAST_ROWS = 16
+# threads
+WARP = 32
 # of blocks that keep their rows in registers (warps.cuh): most lanes, rows, pairs of lanes of a warp
 WARP_LANES, WARP_ROWS, WARP_PAIRS = 64, 32, 4
-STRIDE = 20  # between sums of such a warp
-PLACES = 36  # complex numbers in shared memory per thread of such a block
-AROUND = 64  # rows before and after it, of which it keeps 1 / r'
-MAIL = 3  # numbers of a message between such blocks
-REGISTERS, MOST_REGISTERS = 65_536, 256  # of a multiprocessor, of a thread
-ALIKE = 1e-15  # relative difference of 1/r' up to which a grid is uniform
-STREAMED_BYTES = 113_000  # of shared memory: two blocks on a multiprocessor
+# between sums of such a warp
+STRIDE = 20
+# complex numbers in shared memory per thread of such a block
+PLACES = 36
+# rows before and after it, of which it keeps 1 / r'
+AROUND = 64
+# numbers of a message between such blocks
+MAIL = 3
+# of a multiprocessor, of a thread
+REGISTERS, MOST_REGISTERS = 65_536, 256
+# relative difference of 1/r' up to which a grid is uniform
+ALIKE = 1e-15
+# of shared memory: two blocks on a multiprocessor
+STREAMED_BYTES = 113_000
 STREAMED_ROWS = 32
-NEGLIGIBLE = 1e-17  # of a sum: a tenth of its rounding
+# of a sum: a tenth of its rounding
+NEGLIGIBLE = 1e-17
 # complex numbers per lane beside: a phase, what comes from other chunks (with one part: over its sums)
 OTHERS = 3
-STATIC = 2048  # bytes of shared memory that are not asked for by a launch, and more
-FLOOR = -1e4  # of logarithms
+# bytes of static shared memory of a block, and a margin
+STATIC = 2048
+# of logarithms
+FLOOR = -1e4
 
 
 @dataclass(frozen=True)
 class CudaShape:
-    """How a run lies on the device.
+    """Layout of a run on the device.
 
     Attributes
     ----------
@@ -250,7 +267,7 @@ class Families:
 
 @dataclass(frozen=True)
 class Observed:
-    """What sums are taken with.
+    """Weights of the sums.
 
     Attributes
     ----------
@@ -266,7 +283,7 @@ class Observed:
 
 
 class Mixing:
-    """What the Cayley steps of ``A d/dr`` need beside the tables of the radial step.
+    """Tables of the Cayley steps of ``A d/dr``, beside those of the radial step.
 
     Parameters
     ----------
@@ -304,7 +321,8 @@ class Mixing:
         self.inner = put(inner if inner.size else np.zeros((1, found.lanes)))
         segments = found.chunks * (found.rows // ROWS)
         with device.use():
-            segments += found.chunks * -(-(found.rows // ROWS) // GROUP)  # and groups of them
+            # and groups of them
+            segments += found.chunks * -(-(found.rows // ROWS) // GROUP)
             parts = (1,) if found.warps else (members, 2, segments, found.lanes)
             self.products = device.xp.zeros(parts)
             self.wholes = device.xp.zeros((2, members, 2, found.chunks, found.lanes))
@@ -396,6 +414,8 @@ class CudaTables:
         put = device.asarray
         padded = [self._rows(one) for one in radial]
         self.alpha, self.beta, self.gain, self.keep = (put(one) for one in padded)
+        # products of the factors over the rows of a thread, over groups of these, and over a chunk:
+        # with them a sum from zero is continued from elsewhere
         parts = [one.reshape(-1, ROWS, lanes).prod(axis=1) for one in padded[:2]]
         self.alpha_part, self.beta_part = (put(one) for one in parts)
         self.more = put(
@@ -403,6 +423,7 @@ class CudaTables:
         )
         whole = [one.reshape(chunks, rows // ROWS, lanes).prod(axis=1) for one in parts]
         self.alpha_chunk, self.beta_chunk = (put(one) for one in whole)
+        # how many chunks away the product is below rounding: that many neighbours are read
         reach = np.array([_reach(whole[0]), _reach(whole[1][::-1])[::-1]], dtype=np.int32)
         self.window = int(reach.max(initial=0))
         self.radial_reach, self.reach, self.waits = reach, put(reach), put(waits_of(reach))
@@ -420,11 +441,13 @@ class CudaTables:
         self.edge = put(edge)
         xp = device.xp
         with device.use():
+            # two sets, which take turns: others may still read that of the sweep before
             self.tips = xp.zeros((2, members, 2, chunks, lanes), dtype=np.complex128)
             self.flags = xp.zeros((members, chunks), dtype=np.int32)
             several = found.blocks < chunks
             wide = (found.together, chunks, 2, rows // ROWS, lanes) if several else (1,)
             self.kept = xp.zeros(wide, dtype=np.complex128)
+            # messages of warps: 16 bytes each, with the number of the operation in them
             letters = (2, 2, chunks, lanes, MAIL, 4) if found.warps else (1,)
             self.mail = xp.zeros((members, *letters), dtype=np.uint32)
         self.base = 0

@@ -16,12 +16,15 @@ from qsim.tridiag.kernels.atom.cuda_tables import ROWS, WARP
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
     from qsim.tridiag.kernels.atom.cuda_tables import CudaTables
 
 __all__ = ["launch_length", "launch_velocity", "moves", "operations", "planar_operations"]
 
-MIX_THREADS = 256  # of a block in velocity gauge
-WARPS = "warps"  # the source whose blocks hold their rows in registers
+# of a block in velocity gauge
+MIX_THREADS = 256
+# the source whose blocks hold their rows in registers
+WARPS = "warps"
 RADIAL_STEP, NOTHING = -1, -2
 CLEAR, MASK, CHANGES = 1, 2, 4
 SUMS = 6
@@ -53,6 +56,7 @@ def moves(
     out[:, :-1, 1] = 0.5 * dt * fields
     if directions is not None:
         frame = np.zeros((members, steps + 2))
+        # from one direction of the field to the next; sums are taken in the fixed frame, so the turn is made in two parts there
         frame[:, 1:-1] = directions
         before, after = frame[:, :-1], frame[:, 1:]
         fixed = samples >= 0
@@ -89,7 +93,9 @@ def operations(
     members, steps = middle.shape
     # the whole state is there between two halves of an even pair's part: with a mask, for sums, and at the end
     split = (samples >= 0) | masked
-    split[steps:] = False  # the last half has no other beside it
+    # the last half has no other beside it
+    split[steps:] = False
+    # a step has odd, radial, odd, even; the even pairs of two steps are one operation, or two where the state is needed between
     begin = 1 + np.concatenate([[0], np.cumsum(4 + split[1:])])[: steps + 1] if steps else np.zeros(1, int)
     first, last = begin[:-1], begin[-1]
     kinds = np.full(last + 1, NOTHING, dtype=np.int32)
@@ -107,9 +113,11 @@ def operations(
     second = first[split[1:]] + 4
     kinds[second] = 0
     out[:, second, 0] = 0.5 * ends[:, 1:][:, split[1:]]
-    after = np.where(split[1:], first + 4, begin[1:])  # where a step is complete
+    # where a step is complete
+    after = np.where(split[1:], first + 4, begin[1:])
     actions[after] = CLEAR | MASK * masked
     turning = np.flatnonzero(kinds >= 0)
+    # the same pairs with the same A: their numbers need not be made anew
     kept = (np.diff(kinds[turning]) == 0) & (np.diff(out[:, turning, 0], axis=1) == 0).all(axis=0)
     actions[turning[1:][~kept]] |= CHANGES
     places[after] = samples[1:]
@@ -151,7 +159,7 @@ def planar_operations(
 
 def launch_length(
     kernel: tuple[str, str],
-    s: Any,
+    s: Array,
     tables: CudaTables,
     table: NDArray[np.float64],
     samples: NDArray[np.int32],
@@ -181,7 +189,7 @@ def launch_length(
 
 def launch_velocity(
     kernel: tuple[str, str],
-    s: Any,
+    s: Array,
     tables: CudaTables,
     made: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]],
 ) -> tuple[Any, Any]:
@@ -226,7 +234,7 @@ def _place(kernel: tuple[str, str], tables: CudaTables, threads: int, waits: Any
 
 def _launch(
     kernel: tuple[str, str],
-    s: Any,
+    s: Array,
     tables: CudaTables,
     table: NDArray[np.float64],
     samples: NDArray[np.int32],
@@ -247,10 +255,12 @@ def _launch(
         macros = {"ROWS": ROWS, "WARPS": threads // WARP} if kernel[0] == WARPS else {"ROWS": ROWS}
         run = kernels.function("tridiag/kernels/atom", *kernel, macros, shared_bytes=shared)
         frame = [] if tables.momenta is None else [tables.momenta]
+        # one launch for all steps where blocks can wait for each other; otherwise one launch per sweep
         spans = [(0, steps)] if waits or found.chunks == 1 else [(k, k) for k in range(steps + 1)]
         for low in range(0, tables.members, found.together):
             high = min(low + found.together, tables.members)
-            own = [tables.mail, None if tables.mix is None else tables.mix.lost]  # of each member
+            # of each member
+            own = [tables.mail, None if tables.mix is None else tables.mix.lost]
             inner = [one[low:high] if any(one is each for each in own) else one for one in middle]
             for first, last in spans:
                 numbers = (
@@ -270,5 +280,6 @@ def _launch(
                     kernels.launch_together(run, blocks, threads, arguments, shared)
                 else:
                     run((blocks,), (threads,), arguments, shared_mem=shared)
-        tables.base = int(np.int64(tables.base + steps).astype(np.int32))  # counts go round, as on the device
+        # counts go round, as on the device
+        tables.base = int(np.int64(tables.base + steps).astype(np.int32))
         return sums.sum(axis=2)[:, :places]

@@ -27,6 +27,7 @@ from qsim.core.device.pool import Shared, each_together
 from qsim.core.device.team import ranges, share
 from qsim.tridiag.kernels.atom.cuda_tables import CudaTables
 from qsim.tridiag.kernels.atom.launch import launch_length, moves
+from qsim.tridiag.kernels.atom.records import Pivots, Rows, Way
 from qsim.tridiag.kernels.atom.sharing import ALONE, TRIAL, progress
 from qsim.tridiag.kernels.atom.sweeps import length_sweep, masked, radial_carries, share_of
 from qsim.tridiag.kernels.jit import JIT, PART
@@ -95,18 +96,17 @@ def _tangent(x):
 # the compiler can prove that the lanes are independent, and writes vectors.  HALF is the most lanes of either
 # parity, and no multiple of a page: segments must not share cache sets.
 HALF = 2616
-F, T, C, Y = (
-    0,
-    4 * HALF,
-    8 * HALF,
-    12 * HALF,
-)  # state, part of M2 w, w, right side: [Re even | Re odd | Im even | Im odd]
-LL, FIRST = 16 * HALF, 18 * HALF  # l (l + 1); (M2)_11 - 10/12: [even | odd]
+# state, part of M2 w, w, right side: [Re even | Re odd | Im even | Im odd]
+F, T, C, Y = (0, 4 * HALF, 8 * HALF, 12 * HALF)
+# l (l + 1); (M2)_11 - 10/12: [even | odd]
+LL, FIRST = 16 * HALF, 18 * HALF
 EVEN, ODD, EVEN_GROWTH, ODD_GROWTH, RATE = 20 * HALF, 21 * HALF, 22 * HALF, 23 * HALF, 24 * HALF
 IMAG = 2 * HALF
-PHASE = 48 * HALF  # cos and sin of the turn of the frame: [cos even | cos odd | sin even | sin odd]
+# cos and sin of the turn of the frame: [cos even | cos odd | sin even | sin odd]
+PHASE = 48 * HALF
 SCRATCH = 64 * HALF
-NO_SWAPS = np.zeros((0, 2), np.int64)  # of linear polarisation
+# of linear polarisation
+NO_SWAPS = np.zeros((0, 2), np.int64)
 
 
 def _turn(name, shift, c):
@@ -263,12 +263,15 @@ def _row_eliminated(x, p, k, a, v, absorbed, rotation):
 
 
 @nb.njit(**PART)
-def _sweep(s, pd, pu, down, solve, go_on, angles, r, a, potential, rotation, zero, swaps, x):
-    """Go through the rows once: substitute (`solve`), turn the pairs, eliminate (`go_on`).
+def _sweep(s, pivots, way, angles, tables, zero, swaps, x):
+    """Go through the rows once: substitute (``way.solve``), turn the pairs, eliminate (``way.go_on``).
 
-    ``down``: from the first row to the last, after an elimination from the last row (inverse pivots pu), and as the elimination
-    from the first row (pd); otherwise the other way round.
+    ``way.down``: from the first row to the last, after an elimination from the last row (inverse pivots ``up``), and as the
+    elimination from the first row (``down``); otherwise the other way round.
     """
+    pd, pu = pivots
+    down, solve, go_on = way
+    r, a, potential, rotation = tables
     n = s.shape[0]
     k = s.shape[1] // 4
     ps, pe = (pu, pd) if down else (pd, pu)
@@ -278,6 +281,7 @@ def _sweep(s, pd, pu, down, solve, go_on, angles, r, a, potential, rotation, zer
     x[T : T + 4 * HALF] = 0.0
     x[C : C + 4 * HALF] = 0.0
     x[Y : Y + 4 * HALF] = 0.0
+    # the first sweep of a run: the rows hold the state, not the right side of a substitution
     if not solve:
         for _ in range(n):
             _read(x, F, s[j], k)
@@ -290,8 +294,10 @@ def _sweep(s, pd, pu, down, solve, go_on, angles, r, a, potential, rotation, zer
                 _write(s[j], x, F, k)
             j += step
         return
-    for count in range(n + 1):  # substitute row j, finish row `last`
+    # substitute row j, finish row `last`
+    for count in range(n + 1):
         last = j - step
+        # after the last row a row of zeros, which completes it
         y, p = (s[j], ps[j]) if count < n else (zero, zero)
         here = last if count > 0 else j
         ci, v, turn = a[here] + potential[here, 1], potential[here, 0], rotation[here]
@@ -315,41 +321,48 @@ def _length_steps_shared(ticket, *arguments):
 
 
 @nb.njit(**PART)
-def _length_steps_cpu(first, last, worker, s, pd, pu, fields, dt, r, radial, couplings, mask, told):
-    """Make steps: alone, or as one of as many threads as `told` has rows."""
+def _length_steps_cpu(first, last, worker, s, pivots, field, tables, mask, progress):
+    """Make steps: alone, or as one of as many threads as `progress` has rows.
+
+    ``field``: E of every step, and dt; ``tables``: r, radial, couplings.
+    """
+    fields, dt = field
     steps = fields.shape[0]
     if steps == 0:
         return
     rows, lanes = s.shape[0], s.shape[1] // 2
-    own = share_of(first, told.shape[0] if last == first + 1 else 1, lanes // 2, told)
-    flat, pd, pu = s.reshape(-1), pd.reshape(-1), pu.reshape(-1)
+    own = share_of(first, progress.shape[0] if last == first + 1 else 1, lanes, progress)
+    flat, flat_pivots = s.reshape(-1), Pivots(pivots.down.reshape(-1), pivots.up.reshape(-1))
     angles = np.zeros(3)
-    tables = (r, radial, couplings, *radial_carries(lanes))
+    r, radial, couplings = tables
+    rest = (r, radial, couplings, radial_carries(lanes))
+    # A step is O/2 E/2 R E/2 O/2. A sweep ends one step and begins the next: even pairs of both are one turn, since nothing lies
+    # between them; odd pairs come first and last.
     angles[1] = 0.5 * dt * fields[0]
     angles[2] = angles[1]
     down = True
-    length_sweep(flat, pu, pd, lanes, own, down, False, True, angles, *tables)
+    length_sweep(flat, flat_pivots, own, Way(down, False, True), angles, *rest)
     for k in range(1, steps + 1):
         down = not down
-        ps, pe = (pu, pd) if down else (pd, pu)
         whole = k == steps
         here = 0.5 * dt * fields[k - 1]
         after = 0.0 if whole else 0.5 * dt * fields[k]
         angles[0] = here
-        if mask.shape[0] > 0:  # after the step is complete
+        # after the step is complete
+        if mask.shape[0] > 0:
             angles[1] = here
             angles[2] = 0.0
-            length_sweep(flat, ps, pe, lanes, own, down, True, False, angles, *tables)
-            masked(flat, lanes, own, 0, 1, 0, rows, mask)
+            length_sweep(flat, flat_pivots, own, Way(down, True, False), angles, *rest)
+            masked(flat, own, Rows(0, 1, 0, rows), mask)
             if not whole:
                 angles[0] = 0.0
                 angles[1] = after
                 angles[2] = after
-                length_sweep(flat, ps, pe, lanes, own, down, False, True, angles, *tables)
+                length_sweep(flat, flat_pivots, own, Way(down, False, True), angles, *rest)
             continue
         angles[1] = here + after
         angles[2] = after
-        length_sweep(flat, ps, pe, lanes, own, down, True, not whole, angles, *tables)
+        length_sweep(flat, flat_pivots, own, Way(down, True, not whole), angles, *rest)
 
 
 def length_steps(s, tables, fields, dt, samples=None, sharing=ALONE):
@@ -378,12 +391,11 @@ def length_steps(s, tables, fields, dt, samples=None, sharing=ALONE):
     if isinstance(tables, CudaTables):
         taken = np.full(fields.shape[1] + 1, -1, np.int32) if samples is None else samples
         return launch_length(("length", "length_steps"), s, tables, moves(fields, dt, taken), taken)
-    t = tables
-    rest = (dt, t.r, t.radial, t.couplings[:2], t.mask)
+    pivots, grid = Pivots(tables.down, tables.up), (tables.r, tables.radial, tables.couplings)
 
     def run(parts, s=s, fields=fields):
-        work = Shared(_length_steps_shared, (s, t.down, t.up, fields, *rest, progress(parts)))
-        each_together(work, parts, sharing.threads)
+        arguments = (s, pivots, (fields, dt), grid, tables.mask, progress(parts))
+        each_together(Shared(_length_steps_shared, arguments), parts, sharing.threads)
 
     sharing.do(fields.size, run, lambda: partial(run, s=s.copy(), fields=fields[:TRIAL]))
     return None

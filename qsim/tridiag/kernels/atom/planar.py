@@ -30,6 +30,7 @@ from qsim.tridiag.kernels.atom.length import (
     _sweep,
     _write,
 )
+from qsim.tridiag.kernels.atom.records import Pivots, Planar, RowTables, Turning, Way
 from qsim.tridiag.kernels.atom.velocity import _clear, _pairs
 from qsim.tridiag.kernels.jit import JIT, PART
 
@@ -55,21 +56,23 @@ def _masked(s, mask):
 
 
 @nb.njit(**JIT)
-def _planar_length_steps_cpu(
-    s, pd, pu, fields, directions, dt, r, a, potential, rotation, mask, zero, swaps, turns, x
-):
+def _planar_length_steps_cpu(s, pivots, field, tables, mask, planar):
+    fields, directions, dt = field
+    zero, swaps, turns, x = planar
     steps = fields.shape[0]
     angles = np.zeros(3)
-    tables = (r, a, potential, rotation, zero, swaps, x)
+    rest = (angles, tables, zero, swaps, x)
+    # the frame turns with the field: its x axis is that of the field in the step that begins
     frame = 0.0
     down = True
     for k in range(steps + 1):
         before = 0.5 * dt * fields[k - 1] if k > 0 else 0.0
         after = 0.5 * dt * fields[k] if k < steps else 0.0
         target = directions[k] if k < steps else 0.0
-        if mask.shape[0] > 0 and k > 0:  # after the step is complete
+        # after the step is complete
+        if mask.shape[0] > 0 and k > 0:
             angles[0], angles[1], angles[2] = before, 0.0, 0.0
-            _sweep(s, pd, pu, down, True, False, angles, *tables)
+            _sweep(s, pivots, Way(down, True, False), *rest)
             _masked(s, mask)
             down = not down
         angles[0] = 0.0 if mask.shape[0] > 0 else before
@@ -78,7 +81,7 @@ def _planar_length_steps_cpu(
         _set_phase(x, turns, target - frame)
         frame = target
         solve = k > 0 and mask.shape[0] == 0
-        _sweep(s, pd, pu, down, solve, k < steps, angles, *tables)
+        _sweep(s, pivots, Way(down, solve, k < steps), *rest)
         down = not down
 
 
@@ -107,11 +110,20 @@ def planar_length_steps(s, tables, fields, directions, dt, samples=None):
         taken = np.full(fields.shape[1] + 1, -1, np.int32) if samples is None else samples
         table = moves(fields, dt, taken, directions)
         return launch_length(("planar", "planar_length_steps"), s, tables, table, taken)
-    t = tables
-    _planar_length_steps_cpu(
-        s, t.down, t.up, fields, directions, dt, t.r, t.a, t.potential, t.rotation, t.mask, t.zero, t.swaps, t.turns, t.scratch
-    )  # fmt: skip
+    field = Turning(fields, directions, dt)
+    _planar_length_steps_cpu(s, *_of_rows(tables, field), tables.mask, _lanes_of(tables))
     return None
+
+
+def _of_rows(tables, field):
+    """Return pivots, field and tables as sweeps row by row take them."""
+    pivots = Pivots(tables.down, tables.up)
+    return pivots, field, RowTables(tables.r, tables.a, tables.potential, tables.rotation)
+
+
+def _lanes_of(tables):
+    """Return what planar lanes need."""
+    return Planar(tables.zero, tables.swaps, tables.turns, tables.scratch)
 
 
 @nb.njit(**PART)
@@ -144,31 +156,34 @@ def _exchange(s, swaps, x):
 
 
 @nb.njit(**JIT)
-def _planar_velocity_steps_cpu(
-    s, pd, pu, fields, directions, dt, r, slope, a, potential, rotation, mask, inner, pivot, y, zero, swaps, turns, x
-):  # fmt: skip
+def _planar_velocity_steps_cpu(s, pivots, field, tables, mask, planar, slope, inner, work):
+    fields, directions, dt = field
+    zero, swaps, turns, x = planar
+    pivot, y = work
+    # the radial step couples no pairs, and sees neither swaps nor turns
     still = np.zeros(3)
-    tables = (r, a, potential, rotation, zero, NO_SWAPS, x)
-    work = (r, slope, pivot, y, x)
+    radial = (still, tables, zero, NO_SWAPS, x)
+    rest = (tables.r, slope, pivot, y, x)
     lost = 0.0
     frame = 0.0
     for step in range(fields.shape[0]):
         g = 0.5 * dt * fields[step]
         _set_phase(x, turns, directions[step] - frame)
         frame = directions[step]
+        # Pe Po of the pairs to m - 1, Qe Qo of those to m + 1, R, and back: all with A at the middle of the step
         _pass(s, step == 0, False, swaps, x)
-        _pairs(s, False, -g, *work)
-        _pairs(s, True, -g, *work)
+        _pairs(s, False, -g, *rest)
+        _pairs(s, True, -g, *rest)
         _exchange(s, swaps, x)
-        _pairs(s, False, g, *work)
-        _pairs(s, True, g, *work)
-        _sweep(s, pd, pu, True, False, True, still, *tables)
-        _sweep(s, pd, pu, False, True, False, still, *tables)
-        _pairs(s, True, g, *work)
-        _pairs(s, False, g, *work)
+        _pairs(s, False, g, *rest)
+        _pairs(s, True, g, *rest)
+        _sweep(s, pivots, Way(True, False, True), *radial)
+        _sweep(s, pivots, Way(False, True, False), *radial)
+        _pairs(s, True, g, *rest)
+        _pairs(s, False, g, *rest)
         _exchange(s, swaps, x)
-        _pairs(s, True, -g, *work)
-        _pairs(s, False, -g, *work)
+        _pairs(s, True, -g, *rest)
+        _pairs(s, False, -g, *rest)
         lost += _clear(s, inner)
         if mask.shape[0] > 0:
             _masked(s, mask)
@@ -189,11 +204,9 @@ def planar_velocity_steps(s, tables, fields, directions, dt, samples=None):
         taken = np.full(fields.shape[1] + 1, -1, np.int32) if samples is None else samples
         made = planar_operations(dt * fields, directions, taken, masked=tables.mask is not None)
         return launch_velocity(("planar", "planar_velocity_steps"), s, tables, made)
-    t = tables
-    return _planar_velocity_steps_cpu(
-        s, t.down, t.up, fields, directions, dt, t.r, t.slope, t.a, t.potential, t.rotation, t.mask, t.inner, t.pivot, t.y,
-        t.zero, t.swaps, t.turns, t.scratch,
-    )  # fmt: skip
+    field = Turning(fields, directions, dt)
+    rest = (tables.mask, _lanes_of(tables), tables.slope, tables.inner, (tables.pivot, tables.y))
+    return _planar_velocity_steps_cpu(s, *_of_rows(tables, field), *rest)
 
 
 # ------------------------------------------------------------------------------------------ observables
@@ -213,7 +226,8 @@ def _planar_sums_cpu(s, weight, r, force, pairs, coupling, sign, last, out):
         for i in range(pairs.shape[0]):
             a, b = pairs[i, 0], pairs[i, 1]
             re = s[j, a] * s[j, b] + s[j, half + a] * s[j, half + b]
-            im = s[j, b] * s[j, half + a] - s[j, a] * s[j, half + b]  # of conj(b) a
+            # of conj(b) a
+            im = s[j, b] * s[j, half + a] - s[j, a] * s[j, half + b]
             along += coupling[i] * re
             across += sign[i] * coupling[i] * im
         edge = 0.0

@@ -1,4 +1,4 @@
-"""How many threads share the steps of one run: as many as are quickest.
+"""Number of threads that share the steps of one run: the quickest one.
 
 Threads that share a run wait for each other some times for every few rows (:mod:`qsim.tridiag.kernels.atom.sweeps`), so all
 of them must have a core, or most of the time goes into waiting.  Whether they have one depends on what else the machine does.
@@ -22,14 +22,16 @@ if TYPE_CHECKING:
 
 __all__ = ["ALONE", "TRIAL", "Sharing", "progress"]
 
-TRIAL = 4  # steps of a trial
-TRIALS = 2  # of each number of threads
-AGAIN, RARELY = (
-    3.0,
-    100.0,
-)  # seconds after which it is tried again, in the end, if one thread remains the quickest
-WORTH = 0.95  # of the time of fewer threads that more of them may take
-LATE = 1.5  # times what one thread takes: too much for several
+# steps of a trial
+TRIAL = 4
+# of each number of threads
+TRIALS = 2
+# seconds after which it is tried again, in the end, if one thread remains the quickest
+AGAIN, RARELY = (3.0, 100.0)
+# of the time of fewer threads that more of them may take
+WORTH = 0.95
+# times what one thread takes: too much for several
+LATE = 1.5
 
 
 def progress(parts: int) -> NDArray[np.int64]:
@@ -60,8 +62,10 @@ class Sharing:
         self.threads = threads
         self.choices = sorted({1, *(2**k for k in range(1, 8) if 2**k < most), most})
         self.parts = 1
-        self._alone = np.inf  # seconds of a step
-        self._next, self._pause = -np.inf, AGAIN  # when it is tried again, and seconds between
+        # seconds of a step
+        self._alone = np.inf
+        # when it is tried again, and seconds between
+        self._next, self._pause = -np.inf, AGAIN
         self._late = 0
 
     def do(self, steps: int, run: Callable[[int], None], trial: Callable[[], Callable[[int], None]]) -> None:
@@ -72,7 +76,7 @@ class Sharing:
         steps
             That it makes.
         run
-            Makes them on so many threads.
+            Makes them on that number of threads.
         trial
             Returns what makes `TRIAL` steps, or as many as there are, on a copy of the state.
         """
@@ -85,11 +89,14 @@ class Sharing:
         run(self.parts)
         late = self.parts > 1 and perf_counter() - begun > LATE * steps * self._alone
         self._late = self._late + 1 if late else 0
-        if self._late > 1:  # once may be an accident
-            self.parts, self._late = 1, 0  # until the next trial
+        # once may be an accident
+        if self._late > 1:
+            # until the next trial
+            self.parts, self._late = 1, 0
 
     def _choose(self, trial: Callable[[int], None], steps: int) -> None:
-        trial(1)  # compiles
+        # compiles
+        trial(1)
         self._alone = best = _shortest(trial, 1) / steps
         self.parts = 1
         for parts in self.choices[1:]:

@@ -11,12 +11,13 @@ before it, range by range; the arithmetic of a lane is that of one thread alone.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba as nb
 import numpy as np
 
 from qsim.core.device.team import await_as_far, tell_next
+from qsim.tridiag.kernels.atom.records import Carries, Cayley, PairTile, Ring, Rows, Share, Tile
 from qsim.tridiag.kernels.atom.tiles import (
     MIX_CARRY,
     MIX_ROW,
@@ -30,14 +31,18 @@ from qsim.tridiag.kernels.atom.tiles import (
 from qsim.tridiag.kernels.jit import PART
 from qsim.tridiag.kernels.simd import WIDTH
 
-__all__ = ["Share", "length_sweep", "masked", "mix_work", "radial_carries", "share_of", "velocity_sweep"]
+__all__ = ["length_sweep", "masked", "mix_work", "radial_carries", "share_of", "velocity_sweep"]
 
 #: For functions that allocate nothing: counting references at each call takes as long as some rows.
 BARE: dict[str, Any] = {**PART, "_nrt": False}
-RANGE, MIX_RANGE = 16, 64  # rows that stay in the caches
-ENOUGH = 38.0  # e^-38 = 3e-17: what is not felt
-BUCKET = 1.25  # steps of g in which distances are kept
-FLOOR = 1e-3  # smallest k of the distances
+# rows that stay in the caches
+RANGE, MIX_RANGE = 16, 64
+# e^-38 = 3e-17: what is not felt
+ENOUGH = 38.0
+# steps of g in which distances are kept
+BUCKET = 1.25
+# smallest k of the distances
+FLOOR = 1e-3
 
 _substitute, _substitute_last = substitute
 _eliminate, _eliminate_last = eliminate
@@ -46,157 +51,138 @@ _mix_down, _mix_down_last = mix_down
 _mix_up, _mix_up_last = mix_up
 
 
-class Share(NamedTuple):
-    """What one of several threads does of a sweep.
-
-    Attributes
-    ----------
-    part, parts : int
-        Number of the thread, and of all threads.
-    first, last : int
-        Its pairs; `first` is a multiple of `WIDTH`.
-    told : int
-        Address of how many parts of ranges each thread has completed.
-    """
-
-    part: Any
-    parts: Any
-    first: Any
-    last: Any
-    told: Any
-
-
 @nb.njit(**PART)
-def share_of(part, parts, pairs, told):
-    """Return a thread's share."""
+def share_of(part, parts, lanes, progress):
+    """Return a thread's share: whole tiles of pairs, as many as the other threads have, up to one."""
+    pairs = lanes // 2
     tiles = (pairs + WIDTH - 1) // WIDTH
     first, last = tiles * part // parts * WIDTH, min(tiles * (part + 1) // parts * WIDTH, pairs)
-    return Share(part, parts, first, last, np.int64(told.ctypes.data))
+    return Share(part, parts, first, last, lanes, np.int64(progress.ctypes.data))
 
 
 @nb.njit(**BARE)
 def _completed(share):
     """Tell the others that a part of a range is complete."""
     if share.parts > 1:
-        tell_next(share.told, share.part)
+        tell_next(share.done, share.part)
 
 
 @nb.njit(**BARE)
 def _await_next(share):
     """Wait until the next thread has come as far as this one."""
     if share.part + 1 < share.parts:
-        await_as_far(share.told, share.part + 1, share.part)
+        await_as_far(share.done, share.part + 1, share.part)
 
 
 @nb.njit(**BARE)
 def _await_before(share):
     """Wait until the thread before has come as far as this one."""
     if share.part > 0:
-        await_as_far(share.told, share.part - 1, share.part)
+        await_as_far(share.done, share.part - 1, share.part)
 
 
 @nb.njit(**BARE)
-def _halves(share, lanes):
+def _halves(share):
     """Return the ranges of lanes of a thread: two of them, or all lanes, and none."""
     if share.parts == 1:
-        return 0, lanes, 0, 0
-    pairs = lanes // 2
+        return 0, share.lanes, 0, 0
+    pairs = share.lanes // 2
     return share.first, share.last, pairs + share.first, pairs + share.last
 
 
 @nb.njit(**BARE)
-def _substituted(s, p, lanes, share, begin, step, low, high, rows, radial, carry, other):
-    begin0, end0, begin1, end1 = _halves(share, lanes)
-    _substituted_lanes(s, p, lanes, begin0, end0, begin, step, low, high, rows, radial, carry)
+def _substituted(s, p, share, rows, n, radial, carries):
+    """Substitute the radial step on a range of rows, in both halves of a thread's lanes."""
+    begin0, end0, begin1, end1 = _halves(share)
+    _substituted_lanes(s, p, share.lanes, (begin0, end0), rows, n, radial, carries.own)
     if begin1 < end1:
-        _substituted_lanes(s, p, lanes, begin1, end1, begin, step, low, high, rows, radial, other)
+        _substituted_lanes(s, p, share.lanes, (begin1, end1), rows, n, radial, carries.other)
 
 
 @nb.njit(**BARE)
-def _substituted_lanes(s, p, lanes, start, end, begin, step, low, high, rows, radial, carry):
-    a, potential, rotation, ll, first = radial
+def _substituted_lanes(s, p, lanes, part, rows, n, radial, carry):
+    start, end = part
     for at in range(start, end, WIDTH):
         if at + WIDTH <= end:
-            _substitute(
-                s, p, lanes, at, WIDTH, begin, step, low, high, rows, a, potential, rotation, ll, first, carry
-            )
+            _substitute(s, p, Tile(lanes, at, WIDTH), rows, n, radial, carry)
         else:
-            count = end - at
-            _substitute_last(
-                s, p, lanes, at, count, begin, step, low, high, rows, a, potential, rotation, ll, first, carry
-            )
+            _substitute_last(s, p, Tile(lanes, at, end - at), rows, n, radial, carry)
 
 
 @nb.njit(**BARE)
-def _eliminated(s, p, lanes, share, begin, step, low, high, radial, carry, other):
-    begin0, end0, begin1, end1 = _halves(share, lanes)
-    _eliminated_lanes(s, p, lanes, begin0, end0, begin, step, low, high, radial, carry)
+def _eliminated(s, p, share, rows, radial, carries):
+    """Eliminate the next radial step on a range of rows, in both halves of a thread's lanes."""
+    begin0, end0, begin1, end1 = _halves(share)
+    _eliminated_lanes(s, p, share.lanes, (begin0, end0), rows, radial, carries.own)
     if begin1 < end1:
-        _eliminated_lanes(s, p, lanes, begin1, end1, begin, step, low, high, radial, other)
+        _eliminated_lanes(s, p, share.lanes, (begin1, end1), rows, radial, carries.other)
 
 
 @nb.njit(**BARE)
-def _eliminated_lanes(s, p, lanes, start, end, begin, step, low, high, radial, carry):
-    a, potential, rotation, ll, _ = radial
+def _eliminated_lanes(s, p, lanes, part, rows, radial, carry):
+    start, end = part
     for at in range(start, end, WIDTH):
         if at + WIDTH <= end:
-            _eliminate(s, p, lanes, at, WIDTH, begin, step, low, high, a, potential, rotation, ll, carry)
+            _eliminate(s, p, Tile(lanes, at, WIDTH), rows, radial, carry)
         else:
-            _eliminate_last(
-                s, p, lanes, at, end - at, begin, step, low, high, a, potential, rotation, ll, carry
-            )
+            _eliminate_last(s, p, Tile(lanes, at, end - at), rows, radial, carry)
 
 
 @nb.njit(**BARE)
-def _turned(s, lanes, share, odd, coupling, begin, step, low, high, angle, r):
+def _turned(s, share, odd, coupling, rows, angle, r):
     """Turn the even or the odd pairs."""
-    pairs = lanes // 2
+    pairs = share.lanes // 2
     size = min(share.last, pairs - 1 if odd else pairs)
     if angle == 0.0:
         return
+    # even pairs are lanes (a_i, b_i), odd pairs (b_i, a_(i+1)), with a the even l and b the odd l
     shift = 1 if odd else 0
     for at in range(share.first, size, WIDTH):
         lower, upper = at + shift, pairs + at
         if at + WIDTH <= size:
-            _turn(s, lanes, lower, upper, WIDTH, begin, step, low, high, coupling, at, angle, r)
+            _turn(s, PairTile(share.lanes, lower, upper, at, WIDTH), rows, coupling, angle, r)
         else:
-            _turn_last(s, lanes, lower, upper, size - at, begin, step, low, high, coupling, at, angle, r)
+            _turn_last(s, PairTile(share.lanes, lower, upper, at, size - at), rows, coupling, angle, r)
 
 
 @nb.njit(**BARE)
-def length_sweep(s, ps, pe, lanes, share, down, solve, go_on, angles, r, radial, couplings, carry, other):
-    """Substitute (``solve``), turn the odd, the even and again the odd pairs, eliminate (``go_on``).
+def length_sweep(s, pivots, share, way, angles, r, radial, couplings, carries):
+    """Substitute (``way.solve``), turn the odd, the even and again the odd pairs, eliminate (``way.go_on``).
 
-    Flat arrays; ``ps``, ``pe``: inverse pivots of the substitution and of the elimination.
+    Flat arrays; ``angles``: of the three turns per bohr.
     """
-    even, odd = couplings
     n = r.shape[0]
-    begin, step = (0, 1) if down else (n - 1, -1)
-    carry[:] = 0.0
-    other[:] = 0.0
+    # the substitution runs against the elimination that it completes, hence with the pivots of the other direction
+    ps, pe = (pivots.up, pivots.down) if way.down else (pivots.down, pivots.up)
+    begin, step = (0, 1) if way.down else (n - 1, -1)
+    carries.own[:] = 0.0
+    carries.other[:] = 0.0
     done = 0
-    size = RANGE if share.parts == 1 else 2 * RANGE * share.parts  # they wait for each other once per range
+    # they wait for each other once per range
+    size = RANGE if share.parts == 1 else 2 * RANGE * share.parts
     for low in range(0, n, size):
         ready = min(low + size, n)
-        if solve:
+        if way.solve:
+            # the last row of a range waits for the next range; position n completes the last row of the grid
             whole = ready == n
-            _substituted(
-                s, ps, lanes, share, begin, step, low, n + 1 if whole else ready, n, radial, carry, other
-            )
+            _substituted(s, ps, share, Rows(begin, step, low, n + 1 if whole else ready), n, radial, carries)
             ready = n if whole else ready - 1
+        # odd pairs reach into the first even lane of the next thread: it must have come as far, and this thread's even pairs
+        # must not begin before the thread before has turned its odd pairs
+        rows = Rows(begin, step, done, ready)
         _completed(share)
         _await_next(share)
-        _turned(s, lanes, share, True, odd, begin, step, done, ready, angles[0], r)
+        _turned(s, share, True, couplings.odd, rows, angles[0], r)
         _completed(share)
         _await_before(share)
-        _turned(s, lanes, share, False, even, begin, step, done, ready, angles[1], r)
+        _turned(s, share, False, couplings.even, rows, angles[1], r)
         _completed(share)
         _await_next(share)
-        _turned(s, lanes, share, True, odd, begin, step, done, ready, angles[2], r)
+        _turned(s, share, True, couplings.odd, rows, angles[2], r)
         _completed(share)
         _await_before(share)
-        if go_on:
-            _eliminated(s, pe, lanes, share, begin, step, done, ready, radial, carry, other)
+        if way.go_on:
+            _eliminated(s, pe, share, rows, radial, carries)
         done = ready
 
 
@@ -238,8 +224,8 @@ def _felt(inverse_slope, strongest, size, down, until):
 def mix_work(inverse_slope, lanes, strongest, g):
     """Return what `velocity_sweep` keeps, for steps up to g.
 
-    ``until`` for either direction and the sizes for which it holds, the strongest coupling, y, its ring, the carries of the
-    radial step and of four Cayley steps.
+    ``until`` for either direction and the sizes for which it holds, the strongest coupling, y of four Cayley steps and
+    the size of its ring, the carries of the radial step and of four Cayley steps.
     """
     n = inverse_slope.shape[0]
     until = np.zeros((2, n + 1), np.int64)
@@ -252,83 +238,67 @@ def mix_work(inverse_slope, lanes, strongest, g):
     while ring < MIX_RANGE + longest + 2:
         ring *= 2
     y = np.empty((4, tiles * ring * MIX_ROW))
-    return until, held, strongest, y, ring, *radial_carries(lanes), np.zeros((4, tiles * MIX_CARRY))
+    return until, held, strongest, y, ring, radial_carries(lanes), np.zeros((4, tiles * MIX_CARRY))
 
 
 @nb.njit(**PART)
 def radial_carries(lanes):
     """Return the carries of the radial step, of both halves of a share."""
     size = (lanes // WIDTH + 2) * RADIAL_CARRY
-    return np.zeros(size), np.zeros(size)
+    return Carries(np.zeros(size), np.zeros(size))
 
 
 @nb.njit(**BARE)
-def _mixed(
-    s,
-    lanes,
-    share,
-    odd,
-    g,
-    mirrored,
-    coupling,
-    growth,
-    begin,
-    step,
-    place,
-    ready,
-    rows,
-    mix,
-    until,
-    y,
-    ring,
-    carry,
-):
-    """Make one Cayley step as far as it goes; ``place``: positions taken and completed so far.  Return those completed."""
-    inverse_r, inverse_slope, root = mix
-    pairs = lanes // 2
-    size = pairs - 1 if odd else pairs
-    if g == 0.0 or size == 0:
+def _mixed(s, share, cayley, rows, n, place, mix, until, ring, carry):
+    """Make one Cayley step as far as the range goes, ``rows.high``.
+
+    ``place``: positions taken and completed so far.  Return those completed.
+    """
+    begin, step, _, ready = rows
+    pairs = share.lanes // 2
+    size = pairs - 1 if cayley.odd else pairs
+    if cayley.g == 0.0 or size == 0:
         return ready
     size = min(share.last, size)
-    shift = 1 if odd else 0
-    angle = -0.5 * g if odd else 0.5 * g  # the lower l is the odd lane of an odd pair
-    rate = -0.25 * g if mirrored else 0.25 * g
-    stop = rows + 1 if ready == rows else ready
+    shift = 1 if cayley.odd else 0
+    # position n, of zeros, completes the elimination of the last row
+    stop = n + 1 if ready == n else ready
     while place[0] < stop:
         low = place[0]
         high = min(low + MIX_RANGE, stop)
         end = high - 1
+        # rows before until[end] do not feel, to rounding, what comes from `end` on: they are substituted with zero there
         out, to = place[1], until[end]
+        taken = Rows(begin, step, low, high)
         for at in range(share.first, size, WIDTH):
             lower, upper = at + shift, pairs + at
             if at + WIDTH <= size:
-                _mix_down(
-                    s, lanes, lower, upper, WIDTH, begin, step, low, high, rows, coupling, growth, at, rate, angle,
-                    inverse_r, inverse_slope, root, y, ring, carry,
-                )  # fmt: skip
+                tile = PairTile(share.lanes, lower, upper, at, WIDTH)
+                _mix_down(s, tile, taken, n, cayley, mix, ring, carry)
             else:
-                _mix_down_last(
-                    s, lanes, lower, upper, size - at, begin, step, low, high, rows, coupling, growth, at, rate, angle,
-                    inverse_r, inverse_slope, root, y, ring, carry,
-                )  # fmt: skip
+                tile = PairTile(share.lanes, lower, upper, at, size - at)
+                _mix_down_last(s, tile, taken, n, cayley, mix, ring, carry)
         if to > out:
+            written = Rows(begin, step, out, to)
             for at in range(share.first, size, WIDTH):
                 lower, upper = at + shift, pairs + at
                 if at + WIDTH <= size:
-                    _mix_up(s, lanes, lower, upper, WIDTH, begin, step, out, to, end, at, root, y, ring)
+                    tile = PairTile(share.lanes, lower, upper, at, WIDTH)
+                    _mix_up(s, tile, written, end, mix.root, ring)
                 else:
-                    _mix_up_last(
-                        s, lanes, lower, upper, size - at, begin, step, out, to, end, at, root, y, ring
-                    )
+                    tile = PairTile(share.lanes, lower, upper, at, size - at)
+                    _mix_up_last(s, tile, written, end, mix.root, ring)
             place[1] = to
         place[0] = high
     return place[1]
 
 
 @nb.njit(**BARE)
-def _emptied(s, lanes, share, begin, step, low, high, inner, lost):
+def _emptied(s, share, rows, inner, lost):
     """Set u_l = 0 within r_in(l); add what was there (of |f|^2 / r'^2) to `lost`, lane by lane."""
-    begin0, end0, begin1, end1 = _halves(share, lanes)
+    begin, step, low, high = rows
+    lanes = share.lanes
+    begin0, end0, begin1, end1 = _halves(share)
     for i in range(low, high):
         j = begin + step * i
         if j >= inner.shape[0]:
@@ -343,9 +313,11 @@ def _emptied(s, lanes, share, begin, step, low, high, inner, lost):
 
 
 @nb.njit(**BARE)
-def masked(s, lanes, share, begin, step, low, high, mask):
-    """Multiply positions low to high of a thread's lanes with a mask."""
-    begin0, end0, begin1, end1 = _halves(share, lanes)
+def masked(s, share, rows, mask):
+    """Multiply a thread's lanes with a mask."""
+    begin, step, low, high = rows
+    lanes = share.lanes
+    begin0, end0, begin1, end1 = _halves(share)
     for i in range(low, high):
         j = begin + step * i
         if mask[j] != 1.0:
@@ -357,63 +329,61 @@ def masked(s, lanes, share, begin, step, low, high, mask):
 
 
 @nb.njit(**PART)
-def velocity_sweep(
-    s, ps, pe, lanes, share, down, solve, go_on, kinds, gs, after, radial, mix, couplings, mask, inner, lost, work
-):  # fmt: skip
-    """Substitute (``solve``), make Cayley steps of pairs one after the other, eliminate (``go_on``).
+def velocity_sweep(s, pivots, share, way, kicks, after, tables, lost, work):
+    """Substitute (``way.solve``), make Cayley steps of pairs one after the other, eliminate (``way.go_on``).
 
-    Flat arrays; ``kinds`` and ``gs``: 1 for a step of the odd pairs, 0 of the even ones, and its A dt; ``after``: the number of
-    steps after which the core is emptied and the mask applied, -1 for none; ``lost`` (2 K,): what was set to zero in the core,
-    in each lane; ``work``: of `mix_work`.
+    Flat arrays; ``kicks``: kinds and gs of the Cayley steps, 1 for a step of the odd pairs, 0 of the even ones, and its A dt;
+    ``after``: the number of steps after which the core is emptied and the mask applied, -1 for none; ``tables``: radial, mix,
+    couplings, mask, inner; ``lost`` (2 K,): what was set to zero in the core, in each lane; ``work``: of `mix_work`.
     """
-    even, odd, even_growth, odd_growth = couplings
-    reach, held, strongest, y, ring, carry, other, carries = work
-    n = radial[0].shape[0]
-    begin, step = (0, 1) if down else (n - 1, -1)
+    kinds, gs = kicks
+    radial, mix, couplings, mask, inner = tables
+    reach, held, strongest, y, ring, carries, cayley_carries = work
+    n = radial.a.shape[0]
+    ps, pe = (pivots.up, pivots.down) if way.down else (pivots.down, pivots.up)
+    begin, step = (0, 1) if way.down else (n - 1, -1)
     steps = kinds.shape[0]
-    until = reach[1] if down else reach[0]
+    # distances at which rows are no longer felt hold for sizes of g up to a power of BUCKET: they change a few times per pulse
+    until = reach[1] if way.down else reach[0]
     size = _bucket(np.abs(gs).max())
-    if held[int(down)] != size:
-        _felt(mix[1], strongest, size, down, until)
-        held[int(down)] = size
-    carry[:] = 0.0
-    other[:] = 0.0
-    carries[:] = 0.0
+    if held[int(way.down)] != size:
+        _felt(mix.inverse_slope, strongest, size, way.down, until)
+        held[int(way.down)] = size
+    carries.own[:] = 0.0
+    carries.other[:] = 0.0
+    cayley_carries[:] = 0.0
     places = np.zeros((steps, 2), np.int64)
     acted = 0
     done = 0
     for low in range(0, n, MIX_RANGE):
         ready = min(low + MIX_RANGE, n)
-        if solve:
+        if way.solve:
             whole = ready == n
-            _substituted(
-                s, ps, lanes, share, begin, step, low, n + 1 if whole else ready, n, radial, carry, other
-            )
+            _substituted(s, ps, share, Rows(begin, step, low, n + 1 if whole else ready), n, radial, carries)
             ready = n if whole else ready - 1
         _completed(share)
+        # each step gets as far as the one before it has come (`ready`); odd pairs wait for the threads beside them
         for k in range(steps + 1):
             if k > 0 and kinds[k - 1] == 1:
                 _await_before(share)
             if k == after:
-                _emptied(s, lanes, share, begin, step, acted, ready, inner, lost)
+                _emptied(s, share, Rows(begin, step, acted, ready), inner, lost)
                 if mask.shape[0] > 0:
-                    masked(s, lanes, share, begin, step, acted, ready, mask)
+                    masked(s, share, Rows(begin, step, acted, ready), mask)
                 acted = ready
                 _completed(share)
             if k == steps:
                 break
+            rows = Rows(begin, step, 0, ready)
+            rest = (n, places[k], mix, until, Ring(y[k], ring), cayley_carries[k])
             if kinds[k] == 1:
                 _await_next(share)
-                ready = _mixed(
-                    s, lanes, share, True, gs[k], not down, odd, odd_growth, begin, step, places[k], ready, n, mix, until,
-                    y[k], ring, carries[k],
-                )  # fmt: skip
+                odd = Cayley(True, gs[k], not way.down, couplings.odd, couplings.odd_growth)
+                ready = _mixed(s, share, odd, rows, *rest)
             else:
-                ready = _mixed(
-                    s, lanes, share, False, gs[k], not down, even, even_growth, begin, step, places[k], ready, n, mix, until,
-                    y[k], ring, carries[k],
-                )  # fmt: skip
+                even = Cayley(False, gs[k], not way.down, couplings.even, couplings.even_growth)
+                ready = _mixed(s, share, even, rows, *rest)
             _completed(share)
-        if go_on:
-            _eliminated(s, pe, lanes, share, begin, step, done, ready, radial, carry, other)
+        if way.go_on:
+            _eliminated(s, pe, share, Rows(begin, step, done, ready), radial, carries)
         done = ready

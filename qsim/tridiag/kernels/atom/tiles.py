@@ -29,16 +29,18 @@ __all__ = [
 
 TWELFTH, SIXTH = 1.0 / 12.0, 1.0 / 6.0
 CORNER = 3.0**0.5 - 2.0
-RADIAL_CARRY, MIX_CARRY, MIX_ROW = 6 * WIDTH, 16 * WIDTH, 8 * WIDTH  # numbers per tile
+# numbers per tile
+RADIAL_CARRY, MIX_CARRY, MIX_ROW = 6 * WIDTH, 16 * WIDTH, 8 * WIDTH
 
 
 def _substitute(name, load, store):
     @variant(name, **PART)
-    def kernel(
-        s, p, lanes, at, count, begin, step, low, high, rows, a, potential, rotation, ll, first, carry
-    ):
+    def kernel(s, p, tile, rows, n, radial, carry):
         """``w = p (y - w(before) / 12)`` in place of y, and ``f' = w + (B + i a) M2 w`` of the row before, in its place."""
-        n = rows
+        lanes, at, count = tile
+        begin, step, low, high = rows
+        a, potential, rotation, ll, first = radial
+        # kept from range to range: w of the row before, and the part of M2 w there that does not wait for the next row
         c = (at // WIDTH) * RADIAL_CARRY
         wr, wi = load(carry, c, WIDTH), load(carry, c + WIDTH, WIDTH)
         tr, ti = load(carry, c + 2 * WIDTH, WIDTH), load(carry, c + 3 * WIDTH, WIDTH)
@@ -46,6 +48,7 @@ def _substitute(name, load, store):
         for i in range(low, high):
             j = begin + step * i
             cr, ci = wr, wi
+            # position n is beyond the grid, with w = 0: it completes the last row
             if i < n:
                 here = 2 * lanes * j + at
                 pr, pi = load(p, here, count), load(p, here + lanes, count)
@@ -56,6 +59,7 @@ def _substitute(name, load, store):
             else:
                 wr = full(0.0)
                 wi = full(0.0)
+            # M2 w of the row before has all three terms now: its f' can be written over its y
             if i > 0:
                 last = j - step
                 mr, mi = fma(TWELFTH, wr, tr), fma(TWELFTH, wi, ti)
@@ -64,6 +68,7 @@ def _substitute(name, load, store):
                 there = 2 * lanes * last + at
                 store(s, there, cr + br * mr - bi * mi, count)
                 store(s, there + lanes, ci + br * mi + bi * mr, count)
+            # two of three terms of M2 w in this row; in the first row of the grid M2 has the entry of u ~ r^(l+1)
             if j == 0:
                 m = load(first, at, count)
                 tr, ti = TWELFTH * cr + m * wr, TWELFTH * ci + m * wi
@@ -79,8 +84,12 @@ def _substitute(name, load, store):
 
 def _eliminate(name, load, store):
     @variant(name, **PART)
-    def kernel(s, p, lanes, at, count, begin, step, low, high, a, potential, rotation, ll, carry):
+    def kernel(s, p, tile, rows, radial, carry):
         """``y = -q f - p(before) y(before) / 12`` in place of f."""
+        lanes, at, count = tile
+        begin, step, low, high = rows
+        a, potential, rotation, ll, _ = radial
+        # the imaginary part is carried with the other sign: one negation less per row
         c = (at // WIDTH) * RADIAL_CARRY + 4 * WIDTH
         yr, yi = load(carry, c, WIDTH), load(carry, c + WIDTH, WIDTH)
         number = load(ll, at, count)
@@ -110,12 +119,15 @@ def _eliminate(name, load, store):
 
 def _turn(name, load, store):
     @variant(name, **PART)
-    def kernel(s, lanes, lower, upper, count, begin, step, low, high, coupling, at, angle, r):
+    def kernel(s, pairs, rows, coupling, angle, r):
         """Turn the pairs of lanes ``lower + i``, ``upper + i`` by ``exp(-i angle r c sigma_x)``."""
+        lanes, lower, upper, at, count = pairs
+        begin, step, low, high = rows
         c = 0.5 * angle * load(coupling, at, count)
         for i in range(low, high):
             j = begin + step * i
             here, there = 2 * lanes * j + lower, 2 * lanes * j + upper
+            # t = tan(x) to x^9; cos and sin of 2 x from it make a rotation that is unitary for every value of t
             x = r[j] * c
             y = x * x
             t = x * fma(
@@ -136,13 +148,19 @@ def _turn(name, load, store):
 
 def _mix_down(name, load, store):
     @variant(name, **PART)
-    def kernel(
-        s, lanes, lower, upper, count, begin, step, low, high, rows, coupling, growth, at, rate, angle, inverse_r, inverse_slope,
-        root, y, ring, carry,
-    ):  # fmt: skip
-        """Take the positions low to high, and eliminate those up to high - 1 (at the end, ``high = rows + 1``, all)."""
-        n = rows
+    def kernel(s, pairs, rows, n, cayley, mix, ring, carry):
+        """Take the positions low to high, and eliminate those up to high - 1 (at the end, ``high = n + 1``, all)."""
+        lanes, lower, upper, at, count = pairs
+        begin, step, low, high = rows
+        inverse_r, inverse_slope, root = mix
+        coupling, growth = cayley.coupling, cayley.growth
+        # in an odd pair the lower l is the odd lane; going up, d/dr has the other sign
+        angle = -0.5 * cayley.g if cayley.odd else 0.5 * cayley.g
+        rate = -0.25 * cayley.g if cayley.mirrored else 0.25 * cayley.g
+        y, size = ring
         tile = at // WIDTH
+        # kept from range to range: sums and differences z of the row before, two terms b of its right side, y and the
+        # off-diagonals over the pivots of the row before that, and k D / r' of both (r, i: parts; s: sums, d: differences)
         c = tile * MIX_CARRY
         zsr, zsi = load(carry, c, WIDTH), load(carry, c + WIDTH, WIDTH)
         zdr, zdi = load(carry, c + 2 * WIDTH, WIDTH), load(carry, c + 3 * WIDTH, WIDTH)
@@ -154,7 +172,7 @@ def _mix_down(name, load, store):
         kb, kc = load(carry, c + 14 * WIDTH, WIDTH), load(carry, c + 15 * WIDTH, WIDTH)
         k = rate * load(coupling, at, count)
         g = 0.5 * angle * load(growth, at, count)
-        base = tile * ring * MIX_ROW
+        base = tile * size * MIX_ROW
         for i in range(low, high):
             j = begin + step * i
             ka = full(0.0)
@@ -162,13 +180,14 @@ def _mix_down(name, load, store):
                 ka = inverse_slope[j] * k
             plus, minus = SIXTH + ka, SIXTH - ka
             nsr, nsi, ndr, ndi = full(0.0), full(0.0), full(0.0), full(0.0)
+            # turn the pair by its angle, and go over to sums and differences of v = f / sqrt(r')
             if i < n:
                 t = inverse_r[j] * g
                 square = t * t
                 scale = (inverse_slope[j] * root[j]) / (1.0 + square)
                 one, two = scale - square * scale, 2.0 * t * scale
                 sum_, difference = one + two, one - two
-                out = base + (i & (ring - 1)) * MIX_ROW + 6 * WIDTH
+                out = base + (i & (size - 1)) * MIX_ROW + 6 * WIDTH
                 store(y, out, sum_, WIDTH)
                 store(y, out + WIDTH, difference, WIDTH)
                 here, there = 2 * lanes * j + lower, 2 * lanes * j + upper
@@ -176,13 +195,15 @@ def _mix_down(name, load, store):
                 br, bi = load(s, there, count), load(s, there + lanes, count)
                 nsr, nsi = sum_ * ar + difference * br, sum_ * ai + difference * bi
                 ndr, ndi = difference * ar - sum_ * br, difference * ai - sum_ * bi
-            if i > 0:  # the row before has all three terms now
+            # the row before has all three terms now
+            if i > 0:
                 m, corner = 4.0 * SIXTH, 0.0
                 if i == 1:
                     m, corner = (4.0 + CORNER) * SIXTH, CORNER
                 if i == n:
                     m, corner = (4.0 + CORNER) * SIXTH, -CORNER
                 middle = corner * kb
+                # one division for the pivots of the sum and of the difference
                 down, up = SIXTH - kc, SIXTH + kc
                 ps = m + middle - down * us
                 pd = m - middle - up * ud
@@ -193,13 +214,14 @@ def _mix_down(name, load, store):
                 ysi = ps * (bsi + minus * nsi - down * ysi)
                 ydr = pd * (bdr + plus * ndr - up * ydr)
                 ydi = pd * (bdi + plus * ndi - up * ydi)
-                out = base + ((i - 1) & (ring - 1)) * MIX_ROW
+                out = base + ((i - 1) & (size - 1)) * MIX_ROW
                 store(y, out, ysr, WIDTH)
                 store(y, out + WIDTH, ysi, WIDTH)
                 store(y, out + 2 * WIDTH, ydr, WIDTH)
                 store(y, out + 3 * WIDTH, ydi, WIDTH)
                 store(y, out + 4 * WIDTH, us, WIDTH)
                 store(y, out + 5 * WIDTH, ud, WIDTH)
+            # right side of this row, (M1 - k D / r') v, but for the term of the next row; corners of M1 and D at the ends
             m, corner = 4.0 * SIXTH, 0.0
             if i == 0:
                 m, corner = (4.0 + CORNER) * SIXTH, CORNER
@@ -235,20 +257,25 @@ def _mix_down(name, load, store):
 
 def _mix_up(name, load_ring, store):
     @variant(name, **PART)
-    def kernel(s, lanes, lower, upper, count, begin, step, low, high, end, at, root, y, ring):
+    def kernel(s, pairs, rows, end, root, ring):
         """Substitute from position ``end - 1`` back, and write the pairs of the positions low to high."""
-        base = (at // WIDTH) * ring * MIX_ROW
+        lanes, lower, upper, at, count = pairs
+        begin, step, low, high = rows
+        y, size = ring
+        base = (at // WIDTH) * size * MIX_ROW
         vsr, vsi, vdr, vdi = full(0.0), full(0.0), full(0.0), full(0.0)
         for back in range(end - low):
             i = end - 1 - back
-            row = base + (i & (ring - 1)) * MIX_ROW
+            row = base + (i & (size - 1)) * MIX_ROW
             us, ud = load(y, row + 4 * WIDTH, WIDTH), load(y, row + 5 * WIDTH, WIDTH)
             vsr = load(y, row, WIDTH) - us * vsr
             vsi = load(y, row + WIDTH, WIDTH) - us * vsi
             vdr = load(y, row + 2 * WIDTH, WIDTH) - ud * vdr
             vdi = load(y, row + 3 * WIDTH, WIDTH) - ud * vdi
+            # positions from high on only start the recurrence: v is zero at `end`, and no longer felt at high
             if i < high:
                 j = begin + step * i
+                # back from sums and differences to the pair, turned by the same angle again
                 scale = 0.5 * root[j] * root[j]
                 sum_ = scale * load(y, row + 6 * WIDTH, WIDTH)
                 difference = scale * load(y, row + 7 * WIDTH, WIDTH)

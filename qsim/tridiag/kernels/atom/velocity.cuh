@@ -87,6 +87,7 @@ QSIM_DEVICE void mix_tips(const Chunk& m, const Family& family, real* products, 
     const int groups = groups_of(m.parts), width = 2 * family.count, threads = 2 * groups * width;
     real* of_groups = products + ((int64)2 * m.chunks * m.parts + (int64)m.at * groups) * m.lanes;  // direction 0
     const int64 other = (int64)m.chunks * groups * m.lanes;
+    // sums and products of each group of parts
     for (int i = threadIdx.x; i < threads; i += blockDim.x) {
         const Link l = link_of(i, width, m.parts);
         const real* factors = products + ((int64)l.direction * m.chunks + m.at) * m.parts * m.lanes + l.lane;
@@ -100,6 +101,7 @@ QSIM_DEVICE void mix_tips(const Chunk& m, const Family& family, real* products, 
         of_groups[l.direction * other + l.group * m.lanes + l.lane] = product;
     }
     __syncthreads();
+    // over the groups: each gets what lies before it; the whole chunk goes to the others
     for (int i = threadIdx.x; i < 2 * width; i += blockDim.x) {
         const int direction = i >= width, lane = i - direction * width;
         real* factors = of_groups + direction * other + lane;
@@ -117,6 +119,7 @@ QSIM_DEVICE void mix_tips(const Chunk& m, const Family& family, real* products, 
         if (tips) tips[to] = sum, wholes[to] = product;
     }
     __syncthreads();
+    // within each group again: sums and products before every part
     for (int i = threadIdx.x; i < threads; i += blockDim.x) {
         const Link l = link_of(i, width, m.parts);
         real* factors = products + ((int64)l.direction * m.chunks + m.at) * m.parts * m.lanes + l.lane;
@@ -165,10 +168,12 @@ QSIM_DEVICE void mix_finish(const Chunk& m, const Mix& x, const Family& family, 
     for (int i = threadIdx.x; i < m.parts * family.count; i += blockDim.x) {
         const MixPlace p = mix_place(m, family, g, i);
         cplx sum[ROWS], difference[ROWS];
+// the rows are read again, turned to sums and differences: cheaper than to keep them over the exchange
         load_pair(m, x, p.lower, p.upper, p.angle, p.part * ROWS, sum, difference);
         const int there = family.count + p.pair;
         const cplx down = mix_carry(m, products, 0, p.part, p.pair), up = mix_carry(m, products, 1, p.part, p.pair);
         const cplx other_down = mix_carry(m, products, 0, p.part, there), other_up = mix_carry(m, products, 1, p.part, there);
+// warm < 0: 1 / r' is the same in all rows that are felt, and the pivots have a closed form
         if (warm < 0) {
             const CayleyAlike c = cayley_uniform(p.rate * x.inverse_slope[p.first]);
             cayley_values(c, sum, down, up);
@@ -186,6 +191,7 @@ QSIM_DEVICE void mix_finish(const Chunk& m, const Mix& x, const Family& family, 
             const int row = p.part * ROWS + k, j = m.at * m.rows + row;
             const real t = p.angle * x.inverse_r[j], scale = real(0.5) * x.root[j] * inverse(fma(t, t, real(1)));
             const real c = fma(-t, t, real(1)) * scale, s = real(2) * t * scale;
+// back to the pair, turned by the same angle once more
             const cplx a = sum[k] + difference[k], b = sum[k] - difference[k];
             m.f[row * m.lanes + p.lower] = {fma(c, a.re, -s * b.re), fma(c, a.im, -s * b.im)};
             m.f[row * m.lanes + p.upper] = {fma(s, a.re, c * b.re), fma(s, a.im, c * b.im)};
@@ -237,6 +243,8 @@ QSIM_DEVICE void velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, 
     const int64 tips = 2 * (int64)s.chunks * s.lanes;
     real* products = o.products + member * tips * (m.parts + groups_of(m.parts));
     cplx* kept = s.kept + member * tips * m.parts;
+// Operation k of the list ends the one before it, acts between them (core, mask, frame, sums), and begins the next: one exchange
+// between blocks per operation.
     for (int k = s.first; k <= s.last; ++k) {
         const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * MIX_MOVES;
         const int ends = k > 0 ? o.kinds[k - 1] : NOTHING, begins = o.kinds[k];
@@ -245,6 +253,7 @@ QSIM_DEVICE void velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, 
             if (!resident || k == s.first) load_chunk(m, state);
             if (k > 0) {
                 if (!resident) load_ends(m, kept);
+// the first operation of a launch makes its own sums anew, since shared memory does not outlive a launch
                 if (resident && k == s.first) {
                     if (ends == RADIAL_STEP) {
                         radial_ends(m, t);

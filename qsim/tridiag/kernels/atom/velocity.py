@@ -29,6 +29,7 @@ from qsim.tridiag.kernels.atom.length import (
     _read,
     _write,
 )
+from qsim.tridiag.kernels.atom.records import Kicks, Pivots, Way
 from qsim.tridiag.kernels.atom.sharing import ALONE, TRIAL, progress
 from qsim.tridiag.kernels.atom.sweeps import mix_work, share_of, velocity_sweep
 from qsim.tridiag.kernels.jit import JIT, PART
@@ -37,7 +38,8 @@ __all__ = ["velocity_steps"]
 
 # segments of x in velocity gauge: [Re sum | Im sum | Re difference | Im difference] of three rows and the right side
 Z0, Z1, Z2, R, V = 26 * HALF, 30 * HALF, 34 * HALF, 38 * HALF, 42 * HALF
-P = 46 * HALF  # inverse pivots of sum and difference
+# inverse pivots of sum and difference
+P = 46 * HALF
 
 
 def _load(name, shift, growth):
@@ -159,7 +161,9 @@ def _pairs(s, odd_pairs, g, r, slope, pivot, y, x):
         return
     sixth = 1.0 / 6.0
     corner = 3.0**0.5 - 2.0
-    turn = -0.5 * g if odd_pairs else 0.5 * g  # the lower l is the odd lane of an odd pair
+    # the rows before the first are zero: right side, substituted row and pivots begin with zero
+    # the lower l is the odd lane of an odd pair
+    turn = -0.5 * g if odd_pairs else 0.5 * g
     for i in range(size):
         x[RATE + i] = 0.25 * g * x[c + i]
     x[Z0 : Z0 + 16 * HALF] = 0.0
@@ -168,12 +172,14 @@ def _pairs(s, odd_pairs, g, r, slope, pivot, y, x):
     _read(x, F, s[0], k)
     _load_pairs(x, odd_pairs, size, turn / r[0], 1.0 / slope[0] ** 0.5)
     x[Z1 : Z1 + 4 * HALF] = x[Z2 : Z2 + 4 * HALF]
+    # down: three rows of sums and differences are at hand (Z0 to Z2); eliminate the middle one, keep its right side and pivots
     for j in range(n):
         if j + 1 < n:
             _read(x, F, s[j + 1], k)
             _load_pairs(x, odd_pairs, size, turn / r[j + 1], 1.0 / slope[j + 1] ** 0.5)
         else:
             x[Z2 : Z2 + 4 * HALF] = 0.0
+        # M1 and D have corners in the first and the last row, where d/dr is one-sided
         m, mid = 4.0 * sixth, 0.0
         if j == 0:
             m, mid = (4.0 + corner) * sixth, corner / slope[0]
@@ -186,6 +192,7 @@ def _pairs(s, odd_pairs, g, r, slope, pivot, y, x):
             _copy(y[j, part], x, R + part * HALF, size)
         _copy(pivot[j, 0], x, P, size)
         _copy(pivot[j, 1], x, P + HALF, size)
+    # up: substitute, and turn back to pairs row by row
     for j in range(n - 1, -1, -1):
         high = 1.0 / slope[j + 1] if j + 1 < n else 0.0
         _mix_substitute(x, y[j, 0], y[j, 1], y[j, 2], y[j, 3], pivot[j, 0], pivot[j, 1], size, high)
@@ -217,28 +224,33 @@ def _velocity_steps_shared(ticket, *arguments):
 
 
 @nb.njit(**PART)
-def _velocity_steps_cpu(
-    first, last, worker, s, pd, pu, kicks, halves, dt, radial, mix, couplings, mask, inner, lost, told
-):
-    """Make steps: alone, or as one of as many threads as `told` has rows; `lost` (2 K,) is what was set to zero in each lane."""
+def _velocity_steps_cpu(first, last, worker, s, pivots, field, tables, lost, progress):
+    """Make steps: alone, or as one of as many threads as `progress` has rows.
+
+    ``tables``: radial, mix, couplings, mask, inner; ``lost`` (2 K,): what was set to zero in each lane.
+    """
+    kicks, halves, dt = field.ends, field.middles, field.dt
+    _, mix, couplings, mask, _ = tables
     steps = halves.shape[0]
     if steps == 0:
         return
     lanes = s.shape[1] // 2
-    own = share_of(first, told.shape[0] if last == first + 1 else 1, lanes // 2, told)
-    flat, pd, pu = s.reshape(-1), pd.reshape(-1), pu.reshape(-1)
-    strongest = max(np.abs(couplings[0]).max(), np.abs(couplings[1]).max())
+    own = share_of(first, progress.shape[0] if last == first + 1 else 1, lanes, progress)
+    flat, flat_pivots = s.reshape(-1), Pivots(pivots.down.reshape(-1), pivots.up.reshape(-1))
+    # distances at which rows are no longer felt are found for the strongest coupling and field
+    strongest = max(np.abs(couplings.even).max(), np.abs(couplings.odd).max())
     most = dt * max(np.abs(kicks).max(), np.abs(halves).max())
-    tables = (radial, mix, couplings, mask, inner, lost, mix_work(mix[1], lanes, strongest, most))
+    work = mix_work(mix.inverse_slope, lanes, strongest, most)
     masked = mask.shape[0] > 0
     kinds, gs = np.zeros(4, np.int64), np.zeros(4)
     down = True
     for step in range(steps + 1):
         # odd and even pairs of the step that ends, even and odd pairs of the one that begins
         count, after = 0, -1
-        ps, pe = (pu, pd) if down else (pd, pu)
         if step > 0:
             kinds[count], gs[count] = 1, 0.5 * dt * halves[step - 1]
+            # A at the end of a step is that at the beginning of the next one: both halves of the even pairs are one Cayley step,
+            # unless the mask lies between them
             whole = not masked and step < steps
             kinds[count + 1], gs[count + 1] = 0, (1.0 if whole else 0.5) * dt * kicks[step]
             count += 2
@@ -249,9 +261,8 @@ def _velocity_steps_cpu(
                 count += 1
             kinds[count], gs[count] = 1, 0.5 * dt * halves[step]
             count += 1
-        velocity_sweep(
-            flat, ps, pe, lanes, own, down, step > 0, step < steps, kinds[:count], gs[:count], after, *tables
-        )
+        way = Way(down, step > 0, step < steps)
+        velocity_sweep(flat, flat_pivots, own, way, (kinds[:count], gs[:count]), after, tables, lost, work)
         down = not down
 
 
@@ -286,12 +297,12 @@ def velocity_steps(s, tables, kicks, halves, dt, samples=None, sharing=ALONE):
         made = operations((dt * kicks, dt * halves), taken, masked=tables.mask is not None)
         return launch_velocity(("velocity", "velocity_steps"), s, tables, made)
     t = tables
-    rest = (dt, t.radial, t.mix, t.couplings, t.mask, t.inner)
+    pivots, grid = Pivots(t.down, t.up), (t.radial, t.mix, t.couplings, t.mask, t.inner)
     lost = np.zeros(s.shape[1] // 2)
 
     def run(parts, s=s, kicks=kicks, halves=halves, lost=lost):
-        arrays = (s, t.down, t.up, kicks, halves, *rest, lost, progress(parts))
-        each_together(Shared(_velocity_steps_shared, arrays), parts, sharing.threads)
+        arguments = (s, pivots, Kicks(kicks, halves, dt), grid, lost, progress(parts))
+        each_together(Shared(_velocity_steps_shared, arguments), parts, sharing.threads)
 
     def trial():
         few = {"kicks": kicks[: TRIAL + 1], "halves": halves[:TRIAL]}

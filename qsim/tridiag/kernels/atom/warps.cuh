@@ -371,6 +371,8 @@ QSIM_DEVICE Warps warps_of(const Steps& s, char* raw, uint4* mail) {
     w.adds = thread < CHAINS && w.active;
     w.chain = w.active ? odd_lane(w, side) : 0;
     w.box = (int64)(w.active ? side * w.pairs + w.pair : 0) * MAIL;
+// shared memory, in this order: tables per thread, sums of the chains, products and pivots beside them, edges between warps,
+// rows kept of pairs that are not turned, slopes and radii of the block and around it, products over its parts
     w.table = (cplx*)raw + threadIdx.x;
     w.spare = (cplx*)raw + (PLACES - ROWS) * LAUNCHED + w.warp * ROWS * QSIM_WARP;
     cplx* sums = (cplx*)raw + PLACES * LAUNCHED;
@@ -416,6 +418,7 @@ QSIM_DEVICE void warp_length_sweeps(const Steps& s, const Radial& t, const int* 
     find_turns(r, even * moves[1], even_turn);
     find_turns(r, odd * moves[1], odd_turn);
     int sample = s.samples[0];
+// the tag of a message is the number of its operation: whoever reads that number has the message
     for (int k = 0;; ++k) {
         const uint32 tag = (uint32)(s.base + k);
         if (k > 0) {
@@ -423,6 +426,7 @@ QSIM_DEVICE void warp_length_sweeps(const Steps& s, const Radial& t, const int* 
             const bool merged = k < s.steps && !s.mask && sample < 0;
             find_turns(r, odd * move[1], next_turn);  // while others are waited for
             find_turns(r, even * (merged ? move[0] + move[1] : move[0]), even_turn);
+// end of step k: radial step, odd and even pairs; the even pairs of both steps are one turn if nothing lies between
             radial_finish(w, t, reach, tag, lower, upper);
             turn(odd_turn, lower, upper);
             make_even(w, lower, upper);
@@ -441,6 +445,7 @@ QSIM_DEVICE void warp_length_sweeps(const Steps& s, const Radial& t, const int* 
             if (k == s.steps) break;
             turn(even_turn, lower, upper);
         }
+// begin of step k + 1: odd pairs, and the sums of the radial step, sent at once
         sample = s.samples[k + 1];
         make_odd(w, lower, upper);
         turn(odd_turn, lower, upper);

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
     from qsim.tridiag.kernels.atom.cuda_tables import CudaTables
 
 __all__ = ["warp_length_steps", "warp_velocity_steps"]
@@ -26,7 +27,7 @@ def _warp_length_steps_cpu(*arguments):
 
 
 def warp_length_steps(
-    s: Any, tables: CudaTables, fields: NDArray[np.float64], dt: float, samples: NDArray[np.int32]
+    s: Array, tables: CudaTables, fields: NDArray[np.float64], dt: float, samples: NDArray[np.int32]
 ) -> Any:
     """Make steps in length gauge; the state is whole before and after.
 
@@ -56,7 +57,7 @@ def _warp_velocity_steps_cpu(*arguments):
 
 
 def warp_velocity_steps(
-    s: Any,
+    s: Array,
     tables: CudaTables,
     kicks: NDArray[np.float64],
     halves: NDArray[np.float64],

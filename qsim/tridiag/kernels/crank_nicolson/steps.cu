@@ -113,6 +113,8 @@ QSIM_DEVICE Shared carve(char* raw) {
 // shift: phase that a coupling across one thread carries.  Returns this thread's unknown.
 QSIM_DEVICE cplx reduce_joints(const Shared& m, cplx a, cplx q, cplx d, cplx shift) {
     const int t = threadIdx.x, threads = blockDim.x;
+// every round eliminates the neighbours at distance h; the couplings decay faster than h doubles, so few rounds are needed. Two sets
+// of lines take turns: one synchronisation per round, and no one overwrites what another still reads.
     cplx inv = inverse(a);
     m.inv(0) = inv;
     m.q(0) = q;
@@ -123,6 +125,7 @@ QSIM_DEVICE cplx reduce_joints(const Shared& m, cplx a, cplx q, cplx d, cplx shi
 #pragma unroll 1
     for (; __syncthreads_or(more) && h < threads; h *= 2) {
         cplx down = {0, 0};
+// the matrix is symmetric up to phases: the coupling to the thread above is the q of this one
         if (t >= h) {
             const cplx k = q * (&m.inv(turn))[-h];
             cplx dn = (&m.d(turn))[-h];
@@ -170,6 +173,8 @@ QSIM_DEVICE void make_step(const Shared& m, const Step& p, real x0, real dx, int
     cplx* psi = m.psi + first;
     const real* v = m.v + first;
     // ---- reduce
+// one sweep down: inverse pivots of the interior; e couples the row to the joint line above; a0 and d0 are what the interior takes
+// from the equation of that line. In velocity gauge psi is turned so that all couplings are real.
     cplx e = {1, 0}, a0 = {0, 0}, d0 = {0, 0}, before = {0, 0}, d = {0, 0}, gauge = {1, 0}, a;
 #pragma unroll
     for (int k = 0; k < ROWS; ++k) {
@@ -198,6 +203,7 @@ QSIM_DEVICE void make_step(const Shared& m, const Step& p, real x0, real dx, int
     m.inv(1) = a0;
     m.d(1) = d0;
     __syncthreads();
+// the joint line of this thread also loses what the interior of the next thread takes from it
     if (t + 1 < threads) {
         cplx dn = (&m.d(1))[1];
         if (VELOCITY) dn = next * dn;
@@ -220,6 +226,7 @@ QSIM_DEVICE void make_step(const Shared& m, const Step& p, real x0, real dx, int
 #endif
     // ---- substitute
 #pragma unroll
+// down and up with the pivots that are kept; psi' = 2 T^-1 M psi - psi without an explicit half step
     for (int k = 0; k < INNER; ++k) y[k] = k > 0 ? cfma(-inv[k - 1], y[k - 1], psi[k]) : psi[0] - left;
 #if NUMEROV
     cplx up = joint;

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba as nb
 import numpy as np
@@ -30,12 +30,13 @@ from qsim.tridiag.kernels.crank_nicolson.steps_cpu import (
 )
 
 if TYPE_CHECKING:
+    from qsim.core.device.arrays import Array
     from qsim.core.device.device import Device
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How a pass is cut into chunks.
+    """Chunks of a pass.
 
     Attributes
     ----------
@@ -60,6 +61,20 @@ class Shape:
     def chunks(self, n: int) -> int:
         """Return the number of chunks of n rows."""
         return -(-n // self.chunk)
+
+
+class Lattice(NamedTuple):
+    """An `Operator` as the CPU twin takes it: arrays of size 0 for what is missing, ``tau`` = dt / 2."""
+
+    v: Any
+    w: Any
+    slope: Any
+    xmin: Any
+    dx: Any
+    tau: Any
+    sigma: Any
+    numerov: Any
+    absorb: Any
 
 
 @dataclass(frozen=True)
@@ -100,12 +115,12 @@ class Operator:
 def cn_steps(
     device: Device,
     operator: Operator,
-    psi_in: Any,
+    psi_in: Array,
     psi_out: Any,
-    table: Any,
+    table: Array,
     shape: Shape,
     every: int,
-    sums: Any,
+    sums: Array,
 ) -> None:
     """Make ``len(table)`` steps from ``psi_in`` to ``psi_out``.
 
@@ -117,7 +132,7 @@ def cn_steps(
         Rows of :func:`qsim.tridiag.propagate.lattice.step_table`, on the device.
     shape : Shape
     every : int
-        Take a sample after every so many steps; 0 for none.
+        Number of steps between samples; 0 for none.
     sums : (samples, slots, 3) real
         Parts of sum |psi|^2, sum x |psi|^2, sum V' |psi|^2 of every chunk; ``slots`` of :func:`sample_slots`.
     """
@@ -131,10 +146,20 @@ def cn_steps(
     groups = -(-shape.chunks(n) // LANES)
     size = (min(n, shape.chunk + 2 * shape.halo) + 3) * ROW
 
-    grid = (operator.xmin, operator.dx, 0.5 * operator.dt, operator.sigma, operator.numerov, operator.absorb)
-    arrays = (psi_in, psi_out, operator.potential, absorber, slope, table)
-    how = (shape.chunk, shape.halo, every)
-    work = Shared(_cn_steps_shared, (*arrays, *how, *grid, sums, scratch(device.threads, size)))
+    lattice = Lattice(
+        operator.potential,
+        absorber,
+        slope,
+        operator.xmin,
+        operator.dx,
+        0.5 * operator.dt,
+        operator.sigma,
+        operator.numerov,
+        operator.absorb,
+    )
+    cut = (shape.chunk, shape.halo, every)
+    space = scratch(device.threads, size)
+    work = Shared(_cn_steps_shared, (psi_in, psi_out, lattice, table, cut, sums, space))
     each_part(work, groups, n * table.shape[0], device.threads)
 
 
@@ -170,7 +195,7 @@ def _compiled(
 
 
 def _launch(
-    operator: Operator, psi_in: Any, psi_out: Any, table: Any, shape: Shape, every: int, sums: Any
+    operator: Operator, psi_in: Any, psi_out: Any, table: Array, shape: Shape, every: int, sums: Array
 ) -> None:
     real = np.float32 if psi_in.dtype.itemsize == 8 else np.float64
     flags = (operator.numerov, operator.velocity, operator.absorb)
@@ -207,32 +232,15 @@ def _cn_steps_shared(ticket, *arguments):
 
 
 @nb.njit(**PART)
-def _cn_steps_cpu(
-    begin,
-    end,
-    worker,
-    psi_in,
-    psi_out,
-    v,
-    w,
-    slope,
-    table,
-    chunk,
-    halo,
-    every,
-    xmin,
-    dx,
-    tau,
-    sigma,
-    numerov,
-    absorb,
-    sums,
-    scratch,
-):
+def _cn_steps_cpu(begin, end, worker, psi_in, psi_out, lattice, table, cut, sums, scratch):
     """Propagate groups ``begin ... end`` of eight chunks; see ``cn.cn_steps`` for the arguments.
 
     Windows lie inside the grid: those at its ends are moved inwards, so the wall is where the window ends.
     """
+    v, w, slope, absorb = lattice.v, lattice.w, lattice.slope, lattice.absorb
+    xmin, dx, tau = lattice.xmin, lattice.dx, lattice.tau
+    sigma, numerov = lattice.sigma, lattice.numerov
+    chunk, halo, every = cut
     s = scratch[worker]
     n = psi_in.shape[0]
     rows = min(n, chunk + 2 * halo)
@@ -245,6 +253,8 @@ def _cn_steps_cpu(
             first[k] = min(n, (group * LANES + k) * chunk)
             last[k] = min(n, first[k] + chunk)
             windows[k] = min(max(0, first[k] - halo), n - rows)
+        # the fields of a row of all eight windows side by side; rows of zeros around them stand for the walls, or for what is
+        # beyond the halo and is not felt
         s[: (rows + 3) * ROW] = 0.0
         for j in range(rows):
             here = (j + 1) * ROW
@@ -258,24 +268,17 @@ def _cn_steps_cpu(
             for j in range(rows):
                 for k in range(LANES):
                     s[(j + 1) * ROW + 3 * LANES + k] = w[windows[k] + j]
+        # all steps of the pass while the group is in the caches; the halo loses its outermost rows step by step
         sample = 0
         for step in range(table.shape[0]):
             _step(s, rows, table[step], tau, tau_w, sigma, numerov)
             if absorb == 2:
                 _multiply_mask(s, rows)
             if every > 0 and (step + 1) % every == 0:
-                _measure(
-                    s,
-                    rows,
-                    windows,
-                    first,
-                    last,
-                    slope,
-                    xmin,
-                    dx,
-                    sums[sample, group * LANES : group * LANES + LANES],
-                )
+                part = sums[sample, group * LANES : group * LANES + LANES]
+                _measure(s, rows, (windows, first, last), slope, xmin, dx, part)
                 sample += 1
+        # chunks are disjoint: threads write other rows, and read psi_in only
         for k in range(LANES):
             for j in range(first[k], last[k]):
                 here = (j - windows[k] + 1) * ROW + k

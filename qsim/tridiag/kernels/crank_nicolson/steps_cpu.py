@@ -13,8 +13,10 @@ import numba as nb
 
 from qsim.core.device.jit import PART as _PART
 
-LANES = 8  # one AVX-512 register of doubles
-FIELDS = 9  # psi (re, im), V, W or mask, inverse pivot (re, im), reduced right-hand side (re, im), x
+# one AVX-512 register of doubles
+LANES = 8
+# psi (re, im), V, W or mask, inverse pivot (re, im), reduced right-hand side (re, im), x
+FIELDS = 9
 ROW = FIELDS * LANES
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 PART: dict[str, Any] = {**JIT, **_PART}
@@ -117,8 +119,9 @@ def _multiply_mask(s, rows):
 
 
 @nb.njit(**PART)
-def _measure(s, rows, windows, first, last, slope, xmin, dx, out):
+def _measure(s, rows, places, slope, xmin, dx, out):
     """Add the lanes' parts of sum |psi|^2, sum x |psi|^2, sum V' |psi|^2 into out (lanes, 3)."""
+    windows, first, last = places
     for w in range(LANES):
         norm = 0.0
         dipole = 0.0

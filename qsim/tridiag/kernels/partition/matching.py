@@ -12,10 +12,14 @@ from qsim.tridiag.kernels.jit import JIT, PART
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
+
 __all__ = ["NOTHING", "matching_scales"]
 
-NOTHING = -(1 << 45)  # logarithm of a zero
-SWEEPS = 64  # up and down; two or three are usual
+# logarithm of a zero
+NOTHING = -(1 << 45)
+# up and down; two or three are usual
+SWEEPS = 64
 
 
 def matching_scales(
@@ -45,11 +49,14 @@ def matching_scales(
 
 
 @nb.njit(**PART)
-def _chain(main: Any, lower: Any, upper: Any, first: Any, last: Any, match: Any) -> Any:
+def _chain(main: Array, lower: Array, upper: Array, first: Any, last: Any, match: Any) -> Any:
     """Match rows ``first .. last - 1`` without corners; return the weight."""
     paired = np.zeros(last - first + 1, np.bool_)
-    before, now = 0, 0  # heaviest matchings of one row less, and of the rows so far
+    # heaviest matchings of one row less, and of the rows so far
+    before, now = 0, 0
     for i in range(first, last):
+        # a matching of a tridiagonal matrix pairs a row with its own column, or two neighbours with each other's:
+        # dynamic programming over the rows, with the weights of one and of two rows before
         alone = now + main[i]
         pair = before + lower[i] + upper[i - 1] if i > first else 2 * NOTHING
         paired[i - first] = pair > alone
@@ -65,13 +72,14 @@ def _chain(main: Any, lower: Any, upper: Any, first: Any, last: Any, match: Any)
 
 
 @nb.njit(**PART)
-def _heaviest(main: Any, lower: Any, upper: Any, match: Any) -> Any:
+def _heaviest(main: Array, lower: Array, upper: Array, match: Any) -> Any:
     """Write the column that each row is matched with; return the weight."""
     n = main.shape[0]
     best = _chain(main, lower, upper, 0, n, match)
     if n < 3 or max(lower[0], upper[n - 1]) < NOTHING // 2:
         return best
     trial = np.empty_like(match)
+    # with corners there are three kinds more: both corners, and all rows moved down or up by one
     weight = _chain(main, lower, upper, 1, n - 1, trial) + lower[0] + upper[n - 1]
     trial[0], trial[n - 1] = n - 1, 0
     if weight > best:
@@ -88,7 +96,7 @@ def _heaviest(main: Any, lower: Any, upper: Any, match: Any) -> Any:
 
 
 @nb.njit(**JIT)
-def _matching_scales_cpu(main: Any, lower: Any, upper: Any, rows: Any, columns: Any) -> bool:
+def _matching_scales_cpu(main: Array, lower: Array, upper: Array, rows: Any, columns: Any) -> bool:
     n = main.shape[0]
     match = np.arange(n)
     if _heaviest(main, lower, upper, match) < NOTHING // 2:
@@ -96,11 +104,14 @@ def _matching_scales_cpu(main: Any, lower: Any, upper: Any, rows: Any, columns: 
     own = np.empty_like(main)
     for i in range(n):
         own[i] = main[i]
-        if match[i] != i:  # two rows are each other's neighbours on both sides, but have no corners
+        # two rows are each other's neighbours on both sides, but have no corners
+        if match[i] != i:
             own[i] = lower[i] if match[i] == (i - 1) % n and (n > 2 or i == 1) else upper[i]
+    # dual variables by Bellman-Ford along the ring: log scales such that no entry exceeds those of the matching
     for _sweep in range(SWEEPS):
         changed = False
-        for k in range(2 * n):  # up and down
+        # up and down
+        for k in range(2 * n):
             i = k if k < n else 2 * n - 1 - k
             base = columns[match[i]] + own[i]
             for side in range(3):

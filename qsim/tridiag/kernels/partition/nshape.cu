@@ -123,6 +123,8 @@ QSIM_DEVICE Reduced eliminate(const Rows& m, scalar (&inv)[INNER]) {
     const scalar *a = m.a + first, *b = m.b + first, *c = m.c + first, *d = m.d + first;
     Reduced r;
     scalar e = b[0], f = number(1), dd = d[0], p = a[0];
+// one sweep down: e is the coupling to the joint line above; a0, d0 and f give the first row of the interior, which the
+// thread above needs for its joint line
     r.a0 = r.d0 = number(0);
     r.growth = 0;
 #pragma unroll
@@ -157,6 +159,7 @@ QSIM_DEVICE void substitute(const Rows& m, const scalar (&inv)[INNER], scalar le
     const scalar *b = m.b + first, *c = m.c + first;
     scalar* d = m.d + first;
     scalar y[INNER];
+// down with the joint line above moved to the right side, up from the joint line below
     y[0] = madd(-b[0], left, d[0]);
 #pragma unroll
     for (int k = 1; k < INNER; ++k) y[k] = madd(-(b[k] * inv[k - 1]), y[k - 1], d[k]);
@@ -183,6 +186,7 @@ QSIM_DEVICE void reduce_joints(scalar* joints, scalar l, scalar u, scalar (&r)[N
         for (int i = 0; i < N; ++i) mine[(2 + i) * threads] = r[i];
         more = square(l) > NEGLIGIBLE || square(u) > NEGLIGIBLE;
         if (!__syncthreads_or(more) || h >= threads) break;
+// lines have diagonal 1: what the neighbours at distance h take from it is p, by which the line is divided again
         scalar p = number(1), ll = number(0), uu = number(0);
         const real size = larger(real(1), larger(square(l), square(u)));
         if (t >= h) {
@@ -255,6 +259,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int t = threadIdx.x, threads = blockDim.x, rows = threads * ROWS;
     const int64 start = (int64)blockIdx.x * chunk - halo;
     load(m, a, b, c, d, start, n, length, rows);
+// second pass: the last rows of this chunk and of that before are known
     if (joints) {
         if (t == 0) {
             const int last = (n - start < rows ? (int)(n - start) : rows) - 1;

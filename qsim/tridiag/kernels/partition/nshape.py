@@ -25,21 +25,26 @@ from qsim.tridiag.kernels.partition.nshape_cpu import (
     _partition_chunks_cpu,
     _solve_windows,
 )
+from qsim.tridiag.kernels.partition.system import Cut, System
 
 if TYPE_CHECKING:
+    from qsim.core.device.arrays import Array
     from qsim.core.device.device import Device
 
 # Rows per thread and threads per block: three blocks of complex doubles per multiprocessor
 ROWS, THREADS = 11, 96
-HALO = 66  # rows: six threads
+# rows: six threads
+HALO = 66
 CPU_CHUNK, CPU_HALO = 1024, 64
-SMALL = 2048  # rows below which one processor is done before lanes and threads have started
-EXACT_CHUNK = 4096  # rows of a CPU chunk of the exact solve
+# rows below which one processor is done before lanes and threads have started
+SMALL = 2048
+# rows of a CPU chunk of the exact solve
+EXACT_CHUNK = 4096
 
 
 @dataclass(frozen=True)
 class Pivots:
-    """How a solve went.
+    """Pivots and path of a solve.
 
     Attributes
     ----------
@@ -52,7 +57,7 @@ class Pivots:
     mode: Literal["local", "exact"]
 
 
-def partition_solve(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int) -> Pivots:
+def partition_solve(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int) -> Pivots:
     """Solve a batch of systems.
 
     Parameters
@@ -82,7 +87,9 @@ def partition_solve(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, leng
 # ------------------------------------------------------------------------------------------------ CPU
 
 
-def _windows(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int) -> tuple[float, bool]:
+def _windows(
+    device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int
+) -> tuple[float, bool]:
     n, is_complex = a.shape[0], a.dtype.kind == "c"
     chunk = min(CPU_CHUNK, -(-n // LANES))
     row = COMPLEX_ROW if is_complex else REAL_ROW
@@ -91,12 +98,13 @@ def _windows(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int
     pivots, flag = np.ones(groups), np.zeros(1, np.int64)
 
     space = scratch(device.threads, size)
-    work = Shared(_windows_shared, (a, b, c, d, x, length, chunk, CPU_HALO, space, is_complex, pivots, flag))
+    system, cut = System(a, b, c, d), Cut(length, chunk, CPU_HALO)
+    work = Shared(_windows_shared, (system, x, cut, space, is_complex, pivots, flag))
     each_part(work, groups, n, device.threads)
     return float(pivots.min()), bool(flag[0])
 
 
-def _chunks(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int) -> Pivots:
+def _chunks(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int) -> Pivots:
     n = a.shape[0]
     blocks = -(-n // EXACT_CHUNK)
     pivots = np.ones(blocks)
@@ -108,7 +116,7 @@ def _chunks(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int)
     work = np.empty_like(x)
     each_part(
         lambda first, last: _partition_chunks_cpu(
-            first, last, a, b, c, d, x, reduced[4], length, EXACT_CHUNK, work
+            first, last, System(a, b, c, d), x, reduced[4], length, EXACT_CHUNK, work
         ),
         blocks,
         n,
@@ -118,7 +126,15 @@ def _chunks(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int)
 
 
 def partition_reduce(
-    device: Device, a: Any, b: Any, c: Any, d: Any, ends: Any, length: int, chunk: int, pivots: Any
+    device: Device,
+    a: Array,
+    b: Array,
+    c: Array,
+    d: Array,
+    ends: Array,
+    length: int,
+    chunk: int,
+    pivots: Array,
 ) -> None:
     """Reduce every chunk to its last row and its first row.
 
@@ -147,7 +163,7 @@ def partition_reduce(
 
 
 def partition_join(
-    device: Device, ends: Any, c: Any, length: int, chunk: int, ra: Any, rb: Any, rc: Any, rd: Any
+    device: Device, ends: Array, c: Array, length: int, chunk: int, ra: Array, rb: Array, rc: Array, rd: Array
 ) -> None:
     """Make the reduced system (blocks,) of the chunks' last rows from :func:`partition_reduce`."""
     if device.is_cuda:
@@ -163,12 +179,10 @@ def _windows_shared(ticket, *arguments):
 
 
 @nb.njit(**PART)
-def _partition_solve_cpu(
-    first, last, worker, a, b, c, d, x, length, chunk, halo, space, is_complex, pivots, flag
-):
+def _partition_solve_cpu(first, last, worker, system, x, cut, space, is_complex, pivots, flag):
     """Solve the windows of groups first .. last; see ``nshape.partition_solve``."""
     for group in range(first, last):
-        pivot, enough = _solve_windows(a, b, c, d, x, length, chunk, halo, group, space[worker], is_complex)
+        pivot, enough = _solve_windows(system, x, cut, group, space[worker], is_complex)
         pivots[group] = np.sqrt(pivot)
         if not enough:
             flag[0] = 1
@@ -183,6 +197,8 @@ def _partition_reduce_cpu(first, last, a, b, c, d, ends, length, chunk, pivots):
         stop = min(start + chunk, n)
         smallest = 1.0
         zero = 0 * a[start]
+        # e: coupling of the row at hand to the last row of the chunk above; f, a0, d0: the first row of this chunk as it is found
+        # from above on (d0) and from its last row (f) and that of the chunk above (a0)
         e = b[start] if start % length != 0 else zero
         f = zero + 1
         a0 = zero
@@ -201,7 +217,8 @@ def _partition_reduce_cpu(first, last, a, b, c, d, ends, length, chunk, pivots):
                 e = m * e
             if j < stop - 1:
                 ratio = magnitude(p) / max(magnitude(a[j]), max(magnitude(bj), magnitude(cj)))
-                if not ratio >= smallest:  # a NaN must be seen, also after rows that are not
+                # a NaN must be seen, also after rows that are not
+                if not ratio >= smallest:
                     smallest = ratio if ratio >= 0.0 else 0.0
                 inv = reciprocal(p)
                 above = cj
@@ -239,7 +256,7 @@ def _partition_join_cpu(ends, c, n, length, chunk, ra, rb, rc, rd):
 # ----------------------------------------------------------------------------------------------- CUDA
 
 
-def start_solve(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int) -> Any:
+def start_solve(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int) -> Any:
     """Launch the one-pass solve on a GPU without waiting for it.
 
     Parameters
@@ -265,27 +282,29 @@ def _cut(length: int) -> tuple[int, int]:
     return (rows // length * length, 0) if length <= rows else (rows - 2 * HALO, HALO)
 
 
-def _solve_cuda(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int) -> Pivots:
+def _solve_cuda(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int) -> Pivots:
     found = start_solve(device, a, b, c, d, x, length).get()
     if not found[1]:
         return Pivots(_pivot(found), "local" if _cut(length)[1] else "exact")
     return Pivots(_solve_exact(device, a, b, c, d, x, length), "exact")
 
 
-def _pivot(found: Any) -> float:
+def _pivot(found: Array) -> float:
     """Return the smallest relative pivot from the bits of the largest squared growth."""
     growth = float(found[:1].view(np.float64)[0])
     return 1.0 / max(growth, 1.0) ** 0.5 if growth > 0 else 1.0
 
 
-def _solve_exact(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int) -> float:
+def _solve_exact(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int) -> float:
     """Two passes with the reduced system between them, solved in the same way; return the smallest relative pivot."""
     found = device.xp.zeros(2, np.uint64)
     _exact_level(device, a, b, c, d, x, length, found)
     return _pivot(found.get())
 
 
-def _exact_level(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length: int, found: Any) -> None:
+def _exact_level(
+    device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int, found: Array
+) -> None:
     xp = device.xp
     n, rows = a.shape[0], ROWS * THREADS
     blocks = -(-n // rows)
@@ -300,7 +319,7 @@ def _exact_level(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, length:
     _launch_solve(a, b, c, d, x, joints, length, rows, 0, found)
 
 
-def _function(name: str, a: Any) -> tuple[Any, int]:
+def _function(name: str, a: Array) -> tuple[Any, int]:
     """Return a kernel and its shared memory: four arrays of rows."""
     single = a.real.dtype.itemsize == 4
     shared = 0 if name == "partition_join" else 4 * ROWS * THREADS * a.dtype.itemsize
@@ -314,7 +333,16 @@ def _function(name: str, a: Any) -> tuple[Any, int]:
 
 
 def _launch_solve(
-    a: Any, b: Any, c: Any, d: Any, x: Any, joints: Any, length: int, chunk: int, halo: int, found: Any
+    a: Array,
+    b: Array,
+    c: Array,
+    d: Array,
+    x: Array,
+    joints: Array | None,
+    length: int,
+    chunk: int,
+    halo: int,
+    found: Array,
 ) -> None:
     kernel, shared = _function("partition_solve", a)
     known = np.intp(0) if joints is None else joints
@@ -322,13 +350,15 @@ def _launch_solve(
     kernel((-(-a.shape[0] // chunk),), (THREADS,), (a, b, c, d, x, known, *sizes, found), shared_mem=shared)
 
 
-def _launch_reduce(a: Any, b: Any, c: Any, d: Any, ends: Any, length: int, chunk: int, found: Any) -> None:
+def _launch_reduce(
+    a: Array, b: Array, c: Array, d: Array, ends: Array, length: int, chunk: int, found: Array
+) -> None:
     kernel, shared = _function("partition_reduce", a)
     sizes = (np.int64(a.shape[0]), np.int64(length), np.int32(chunk))
     kernel((ends.shape[1],), (THREADS,), (a, b, c, d, ends, *sizes, found), shared_mem=shared)
 
 
-def _launch_join(ends: Any, c: Any, length: int, chunk: int, *reduced: Any) -> None:
+def _launch_join(ends: Array, c: Array, length: int, chunk: int, *reduced: Any) -> None:
     kernel, _ = _function("partition_join", c)
     blocks = ends.shape[1]
     sizes = (np.int64(c.shape[0]), np.int64(length), np.int32(chunk), np.int64(blocks))

@@ -18,7 +18,8 @@ LANES = 8
 # Fields of a row: a (then the inverse pivot), b, c, d (then x), with real and imaginary parts; largest squared growth so far
 COMPLEX_ROW = 9 * LANES
 REAL_ROW = 5 * LANES
-UNFELT = 1e-34  # squared reach of the ends of a window
+# squared reach of the ends of a window
+UNFELT = 1e-34
 VECTOR: dict[str, Any] = {**JIT, "fastmath": {"contract", "nsz"}}
 VECTOR_PART: dict[str, Any] = {**PART, "fastmath": VECTOR["fastmath"]}
 
@@ -54,7 +55,8 @@ def _eliminate_complex(s):
         upp = er * er + ei * ei
         size = own if own > low else low
         size = q * (size if size > upp else upp)
-        size = size if size == size else np.inf  # a NaN must be seen, also after rows that are not
+        # a NaN must be seen, also after rows that are not
+        size = size if size == size else np.inf
         s[COMPLEX_ROW + 8 * LANES + w] = s[8 * LANES + w] if size <= s[8 * LANES + w] else size
 
 
@@ -96,8 +98,10 @@ def _substitute_real(s):
 
 
 @nb.njit(**VECTOR_PART)
-def _solve_windows(a, b, c, d, x, length, chunk, halo, group, s, is_complex):
+def _solve_windows(system, x, cut, group, s, is_complex):
     """Solve the eight windows of a group; return the smallest squared relative pivot and whether all windows are long enough."""
+    a, b, c, d = system.a, system.b, system.c, system.d
+    length, chunk, halo = cut.length, cut.chunk, cut.halo
     n = a.shape[0]
     size = min(n, chunk + 2 * halo)
     row = COMPLEX_ROW if is_complex else REAL_ROW
@@ -109,9 +113,11 @@ def _solve_windows(a, b, c, d, x, length, chunk, halo, group, s, is_complex):
         first[w] = min(n, (group * LANES + w) * chunk)
         last[w] = min(n, first[w] + chunk)
         start[w] = min(max(0, first[w] - halo), n - size)
+    # row 0 of the scratch is outside of the window: no coupling, and a growth of 1 to begin with
     s[:row] = 0.0
     s[row - LANES : row] = 1.0
     s[(size + 1) * row :] = 0.0
+    # the same row of all eight windows side by side
     for k in range(size):
         here = (k + 1) * row
         for w in range(LANES):
@@ -125,7 +131,8 @@ def _solve_windows(a, b, c, d, x, length, chunk, halo, group, s, is_complex):
                 s[here + 3 * LANES + w] = b[j].imag
                 s[here + 5 * LANES + w] = c[j].imag
                 s[here + 7 * LANES + w] = d[j].imag
-    for part in range(parts):  # the ends of the windows, and of the systems in them
+    # the ends of the windows, and of the systems in them
+    for part in range(parts):
         for w in range(LANES):
             s[row + (parts + part) * LANES + w] = 0.0
             s[size * row + (2 * parts + part) * LANES + w] = 0.0
@@ -150,7 +157,8 @@ def _solve_windows(a, b, c, d, x, length, chunk, halo, group, s, is_complex):
         growth = s[size * row + 4 * parts * LANES + w]
         worst = min(worst, 1.0 / growth)
         if first[w] < last[w]:
-            enough = enough and _unfelt(b, c, s, row, parts, w, start[w], first[w], last[w], size, length)
+            window = (start[w], first[w], last[w], size)
+            enough = enough and _unfelt(b, c, s, (row, parts, w), window, length)
             here = (first[w] - start[w] + 1) * row + 3 * parts * LANES + w
             for j in range(first[w], last[w]):
                 x[j] = _number(s, here, x[j])
@@ -164,9 +172,12 @@ def _square(z):
 
 
 @nb.njit(**VECTOR_PART)
-def _unfelt(b, c, s, row, parts, w, start, first, last, size, length):
-    """Whether unit values beyond the ends of a window reach its own rows with less than the rounding error."""
+def _unfelt(b, c, s, place, window, length):
+    """Return whether unit values beyond the ends of a window reach its own rows with less than the rounding error."""
+    row, parts, w = place
+    start, first, last, size = window
     n = b.shape[0]
+    # a value before the window reaches row j as the product of -b / pivot up to there; after it, of c / pivot from the end
     if first > start and start > 0:
         reach = 1.0
         for k in range(first - start):
@@ -207,8 +218,9 @@ def _number_of(s, here, like):
 
 
 @nb.njit(**JIT)
-def _partition_chunks_cpu(first, last, a, b, c, d, x, joints, length, chunk, work):
+def _partition_chunks_cpu(first, last, system, x, joints, length, chunk, work):
     """Second pass of the exact solve: the interiors of the chunks, whose last rows are known."""
+    a, b, c, d = system
     n = a.shape[0]
     for w in range(first, last):
         start = w * chunk
@@ -216,6 +228,7 @@ def _partition_chunks_cpu(first, last, a, b, c, d, x, joints, length, chunk, wor
         x[stop] = joints[w]
         if stop == start:
             continue
+        # the interior of a chunk lies between two joint lines: that of the chunk before is moved to the right side
         zero = 0 * a[start]
         left = joints[w - 1] if w > 0 else zero
         dd = d[start] - (b[start] if start % length != 0 else zero) * left

@@ -17,12 +17,14 @@ import numpy as np
 from qsim.core.device.pool import each_part
 from qsim.tridiag.kernels.jit import JIT, magnitude, reciprocal
 from qsim.tridiag.kernels.partition.stages import _row_size, _smaller
+from qsim.tridiag.kernels.partition.system import System
 
 if TYPE_CHECKING:
+    from qsim.core.device.arrays import Array
     from qsim.core.device.device import Device
 
 
-def thomas(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any) -> Any:
+def thomas(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array) -> Any:
     """Solve systems without pivoting, one after another on each thread.
 
     Parameters
@@ -47,7 +49,7 @@ def thomas(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any) -> Any:
     return pivots
 
 
-def woodbury(device: Device, joints: Any, a: Any, b: Any, c: Any, d: Any, x: Any) -> Any:
+def woodbury(device: Device, joints: Array, a: Array, b: Array, c: Array, d: Array, x: Array) -> Any:
     """Solve systems by the Woodbury formula.
 
     Parameters
@@ -72,9 +74,10 @@ def woodbury(device: Device, joints: Any, a: Any, b: Any, c: Any, d: Any, x: Any
     weights = np.zeros(blocks + 1, a.dtype)
     for s in range(systems):
         row = (a[s], b[s], c[s])
+        system = System(*row, d[s])
 
-        def reduce(first: int, last: int, s: int = s, row: Any = row) -> None:
-            _woodbury_blocks(first, last, edges, *row, d[s], work, x[s], left, right, pivots)
+        def reduce(first: int, last: int, s: int = s, system: System = system) -> None:
+            _woodbury_blocks(first, last, edges, system, work, x[s], (left, right), pivots)
 
         def correct(first: int, last: int, s: int = s) -> None:
             _woodbury_correct(first, last, edges, left, right, weights, x[s])
@@ -113,13 +116,16 @@ def _thomas(first, last, a, b, c, d, work, x, pivots):
 
 
 @nb.njit(**JIT)
-def _woodbury_blocks(first, last, edges, a, b, c, d, work, y, left, right, pivots):
+def _woodbury_blocks(first, last, edges, system, work, y, sides, pivots):
     """Solve ``T0 [y, left, right] = [d, b e_first, -a e_last]`` in the blocks ``first .. last``."""
+    a, b, c, d = system
+    left, right = sides
     blocks = edges.shape[0] - 1
     for w in range(first, last):
         low, high = edges[w], edges[w + 1]
         smallest = np.inf
         for i in range(low, high):
+            # T0 is T with the cuts between blocks taken out as matrices of rank 1: they change the first and the last diagonal
             pivot = a[i]
             if i == low and w > 0:
                 pivot += b[i] * (c[i - 1] * reciprocal(a[i - 1]))
@@ -136,6 +142,7 @@ def _woodbury_blocks(first, last, edges, a, b, c, d, work, y, left, right, pivot
             smallest = _smaller(smallest, pivot, _row_size(a, b, c, i))
             work[i] = reciprocal(pivot)
             y[i], left[i] = yi, li
+        # the right side of `right` is not zero in the last row alone, so it begins there
         i = high - 1
         y[i] *= work[i]
         left[i] *= work[i]
@@ -154,11 +161,14 @@ def _woodbury_joints(edges, a, b, c, y, left, right, weights):
     inverse = np.empty_like(weights)
     upper = np.empty_like(weights)
     smallest = np.inf
+    # W is tridiagonal in the cuts, since the columns of Z reach through one block each: eliminate down, substitute up
     for w in range(cuts):
-        j = edges[w + 1] - 1  # the cut lies between rows j and j + 1
+        # the cut lies between rows j and j + 1
+        j = edges[w + 1] - 1
         v = -(c[j] * reciprocal(a[j]))
         pivot = right[j] + v * left[j + 1] + 1
-        lower = left[j]  # column w - 1 reaches row j through block w
+        # column w - 1 reaches row j through block w
+        lower = left[j]
         upper[w] = v * right[j + 1]
         rhs = y[j] + v * y[j + 1]
         size = max(magnitude(pivot), magnitude(upper[w]), magnitude(lower) if w > 0 else magnitude(pivot))

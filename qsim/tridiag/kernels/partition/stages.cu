@@ -36,6 +36,7 @@ extern "C" __global__ void rd_jd_ru_ju(int64 n, int64 nbl, int64 tasks, const in
     int64 task = (int64)blockIdx.x * blockDim.x + threadIdx.x;
     if (task >= tasks) return;
     int64 system = task / nbl, w = task % nbl, left = joints[w], right = joints[w + 1];
+// a thread takes every blockDim-th row: neighbours read neighbouring numbers
     a += system * n, b += system * n, c += system * n, d += system * n;
     if (scaled) scale += system * n;
     rb += system * (nbl + 1), rc += system * (nbl + 1);

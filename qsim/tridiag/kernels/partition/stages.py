@@ -26,14 +26,18 @@ import numpy as np
 from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
 from qsim.tridiag.kernels.jit import JIT, PART, magnitude, reciprocal
+from qsim.tridiag.kernels.partition.system import System
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from qsim.core.device.arrays import Array
     from qsim.core.device.device import Device
 
-THREADS = 64  # of a CUDA block: few, since there are few blocks of rows and each may have a multiprocessor
-RESIDUAL_THREADS, RESIDUAL_ROWS = 128, 2048  # rows of a part of the residual; a part is one CUDA block
+# of a CUDA block: few, since there are few blocks of rows and each may have a multiprocessor
+THREADS = 64
+# rows of a part of the residual; a part is one CUDA block
+RESIDUAL_THREADS, RESIDUAL_ROWS = 128, 2048
 
 
 @dataclass
@@ -68,7 +72,7 @@ class Level:
     pivots: Any
 
     @classmethod
-    def empty(cls, device: Device, joints: Any, rows: int, systems: int, dtype: Any) -> Level:
+    def empty(cls, device: Device, joints: Array, rows: int, systems: int, dtype: Any) -> Level:
         """Allocate a level."""
         xp = np if not device.is_cuda else device.xp
         lines, real = len(joints), np.finfo(dtype).dtype
@@ -79,7 +83,7 @@ class Level:
 
 
 def solve_levels(
-    device: Device, partition: Sequence[Any], a: Any, b: Any, c: Any, d: Any, x: Any
+    device: Device, partition: Sequence[Any], a: Array, b: Array, c: Array, d: Array, x: Array
 ) -> tuple[Any, Any]:
     """Solve systems by nested partitions.
 
@@ -100,7 +104,8 @@ def solve_levels(
         Smallest relative pivot in every block of the finest partition.
     """
     systems, n = a.shape
-    if len(partition[0]) == 1:  # one row: no block at all
+    # one row: no block at all
+    if len(partition[0]) == 1:
         level = Level.empty(device, partition[0], n, systems, a.dtype)
         joint_lines(device, level, None, a, b, c, d)
         rs(device, level.a, level.b, level.c, level.d, level.scale, x, smallest := level.scale[:, 0].copy())
@@ -123,23 +128,25 @@ def solve_levels(
     return smallest, found[0][0].pivots
 
 
-def _function(name: str, a: Any) -> Any:
+def _function(name: str, a: Array) -> Any:
     kind = "cplx" if a.dtype.kind == "c" else "real"
     real = "float" if a.real.dtype.itemsize == 4 else "double"
     return kernels.function("tridiag/kernels/partition", "stages", name, {"REAL": real, "SCALAR": kind})
 
 
-def _optional(scale: Any, a: Any) -> tuple[Any, Any]:
+def _optional(scale: Array | None, a: Array) -> tuple[Any, Any]:
     """Return the row sizes, or any array for a pointer that is not used; and whether they are given."""
     return (a, np.int32(0)) if scale is None else (scale, np.int32(1))
 
 
-def _host_scale(scale: Any, a: Any) -> Any:
+def _host_scale(scale: Array | None, a: Array) -> Any:
     """Return the row sizes, or an array without rows that has their type."""
     return np.empty((0, 0), a.real.dtype) if scale is None else scale
 
 
-def rd_jd_ru_ju(device: Device, level: Level, scale: Any, a: Any, b: Any, c: Any, d: Any) -> None:
+def rd_jd_ru_ju(
+    device: Device, level: Level, scale: Array | None, a: Array, b: Array, c: Array, d: Array
+) -> None:
     """Reduce every block to its two joint lines.
 
     Parameters
@@ -166,14 +173,17 @@ def rd_jd_ru_ju(device: Device, level: Level, scale: Any, a: Any, b: Any, c: Any
     sizes = _host_scale(scale, a)
 
     def work(first: int, last: int) -> None:
+        system = System(a, b, c, d)
         _rd_jd_ru_ju_cpu(
-            first, last, level.joints, sizes, a, b, c, d, level.b, level.c, level.slots, level.pivots
+            first, last, level.joints, sizes, system, level.b, level.c, level.slots, level.pivots
         )
 
     each_part(work, tasks, systems * n, device.threads)
 
 
-def joint_lines(device: Device, level: Level, scale: Any, a: Any, b: Any, c: Any, d: Any) -> None:
+def joint_lines(
+    device: Device, level: Level, scale: Array | None, a: Array, b: Array, c: Array, d: Array
+) -> None:
     """Sum the slots in a fixed order into ``level.a`` and ``level.d``, and note the sizes of the joint lines.
 
     Parameters are those of :func:`rd_jd_ru_ju`, which comes before.
@@ -190,23 +200,13 @@ def joint_lines(device: Device, level: Level, scale: Any, a: Any, b: Any, c: Any
             (*counts, level.joints, pointer, scaled, a, b, c, d, level.slots, *reduced),
         )
         return
-    _joint_lines_cpu(
-        level.joints,
-        _host_scale(scale, a),
-        a,
-        b,
-        c,
-        d,
-        level.slots,
-        level.a,
-        level.b,
-        level.c,
-        level.d,
-        level.scale,
-    )
+    lines = System(level.a, level.b, level.c, level.d)
+    _joint_lines_cpu(level.joints, _host_scale(scale, a), System(a, b, c, d), level.slots, lines, level.scale)
 
 
-def rs(device: Device, a: Any, b: Any, c: Any, d: Any, scale: Any, x: Any, pivots: Any) -> None:
+def rs(
+    device: Device, a: Array, b: Array, c: Array, d: Array, scale: Array | None, x: Array, pivots: Array
+) -> None:
     """Solve the reduced systems serially, one thread a system.
 
     Parameters
@@ -232,7 +232,7 @@ def rs(device: Device, a: Any, b: Any, c: Any, d: Any, scale: Any, x: Any, pivot
     each_part(work, systems, systems * n, device.threads)
 
 
-def ss(device: Device, level: Level, a: Any, b: Any, c: Any, d: Any, x: Any) -> None:
+def ss(device: Device, level: Level, a: Array, b: Array, c: Array, d: Array, x: Array) -> None:
     """Substitute the joint lines ``level.x`` into the blocks.
 
     Parameters
@@ -259,8 +259,8 @@ def ss(device: Device, level: Level, a: Any, b: Any, c: Any, d: Any, x: Any) -> 
 
 def build_cn(
     device: Device,
-    potential: Any,
-    psi: Any,
+    potential: Array,
+    psi: Array,
     grid: tuple[float, float],
     dt: float,
     field: float,
@@ -293,12 +293,12 @@ def build_cn(
         return
 
     def work(first: int, last: int) -> None:
-        _build_cn_cpu(first, last, potential, psi, *numbers, a, b, c, d)
+        _build_cn_cpu(first, last, potential, psi, numbers, System(a, b, c, d))
 
     each_part(work, n, n, device.threads)
 
 
-def residual(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, r: Any) -> Any:
+def residual(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, r: Array) -> Any:
     """Write ``r = d - T x`` and return norms of all that enters the backward error.
 
     Parameters
@@ -328,7 +328,7 @@ def residual(device: Device, a: Any, b: Any, c: Any, d: Any, x: Any, r: Any) -> 
         norms = np.empty((systems, parts, 5), a.real.dtype)
 
         def work(first: int, last: int) -> None:
-            _residual_cpu(first, last, parts, RESIDUAL_ROWS, floor, a, b, c, d, x, r, norms)
+            _residual_cpu(first, last, parts, RESIDUAL_ROWS, floor, System(a, b, c, d), x, r, norms)
 
         each_part(work, systems * parts, systems * n, device.threads)
     return norms.max(axis=1).astype(np.float64)
@@ -364,14 +364,16 @@ def _smaller(smallest, pivot, size):
 
 
 @nb.njit(**JIT)
-def _rd_jd_ru_ju_cpu(first, last, joints, scale, a, b, c, d, rb, rc, slots, pivots):
+def _rd_jd_ru_ju_cpu(first, last, joints, scale, system, rb, rc, slots, pivots):
     """RD, JD, RU and JU of the blocks ``first .. last`` (block w of system s is s * blocks + w)."""
+    a, b, c, d = system
     blocks = joints.shape[0] - 1
     scaled = scale.shape[0] > 0
     for task in range(first, last):
         s, w = task // blocks, task % blocks
         left, right = joints[w], joints[w + 1]
         smallest = np.inf
+        # a block without interior: its joint lines are coupled as they stand
         if right == left + 1:
             rb[s, w + 1] = b[s, right]
             rc[s, w] = c[s, left]
@@ -385,6 +387,7 @@ def _rd_jd_ru_ju_cpu(first, last, joints, scale, a, b, c, d, rb, rc, slots, pivo
             c[s, left + 1 : right],
             d[s, left + 1 : right],
         )
+        # RD: downwards, every row keeps its coupling to the left joint line in place of b, and its inverse pivot in place of a
         rows = right - left - 1
         pivot, bi, ci, di = aa[0], bb[0], cc[0], dd[0]
         size = scale[s, left + 1] if scaled else max(magnitude(pivot), magnitude(bi), magnitude(ci))
@@ -400,18 +403,21 @@ def _rd_jd_ru_ju_cpu(first, last, joints, scale, a, b, c, d, rb, rc, slots, pivo
             di = dd[i] + r * di
             bb[i], dd[i], ci = bi, di, cn
             smallest = _smaller(smallest, pivot, size)
+        # JD: the right joint line, by the last row of the interior; what is added to it goes into slots of this block
         inv = reciprocal(pivot)
         aa[rows - 1] = inv
         r = -(b[s, right] * inv)
         slots[2, s, w] = r * ci
         rb[s, w + 1] = r * bi
         slots[3, s, w] = r * di
-        for i in range(rows - 2, -1, -1):  # bi, ci, di are those of the row below
+        # RU: upwards, every row is left with its couplings to both joint lines; bi, ci, di are those of the row below
+        for i in range(rows - 2, -1, -1):
             r = -(cc[i] * aa[i + 1])
             bi = bb[i] + r * bi
             ci = r * ci
             di = dd[i] + r * di
             bb[i], cc[i], dd[i] = bi, ci, di
+        # JU: the left joint line, by the first row of the interior
         r = -(c[s, left] * aa[0])
         slots[0, s, w] = r * bi
         rc[s, w] = r * ci
@@ -420,8 +426,10 @@ def _rd_jd_ru_ju_cpu(first, last, joints, scale, a, b, c, d, rb, rc, slots, pivo
 
 
 @nb.njit(**JIT)
-def _joint_lines_cpu(joints, scale, a, b, c, d, slots, ra, rb, rc, rd, rscale):
-    """Joint lines of all systems."""
+def _joint_lines_cpu(joints, scale, system, slots, reduced, rscale):
+    """Joint lines of all systems: as they stand, with what the blocks on both sides add to them."""
+    a, b, c, d = system
+    ra, rb, rc, rd = reduced
     systems, blocks = a.shape[0], joints.shape[0] - 1
     for s in range(systems):
         rb[s, 0] = 0
@@ -478,8 +486,10 @@ def _ss_cpu(first, last, joints, a, b, c, d, y, x):
 
 
 @nb.njit(**JIT)
-def _build_cn_cpu(first, last, potential, psi, xmin, dx, dt, field, a, b, c, d):
-    """Rows ``first .. last`` of one Crank-Nicolson step."""
+def _build_cn_cpu(first, last, potential, psi, step, system):
+    """Rows ``first .. last`` of one Crank-Nicolson step; ``step``: xmin, dx, dt, E."""
+    xmin, dx, dt, field = step
+    a, b, c, d = system
     n = psi.shape[0]
     half = dt / (dx * dx)
     off = -half / 4
@@ -499,12 +509,14 @@ def _build_cn_cpu(first, last, potential, psi, xmin, dx, dt, field, a, b, c, d):
 
 
 @nb.njit(**JIT)
-def _residual_cpu(first, last, parts, rows, floor, a, b, c, d, x, r, norms):
+def _residual_cpu(first, last, parts, rows, floor, system, x, r, norms):
     """Parts ``first .. last`` of the residual, each of ``rows`` rows of one system."""
+    a, b, c, d = system
     n = a.shape[1]
     for task in range(first, last):
         s, part = task // parts, task % parts
         aa, bb, cc, dd, xx, rr = a[s], b[s], c[s], d[s], x[s], r[s]
+        # sizes are |Re| + |Im|; a residual that is not finite must not vanish in a maximum, which drops NaN
         rest, big_x, big_d, norm, share = 0.0, 0.0, 0.0, 0.0, 0.0
         finite = True
         for i in range(part * rows, min(n, (part + 1) * rows)):
@@ -524,7 +536,8 @@ def _residual_cpu(first, last, parts, rows, floor, a, b, c, d, x, r, norms):
                 whole += magnitude(cc[i]) * magnitude(xx[i + 1])
             size = magnitude(ri)
             finite = finite and size < np.inf
-            rr[i] = ri  # may be d itself, whose norm came first
+            # may be d itself, whose norm came first
+            rr[i] = ri
             rest = max(rest, size)
             big_x = max(big_x, here)
             norm = max(norm, total)

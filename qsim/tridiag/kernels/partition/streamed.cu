@@ -40,6 +40,7 @@ extern "C" __global__ void reduce_pieces(int64 pieces, int64 rows, int64 columns
     for (int64 q = 0; q < columns; ++q) {
         const scalar* dq = d + q * rows;
         scalar* load = loads + 2 * (q * pieces + p);
+// downwards to the last row of the interior: its value by the joint lines on both sides
         scalar pivot = a[first], spike = b[first], sum = dq[first];
         smallest = smaller(smallest, pivot, a[first], b[first], c[first]);
         for (int64 i = first + 1; i < joint; ++i) {
@@ -51,6 +52,7 @@ extern "C" __global__ void reduce_pieces(int64 pieces, int64 rows, int64 columns
         }
         scalar inv = inverse(pivot);
         link[2] = spike * inv, link[3] = c[joint - 1] * inv, load[1] = sum * inv;
+// upwards to the first row in the same way; a thread reads its rows twice, since they do not fit into registers
         pivot = a[joint - 1], spike = c[joint - 1], sum = dq[joint - 1];
         for (int64 i = joint - 2; i >= first; --i) {
             scalar r = -(c[i] * inverse(pivot));
@@ -102,6 +104,7 @@ extern "C" __global__ void residual_pieces(int64 pieces, int64 rows, int64 colum
         const scalar *dq = d + q * rows, *xq = x + q * rows;
         real rmax = 0, xmax = 0, dmax = 0, tmax = 0, share = 0;
         for (int64 i = edges[p]; i < edges[p + 1]; ++i) {
+// NaN stays in the maxima of |x| and |d - T x|: fmax would drop it
             real size = magnitude(xq[i]);
             xmax = size > xmax || size != size ? size : xmax;
             dmax = fmax(dmax, magnitude(dq[i]));

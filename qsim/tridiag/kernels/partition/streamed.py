@@ -21,18 +21,29 @@ from qsim.core.device.cpu.rng import normal2, uniform2
 from qsim.core.device.pool import each_part
 from qsim.tridiag.kernels.jit import JIT, PART, magnitude, reciprocal
 from qsim.tridiag.kernels.partition.stages import smallest_row
+from qsim.tridiag.kernels.partition.system import System
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array
     from qsim.core.device.device import Device
 
-STREAM = 0x5452  # of the random numbers, see qsim.core.device.rng
+# of the random numbers, see qsim.core.device.rng
+STREAM = 0x5452
 THREADS = 128
 
 
 def reduce_pieces(
-    device: Device, edges: Any, a: Any, b: Any, c: Any, d: Any, links: Any, loads: Any, pivots: Any
+    device: Device,
+    edges: Array,
+    a: Array,
+    b: Array,
+    c: Array,
+    d: Array,
+    links: Array,
+    loads: Array,
+    pivots: Array,
 ) -> None:
     """Reduce the interior of every piece to its ends, without pivoting.
 
@@ -59,16 +70,12 @@ def reduce_pieces(
 
 def substitute_pieces(
     device: Device,
-    edges: Any,
-    skip: Any,
-    a: Any,
-    b: Any,
-    c: Any,
-    d: Any,
-    left: Any,
-    right: Any,
-    w: Any,
-    x: Any,
+    edges: Array,
+    skip: Array,
+    system: System,
+    sides: tuple[Any, Any],
+    w: Array,
+    x: Array,
 ) -> None:
     """Solve for the interior of every piece from the joint lines on either side.
 
@@ -76,7 +83,9 @@ def substitute_pieces(
     ----------
     skip : (pieces,) uint8
         Pieces of which only the joint line is written.
-    left, right : (columns, pieces)
+    system : System
+        Rows of the block: a, b, c (rows,), d (columns, rows).
+    sides : two (columns, pieces)
         x at the joint lines before and of each piece.
     w : (rows,)
         Workspace.
@@ -84,27 +93,24 @@ def substitute_pieces(
     """
     pieces = len(skip)
     if device.is_cuda:
-        _launch("substitute_pieces", pieces, a, (edges, skip, a, b, c, d, left, right, w, x), d)
+        _launch("substitute_pieces", pieces, system.a, (edges, skip, *system, *sides, w, x), system.d)
         return
 
     def work(first: int, last: int) -> None:
-        _substitute_pieces_cpu(first, last, edges, skip, a, b, c, d, left, right, w, x)
+        _substitute_pieces_cpu(first, last, edges, skip, system, sides, w, x)
 
-    each_part(work, pieces, len(a), device.threads)
+    each_part(work, pieces, len(system.a), device.threads)
 
 
 def residual_pieces(
     device: Device,
     known: int,
-    edges: Any,
-    a: Any,
-    b: Any,
-    c: Any,
-    d: Any,
-    x: Any,
-    before: Any,
-    stats: Any,
-    sums: Any,
+    edges: Array,
+    system: System,
+    x: Array,
+    before: Array,
+    stats: Array,
+    sums: Array,
 ) -> None:
     """Measure the residual ``d - T x`` piece by piece.
 
@@ -122,16 +128,17 @@ def residual_pieces(
         Largest row sum of ``|T|``.
     """
     pieces = len(sums)
-    floor = smallest_row(a.dtype)
+    floor = smallest_row(system.a.dtype)
     if device.is_cuda:
         numbers = (np.int64(known), floor)
-        _launch("residual_pieces", pieces, a, (*numbers, edges, a, b, c, d, x, before, stats, sums), d)
+        arguments = (*numbers, edges, *system, x, before, stats, sums)
+        _launch("residual_pieces", pieces, system.a, arguments, system.d)
         return
 
     def work(first: int, last: int) -> None:
-        _residual_pieces_cpu(first, last, known, floor, edges, a, b, c, d, x, before, stats, sums)
+        _residual_pieces_cpu(first, last, (known, floor), edges, system, x, before, stats, sums)
 
-    each_part(work, pieces, len(a), device.threads)
+    each_part(work, pieces, len(system.a), device.threads)
 
 
 def random_rows(
@@ -140,10 +147,10 @@ def random_rows(
     n: int,
     key: NDArray[np.uint32],
     dominance: float,
-    a: Any,
-    b: Any,
-    c: Any,
-    d: Any,
+    a: Array,
+    b: Array,
+    c: Array,
+    d: Array,
 ) -> None:
     """Make the rows ``first ..`` of a random system; any block of rows on its own, the same on every device.
 
@@ -174,19 +181,19 @@ def random_rows(
     low, high = np.uint64(key[0]), np.uint64(key[1])
 
     def work(start: int, stop: int) -> None:
-        make(start, stop, np.uint64(first), np.uint64(n), low, high, float(dominance), a, b, c, d)
+        make(start, stop, (np.uint64(first), np.uint64(n)), (low, high), float(dominance), System(a, b, c, d))
 
     each_part(work, len(a), len(a), device.threads)
 
 
-def _defines(a: Any) -> dict[str, str]:
+def _defines(a: Array) -> dict[str, str]:
     return {
         "REAL": "float" if a.real.dtype.itemsize == 4 else "double",
         "SCALAR": "cplx" if a.dtype.kind == "c" else "real",
     }
 
 
-def _launch(name: str, pieces: int, a: Any, arguments: tuple[Any, ...], d: Any) -> None:
+def _launch(name: str, pieces: int, a: Array, arguments: tuple[Any, ...], d: Array) -> None:
     kernel = kernels.function("tridiag/kernels/partition", "streamed", name, _defines(a))
     sizes = (np.int64(pieces), np.int64(len(a)), np.int64(d.shape[0]))
     kernel(kernels.blocks(pieces, THREADS), (THREADS,), (*sizes, *arguments))
@@ -245,7 +252,9 @@ def _reduce_pieces_cpu(start, stop, edges, a, b, c, d, links, loads, pivots):
 
 
 @nb.njit(**JIT)
-def _substitute_pieces_cpu(start, stop, edges, skip, a, b, c, d, left, right, w, x):
+def _substitute_pieces_cpu(start, stop, edges, skip, system, sides, w, x):
+    a, b, c, d = system
+    left, right = sides
     for p in range(start, stop):
         first, joint = edges[p], edges[p + 1] - 1
         for q in range(d.shape[0]):
@@ -253,6 +262,7 @@ def _substitute_pieces_cpu(start, stop, edges, skip, a, b, c, d, left, right, w,
             x[q, joint] = after
             if skip[p]:
                 continue
+            # Thomas algorithm with the joint line before the piece on the right side; zero of the type of a: no row above
             factor = a[first] - a[first]
             for i in range(first, joint):
                 inverse = reciprocal(a[i] - b[i] * factor)
@@ -266,7 +276,9 @@ def _substitute_pieces_cpu(start, stop, edges, skip, a, b, c, d, left, right, w,
 
 
 @nb.njit(**JIT)
-def _residual_pieces_cpu(start, stop, known, floor, edges, a, b, c, d, x, before, stats, sums):
+def _residual_pieces_cpu(start, stop, limits, edges, system, x, before, stats, sums):
+    known, floor = limits
+    a, b, c, d = system
     rows = len(a)
     for p in range(start, stop):
         for q in range(d.shape[0]):
@@ -274,7 +286,8 @@ def _residual_pieces_cpu(start, stop, known, floor, edges, a, b, c, d, x, before
             rmax, xmax, dmax, tmax, share = zero, zero, zero, zero, zero
             for i in range(edges[p], edges[p + 1]):
                 size = magnitude(x[q, i])
-                if not size <= xmax:  # so that NaN stays
+                # so that NaN stays
+                if not size <= xmax:
                     xmax = size
                 dmax = max(dmax, magnitude(d[q, i]))
                 tmax = max(tmax, magnitude(a[i]) + magnitude(b[i]) + magnitude(c[i]))
@@ -296,7 +309,10 @@ def _residual_pieces_cpu(start, stop, known, floor, edges, a, b, c, d, x, before
 
 
 @nb.njit(**JIT)
-def _random_rows_cpu(start, stop, first, n, k0, k1, dominance, a, b, c, d):
+def _random_rows_cpu(start, stop, rows, key, dominance, system):
+    first, n = rows
+    k0, k1 = key
+    a, b, c, d = system
     for k in range(start, stop):
         row = first + np.uint64(k)
         low, high = row & np.uint64(0xFFFFFFFF), row >> np.uint64(32)
@@ -315,7 +331,10 @@ def _random_rows_cpu(start, stop, first, n, k0, k1, dominance, a, b, c, d):
 
 
 @nb.njit(**JIT)
-def _random_real_rows(start, stop, first, n, k0, k1, dominance, a, b, c, d):
+def _random_real_rows(start, stop, rows, key, dominance, system):
+    first, n = rows
+    k0, k1 = key
+    a, b, c, d = system
     for k in range(start, stop):
         row = first + np.uint64(k)
         low, high = row & np.uint64(0xFFFFFFFF), row >> np.uint64(32)

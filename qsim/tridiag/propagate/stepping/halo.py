@@ -1,4 +1,4 @@
-"""How far a grid point feels the others within some Crank-Nicolson steps: the halo of the chunked propagation.
+"""Range of Crank-Nicolson steps on the grid, and the halo of the chunked propagation.
 
 On an endless lattice with a constant potential, K steps are a convolution with the transform of
 
@@ -20,20 +20,25 @@ if TYPE_CHECKING:
 
     from qsim.tridiag.propagate.lattice import Stencil
 
-POINTS = 16384  # endless for halos up to a quarter of it
-STEPS = (32, 24, 16, 12, 8, 6, 4, 3, 2, 1)  # steps per pass
-PASS_COST = {"cpu": 2.5, "cuda": 1.5}  # cost of moving a row in and out of a pass, in steps of that row
-LANES = 8  # chunks of a thread of a CPU
-CHUNK = 1536  # rows of a CPU chunk: eight of them with their scratch fit the second-level cache
-SHORT = 256  # rows: chunks are no shorter for the sake of another thread
-MARGINS = (1.1, 1.4, 2.0)  # halos that are tried over the one that is found
+# endless for halos up to a quarter of it
+POINTS = 16384
+# steps per pass
+STEPS = (32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
+# cost of moving a row in and out of a pass, in steps of that row
+PASS_COST = {"cpu": 2.5, "cuda": 1.5}
+# chunks of a thread of a CPU
+LANES = 8
+# rows of a CPU chunk: eight of them with their scratch fit the second-level cache
+CHUNK = 1536
+# rows: chunks are no shorter for the sake of another thread
+SHORT = 256
+# halos that are tried over the one that is found
+MARGINS = (1.1, 1.4, 2.0)
 # by bytes of a real number: amplitude that a pass may miss at the end of the halo, and largest relative difference of a tested
 # pass from exact steps
 TAIL, AGREE = {8: 1e-15, 4: 1e-7}, {8: 2e-13, 4: 2e-5}
-SEEN = (
-    1e-9,
-    1e-12,
-)  # tails that stand clear of the rounding of the transform; below, the decay is extrapolated
+# tails that stand clear of the rounding of the transform; below, the decay is extrapolated
+SEEN = (1e-9, 1e-12)
 
 
 def tail(
@@ -43,9 +48,11 @@ def tail(
 
     Ten times the largest entry from m on: entries fall by more than a tenth per point wherever chunks pay.
     """
+    # the convolution kernel of K steps is the inverse transform of its symbol
     c = 1.0 - np.cos(2.0 * np.pi * np.arange(points) / points)
     eps = c / dx**2 / ((1.0 - c / 6.0) if stencil == "numerov" else 1.0) + v0
     g = np.abs(np.fft.ifft(((1.0 - 0.5j * dt * eps) / (1.0 + 0.5j * dt * eps)) ** steps))
+    # both directions; what a distance m and all beyond it do is bounded by ten times the largest value there
     half = np.maximum(g[: points // 2], g[np.r_[0, points - 1 : points // 2 : -1]])
     return np.asarray(10.0 * np.maximum.accumulate(half[::-1])[::-1])
 
@@ -72,6 +79,7 @@ def halo(
         m = int(np.argmax(found))
         if not found[m] or m >= POINTS // 4:
             return POINTS // 4
+        # rounding of the transform hides the tail below SEEN: it falls exponentially, and is continued at the rate that is seen
         if tolerance < SEEN[1]:
             first = int(np.argmax(t < SEEN[0]))
             rate = np.log(t[first] / t[m]) / max(m - first, 1)
@@ -82,6 +90,7 @@ def halo(
 
 def range_of_potential(lowest: float, highest: float, dx: float) -> tuple[float, ...]:
     """Return the values to try between the lowest and the highest V + x E: the ends, zero, and where the band is resonant."""
+    # the decay is slowest where the energy of a lattice wave meets V: a few places in the band are tried
     inside = [0.0, -0.5 / dx**2, -1.0 / dx**2, -1.5 / dx**2, -2.0 / dx**2]
     return (lowest, highest, *(v for v in inside if lowest < v < highest))
 

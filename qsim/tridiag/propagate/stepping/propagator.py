@@ -42,17 +42,17 @@ Mode = Literal["auto", "exact", "local", "literal"]
 CUDA_SHAPES = (
     (11, 256, 2),
 )  # rows per thread, threads per block, blocks per multiprocessor; the first that fits
-CUDA_STEP, CUDA_ROW = (
-    1.3,
-    0.58e-3,
-)  # microseconds of a step on a multiprocessor: latency, and each row (fitted on an H200)
-SHARED = 227 * 1024  # bytes of a multiprocessor (compute capability 9.0); smaller devices hold fewer blocks
-EXACT_ROWS = 512  # below this a CPU grid is propagated whole
+# microseconds of a step on a multiprocessor: latency, and each row (fitted on an H200)
+CUDA_STEP, CUDA_ROW = (1.3, 0.58e-3)
+# bytes of a multiprocessor (compute capability 9.0); smaller devices hold fewer blocks
+SHARED = 227 * 1024
+# below this a CPU grid is propagated whole
+EXACT_ROWS = 512
 
 
 @dataclass(frozen=True)
 class Stepping:
-    """How the steps are done.
+    """Options of steps.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Stepping:
 
     @property
     def wanted(self) -> Mode:
-        """The mode; a given partition asks for the literal stages where none is named."""
+        """The mode; a given partition means the literal stages where none is named."""
         given = self.blocks != "auto" or self.iterations != "auto"
         return "literal" if given and self.mode == "auto" else self.mode
 
@@ -169,7 +169,7 @@ class Propagator:
         Raises
         ------
         InvalidInput
-            If local chunks are asked for and none are short enough.
+            If local chunks are requested and none are short enough.
         """
         wanted = how.wanted
         if self.shape is None:
@@ -223,10 +223,12 @@ class Propagator:
         sums = self.device.xp.zeros((steps // every, slots, 3), self.real if self.device.is_cuda else float)
         done = taken = 0
         while done < steps:
+            # as many steps per pass as the halo allows, in whole intervals between samples
             if every <= shape.steps:
                 length = min(shape.steps // every * every, steps - done)
                 interval = every
-            else:  # several passes a sample; the last one takes it
+            else:
+                # several passes a sample; the last one takes it
                 boundary = min((done // every + 1) * every, steps)
                 length = min(shape.steps, boundary - done)
                 interval = length if (done + length) % every == 0 else 0
@@ -235,6 +237,7 @@ class Propagator:
             cn_steps(
                 self.device, self._operator, self.psi, self._out, self._rows(length), shape, interval, part
             )
+            # a pass reads one array and writes the other: chunks overlap, so none may see what another has written
             self.psi, self._out = self._out, self.psi
             done += length
             taken += count
@@ -349,11 +352,13 @@ class Propagator:
         n = self.rows
         if mode == "literal":
             return None
+        # the whole grid as one chunk needs no halo; on a CPU it is taken while it stays in the caches
         whole = self._whole(n)
         if mode == "exact" or (mode == "auto" and whole is not None and self._prefers_whole(n)):
             return whole
         potentials = self._potentials()
         fit = self._fit_cuda if self.device.is_cuda else self._fit_cpu
+        # the halo follows from the decay in the worst constant potential; where a test on noise fails, it is made wider
         for margin in MARGINS:
             self.margin = margin
             shape = self._cheapest(n, potentials, fit)
@@ -391,6 +396,7 @@ class Propagator:
             if found is None:
                 continue
             shape, redundancy = found
+            # more steps per pass touch memory less often, and have a wider halo to compute twice
             cost = redundancy + PASS_COST[self.device.kind] / steps
             if best is None or cost < best[0]:
                 best = (cost, shape)
@@ -407,15 +413,15 @@ class Propagator:
         absorbs = self.lattice.cap is not None or self.lattice.mask is not None
         best: tuple[float, Shape] | None = None
         for rows, most, resident in CUDA_SHAPES:
-            shared = (
-                shared_bytes(rows, most, self.real.itemsize, absorbs) + 1024
-            )  # the system keeps 1 KiB a block
+            # the system keeps 1 KiB a block
+            shared = shared_bytes(rows, most, self.real.itemsize, absorbs) + 1024
             together = max(1, min(resident, SHARED // shared))
             for threads in range(32, most + 1, 32):
                 chunk = rows * threads - 2 * reach
                 if chunk < 2 * reach and chunk < n:
                     continue
                 chunk = min(n, chunk)
+                # blocks run in waves of as many as the device holds; the last wave may be shorter
                 waves, rest = divmod(-(-n // chunk), together * processors)
                 time = waves * _wave_time(together * rows * threads)
                 time += _wave_time(-(-rest // processors) * rows * threads) if rest else 0.0
@@ -433,7 +439,9 @@ class Propagator:
         table = self._host_table[first : first + shape.steps]
         if self._static:
             table = np.repeat(table, shape.steps, axis=0)
+        # a few chunks of two halos each, against one chunk of the whole part
         size = min(n, 8 * shape.halo + 64)
+        # both walls, and where V is deepest
         starts = {0, n - size, min(max(int(lattice.potential.argmin()) - size // 2, 0), n - size)}
         rng = np.random.default_rng(0)
         for start in starts:

@@ -94,7 +94,8 @@ class SolverPropagator:
             (gtsv,) = get_lapack_funcs(("gtsv",), (main, right))
             *_, y, info = gtsv(lower[1:], main, upper[:-1], right)
             if info:
-                raise ZeroDivisionError(f"gtsv: pivot {info} is zero")  # Re T >= 1: cannot happen
+                # Re T >= 1: cannot happen
+                raise ZeroDivisionError(f"gtsv: pivot {info} is zero")
             return np.asarray(y)
         from qsim.tridiag.solver.solve import solve
 

@@ -88,9 +88,11 @@ class SharedPropagator(Propagator):
         self.links = links
         self._prepare(device, lattice, dt, fields, how)
         literal = how.wanted == "literal"
+        # all processes take the same chunks: those that the largest part needs
         all_spans = spans(lattice.points, links.size, how.blocks if literal else "auto")
         self.span = all_spans[links.rank]
-        self.rows = max(span.size for span in all_spans)  # for the choice, which must be that of all
+        # for the choice, which must be that of all
+        self.rows = max(span.size for span in all_spans)
         self._least = min(span.size for span in all_spans)
         self.shape = how.shape or self._choose("literal" if how.wanted == "exact" else how.wanted)
         self.mode = self._mode(how)
@@ -153,6 +155,7 @@ class SharedPropagator(Propagator):
                 self.device, self._operator, self.psi, self._out, self._rows(length), shape, 0, self._none
             )
             self.psi, self._out = self._out, self.psi
+            # a pass has used up the halo: its rows come from the processes that own them
             self._renew(shape.halo)
             done += length
             self.step += length
@@ -193,6 +196,7 @@ class SharedPropagator(Propagator):
         if right is self.psi:
             right = self.psi.copy()
         if self.links.rank:
+            # both processes add to the equation of a joint line: each part of it must be added once
             # of the joint line at the left the neighbour has everything but what follows it
             main[0] = 0
             right[0] = 0

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Defect", "largest_share", "size"]
 
-CHUNK = 1 << 18  # rows that are looked at together
+# rows that are looked at together
+CHUNK = 1 << 18
 
 
 class Defect:
@@ -61,7 +62,8 @@ class Defect:
             hi = min(self.n, lo + rows)
             a, b, c, d = self._source.read(lo, hi)
             first, last = max(lo - 1, 0), min(hi + 1, self.n)
-            x = np.zeros((self.columns, hi - lo + 2), self.dtype)  # with the rows before and after
+            # with the rows before and after
+            x = np.zeros((self.columns, hi - lo + 2), self.dtype)
             x[:, first - lo + 1 : last - lo + 1] = np.asarray(self._x[first:last]).reshape(-1, self.columns).T
             below, here, above = x[:, :-2], x[:, 1:-1], x[:, 2:]
             with np.errstate(all="ignore"):

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Scales", "find", "ldexp", "spread"]
 
-SWEEPS = 12  # of rows and columns of a matrix without a matching
+# of rows and columns of a matrix without a matching
+SWEEPS = 12
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,9 @@ def find(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> Scales:
     rows, columns = np.zeros(a.shape, np.int64), np.zeros(a.shape, np.int64)
     for s in range(a.shape[0]):
         found = matching_scales(main[s], lower[s], upper[s])
-        if found is None:  # singular by its pattern, which elimination will find
+        # without a perfect matching there are no such scales
+        # singular by its pattern, which elimination will find
+        if found is None:
             return _alternating(main, lower, upper)
         rows[s], columns[s] = found
     return Scales(_limited(rows), _limited(columns))
@@ -102,6 +105,7 @@ def _alternating(main: NDArray[np.int64], lower: NDArray[np.int64], upper: NDArr
         left, right = np.roll(columns, 1, axis=1), np.roll(columns, -1, axis=1)
         largest = np.maximum(np.maximum(main + columns, lower + left), upper + right)
         rows = np.where(largest > NOTHING // 2, -largest, 0)
+        # the same for columns, with the entries of the rows below and above
         below, above = np.roll(lower + rows, -1, axis=1), np.roll(upper + rows, 1, axis=1)
         largest = np.maximum(np.maximum(main + rows, below), above)
         change = np.where(largest > NOTHING // 2, -largest, 0) - columns

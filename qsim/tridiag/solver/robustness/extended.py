@@ -27,13 +27,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Extended", "Numbers", "fits", "solve_extended"]
 
-UNKNOWNS = 10_000  # real unknowns of all systems: some seconds
+# real unknowns of all systems: some seconds
+UNKNOWNS = 10_000
 DIGITS = (40, 80, 160, 320, 640, 1280)
-NOISE = 640  # digits from which an unknown that still shrinks with them is zero
-JUDGED = 60  # digits in which residuals of doubles are computed
-AGREED = Decimal(
-    "1e-18"
-)  # relative difference of two solutions of which either is rounded to the same double
+# digits from which an unknown that still shrinks with them is zero
+NOISE = 640
+# digits in which residuals of doubles are computed
+JUDGED = 60
+# relative difference of two solutions of which either is rounded to the same double
+AGREED = Decimal("1e-18")
 ZERO = Decimal(0)
 
 
@@ -242,6 +244,7 @@ def _eliminated(rows: list[Row], right: list[list[Decimal]]) -> tuple[list[list[
     """
     n = len(rows)
     sizes = [max(map(abs, row.values()), default=ZERO) for row in rows]
+    # rows by the column in which they begin: few rows have an entry in a column, and only they are looked at
     starting: list[list[int]] = [[] for _ in range(n)]
     for i, row in enumerate(rows):
         if not sizes[i]:
@@ -255,6 +258,7 @@ def _eliminated(rows: list[Row], right: list[list[Decimal]]) -> tuple[list[list[
         candidates = [i for i in pending if rows[i].get(j)]
         if not candidates:
             raise _NoPivotError(pending[0] if pending else j)
+        # pivots relative to the size of their rows, so that rows of different scales compete fairly
         p = max(candidates, key=lambda i: abs(rows[i][j]) / sizes[i])
         pivot = rows[p]
         if abs(pivot[j]) < least * sizes[p]:
@@ -267,6 +271,7 @@ def _eliminated(rows: list[Row], right: list[list[Decimal]]) -> tuple[list[list[
             row = rows[i]
             factor = row.pop(j) / pivot[j]
             for k, value in pivot.items():
+                # a corner fills its row as elimination goes on: rows are dictionaries, not bands
                 if k > j:
                     row[k] = row.get(k, ZERO) - factor * value
             right[i] = [v - factor * w for v, w in zip(right[i], right[p], strict=True)]

@@ -1,4 +1,4 @@
-"""What is said of systems that the ladder does not solve well: singular, ill-conditioned, out of the range of the precision."""
+"""Messages about systems that the ladder does not solve well: singular, ill-conditioned, out of the range of the precision."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ __all__ = [
     "which",
 ]
 
-SUSPICIOUS, SUSPICIOUS_PIVOT = 1e-3, 1e3  # condition number times eps, and relative pivot over eps
-CHECKED_SYSTEMS = 8  # of a batch whose condition numbers LAPACK estimates
+# condition number times eps, and relative pivot over eps
+SUSPICIOUS, SUSPICIOUS_PIVOT = 1e-3, 1e3
+# of a batch whose condition numbers LAPACK estimates
+CHECKED_SYSTEMS = 8
 DIFFICULTY = ("nshape", "thomas", "woodbury", "lapack", "extended")
 
 
@@ -138,7 +140,8 @@ def _condition(systems: Systems, s: int) -> tuple[float, int]:
     b[0] = c[-1] = 0
     size = np.maximum(np.maximum(np.abs(a), np.abs(b)), np.abs(c))
     with np.errstate(all="ignore"):
-        if len(a) < 3:  # too small for the wrappers of SciPy
+        # too small for the wrappers of SciPy
+        if len(a) < 3:
             full = np.diag(a) + (np.diag(b[1:], -1) + np.diag(c[:-1], 1) if len(a) == 2 else 0)
             return float(np.linalg.cond(full)), int(np.argmin(np.abs(a)))
         gttrf, gtcon = get_lapack_funcs(("gttrf", "gtcon"), (a,))

@@ -13,12 +13,11 @@ from qsim.core.errors import NumericsError
 from qsim.trotter.evolution.accuracy import PASS_ROUNDING, ROUNDING, Choice, rounded_angles
 from qsim.trotter.evolution.bonds import Bonds, SectorFormula
 from qsim.trotter.evolution.error_pilot import Panel, Pilot
+from qsim.trotter.evolve.propagators.orbits import ising_string
 from qsim.trotter.evolve.step_error import hardest
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
-from qsim.trotter.sectors.selection import definite_down
-from qsim.trotter.states.initial import basis_index
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +31,8 @@ __all__ = ["BondPropagator", "bond_choice"]
 
 # of a bond, in units of the last place of a double: the same in every step, so that it adds up
 BOND_ROUNDING = 0.5
-HUGE = 1e11  # groups of an evolution: days
+# groups of an evolution: days
+HUGE = 1e11
 
 
 class BondPropagator:
@@ -69,15 +69,16 @@ class BondPropagator:
 
         if not pairs or needs_vector(self.problem, self.model):
             return measured(self.problem, self.model, self.operator, self.psi, axes, pairs)
-        asked = {pair for axes, given in self.problem.asked.pairs.items() if axes != "zz" for pair in given}
         flips = np.argwhere(np.triu(self.model.J[0] + self.model.J[1], 1))
         coupled = [(int(j), int(k)) for j, k in flips]
-        return sector_moments(self.operator, self.psi, sorted(asked | set(coupled)))
+        return sector_moments(
+            self.operator, self.psi, sorted({*self.problem.observables.needs.across, *coupled})
+        )
 
 
 def needs_vector(problem: Problem, model: Model) -> bool:
     """Return whether the energy takes a second vector, H psi: with its variance, and with couplings of different components."""
-    return bool(problem.asked.block("energy_variance")) or model.cross is not None
+    return problem.observables.needs.variance or model.cross is not None
 
 
 # ---------------------------------------------------------------------------------------------- step
@@ -104,7 +105,8 @@ def _pilot(problem: Problem, hamiltonian: Hamiltonian) -> Pilot:
     """Return the pilot of a product formula of bonds: a random state, and the part of an Ising state."""
     model = hamiltonian.at(0.0)
     plain = model
-    if model.cross is not None:  # a pilot knows couplings by their size
+    # a pilot knows couplings by their size
+    if model.cross is not None:
         size = np.hypot(model.J[0], np.abs(model.cross[0, 1]))
         plain = replace(model, J=np.stack([size, size, model.J[2]]), cross=None)
     found = Pilot.of(plain)
@@ -114,9 +116,8 @@ def _pilot(problem: Problem, hamiltonian: Hamiltonian) -> Pilot:
     small = replace(small, J=factor * small.J, cross=None if small.cross is None else factor * small.cross)
     found.hamiltonian = small
     found.make = lambda _, psi: _Small(small, np.asarray(psi, np.complex128))  # type: ignore[assignment,return-value]
-    start: Any = problem.start
-    if start.type in ("basis", "neel", "domain_wall") and definite_down(start, problem.spins) is not None:
-        index = basis_index(start, problem.spins)
+    index = ising_string(problem)
+    if index is not None:
         state = np.zeros(1 << len(found.sites), np.complex128)
         state[sum(1 << n for n, site in enumerate(found.sites) if index >> site & 1)] = 1.0
         found.states.insert(0, state)
@@ -136,9 +137,7 @@ def bond_choice(problem: Problem, monitor: Monitor) -> Choice:
     """
     block = problem.evolution
     name, accuracy, member = block.integrator, block.accuracy, hardest(problem)
-    hamiltonians = [problem.hamiltonian(member)]
-    if problem.asked.echo_sigma:
-        hamiltonians.append(hamiltonians[0] + problem.sigma(member))
+    hamiltonians = problem.different_hamiltonians(member)
     panel = Panel([_pilot(problem, hamiltonian) for hamiltonian in hamiltonians])
     intervals = np.diff(np.asarray(problem.times, float))
     duration = float(intervals.sum())
@@ -148,7 +147,8 @@ def bond_choice(problem: Problem, monitor: Monitor) -> Choice:
         return Choice(name, block.dt or 1.0, 0.0, groups, 0.0)
     dt = block.dt
     if dt is None:
-        assert accuracy is not None  # the deck has seen to it
+        # the deck has seen to it
+        assert accuracy is not None
         dt = panel.step(name, intervals, 0.95 * accuracy)
     panel.duration = duration
     steps = float(np.ceil(intervals / dt * (1.0 - 1e-12)).sum())

@@ -18,8 +18,8 @@ from qsim.trotter.evolution.accuracy import (
 )
 from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, Chebyshev, Whole, coefficients
 from qsim.trotter.evolution.layers import Evolver
-from qsim.trotter.kernels.product.apply import operator
-from qsim.trotter.observables.observables import energy_and_variance
+from qsim.trotter.kernels.product.operators import operator
+from qsim.trotter.measurement.expectations import energy_and_variance
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.moments import sector_moments
 from qsim.trotter.sectors.operator import SectorOperator
@@ -72,8 +72,7 @@ def measured(
         plain = (
             linear if isinstance(linear, SectorOperator) else SectorOperator(device, problem.sector, model)
         )
-        asked = [pair for axes, given in problem.asked.pairs.items() if axes != "zz" for pair in given]
-        moments = sector_moments(plain, psi, sorted(set(asked)) if pairs else [])
+        moments = sector_moments(plain, psi, problem.observables.needs.across if pairs else [])
     else:
         state = psi.copy() if problem.sector is None else problem.sector.whole(device, psi)
         whole = Evolver(device, replace(model, cross=None), state, precision=problem.precision, own=True)
@@ -94,7 +93,8 @@ class ChebyshevPropagator:
         Products ``H psi`` so far.
     """
 
-    passes = 0  # over the whole space
+    # over the whole space
+    passes = 0
 
     def __init__(self, problem: Problem, hamiltonian: Hamiltonian, psi: NDArray[Any], how: Choice) -> None:
         self.problem, self.how, self.psi = problem, how, psi
@@ -118,7 +118,7 @@ def chebyshev_choice(
     """Return the expansion and its error for an evolution without product formula; the dearest of some Hamiltonians counts.
 
     Each interval between output times is one expansion (several, where it is long), cut off where the rest of the series is below
-    its share of the accuracy; to that comes what rounding makes of so many products.
+    its share of the accuracy; the rounding of all products is added.
 
     Parameters
     ----------
@@ -131,14 +131,16 @@ def chebyshev_choice(
         If the accuracy is out of reach, or the evolution too long.
     """
     accuracy = problem.evolution.accuracy
-    assert accuracy is not None  # the deck has seen to it
+    # the deck has seen to it
+    assert accuracy is not None
     precision = problem.precision
     ulp, intervals = ROUNDING[precision], np.diff(problem.times)
     count = max(1, len(intervals))
     tolerance = max(0.5 * accuracy / count, ulp)
     products, angles = 0, 0.0
     for hamiltonian in hamiltonians:
-        if fixed is not None:  # the rigorous ends
+        # the rigorous ends
+        if fixed is not None:
             low, high = hamiltonian.at(0.0).bounds
         else:
             low, high = expansion_in(problem, hamiltonian).bounds(problem.dtype)

@@ -26,15 +26,20 @@ if TYPE_CHECKING:
 
 __all__ = ["KrylovPropagator", "krylov_choice"]
 
-NODE = math.sqrt(3.0) / 6.0  # distance of the points of Gauss from the middle of a step
+# distance of the points of Gauss from the middle of a step
+NODE = math.sqrt(3.0) / 6.0
+# weights of the nearer and the farther point in either half of a step
 HEAVY, LIGHT = (
     0.25 + NODE,
     0.25 - NODE,
-)  # weights of the nearer and the farther point in either half of a step
-PULSE = 5  # places close to each other: a pulse, whose tails go on beyond them
-STEP_ROUNDING = 4.0  # of a step that is tried, in units of the last place: it is the difference of two states
+)
+# places close to each other: a pulse, whose tails go on beyond them
+PULSE = 5
+# of a step that is tried, in units of the last place: it is the difference of two states
+STEP_ROUNDING = 4.0
 SAFETY, GROWTH, SHRINK = 0.9, 3.0, 0.2
-SHARE = 0.8  # of the accuracy for the steps, of which a fifth for the exponentials of a driven one
+# of the accuracy for the steps, of which a fifth for the exponentials of a driven one
+SHARE = 0.8
 
 
 class KrylovPropagator:
@@ -50,7 +55,8 @@ class KrylovPropagator:
         At which the state is.
     """
 
-    passes = 0  # of layers
+    # of layers
+    passes = 0
     expansion = None
 
     def __init__(self, problem: Problem, hamiltonian: Hamiltonian, psi: NDArray[Any], how: Choice) -> None:
@@ -140,7 +146,8 @@ class KrylovPropagator:
 
     def _tried(self, start: float, h: float, rate: float) -> float:
         """Make a step of H(t) in two halves, whose state is left in `spare`; return its error."""
-        tolerance = 0.05 * rate * abs(h)  # of four exponentials
+        # of four exponentials
+        tolerance = 0.05 * rate * abs(h)
         whole = self.psi.copy()
         self._magnus(whole, start, h, tolerance)
         self.spare = self.psi.copy()
@@ -180,7 +187,8 @@ def krylov_choice(problem: Problem, hamiltonians: Sequence[Hamiltonian]) -> Choi
         If the accuracy is below what rounding leaves.
     """
     accuracy, end = problem.evolution.accuracy, problem.times[-1]
-    assert accuracy is not None  # the deck has seen to it
+    # the deck has seen to it
+    assert accuracy is not None
     places: set[float] = set()
     rounding = 0.0
     for hamiltonian in hamiltonians:

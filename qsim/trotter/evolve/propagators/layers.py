@@ -9,7 +9,7 @@ from qsim.trotter.evolution.accuracy import Choice
 from qsim.trotter.evolution.chebyshev import Chebyshev
 from qsim.trotter.evolution.distributed import SharedEvolver
 from qsim.trotter.evolution.layers import Evolver, Tile
-from qsim.trotter.observables import observables
+from qsim.trotter.measurement.expectations import energy_and_variance
 
 if TYPE_CHECKING:
     from qsim.trotter.evolve.problem import Problem
@@ -69,7 +69,7 @@ class LayerPropagator:
         moments = self.evolver.measure(axes, pairs=pairs)
         if pairs and self.expansion is not None and self.expansion.model.cross is not None:
             # couplings of different components have no moments
-            moments.energy, moments.variance = observables.energy_and_variance(
+            moments.energy, moments.variance = energy_and_variance(
                 self.expansion.device, self.expansion.model, self.psi, linear=self.expansion.linear
             )
         return moments

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.trotter.deck import initial as blocks
 from qsim.trotter.evolution.accuracy import Choice
 from qsim.trotter.evolution.orbits import OrbitSeries
 from qsim.trotter.evolve.propagators.chebyshev import measured
+from qsim.trotter.initial.product import PolarisedState
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.operator import SectorOperator
 from qsim.trotter.sectors.orbits import LEAST, MOST_STATES, Orbits, symmetries_of
-from qsim.trotter.states.initial import basis_index
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +21,13 @@ if TYPE_CHECKING:
     from qsim.trotter.kernels.states.measure import Moments
     from qsim.trotter.model.hamiltonian import Hamiltonian
 
-__all__ = ["OrbitPropagator", "orbits_in"]
+__all__ = ["OrbitPropagator", "ising_string", "orbits_in"]
+
+
+def ising_string(problem: Problem) -> int | None:
+    """Return the index of the Ising state that a run begins with; None for other states, and for a polarised one."""
+    # all spins up or down: one state, on which no flip acts
+    return None if isinstance(problem.start, PolarisedState) else problem.start.string(problem.spins)
 
 
 def orbits_in(problem: Problem, hamiltonian: Hamiltonian) -> Orbits | None:
@@ -30,11 +35,11 @@ def orbits_in(problem: Problem, hamiltonian: Hamiltonian) -> Orbits | None:
 
     It is one on a CPU, in double precision, in a sector of Sz, from an Ising state, with at least four symmetries.
     """
-    sector, start = problem.sector, problem.start
+    sector, string = problem.sector, ising_string(problem)
     if not (
         isinstance(sector, Sector)
         and not sector.inversion
-        and isinstance(start, blocks.BasisInitial | blocks.NeelInitial | blocks.DomainWallInitial)
+        and string is not None
         and not problem.device.is_cuda
         and problem.precision == "double"
         and sector.dimension < MOST_STATES
@@ -43,7 +48,7 @@ def orbits_in(problem: Problem, hamiltonian: Hamiltonian) -> Orbits | None:
     ):
         return None
     model = hamiltonian.at(0.0)
-    found = symmetries_of(model, sector, basis_index(start, problem.spins))
+    found = symmetries_of(model, sector, string)
     return Orbits(sector, model, found) if len(found) >= LEAST else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from qsim.trotter.evolve.propagators.bonds import BondPropagator
 from qsim.trotter.evolve.propagators.chebyshev import ChebyshevPropagator
@@ -11,6 +11,7 @@ from qsim.trotter.evolve.propagators.layers import LayerPropagator
 from qsim.trotter.evolve.propagators.orbits import OrbitPropagator
 
 if TYPE_CHECKING:
+    from qsim.core.device.arrays import StateVector
     from qsim.trotter.evolution.accuracy import Choice
     from qsim.trotter.evolve.problem import Path, Problem
     from qsim.trotter.model.hamiltonian import Hamiltonian
@@ -27,7 +28,7 @@ PROPAGATORS: dict[Path, type[BondPropagator | ChebyshevPropagator | KrylovPropag
 
 
 def propagator(
-    problem: Problem, hamiltonian: Hamiltonian, psi: Any, how: Choice, own: bool = False
+    problem: Problem, hamiltonian: Hamiltonian, psi: StateVector, how: Choice, own: bool = False
 ) -> Propagator:
     """Return what carries a state: in the sector of the problem, or in the whole space.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from qsim.trotter.kernels.states.measure import moments_of_axis
+from qsim.trotter.observables.correlations import Otoc, TimeCorrelation
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.moments import diagonal_moments
 from qsim.trotter.sectors.spin_operators import weighted
@@ -46,7 +47,8 @@ def sigma_z(problem: Problem, psi: NDArray[Any], site: int) -> Any:
             factors = np.zeros(problem.spins, np.complex128)
             factors[site] = 2.0
             return weighted(sector, device, psi, factors).astype(psi.dtype)
-        if sector is not None and site == problem.spins - 1:  # its spin follows from the others
+        # its spin follows from the others
+        if sector is not None and site == problem.spins - 1:
             whole = sector.whole(device, psi)
             whole[sector.dimension :] *= -1
             return sector.restricted(device, whole)
@@ -92,7 +94,7 @@ class SigmaStates:
     ) -> None:
         self.problem, self.make = problem, make
         self.propagators: dict[int, Propagates] = {}
-        for site in problem.asked.turned_sites:
+        for site in sorted(problem.observables.needs.sigma_sites):
             if restored is not None:
                 state = problem.device.asarray(restored[str(site)])
             else:
@@ -111,11 +113,12 @@ class SigmaStates:
 
     def correlations(self, psi: NDArray[Any]) -> dict[str, Any]:
         """Return ``Re <S^z_j(t) S^z_k>`` of all sites j, (N,), from the state psi(t); nothing if it is not asked for."""
-        site = self.problem.asked.correlated_site
-        if site is None:
+        observable = self.problem.observables.get(TimeCorrelation)
+        if observable is None:
             return {}
-        phi = self.propagators[site].psi
+        phi = self.propagators[observable.site].psi
         with self.problem.device.use():
+            # the difference of <Sz> in psi + phi and psi - phi is 4 Re <psi| Sz |phi>, and phi has a sigma = 2 Sz
             found = _spins(self.problem, psi + phi) - _spins(self.problem, psi - phi)
         return {"time_correlation": 0.125 * found / norm2(psi)}
 
@@ -134,8 +137,9 @@ class SigmaStates:
         report : function
             Called wherever the way back may be interrupted.
         """
-        problem, block = self.problem, self.problem.asked.otoc
-        assert block is not None
+        problem, observable = self.problem, self.problem.observables.get(Otoc)
+        assert observable is not None
+        block = observable.block
 
         def returned(state: NDArray[Any]) -> Any:
             propagator = self.make(sigma_z(problem, state, block.w))
@@ -144,6 +148,7 @@ class SigmaStates:
                 report()
             return propagator.psi
 
+        # W(t) psi(0): forward by the trajectory, sigma_w, back; and the same of sigma_v psi(0)
         plain = returned(psi)
         found = []
         for site in block.v:

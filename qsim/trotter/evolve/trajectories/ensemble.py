@@ -15,9 +15,10 @@ from qsim.core.run.checkpoint import fitting
 from qsim.core.run.loop import Progress
 from qsim.trotter.evolution.batch import LARGEST, Batch
 from qsim.trotter.evolution.integrators import METHODS
-from qsim.trotter.evolve.trajectories.observer import Observer, target
+from qsim.trotter.evolve.trajectories.observer import Observer, reference
 from qsim.trotter.evolve.trajectories.trajectory import way_back
-from qsim.trotter.observables import observables
+from qsim.trotter.measurement.entanglement import entropies
+from qsim.trotter.measurement.overlaps import echo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,14 +32,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Ensemble", "together"]
 
+# members of a batch: enough for all cores, or several rounds of all multiprocessors
 MOST = {
     "cpu": 64,
     "cuda": 1024,
-}  # members of a batch: enough for all cores, or several rounds of all multiprocessors
+}
+# how much cheaper a layer is here than in `Problem.pieces`, which does not know it
 LIGHTER = {
     "cpu": 4,
     "cuda": 1,
-}  # how much cheaper a layer is here than in `Problem.pieces`, which does not know it
+}
 
 
 def together(problem: Problem, how: Choice) -> int:
@@ -47,9 +50,8 @@ def together(problem: Problem, how: Choice) -> int:
         problem.spins <= LARGEST
         and how.method in METHODS
         and problem.sector is None
-        and problem.hamiltonian().is_static
-        and (not problem.asked.echo_sigma or problem.sigma().is_static)
-        and not problem.asked.turned_sites
+        and all(hamiltonian.is_static for hamiltonian in problem.different_hamiltonians())
+        and not problem.observables.needs.sigma_sites
     )
     return min(problem.members, MOST[problem.device.kind]) if fits else 1
 
@@ -71,13 +73,13 @@ class Ensemble:
         self, problem: Problem, members: range, how: Choice, restored: Mapping[str, Any] | None = None
     ) -> None:
         self.problem, self.members, self.how = problem, members, how
-        wanted = target(problem)
-        self.observers = [Observer(problem, member, wanted) for member in members]
+        compared = reference(problem)
+        self.observers = [Observer(problem, member, compared) for member in members]
         self.reached = self.calls = 0
         size = (len(members), 1 << problem.spins)
         self.batch = self._carried(None if restored is None else fitting(restored, "psi", size))
         self.other: Batch | None = None
-        if problem.asked.echo is not None and problem.asked.echo.overlap:
+        if problem.echo is not None and problem.echo.overlap:
             self.other = self._carried(
                 None if restored is None else fitting(restored, "other", size), perturbed=True
             )
@@ -164,12 +166,15 @@ class Ensemble:
         if len(self.observers[0].rows.get("energy", ())) > self.reached:
             return
         echoes = self._echoes(report) if self.reached in self.problem.echo_at else None
+        # one measurement of the whole batch; entropies as well, so that small matrices go through LAPACK together
         axes = "xyz" if any(observer.axes == "xyz" for observer in self.observers) else "z"
         moments, states = self.batch.measure(axes), self.batch.psi
         device = self.problem.device
-        cuts = [observables.entropies(device, states, cut) for cut in self.problem.asked.cuts]
+        cuts = {cut: entropies(device, states, cut) for cut in self.problem.observables.needs.cuts}
         for m, observer in enumerate(self.observers):
-            found = observer.row(self.reached, moments[m], states[m], [values[m] for values in cuts])
+            found = observer.row(
+                self.reached, moments[m], states[m], {cut: values[m] for cut, values in cuts.items()}
+            )
             if echoes is not None:
                 found |= echoes[m]
             observer.record(self.reached, found)
@@ -178,7 +183,7 @@ class Ensemble:
         """Return the echoes at the time reached."""
         if self.other is not None:
             pairs = zip(self.other.psi, self.batch.psi, strict=True)
-            return [{"echo": observables.echo(other, psi).echo} for other, psi in pairs]
+            return [{"echo": echo(other, psi).echo} for other, psi in pairs]
         back = self._carried(self.batch.psi.copy(), perturbed=True)
         for _, dt, steps in way_back(self.problem, self.reached, self.how.dt, self._layers):
             back.advance(self.how.method, dt, steps)

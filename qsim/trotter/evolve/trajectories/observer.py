@@ -2,29 +2,118 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.trotter.deck.axes import AXES
-from qsim.trotter.observables import observables
+from qsim.trotter.measurement.entanglement import schmidt
+from qsim.trotter.measurement.expectations import correlators, energy, energy_and_variance, local
+from qsim.trotter.measurement.overlaps import echo, fidelity
+from qsim.trotter.observables.base import View
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.parity import ParitySector
 from qsim.trotter.sectors.schmidt import Spectrum, sector_schmidt
+from qsim.trotter.states.files import load_state
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
+    from qsim.core.device.arrays import FloatArray, StateVector
     from qsim.trotter.evolve.problem import Problem
     from qsim.trotter.kernels.states.measure import Moments
-    from qsim.trotter.states.vectors import Amplitudes
+    from qsim.trotter.observables.base import Pair
 
-__all__ = ["Observer", "target"]
+__all__ = ["Observer", "reference"]
 
-PATTERN = {"complex128": 1e-12, "complex64": 1e-5}  # below which <Sz> at t = 0 is rounding
+
+class Snapshot(View):
+    """The state of a trajectory at one time.
+
+    Parameters
+    ----------
+    observer : Observer
+    time : float
+    moments : Moments
+    psi : StateVector
+    entropies : mapping of part to float, optional
+        Von Neumann entropies, if they are known already.
+    """
+
+    def __init__(
+        self,
+        observer: Observer,
+        time: float,
+        moments: Moments,
+        psi: StateVector,
+        entropies: Mapping[tuple[int, ...], float] | None = None,
+    ) -> None:
+        problem = observer.problem
+        self.observer, self.time, self.moments, self.psi = observer, time, moments, psi
+        self.known = entropies
+        self.single = problem.precision == "single"
+        # means over an ensemble have no single Sz for each coefficient
+        self.labelled = isinstance(problem.sector, Sector) and problem.members == 1
+        self._whole: StateVector | None = None
+
+    def spins(self, axis: str) -> FloatArray:
+        """Return ``<S^a_j>`` of every site."""
+        return local(self.moments, axis)
+
+    def correlators(self, axis: str, pairs: Sequence[Pair]) -> FloatArray:
+        """Return ``<S^a_j S^a_k>`` of pairs.
+
+        Raises
+        ------
+        ValueError
+            If one of them was not measured: it is not in the needs of the observable.
+        """
+        found = correlators(self.moments, axis, pairs)
+        if np.isnan(found).any():
+            raise ValueError(f"<S{axis} S{axis}> of a pair that is not in `needs` was not measured")
+        return found
+
+    def schmidt(self, cut: Sequence[int]) -> Spectrum:
+        """Return the squared Schmidt coefficients of a part."""
+        problem = self.observer.problem
+        if isinstance(problem.sector, Sector):
+            return sector_schmidt(problem.sector, problem.device, self.psi, cut)
+        if self._whole is None:
+            sector = problem.sector
+            self._whole = (
+                sector.whole(problem.device, self.psi) if isinstance(sector, ParitySector) else self.psi
+            )
+        return Spectrum.unlabelled(schmidt(problem.device, self._whole, cut))
+
+    def entropies(self, cuts: Sequence[Sequence[int]]) -> list[float]:
+        """Return the von Neumann entropies of all parts."""
+        if self.known is None:
+            return super().entropies(cuts)
+        return [self.known[tuple(cut)] for cut in cuts]
+
+    def fidelity(self, state: Literal["start", "reference"]) -> float:
+        """Return the overlap with the state at t = 0, or with that of a file."""
+        other = self.observer.psi0 if state == "start" else self.observer.reference
+        # the observable needs it
+        assert other is not None
+        return fidelity(other, self.psi)
+
+    def variance(self) -> float:
+        """Return ``<H^2> - <H>^2``."""
+        if self.moments.variance is not None:
+            return self.moments.variance
+        observer = self.observer
+        device, hamiltonian = observer.problem.device, observer.hamiltonian
+        return energy_and_variance(device, hamiltonian, self.psi, self.time)[1]
+
+    def first(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what `make` returned at t = 0; it is kept beside the rows, for a resumed trajectory."""
+        rows = self.observer.rows
+        if f"_{name}" not in rows:
+            rows[f"_{name}"] = [make()]
+        return rows[f"_{name}"][0]
 
 
 class Observer:
@@ -35,8 +124,8 @@ class Observer:
     problem : Problem
     member : int
         Number of the trajectory.
-    target : (2^N,) complex, optional
-        State of `fidelity`, see :func:`target`.
+    reference : (2^N,) complex, optional
+        State that the trajectory is compared with, see :func:`reference`.
 
     Attributes
     ----------
@@ -48,25 +137,25 @@ class Observer:
         Observables: one entry per output time (`echo`: one per time of `Problem.echo_at`).
     """
 
-    def __init__(self, problem: Problem, member: int, target: Amplitudes | None = None) -> None:
-        self.problem, self.target = problem, target
-        self.hamiltonian = self.perturbed = problem.hamiltonian(member)
-        echo = problem.asked.echo
-        if echo is not None and echo.sigma:
-            self.perturbed = self.hamiltonian + problem.sigma(member)
-        needs_start = problem.asked.block("return_probability") or (echo is not None and not echo.overlap)
-        self.psi0: Any = problem.initial(member) if needs_start else None
+    def __init__(self, problem: Problem, member: int, reference: StateVector | None = None) -> None:
+        self.problem, self.reference = problem, reference
+        hamiltonians = problem.different_hamiltonians(member)
+        self.hamiltonian, self.perturbed = hamiltonians[0], hamiltonians[-1]
+        self.psi0 = problem.initial(member) if problem.observables.needs.start else None
         self.rows: dict[str, list[Any]] = {}
 
     @property
     def axes(self) -> str:
-        """Axes along which the moments are needed: all that the energy or a deck entry asks for."""
-        asked = {"z", *self.problem.asked.totals, *(axes[0] for axes in self.problem.asked.pairs)}
+        """Axes along which the moments are needed: all that the energy or an observable takes."""
         coupled = {AXES[a] for a in self.hamiltonian.envelope.axes}
-        return "z" if asked | coupled == {"z"} else "xyz"
+        return "z" if self.problem.observables.needs.moment_axes | coupled <= {"z"} else "xyz"
 
     def row(
-        self, reached: int, moments: Moments, psi: Amplitudes, entropies: Sequence[float] | None = None
+        self,
+        reached: int,
+        moments: Moments,
+        psi: StateVector,
+        entropies: Mapping[tuple[int, ...], float] | None = None,
     ) -> dict[str, Any]:
         """Return the observables at a time; expectation values are divided by the norm.
 
@@ -76,106 +165,31 @@ class Observer:
             Number of the time.
         moments, psi
             Of the state (2^N,) then.
-        entropies : (cuts,) float64, optional
-            If they are known already.
+        entropies : mapping of part to float, optional
+            Von Neumann entropies, if they are known already.
         """
-        found = self._expectations(self.problem.times[reached], moments)
-        found |= self._of_state(self.problem.times[reached], moments, psi, entropies)
-        return found | self._memory(moments)
-
-    def _expectations(self, time: float, moments: Moments) -> dict[str, Any]:
-        """Return the observables that follow from the moments: norm, energy, spins and correlators."""
-        problem = self.problem
+        time = self.problem.times[reached]
+        snapshot = Snapshot(self, time, moments, psi, entropies)
         found: dict[str, Any] = {
             "norm": moments.norm,
-            "energy": observables.energy(moments, self.hamiltonian, time),
+            "energy": energy(moments, self.hamiltonian, time),
+            "total_sz": math.fsum(snapshot.spins("z")),
         }
-        for a in problem.asked.totals:
-            found[f"total_s{a}"] = observables.total(moments, a)
-        for a in AXES:
-            if (sites := problem.asked.sites(a)) is not None:
-                found[f"s{a}"] = observables.local(moments, a)[sites]
-        for axes, pairs in problem.asked.pairs.items():
-            found[f"correlator_{axes}"] = observables.correlators(moments, axes[0], pairs)
+        for observable in self.problem.observables:
+            found |= observable.values(snapshot)
         return found
 
-    def _of_state(
-        self, time: float, moments: Moments, psi: Amplitudes, entropies: Sequence[float] | None
-    ) -> dict[str, Any]:
-        """Return the observables that need the amplitudes: entropies, overlaps, the variance of the energy."""
-        problem = self.problem
-        found: dict[str, Any] = {}
-        if problem.asked.cuts:
-            more = entropies is None or problem.asked.entropies or problem.asked.schmidt
-            found |= self._entropies(psi) if more else {"entropy": np.array(entropies)}
-        if problem.asked.block("return_probability"):
-            found["return_probability"] = observables.fidelity(self.psi0, psi)
-        if self.target is not None:
-            found["fidelity"] = observables.fidelity(self.target, psi)
-        if problem.asked.block("energy_variance") and moments.variance is not None:
-            found["energy_variance"] = moments.variance
-        elif problem.asked.block("energy_variance"):
-            device = problem.device
-            found["energy_variance"] = observables.energy_and_variance(device, self.hamiltonian, psi, time)[1]
-        return found
-
-    def _memory(self, moments: Moments) -> dict[str, Any]:
-        """Return the observables that compare the polarisation with that at t = 0."""
-        found: dict[str, Any] = {}
-        if self.problem.asked.block("imbalance"):
-            if "_pattern" not in self.rows:  # kept beside the rows, for a resumed trajectory
-                self.rows["_pattern"] = [self._pattern(observables.local(moments, "z"))]
-            found["imbalance"] = observables.imbalance(moments, self.rows["_pattern"][0])
-        if (site := self.problem.asked.autocorrelation_site) is not None:
-            found["polarisation"] = observables.polarisation(moments)
-            found["autocorrelation"] = float(found["polarisation"][site])
-        return found
-
-    def _entropies(self, psi: Amplitudes) -> dict[str, Any]:
-        """Return the entropies of all cuts, and their largest Schmidt values."""
-        problem = self.problem
-        labelled = isinstance(problem.sector, Sector)
-        if isinstance(problem.sector, ParitySector):
-            psi = problem.sector.whole(problem.device, psi)
-        if not isinstance(problem.sector, Sector):
-            cuts = [
-                Spectrum.unlabelled(observables.schmidt(problem.device, psi, cut))
-                for cut in problem.asked.cuts
-            ]
-        else:
-            cuts = [sector_schmidt(problem.sector, problem.device, psi, cut) for cut in problem.asked.cuts]
-        found: dict[str, Any] = {"entropy": np.array([cut.entropy for cut in cuts])}
-        if "number" in problem.asked.entropies:
-            found["number_entropy"] = np.array([cut.number_entropy for cut in cuts])
-        if "renyi2" in problem.asked.entropies:
-            found["renyi2"] = np.array([cut.renyi2 for cut in cuts])
-        if problem.asked.schmidt:
-            values, sz = zip(*(cut.largest(problem.asked.schmidt) for cut in cuts), strict=True)
-            found["schmidt"] = np.array(values)
-            if labelled and problem.members == 1:
-                found["schmidt_sz"] = np.array(sz)
-        return found
-
-    def _pattern(self, pattern: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the pattern at t = 0, unless it is rounding."""
-        least = PATTERN[np.dtype(self.problem.dtype).name]
-        if float(np.abs(pattern).max()) < least:
-            raise NumericsError(
-                f"imbalance: the largest |<Sz>| at t = 0 is {float(np.abs(pattern).max()):.2g}, and a pattern below {least:g} is "
-                "rounding, by which nothing can be divided",
-                hint="leave imbalance out, or take an initial state with a pattern along z",
-            )
-        return pattern
-
-    def echo(self, back: Amplitudes, moments: Moments | None) -> dict[str, Any]:
+    def echo(self, back: StateVector, moments: Moments | None) -> dict[str, Any]:
         """Return the echo of a state that came back; its moments for the local echo."""
-        asked = self.problem.asked
-        result = observables.echo(self.psi0, back)
-        found: dict[str, Any] = {"echo": result.echo if asked.echo_sigma else result.unnormalised}
-        if not asked.echo_sigma:
+        observable = self.problem.echo
+        assert observable is not None
+        assert self.psi0 is not None
+        result = echo(self.psi0, back)
+        found: dict[str, Any] = {"echo": result.echo if observable.perturbed else result.unnormalised}
+        if not observable.perturbed:
             found["echo_normalised"] = result.echo
-        if asked.echo_local and moments is not None:
-            found["echo_local"] = observables.polarisation(moments)[asked.echo_local]
+        if observable.local and moments is not None:
+            found["echo_local"] = 2.0 * local(moments, "z")[observable.local]
         return found
 
     def record(self, reached: int, found: Mapping[str, Any]) -> None:
@@ -195,11 +209,9 @@ class Observer:
             self.rows.setdefault(name, []).append(value)
 
 
-def target(problem: Problem) -> Amplitudes | None:
-    """Return the state of `fidelity`, None if it is not asked for."""
-    block = problem.asked.block("fidelity")
-    if block is None:
+def reference(problem: Problem) -> StateVector | None:
+    """Return the state of a file that trajectories are compared with, None if no observable needs one."""
+    file = problem.observables.needs.reference
+    if file is None:
         return None
-    from qsim.trotter.states import initial as states
-
-    return states.load_state(block.file, problem.spins, problem.device, problem.dtype)
+    return load_state(file, problem.spins, problem.device, problem.dtype)

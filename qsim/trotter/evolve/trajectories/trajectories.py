@@ -60,9 +60,9 @@ class Trajectories:
     member : int
         Trajectories that are complete.
     batch : int
-        Trajectories that are carried at a time.
+        Trajectories that are propagated at a time.
     current : Trajectory or Ensemble
-        That or those that are being carried, the last ones in the end.
+        Those that are being propagated, the last ones in the end.
     passes : int
         Passes of all ranks over the states.
     """
@@ -89,8 +89,9 @@ class Trajectories:
 
     @property
     def current(self) -> Trajectory | Ensemble:
-        """What is being carried."""
-        assert self._current is not None  # there is at least one
+        """The trajectories that are being propagated."""
+        # there is at least one
+        assert self._current is not None
         return self._current
 
     def advance(self, report: Report) -> None:

@@ -17,8 +17,8 @@ from qsim.trotter.evolve.propagators.krylov import KrylovPropagator
 from qsim.trotter.evolve.propagators.orbits import OrbitPropagator, orbits_in
 from qsim.trotter.evolve.propagators.propagator import Propagator, propagator
 from qsim.trotter.evolve.trajectories.correlations import SigmaStates
-from qsim.trotter.evolve.trajectories.observer import Observer, target
-from qsim.trotter.observables import observables
+from qsim.trotter.evolve.trajectories.observer import Observer, reference
+from qsim.trotter.measurement.overlaps import echo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,20 +49,22 @@ class Trajectory:
         self, problem: Problem, member: int, how: Choice, restored: Mapping[str, Any] | None = None
     ) -> None:
         self.problem, self.member, self.how = problem, member, how
-        self.observer = Observer(problem, member, target(problem))
+        self.observer = Observer(problem, member, reference(problem))
         self.hamiltonian = self.observer.hamiltonian
         self.reached = self.calls = 0
         self.pending: dict[str, Any] = {}
         self._expansions: dict[int, Chebyshev] = {}
         device, size = problem.device, (problem.dimension,)
+        # a resumed trajectory begins with its own state; of several ranks each takes its part
         psi = (
             problem.initial(member)
             if restored is None
             else device.asarray(fitting(restored, "psi", size)[problem.part])
         )
+        # one state forward; for an echo by overlap a second one under H + Sigma; for correlations those of sigma^z
         self.propagator = self._first(self.hamiltonian, psi)
         self.other: Any = None
-        if problem.asked.echo is not None and problem.asked.echo.overlap:
+        if problem.echo is not None and problem.echo.overlap:
             other = (
                 problem.initial(member)
                 if restored is None
@@ -70,7 +72,7 @@ class Trajectory:
             )
             self.other = self._first(self.observer.perturbed, other)
         self.sigma_states: SigmaStates | None = None
-        if problem.asked.turned_sites:
+        if problem.observables.needs.sigma_sites:
             self.sigma_states = SigmaStates(
                 problem,
                 lambda state: self._propagator(self.hamiltonian, state, own=True),
@@ -123,9 +125,8 @@ class Trajectory:
 
     def _propagator(self, hamiltonian: Hamiltonian, psi: Amplitudes, own: bool = False) -> Propagator:
         made = propagator(self.problem, hamiltonian, psi, self.how, own)
-        if (
-            not isinstance(made, KrylovPropagator) and made.expansion is not None
-        ):  # its bounds of the spectrum are worth keeping
+        # its bounds of the spectrum are worth keeping
+        if not isinstance(made, KrylovPropagator) and made.expansion is not None:
             made.expansion = self._expansions.setdefault(id(hamiltonian), made.expansion)
         return made
 
@@ -153,6 +154,7 @@ class Trajectory:
             count, dt = problem.steps(k, self.how.dt)
             begun = 0
             for number, steps in enumerate(problem.pieces(count, self.how.layers)):
+                # calls that were made before an interruption are counted, not repeated
                 if number >= self.calls:
                     start = problem.times[k] + begun * dt
                     self.propagator.advance(start, dt, steps)
@@ -194,12 +196,13 @@ class Trajectory:
     def _echo(self, report: Report) -> dict[str, Any]:
         """Return the echo at the time reached."""
         if self.other is not None:
-            return {"echo": observables.echo(self.other.psi, self.propagator.psi).echo}
+            return {"echo": echo(self.other.psi, self.propagator.psi).echo}
         back = self._propagator(self.observer.perturbed, self.propagator.psi.copy(), own=True)
         for start, dt, steps in way_back(self.problem, self.reached, self.how.dt, self.how.layers):
             back.advance(start, dt, steps)
             report(Progress())
-        local = bool(self.problem.asked.echo_local)
+        observable = self.problem.echo
+        local = observable is not None and bool(observable.local)
         moments = back.measure("z", pairs=False) if local else None
         return self.observer.echo(back.psi, moments)
 

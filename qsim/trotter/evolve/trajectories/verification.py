@@ -11,7 +11,7 @@ import numpy as np
 from qsim.trotter.evolution.integrators import METHODS
 from qsim.trotter.evolve.propagators.propagator import Propagator, propagator
 from qsim.trotter.evolve.trajectories.trajectory import way_back
-from qsim.trotter.observables import observables
+from qsim.trotter.measurement.overlaps import echo
 from qsim.trotter.states.vectors import axpy, norm2
 
 if TYPE_CHECKING:
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["verify"]
 
-TOLERATED = 2.0  # times what was promised: an estimate is no better
-UNSETTLED = 30.0  # times what was promised, beyond which the run with half the step is no reference either
+# times what was promised: an estimate is no better
+TOLERATED = 2.0
+# times what was promised, beyond which the run with half the step is no reference either
+UNSETTLED = 30.0
 
 Info = dict[str, tuple[Any, str, str]]
 
@@ -95,7 +97,7 @@ class _Replay:
         self.member = member
         self.forward = self._propagator(self.observer.hamiltonian, problem.initial(member))
         self.other: Propagator | None = None
-        if problem.asked.echo is not None and problem.asked.echo.overlap:
+        if problem.echo is not None and problem.echo.overlap:
             self.other = self._propagator(self.observer.perturbed, problem.initial(member))
         self.echoes: list[float] = []
 
@@ -125,13 +127,17 @@ class _Replay:
         if reached not in problem.echo_at:
             return
         if self.other is not None:
-            self.echoes.append(observables.echo(self.other.psi, self.forward.psi).echo)
+            self.echoes.append(echo(self.other.psi, self.forward.psi).echo)
             return
         back = self._propagator(self.observer.perturbed, self.forward.psi.copy())
         for start, dt, steps in way_back(problem, reached, self.how.dt, self.how.layers):
             _halved(back, start, dt, steps)
-        found = observables.echo(self.observer.psi0, back.psi)
-        self.echoes.append(found.echo if problem.asked.echo_sigma else found.unnormalised)
+        # an echo that comes back needs it
+        assert self.observer.psi0 is not None
+        found = echo(self.observer.psi0, back.psi)
+        self.echoes.append(
+            found.echo if problem.echo is not None and problem.echo.perturbed else found.unnormalised
+        )
 
 
 def _halved(propagator: Propagator, start: float, dt: float, steps: int) -> None:

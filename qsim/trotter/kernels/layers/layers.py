@@ -21,6 +21,8 @@ from qsim.trotter.kernels.layers.layers_cpu import (
     COLUMN,
     JIT,
     PART,
+    TileTables,
+    Turn,
     apply_phase,
     look_outside,
     phase_table,
@@ -33,10 +35,13 @@ from qsim.trotter.kernels.layers.tables import outside_tables, tile_table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import Array, StateVector
     from qsim.core.device.device import Device
 
-STATIC = 4096  # bytes of shared memory of a block besides the tile, at most
-RECORDED_SPINS = 22  # below this a launch costs as much as a pass, so whole steps are recorded
+# bytes of shared memory of a block besides the tile, at most
+STATIC = 4096
+# below this a launch costs as much as a pass, so whole steps are recorded
+RECORDED_SPINS = 22
 
 
 @dataclass(frozen=True)
@@ -54,8 +59,8 @@ class Axis:
         CUDA: exponentials of those within a tile in a layer.  A recorded graph reads them, so whoever records one keeps them.
     """
 
-    pairs: Any
-    fields: Any
+    pairs: Array
+    fields: Array
     tables: dict[tuple[int, int, int], Tables] = field(default_factory=dict)
     factors: dict[tuple[int, int, int, float, str], Any] = field(default_factory=dict)
 
@@ -71,13 +76,13 @@ class Tables(NamedTuple):
         From the other spins: :func:`outside_tables`.
     """
 
-    inside: Any
-    lower: Any
-    upper: Any
+    inside: Array
+    lower: Array
+    upper: Array
 
 
 def phase_factors(
-    device: Device, table: Any, low: int, bits: int, tau: float, kind: Any, small: bool = True
+    device: Device, table: Array, low: int, bits: int, tau: float, kind: np.dtype[Any], small: bool = True
 ) -> Any:
     """Return the exponentials of what the couplings within a tile do in a layer.
 
@@ -112,11 +117,9 @@ def phase_factors(
 
 def turn_pass(
     device: Device,
-    psi: Any,
+    psi: StateVector,
     axis: Axis,
-    low: int,
-    high: int,
-    bits: int,
+    tile: tuple[int, int, int],
     *,
     rotate_in: bool,
     rotate_out: bool,
@@ -131,8 +134,8 @@ def turn_pass(
     ----------
     psi : (2^N,) complex
     axis : Axis
-    low, high, bits : int
-        Tile, see the module's text.
+    tile : (low, high, bits)
+        See the module's text.
     rotate_in, rotate_out : bool
         Hadamard rotation of the tile's bits from ``low`` on (all, if ``low == bits``) before and after the phase, without its
         factor 2^(-1/2) a bit.
@@ -146,6 +149,7 @@ def turn_pass(
         The launch becomes part of a graph and may begin before the pass before it has ended; of fewer than
         :data:`RECORDED_SPINS`, after a first pass with the same arguments.
     """
+    low, high, bits = tile
     spins = int(psi.shape[0]).bit_length() - 1
     if device.is_cuda:
         tables = _tables(device, axis, low, high, bits)
@@ -174,7 +178,9 @@ def turn_pass(
     each_part(work, 1 << (spins - bits), psi.shape[0], device.threads)
 
 
-def mid_pass(device: Device, psi: Any, low: int, high: int, bits: int, recorded: bool = False) -> None:
+def mid_pass(
+    device: Device, psi: StateVector, low: int, high: int, bits: int, recorded: bool = False
+) -> None:
     """Rotate a group of bits, in place; arguments as for :func:`turn_pass`, ``low < bits``."""
     spins = int(psi.shape[0]).bit_length() - 1
     if device.is_cuda:
@@ -186,12 +192,13 @@ def mid_pass(device: Device, psi: Any, low: int, high: int, bits: int, recorded:
 
 STAGE = np.dtype([("turns", "f8"), ("shift", "f8"), ("scale", "f8"), ("axis", "i4"), ("rotate", "i4")])
 """One layer of :func:`member_layers`: tau / pi, phase of a spin down / pi, factor, axis, rotation before the phase."""
-PHASE = ["axis", "turns", "shift", "scale"]  # what the phases of a layer depend on
+# what the phases of a layer depend on
+PHASE = ["axis", "turns", "shift", "scale"]
 
 
 def member_layers(
     device: Device,
-    psi: Any,
+    psi: StateVector,
     members: Members,
     stages: NDArray[Any],
     repeats: int = 1,
@@ -251,8 +258,8 @@ class Members:
     """
 
     bits: int
-    fields: Any
-    tables: Any
+    fields: Array
+    tables: Array
 
     @classmethod
     def of(cls, device: Device, pairs: NDArray[np.float64], fields: NDArray[np.float64]) -> Members:
@@ -286,7 +293,9 @@ def _tables(device: Device, axis: Axis, low: int, high: int, bits: int) -> Table
     return axis.tables[key]
 
 
-def _factors(device: Device, axis: Axis, low: int, high: int, bits: int, tau: float, kind: Any) -> Any:
+def _factors(
+    device: Device, axis: Axis, low: int, high: int, bits: int, tau: float, kind: np.dtype[Any]
+) -> Any:
     """Return the exponentials of a tile's own couplings in a layer, made at its first use."""
     key = (low, high, bits, tau, kind.name)
     if key not in axis.factors:
@@ -297,7 +306,13 @@ def _factors(device: Device, axis: Axis, low: int, high: int, bits: int, tau: fl
 
 
 def _launch(
-    device: Device, name: str, psi: Any, bits: int, low: int, arguments: tuple[Any, ...], recorded: bool
+    device: Device,
+    name: str,
+    psi: StateVector,
+    bits: int,
+    low: int,
+    arguments: tuple[Any, ...],
+    recorded: bool,
 ) -> None:
     item = psi.dtype.itemsize
     small = psi.shape[0] < 1 << RECORDED_SPINS
@@ -390,8 +405,11 @@ def _phase_factors_cpu(table: NDArray[np.float64], bits: int, turns: float) -> N
 
 
 @nb.njit(**JIT)
-def _turn_pass_shared(ticket, *arguments):
-    return share(ticket, ranges(_turn_pass_cpu, arguments))
+def _turn_pass_shared(ticket, *a):
+    # grouped here: Python hands over single arrays faster than named tuples of them
+    tables, place = TileTables(a[3], a[4], a[5], a[6]), Place(a[7], a[8], a[9])
+    turn = Turn(a[10], a[11], a[12], a[13], a[14])
+    return share(ticket, ranges(_turn_pass_cpu, (a[0], a[1], a[2], tables, place, turn, a[15])))
 
 
 @nb.njit(**JIT)
@@ -404,63 +422,39 @@ def _member_layers_shared(ticket, *arguments):
     return share(ticket, ranges(_member_layers_cpu, arguments))
 
 
+class Place(NamedTuple):
+    """The bits of a tile: those below `low`, and from `high` on up to `bits` in all; see the module's text."""
+
+    low: int
+    high: int
+    bits: int
+
+
 @nb.njit(**PART)
-def _turn_pass_cpu(
-    first,
-    last,
-    worker,
-    psi,
-    pairs,
-    fields,
-    rows,
-    row_fields,
-    inside_re,
-    inside_im,
-    low,
-    high,
-    bits,
-    rotate_in,
-    rotate_out,
-    turns,
-    shift,
-    scale,
-    scratch,
-):
+def _turn_pass_cpu(first, last, worker, psi, pairs, fields, tables, place, turn, scratch):
     """Tiles first .. last of :func:`turn_pass`."""
+    low, high, bits = place.low, place.high, place.bits
     size = 1 << bits
     re = scratch[worker, :size]
     im = scratch[worker, size : 2 * size]
     spins = pairs.shape[0]
     lowest = 0 if low == bits else low
     field = np.empty(bits)
-    work = np.empty((2, inside_re.size))
+    work = np.empty((2, tables.inside_re.size))
+    # a tile is read, rotated, multiplied, rotated and written while it is in cache; no two tiles share an amplitude
     for tile in range(first, last):
         start = _start(tile, low, high, bits)
         _read(psi, start, low, high, bits, re, im)
-        if rotate_in:
+        if turn.rotate_in:
             rotate(re, bits, lowest)
             rotate(im, bits, lowest)
+        # the bits outside are the same in the whole tile: they make an energy, and a field on each of its bits
         energy = look_outside(pairs, fields, start, spins, low, high, bits, field)
         down = 0
         for j in range(spins):
             down += (start >> j) & 1
-        apply_phase(
-            re,
-            im,
-            bits,
-            energy,
-            field,
-            rows,
-            row_fields,
-            inside_re,
-            inside_im,
-            turns,
-            shift,
-            scale,
-            down,
-            work,
-        )
-        if rotate_out:
+        apply_phase(re, im, bits, energy, field, tables, turn, down, work)
+        if turn.rotate_out:
             rotate(re, bits, lowest)
             rotate(im, bits, lowest)
         _write(psi, start, low, high, bits, re, im)
@@ -494,6 +488,7 @@ def _member_layers_cpu(start, stop, worker, psi, energies, phases, table, rotati
     re = scratch[worker, :size]
     im = scratch[worker, size : 2 * size]
     spare = np.empty(size)
+    # spins down of every string, for the phases of C; a member has few bits, and they are the same for all members
     downs = np.empty(size)
     for i in range(size):
         down = 0
@@ -502,8 +497,10 @@ def _member_layers_cpu(start, stop, worker, psi, energies, phases, table, rotati
             down += rest & 1
             rest >>= 1
         downs[i] = down
+    # one table of phases for each different layer of the course, not for each layer
     cosines = np.empty((phases.shape[0], size))
     sines = np.empty((phases.shape[0], size))
+    # a member goes through all layers of all steps alone: its bits cannot depend on the others
     for m in range(start, stop):
         for k in range(phases.shape[0]):
             phase_table(
@@ -518,10 +515,12 @@ def _member_layers_cpu(start, stop, worker, psi, energies, phases, table, rotati
         for i in range(size):
             re[i] = psi[m, i].real
             im[i] = psi[m, i].imag
+        # layers first ... last - 1 repeat; the state stays in cache from the first to the last of them
         layer = 0
         left = repeats
         while layer < table.shape[0]:
             if rotations[layer]:
+                # the three arrays take turns, so that nothing is copied
                 re, spare = rotate_across(re, bits, spare)
                 im, spare = rotate_across(im, bits, spare)
             c = cosines[table[layer]]

@@ -6,17 +6,22 @@ Real and imaginary parts of a tile lie apart in one scratch array, so that every
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba as nb
 import numpy as np
 
 from qsim.core.device.jit import PART as _PART
 
+if TYPE_CHECKING:
+    from qsim.core.device.arrays import FloatArray
+
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 PART: dict[str, Any] = {**JIT, **_PART}
-ACROSS = 8  # lowest bits that are rotated together; a multiple of 4, so that the result is where it was
-COLUMN = 8  # bits of a row whose phases are made by doubling
+# lowest bits that are rotated together; a multiple of 4, so that the result is where it was
+ACROSS = 8
+# bits of a row whose phases are made by doubling
+COLUMN = 8
 
 
 @nb.njit(**PART)
@@ -40,6 +45,7 @@ def _four(s, size, stride):
 
 @nb.njit(**PART)
 def _two(s, size, stride):
+    # pairs of runs of `stride` numbers: neighbours in memory, so that the compiler makes vectors of the loop
     for base in range(0, size, 2 * stride):
         a = s[base : base + stride]
         b = s[base + stride : base + 2 * stride]
@@ -53,6 +59,7 @@ def _two(s, size, stride):
 def _lowest(s, size):
     """Rotate bits 0 and 1."""
     for i in range(0, size, 4):
+        # bits 0 and 1 at once: four neighbours are read and written once for both
         p = s[i] + s[i + 1]
         q = s[i] - s[i + 1]
         r = s[i + 2] + s[i + 3]
@@ -90,6 +97,7 @@ def rotate_across(s, bits, out):
     twice the memory, so that it is for arrays that fit the first-level cache.
     """
     size = 1 << bits
+    # two bits each time go from the top to the bottom; after all of them the order is the usual one again
     for _ in range(bits // 2):
         _four_across(s, size, out)
         s, out = out, s
@@ -108,24 +116,28 @@ def rotate_across(s, bits, out):
 def rotate(s, bits, lowest):
     """Rotate bits ``lowest .. bits - 1`` of a real array (2^bits,), without the factor 2^(-1/2) a bit."""
     size = 1 << bits
-    block = min(bits, 10)  # what fits the first-level cache is done before the rest
+    # what fits the first-level cache is done before the rest
+    block = min(bits, 10)
     across = lowest == 0 and bits >= ACROSS
     spare = np.empty(1 << ACROSS if across else 0)
     for start in range(0, size, 1 << block):
         part = s[start : start + (1 << block)]
         q = lowest
         if across:
+            # the lowest bits: strides below a vector's length, for which the bits are moved round instead
             for run in range(0, 1 << block, 1 << ACROSS):
                 rotate_across(part[run : run + (1 << ACROSS)], ACROSS, spare)
             q = ACROSS
         elif q == 0 and block >= 2:
             _lowest(part, 1 << block)
             q = 2
+        # two bits at a time, while the block stays in the first-level cache
         while q + 1 < block:
             _four(part, 1 << block, 1 << q)
             q += 2
         if q < block:
             _two(part, 1 << block, 1 << q)
+    # the bits above, whose pairs lie in different blocks
     q = max(block, lowest)
     while q + 1 < bits:
         _four(s, size, 1 << q)
@@ -143,14 +155,17 @@ def spin(n, bit):
 @nb.njit(**PART)
 def look_outside(pairs, fields, start, spins, low, high, bits, field):
     """Return the energy of the bits outside of a tile; ``field`` (bits,) becomes what they and h do to the tile's bits."""
+    # bits of the tile: those below `low`, and from `high` to `end`
     end = high + bits - low
     energy = 0.0
     for j in range(spins):
+        # field of all spins outside on this spin, with S = +-1/2 of the string
         f = 0.0
         for k in range(low, high):
             f += pairs[j, k] * spin(start, k)
         for k in range(end, spins):
             f += pairs[j, k] * spin(start, k)
+        # a spin of the tile keeps the field for later; one outside has its energy now, half of it for each of a pair
         if j < low:
             field[j] = f + fields[j]
         elif j < high or j >= end:
@@ -160,10 +175,35 @@ def look_outside(pairs, fields, start, spins, low, high, bits, field):
     return energy
 
 
+class TileTables(NamedTuple):
+    """Couplings within a tile, see :func:`tile_tables`.
+
+    Attributes
+    ----------
+    rows, row_fields : (R,), (R, columns) float64
+        Energy of the bits above the columns among themselves, and their fields on the column bits.
+    inside_re, inside_im : (C,) float64
+        Phases of the column bits among themselves.
+    """
+
+    rows: FloatArray
+    row_fields: FloatArray
+    inside_re: FloatArray
+    inside_im: FloatArray
+
+
+class Turn(NamedTuple):
+    """A pass over a tile: rotations before and after the phases ``scale exp(-i pi turns E)``, and ``shift``."""
+
+    rotate_in: bool
+    rotate_out: bool
+    turns: float
+    shift: float
+    scale: float
+
+
 @nb.njit(**PART)
-def apply_phase(
-    re, im, bits, energy, field, rows, row_fields, inside_re, inside_im, turns, shift, scale, down, work
-):
+def apply_phase(re, im, bits, energy, field, tables, turn, down, work):
     """Multiply a tile by ``scale exp(-i pi turns E)`` and by ``exp(i pi shift)`` for every spin down.
 
     Parameters
@@ -171,27 +211,32 @@ def apply_phase(
     re, im : (2^bits,) float64
     energy, field
         From :func:`look_outside`.
-    rows, row_fields : (R,), (R, columns) float64
-        Energy of the bits above the columns among themselves, and their fields on the column bits.
-    inside_re, inside_im : (C,) float64
-        Phases of the column bits among themselves.
+    tables : TileTables
+    turn : Turn
     down : int
         Spins down outside of the tile.
     work : (2, C) float64
         Scratch.
     """
+    rows, row_fields = tables.rows, tables.row_fields
+    inside_re, inside_im = tables.inside_re, tables.inside_im
+    turns, shift, scale = turn.turns, turn.shift, turn.scale
     columns = row_fields.shape[1]
     width = 1 << columns
     pr = work[0]
     pi = work[1]
     for r in range(rows.shape[0]):
+        # energy of this row with all column bits at zero field: outside, and the row bits among themselves and outside
         e = energy + rows[r]
         ups = down
         for k in range(bits - columns):
             e += field[columns + k] * (0.5 - ((r >> k) & 1))
             ups += (r >> k) & 1
+        # the string with all column bits up
         for k in range(columns):
             e += 0.5 * (field[k] + row_fields[r, k])
+        # phase of the string with all column bits up; each column bit doubles the table by its own phase, so that a row of C
+        # amplitudes takes `columns` sines instead of C
         angle = math.pi * (turns * e - shift * ups)
         pr[0] = scale * math.cos(angle)
         pi[0] = -scale * math.sin(angle)
@@ -208,6 +253,7 @@ def apply_phase(
                 tail_r[i] = head_r[i] * a - head_i[i] * b
                 tail_i[i] = head_r[i] * b + head_i[i] * a
             m *= 2
+        # times what the column bits do among themselves, the same for all rows
         vr = re[r * width : (r + 1) * width]
         vi = im[r * width : (r + 1) * width]
         for c in range(width):
@@ -262,7 +308,8 @@ def phase_table(energies, downs, turns, shift, scale, cosines, sines):
         quarters = np.floor(2.0 * u + 0.5)
         x = (u - 0.5 * quarters) * math.pi
         z = x * x
-        s = 2.8114572543455206e-15  # 1 / 17!
+        # 1 / 17!
+        s = 2.8114572543455206e-15
         s = s * z - 7.6471637318198164e-13
         s = s * z + 1.6059043836821613e-10
         s = s * z - 2.5052108385441720e-08
@@ -271,7 +318,8 @@ def phase_table(energies, downs, turns, shift, scale, cosines, sines):
         s = s * z + 8.3333333333333332e-03
         s = s * z - 1.6666666666666666e-01
         s = x + x * (z * s)
-        c = 4.7794773323873853e-14  # 1 / 16!
+        # 1 / 16!
+        c = 4.7794773323873853e-14
         c = c * z - 1.1470745597729725e-11
         c = c * z + 2.0876756987868100e-09
         c = c * z - 2.7557319223985888e-07
@@ -283,7 +331,8 @@ def phase_table(energies, downs, turns, shift, scale, cosines, sines):
         # quarter turns as signs: cos and sin of k quarter turns, k mod 4 without integers
         k = quarters - 4.0 * np.floor(0.25 * quarters)
         odd = k - 2.0 * np.floor(0.5 * k)
-        half = 1.0 - 2.0 * np.floor(0.5 * k)  # sign after two quarters
+        # sign after two quarters
+        half = 1.0 - 2.0 * np.floor(0.5 * k)
         even = 1.0 - odd
         cosines[i] = scale * half * (even * c - odd * s)
         sines[i] = scale * half * (even * s + odd * c)

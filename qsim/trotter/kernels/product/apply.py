@@ -6,9 +6,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba as nb
 import numpy as np
@@ -17,150 +16,33 @@ from qsim.core.device import kernels
 from qsim.core.device.cpu.scratch import scratch
 from qsim.core.device.pool import Shared, each_part
 from qsim.core.device.team import ranges, share
-from qsim.trotter.kernels.product.exchange import JIT, PART, ExchangeTables, exchange, exchange_tables
+from qsim.trotter.kernels.product.exchange import JIT, PART, exchange
+from qsim.trotter.kernels.product.operators import Diagonal, Operator
 
 if TYPE_CHECKING:
+    from qsim.core.device.arrays import FloatArray, IndexArray, StateVector
     from qsim.core.device.device import Device
 
-__all__ = ["Operator", "apply_h", "bonds", "diagonal", "operator", "walsh"]
+__all__ = ["apply_h", "bonds", "diagonal", "walsh"]
 
-TILE = 12  # bits of a tile: 64 KiB of complex128
-GROUP = 8  # most bits that a pass above the lowest tile transforms
-GPU_BONDS_TILE = 10
+# most bits that a pass above the lowest tile transforms
+GROUP = 8
 THREADS = 256
-# ns per amplitude: a pair, a field, a bit of a transform, a term of different components
-BOND_COST, FLIP_COST, FRAME_COST, CROSS_COST = 1.5, 1.5, 0.45, 2.5
 
-PHASE_IN, TURN, ADD, PHASE_OUT = 1, 2, 4, 8  # flags of walsh
-
-
-@dataclass(frozen=True)
-class Operator:
-    """A Hamiltonian as the kernels take it; all arrays are on the device.
-
-    Attributes
-    ----------
-    spins : int
-    form : {"bonds", "frames"}
-    bits : int
-        Bits of a tile of the diagonal.
-    J : (3, N, N) float64
-        Couplings of x, y, z, symmetric, zero on the diagonal.
-    h : (3, N) float64
-        Fields.
-    within : (3, 2^bits) float64
-        Energy of the couplings between the lowest ``bits`` spins.
-    mask : (pairs,) uint64
-        The two bits of a pair with a transverse coupling.
-    same, opposite : (pairs,) float64
-        ``(Jx - Jy) / 4`` and ``(Jx + Jy) / 4``.
-    site : (flips,) int32
-        Sites with a transverse field.
-    hx, hy : (flips,) float64
-        Halves of the transverse fields.
-    axes : tuple of int
-        Which of x = 0 and y = 1 occur; the frame form visits these.
-    cost : float
-        Of a product on one CPU thread, roughly, ns per amplitude.
-    cross : ExchangeTables or None
-        Couplings of different components.
-    """
-
-    spins: int
-    form: Literal["bonds", "frames"]
-    bits: int
-    J: Any
-    h: Any
-    within: Any
-    mask: Any
-    same: Any
-    opposite: Any
-    site: Any
-    hx: Any
-    hy: Any
-    axes: tuple[int, ...]
-    cost: float
-    cross: ExchangeTables | None = None
-
-    @property
-    def needs_work(self) -> bool:
-        """True if :func:`apply_h` needs a vector as work space."""
-        return self.form == "frames" and bool(self.axes)
-
-
-def operator(device: Device, model: Any, form: Literal["auto", "bonds", "frames"] = "auto") -> Operator:
-    """Return a model in the form that the kernels take.
-
-    Parameters
-    ----------
-    model : Model
-        Spins N, couplings ``J`` (3, N, N) symmetric with zero diagonal and ``cross``, fields ``h`` (3, N).
-    form
-        ``"auto"`` takes the one that costs less.
-    """
-    J = np.ascontiguousarray(model.J, dtype=np.float64)
-    h = np.ascontiguousarray(model.h, dtype=np.float64)
-    spins = int(model.spins)
-    if J.shape != (3, spins, spins) or h.shape != (3, spins):
-        raise ValueError(
-            f"J and h of {spins} spins must have shapes (3, N, N) and (3, N), found {J.shape}, {h.shape}"
-        )
-    first, second = np.nonzero(np.triu((J[0] != 0) | (J[1] != 0), 1))
-    site = np.flatnonzero((h[0] != 0) | (h[1] != 0))
-    one = np.uint64(1)
-    mask = (one << first.astype(np.uint64)) | (one << second.astype(np.uint64))
-    jx, jy = J[0, first, second], J[1, first, second]
-    axes = tuple(a for a in (0, 1) if J[a].any() or h[a].any())
-    costs = _costs(J, h, axes)
-    chosen = min(costs, key=lambda name: costs[name]) if form == "auto" else form
-    bits = min(spins, GPU_BONDS_TILE if device.is_cuda and chosen == "bonds" else TILE)
-    cross = None if model.cross is None else exchange_tables(device, model.cross)
-    return Operator(
-        spins=spins,
-        form=chosen,
-        bits=bits,
-        J=device.asarray(J),
-        h=device.asarray(h),
-        within=device.asarray(np.stack([_within(J[a], bits) for a in range(3)])),
-        mask=device.asarray(mask),
-        same=device.asarray((jx - jy) / 4),
-        opposite=device.asarray((jx + jy) / 4),
-        site=device.asarray(site.astype(np.int32)),
-        hx=device.asarray(h[0, site] / 2),
-        hy=device.asarray(h[1, site] / 2),
-        axes=axes,
-        cost=1.0 + costs[chosen] + (0.0 if cross is None else CROSS_COST * cross.mask.shape[0]),
-        cross=cross,
-    )
-
-
-def _costs(J: Any, h: Any, axes: tuple[int, ...]) -> dict[Literal["bonds", "frames"], float]:
-    """Cost of either form; a coefficient that vanishes for equal or opposite spins halves the work of a pair."""
-    spins = J.shape[1]
-    upper = np.triu_indices(spins, 1)
-    jx, jy = J[0][upper], J[1][upper]
-    pairs = 0.5 * float(np.count_nonzero(jx != jy) + np.count_nonzero(jx != -jy))
-    flips = float(np.count_nonzero((h[0] != 0) | (h[1] != 0)))
-    levels = 2.0 * spins * len(axes)
-    return {"bonds": BOND_COST * pairs + FLIP_COST * flips, "frames": FRAME_COST * levels}
-
-
-def _within(J: Any, bits: int) -> Any:
-    """Energy of the couplings between the lowest bits, (2^bits,)."""
-    spins = 0.5 - ((np.arange(1 << bits)[:, None] >> np.arange(bits)) & 1)
-    return 0.5 * np.einsum("nj,nj->n", spins @ J[:bits, :bits], spins)
+# flags of walsh
+PHASE_IN, TURN, ADD, PHASE_OUT = 1, 2, 4, 8
 
 
 def apply_h(
     device: Device,
     op: Operator,
-    psi: Any,
-    out: Any,
+    psi: StateVector,
+    out: StateVector,
     *,
     alpha: float = 1.0,
     beta: float = 0.0,
     gamma: float = 0.0,
-    work: Any = None,
+    work: StateVector | None = None,
 ) -> None:
     """Compute ``out = alpha H psi + beta psi + gamma out``.
 
@@ -196,13 +78,23 @@ def groups(spins: int, bits: int) -> list[tuple[int, int]]:
     return [(low, bits - (top - low)) for low, top in pairwise(edges)]
 
 
-def _transverse(device: Device, op: Operator, axis: int, psi: Any, out: Any, alpha: float, work: Any) -> None:
+def _transverse(
+    device: Device,
+    op: Operator,
+    axis: int,
+    psi: StateVector,
+    out: StateVector,
+    alpha: float,
+    work: StateVector | None,
+) -> None:
     """Add ``alpha`` times the part of x (axis 0) or y (axis 1) of H psi to ``out``."""
     phase_in, phase_out = (PHASE_IN, PHASE_OUT) if axis == 1 else (0, 0)
     above = groups(op.spins, op.bits)
     if not above:
         walsh(device, op, axis, psi, out, 0, 0, TURN | ADD | phase_in | phase_out, alpha)
         return
+    # the frame form has one
+    assert work is not None
     walsh(device, op, axis, psi, work, *above[0], phase_in)
     for position, run in above[1:]:
         walsh(device, op, axis, work, work, position, run, 0)
@@ -216,7 +108,14 @@ def _transverse(device: Device, op: Operator, axis: int, psi: Any, out: Any, alp
 
 
 def diagonal(
-    device: Device, op: Operator, psi: Any, out: Any, alpha: float, beta: float, gamma: float, axis: int = 2
+    device: Device,
+    op: Operator,
+    psi: StateVector,
+    out: StateVector,
+    alpha: float,
+    beta: float,
+    gamma: float,
+    axis: int = 2,
 ) -> None:
     """Compute ``out = alpha D psi + beta psi + gamma out`` with the diagonal D of one axis, z by default."""
     numbers = (float(alpha), float(beta), float(gamma))
@@ -225,12 +124,13 @@ def diagonal(
         arguments = (psi, out, np.int32(op.spins), op.J[axis], op.h[axis], op.within[axis])
         kernel(_tiles(op), (THREADS,), (*arguments, *map(np.float64, numbers)))
         return
-    tables = (op.J[axis], op.h[axis], op.within[axis])
-    arrays = (_reals(psi), _reals(out), op.bits, op.spins, *tables, *numbers)
+    arrays = (_reals(psi), _reals(out), op.bits, *op.diagonal(axis), *numbers)
     _each(device, op, Shared(_diagonal_shared, arrays))
 
 
-def bonds(device: Device, op: Operator, psi: Any, out: Any, alpha: float, beta: float, gamma: float) -> None:
+def bonds(
+    device: Device, op: Operator, psi: StateVector, out: StateVector, alpha: float, beta: float, gamma: float
+) -> None:
     """Compute ``out = alpha H psi + beta psi + gamma out`` pair by pair; psi and out are different arrays."""
     numbers = (float(alpha), float(beta), float(gamma))
     if device.is_cuda:
@@ -240,9 +140,8 @@ def bonds(device: Device, op: Operator, psi: Any, out: Any, alpha: float, beta: 
         flips = (np.int32(op.site.shape[0]), op.site, op.hx, op.hy)
         kernel(_tiles(op), (THREADS,), (*diagonals, *pairs, *flips, *map(np.float64, numbers)))
         return
-    tables = (op.J[2], op.h[2], op.within[2])
     lists = (op.mask, op.same, op.opposite, op.site, op.hx, op.hy)
-    arrays = (_reals(psi), _reals(out), op.bits, op.spins, *tables, *lists, *numbers)
+    arrays = (_reals(psi), _reals(out), op.bits, *op.diagonal(2), *lists, *numbers)
     _each(device, op, Shared(_bonds_shared, arrays))
 
 
@@ -250,8 +149,8 @@ def walsh(
     device: Device,
     op: Operator,
     axis: int,
-    source: Any,
-    out: Any,
+    source: StateVector,
+    out: StateVector,
     position: int,
     run: int,
     flags: int,
@@ -272,7 +171,8 @@ def walsh(
     alpha : float
         Factor with ``ADD``.
     """
-    scale = 2.0**-op.spins  # of the two transforms together; exact
+    # of the two transforms together; exact
+    scale = 2.0**-op.spins
     if device.is_cuda:
         size = (1 << op.bits) * psi_bytes(source)
         kernel = kernels.function(
@@ -284,18 +184,17 @@ def walsh(
         kernel(_tiles(op), (THREADS,), (source, out, *shape, *tables, *numbers), shared_mem=size)
         return
     x, y = _reals(source), _reals(out)
-    tables = (op.J[axis], op.h[axis], op.within[axis])
-    layout = (op.bits, position, run, flags, op.spins)
+    transform = (position, run, flags, scale, float(alpha))
     tiles = scratch(device.threads, 2 << op.bits).view(x.dtype)
-    _each(device, op, Shared(_walsh_shared, (x, y, *layout, *tables, scale, float(alpha), tiles)))
+    _each(device, op, Shared(_walsh_shared, (x, y, op.bits, *transform, *op.diagonal(axis), tiles)))
 
 
-def psi_bytes(psi: Any) -> int:
+def psi_bytes(psi: StateVector) -> int:
     """Bytes of an amplitude."""
     return int(psi.dtype.itemsize)
 
 
-def _check(op: Operator, psi: Any, out: Any) -> None:
+def _check(op: Operator, psi: StateVector, out: StateVector) -> None:
     """Check shapes once, with names."""
     for label, array in (("psi", psi), ("out", out)):
         if array.shape != (1 << op.spins,):
@@ -308,7 +207,7 @@ def _check(op: Operator, psi: Any, out: Any) -> None:
         raise ValueError("psi and out must be different arrays")
 
 
-def _macros(op: Operator, psi: Any) -> dict[str, str | int]:
+def _macros(op: Operator, psi: StateVector) -> dict[str, str | int]:
     return {"REAL": "float" if psi.dtype == np.complex64 else "double", "BITS": op.bits}
 
 
@@ -316,7 +215,7 @@ def _tiles(op: Operator) -> tuple[int]:
     return (1 << (op.spins - op.bits),)
 
 
-def _reals(psi: Any) -> Any:
+def _reals(psi: StateVector) -> Any:
     """Return the state as real numbers, re and im in turn."""
     return psi.view(np.float32 if psi.dtype == np.complex64 else np.float64)
 
@@ -329,42 +228,86 @@ def _each(device: Device, op: Operator, work: Shared) -> None:
 # -------------------------------------------------------------------------------------------- twins
 
 
+class Numbers(NamedTuple):
+    """The numbers of ``alpha H psi + beta psi + gamma out``."""
+
+    alpha: float
+    beta: float
+    gamma: float
+
+
+class Pairs(NamedTuple):
+    """Pairs with a transverse coupling: their two bits, ``(Jx - Jy) / 4`` and ``(Jx + Jy) / 4``."""
+
+    mask: IndexArray
+    same: FloatArray
+    opposite: FloatArray
+
+
+class Flips(NamedTuple):
+    """Sites with a transverse field, and half of its x and y."""
+
+    site: IndexArray
+    hx: FloatArray
+    hy: FloatArray
+
+
+class Transform(NamedTuple):
+    """A pass of ``walsh``: its bits, what it does to them, and the factors of a turn and of an addition."""
+
+    position: int
+    run: int
+    flags: int
+    scale: float
+    alpha: float
+
+
+# Python hands over single arrays, 3 us faster than named tuples of them; they are grouped here.
+
+
 @nb.njit(**JIT)
-def _diagonal_shared(ticket, *arguments):
+def _diagonal_shared(ticket, *a):
+    arguments = (a[0], a[1], a[2], Diagonal(a[3], a[4], a[5], a[6]), Numbers(a[7], a[8], a[9]))
     return share(ticket, ranges(_diagonal_cpu, arguments))
 
 
 @nb.njit(**JIT)
-def _bonds_shared(ticket, *arguments):
+def _bonds_shared(ticket, *a):
+    pairs, flips = Pairs(a[7], a[8], a[9]), Flips(a[10], a[11], a[12])
+    numbers = Numbers(a[13], a[14], a[15])
+    arguments = (a[0], a[1], a[2], Diagonal(a[3], a[4], a[5], a[6]), pairs, flips, numbers)
     return share(ticket, ranges(_bonds_cpu, arguments))
 
 
 @nb.njit(**JIT)
-def _walsh_shared(ticket, *arguments):
+def _walsh_shared(ticket, *a):
+    transform = Transform(a[3], a[4], a[5], a[6], a[7])
+    arguments = (a[0], a[1], a[2], transform, Diagonal(a[8], a[9], a[10], a[11]), a[12])
     return share(ticket, ranges(_walsh_cpu, arguments))
 
 
 @nb.njit(**PART)
-def _diagonal_cpu(first, last, worker, psi, out, bits, spins, J, h, within, alpha, beta, gamma):
+def _diagonal_cpu(first, last, worker, psi, out, bits, diagonal, numbers):
     """CPU twin of ``diagonal`` for tiles first ... last-1; psi and out (2^(N+1),) real."""
     size = 1 << bits
     e = np.empty(size)
     for tile in range(first, last):
-        _energy(e, tile, bits, spins, J, h, within)
-        _blend(psi, out, 2 * size * tile, size, e, alpha, beta, gamma)
+        _energy(e, tile, bits, diagonal)
+        _blend(psi, out, 2 * size * tile, size, e, numbers)
 
 
 @nb.njit(**PART)
-def _bonds_cpu(
-    first, last, worker, psi, out, bits, spins, J, h, within, mask, same, opposite, site, hx, hy, alpha, beta, gamma
-):  # fmt: skip
+def _bonds_cpu(first, last, worker, psi, out, bits, diagonal, pairs, flips, numbers):
     """CPU twin of ``bonds`` for tiles first ... last-1; psi and out (2^(N+1),) real."""
+    mask, same, opposite = pairs.mask, pairs.same, pairs.opposite
+    site, hx, hy, alpha = flips.site, flips.hx, flips.hy, numbers.alpha
     size = 1 << bits
     e = np.empty(size)
     for tile in range(first, last):
         here = 2 * size * tile
-        _energy(e, tile, bits, spins, J, h, within)
-        _blend(psi, out, here, size, e, alpha, beta, gamma)
+        # the diagonal first: it sets the tile of `out`, which stays in cache while all pairs and fields add to it
+        _energy(e, tile, bits, diagonal)
+        _blend(psi, out, here, size, e, numbers)
         for p in range(mask.shape[0]):
             j = 0
             while not mask[p] >> np.uint64(j) & np.uint64(1):
@@ -374,6 +317,8 @@ def _bonds_cpu(
                 k += 1
             cs = psi.dtype.type(alpha * same[p])
             co = psi.dtype.type(alpha * opposite[p])
+            # both bits in the tile, one of them, or none: the partner amplitudes are here, in one other tile for half of the rows
+            # each, or in one other tile as a whole
             if k < bits:
                 _pair_inside(psi, out, here, 2 * size, 2 << j, 2 << k, cs, co)
                 continue
@@ -399,14 +344,15 @@ def _bonds_cpu(
 
 
 @nb.njit(**PART)
-def _walsh_cpu(
-    first, last, worker, source, out, bits, position, run, flags, spins, J, h, within, scale, alpha, scratch
-):
+def _walsh_cpu(first, last, worker, source, out, bits, transform, diagonal, scratch):
     """CPU twin of ``walsh`` for tiles first ... last-1; source and out (2^(N+1),) real, tiles of scratch (2^(bits+1),)."""
+    position, run, flags = transform.position, transform.run, transform.flags
+    scale, alpha = transform.scale, transform.alpha
     tile = scratch[worker]
     size = 1 << bits
     gap = position - run
-    length = run if gap else bits  # without a gap the tile is consecutive, and one row
+    # without a gap the tile is consecutive, and one row
+    length = run if gap else bits
     width = 2 << length
     rows = 1 << (bits - length)
     e = np.empty(size if flags & TURN else 0)
@@ -421,7 +367,7 @@ def _walsh_cpu(
                 _turn(tile, row * width, base | row << position, ones, -1)
         _transform(tile, run + 1, bits + 1)
         if flags & TURN:
-            _energy(e, block, bits, spins, J, h, within)
+            _energy(e, block, bits, diagonal)
             for i in range(size):
                 x = source.dtype.type(scale * e[i])
                 tile[2 * i] *= x
@@ -438,8 +384,9 @@ def _walsh_cpu(
 
 
 @nb.njit(**PART)
-def _energy(e, tile, bits, spins, J, h, within):
+def _energy(e, tile, bits, diagonal):
     """Diagonal on one tile, (2^bits,)."""
+    spins, J, h, within = diagonal.spins, diagonal.J, diagonal.h, diagonal.within
     constant = 0.0
     for k in range(bits, spins):
         field = h[k]
@@ -463,12 +410,14 @@ def _energy(e, tile, bits, spins, J, h, within):
 
 
 @nb.njit(**PART)
-def _blend(psi, out, here, size, e, alpha, beta, gamma):
+def _blend(psi, out, here, size, e, numbers):
     """Set one tile to ``(alpha e + beta) psi + gamma out``."""
+    alpha, beta, gamma = numbers.alpha, numbers.beta, numbers.gamma
     g = psi.dtype.type(gamma)
     a = out[here : here + 2 * size]
     b = psi[here : here + 2 * size]
-    if gamma == 0:  # out may hold anything
+    # out may hold anything
+    if gamma == 0:
         for i in range(size):
             c = psi.dtype.type(alpha * e[i] + beta)
             a[2 * i] = c * b[2 * i]
@@ -539,8 +488,10 @@ def _turn(tile, start, n, ones, sign):
     a = tile[start : start + 2 * ones.shape[0]]
     for i in range(ones.shape[0]):
         quarters = (sign * (above + ones[i])) & 3
-        c = a.dtype.type((1 - quarters) * (1 - (quarters & 1)))  # 1, 0, -1, 0
-        s = a.dtype.type((2 - quarters) * (quarters & 1))  # 0, 1, 0, -1
+        # 1, 0, -1, 0
+        c = a.dtype.type((1 - quarters) * (1 - (quarters & 1)))
+        # 0, 1, 0, -1
+        s = a.dtype.type((2 - quarters) * (quarters & 1))
         re = a[2 * i]
         im = a[2 * i + 1]
         a[2 * i] = c * re - s * im

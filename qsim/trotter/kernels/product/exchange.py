@@ -18,6 +18,7 @@ from qsim.core.device.pool import each_part
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import ComplexArray, IndexArray, StateVector
     from qsim.core.device.device import Device
 
 __all__ = ["ExchangeTables", "exchange", "exchange_tables"]
@@ -25,7 +26,8 @@ __all__ = ["ExchangeTables", "exchange", "exchange_tables"]
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 PART: dict[str, Any] = {**JIT, **_PART}
 THREADS = 256
-TILE = 12  # bits of the amplitudes that a thread of a CPU makes at a time
+# bits of the amplitudes that a thread of a CPU makes at a time
+TILE = 12
 
 
 class ExchangeTables(NamedTuple):
@@ -41,9 +43,9 @@ class ExchangeTables(NamedTuple):
         Real and imaginary part, by the spins of the result, ``bit_j + 2 bit_k``.
     """
 
-    mask: Any
-    sites: Any
-    coefficient: Any
+    mask: IndexArray
+    sites: IndexArray
+    coefficient: ComplexArray
 
 
 def exchange_tables(device: Device, cross: NDArray[np.float64]) -> ExchangeTables:
@@ -72,7 +74,9 @@ def exchange_tables(device: Device, cross: NDArray[np.float64]) -> ExchangeTable
     )
 
 
-def exchange(device: Device, tables: ExchangeTables, psi: Any, out: Any, alpha: float = 1.0) -> None:
+def exchange(
+    device: Device, tables: ExchangeTables, psi: StateVector, out: StateVector, alpha: float = 1.0
+) -> None:
     """Add ``alpha`` times the couplings times psi to out.
 
     Parameters
@@ -112,15 +116,18 @@ def _exchange_cpu(psi, out, first, last, bits, mask, sites, coefficient, alpha):
         for t in range(mask.shape[0]):
             j = sites[t, 0]
             k = sites[t, 1]
+            # below both sites the bits do not matter: a run of amplitudes with one coefficient, neighbours in memory
             run = 1 << min(bits, min(j, k))
             flipped = np.int64(mask[t])
             for start in range(begin, begin + (1 << bits), run):
+                # the coefficient depends on the two spins alone
                 which = (start >> j & 1) + 2 * (start >> k & 1)
                 re = psi.dtype.type(alpha * coefficient[t, which, 0])
                 im = psi.dtype.type(alpha * coefficient[t, which, 1])
                 if re == 0 and im == 0:
                     continue
                 a = out[2 * start : 2 * (start + run)]
+                # the partner run may lie in another tile; it is only read, and each tile writes its own amplitudes
                 there = start ^ flipped
                 b = psi[2 * there : 2 * (there + run)]
                 for i in range(run):

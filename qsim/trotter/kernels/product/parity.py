@@ -15,13 +15,15 @@ from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
 
 if TYPE_CHECKING:
+    from qsim.core.device.arrays import Array, FloatArray, IndexArray, StateVector
     from qsim.core.device.device import Device
 
 __all__ = ["LastSite", "parity_last"]
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 THREADS = 256
-TILE = 12  # bits of the amplitudes that a thread of a CPU makes at a time
+# bits of the amplitudes that a thread of a CPU makes at a time
+TILE = 12
 
 
 class LastSite(NamedTuple):
@@ -42,13 +44,15 @@ class LastSite(NamedTuple):
     """
 
     odd: int
-    site: Any
-    coefficient: Any
-    J: Any
+    site: IndexArray
+    coefficient: Array
+    J: FloatArray
     field: float
 
 
-def parity_last(device: Device, tables: LastSite, psi: Any, out: Any, alpha: float = 1.0) -> None:
+def parity_last(
+    device: Device, tables: LastSite, psi: StateVector, out: StateVector, alpha: float = 1.0
+) -> None:
     """Add ``alpha`` times the couplings and the field of the last site times psi to out, (2^(N-1),) complex each."""
     if psi.shape != out.shape or psi.dtype != out.dtype or psi is out:
         raise ValueError("psi and out must be different arrays of one shape and type")
@@ -77,7 +81,8 @@ def parity_last(device: Device, tables: LastSite, psi: Any, out: Any, alpha: flo
 def _parity_last_cpu(psi, out, first, last, bits, odd, site, coefficient, J, field, alpha):
     """Tiles first .. last of :func:`parity_last`."""
     size = 1 << bits
-    down = np.empty(size, np.int64)  # spin of the last site
+    # spin of the last site
+    down = np.empty(size, np.int64)
     energy = np.empty(size)
     for tile in range(first, last):
         begin = tile << bits

@@ -26,7 +26,7 @@ JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fa
 
 
 class Rotation(NamedTuple):
-    """What a bond does to a vector, up to the phase of two spins up.
+    """The effect of a bond on a vector, up to the phase of two spins up.
 
     Attributes
     ----------
@@ -108,8 +108,10 @@ def sector_bond(
         masks, kernel = (0, 0), _sector_bond_low_cpu
     else:
         masks, kernel = (0, 1 << (k - low)), _sector_bond_across_cpu
+    # numba takes plain tuples faster than named ones, and a bond of a small sector is a matter of microseconds
+    columns, numbers = tuple(tables), tuple(rotation)
     each_part(
-        lambda first, last: kernel(psi, strings, low, first, last, *masks, *tables, *rotation),
+        lambda first, last: kernel(psi, strings, low, first, last, masks, columns, numbers),
         1 << high,
         psi.size,
         device.threads,
@@ -137,10 +139,11 @@ def _turn(psi, x, y, aa, ab, ba, bb):
 
 
 @nb.njit(**JIT)
-def _sector_bond_high_cpu(
-    psi, t, low, first, last, j, k, offset, down, up, both, aa, ab, ba, bb, phase
-):  # fmt: skip
+def _sector_bond_high_cpu(psi, t, low, first, last, masks, tables, rotation):
     """Rows ``first .. last - 1`` of the high part, for both sites in it."""
+    j, k = masks
+    aa, ab, ba, bb, phase = rotation
+    # a row whose high string has site j down is turned with the one that has site k down instead: whole rows, each pair once
     for i in range(first, last):
         h = t.high_string[i]
         if not h & j:
@@ -162,10 +165,11 @@ def _sector_bond_high_cpu(
 
 
 @nb.njit(**JIT)
-def _sector_bond_low_cpu(
-    psi, t, low, first, last, j, k, offset, down, up, both, aa, ab, ba, bb, phase
-):  # fmt: skip
+def _sector_bond_low_cpu(psi, t, low, first, last, masks, tables, rotation):
     """Rows ``first .. last - 1`` of the high part, for both sites in the low part."""
+    offset, down, up, both = tables
+    aa, ab, ba, bb, phase = rotation
+    # the columns that the bond turns into each other are the same in all rows of a weight
     for i in range(first, last):
         h = t.high_string[i]
         p = _weight(h)
@@ -183,10 +187,12 @@ def _sector_bond_low_cpu(
 
 
 @nb.njit(**JIT)
-def _sector_bond_across_cpu(
-    psi, t, low, first, last, j, k, offset, down, up, both, aa, ab, ba, bb, phase
-):  # fmt: skip
+def _sector_bond_across_cpu(psi, t, low, first, last, masks, tables, rotation):
     """Rows ``first .. last - 1`` with the second site up, and those with it down, for the first site in the low part."""
+    k = masks[1]
+    offset, down, up = tables[:3]
+    aa, ab, ba, bb, phase = rotation
+    # rows in pairs, with the second site up and down: only the row with it up does the work, so that no row is turned twice
     for i in range(first, last):
         h = t.high_string[i]
         if h & k:

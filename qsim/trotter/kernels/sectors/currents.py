@@ -15,6 +15,7 @@ from qsim.core.device import kernels
 from qsim.core.device.pool import each_part
 
 if TYPE_CHECKING:
+    from qsim.core.device.arrays import FloatArray, IndexArray, StateVector
     from qsim.core.device.device import Device
     from qsim.trotter.kernels.sectors.product import SectorTables
 
@@ -25,7 +26,13 @@ THREADS = 256
 
 
 def sector_currents(
-    device: Device, tables: SectorTables, psi: Any, out: Any, masks: Any, values: Any, alpha: float = 1.0
+    device: Device,
+    tables: SectorTables,
+    psi: StateVector,
+    out: StateVector,
+    masks: IndexArray,
+    values: FloatArray,
+    alpha: float = 1.0,
 ) -> None:
     """Compute ``out += alpha sum_jk D_jk/2 (i S+_j S-_k - i S-_j S+_k) psi``, which is ``D_jk (S_j x S_k)_z``.
 
@@ -95,7 +102,8 @@ def _sector_currents_cpu(psi, out, t, low, rows, masks, values, alpha):
             top = (j | k) >> low
             bottom = (j | k) & under
             value = alpha * values[c]
-            if bottom == 0:  # whole rows
+            # whole rows
+            if bottom == 0:
                 one = h & top
                 if one == 0 or one == top:
                     continue
@@ -107,7 +115,8 @@ def _sector_currents_cpu(psi, out, t, low, rows, masks, values, alpha):
                 continue
             start = row
             if top:
-                v = w - 1 if h & top == 0 else w + 1  # of the low part of the partner
+                # of the low part of the partner
+                v = w - 1 if h & top == 0 else w + 1
                 if v < 0 or v > low:
                     continue
                 others = t.low_offset[v + 1] - t.low_offset[v]

@@ -7,11 +7,19 @@ precision is widened on loading.  Arguments are arrays or pointers; no index is 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, models, register_model
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numba.core.base import BaseContext
+    from numba.core.datamodel import DataModelManager
+    from numba.core.typing.context import Context
+    from numba.core.typing.templates import Signature
 
 __all__ = [
     "eight",
@@ -46,7 +54,7 @@ class Lanes(types.Type):  # type: ignore[misc]
 
 @register_model(Lanes)
 class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, kind: Lanes) -> None:
+    def __init__(self, manager: DataModelManager, kind: Lanes) -> None:
         super().__init__(manager, kind, ir.VectorType(DOUBLE, kind.count))
 
 
@@ -54,21 +62,21 @@ FOUR, EIGHT, SIXTEEN = Lanes(4), Lanes(8), Lanes(16)
 _WHOLE = types.int64
 
 
-def _data(context: Any, builder: Any, kind: Any, array: Any) -> tuple[Any, Any]:
+def _data(context: BaseContext, builder: ir.IRBuilder, kind: types.Type, array: ir.Value) -> tuple[Any, Any]:
     """Return the pointer to the numbers of an array, and their type."""
     if isinstance(kind, types.CPointer):
         return array, context.get_data_type(kind.dtype)
     return context.make_array(kind)(context, builder, array).data, context.get_data_type(kind.dtype)
 
 
-def _load(builder: Any, data: Any, element: Any, at: Any, count: int) -> Any:
+def _load(builder: ir.IRBuilder, data: ir.Value, element: ir.Type, at: ir.Value, count: int) -> Any:
     """Load ``count`` neighbours from index `at` as double precision."""
     place = builder.bitcast(builder.gep(data, [at]), ir.VectorType(element, count).as_pointer())
     found = builder.load(place, align=8 if element == DOUBLE else 4)
     return found if element == DOUBLE else builder.fpext(found, ir.VectorType(DOUBLE, count))
 
 
-def _store(builder: Any, data: Any, element: Any, at: Any, value: Any) -> None:
+def _store(builder: ir.IRBuilder, data: ir.Value, element: ir.Type, at: ir.Value, value: ir.Value) -> None:
     """Store a vector to index `at` and those after it."""
     kind = ir.VectorType(element, value.type.count)
     place = builder.bitcast(builder.gep(data, [at]), kind.as_pointer())
@@ -76,26 +84,26 @@ def _store(builder: Any, data: Any, element: Any, at: Any, value: Any) -> None:
     builder.store(out, place, align=8 if element == DOUBLE else 4)
 
 
-def _every(builder: Any, number: Any, count: int) -> Any:
+def _every(builder: ir.IRBuilder, number: ir.Value, count: int) -> Any:
     """Return a vector of equal numbers."""
     kind = ir.VectorType(DOUBLE, count)
     one = builder.insert_element(ir.Constant(kind, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
     return _shuffled(builder, one, ir.Constant(kind, ir.Undefined), [0] * count)
 
 
-def _shuffled(builder: Any, a: Any, b: Any, order: list[int]) -> Any:
+def _shuffled(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, order: list[int]) -> Any:
     """Return the numbers of a, then b, in this order."""
     mask = ir.Constant(ir.VectorType(ir.IntType(32), len(order)), order)
     return builder.shuffle_vector(a, b, mask)
 
 
-def _stored(*kinds: Any) -> bool:
+def _stored(*kinds: types.Type) -> bool:
     """Return whether the types are arrays or pointers."""
     return all(isinstance(kind, types.Array | types.CPointer) for kind in kinds)
 
 
 @intrinsic
-def pointer(typingctx: Any, array: Any, k: Any) -> Any:
+def pointer(typingctx: Context, array: types.Type, k: types.Type) -> Any:
     """Return the address of ``array[k]``, which is indexed like an array from there on.
 
     References to an array are counted at every assignment and call, with locked instructions; an address costs nothing. The array
@@ -104,7 +112,9 @@ def pointer(typingctx: Any, array: Any, k: Any) -> Any:
     if not _stored(array):
         return None
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+    ) -> Any:
         data, _ = _data(context, builder, signature.args[0], arguments[0])
         return builder.gep(data, [arguments[1]])
 
@@ -112,12 +122,14 @@ def pointer(typingctx: Any, array: Any, k: Any) -> Any:
 
 
 def _loader(lanes: Lanes) -> Any:
-    def typed(typingctx: Any, array: Any, k: Any) -> Any:
+    def typed(typingctx: Context, array: types.Type, k: types.Type) -> Any:
         """Return neighbours of an array, from index k on."""
         if not _stored(array):
             return None
 
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def generate(
+            context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+        ) -> Any:
             data, element = _data(context, builder, signature.args[0], arguments[0])
             return _load(builder, data, element, arguments[1], lanes.count)
 
@@ -132,12 +144,14 @@ sixteen = _loader(SIXTEEN)
 
 
 @intrinsic
-def lanes_into(typingctx: Any, array: Any, k: Any, value: Any) -> Any:
+def lanes_into(typingctx: Context, array: types.Type, k: types.Type, value: types.Type) -> Any:
     """Set neighbours of an array, from index k on."""
     if not (_stored(array) and isinstance(value, Lanes)):
         return None
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+    ) -> Any:
         data, element = _data(context, builder, signature.args[0], arguments[0])
         _store(builder, data, element, arguments[1], arguments[2])
         return context.get_dummy_value()
@@ -146,13 +160,15 @@ def lanes_into(typingctx: Any, array: Any, k: Any, value: Any) -> Any:
 
 
 @intrinsic
-def multiply_add(typingctx: Any, total: Any, factor: Any, value: Any) -> Any:
+def multiply_add(typingctx: Context, total: types.Type, factor: types.Type, value: types.Type) -> Any:
     """Return ``total + factor value``; the factor is a number or a vector."""
     if not (isinstance(total, Lanes) and isinstance(value, Lanes)):
         return None
     kind = factor if isinstance(factor, Lanes) else types.float64
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+    ) -> Any:
         start, scale, vector = arguments
         if not isinstance(signature.args[1], Lanes):
             scale = _every(builder, scale, signature.args[0].count)
@@ -163,13 +179,15 @@ def multiply_add(typingctx: Any, total: Any, factor: Any, value: Any) -> Any:
 
 
 @intrinsic
-def times(typingctx: Any, factor: Any, value: Any) -> Any:
+def times(typingctx: Context, factor: types.Type, value: types.Type) -> Any:
     """Return ``factor value``; the factor is a number or a vector."""
     if not isinstance(value, Lanes):
         return None
     kind = factor if isinstance(factor, Lanes) else types.float64
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+    ) -> Any:
         scale, vector = arguments
         if not isinstance(signature.args[0], Lanes):
             scale = _every(builder, scale, signature.args[1].count)
@@ -181,7 +199,7 @@ def times(typingctx: Any, factor: Any, value: Any) -> Any:
 # ----------------------------------------------------------------------------------- transposition
 
 
-def _turned(builder: Any, rows: list[Any], width: int) -> list[Any]:
+def _turned(builder: ir.IRBuilder, rows: list[ir.Value], width: int) -> list[Any]:
     """Transpose four vectors of four numbers (width 1), or two of two pairs (width 2)."""
     if width == 2:
         a, b = rows
@@ -194,17 +212,19 @@ def _turned(builder: Any, rows: list[Any], width: int) -> list[Any]:
     return first + [_shuffled(builder, u, v, [2, 3, 6, 7]) for u, v in pairs]
 
 
-def _offsets(builder: Any, data: Any, count: int) -> list[Any]:
+def _offsets(builder: ir.IRBuilder, data: ir.Value, count: int) -> list[Any]:
     return [builder.load(builder.gep(data, [ir.Constant(INDEX, q)])) for q in range(count)]
 
 
 def _tile_in(width: int) -> Any:
-    def typed(typingctx: Any, tile: Any, x: Any, starts: Any, k: Any) -> Any:
+    def typed(typingctx: Context, tile: types.Type, x: types.Type, starts: types.Type, k: types.Type) -> Any:
         """Set columns k/width ... of a tile (columns, 8) to four numbers of each row, from ``x[starts[row] + k]`` on."""
         if not _stored(tile, x, starts):
             return None
 
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def generate(
+            context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+        ) -> Any:
             data, element = _data(context, builder, signature.args[1], arguments[1])
             into, _ = _data(context, builder, signature.args[0], arguments[0])
             at, _ = _data(context, builder, signature.args[2], arguments[2])
@@ -213,7 +233,8 @@ def _tile_in(width: int) -> Any:
                 _load(builder, data, element, builder.add(start, k), 4)
                 for start in _offsets(builder, at, 8 // width)
             ]
-            group = 4 // width  # rows that are transposed together, which fill half of the lanes
+            # rows that are transposed together, which fill half of the lanes
+            group = 4 // width
             first = builder.mul(k, ir.Constant(INDEX, 8 // width))
             for half in range(2):
                 turned = _turned(builder, rows[half * group : (half + 1) * group], width)
@@ -228,12 +249,22 @@ def _tile_in(width: int) -> Any:
 
 
 def _tile_out(width: int) -> Any:
-    def typed(typingctx: Any, y: Any, starts: Any, g: Any, places: Any, tile: Any, k: Any) -> Any:
+    def typed(
+        typingctx: Context,
+        y: types.Type,
+        starts: types.Type,
+        g: types.Type,
+        places: types.Type,
+        tile: types.Type,
+        k: types.Type,
+    ) -> Any:
         """Set four numbers of each row, from ``y[starts[row] + k]`` on, to ``g[places[row] + k]`` plus columns of a tile."""
         if not _stored(y, starts, g, places, tile):
             return None
 
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def generate(
+            context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
+        ) -> Any:
             (data, element), (at, _), (other, _), (of, _), (from_, _) = (
                 _data(context, builder, signature.args[m], arguments[m]) for m in range(5)
             )

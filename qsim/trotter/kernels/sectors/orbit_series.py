@@ -34,9 +34,11 @@ def orbits_of(strings, low, low_rank, high_rank, block, columns, tables, turned,
     for i in range(strings.size):
         if place[i] >= 0:
             continue
+        # the first string of an orbit that comes along stands for it; all its images get the number, some of them several times
         first[count] = i
         for g in range(turned.size):
             s = image_of(strings[i], tables, turned, full, g)
+            # index of an image in the sector: block of the weight of the high part, row, column
             h = s >> low
             p = 0
             bits = h
@@ -58,7 +60,8 @@ def bessel(x, values):
     above = 0.0
     here = 1e-300
     total = 0.0
-    for k in range(count + 15, -1, -1):  # here: J_k but for the scale
+    # here: J_k but for the scale
+    for k in range(count + 15, -1, -1):
         if k < count:
             values[k] = here
         if k % 2 == 0:
@@ -66,6 +69,7 @@ def bessel(x, values):
         below = 2.0 * k / x * here - above
         above = here
         here = below
+        # downwards the J_k grow from any start; before they overflow all of them are scaled, those that are stored as well
         if abs(here) > 1e200:
             here *= 1e-200
             above *= 1e-200
@@ -95,13 +99,17 @@ def series(data, indices, indptr, diagonal, psi, old, new, total, numbers, centr
         total[i] = numbers[0] * psi[i]
     sign = -1.0 if forward else 1.0
     for k in range(1, numbers.size):
+        # T_1 = x, T_(k+1) = 2 x T_k - T_(k-1) with x = (H - centre) inverse
         twice = inverse if k == 1 else 2.0 * inverse
         back = 0.0 if k == 1 else 1.0
         c = numbers[k]
+        # (-i)^k c: real and imaginary part without a complex power
         quarter = k & 3
         re = c if quarter == 0 else (-c if quarter == 2 else 0.0)
         im = sign * (c if quarter == 1 else (-c if quarter == 3 else 0.0))
         for i in range(size):
+            # recurrence and sum in one pass over the row, while its numbers are in registers; `new` holds T_(k-2) until it is
+            # overwritten
             x = old[i]
             a = (diagonal[i] - centre) * x.real
             b = (diagonal[i] - centre) * x.imag

@@ -59,7 +59,8 @@ def representatives(spins, down, tables, turned, characters, found, norms):
             count += 1
         if s == 0:
             break
-        low = s & -s  # the next number with as many bits
+        # the next number with as many bits
+        low = s & -s
         high = s + low
         s = (((s ^ high) >> 2) // low) | high
     return count
@@ -68,6 +69,7 @@ def representatives(spins, down, tables, turned, characters, found, norms):
 @nb.njit(**PART)
 def _smallest(s, tables, turned, full):
     """Return the smallest image of a string, and the element that leads to it."""
+    # all elements are tried: the order of a group is N to 8 N, and tables of bytes make an image cheap
     best = image_of(s, tables, turned, full, 0)
     which = 0
     for g in range(1, turned.size):
@@ -102,12 +104,17 @@ def entries_of_orbits(
         k = first[a]
         for m in range(masks.size):
             inside = found[a] & masks[m]
+            # S^+ S^- acts on antiparallel spins only
             if inside == 0 or inside == masks[m]:
                 continue
             s, g = _smallest(found[a] ^ masks[m], tables, turned, full)
             b = np.searchsorted(found, s)
-            raised = inside == masks[m] & -masks[m]  # spin j is down, and S^+_j acts on it
-            h = complex(values[m], -currents[m] if raised else currents[m])  # complex conjugate: row a
+            # spin j is down, and S^+_j acts on it
+            raised = inside == masks[m] & -masks[m]
+            # complex conjugate: row a
+            h = complex(values[m], -currents[m] if raised else currents[m])
+            # the orbit may have no state in this sector: its characters add up to zero; then the entry is a zero on the diagonal,
+            # so that every row has the length that was counted
             to[k] = a
             data[k] = 0.0
             if b < found.size and found[b] == s:

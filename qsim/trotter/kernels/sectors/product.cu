@@ -82,6 +82,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         const int64 here = row + r < rows ? row + r : rows - 1;
         h[r] = (uint32)high_string[high_offset[p] + here];
     }
+    // What depends on the high string alone is found once for all columns, by all threads together, and kept in shared memory:
+    // where the row begins that a flip leads to (-1: both spins are equal).
     for (int k = threadIdx.x; k < within_high; k += THREADS) {
         const uint32 m = (uint32)(high_mask[k] >> low);
         at.factor[k] = value[within_low + k];
@@ -89,11 +91,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         for (int r = 0; r < ROWS; ++r)
             at.source[k * ROWS + r] = __popc(h[r] & m) == 1 ? first + high_rank[h[r] ^ m] * columns : -1;
     }
+    // Couplings Jz across the cut, with the sign of the high spin.
     for (int k = threadIdx.x; k < couplings; k += THREADS) {
         const uint32 m = (uint32)(coupled[k] >> low);
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) at.sign[k * ROWS + r] = (h[r] & m ? -0.25 : 0.25) * strength[k];
     }
+    // Flips across the cut: the first state of the row; which low spins take part is in its sign.
     for (int k = threadIdx.x; k < across; k += THREADS) {
         const uint32 m = (uint32)(across_mask[k] >> low);
 #pragma unroll
@@ -106,6 +110,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
             at.across[k * ROWS + r] = filled ? -start - 2 : start;
         }
     }
+    // Flips with the site that is left out lead to the complement of the string.
     for (int k = threadIdx.x; k < mirrored; k += THREADS) {
         const uint32 m = (uint32)(mirror_mask[k] >> low);  // 0: a site of the low part
 #pragma unroll
@@ -118,6 +123,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         }
     }
     __syncthreads();
+    // A thread makes ROWS elements of one column: the flips of its low string and their ranks are found once for all of them.
     const int64 begin = (int64)blockIdx.x * span;
     const int64 end = begin + span < columns ? begin + span : columns;
     for (int64 u = begin + threadIdx.x; u < end; u += THREADS) {
@@ -133,6 +139,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
             sum[r] = amplitude{};
             energy[r] = inside + high_energy[h[r]];
         }
+        // The diagonal: both parts, and the couplings between them.
         for (int k = 0; k < couplings; ++k) {
             const bool filled = l & (uint32)coupled[k];
 #pragma unroll
@@ -141,6 +148,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
                 energy[r] += filled ? -e : e;
             }
         }
+        // Whole rows: neighbouring threads read neighbouring states.
         for (int k = 0; k < within_high; ++k) {
             const double c = at.factor[k];
 #pragma unroll
@@ -149,6 +157,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
                 if (start >= 0) sum[r] = add_times(c, psi[start + u], sum[r]);
             }
         }
+        // Within the row: all rows of the thread share the rank.
         for (int k = 0; k < within_low; ++k) {
             const uint32 m = (uint32)mask[k];
             if (__popc(l & m) != 1) continue;
@@ -157,6 +166,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 #pragma unroll
             for (int r = 0; r < ROWS; ++r) sum[r] = add_times(c, psi[place[r] + to], sum[r]);
         }
+        // Across the cut, where the low spin is the opposite of the high one.
         for (int k = 0; k < across; ++k) {
             const uint32 m = (uint32)across_mask[k] & under;
             const bool filled = l & m;
@@ -168,6 +178,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
                 if (filled == (start >= 0)) sum[r] = add_times(c, psi[(start >= 0 ? start : -start - 2) + to], sum[r]);
             }
         }
+        // To the complement.
         for (int k = 0; k < mirrored; ++k) {
             const uint32 m = (uint32)mirror_mask[k] & under;
             if (m && !(l & m)) continue;
@@ -183,6 +194,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         for (int r = 0; r < ROWS; ++r) {
             if (row + r >= rows) break;
             const int64 i = place[r] + u;
+            // Each element is written once, by this thread; with gamma = 0 the old one is not read.
             amplitude found = (real)(alpha * energy[r] + beta) * psi[i];
             if (gamma != 0) found = add_times(gamma, out[i], found);
             out[i] = add_times(alpha, sum[r], found);
@@ -205,6 +217,7 @@ extern "C" __global__ void
     for (int64 i = (int64)blockIdx.x * THREADS + threadIdx.x; i < rows * columns; i += (int64)gridDim.x * THREADS) {
         const int64 row = i / columns, u = i - row * columns;
         const int64 h = high_string[high_offset[p] + row], l = low_string[low_offset[down - p] + u];
+        // Only antiparallel spins flip; a single bit stands for a pair with the site that is left out, which is up.
         if (__popcll((h << low | l) & m) != 1) continue;
         const int64 hf = single ? (~h & over) | (m >> low) : h ^ (m >> low);
         const int64 lf = single ? (~l & under) | (m & under) : l ^ (m & under);

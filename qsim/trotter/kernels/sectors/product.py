@@ -40,11 +40,27 @@ from qsim.trotter.kernels.sectors.product_cpu import (
     streams_of,
     tile_in,
 )
-from qsim.trotter.kernels.sectors.product_tables import ProductTables
+from qsim.trotter.kernels.sectors.product_tables import (
+    Diagonal,
+    FieldTables,
+    FieldWork,
+    Flips,
+    Groups,
+    JoinedWork,
+    Near,
+    ProductTables,
+    Row,
+    Scalars,
+    Space,
+    Streams,
+    Strings,
+    Vectors,
+)
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
+    from qsim.core.device.arrays import Array, IndexArray
     from qsim.core.device.device import Device
 
 __all__ = ["FlipTables", "ProductTables", "SectorTables", "sector_flips", "sector_product"]
@@ -53,21 +69,23 @@ THREADS = 256
 # rows that a thread of a GPU makes at a time, and blocks of a multiprocessor that registers are kept for, by the bytes of an
 # amplitude: the fastest of 1 to 8 rows and 1 to 6 blocks with 32 spins (H200)
 SHAPES = {16: (3, 4), 8: (4, 6), 4: (4, 6)}
-SPAN = 512  # columns of a block of threads
-FLIP_BLOCKS = 512  # of a pair on a GPU, on any device alike, so that the order of additions is the same
+# columns of a block of threads
+SPAN = 512
+# of a pair on a GPU, on any device alike, so that the order of additions is the same
+FLIP_BLOCKS = 512
 
 
 class FlipTables(NamedTuple):
     """Where the strings of a sector are, for :func:`sector_flips`; names as in `ProductTables`."""
 
     down: int
-    low_offset: Any
-    high_offset: Any
-    block: Any
-    low_string: Any
-    low_rank: Any
-    high_string: Any
-    high_rank: Any
+    low_offset: IndexArray
+    high_offset: IndexArray
+    block: IndexArray
+    low_string: IndexArray
+    low_rank: IndexArray
+    high_string: IndexArray
+    high_rank: IndexArray
 
 
 @dataclass(frozen=True)
@@ -126,8 +144,8 @@ class SectorTables:
 def sector_product(
     device: Device,
     tables: SectorTables,
-    psi: Any,
-    out: Any,
+    psi: Array,
+    out: Array,
     alpha: float = 1.0,
     beta: float = 0.0,
     gamma: float = 0.0,
@@ -157,7 +175,19 @@ def sector_product(
     indices = np.empty((device.threads, sizes[1] + LANES), np.int64)
     work = Shared(
         _sector_product_shared,
-        (x, y, host, tiles, numbers, sizes[0], indices, width, float(alpha), float(beta), float(gamma)),
+        (
+            x,
+            y,
+            host,
+            tiles,
+            numbers,
+            sizes[0],
+            indices,
+            width,
+            float(alpha),
+            float(beta),
+            float(gamma),
+        ),
     )
     each_part(work, len(tiles), psi.size, device.threads)
 
@@ -172,7 +202,7 @@ def _factors(bits, top):
 
 
 def _launch_product(
-    tables: SectorTables, psi: Any, out: Any, alpha: float, beta: float, gamma: float
+    tables: SectorTables, psi: Array, out: Array, alpha: float, beta: float, gamma: float
 ) -> None:
     low, high = tables.bits
     within_high, across, mirrored = (int(count) for count in tables.flips[1:4])
@@ -203,7 +233,7 @@ def _launch_product(
         )
 
 
-def _defines(dtype: Any) -> dict[str, str | int]:
+def _defines(dtype: DTypeLike) -> dict[str, str | int]:
     kind = np.dtype(dtype)
     width = 2 if kind.kind == "c" else 1
     rows, resident = SHAPES[kind.itemsize]
@@ -229,63 +259,31 @@ def _place(
 
 
 @nb.njit(**JIT)
-def _sector_product_shared(ticket, *arguments):
-    return share(ticket, ranges(_sector_product_cpu, arguments))
+def _sector_product_shared(ticket, *a):
+    # grouped here: Python hands over single arrays faster than named tuples of them
+    space, scalars = Space(a[4], a[5], a[6]), Scalars(a[8], a[9], a[10])
+    return share(ticket, ranges(_sector_product_cpu, (a[0], a[1], a[2], a[3], space, a[7], scalars)))
 
 
 @nb.njit(**PART)
-def _sector_product_cpu(
-    begin,
-    end,
-    worker,
-    vector,
-    out,
-    t,
-    tiles,
-    space,
-    size_of_space,
-    places_of_space,
-    width,
-    alpha,
-    beta,
-    gamma,
-):
+def _sector_product_cpu(begin, end, worker, vector, out, t, tiles, space, width, scalars):
     """Tiles ``begin ... end`` of :func:`sector_product`; vectors are real and imaginary parts, or real (width 1)."""
+    alpha, beta, gamma = scalars.alpha, scalars.beta, scalars.gamma
     down, ints, ranks, reals, at = t.down, t.ints, t.places, t.reals, t.at
-    numbers, indices = space[worker, :size_of_space], places_of_space[worker]
-    x = pointer(vector, 0)
-    y = pointer(out, 0)
+    numbers, indices = space.numbers[worker, : space.size], space.indices[worker]
+    # the arrays of ProductTables, in the order of its INTS, PLACES and REALS: a pointer costs a register, an array seven
     low_offset = pointer(ints, at[0])
     high_offset = pointer(ints, at[1])
     block = pointer(ints, at[2])
     half = pointer(ints, at[3])
-    group_first = pointer(ints, at[4])
-    group_count = pointer(ints, at[5])
-    group_string = pointer(ints, at[6])
-    group_entry = pointer(ints, at[7])
     high_first = pointer(ints, at[8])
     high_to = pointer(ints, at[9])
     cross_low = pointer(ints, at[10])
-    cross_high = pointer(ints, at[11])
-    mirror_site = pointer(ints, at[12])
     high_string = pointer(ints, at[13])
-    high_rank = pointer(ints, at[14])
     pattern = pointer(ints, at[15])
-    low_string = pointer(ints, at[16])
-    near_first = pointer(ints, at[17])
-    clear = pointer(ranks, at[19])
-    filled = pointer(ranks, at[20])
-    low_order = pointer(ranks, at[21])
-    low_to = pointer(ranks, at[22])
-    near = pointer(ranks, at[23])
-    near_high = pointer(ranks, at[24])
-    low_value = pointer(reals, at[26])
     high_value = pointer(reals, at[27])
-    cross_value = pointer(reals, at[28])
-    mirror_value = pointer(reals, at[29])
     energies = pointer(reals, at[31] if width == 2 else at[30])
     high_energy = pointer(reals, at[32])
-    across = pointer(reals, at[33])
     cross = pointer(reals, at[34])
     bits = at[1] - at[0] - 2
     top = at[2] - at[1] - 2
@@ -293,22 +291,53 @@ def _sector_product_cpu(
     mirrors = at[13] - at[12]
     joined = at[35] > at[34]
     longest = (numbers.size - _factors(bits, top)) // (4 * LANES)
-    g = pointer(numbers, 0)
+    # work space of this thread: buffer, tile of what is made, tile of what is read, and a diagonal, of eight long rows each
     made = pointer(numbers, LANES * longest)
     tile = pointer(numbers, 2 * LANES * longest)
-    energy = pointer(numbers, 3 * LANES * longest)  # later the second tile of flips across
+    # later the second tile of flips across
+    energy = pointer(numbers, 3 * LANES * longest)
     factor = pointer(numbers, 4 * LANES * longest)
     starts = pointer(indices, 0)
-    others = pointer(indices, LANES)
     places = pointer(indices, 2 * LANES)
-    rows_of = pointer(indices, 3 * LANES)
-    source = pointer(indices, 4 * LANES)
     scaled = pointer(factor, _factors(bits, top) - 2 * top * bits)
+    vectors = Vectors(pointer(vector, 0), pointer(out, 0), pointer(numbers, 0))
+    strings = Strings(
+        low_offset,
+        block,
+        pointer(ints, at[14]),
+        half,
+        pointer(ranks, at[19]),
+        pointer(ranks, at[20]),
+        bits,
+        top,
+        width,
+    )
+    crossed = Flips(cross_low, pointer(ints, at[11]), pointer(reals, at[28]), crossings)
+    mirror_site = pointer(ints, at[12])
+    mirror = Flips(mirror_site, mirror_site, pointer(reals, at[29]), mirrors)
+    groups = Groups(
+        pointer(ints, at[4]),
+        pointer(ints, at[5]),
+        pointer(ints, at[6]),
+        pointer(ints, at[7]),
+        pointer(ranks, at[21]),
+        pointer(ranks, at[22]),
+        pointer(reals, at[26]),
+    )
+    near = Near(pointer(ranks, at[23]), pointer(ints, at[17]), pointer(ranks, at[24]), scaled)
+    streams = Streams(pointer(indices, 4 * LANES), factor)
+    fields = FieldTables(pointer(reals, at[33]), pointer(reals, at[30]), pointer(ints, at[16]))
+    # both tiles are not in use yet when a diagonal is made
+    field_work = FieldWork(tile, pointer(tile, 64), made)
+    joined_work = JoinedWork(
+        tile, LANES * longest, factor, pointer(indices, LANES), pointer(indices, 3 * LANES)
+    )
     if joined:
         for k in range(top * bits):
             for q in range(width):
                 scaled[width * k + q] = alpha * cross[k]
-    gathered = False  # flips across the cut that are no runs
+    # flips across the cut that are no runs of columns
+    gathered = False
     for k in range(crossings):
         gathered |= cross_low[k] != bits - 1
     for m in range(begin, end):
@@ -319,149 +348,38 @@ def _sector_product_cpu(
         size = width * columns
         base = width * block[p]
         rows = min(LANES // width, high_offset[p + 1] - high_offset[p] - first)
-        less = width * (half[w + 1] - half[w])  # the columns without the top bit are the first
-        for q in range(LANES // width):  # rows beyond the last are made as copies of it
+        # the columns without the top bit are the first
+        less = width * (half[w + 1] - half[w])
+        # rows beyond the last are made as copies of it: all tiles have the same shape
+        for q in range(LANES // width):
             r = min(q, rows - 1)
             starts[q] = base + (first + r) * size
             places[q] = r * size
+        # row by row into the buffer: diagonal, older vector, and all flips that are runs of columns; then the gathered ones
         for q in range(rows):
             place = high_offset[p] + first + q
             h = high_string[place]
+            row = Row(q * size, starts[q], less, size, p, w, h)
             d = alpha * high_energy[place] + beta
-            inside = streams_of(source, factor, base, size, high_first, high_to, high_value, place, alpha)
+            inside = streams_of(streams, base, size, high_first, high_to, high_value, place, alpha)
             if pattern[place] >= 0:
-                diagonal = energies
-                of = width * (pattern[place] * (1 << bits) + low_offset[w])
+                # few patterns of the fields: the diagonal of each is a table
+                diagonal = Diagonal(energies, width * (pattern[place] * (1 << bits) + low_offset[w]), d)
             else:
-                # the tile is not in use yet
-                diagonal_of(
-                    energy,
-                    tile,
-                    pointer(tile, 64),
-                    made,
-                    low_offset,
-                    across,
-                    pointer(reals, at[30]),
-                    low_string,
-                    bits,
-                    top,
-                    width,
-                    w,
-                    h,
-                )
-                diagonal = energy
-                of = np.int64(0)
-            row_into(
-                g,
-                q * size,
-                x,
-                y,
-                starts[q],
-                less,
-                size,
-                diagonal,
-                of,
-                d,
-                alpha,
-                gamma,
-                source,
-                factor,
-                inside,
-                cross_low,
-                cross_high,
-                cross_value,
-                crossings,
-                low_offset,
-                block,
-                high_rank,
-                half,
-                bits,
-                width,
-                p,
-                w,
-                h,
-            )
+                diagonal_of(energy, field_work, fields, strings, w, h)
+                diagonal = Diagonal(energy, np.int64(0), d)
+            row_into(vectors, row, diagonal, alpha, gamma, streams, inside, crossed, strings)
             if gathered:
-                across_into(
-                    g,
-                    q * size,
-                    x,
-                    cross_low,
-                    cross_high,
-                    cross_value,
-                    crossings,
-                    low_offset,
-                    block,
-                    high_rank,
-                    half,
-                    clear,
-                    filled,
-                    bits,
-                    width,
-                    p,
-                    w,
-                    h,
-                    alpha,
-                )
+                across_into(vectors, row, crossed, strings, alpha)
             if mirrors:
-                mirrored_into(
-                    g,
-                    q * size,
-                    x,
-                    mirror_site,
-                    mirror_value,
-                    mirrors,
-                    low_offset,
-                    block,
-                    high_rank,
-                    half,
-                    filled,
-                    bits,
-                    top,
-                    width,
-                    p,
-                    w,
-                    h,
-                    alpha,
-                )
-        tile_in(tile, x, starts, size, width)
-        flipped_into(
-            made,
-            tile,
-            group_first,
-            group_count,
-            group_string,
-            group_entry,
-            low_order,
-            low_to,
-            low_value,
-            w,
-            alpha,
-        )
+                mirrored_into(vectors, row, mirror, strings, alpha)
+        # eight rows together, transposed: a flip within the low part is the same for all of them
+        tile_in(tile, vectors.x, starts, size, width)
+        flipped_into(made, tile, groups, w, alpha)
         if joined:
-            joined_into(
-                made,
-                tile,
-                LANES * longest,
-                factor,
-                others,
-                rows_of,
-                x,
-                scaled,
-                low_offset,
-                near_high,
-                block,
-                near,
-                near_first,
-                bits,
-                top,
-                width,
-                p,
-                w,
-                high_offset[p] + first,
-                rows,
-            )
-        rows_out(y, starts, g, places, made, size, width)
+            joined_into(made, joined_work, vectors.x, near, strings, p, w, high_offset[p] + first, rows)
+        # rows are written once, by this thread alone
+        rows_out(vectors.y, starts, vectors.buffer, places, made, size, width)
 
 
 # -------------------------------------------------------------------------------------- spin flips
@@ -470,10 +388,10 @@ def _sector_product_cpu(
 def sector_flips(
     device: Device,
     tables: FlipTables,
-    blocks: Any,
+    blocks: list[tuple[int, int, int, int]],
     bits: tuple[int, int],
-    psi: Any,
-    masks: Any,
+    psi: Array,
+    masks: IndexArray,
     sign: int = 0,
 ) -> NDArray[np.float64]:
     """Return ``<S+_j S-_k + S-_j S+_k>`` of pairs, not divided by the norm, (P,) float64.
@@ -562,7 +480,8 @@ def _sector_flips_cpu(begin, end, worker, psi, t, low, high, masks, sign, out):
             columns = t.low_offset[w + 1] - first
             for r in range(t.high_offset[p + 1] - t.high_offset[p]):
                 h = t.high_string[t.high_offset[p] + r]
-                wanted = 1 - _weight(h & top)  # bits of the low part that must be set in the mask
+                # bits of the low part that must be set in the mask
+                wanted = 1 - _weight(h & top)
                 if wanted < 0 or wanted > _weight(bottom):
                     continue
                 to = (~h & over) | top if single else h ^ top

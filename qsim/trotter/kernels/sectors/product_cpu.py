@@ -41,84 +41,65 @@ __all__ = [
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 PART: dict[str, Any] = {**JIT, **_PART}
-RANK = (1 << 24) - 1  # of an entry of the neighbours of a string; the bit is above
-LANES = 8  # numbers of a column of a tile: eight rows of a real vector, four of a complex one
+# of an entry of the neighbours of a string; the bit is above
+RANK = (1 << 24) - 1
+# numbers of a column of a tile: eight rows of a real vector, four of a complex one
+LANES = 8
+# the tables would be copied, array by array, at every call
 INLINE: dict[str, Any] = {
     **JIT,
     "inline": "always",
-}  # the tables would be copied, array by array, at every call
+}
 
 
 @nb.njit(**INLINE)
-def streams_of(
-    source,
-    factor,
-    x_base,
-    size,
-    high_first,
-    high_to,
-    high_value,
-    place,
-    alpha,
-):
-    """List the rows that flips within the high part lead to, with their factors; return how many."""
+def streams_of(streams, x_base, size, high_first, high_to, high_value, place, alpha):
+    """List the rows that flips within the high part lead to, with their factors; return their number."""
     count = 0
     for k in range(high_first[place], high_first[place + 1]):
-        source[count] = x_base + high_to[k] * size
-        factor[count] = alpha * high_value[k]
+        streams.source[count] = x_base + high_to[k] * size
+        streams.factor[count] = alpha * high_value[k]
         count += 1
     return count
 
 
 @nb.njit(**INLINE)
-def runs_of(
-    source,
-    factor,
-    count,
-    cross_low,
-    cross_high,
-    cross_value,
-    crossings,
-    low_offset,
-    block,
-    high_rank,
-    half,
-    bits,
-    width,
-    p,
-    w,
-    h,
-    down,
-    alpha,
-):
-    """Append the flips of the top low bit with high bits that are down (1) or up (0); return how many there are then.
+def runs_of(streams, count, cross, strings, row, down, alpha):
+    """Append the flips of the top low bit with high bits that are down (1) or up (0); return the number of streams then.
 
     Strings with that bit 0 are the first of a row: where the high spin is down, flips make those columns; else the others.
     """
+    low_offset, half, bits = strings.low_offset, strings.half, strings.bits
+    p, w, h = row.p, row.w, row.h
     v = w + 1 if down else w - 1
     if v < 0 or v > bits:
         return count
     columns = low_offset[v + 1] - low_offset[v]
     shift = half[v + 1] - half[v] if down else half[w] - half[w + 1]
-    for m in range(crossings):
-        k = cross_high[m]
-        if cross_low[m] != bits - 1 or (h >> k & 1) != down:
+    for m in range(cross.count):
+        k = cross.high[m]
+        if cross.low[m] != bits - 1 or (h >> k & 1) != down:
             continue
-        run = block[p - 1 if down else p + 1] + high_rank[h ^ (1 << k)] * columns
-        source[count] = width * (run + shift)
-        factor[count] = alpha * cross_value[m]
+        run = strings.block[p - 1 if down else p + 1] + strings.high_rank[h ^ (1 << k)] * columns
+        streams.source[count] = strings.width * (run + shift)
+        streams.factor[count] = alpha * cross.value[m]
         count += 1
     return count
 
 
 @nb.njit(**PART)
-def range_into(g, place, x, y, start, first, end, energy, of, d, alpha, gamma, source, factor, count):
-    """Set columns first .. end of a row to its diagonal part, the older vector and the rows of `source`.
+def range_into(vectors, start, place, first, end, diagonal, alpha, gamma, streams, count):
+    """Set columns first .. end of a row to its diagonal part, the older vector and the rows of `streams`.
 
-    ``g = (alpha energy + d) x + gamma y + sum factor x[source + column]``, the sum in registers. The last numbers may be made
-    twice, from the same input.
+    The row begins at `start` in the vectors and at `place` in the buffer:
+    ``buffer = (alpha energy + shift) x + gamma y + sum factor x[source + column]``, the sum in registers. The last numbers may
+    be made twice, from the same input.
     """
+    x, y, g = vectors.x, vectors.y, vectors.buffer
+    energy, of, d = diagonal.energy, diagonal.of, diagonal.shift
+    source, factor = streams.source, streams.factor
     i = first
+    # sixteen numbers in registers while all streams pass: the row is read and written once, whatever the number of streams
     if end - i >= 16:
         while True:
             v = sixteen(x, start + i)
@@ -131,7 +112,9 @@ def range_into(g, place, x, y, start, first, end, energy, of, d, alpha, gamma, s
             i += 16
             if i >= end:
                 return
+            # the last sixteen overlap with those before, instead of a tail of single numbers
             i = min(i, end - 16)
+    # short rows, of small weights
     if end - i >= 4:
         while True:
             v = four(x, start + i)
@@ -156,105 +139,44 @@ def range_into(g, place, x, y, start, first, end, energy, of, d, alpha, gamma, s
         i += 1
 
 
-@nb.njit(**PART)
-def row_into(
-    g,
-    place,
-    x,
-    y,
-    start,
-    less,
-    size,
-    energy,
-    of,
-    d,
-    alpha,
-    gamma,
-    source,
-    factor,
-    inside,
-    cross_low,
-    cross_high,
-    cross_value,
-    crossings,
-    low_offset,
-    block,
-    high_rank,
-    half,
-    bits,
-    width,
-    p,
-    w,
-    h,
-):
-    """Set the buffer of a row to all but gathered flips; `less` is where the columns with the top low bit begin."""
+@nb.njit(**INLINE)
+def row_into(vectors, row, diagonal, alpha, gamma, streams, inside, cross, strings):
+    """Set the buffer of a row to all but gathered flips; `inside` streams are those within the high part."""
+    # flips of the top low bit are runs of columns: of the first half of the row where the high spin is down, else of the second
     for down in (1, 0):
-        count = runs_of(
-            source,
-            factor,
-            inside,
-            cross_low,
-            cross_high,
-            cross_value,
-            crossings,
-            low_offset,
-            block,
-            high_rank,
-            half,
-            bits,
-            width,
-            p,
-            w,
-            h,
-            down,
-            alpha,
-        )
-        first = 0 if down else less
-        last = less if down else size
-        range_into(g, place, x, y, start, first, last, energy, of, d, alpha, gamma, source, factor, count)
+        count = runs_of(streams, inside, cross, strings, row, down, alpha)
+        first = 0 if down else row.less
+        last = row.less if down else row.size
+        range_into(vectors, row.start, row.place, first, last, diagonal, alpha, gamma, streams, count)
 
 
 @nb.njit(**INLINE)
-def across_into(
-    g,
-    place,
-    x,
-    cross_low,
-    cross_high,
-    cross_value,
-    crossings,
-    low_offset,
-    block,
-    high_rank,
-    half,
-    clear,
-    filled,
-    bits,
-    width,
-    p,
-    w,
-    h,
-    alpha,
-):
-    """Add the flips across the cut, but for those of the top low bit, to the buffer of the row with the high string h."""
-    for m in range(crossings):
-        j = cross_low[m]
+def across_into(vectors, row, cross, strings, alpha):
+    """Add the flips across the cut, but for those of the top low bit, to the buffer of a row."""
+    x, g, place = vectors.x, vectors.buffer, row.place
+    low_offset, half, width, bits = strings.low_offset, strings.half, strings.width, strings.bits
+    p, w, h = row.p, row.w, row.h
+    for m in range(cross.count):
+        j = cross.low[m]
         if j == bits - 1:
             continue
-        k = cross_high[m]
-        c = alpha * cross_value[m]
-        down = h >> k & 1  # then the low spin is up here and down there
+        k = cross.high[m]
+        c = alpha * cross.value[m]
+        # where the high spin is down, the low spin is up here and down there
+        down = h >> k & 1
         other = p - 1 if down else p + 1
         source = w + 1 if down else w - 1
         if source < 0 or source > bits:
             continue
         columns = low_offset[source + 1] - low_offset[source]
-        start = width * (block[other] + high_rank[h ^ (1 << k)] * columns)
-        less = w if down else w - 1  # weight of the low string without bit j
+        start = width * (strings.block[other] + strings.high_rank[h ^ (1 << k)] * columns)
+        # the strings without bit j have this weight, on either side of the flip: their ranks with the bit clear and filled are
+        # listed in the same order, so that one list is read for the target and the other for the source
+        less = w if down else w - 1
         first = j * (half[bits]) + half[less]
         for i in range(first, first + half[less + 1] - half[less]):
-            zero = np.int64(clear[i])
-            one = np.int64(filled[i])
+            zero = np.int64(strings.clear[i])
+            one = np.int64(strings.filled[i])
             a = place + width * (zero if down else one)
             b = start + width * (one if down else zero)
             g[a] += c * x[b]
@@ -263,38 +185,24 @@ def across_into(
 
 
 @nb.njit(**INLINE)
-def mirrored_into(
-    g,
-    place,
-    x,
-    mirror_site,
-    mirror_value,
-    mirrors,
-    low_offset,
-    block,
-    high_rank,
-    half,
-    filled,
-    bits,
-    top,
-    width,
-    p,
-    w,
-    h,
-    alpha,
-):
+def mirrored_into(vectors, row, mirror, strings, alpha):
     """Add the flips of the site that is left out: they lead to the complement, whose ranks count from the other end."""
+    x, g, place = vectors.x, vectors.buffer, row.place
+    low_offset, half, width = strings.low_offset, strings.half, strings.width
+    bits, top, block = strings.bits, strings.top, strings.block
+    p, w, h = row.p, row.w, row.h
     columns = low_offset[w + 1] - low_offset[w]
-    for m in range(mirrors):
-        j = mirror_site[m]
-        c = alpha * mirror_value[m]
+    for m in range(mirror.count):
+        j = mirror.low[m]
+        c = alpha * mirror.value[m]
         flipped = ~h & ((1 << top) - 1)
-        if j >= bits:  # of the high part: all columns, reversed
+        # a flip with a high bit keeps the weight of the low part: all columns, in reverse order
+        if j >= bits:
             k = j - bits
             if not h >> k & 1:
                 continue
             flipped |= 1 << k
-            start = width * (block[top - p + 1] + high_rank[flipped] * columns)
+            start = width * (block[top - p + 1] + strings.high_rank[flipped] * columns)
             for i in range(columns):
                 a = place + width * i
                 b = start + width * (columns - 1 - i)
@@ -302,42 +210,41 @@ def mirrored_into(
                 if width == 2:
                     g[a + 1] += c * x[b + 1]
             continue
+        # a flip with low bit j: strings with that bit, in ascending order, and their complements in descending order
         source = bits - w + 1
         if w == 0:
             continue
         others = low_offset[source + 1] - low_offset[source]
-        start = width * (block[top - p] + high_rank[flipped] * others)
+        start = width * (block[top - p] + strings.high_rank[flipped] * others)
         to = j * half[bits] + half[w - 1]
         of = j * half[bits] + half[source] - 1
         for i in range(half[w] - half[w - 1]):
-            a = place + width * np.int64(filled[to + i])
-            b = start + width * np.int64(filled[of - i])
+            a = place + width * np.int64(strings.filled[to + i])
+            b = start + width * np.int64(strings.filled[of - i])
             g[a] += c * x[b]
             if width == 2:
                 g[a + 1] += c * x[b + 1]
 
 
 @nb.njit(**INLINE)
-def diagonal_of(
-    energy, fields, below, above, low_offset, across, energies, low_string, bits, top, width, w, h
-):
-    """Set the diagonal of a row but for the energy of its high string h, from the fields of that string on the low spins.
-
-    `fields`, `below`, `above`: work space, of 2^((bits + 1) / 2) numbers or more.
-    """
-    first = low_offset[w]
+def diagonal_of(energy, work, tables, strings, w, h):
+    """Set the diagonal of a row but for the energy of its high string h, from the fields of that string on the low spins."""
+    fields, below, above = work.fields, work.below, work.above
+    energies, low_string, bits = tables.energies, tables.low_string, strings.bits
+    first = strings.low_offset[w]
     under = bits // 2
     for j in range(bits):
         fields[j] = 0.0
-    for k in range(top):
+    for k in range(strings.top):
         s = -0.5 if h >> k & 1 else 0.5
         for j in range(bits):
-            fields[j] += s * across[k * bits + j]
+            fields[j] += s * tables.across[k * bits + j]
+    # energies of the lower and the upper half of the low bits: two tables of 2^(L/2) numbers instead of one of 2^L
     energy_of(below, fields, 0, under)
     energy_of(above, fields, under, bits - under)
     mask = (1 << under) - 1
-    count = low_offset[w + 1] - first
-    if width == 1:
+    count = strings.low_offset[w + 1] - first
+    if strings.width == 1:
         for i in range(count):
             s = low_string[first + i]
             energy[i] = energies[first + i] + below[s & mask] + above[s >> under]
@@ -405,16 +312,17 @@ def rows_out(y, starts, g, places, made, size, width):
 
 
 @nb.njit(**INLINE)
-def flipped_into(made, tile, group_first, group_count, group_string, group_entry, order, to, value, w, alpha):
+def flipped_into(made, tile, groups, w, alpha):
     """Set a tile to the flips within the low part; strings with equally many come one after the other.
 
     A loop whose length changes with every string is mispredicted; two strings are summed at once, for the latency of an addition.
     """
-    for m in range(group_first[w], group_first[w + 1]):
-        c = group_count[m]
-        e = group_entry[m]
-        s = group_string[m]
-        end = group_string[m + 1]
+    order, to, value = groups.order, groups.to, groups.value
+    for m in range(groups.first[w], groups.first[w + 1]):
+        c = groups.count[m]
+        e = groups.entry[m]
+        s = groups.string[m]
+        end = groups.string[m + 1]
         if c == 0:
             while s < end:
                 lanes_into(made, LANES * np.int64(order[s]), times(0.0, eight(tile, 0)))
@@ -446,7 +354,8 @@ def joined_twice(made, one, two, first, second, near, columns, flips):
     """
     at = np.int64(0)
     for u in range(0, columns, 4):
-        i = LANES * u  # the last columns may be the same one again
+        # the last columns may be the same one again
+        i = LANES * u
         j = LANES * min(u + 1, columns - 1)
         k = LANES * min(u + 2, columns - 1)
         m = LANES * min(u + 3, columns - 1)
@@ -506,35 +415,17 @@ def joined_once(made, tile, factors, near, columns, flips):
 
 
 @nb.njit(**INLINE)
-def joined_into(
-    made,
-    tile,
-    apart,
-    factors,
-    starts,
-    rows_of,
-    x,
-    cross,
-    low_offset,
-    near_high,
-    block,
-    near,
-    near_first,
-    bits,
-    top,
-    width,
-    p,
-    w,
-    first,
-    rows,
-):
+def joined_into(made, work, x, near, strings, p, w, first, rows):
     """Add all flips across the cut to a tile, for couplings of nearly all pairs.
 
     Every row of a block has p of its H high bits set. Slot s takes the s-th of them (then of those that are not set) in each row:
     the partner rows are transposed once, and each flip of a low bit is one operation of all rows, with a factor for each.
-    `first` is the place of the first of the rows among the high strings, `cross` (H, L) the values of the flips, each as often
-    as an amplitude has numbers; the tiles of two slots lie `apart`.
+    `first` is the place of the first of the rows among the high strings, ``near.cross`` (H, L) the values of the flips, each as
+    often as an amplitude has numbers.
     """
+    low_offset, block = strings.low_offset, strings.block
+    bits, top, width = strings.bits, strings.top, strings.width
+    tile, apart, factors = work.tile, work.apart, work.factors
     columns = low_offset[w + 1] - low_offset[w]
     for down in (1, 0):
         source = w + 1 if down else w - 1
@@ -542,18 +433,20 @@ def joined_into(
         if source < 0 or source > bits:
             continue
         others = low_offset[source + 1] - low_offset[source]
-        flips = bits - w if down else w  # low bits that are up here, or down
+        # low bits that are up here, or down
+        flips = bits - w if down else w
         slots = p if down else top - p
-        entry = pointer(near, near_first[2 * w + 1 - down])
+        entry = pointer(near.low, near.low_first[2 * w + 1 - down])
+        # slots in pairs: the tiles of two of them share what is read from `near`
         for slot in range(slots):
             odd = slot & 1
             factor = pointer(factors, odd * LANES * bits)
             for q in range(LANES // width):
-                found = near_high[(first + min(q, rows - 1)) * top + slot + (top - p if down else 0)]
-                starts[q] = width * (block[other] + np.int64(found & RANK) * others)
-                rows_of[q] = np.int64(found >> 24) * bits * width
-            tile_in(factor, cross, rows_of, width * bits, width)
-            tile_in(pointer(tile, odd * apart), x, starts, width * others, width)
+                found = near.high[(first + min(q, rows - 1)) * top + slot + (top - p if down else 0)]
+                work.starts[q] = width * (block[other] + np.int64(found & RANK) * others)
+                work.rows_of[q] = np.int64(found >> 24) * bits * width
+            tile_in(factor, near.cross, work.rows_of, width * bits, width)
+            tile_in(pointer(tile, odd * apart), x, work.starts, width * others, width)
             if odd:
                 joined_twice(made, tile, pointer(tile, apart), factors, factor, entry, columns, flips)
             elif slot == slots - 1:

@@ -1,4 +1,4 @@
-"""A Hamiltonian in a sector as tables for the CPU twin of ``product.cu``."""
+"""A Hamiltonian in a sector as tables for the CPU twin of ``product.cu``, and the groups of them that its parts take."""
 
 from __future__ import annotations
 
@@ -9,7 +9,22 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ProductTables"]
+__all__ = [
+    "Diagonal",
+    "FieldTables",
+    "FieldWork",
+    "Flips",
+    "Groups",
+    "JoinedWork",
+    "Near",
+    "ProductTables",
+    "Row",
+    "Scalars",
+    "Space",
+    "Streams",
+    "Strings",
+    "Vectors",
+]
 
 INTS = (
     "low_offset",
@@ -95,3 +110,149 @@ class ProductTables(NamedTuple):
             arrays.append(np.concatenate(parts).astype(kind))
         ints, places, reals = arrays
         return cls(down, ints, places, reals, np.concatenate(edges).astype(np.int64))
+
+
+# -------------------------------------------------------------- what the parts of the CPU twin take
+
+
+class Strings(NamedTuple):
+    """Where the strings of the sector are: those of L low and H high bits, by their weights.
+
+    Attributes
+    ----------
+    low_offset, block, high_rank, half, clear, filled : pointers
+        As in :class:`~qsim.trotter.kernels.sectors.product_tables.ProductTables`.
+    bits, top : int
+        L and H.
+    width : int
+        Numbers of an amplitude: 1 real, 2 complex.
+    """
+
+    low_offset: Any
+    block: Any
+    high_rank: Any
+    half: Any
+    clear: Any
+    filled: Any
+    bits: Any
+    top: Any
+    width: Any
+
+
+class Flips(NamedTuple):
+    """Flips of two bits: for each the low and the high bit (or, of mirrored ones, the site), its value, and their number."""
+
+    low: Any
+    high: Any
+    value: Any
+    count: Any
+
+
+class Groups(NamedTuple):
+    """Low strings by the number of flips within the low part; as in `ProductTables`."""
+
+    first: Any
+    count: Any
+    string: Any
+    entry: Any
+    order: Any
+    to: Any
+    value: Any
+
+
+class Near(NamedTuple):
+    """Strings that differ from others in one bit, and the values of all flips across the cut; as in `ProductTables`."""
+
+    low: Any
+    low_first: Any
+    high: Any
+    cross: Any
+
+
+class Vectors(NamedTuple):
+    """The vector x, the older one y, and the buffer of eight rows of the new one."""
+
+    x: Any
+    y: Any
+    buffer: Any
+
+
+class Row(NamedTuple):
+    """A row: all low strings of one weight beside one high string.
+
+    Attributes
+    ----------
+    place, start : int
+        Where it begins in the buffer, and in the vectors.
+    less, size : int
+        Where its columns with the top low bit begin, and its end.
+    p, w : int
+        Weights of the high and the low strings.
+    h : int
+        The high string.
+    """
+
+    place: Any
+    start: Any
+    less: Any
+    size: Any
+    p: Any
+    w: Any
+    h: Any
+
+
+class Diagonal(NamedTuple):
+    """The diagonal of a row, ``alpha energy[of + column] + shift``."""
+
+    energy: Any
+    of: Any
+    shift: Any
+
+
+class Streams(NamedTuple):
+    """Rows that are added to a row, column by column: where each begins, and its factor."""
+
+    source: Any
+    factor: Any
+
+
+class FieldWork(NamedTuple):
+    """Work space for the fields of a high string on the low spins, of 2^((L + 1) / 2) numbers or more each."""
+
+    fields: Any
+    below: Any
+    above: Any
+
+
+class FieldTables(NamedTuple):
+    """Couplings Jz across the cut, energies of the low strings without them, and the low strings."""
+
+    across: Any
+    energies: Any
+    low_string: Any
+
+
+class JoinedWork(NamedTuple):
+    """Work space of flips across the cut: two tiles that lie `apart`, factors, first numbers of rows and of their factors."""
+
+    tile: Any
+    apart: Any
+    factors: Any
+    starts: Any
+    rows_of: Any
+
+
+class Space(NamedTuple):
+    """Work space of all threads: numbers, how many of them a thread has, and indices."""
+
+    numbers: Any
+    size: Any
+    indices: Any
+
+
+class Scalars(NamedTuple):
+    """The numbers of ``alpha H x + beta x + gamma y``."""
+
+    alpha: Any
+    beta: Any
+    gamma: Any

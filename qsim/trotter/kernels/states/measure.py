@@ -16,13 +16,18 @@ from qsim.trotter.kernels.layers.layers_cpu import JIT
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import FloatArray, StateVector
     from qsim.core.device.device import Device
 
-TILE = 12  # bits of a tile
+# bits of a tile
+TILE = 12
 OUTPUTS = 1 + TILE + TILE * (TILE - 1) // 2
-THREADS = 256  # of a CUDA block, as in measure.cu
-BLOCKS = 2048  # of a pass on any device, so that the order of additions is the same everywhere
-WALSH = 11  # bits of a Walsh-Hadamard transform that are done at a time
+# of a CUDA block, as in measure.cu
+THREADS = 256
+# of a pass on any device, so that the order of additions is the same everywhere
+BLOCKS = 2048
+# bits of a Walsh-Hadamard transform that are done at a time
+WALSH = 11
 FIRST, SECOND = np.triu_indices(TILE, 1)
 
 
@@ -49,14 +54,19 @@ class Moments:
     variance: float | None = None
 
 
-def moments_of_axis(device: Device, psi: Any) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+def moments_of_axis(
+    device: Device, psi: StateVector
+) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
     """Return norm, <S^z_j> (N,) and <S^z_j S^z_k> (N, N) of a state (2^N,)."""
     n = int(psi.shape[0]).bit_length() - 1
+    # small states: one tile is the whole state
     if n <= TILE:
         norms, firsts, seconds = moments_of_members(device, psi[None])
         return float(norms[0]), firsts[0], seconds[0]
     outside = n - TILE
     sums, kept = _summed_tiles(device, psi)
+    # sums over all tiles with the signs of outer bits: a Walsh-Hadamard transform of the sums of every tile gives those of all
+    # outer bits and pairs of them at once, 13 numbers a tile instead of a pass over the state for each
     walsh(device, kept, outside)
     # all the numbers that are asked for, by one transfer
     high, upper = np.triu_indices(outside, 1)
@@ -66,6 +76,7 @@ def moments_of_axis(device: Device, psi: Any) -> tuple[float, NDArray[np.float64
     s = np.zeros(n)
     ss = np.zeros((n, n))
     norm = float(inside[0])
+    # first moments, then second ones: of two inner bits, of an inner and an outer one, of two outer ones
     s[:TILE] = 0.5 * inside[1 : 1 + TILE]
     s[TILE:] = 0.5 * one[0]
     ss[FIRST, SECOND] = 0.25 * inside[1 + TILE :]
@@ -84,7 +95,7 @@ def _places(device: Device, outside: int) -> Any:
     return device.asarray(np.concatenate([one.ravel(), (1 << high) | (1 << upper)]))
 
 
-def _summed_tiles(device: Device, psi: Any) -> tuple[Any, Any]:
+def _summed_tiles(device: Device, psi: StateVector) -> tuple[Any, Any]:
     """Return the signed sums (79,) of all tiles together, and of each tile the 13 with at most one bit, (13, tiles)."""
     if not device.is_cuda:
         sums = measure_tiles(device, psi)
@@ -96,20 +107,20 @@ def _summed_tiles(device: Device, psi: Any) -> tuple[Any, Any]:
     return sums.sum(axis=0), kept
 
 
-def _launch(psi: Any, tiles: int, kept: Any, sums: Any) -> None:
+def _launch(psi: StateVector, tiles: int, kept: FloatArray | np.uint64, sums: FloatArray) -> None:
     real = "float" if psi.dtype.itemsize == 8 else "double"
     kernel = kernels.function("trotter/kernels/states", "measure", "measure_tiles", {"REAL": real})
     kernel((sums.shape[0],), (THREADS,), (psi, np.uint64(tiles), kept, sums))
 
 
-def first_moments(device: Device, psi: Any) -> tuple[float, NDArray[np.float64]]:
+def first_moments(device: Device, psi: StateVector) -> tuple[float, NDArray[np.float64]]:
     """Return norm and <S^z_j> (N,) of a state (2^N,)."""
     norm, s, _ = moments_of_axis(device, psi)
     return norm, s
 
 
 def moments_of_members(
-    device: Device, psi: Any
+    device: Device, psi: StateVector
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return norms (M,), <S^z_j> (M, n) and <S^z_j S^z_k> (M, n, n) of states (M, 2^n), n <= 12.
 
@@ -146,7 +157,7 @@ def _signs(n: int) -> NDArray[np.float64]:
     return np.hstack([np.ones((1 << n, 1)), z, z[:, first] * z[:, second]])
 
 
-def measure_tiles(device: Device, psi: Any) -> Any:
+def measure_tiles(device: Device, psi: StateVector) -> Any:
     """Return the signed sums of every tile of 4096 amplitudes.
 
     Parameters
@@ -172,7 +183,7 @@ def measure_tiles(device: Device, psi: Any) -> Any:
     return out
 
 
-def walsh(device: Device, x: Any, bits: int) -> None:
+def walsh(device: Device, x: FloatArray, bits: int) -> None:
     """Do the Walsh-Hadamard transform of rows ``x`` (rows, 2^bits) float64, without its factor, in place."""
     if device.is_cuda:
         kernel = kernels.function("trotter/kernels/states", "measure", "walsh", {"REAL": "double"})
@@ -184,7 +195,7 @@ def walsh(device: Device, x: Any, bits: int) -> None:
     _walsh_cpu(x, bits)
 
 
-def _walsh_cpu(x: Any, bits: int) -> None:
+def _walsh_cpu(x: FloatArray, bits: int) -> None:
     for j in range(bits):
         pair = x.reshape(len(x), -1, 2, 1 << j)
         total, difference = pair[:, :, 0] + pair[:, :, 1], pair[:, :, 0] - pair[:, :, 1]
@@ -198,7 +209,8 @@ def _measure_tiles_cpu(psi, bits, first, last, p, out):
     for tile in range(first, last):
         part = psi[tile * size : (tile + 1) * size]
         for i in range(size):
-            re = np.float64(part[i].real)  # products of single precision would be rounded to it
+            # products of single precision would be rounded to it
+            re = np.float64(part[i].real)
             im = np.float64(part[i].imag)
             p[i] = re * re + im * im
         place = 1 + bits

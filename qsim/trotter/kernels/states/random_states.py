@@ -18,20 +18,23 @@ from qsim.core.device.pool import each_part
 from qsim.core.device.rng import key_from_seed
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
+    from qsim.core.device.arrays import StateVector
     from qsim.core.device.device import Device
 
 __all__ = ["STREAM", "normal_sums", "random_normals", "random_phases"]
 
-STREAM = 0x57A7E001  # word of the counter that keeps states apart from disorder
-SUM_RUN = 1024  # amplitudes that are summed in their order; the sums of runs are summed exactly
+# word of the counter that keeps states apart from disorder
+STREAM = 0x57A7E001
+# amplitudes that are summed in their order; the sums of runs are summed exactly
+SUM_RUN = 1024
 MOST_BLOCKS = 1 << 16
 THREADS = 256
 
 
 def random_phases(
-    device: Device, psi: Any, seed: int, member: int, *, mask: int = 0, generator: str = "philox"
+    device: Device, psi: StateVector, seed: int, member: int, *, mask: int = 0, generator: str = "philox"
 ) -> None:
     """Fill a state with amplitudes of equal size and random phases, normalised.
 
@@ -72,7 +75,7 @@ def random_phases(
     )
 
 
-def random_normals(device: Device, psi: Any, seed: int, member: int) -> None:
+def random_normals(device: Device, psi: StateVector, seed: int, member: int) -> None:
     """Fill a state with complex normal amplitudes, normalised: evenly distributed on the unit sphere.
 
     Parameters
@@ -121,7 +124,7 @@ def _key(seed: int) -> int:
     return int(high) << 32 | int(low)
 
 
-def _launch(device: Device, name: str, dtype: Any, count: int, arguments: tuple[Any, ...]) -> None:
+def _launch(device: Device, name: str, dtype: DTypeLike, count: int, arguments: tuple[Any, ...]) -> None:
     real = "float" if dtype == np.complex64 else "double"
     with device.use():
         kernel = kernels.function("trotter/kernels/states", "random_states", name, {"REAL": real})
@@ -139,7 +142,8 @@ def turn(u):
     nearest = math.floor(quarters + 0.5)
     x = (quarters - nearest) * 1.5707963267948966
     z = x * x
-    s = 2.8114572543455206e-15  # 1 / 17!
+    # 1 / 17!
+    s = 2.8114572543455206e-15
     s = s * z + -7.6471637318198164e-13
     s = s * z + 1.6059043836821613e-10
     s = s * z + -2.5052108385441720e-08
@@ -148,7 +152,8 @@ def turn(u):
     s = s * z + 8.3333333333333332e-03
     s = s * z + -1.6666666666666666e-01
     s = x + x * (z * s)
-    c = 4.7794773323873853e-14  # 1 / 16!
+    # 1 / 16!
+    c = 4.7794773323873853e-14
     c = c * z + -1.1470745597729725e-11
     c = c * z + 2.0876756987868100e-09
     c = c * z + -2.7557319223985888e-07

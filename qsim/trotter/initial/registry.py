@@ -1,0 +1,28 @@
+"""All initial states: the subclasses of :class:`InitialState` with a type in the files of this folder."""
+
+import importlib
+import pkgutil
+import sys
+
+from qsim.trotter.initial.base import InitialState
+
+__all__ = ["STATES"]
+
+
+def _found() -> tuple[type[InitialState], ...]:
+    """Return the initial states, in the order of their files."""
+    for module in pkgutil.iter_modules(sys.modules[__package__].__path__):
+        name = f"{__package__}.{module.name}"
+        if name != __name__:
+            importlib.import_module(name)
+    found: list[type[InitialState]] = []
+    waiting = list(InitialState.__subclasses__())
+    while waiting:
+        kind = waiting.pop(0)
+        waiting = kind.__subclasses__() + waiting
+        if "type" in kind.model_fields:
+            found.append(kind)
+    return tuple(found)
+
+
+STATES = _found()

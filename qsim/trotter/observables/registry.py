@@ -1,0 +1,104 @@
+"""All observables: the subclasses of :class:`Observable` in the files of this folder; and those of a run."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+
+from qsim.trotter.observables.base import Array, Item, Label, Needs, Observable, Task
+
+__all__ = ["OBSERVABLES", "Observables", "arrays_of", "labels_of"]
+
+K = TypeVar("K", bound=Observable)
+
+
+def _found() -> dict[str, type[Observable]]:
+    """Return the observables by their keys, in the order of their files."""
+    for module in pkgutil.iter_modules(sys.modules[__package__].__path__):
+        name = f"{__package__}.{module.name}"
+        if name != __name__:
+            importlib.import_module(name)
+    found: dict[str, type[Observable]] = {}
+    waiting = list(Observable.__subclasses__())
+    while waiting:
+        kind = waiting.pop(0)
+        waiting = kind.__subclasses__() + waiting
+        if "key" in vars(kind):
+            found[kind.key] = kind
+    return found
+
+
+OBSERVABLES = _found()
+"""By key."""
+
+
+def arrays_of(task: Task) -> list[tuple[type[Observable], Array]]:
+    """Return the arrays that observables may leave in the results file of a task."""
+    return [
+        (kind, array)
+        for kind in OBSERVABLES.values()
+        for array in kind.arrays
+        if task in (kind.tasks if array.tasks is None else array.tasks)
+    ]
+
+
+def labels_of(task: Task) -> list[tuple[type[Observable], Label]]:
+    """Return the arrays that say what the axes of those are."""
+    return [(kind, label) for kind in OBSERVABLES.values() if task in kind.tasks for label in kind.labels]
+
+
+class Observables:
+    """The observables that a deck names.
+
+    Parameters
+    ----------
+    spins : int
+        Number of spins N.
+    items : sequence of Item
+        Entries of the deck, checked.
+    """
+
+    def __init__(self, spins: int, items: Sequence[Item]) -> None:
+        self.spins, self.items = spins, items
+        by_key: dict[str, list[Item]] = {}
+        for item in items:
+            for key in item.named():
+                by_key.setdefault(key, []).append(item)
+        self._found = {key: OBSERVABLES[key](own, spins) for key, own in by_key.items()}
+
+    def __iter__(self) -> Iterator[Observable]:
+        """Iterate over the observables."""
+        return iter(self._found.values())
+
+    def __bool__(self) -> bool:
+        """Return True if the deck names any."""
+        return bool(self._found)
+
+    def get(self, kind: type[K]) -> K | None:
+        """Return the observable of a class, None if the deck does not name it."""
+        found: Any = self._found.get(kind.key)
+        return found
+
+    def __contains__(self, kind: type[Observable]) -> bool:
+        """Return True if the deck names an observable of that class."""
+        return kind.key in self._found
+
+    def label(self, kind: type[Observable], label: Label, task: Task) -> Any:
+        """Return the array of a label, None where the deck names no such observable or there is no such axis."""
+        import numpy as np
+
+        observable = self._found.get(kind.key)
+        found = None if observable is None else label.value(observable, task)
+        return None if found is None else np.array(found)
+
+    @cached_property
+    def needs(self) -> Needs:
+        """Needs of all of them."""
+        found = Needs()
+        for observable in self:
+            found |= observable.needs
+        return found
