@@ -481,7 +481,7 @@ class Optimisation:
         """Return the effect of steps on the target, by reweighting configurations of the sample."""
         walkers, device = self.walkers, self.walkers.device
         # Copies: the walkers themselves must stay where the sample left them.
-        scratch = State(*(array.copy() for array in walkers.mine))
+        scratch = State._make(array.copy() for array in walkers.mine)
         tables = [self._tables(self._wavefunction(self.current + step)) for step in steps]
         shape = (len(steps), len(sets), scratch.R.shape[0])
         energy, exponent = np.zeros(shape), np.zeros(shape)

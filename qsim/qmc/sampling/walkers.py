@@ -173,7 +173,7 @@ class Walkers:
         if self.comm.size == 1:
             return self.state  # views of nine arrays cost a generation of helium a tenth of its time
         own = self.own
-        return State(*(array[own] for array in self.state))
+        return State._make(array[own] for array in self.state)
 
     @property
     def _places(self) -> IndexArray:

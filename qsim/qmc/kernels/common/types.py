@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from qsim.core.device.arrays import Array, FloatArray, IndexArray
 
 __all__ = [
@@ -79,7 +82,7 @@ class State(NamedTuple):
     energy: FloatArray
     weight: FloatArray
     moves: FloatArray
-    age: IndexArray
+    age: NDArray[np.int64]
 
 
 class Draw(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -214,7 +214,8 @@ def _model(tables: Tables, state: State) -> Array:
     jastrow = tables.jastrow
     record = np.zeros(1, CRYSTAL)
     for part in (orbitals, jastrow, hamiltonian):
-        for field, array in zip(part._fields, part, strict=True):
+        fields: Mapping[str, Any] = part._asdict()
+        for field, array in fields.items():
             if field in POINTERS:
                 record[field] = address(array)
             elif field in NUMBERS:

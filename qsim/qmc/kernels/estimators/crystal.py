@@ -11,8 +11,7 @@ from qsim.qmc.kernels.crystal.launch import CRYSTAL
 from qsim.qmc.kernels.estimators import crystal_cpu as crystal_pairs_cpu
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from qsim.core.device.arrays import FloatArray, IndexArray
     from qsim.core.device.device import Device
     from qsim.qmc.kernels.crystal.types import CrystalOrbitals
 
@@ -24,11 +23,11 @@ THREADS = 128  # as in crystal.cu
 def crystal_pair_histogram(
     device: Device,
     orbitals: CrystalOrbitals,
-    R: NDArray[np.float64],
-    count: NDArray[np.int64],
+    R: FloatArray,
+    count: IndexArray,
     n_up: int,
     rmax: float,
-    out: NDArray[np.int64],
+    out: IndexArray,
 ) -> None:
     """Add the pairs of electrons of all walkers to histograms of the distance of nearest images.
 
@@ -68,11 +67,11 @@ def crystal_pair_histogram(
 
 def _crystal_pair_histogram_cpu(
     orbitals: CrystalOrbitals,
-    R: NDArray[np.float64],
-    count: NDArray[np.int64],
+    R: FloatArray,
+    count: IndexArray,
     n_up: int,
     inverse_width: float,
-    out: NDArray[np.int64],
+    out: IndexArray,
 ) -> None:
     """Do the same on the CPU."""
     crystal_pairs_cpu.pairs(R, count, orbitals, n_up, inverse_width, out)

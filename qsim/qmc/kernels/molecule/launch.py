@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -130,7 +130,8 @@ def _model(tables: Tables, state: State) -> Array:
     assert not isinstance(hamiltonian, CrystalHamiltonian)
     record = np.zeros(1, MODEL)
     for part in (orbitals, jastrow, hamiltonian):
-        for field, array in zip(part._fields, part, strict=True):
+        fields: Mapping[str, Any] = part._asdict()
+        for field, array in fields.items():
             if field in POINTERS:
                 record[field] = address(array)
     values = {

@@ -28,6 +28,7 @@ from qsim.qmc.wavefunction.slater_jastrow import NonlocalTerm, Wavefunction
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
+    from qsim.core.device.arrays import IndexArray
     from qsim.qmc.system.breakup import Breakup
     from qsim.qmc.system.cell import Cell
     from qsim.qmc.wavefunction.crystals.bloch import BlochOrbitals
@@ -132,9 +133,7 @@ class CrystalWavefunction(Wavefunction):
             slots=self._most_ions(open_.potential, open_.channels, open_.cutoff),
         )
 
-    def _most_ions(
-        self, potential: NDArray[np.int64], channels: NDArray[np.int64], cutoff: NDArray[np.float64]
-    ) -> int:
+    def _most_ions(self, potential: IndexArray, channels: IndexArray, cutoff: NDArray[np.float64]) -> int:
         """Return a bound of the ions, images included, in whose nonlocal ranges a point can lie at once.
 
         Two of them are closer than the sum of their ranges, so none of them has more neighbours in that sense.
