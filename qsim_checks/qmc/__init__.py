@@ -442,7 +442,9 @@ def _judge(
     for kind in ("optimize", "vmc"):
         if kind in kinds:
             # energies and their parts fluctuate together, and counts want claims that do not: one of a section
-            names = ("energy", "variance") if kind == "optimize" else ("energy", "kinetic", "variance")
+            names: tuple[str, ...] = (
+                ("energy", "variance") if kind == "optimize" else ("energy", "kinetic", "variance")
+            )
             if "energy" not in means.trial:  # of several electrons in orbitals of a file
                 names = ("kinetic", "local_pp")
             names = tuple(name for name in names if name in means.trial)

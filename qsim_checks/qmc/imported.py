@@ -8,6 +8,7 @@ the readers of files: polynomials, orders, norms and signs of each format are wr
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Callable
@@ -115,7 +116,8 @@ def _derivative(polynomial: Polynomial, axis: int, a: float) -> Polynomial:
     for powers, value in polynomial.items():
         for step, factor in ((-1, float(powers[axis])), (1, -2.0 * a)):
             if factor != 0.0:
-                changed = (*powers[:axis], powers[axis] + step, *powers[axis + 1 :])
+                i, j, k = (power + step * (number == axis) for number, power in enumerate(powers))
+                changed = (i, j, k)
                 found[changed] = found.get(changed, 0.0) + factor * value
     return found
 
@@ -226,7 +228,7 @@ class Imported:
         V = np.zeros_like(T)
         for charge, place in zip(self.charges, self.places, strict=True):
             if charge:
-                V -= charge * _matrix(self.functions, lambda *pair, C=place: _attraction(*pair, C))
+                V -= charge * _matrix(self.functions, functools.partial(_attraction, C=place))
         return T, V
 
     @cached_property
