@@ -213,7 +213,7 @@ def function(
         if kernel is None:
             with compiling():
                 kernel = _functions[key] = _load(module).get_function(name)
-        # More than 48 KiB per block must be request for, once per kernel; a smaller request leaves what an
+        # More than 48 KiB per block must be requested, once per kernel; a smaller request leaves what an
         # earlier one allowed.
         if shared_bytes > kernel.max_dynamic_shared_size_bytes:
             _allow_shared(kernel, name, shared_bytes)

@@ -95,7 +95,7 @@ class Boundaries(NamedTuple):
     atoms: bool
 
 
-class EstimatorBlock(Block):
+class EstimatorBlock(Block, ABC):
     """The keys of an estimator in a deck, and all that the program knows of it.
 
     Attributes
@@ -113,21 +113,21 @@ class EstimatorBlock(Block):
     open_boundaries: ClassVar[bool] = True
 
     @classmethod
+    @abstractmethod
     def tables(cls) -> tuple[Table, ...]:
         """Return the declarations of the arrays in a results file."""
-        raise NotImplementedError
 
     def findings(self, where: str, system: Boundaries) -> Iterator[Finding]:
         """Yield what is wrong with the block at a key of the deck."""
         yield from ()
 
+    @abstractmethod
     def cells(self, atoms: int) -> int:
-        """Return how many numbers the histogram has, to estimate memory."""
-        raise NotImplementedError
+        """Return the number of cells of the histogram, to estimate memory."""
 
+    @abstractmethod
     def make(self, setting: Setting) -> Histogram:
         """Return the histogram."""
-        raise NotImplementedError
 
 
 class Histogram(ABC):

@@ -57,11 +57,11 @@ class OrbitSeries:
             old, new, total = (np.empty(psi.size, np.complex128) for _ in range(3))
             self._work = old, new, total
         old, new, total = self._work
-        data, indices, indptr, diagonal = self.orbits.matrix
+        matrix = self.orbits.matrix
         inverse = 1.0 / radius if radius > 0 else 0.0
         angle = -centre * t / parts
         for _ in range(parts):
-            series(data, indices, indptr, diagonal, psi, old, new, total, numbers, centre, inverse, t > 0.0)
+            series(matrix, psi, old, new, total, numbers, centre, inverse, t > 0.0)
             np.multiply(total, complex(math.cos(angle), math.sin(angle)), out=psi)
         if not np.isfinite(psi[0]):
             raise NumericsError("the expansion on the orbits is not finite", hint="sector: full")

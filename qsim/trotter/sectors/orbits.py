@@ -83,8 +83,9 @@ class Orbits:
         columns = np.array([sector.shape(p)[1] for p in range(sector.high.bits + 1)], np.int64)
         ranks = sector.low.rank, sector.high.rank
         full = (1 << sector.spins) - 1
+        group = tables, turned
         count = orbits_of(
-            self.strings, sector.low.bits, *ranks, sector.block, columns, tables, turned, full, place, first
+            self.strings, sector.low.bits, ranks, sector.block, columns, group, full, place, first
         )
         return place, first[:count].copy()
 

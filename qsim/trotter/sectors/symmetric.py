@@ -390,7 +390,7 @@ class StoredOperator:
         first = np.cumsum(first)
         to, data = np.empty(first[-1], np.int32), np.empty(first[-1], np.complex128)
         entries_of_orbits(
-            self.sector.spins, *self.sector.group, found, norms, masks, flip, current, first, to, data
+            self.sector.spins, self.sector.group, found, norms, masks, flip, current, first, to, data
         )
         values = data.real.copy() if self.dtype.kind == "f" else data
         made = csr_array((values, to, first), shape=(found.size, found.size))

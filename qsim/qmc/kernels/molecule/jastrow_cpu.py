@@ -62,7 +62,9 @@ def place_ions(jastrow, hamiltonian, atom, N, n_up, work):
         # For an electron of either spin, where the spline of this partner lies in the table. Ions
         # have one function for both spins.
         for spin in range(2):
-            f = 2 + jastrow.species[j - N] if N <= j < N + A else (0 if (j < n_up) == (spin == 0) else 1)
+            f = 0 if (j < n_up) == (spin == 0) else 1
+            if N <= j < N + A:
+                f = 2 + jastrow.species[j - N]
             begins[spin, j] = f * width
             curves[spin, 0, j] = jastrow.inverse_h[f]
             curves[spin, 1, j] = math.floor(jastrow.rcut[f] * jastrow.inverse_h[f] + 0.5)
@@ -244,7 +246,9 @@ def electron_values(jastrow, atom, N, e, n_up, x, y, z, work):
             s2 = _add_spline(jastrow.spline, begin + int(lane(k, 2)), lane(t, 2), s2)
             s3 = _add_spline(jastrow.spline, begin + int(lane(k, 3)), lane(t, 3), s3)
         else:
-            f = 2 + jastrow.species[j - N] if j >= N else (0 if (j < n_up) == (e < n_up) else 1)
+            f = 0 if (j < n_up) == (e < n_up) else 1
+            if j >= N:
+                f = 2 + jastrow.species[j - N]
             sums = sums + _four_values(jastrow, f, r, work.here)
     s0, s1, s2, s3 = transposed(s0, s1, s2, s3)
     return sums + ((s0 + s1) + (s2 + s3))

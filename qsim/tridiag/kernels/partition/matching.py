@@ -115,8 +115,11 @@ def _matching_scales_cpu(main: Array, lower: Array, upper: Array, rows: Any, col
             i = k if k < n else 2 * n - 1 - k
             base = columns[match[i]] + own[i]
             for side in range(3):
-                entry = main[i] if side == 0 else (lower[i] if side == 1 else upper[i])
-                j = i if side == 0 else ((i - 1) % n if side == 1 else (i + 1) % n)
+                entry, j = main[i], i
+                if side == 1:
+                    entry, j = lower[i], (i - 1) % n
+                elif side == 2:
+                    entry, j = upper[i], (i + 1) % n
                 if entry > NOTHING // 2 and base - entry < columns[j]:
                     columns[j] = base - entry
                     changed = True

@@ -70,7 +70,7 @@ def parity_last(
         return
     bits = min(TILE, size.bit_length() - 1)
     each_part(
-        lambda first, last: _parity_last_cpu(psi, out, first, last, bits, *tables, float(alpha)),
+        lambda first, last: _parity_last_cpu(psi, out, first, last, bits, tables, float(alpha)),
         size >> bits,
         size,
         device.threads,
@@ -78,8 +78,9 @@ def parity_last(
 
 
 @nb.njit(**JIT)
-def _parity_last_cpu(psi, out, first, last, bits, odd, site, coefficient, J, field, alpha):
+def _parity_last_cpu(psi, out, first, last, bits, tables, alpha):
     """Tiles first .. last of :func:`parity_last`."""
+    odd, site, coefficient, J, field = tables
     size = 1 << bits
     # spin of the last site
     down = np.empty(size, np.int64)

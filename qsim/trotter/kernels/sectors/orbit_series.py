@@ -11,7 +11,7 @@ __all__ = ["bessel", "orbits_of", "series"]
 
 
 @nb.njit(**JIT)
-def orbits_of(strings, low, low_rank, high_rank, block, columns, tables, turned, full, place, first):
+def orbits_of(strings, low, ranks, block, columns, group, full, place, first):
     """Give the strings of every orbit of a sector its number; return how many orbits there are.
 
     Parameters
@@ -20,15 +20,19 @@ def orbits_of(strings, low, low_rank, high_rank, block, columns, tables, turned,
         In the order of their index.
     low : int
         Bits of the low part.
+    ranks
+        Ranks of the low and of the high parts among those of their weight.
     columns : (H + 1,) int64
         Columns of the block of every weight of the high part.
-    tables, turned
-        The group, as in :mod:`qsim.trotter.kernels.sectors.orbits`.
+    group
+        Tables and turned, as in :mod:`qsim.trotter.kernels.sectors.orbits`.
     place : (D,) int32, in/out
         -1 at first; the number of the orbit of every string.
     first : (D,) int64, out
         Index of the first string of every orbit.
     """
+    low_rank, high_rank = ranks
+    tables, turned = group
     count = 0
     under = (1 << low) - 1
     for i in range(strings.size):
@@ -81,18 +85,19 @@ def bessel(x, values):
 
 
 @nb.njit(**JIT)
-def series(data, indices, indptr, diagonal, psi, old, new, total, numbers, centre, inverse, forward):
+def series(matrix, psi, old, new, total, numbers, centre, inverse, forward):
     """Sum ``sum_k (-i)^k c_k T_k((H - centre) inverse) psi``; times i^k instead if not `forward`.
 
     Parameters
     ----------
-    data, indices, indptr
-        H without its diagonal, real, by rows.
+    matrix
+        Values, columns and first entries of the rows of H without its diagonal, real; and its diagonal.
     psi, old, new, total : (orbits,) complex128
         State, two work spaces, and the sum.
     numbers : (m,) float64
         ``(2 - delta_k0) |J_k|`` with the sign of J_k.
     """
+    data, indices, indptr, diagonal = matrix
     size = psi.size
     for i in range(size):
         old[i] = psi[i]
@@ -103,10 +108,10 @@ def series(data, indices, indptr, diagonal, psi, old, new, total, numbers, centr
         twice = inverse if k == 1 else 2.0 * inverse
         back = 0.0 if k == 1 else 1.0
         c = numbers[k]
-        # (-i)^k c: real and imaginary part without a complex power
-        quarter = k & 3
-        re = c if quarter == 0 else (-c if quarter == 2 else 0.0)
-        im = sign * (c if quarter == 1 else (-c if quarter == 3 else 0.0))
+        # (-i)^k c, or i^k c: one of its parts is zero, and every second pair of k has the other sign
+        rotated = c if k & 2 == 0 else -c
+        re = rotated if k & 1 == 0 else 0.0
+        im = 0.0 if k & 1 == 0 else sign * rotated
         for i in range(size):
             # recurrence and sum in one pass over the row, while its numbers are in registers; `new` holds T_(k-2) until it is
             # overwritten

@@ -81,15 +81,15 @@ def _smallest(s, tables, turned, full):
 
 
 @nb.njit(**JIT)
-def entries_of_orbits(
-    spins, tables, turned, characters, found, norms, masks, values, currents, first, to, data
-):
+def entries_of_orbits(spins, group, found, norms, masks, values, currents, first, to, data):
     """Fill the rows of H but for its diagonal, in the states of orbits.
 
     ``H_ba = h chi(g)* sqrt(nu_b / nu_a)``, where g leads from the flipped string of a to b; row a holds its complex conjugate.
 
     Parameters
     ----------
+    group
+        Tables, turned and characters, as in :func:`representatives`.
     masks : (T,) int64
         Bits j < k of two spins that are flipped if they differ.
     values, currents : (T,) float64
@@ -99,6 +99,7 @@ def entries_of_orbits(
     to, data : int32, complex128, out
         Column and value; entries of a row may have the same column.
     """
+    tables, turned, characters = group
     full = (1 << spins) - 1
     for a in range(found.size):
         k = first[a]
