@@ -381,9 +381,7 @@ def test_rotations_of_a_qubit(qoc, angle, axis, optimizer):
     for pair in pairs:
         weights = {k: complex(w.replace("i", "j")) for k, w in pair["target"].items()}
         overlaps.append(sum(np.conj(w) * total[k, pair["initial"]] for k, w in weights.items()))
-    assert abs(np.mean(overlaps)) ** 2 == pytest.approx(
-        summary["scalars"]["probability"]["value"], abs=1e-9
-    )
+    assert abs(np.mean(overlaps)) ** 2 == pytest.approx(summary["scalars"]["probability"]["value"], abs=1e-9)
 
 
 def test_a_search_that_has_left_a_critical_point_is_resumed_to_the_bit(qoc):
