@@ -14,7 +14,7 @@ from qsim.core.errors import NumericsError
 from qsim.qmc.sampling.series import ENERGIES
 from qsim.qmc.statistics import MINIMUM_BLOCKS
 from qsim.qmc.statistics.blocking import ROUNDING, Chains, Estimate, derived, reblock, warm_up, without_error
-from qsim.qmc.statistics.correlation import correlation, drift, memory
+from qsim.qmc.statistics.correlation import correlation, drift, memory, slow_part
 from qsim.qmc.statistics.timestep import ORDERS, Extrapolation, bounded, extrapolate
 from qsim.qmc.statistics.twists import average
 
@@ -402,6 +402,24 @@ class _Rows:
         """Return the decay time of the slower one of energy and kinetic energy, in rows."""
         return max(_memory(self.mean_of(k)) for k in self.tested)
 
+    def slow_need(self) -> tuple[float, float]:
+        """Return the decay time of the slowest part that distant quarters share, in rows, and how far its start must decay.
+
+        The second is the factor by which the mean of a part that starts `STRAYED` deviations off, and decays during the run,
+        would exceed `FORGOTTEN` of the error bar.  Zeros where there is no such part, or where chains are not independent.
+        """
+        worst = 0.0, 0.0
+        for column in self.tested:
+            chains = self.mean_of(column)
+            slow = slow_part(chains.y) if chains.independent else None
+            if slow is None:
+                continue
+            count, rows = chains.y.shape
+            error = float(np.std(chains.y.mean(axis=1), ddof=1)) / math.sqrt(count)
+            average = slow.time / rows * -math.expm1(-rows / slow.time)
+            worst = max(worst, (slow.time, STRAYED * slow.deviation * average / (FORGOTTEN * error)))
+        return worst
+
     def relaxation(self, particles: int) -> float:
         """Return the time (1/hartree) in which particles of this kinetic energy spread over the system; 0 if it is unknown."""
         column = ENERGIES.index("kinetic")
@@ -439,7 +457,10 @@ class _Start:
     and a time t is below `FORGOTTEN` of the error bar once the time before the first block that counts is
     ``T ln(AWAY sqrt(N T / 2 t) / FORGOTTEN)``.  T is the memory of the slower energy and, since the walkers were placed, also the
     time that particles of that kinetic energy need to spread over the system: energies fluctuate mostly near the nuclei, fast,
-    while the density far out follows slowly, and a run that is short beside T cannot show it.  Around a 1s electron the
+    while the density far out follows slowly, and a run that is short beside T cannot show it.  Where walkers stay for long
+    between nodes or at one of several centres, distant quarters of the series resemble each other
+    (:func:`~qsim.qmc.statistics.correlation.slow_part`), and that part must have decayed since the walkers were placed.
+    Around a 1s electron the
     slowest decay is that to 2s, with the rate :math:`\tfrac38\zeta^2`, thus :math:`T=\tfrac43/(\tfrac12\zeta^2)`.
 
     Attributes
@@ -480,6 +501,12 @@ class _Start:
             for name, scale, away in scales
             if (left := away * math.sqrt(0.5 * walkers * scale / length) / FORGOTTEN) > 0.0
         ]
+        # Of the whole series: what is cut off shows the decay best.
+        every = _Rows.of(series, 0)
+        slow, left = every.slow_need() if every else (0.0, 0.0)
+        if left > 1.0:
+            needed = slow / rows.per_block * time * math.log(left)
+            found.append(cls(series.info.get("settled", math.inf), cut, needed, time))
         # The one that lacks most.
         return max(found, key=lambda one: one.needed - one.warm)
 

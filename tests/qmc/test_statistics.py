@@ -27,7 +27,14 @@ from qsim.qmc.statistics.blocking import (
     warm_up,
     weighted_mean,
 )
-from qsim.qmc.statistics.correlation import correlation, drift, lognormal, memory, skewness
+from qsim.qmc.statistics.correlation import (
+    correlation,
+    drift,
+    lognormal,
+    memory,
+    skewness,
+    slow_part,
+)
 from qsim.qmc.statistics.timestep import curve, extrapolate
 
 
@@ -366,6 +373,37 @@ def test_slow_drift_is_noticed(chains, n, tau, length):
     decay = np.exp(-np.arange(n) / length)
     decay *= 4.0 * np.sqrt(tau / (n * chains)) / decay.mean()
     assert np.mean([drift(x + decay) < 0.01 for x in series]) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("chains", "n", "tau"), [(24, 60, 1.0), (64, 100, 4.0), (64, 400, 30.0), (64, 47, 1.5)]
+)
+def test_slow_parts_are_seldom_seen_where_there_are_none(chains, n, tau):
+    # three standard deviations on one side, of products of normal numbers: about 0.4 % (1 % with 24 chains)
+    series = autoregressive((400, chains, n), tau, 45)
+    assert sum(slow_part(y) is not None for y in series) < 12
+
+
+@pytest.mark.parametrize(
+    ("chains", "n", "time", "share"), [(64, 108, 90.0, 0.1), (64, 400, 200.0, 0.05), (40, 60, 60.0, 0.3)]
+)
+def test_slow_parts_are_seen(chains, n, time, share):
+    """A slow part whose share of the variance is small, behind noise without memory."""
+    tau = (1 + np.exp(-1 / time)) / (1 - np.exp(-1 / time))
+    slow = np.sqrt(share) * autoregressive((200, chains, n), tau, 46)
+    series = slow + np.sqrt(1 - share) * autoregressive((200, chains, n), 1.0, 47)
+    found = [slow_part(y) for y in series]
+    seen = [one for one in found if one is not None]
+    assert len(seen) > 160
+    # an upper bound of the time, unless the series is too short to know it; the deviation to its own noise
+    assert np.mean([one.time >= 0.7 * min(time, n) for one in seen]) > 0.9
+    assert np.median([one.deviation for one in seen]) == pytest.approx(np.sqrt(share), rel=0.4)
+
+
+def test_slow_parts_need_independent_chains():
+    assert slow_part(autoregressive((3, 200), 60.0, 48)) is None
+    assert slow_part(np.zeros((64, 100))) is None
+    assert slow_part(np.ones((64, 3))) is None
 
 
 def test_drift_of_series_without_noise():

@@ -41,7 +41,17 @@ from qsim.core.statistics import LEVEL, student
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MANY_CHAINS", "Correlation", "correlation", "drift", "lognormal", "memory", "skewness"]
+__all__ = [
+    "MANY_CHAINS",
+    "Correlation",
+    "SlowPart",
+    "correlation",
+    "drift",
+    "lognormal",
+    "memory",
+    "skewness",
+    "slow_part",
+]
 
 MANY_CHAINS = 20  # independent chains whose scatter alone gives the error bar
 MANY_BLOCKS = 100  # joined blocks that tell whether there is a slow part
@@ -53,6 +63,9 @@ SKEW = 0.5  # of the skewness of a mean: by how much it enlarges the error bar, 
 BY_CHANCE = 2.0  # standard deviations of the skewness of normal numbers that do not count
 FEWEST_JOINED = 8  # numbers that tell a skewness
 LARGEST_RELATIVE = 1.0  # error of a positive quantity over its value: beyond, nothing is known
+PERSISTENT = (
+    3.0  # standard deviations of a covariance between distant quarters of a series that are no chance
+)
 SLOWEST = (1.5, 5.0, 15.0)  # decays over the series, in its inverse length, that a drift is looked for with
 
 
@@ -188,6 +201,56 @@ def memory(y: NDArray[np.float64], *, independent: bool = True) -> float:
     time = 1.0 + 2.0 * float(np.sum(gamma[1 : window + 1])) / gamma[0]
     time *= 1.0 + (2.0 * window + 1.0) / y.size
     return 0.0 if time <= 1.0 + 1e-9 else 1.0 / math.log((time + 1.0) / (time - 1.0))
+
+
+class SlowPart(NamedTuple):
+    """A part of a series that decays so slowly that distant quarters of it still resemble each other.
+
+    Attributes
+    ----------
+    time : float
+        Decay time, in rows, one standard deviation above the estimate; at most the length of the series, which cannot tell
+        a longer one.
+    deviation : float
+        Standard deviation of this part of the values of one chain.
+    """
+
+    time: float
+    deviation: float
+
+
+def slow_part(y: NDArray[np.float64]) -> SlowPart | None:
+    """Return the part of independent chains that outlives a quarter of the series; None if there is no sign of one.
+
+    A walker that is shut in by the nodes of a trial function, or by the distance of two centres, keeps the energy of its place
+    for long.  Most of the variance decays much faster, so that the integrated time says nothing about it; the covariances
+    between quarters of the series do, averaged over the chains.  They have no bias from the mean of all, since the mean over
+    the chains is taken out of each quarter.
+
+    Parameters
+    ----------
+    y : (chains, rows) float64
+        Influences of independent chains on a mean.
+    """
+    chains, rows = y.shape
+    quarter = rows // 4
+    if chains < MANY_CHAINS or quarter < 1:
+        return None
+    means = y[:, : 4 * quarter].reshape(chains, 4, quarter).mean(axis=2)
+    covariance = np.cov(means, rowvar=False)
+    near = float(np.mean(np.diagonal(covariance, 1)))
+    # Two pairs are two quarters apart and one is three: 7/3 on average, 4/3 further than neighbours.
+    far = float(np.diagonal(covariance, 2).sum() + covariance[0, 3]) / 3.0
+    # Of independent quarters a covariance has the variance s^4 / (chains - 1); three of them are averaged.
+    chance = float(np.mean(np.diagonal(covariance))) / math.sqrt(3.0 * (chains - 1.0))
+    if not far > PERSISTENT * chance:
+        return None
+    # The slowest decay that the noise allows: a warm-up that is longer than needed costs little.
+    slowest = far + chance
+    time = 4.0 / 3.0 * quarter / math.log(near / slowest) if near > slowest else math.inf
+    time = min(time, float(rows))
+    # What is half a quarter old on average has decayed by that much when it is averaged over a quarter and its neighbour.
+    return SlowPart(time, math.sqrt(max(near, far) * math.exp(min(1.0, quarter / time))))
 
 
 def drift(y: NDArray[np.float64], *, independent: bool = True) -> float:
