@@ -29,6 +29,8 @@ def forgotten_units(block: BaseModel, node: Node, key: str = "") -> Iterator[Fin
         Its dotted key.
     """
     prefix = f"{key}." if key else ""
+    if isinstance(block, Block):
+        yield from block.doubts(key)
     for name, info in type(block).model_fields.items():
         below = node.child(info.alias or name)
         if below is None:
