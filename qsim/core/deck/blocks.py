@@ -81,16 +81,6 @@ class Block(BaseModel):
         """
         return None
 
-    def doubts(self, key: str) -> Iterable[Finding]:
-        """Return warnings about what this block was probably not meant to say.
-
-        Parameters
-        ----------
-        key
-            Where it stands in the deck.
-        """
-        return ()
-
 
 def _integral(value: object) -> object:
     if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST:

@@ -1,15 +1,13 @@
 """Units of the columns of a table that a deck names: the key ``units`` beside ``file``."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from qsim.core.deck.blocks import Block, Finding
+from qsim.core.deck.blocks import Block
 from qsim.core.deck.units import BARE, UNITS, UnitError, unit_named
-from qsim.core.errors import QsimError
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
@@ -154,36 +152,3 @@ class Tabulated(Block):
         units = getattr(self, "units", None)
         found = {} if units is None else dict(units)
         return {name: unit for name, unit in found.items() if unit is not None}
-
-    def doubts(self, key: str) -> Iterator[Finding]:
-        """Yield a warning about columns whose unit is said nowhere.
-
-        Parameters
-        ----------
-        key
-            Where this block stands in the deck.
-        """
-        from qsim.core.deck.tables import column_units
-
-        path = self.table_file()
-        if path is None:
-            return
-        try:
-            units = column_units(path, self.columns(), self.given_units())
-        except QsimError:
-            # told by the reader, with its place
-            return
-        bare = [unit.column for unit in units if unit.source == "" and not unit.column.ignored]
-        if not bare:
-            return
-        named = " and ".join(f"{column.name} in {column.bare}" for column in bare)
-        header = ", ".join(f"{column.name} ({unit_example(column)})" for column in bare)
-        place = f"{key}.file" if key else "file"
-        text = f"{path.name} has no unit of {' and '.join(c.name for c in bare)}, which is read as {named}; "
-        yield Finding(place, text + f"name units in its header, '{header}', or in the key units", "warning")
-
-
-def unit_example(column: Column) -> str:
-    """Return the plain unit of a column, as a header would have it."""
-    plain = {"length": "bohr", "energy": "hartree"}
-    return column.unit or plain.get(column.kind, "au")

@@ -7,15 +7,16 @@ the numbers, as two lines (names, units), or as ``# column 1: r (Angstrom)``.  E
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.deck.blocks import Finding
 from qsim.core.deck.columns import read_columns, text_lines
 from qsim.core.deck.units import UNITS, UnitError, unit_named
-from qsim.core.errors import FileError
+from qsim.core.errors import FileError, QsimError
 from qsim.core.text import shorten
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from qsim.core.deck.table_units import Column, Tabulated
 
-__all__ = ["ColumnUnit", "column_units", "read_table"]
+__all__ = ["ColumnUnit", "column_units", "read_table", "units_in_doubt"]
 
 HDF5 = (".h5", ".hdf5", ".nc", ".nc4")
 # Lines before the first number that are looked at for units.
@@ -131,6 +132,41 @@ def column_units(
     return tuple(
         _one_unit(column, labels.get(index), given.get(column.name)) for index, column in enumerate(columns)
     )
+
+
+def units_in_doubt(table: Tabulated, key: str) -> Iterator[Finding]:
+    """Yield a warning about columns whose unit is said nowhere.
+
+    Parameters
+    ----------
+    key
+        Where the block stands in the deck.
+    """
+    path = table.table_file()
+    if path is None:
+        return
+    try:
+        units = column_units(path, table.columns(), table.given_units())
+    except QsimError:
+        # told by the reader, with its place
+        return
+    bare = [unit.column for unit in units if unit.source == "" and not unit.column.ignored]
+    if not bare:
+        return
+    named = " and ".join(f"{column.name} in {column.bare}" for column in bare)
+    header = ", ".join(f"{column.name} ({_plain_unit(column)})" for column in bare)
+    yield Finding(
+        f"{key}.file" if key else "file",
+        f"{path.name} has no unit of {' and '.join(column.name for column in bare)}, which is read as {named}; "
+        f"name units in its header, '{header}', or in the key units",
+        "warning",
+    )
+
+
+def _plain_unit(column: Column) -> str:
+    """Return the plain unit of a column, as a header would have it."""
+    plain = {"length": "bohr", "energy": "hartree"}
+    return column.unit or plain.get(column.kind, "au")
 
 
 def _one_unit(column: Column, label: _Label | None, given: str | None) -> ColumnUnit:

@@ -64,6 +64,7 @@ __all__ = [
     "Time",
     "UnitError",
     "Wavelength",
+    "canonical",
     "format_quantity",
     "parse_quantity",
     "to_unit",
@@ -391,25 +392,20 @@ def parse_quantity(value: object, kind: str) -> float:
 
 
 def unit_named(text: str, kind: str) -> tuple[str, float]:
-    """Return a unit as this program writes it, and its value in atomic units.
+    """Return a unit of a kind as this program writes it, and its value in atomic units; raise `UnitError` for other texts.
 
-    Parameters
-    ----------
-    text
-        The unit in any spelling, ``"Angstrom"``.
-    kind
-        A key of `UNITS`; an intensity is no unit of a field here, as it is not proportional to it.
-
-    Raises
-    ------
-    UnitError
-        If there is no such unit of this kind.
+    An intensity is no unit of a field here, as it is not proportional to it.
     """
     name = _spelling(text)
     if name not in UNITS[kind] and name in UNITS["intensity"]:
         message = f"{text!r} is a unit of intensity; allowed units of {kind}: {', '.join(UNITS[kind])}"
         raise UnitError(message, _expected(kind), specific=True)
     return name, UNITS[kind].get(name) or _convert(1.0, name, kind)
+
+
+def canonical(text: str) -> str:
+    """Return a unit as this program writes it, ``"angstrom"`` for ``"Å"``; other texts with their blanks tidied."""
+    return _spelling(text)
 
 
 def without_unit(number: float, kind: str, ranges: Iterable[tuple[float, float, str]]) -> str:
