@@ -125,7 +125,7 @@ def test_a_drift_counts_below_one_per_cent(monkeypatch, chance, told):
     """Of energy and kinetic energy together: half of it for each."""
     series = rows_of(count=200)
     series.info["settled"] = 100.0  # a start that is forgotten
-    monkeypatch.setattr(analysis, "_drift", lambda chains: chance)
+    monkeypatch.setattr(analysis, "drift_of", lambda chains: chance)
     rows = replace(relaxation.Rows.of(series, 0), tested=(0, 5))
     found = {
         "acceptance": SimpleNamespace(mean=0.5),
