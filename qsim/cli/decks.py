@@ -18,7 +18,6 @@ from qsim.cli.terminal import columns, print_json, print_path, say
 
 if TYPE_CHECKING:
     from qsim.core.deck.blocks import Deck
-    from qsim.core.deck.load import LoadedDeck
     from qsim.core.errors import Diagnostic
     from qsim.core.examples.catalogue import Example
 
@@ -150,6 +149,7 @@ def validate(ctx: click.Context, decks: tuple[Path, ...], as_json: bool) -> None
     """Check decks without running them: keys, values, units and physics."""
     from qsim.core.deck.load import peek_method
     from qsim.core.errors import DeckError, QsimError
+    from qsim.core.run.examine import examine
 
     findings: list[dict[str, Any]] = []
     code = 0
@@ -159,7 +159,9 @@ def validate(ctx: click.Context, decks: tuple[Path, ...], as_json: bool) -> None
         failure: str | None = None
         try:
             method = peek_method(path)
-            diagnostics = _examine(method, path)
+            if not methods.is_available(method):
+                raise _foreign(path)
+            diagnostics = examine(method, path)
         except QsimError as error:
             diagnostics = list(getattr(error, "diagnostics", ()))
             failure = None if diagnostics else str(error)
@@ -183,25 +185,6 @@ def findings_of(
     problems = [_entry_of(diagnostic) for diagnostic in diagnostics]
     valid = failure is None and not any(problem["severity"] == "error" for problem in problems)
     return {"file": str(path), "method": method, "valid": valid, "problems": problems, "error": failure}
-
-
-def _examine(method: str, path: Path) -> list[Diagnostic]:
-    """Return the warnings about a valid deck; raise DeckError for the mistakes of another."""
-    from qsim.core.deck.load import load_deck
-    from qsim.core.run.stages import stage, unknown_figures
-
-    if not methods.is_available(method):
-        raise _foreign(path)
-    loaded: LoadedDeck[Any] = load_deck(path, stage(method, "deck").DECK)
-    # In the order in which a run would find them: keys, forgotten units, figures, physics.
-    findings = [
-        *loaded.deck.check(),
-        *loaded.doubts(),
-        *unknown_figures(loaded.deck, stage(method, "output")),
-        *stage(method, "build").plan(loaded).findings,
-    ]
-    loaded.raise_for(findings)
-    return [loaded.diagnostic(finding) for finding in findings]
 
 
 def _foreign(path: Path) -> Exception:
