@@ -15,6 +15,7 @@ import click
 from qsim import methods
 from qsim.cli.arguments import DeckFile, MethodName, require_method
 from qsim.cli.terminal import columns, print_json, print_path, say
+from qsim.version import __version__
 
 if TYPE_CHECKING:
     from qsim.core.deck.blocks import Deck
@@ -118,11 +119,24 @@ def _example(name: str, chosen: list[str]) -> Example:
 
 @click.command()
 @click.argument("method", type=MethodName(), required=False)
-def schema(method: str | None) -> None:
+@click.option(
+    "--summary",
+    "of_summary",
+    is_flag=True,
+    help="The schema of what --json prints and NAME.summary.json holds.",
+)
+def schema(method: str | None, of_summary: bool) -> None:
     """Print the JSON Schema of decks, for editors.
 
     Without METHOD, the schema takes the decks of all methods.
     """
+    if of_summary:
+        if method is not None:
+            raise click.UsageError("--summary is the same for all methods: leave METHOD out")
+        from qsim.core.results.summary import SCHEMA
+
+        print_json(SCHEMA)
+        return
     from qsim.core.deck.template import schema as schema_of
     from qsim.core.run.stages import stage
 
@@ -132,13 +146,18 @@ def schema(method: str | None) -> None:
     # A deck is of one method: the schema of all is a choice of theirs.
     choices: list[dict[str, Any]] = []
     definitions: dict[str, Any] = {}
+    dialect = ""
     for name in methods.available():
         # blocks of different methods may share a name, but not a definition
         text = json.dumps(schema_of(stage(name, "deck").DECK)).replace('"#/$defs/', f'"#/$defs/{name}.')
         one = json.loads(text)
         definitions |= {f"{name}.{key}": block for key, block in one.pop("$defs", {}).items()}
+        # a part of one document has the base of that
+        dialect = one.pop("$schema")
+        one.pop("$id", None)
         choices.append(one)
-    print_json({"title": "qsim deck", "oneOf": choices, "$defs": definitions})
+    about = {"$schema": dialect, "$id": f"urn:qsim:schema:{__version__}:deck", "title": "deck of qsim"}
+    print_json({**about, "oneOf": choices, "$defs": definitions})
 
 
 @click.command()
