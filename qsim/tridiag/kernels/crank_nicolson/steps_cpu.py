@@ -24,10 +24,15 @@ PART: dict[str, Any] = {**JIT, **_PART}
 
 @nb.njit(**PART)
 def _eliminate_three_point(s, field, shift, kappa, invs, tau_w, fr, fi):
+    # Eq. T8. `s` begins with the row before; this row follows at ROW. Divided by its off-diagonal size, a row
+    # has exp(+-i theta) = fr +- i fi beside a diagonal of which kappa, shift and 1/sigma' are the numbers of
+    # the step.
     # one flat array with constant offsets: with a single base pointer the compiler can prove that the lanes are independent
     for w in range(LANES):
+        # pivot a = S_jj - 1/a(before), since the product of the two off-diagonals is 1
         ar = kappa * (s[ROW + 2 * LANES + w] + field * s[ROW + 8 * LANES + w] + shift) - s[4 * LANES + w]
         ai = (1.0 + tau_w * s[ROW + 3 * LANES + w]) * invs - s[5 * LANES + w]
+        # |a| >= 1/sigma' > 0: no scaling is needed
         q = 1.0 / (ar * ar + ai * ai)
         # the lower off-diagonal carries conj(f)
         br = fr * s[4 * LANES + w] + fi * s[5 * LANES + w]
