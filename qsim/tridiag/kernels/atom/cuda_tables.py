@@ -182,6 +182,8 @@ def shape(
 
     def most(limit: int) -> int:
         """Return the largest number of rows, a multiple of `ROWS`, within a number of bytes."""
+        # state, two ends per thread and OTHERS numbers per lane, 16 bytes each; ROWS rows alone need less,
+        # since one thread has nobody to exchange with
         rows = ROWS * int((limit - STATIC - 16 * OTHERS * lanes) // (16 * lanes * (ROWS + 2)))
         return max(rows, ROWS * (limit - STATIC >= 16 * lanes * (ROWS + 3)))
 
@@ -232,13 +234,16 @@ def radial_tables(
     lanes = ll.size
     p = down[:, :lanes] + 1j * down[:, lanes:]
     back = up[:, :lanes] + 1j * up[:, lanes:]
+    # B without the absorber; q, G, gain and keep as in the module's text
     b = potential[:, :1] + rotation[:, None] * ll - 1.0
     absorbed = potential[:, 1:]
     q = 1.0 / (b - 1j * (a[:, None] - absorbed))
     diagonal = q + 10.0 / 12.0
     diagonal[0] = q[0] + first
+    # 1/G = 1/p + 1/p' - (M2)_jj - q: both eliminations meet in row j
     gain = np.asarray(2j * a[:, None] * q**2 / (1.0 / p + 1.0 / back - diagonal), dtype=np.complex128)
     keep = np.asarray(q * (b + 1j * (a[:, None] + absorbed)), dtype=np.complex128)
+    # the first row has nothing before it, the last one nothing after it
     alpha, beta = np.zeros(q.shape, dtype=np.complex128), np.zeros(q.shape, dtype=np.complex128)
     alpha[1:] = -p[:-1] * q[:-1] / (12.0 * q[1:])
     beta[:-1] = -back[1:] * q[1:] / (12.0 * q[:-1])
@@ -338,6 +343,7 @@ class Mixing:
         With ``k = g c / (4 r')`` the influence of a row decays per row, either way and for either sign of k, by at most
         ``(1/3 + 2 k) / (2/3 + sqrt(1/3 + 4 k^2))``, and that on a pivot by its square.
         """
+        # tables for the next larger power of BUCKET: a pulse needs a few of them instead of one per step
         bucket = math.ceil(math.log(g) / math.log(BUCKET)) if g > 0.0 else -(10**6)
         if bucket not in self._felt:
             k = np.zeros(self._shape.padded)
@@ -346,12 +352,16 @@ class Mixing:
             )
             decay = -np.log((1.0 / 3.0 + 2.0 * k) / (2.0 / 3.0 + np.sqrt(1.0 / 3.0 + 4.0 * k**2)))
             parts = self._shape.rows // ROWS
+            # decay from the first row to the end of each part: differences tell how far two parts are apart in
+            # e-foldings
             sums = np.concatenate([[0.0], np.cumsum(decay.reshape(-1, ROWS).sum(axis=1))])
             edges = np.arange(self._shape.chunks + 1) * parts
             enough = -math.log(NEGLIGIBLE)
+            # first part before a chunk, and first part after it, from which nothing above NEGLIGIBLE comes
             low = np.maximum(np.searchsorted(sums, sums[edges[:-1]] - enough, side="right") - 1, 0)
             high = np.minimum(np.searchsorted(sums, sums[edges[1:]] + enough), sums.size - 1)
             reach = np.array([edges[:-1] - low, high - edges[1:], self._warm(decay)], dtype=np.int32)
+            # the flags of a launch serve the radial step, too: the larger of both distances counts
             waits = waits_of(np.maximum(self._radial, -(-reach[:2] // parts)))
             put = self._device.asarray
             self._felt[bucket] = put(reach), put(waits), int(waits.max(initial=0))
@@ -362,11 +372,13 @@ class Mixing:
         n, rows = self._slope.size, self._shape.rows
         sums = np.concatenate([[0.0], np.cumsum(decay)])
         first = np.arange(self._shape.chunks) * rows
+        # influence on a pivot goes with the square of the decay: half the distance is enough
         enough = -0.5 * math.log(NEGLIGIBLE)
         inner = np.arange(0, rows + 1, ROWS)[:, None] + first
         low = np.maximum(np.searchsorted(sums, sums[inner] - enough, side="right") - 1, 0)
         high = np.minimum(np.searchsorted(sums, sums[inner] + enough), sums.size - 1)
         warm = np.maximum(inner - low, high - inner).max(axis=0) + 1
+        # where 1 / r' is constant all around, pivots are those of an endless uniform grid and need no warm-up
         change = np.abs(self._slope[1:] / self._slope[:-1] - 1.0) > ALIKE
         changes = np.concatenate([[0], np.cumsum(change)])
         low, high = first - warm - 1, first + rows + warm + 1
@@ -469,6 +481,7 @@ def _before(parts: list[NDArray[np.complex128]], chunks: int, lanes: int) -> lis
     """Return products over the parts of a chunk before each and after each, (chunks, parts, lanes) each."""
     found = []
     for back, one in enumerate(parts):
+        # from the end for the recurrence that comes from the last row
         each = one.reshape(chunks, -1, lanes)
         each = each[:, ::-1] if back else each
         before = np.ones_like(each)
@@ -484,6 +497,7 @@ def _more(parts: list[NDArray[np.complex128]], chunks: int, lanes: int) -> NDArr
         each = one.reshape(chunks, -1, lanes)
         each = each[:, ::-1] if back else each
         count = -(-each.shape[1] // GROUP)
+        # factors of 1 fill up the last group
         wide = np.ones((chunks, count * GROUP, lanes), dtype=np.complex128)
         wide[:, : each.shape[1]] = each
         found.append(wide.reshape(chunks, count, GROUP, lanes).prod(axis=2))
@@ -507,6 +521,7 @@ def waits_of(reach: NDArray[np.int32]) -> NDArray[np.int32]:
         Chunks before and after each that are felt.
     """
     waits = np.array(reach, dtype=np.int32)
+    # symmetric closure: repeated until nobody has to wait for one more
     while True:
         before, after = waits.copy()
         for d in range(1, min(int(waits.max(initial=0)) + 1, before.size)):
@@ -519,8 +534,11 @@ def waits_of(reach: NDArray[np.int32]) -> NDArray[np.int32]:
 def _reach(products: NDArray[np.complex128]) -> NDArray[np.int64]:
     """Return how many chunks before each are felt: up to a product of magnitude `NEGLIGIBLE`, (chunks,)."""
     chunks = products.shape[0]
+    # logarithms, since products of many factors underflow; FLOOR stands for those that have
     size = np.maximum(np.log(np.maximum(np.abs(products), 1e-300)), FLOOR)
     sums = np.concatenate([np.zeros((1, products.shape[1])), np.cumsum(size, axis=0)])
+    # a chunk has no more others before it than its number; then the shortest distance over which every lane's
+    # product is small
     reach = np.arange(chunks)
     for d in range(1, chunks):
         small = (sums[d:chunks] - sums[: chunks - d]).max(axis=1) <= np.log(NEGLIGIBLE)

@@ -143,6 +143,8 @@ def cn_steps(
     empty = np.zeros(0)
     absorber = empty if operator.absorber is None else operator.absorber
     slope = empty if operator.slope is None else operator.slope
+    # a group of LANES chunks is the unit of work; the scratch of a thread holds its window and three rows of
+    # zeros
     groups = -(-shape.chunks(n) // LANES)
     size = (min(n, shape.chunk + 2 * shape.halo) + 3) * ROW
 
