@@ -35,6 +35,7 @@ def nodes(lanes: PlanarLanes, band: float) -> tuple[NDArray[np.float64], NDArray
 
     With one parity of l + m, above and below the plane are equal: the nodes above have the weight of both.
     """
+    # Gauss-Legendre with n nodes is exact up to degree 2 n - 1, and |sum c Y|^2 has twice the band
     count = int(band) + SPARE
     cosine, weights = roots_legendre(count + count % 2)
     if len(lanes.parities) == 1:
@@ -78,6 +79,7 @@ class Sky:
 
     def by_m(self, values: NDArray[np.complex128]) -> NDArray[np.complex128]:
         """Return the sums over l (a, k, m) of channels (k, used)."""
+        # the azimuth enters as exp(i m phi) alone: sums over l first, per m, then one product over m
         found = np.empty((self.theta.size, values.shape[0], len(self._columns)), dtype=complex)
         for index, (_, here) in enumerate(self._columns):
             found[:, :, index] = (values[:, here] @ self.polar[here]).T

@@ -36,6 +36,7 @@ __all__ = ["Flux", "flux_interval", "flux_of", "spheres", "spread"]
 # radius of the second sphere over that of the first
 INNER = 0.75
 # error over the difference of both, of an error that falls as 1/R
+# b(R) = b + c / R: b(R) - b = LIMIT (b(3R/4) - b(R))
 LIMIT = INNER / (1.0 - INNER)
 # of the range of energies, over which differences that cross zero are spread
 NEAR = 0.05
@@ -82,6 +83,7 @@ class Flux:
         self.energy = np.linspace(block.energy[0], block.energy[1], block.points)
         self.k = np.sqrt(2.0 * self.energy)
         self.time, self.a, self.alpha = _field(result.problem, result.trace[:, 0] * result.problem.setting.dt)
+        # largest phase k alpha: it sets how many directions the integral over angles needs
         self.reach = float(self.k[-1] * np.hypot.reduce(self.alpha, axis=0).max())
         self.passed: list[NDArray[np.complex128]] = []
 
@@ -105,6 +107,7 @@ class Flux:
             value, slope = self.result.flux[:, k, 0], self.result.flux[:, k, 1]
             b = self.amplitudes(surface.Surface(sphere, self.time, value, slope, a, alpha), each)
             if self.block.tail == "isurfv":
+                # the resolvent adds what passes from the end of the run to infinity
                 b += self.tail(sphere, float(self.time[-1]))
             self.passed.append(b)
         self.found = _finished(self)
@@ -156,6 +159,7 @@ class _Along(Flux):
         inner = b[:, : self.weights.size]
         # the first directions are nodes of an integral over cos(theta), the rest those of the result
         whole = 2.0 * math.pi * self.k * (np.abs(inner) ** 2 @ self.weights)
+        # parts of l by projection on Y_lm with the weights of the nodes
         y = surface.spherical_harmonics(self.lanes, self.cosine[: self.weights.size])
         parts = 2.0 * math.pi * (inner * self.weights) @ y.T
         return whole, self.k[:, None] * np.abs(parts) ** 2

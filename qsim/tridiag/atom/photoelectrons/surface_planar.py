@@ -79,8 +79,11 @@ class Rays:
 
 def rays(lanes: PlanarLanes, reach: float, polar: int, azimuths: int) -> Rays:
     """Return directions for degrees up to ``l_max + reach``, with these numbers of polar angles (or none) and azimuths."""
+    # exp(i k alpha.n) of size `reach` has degrees up to about that: nodes and azimuths must resolve their
+    # product with Y_lm
     band = lanes.lmax + reach
     theta, weights = nodes(lanes, band)
+    # at least two azimuths per order of the band, with room, in a multiple of the requested ones
     stride = math.ceil((2.0 * band + 16.0) / azimuths)
     reported = np.linspace(0.0, math.pi, polar) if polar else np.zeros(0)
     sky = Sky(lanes, np.concatenate([theta, [0.5 * math.pi], reported]), even_azimuths(stride * azimuths))
@@ -90,6 +93,7 @@ def rays(lanes: PlanarLanes, reach: float, polar: int, azimuths: int) -> Rays:
 def _phase(sky: Sky, k: NDArray[np.float64], t: float, alpha: NDArray[np.float64]) -> NDArray[np.complex128]:
     """Return ``exp(i k^2 t / 2 + i k alpha.n)``, (a, k, b)."""
     along_field = alpha[0] * np.cos(sky.azimuth) + alpha[1] * np.sin(sky.azimuth)
+    # alpha lies in the plane: alpha.n = sin(theta) times its part along the azimuth
     across = np.sin(sky.theta)[:, None, None] * k[None, :, None] * along_field
     return np.asarray(np.exp(1j * (across + (0.5 * t * k**2)[None, :, None])))
 
@@ -123,6 +127,7 @@ def planar_amplitudes(
         u, du = surface.value[i], surface.slope[i]
         if float(np.abs(u).max()) ** 2 > QUIET:
             a = surface.a[i]
+            # A.n couples neighbours in l: x and y parts of the field with their own matrices
             driven = a[0] * (x @ u) + a[1] * (y @ u)
             flux = 0.5 * (slope * u - wave * du) - 1j * wave * driven
             total += weights[i] * _phase(sky, k, float(t), surface.alpha[i]) * sky.total(turn * flux)
@@ -156,6 +161,7 @@ def planar_tail(
     near, root = sphere.window, np.sqrt(lattice.grid.slope)
     u = np.zeros((energy.size, lanes.used), dtype=complex)
     du = np.zeros_like(u)
+    # channels without norm stay zero; those of one l share their matrix and are solved together
     held = np.any(np.abs(phi) > 1e-15, axis=1)
     for l in np.unique(lanes.ls[held]):
         here = np.flatnonzero(held & (lanes.ls == l))

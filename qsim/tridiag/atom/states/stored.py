@@ -71,6 +71,7 @@ class Stored:
     @property
     def weights(self) -> NDArray[np.float64]:
         """Return ``|u|^2 dr`` of every channel and point (k, n), by the trapezoid rule; u vanishes at the nucleus."""
+        # the last point gets half a cell, the first one the cell that reaches to the nucleus
         r = np.concatenate([[0.0], self.r, self.r[-1:]])
         return np.asarray(np.abs(self.u) ** 2 * 0.5 * (r[2:] - r[:-2]))
 
@@ -117,6 +118,7 @@ class Stored:
             If more than 1e-6 of the norm lies outside of the box.
         """
         root = np.sqrt(grid.slope)
+        # the same grid: no interpolation, so that a continued run has the same bits
         if self.r.shape == grid.r.shape and np.allclose(self.r, grid.r, rtol=1e-13, atol=0.0):
             return np.asarray(self.u * root)
         weights = self.weights.sum(axis=0)
@@ -132,8 +134,10 @@ class Stored:
         from scipy.interpolate import make_interp_spline
 
         inside = grid.r <= self.r[-1]
+        # u vanishes at the nucleus, which the points do not hold
         points = np.concatenate([[0.0], self.r])
         values = np.concatenate([np.zeros((self.channels.shape[0], 1)), self.u], axis=1)
+        # real and imaginary parts side by side: one spline for all channels
         both = np.concatenate([values.real, values.imag]).T
         found = make_interp_spline(points, both, k=5)(grid.r[inside]).T
         phi = np.zeros((self.channels.shape[0], grid.points), dtype=complex)
@@ -181,6 +185,7 @@ def read(path: Path) -> Stored:
 
 @lru_cache(maxsize=4)
 def _read(path: Path, stamp: int) -> Stored:
+    """Return the state in a file; `stamp`, its time of change, keeps the cache from returning an older one."""
     file, datasets = open_datasets(path)
     with file:
 
