@@ -81,6 +81,7 @@ def claim(result: AtomResult, state: Callable[[], State], monitor: Monitor, evol
     problem = result.problem
     work = float(problem.lattice.grid.points) * result.lanes.used * problem.setting.steps
     if problem.verify is False or (problem.verify == "auto" and work > AUTO):
+        # runs too long to repeat claim nothing unless the deck insists
         text = (
             "it is switched off"
             if problem.verify is False
@@ -172,6 +173,7 @@ class _Companions:
             self.parts[name] = found
             known = self.result.errors.get(name, 0.0) + SAFETY * self.result.own.get(name, 0.0)
             self.errors[name] = SAFETY * sum(found.values()) + ROUNDING * (1.0 + abs(value)) + known
+        # spectra: energy by energy, with the same shares, spread over neighbours because differences cross zero
         for name, unsure in self.result.unsure.items():
             seen = [one.spectra[name] for one in runs]
             apart = sum(
@@ -195,6 +197,7 @@ class _Companions:
             lmax=self.result.lanes.lmax + more,
             grows=False,
         )
+        # levels are found anew on another grid: they belong to its own Hamiltonian
         wanted = [(one.n, one.l) for one in base.levels]
         observed = AtomObserved(AtomPopulations(), base.observed.norm_within)
         blocks = [_without_directions(self.result, block) for block in base.spectra]
@@ -216,6 +219,7 @@ class _Companions:
 
 def _without_directions(result: AtomResult, block: Spectrum) -> Spectrum:
     """Return a spectrum as companions need it: azimuths for an attoclock angle alone."""
+    # directions cost the most time of a spectrum, and only the attoclock angle has an error that needs them
     few: dict[str, int | None] = {"polar": None}
     if "attoclock_angle" not in result.numbers or block is not result.problem.spectra[0]:
         few["angles"] = None if block.method == "window" else 2

@@ -88,6 +88,7 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     lengths = 2 if deck.time.order == 4 else 1
     comm = connected()
     ranks = 1 if comm is None else min(comm.size, count)
+    # of all runs of the scan, shared by the ranks
     memory = _memory(size, count, found.gauge, lengths, recorded=recorded, ranks=ranks)
     trial = "" if deck.time.accuracy is None else " of the first trial"
     sizes: dict[str, int | float | str] = {
@@ -201,6 +202,7 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
     start = loaded.once(start_levels)
     wanted = [(one.n, one.l) for one in deck.levels]
     for n in range(1, deck.observed.populations.nmax + 1):
+        # a field in the plane populates all m, so that levels of every l count
         lowest = 0 if frame.planar else abs(frame.m)
         wanted += [(n, l) for l in range(lowest, n) if (n, l) not in wanted and _holds(lattice, n, l)]
     wanted = list(dict.fromkeys(wanted))
@@ -264,6 +266,7 @@ def sample_steps(problem: AtomProblem) -> int:
     wanted = [block for block in (problem.observed.hhg, problem.observed.gabor) if block is not None]
     steps, dt = problem.setting.steps, problem.setting.dt
     if not wanted:
+        # at least 400 samples, or a quarter of the steps; TRACE at most
         most = max(1, -(-steps // min(TRACE, max(400, steps // 4))))
         return flux_interval(problem.spectra, steps, dt, most)
     tops = []

@@ -164,6 +164,7 @@ def momenta(setup: Setup) -> Iterator[Finding]:
         return
     gauge, a = setup.setting.gauge, setup.pulse.peak_vector_potential(setup.t_final)
     lowest = max((one.l for one in setup.deck.levels), default=0)
+    # the estimate is that from which `auto` begins to grow
     need = lowest + angular_estimate(setup.pulse, a, gauge)
     if setup.setting.lmax < need - LEAST_L:
         yield Finding(
@@ -210,6 +211,7 @@ def turning(setup: Setup) -> Iterator[Finding]:
     """Yield length gauge with long steps in a large box."""
     if setup.setting.gauge != "length" or not setup.pulse.pulses:
         return
+    # rotation angle of the outermost pairs in a step, with c < 0.6: the splitting error grows with its cube
     turn = setup.lattice.grid.wall * setup.pulse.peak(setup.t_final) * setup.setting.dt
     if turn > 2.0 * TURN:
         yield Finding(
@@ -225,6 +227,7 @@ def spectra(setup: Setup) -> Iterator[Finding]:
     """Yield spectra that the end of the run does not allow."""
     if not setup.deck.spectra:
         return
+    # canonical momenta are those of a detector only once A = 0
     rest, largest = abs(setup.pulse.residual(setup.t_final)), setup.pulse.peak_vector_potential(setup.t_final)
     if largest and rest > REST * largest:
         yield Finding(
@@ -243,6 +246,7 @@ def spectra(setup: Setup) -> Iterator[Finding]:
             )
         k = math.sqrt(2.0 * max(one.energy[1], 0.0))
         widest = setup.setting.dr
+        # Numerov waves of k dr = 1 have a relative error of the energy of a few 1e-3
         if k * widest > 1.0:
             yield Finding(
                 f"spectra.{index}.energy",

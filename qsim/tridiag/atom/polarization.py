@@ -122,6 +122,7 @@ def frame_of(deck: AtomDeck) -> Frame:
     FileError
         If the initial state is in a file that cannot be used.
     """
+    # a field that turns spans the xy plane of the run; its main axis is x
     polarization, sources = deck.polarization, _sources(deck)
     if not isinstance(polarization, LinearPolarization):
         return _frame(sources, _axes(*np.array(polarization.plane)), planar=True)
@@ -155,11 +156,13 @@ def _sources(deck: AtomDeck) -> _Sources:
 
 
 def _frame(sources: _Sources, axes: NDArray[np.float64], *, planar: bool) -> Frame:
+    # axes of the run, as seen from the axes that l and m of the state refer to
     relative = axes @ sources.axes.T
     if np.allclose(relative, np.eye(3), rtol=0.0, atol=1e-13):
         relative = np.eye(3)
     parts = []
     for index, l, m, weight in sources.pieces:
+        # |l m> about another axis is a sum of all |l m'>; those without an amplitude make no channels
         amplitudes = weight * rotated(l, m, relative)
         parts += [
             (index, k - l, complex(a)) for k, a in enumerate(amplitudes) if abs(a) > NOTHING * abs(weight)
@@ -231,6 +234,7 @@ def _component(laser: AtomLaser, size: float, late: float) -> LaserField:
         changed: dict[str, Any] = {}
         if size != 1.0:
             changed = {"E0": pulse.amplitude * size, "intensity": None}
+        # a quarter of a cycle before or after x, by the phase of the carrier; the envelope stays
         if late:
             changed["cep"] = pulse.cep + late
         pulses.append(pulse.model_copy(update=changed))

@@ -67,6 +67,7 @@ def settled_steps(problem: AtomProblem, monitor: Monitor, evolve: Evolve) -> Ato
     NumericsError
         If no step reaches the accuracy.
     """
+    # a run that is continued must keep its steps, so that it goes on bit for bit
     if (saved := propagated(monitor)) is not None:
         return _with_steps(problem, int(saved["steps"]))
     with monitor.stage("find the step"):
@@ -155,6 +156,7 @@ def _worst(tried: Sequence[Mapping[str, float]], order: int) -> tuple[float, flo
     for name in tried[0]:
         if not name.startswith(("norm", "pop", "bound")):
             continue
+        # only norms and populations count: their errors are absolute, and time.accuracy is about them
         one, two, four = (numbers[name] for numbers in tried)
         near, far = abs(two - one), abs(four - two)
         # power of h from three steps, between 1 and the order; rounding is not taken for a power
@@ -170,6 +172,7 @@ def _worst(tried: Sequence[Mapping[str, float]], order: int) -> tuple[float, flo
 
 def _with_steps(problem: AtomProblem, steps: int) -> AtomProblem:
     """Return the problem with another number of steps, and as many samples of the trace as it had."""
+    # proportional to dt, like the number of parts of a step that follows from it
     core = problem.setting.core * problem.setting.steps / steps
     setting = replace(problem.setting, steps=steps, dt=problem.t_final / steps, core=core)
     made = replace(problem, setting=setting)

@@ -34,6 +34,7 @@ PEAKS = 5
 # points of the momentum map in each direction
 MAP = 121
 # norm that is missing at the end, which a projection does not see
+# what an absorber took belongs to the spectrum, but is gone when it is taken
 ABSORBED = 1e-6
 # relative distance of the potential from its Coulomb tail at the wall
 TAIL = 1e-4
@@ -142,6 +143,7 @@ def _at_end(result: AtomResult) -> NDArray[np.complex128]:
 
 def of_companion(result: AtomResult, report: Report) -> None:
     """Find the spectra of a companion of a run."""
+    # spectra refer to the length-gauge state, which is equal to that of velocity gauge once A = 0
     phi = _at_end(result)
     for index, block in enumerate(result.problem.spectra):
         wanted = _computation(result, block, phi, {})
@@ -183,6 +185,7 @@ def warnings(result: AtomResult) -> Iterator[tuple[str, float, str]]:
     """Yield what the spectra do not hold: a short name, its size, and the text."""
     yield from result.remarks
     lattice, tail = result.problem.lattice, result.problem.tail
+    # norm lost to the absorber, without what was set to zero at the core
     missing = float(result.frames["norm"][0] - result.frames["norm"][-1]) - result.lost
     if missing > ABSORBED:
         for method in result.methods:
@@ -212,6 +215,8 @@ def _store(result: AtomResult, found: Photoelectrons, block: Spectrum, *, first:
     # of every method
     assert found.error is not None
     result.unsure[name] = found.error
+    # t-SURFF knows its own error from two spheres; those of the other methods come from companions, and are
+    # added later
     if block.method == "tsurff":
         result.spectra[error_of(name)] = found.error
     if first:
@@ -226,6 +231,7 @@ def error_of(name: str) -> str:
 def _keep(result: AtomResult, found: Photoelectrons, block: Spectrum) -> None:
     """Store the integral, the peaks, and what belongs to directions, of the first spectrum of the deck."""
     result.spectra["pes_l"] = found.partial
+    # below 0 a window shows levels: they are no photoelectrons
     free = found.energy > 0.0
     if np.count_nonzero(free) > 1 and found.error is not None:
         _total(result, found.energy[free], found.spectrum[free], found.error[free])
@@ -278,10 +284,12 @@ def _momentum_map(
     """Return d3P/dk^3 in the plane of the field, interpolated from energies and angles."""
     from scipy.interpolate import RegularGridInterpolator
 
+    # d3P/dk3 = (d2P/dE dOmega) / k, since dE = k dk and d3k = k^2 dk dOmega
     k = np.sqrt(2.0 * energy)
     density = RegularGridInterpolator((k, theta), angular / k[:, None], bounds_error=False, fill_value=0.0)
     across, along = np.linspace(-k[-1], k[-1], MAP), np.linspace(-k[-1], k[-1], MAP)
     size = np.hypot(along[:, None], across[None, :])
+    # the map is symmetric about the axis: both signs of p_x have the polar angle of |p_x|
     angle = np.arctan2(np.abs(across)[None, :], along[:, None])
     points = np.stack([size, np.clip(angle, 0.0, math.pi)], axis=-1)
     return {"momentum_x": across, "momentum_z": along, "momentum_map": np.asarray(density(points))}

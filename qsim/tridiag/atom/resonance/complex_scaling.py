@@ -173,6 +173,7 @@ class _Pencil:
 
     def dipole(self, x: Waves, y: Waves) -> complex:
         """Return ``<x|z|y>`` in this product."""
+        # z = r cos(theta) couples l with l - 1 and l + 1
         z = np.zeros_like(y)
         z[:, 1:] += self.c * y[:, :-1]
         z[:, :-1] += self.c * y[:, 1:]
@@ -245,6 +246,7 @@ class _Pencil:
 
 def parabolic_weights(n: int, l: int, m: int) -> list[tuple[Parabolic, float]]:
     """Return the Stark states of a level n, l, m of hydrogen with their shares, the largest and the uphill ones first."""
+    # within one n, z is tridiagonal in l; its eigenvectors are the parabolic states, in rising order of n1 - n2
     ls = np.arange(abs(m), n)
     # <n l|r|n l-1> = 3/2 n sqrt(n^2 - l^2), here without the factor that all have
     c = np.sqrt((ls[1:] ** 2.0 - m * m) / (4.0 * ls[1:] ** 2.0 - 1.0)) * np.sqrt(n * n - ls[1:] ** 2.0)
@@ -257,6 +259,8 @@ def parabolic_weights(n: int, l: int, m: int) -> list[tuple[Parabolic, float]]:
 def _field_free(wanted: Wanted, pencil: _Pencil, n: int, l: int) -> tuple[complex, Waves]:
     """Return a level without a field, followed from its energy on real radii."""
     grid = pencil.grid
+    # the level on real radii starts the inverse iteration: its energy does not depend on the angle, its state
+    # is turned by it
     real = AtomLattice(grid, np.asarray(wanted.potential(grid.r)), np.zeros(grid.points), wanted.nucleus)
     energy, phi = level(real, n, l)
     x = np.zeros(pencil.shape, dtype=complex)
@@ -352,6 +356,7 @@ def _first(wanted: Wanted, field: float) -> tuple[_Found, int, float]:
     """Return the resonance on the first grid, its lmax, and the share of the level it was followed from."""
     which = wanted.which
     if isinstance(which, float):
+        # a level of that energy would have n = Z / sqrt(2 |E|): it sizes the box
         n, lowest = 1.0 / math.sqrt(2.0 * max(abs(which), 1e-4)) * max(wanted.tail, 1.0), abs(wanted.m)
     else:
         n, lowest = (which.n, which.n - 1) if isinstance(which, Parabolic) else which
@@ -361,6 +366,7 @@ def _first(wanted: Wanted, field: float) -> tuple[_Found, int, float]:
     dr0, dr, width = wanted.spacings
     pencil = _Pencil(wanted, mapped(box, dr, dr0, width), lmax)
     if isinstance(which, float):
+        # no state to begin with: something smooth with all l
         x = np.exp(-pencil.grid.r[:, None]) * np.ones(pencil.shape, dtype=complex)
         return _Found(pencil, *pencil.nearest(field, which, x)), lmax, math.nan
     energy, start = _start(wanted, pencil)

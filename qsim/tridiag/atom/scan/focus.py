@@ -71,11 +71,13 @@ def focal_average(
     dimensions : int
         3 or 2.
     """
+    # yields are power laws of the intensity piece by piece: straight lines in logarithms
     x, logs = np.log(intensity), np.log(np.maximum(values, SMALLEST))
     rise = np.diff(logs, axis=0) / np.diff(x).reshape(-1, *(1,) * (values.ndim - 1))
     power, least = np.asarray(rise[0]), least_power(dimensions)
     # a yield that has already ended has no tail
     some = values[0] > SMALLEST
+    # the tail towards low intensities converges if the yield falls faster than the volume grows
     exists = (power > least + EDGE) | ~some
     margin = np.where(exists & some, power - least, 1.0)
     # the tail comes from about 1 / margin below the first intensity, in logarithms: how its power changes until there

@@ -94,6 +94,7 @@ def settled(deck: AtomDeck) -> Settled:
     found = [setting(one, pulse) for one, pulse in zip(decks, pulses, strict=True)]
     if len(found) == 1:
         return Settled(decks, pulses, found[0], values)
+    # one batch needs one grid and the same steps: the largest of each
     longest = max(found, key=lambda one: one.dt * one.steps)
     velocity = [one for one in found if one.gauge == "velocity"]
     common = replace(
@@ -121,6 +122,7 @@ def _decks(deck: AtomDeck) -> tuple[list[AtomDeck], dict[str, list[float]]]:
     for combination in combinations:
         changed: dict[str, Any] = dict(zip(given, combination, strict=True))
         if "intensity" in changed:
+            # in atomic units the intensity is E0^2
             changed |= {"E0": math.sqrt(changed["intensity"]), "intensity": None}
         pulses = list(deck.laser.pulses)
         pulses[scan.pulse] = pulses[scan.pulse].model_copy(update=changed)

@@ -55,6 +55,7 @@ class _Batch:
     ) -> None:
         self.problem = problem
         self.comm = SerialComm() if comm is None else comm
+        # neighbouring runs of a scan cost alike, so ranks take turns
         self.own = list(range(self.comm.rank, len(problem.runs), self.comm.size))
         mine = [problem.runs[k] for k in self.own]
         saved = [None if restored is None else restored[f"run{k}"] for k in self.own]
@@ -75,6 +76,7 @@ class _Batch:
                     sums = self._together(marks)
                 else:
                     sums = list(pool.map(lambda one, marks=marks: one.to(marks), self.runs))
+                # all ranks must report at the same marks, where the run may be stopped for all of them
                 norms = [float(one[0]) for one in sums]
                 extremes = self.comm.gather_numbers(np.array([min(norms), max(norms)]))
                 smallest, largest = float(extremes[:, 0].min()), float(extremes[:, 1].max())

@@ -102,7 +102,6 @@ def mapped(rmax: float, dr: float, dr0: float, width: float, coarser: float = 1.
     # cells up to rmax, by Newton's method
     # from above, of a convex function
     for _ in range(NEWTON):
-        # overshoot
         t = math.tanh(cells / width)
         excess = dr * cells - (dr - dr0) * width * t - rmax
         cells -= excess / (dr - (dr - dr0) * (1.0 - t * t))
