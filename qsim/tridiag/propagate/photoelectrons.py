@@ -106,6 +106,7 @@ def photoelectrons(
         # one tridiagonal solution per root, one after the other
         for shift in shifts:
             chi = gamma * pencil.solve(complex(energy + shift), chi)
+        # electrons that have flown to the left, and to the right
         weight = chi.real**2 + chi.imag**2
         parts[0, k] = np.sum(weight[:origin])
         parts[1, k] = np.sum(weight[origin:])

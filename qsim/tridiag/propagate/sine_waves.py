@@ -67,7 +67,9 @@ def final(
     if lattice.mask is not None:
         # the mask of a step of length dt, for half of a step of length h
         half = half * np.asarray(lattice.mask) ** (0.5 * h / dt)
+    # the kinetic factor of a step, one number per sine
     whole = np.exp(-0.5j * h * k * k)
+    # the field of a step at its midpoint keeps second order
     field = pulse.steps(steps, h) if pulse.pulses else None
     psi = np.array(psi0, dtype=complex)
     for i in range(steps):

@@ -73,9 +73,12 @@ def halo(
         POINTS / 4 if the effect reaches that far or further.
     """
     worst = 1
+    # constant potentials over the range of V + x E: the slowest decay among them bounds all
     for v0 in potentials:
         t = tail(stencil, dx, dt, steps, v0)
         found = t < max(tolerance, SEEN[1])
+        # first distance at which the tail is small, if there is one within a quarter of the transform's length:
+        # beyond, images overlap
         m = int(np.argmax(found))
         if not found[m] or m >= POINTS // 4:
             return POINTS // 4
@@ -105,7 +108,9 @@ def chunk_rows(points: int, reach: int, threads: int) -> tuple[int, float] | Non
     """
     # more threads than this would spend their time in halos
     threads = min(threads, max(1, points // (LANES * max(SHORT, 2 * reach))))
+    # whole groups of lanes for every thread
     lanes = LANES * threads
+    # chunks near CHUNK rows, or four halos where these are long: halos are computed twice
     chunk = -(-points // (lanes * max(1, round(points / (lanes * max(CHUNK, 4 * reach))))))
     redundancy = min(points, chunk + 2 * reach) / chunk
     return None if chunk < 2 or redundancy > 7 else (chunk, redundancy)
@@ -120,6 +125,7 @@ def chunks_pay(
     the whole grid.
     """
     real = 4 if single else 8
+    # such a grid fits the caches as one chunk
     if points <= 512:
         return False
     found = []
@@ -133,4 +139,5 @@ def chunks_pay(
     _cost, steps, reach = min(found)
     if reach < POINTS // 4:
         return True
+    # the test of `_agrees` would compare a pass of the widest halo with exact steps: its tail decides
     return bool(tail(stencil, dx, dt, steps, points=8 * POINTS)[int(MARGINS[-1] * reach)] < AGREE[real])
