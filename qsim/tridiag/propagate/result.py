@@ -76,6 +76,7 @@ class Propagated:
             return np.asarray(trace[:, 1])
         if name == "dipole":
             return np.asarray(trace[:, 2])
+        # Ehrenfest: the sums of the trace hold V', the field is added here
         electric = np.asarray(problem.field_at(time), float)
         if name == "field":
             return electric

@@ -105,6 +105,7 @@ class Evolution:
         propagator, norm = self.propagator, float(self.rows[-1]["norm"])
         for target, calls in self.problem.schedule(self.start):
             for count, every in calls:
+                # samples of a call: at multiples of the trace's interval, or one at an output time
                 samples = np.asarray(propagator.advance(count, every), float)
                 self._keep(samples, count, every)
                 norm = float(samples[-1, 0])
@@ -138,6 +139,7 @@ class Evolution:
         """Return what the complete propagation leaves; of a state that is not stored, each process its part."""
         own = self.problem.device.to_host(self.propagator.own)
         stored = self.problem.lattice.points <= PSI_LIMIT
+        # the density beside the walls without the whole state, which no process may have
         ends = joined(self.comm.allgather(own[:: len(own) - 1]))
         found = Propagated(
             self.problem,
@@ -239,6 +241,7 @@ def turned_back(result: Propagated) -> float:
         return 0.0
     initial = problem.initial
     momentum = max(abs(initial.k0), 0.1) if isinstance(initial, GaussianInitial) else 1.0
+    # psi is zero at the wall: its slope is psi / dx one spacing from it
     force = frames["wall_density"] / (2.0 * problem.lattice.dx**3)
     return min(float(np.trapezoid(force, problem.frames * problem.dt)) / (2.0 * momentum), 1.0)
 
@@ -333,7 +336,9 @@ class _Spectrum:
         from qsim.tridiag.propagate import photoelectrons
 
         problem, lattice, block = self.result.problem, self.result.problem.lattice, self.block
+        # the window operator is that of length gauge
         a = float(problem.vector_at(problem.steps * problem.dt)) if problem.velocity_gauge else 0.0
+        # lines as wide as the spacing of the energies make a smooth curve
         gamma = block.gamma if block.gamma is not None else float(self.energies[1] - self.energies[0])
         self.found = photoelectrons.photoelectrons(
             lattice,

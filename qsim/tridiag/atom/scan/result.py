@@ -56,6 +56,7 @@ class AtomScanResult:
     def each(self) -> dict[str, NDArray[np.float64]]:
         """Return the numbers of all runs by the name of the scalar, (run,)."""
         found = [quantities.scalars(RUN, one) for one in self.runs]
+        # numbers that every run has, and at least one knows
         names = [
             name
             for name in found[0]
@@ -172,6 +173,7 @@ QUANTITIES: tuple[Q, ...] = (
         ("run",),
         note="infinite where the extrapolated integral may diverge",
     ),
+    # spectra of all runs on one axis
     Q("energy", "hartree", "energies of the photoelectron spectra", _axis("energy"), ("energy",)),
     Q("scan_pes", "1/hartree", "photoelectron spectrum of each run", _stack("pes"), ("run", "energy")),
     Q(

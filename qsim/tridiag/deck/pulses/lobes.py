@@ -32,10 +32,12 @@ def gaussian_exponent(extent: float) -> float:
     extent
         Distance of the ends from the middle, at least 1.
     """
+    # bisection: without lowering k is log(2) / 2, and lowering narrows the pulse, so k is smaller
     low, high = 0.0, 0.5 * math.log(2.0)
     whole = 4.0 * extent * extent
     for _halving in range(60):
         k = 0.5 * (low + high)
+        # (g(1/2) - g(extent)) / (1 - g(extent)) by expm1, which keeps its digits for small k
         height = math.exp(-k) * math.expm1(-k * (whole - 1.0)) / math.expm1(-k * whole)
         low, high = (k, high) if height > math.sqrt(0.5) else (low, k)
     return 0.5 * (low + high)
@@ -87,11 +89,13 @@ class LobePulse(CarrierPulse):
         """Return ``-E0 f cos(theta)``, or ``-dA/dt`` (Eq. T17)."""
         import numpy as np
 
+        # time from the middle, where the envelope has its maximum and the phase is `cep`
         s = tau - 0.5 * self.length
         f, df = self.envelope(s)
         phase, omega = self.phase(s)
         if self.envelope_on == "E":
             return -self.amplitude * f * np.cos(phase)
+        # E = -d/dt (E0/omega) f sin(theta): the derivative of the envelope keeps the integral of E zero
         peak = self.amplitude / self.frequency
         return -peak * (df * np.sin(phase) + f * omega * np.cos(phase))
 
@@ -193,6 +197,7 @@ class GaussianPulse(LobePulse):
 
         # exponent k of exp(-4 k u^2), u = s / fwhm, such that the lowered pulse has the fwhm of the deck
         exponent = gaussian_exponent(self.extent)
+        # in units of the length: fwhm = length / (2 extent)
         rate = 8.0 * exponent * (2.0 * self.extent / self.length) ** 2
         edge = math.exp(-4.0 * exponent * self.extent**2)
         g = np.exp(-0.5 * rate * s * s)

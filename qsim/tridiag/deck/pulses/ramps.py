@@ -66,6 +66,7 @@ class FlatTopPulse(CarrierPulse):
     @property
     def lengths(self) -> tuple[float, float]:
         """Length of a ramp and of the plateau, atomic units."""
+        # the plateau by itself, or the whole length less two ramps
         ramp = self.ramp if self.ramp is not None else (self.ramp_cycles or 0.0) * self.cycle
         if self.flat is not None:
             return ramp, self.flat
@@ -90,6 +91,7 @@ class FlatTopPulse(CarrierPulse):
         import numpy as np
 
         f, df = self.envelope(tau)
+        # the phase counts from the start of the pulse
         phase, omega = self.phase(tau)
         if self.envelope_on == "E":
             return self.amplitude * f * np.sin(phase)
@@ -113,6 +115,7 @@ class FlatTopPulse(CarrierPulse):
         if ramp == 0.0:
             return np.ones_like(tau), np.zeros_like(tau)
         rising, falling = tau < ramp, tau > length - ramp
+        # linear ramp from 0 to 1, and its slope; the form of the ramp is applied to both
         y = np.where(rising, tau / ramp, np.where(falling, (length - tau) / ramp, 1.0))
         sign = np.where(rising, 1.0, np.where(falling, -1.0, 0.0)) / ramp
         return ramped(y, sign, self.ramp_shape)
@@ -130,6 +133,7 @@ class FlatTopPulse(CarrierPulse):
         yield from found
         if not found:
             ramp, flat = self.lengths
+            # less than nothing, beyond the rounding of a difference
             if flat < -1e-9 * ramp:
                 yield Finding(
                     key,
