@@ -165,14 +165,14 @@ class _Companions:
             # found beside the propagation, with an error of its own
             if name not in a:
                 continue
-            found = {
+            parts = {
                 STEP_CAUSE: shares[0] * _apart(name, a[name], value),
                 "the spacing (grid.dr, grid.map)": shares[1] * _apart(name, b[name], a[name]),
                 "the angular momenta (grid.lmax)": _apart(name, c[name], b[name]),
             }
-            self.parts[name] = found
+            self.parts[name] = parts
             known = self.result.errors.get(name, 0.0) + SAFETY * self.result.own.get(name, 0.0)
-            self.errors[name] = SAFETY * sum(found.values()) + ROUNDING * (1.0 + abs(value)) + known
+            self.errors[name] = SAFETY * sum(parts.values()) + ROUNDING * (1.0 + abs(value)) + known
         # spectra: energy by energy, with the same shares, spread over neighbours because differences cross zero
         for name, unsure in self.result.unsure.items():
             seen = [one.spectra[name] for one in runs]
@@ -233,5 +233,5 @@ def _apart(name: str, one: float, other: float) -> float:
 
 def numbers(result: AtomResult) -> dict[str, float]:
     """Return the numbers that errors are claimed for, by the name of the scalar."""
-    found = scalars((one for one in QUANTITIES if one.error is not None), result)
-    return {name: float(scalar.value) for name, scalar in found.items() if isinstance(scalar.value, float)}
+    values = scalars((one for one in QUANTITIES if one.error is not None), result)
+    return {name: float(scalar.value) for name, scalar in values.items() if isinstance(scalar.value, float)}

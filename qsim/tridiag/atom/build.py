@@ -61,14 +61,16 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     deck = loaded.deck
     try:
         runs = settled(deck)
-        found = runs.setting
-        grid = found.grid()
+        setting = runs.setting
+        grid = setting.grid()
         problems = list(accuracy_of_scans(deck))
         problems += list(without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe))
         if (
             not problems and grid.points <= MOST_POINTS
         ):  # more take minutes to check; memory refuses them, as a rule
-            setup = Setup(runs.decks[runs.hardest], runs.pulses[runs.hardest], found, lattice_of(deck)(grid))
+            setup = Setup(
+                runs.decks[runs.hardest], runs.pulses[runs.hardest], setting, lattice_of(deck)(grid)
+            )
             problems += findings(setup)
             if not any(one.severity == "error" for one in problems):
                 loaded.once(start_levels)
@@ -77,45 +79,45 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     except NumericsError as error:
         return Plan(findings=[Finding("initial", f"{error}; a larger grid.rmax holds higher levels")])
     # memory of the state: four real numbers for each pair of lanes and point
-    channels = frame_of(deck).lanes(found.lmax)
+    channels = frame_of(deck).lanes(setting.lmax)
     lanes = channels.used
     size = 32 * grid.points * channels.pairs
-    outputs = min(deck.time.outputs, found.steps) + 1
+    outputs = min(deck.time.outputs, setting.steps) + 1
     columns = min(grid.points, deck.observed.density.points)
     count = len(runs.decks)
     # densities and l populations at the output times, and a trace of every step at most
-    recorded = count * (3 * outputs * (columns + lanes) * 8 + 200 * found.steps)
+    recorded = count * (3 * outputs * (columns + lanes) * 8 + 200 * setting.steps)
     lengths = 2 if deck.time.order == 4 else 1
     comm = connected()
     ranks = 1 if comm is None else min(comm.size, count)
     # of all runs of the scan, shared by the ranks
-    memory = _memory(size, count, found.gauge, lengths, recorded=recorded, ranks=ranks)
+    memory = _memory(size, count, setting.gauge, lengths, recorded=recorded, ranks=ranks)
     trial = "" if deck.time.accuracy is None else " of the first trial"
     sizes: dict[str, int | float | str] = {
         "radial points": grid.points,
         "rmax (bohr)": float(grid.wall),
-        "lmax": found.lmax,
-        "gauge": found.gauge,
-        f"steps{trial}": found.steps,
-        f"dt{trial} (a.u.)": found.dt,
-        "duration (a.u.)": found.dt * found.steps,
+        "lmax": setting.lmax,
+        "gauge": setting.gauge,
+        f"steps{trial}": setting.steps,
+        f"dt{trial} (a.u.)": setting.dt,
+        "duration (a.u.)": setting.dt * setting.steps,
     }
     stages = 5 if deck.time.order == 4 else 1
     if count > 1:
         sizes["runs"] = count
     # operations per point, l, step and stage; stages of Suzuki's composition are steps of their own
-    flops = count * FLOPS * grid.points * lanes * found.steps * stages
+    flops = count * FLOPS * grid.points * lanes * setting.steps * stages
     work = Work(
         flops=flops,
         reduce="time.t_final",
         core=flops / SPEED,
         lanes=float(count * grid.points * lanes),
-        launches=float(found.steps * stages),
+        launches=float(setting.steps * stages),
     )
     return Plan(
         memory,
         sizes=sizes,
-        steps=found.steps,
+        steps=setting.steps,
         findings=problems,
         work=work,
         cpu_only=_cpu_only(2 * channels.pairs),
@@ -196,9 +198,9 @@ def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem | AtomSca
 def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomProblem:
     """Set up the first run."""
     deck = loaded.deck
-    pulse, frame, found = runs.pulses[0], frame_of(deck), runs.setting
+    pulse, frame, setting = runs.pulses[0], frame_of(deck), runs.setting
     make = lattice_of(deck)
-    lattice = make(found.grid())
+    lattice = make(setting.grid())
     start = loaded.once(start_levels)
     wanted = [(one.n, one.l) for one in deck.levels]
     for n in range(1, deck.observed.populations.nmax + 1):
@@ -206,9 +208,9 @@ def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomP
         lowest = 0 if frame.planar else abs(frame.m)
         wanted += [(n, l) for l in range(lowest, n) if (n, l) not in wanted and _holds(lattice, n, l)]
     wanted = list(dict.fromkeys(wanted))
-    notices = list(_notices(deck, found, lattice.grid.points))
+    notices = list(_notices(deck, setting, lattice.grid.points))
     made_problem = AtomProblem(
-        setting=found,
+        setting=setting,
         lattice=lattice,
         pulse=pulse,
         frame=frame,
@@ -241,12 +243,12 @@ def _holds(lattice: AtomLattice, n: int, l: int) -> bool:
     return Radial(lattice, l).below(0.0) > n - l - 1
 
 
-def _notices(deck: AtomDeck, found: Setting, points: int) -> Iterator[str]:
+def _notices(deck: AtomDeck, setting: Setting, points: int) -> Iterator[str]:
     """Yield how open keys were settled."""
     if isinstance(deck.grid.rmax, str):
-        yield f"grid.rmax: auto is {found.rmax:.4g} bohr, {points} points"
+        yield f"grid.rmax: auto is {setting.rmax:.4g} bohr, {points} points"
     if isinstance(deck.grid.lmax, str) and deck.laser is not None:
-        yield f"grid.lmax: auto begins with {found.lmax}"
+        yield f"grid.lmax: auto begins with {setting.lmax}"
     frame = frame_of(deck)
     if not np.array_equal(frame.axes, np.eye(3)):
         rows = ", ".join(
@@ -255,10 +257,10 @@ def _notices(deck: AtomDeck, found: Setting, points: int) -> Iterator[str]:
         where = "in the xy plane" if frame.planar else "along z"
         yield f"laser.polarization: the run has axes of its own, with the field {where}: {rows}"
     if deck.grid.map == "auto":
-        yield f"grid.map: auto is dr0 = {found.dr0:.4g} bohr, width = {found.width:g}"
+        yield f"grid.map: auto is dr0 = {setting.dr0:.4g} bohr, width = {setting.width:g}"
     if deck.laser is not None and deck.laser.gauge == "auto":
-        yield f"laser.gauge: auto is {found.gauge}"
-    yield from deck.time.notices(found.steps, found.dt)
+        yield f"laser.gauge: auto is {setting.gauge}"
+    yield from deck.time.notices(setting.steps, setting.dt)
 
 
 def sample_steps(problem: AtomProblem) -> int:

@@ -21,10 +21,10 @@ LEAST_ORDERS = 30
 
 def fundamental(problem: AtomProblem, omega: float | None) -> float:
     """Return the frequency that harmonics count in."""
-    found = problem.pulse.omega if omega is None else omega
+    frequency = problem.pulse.omega if omega is None else omega
     # the plan has seen to it
-    assert found is not None
-    return float(found)
+    assert frequency is not None
+    return float(frequency)
 
 
 def highest_order(problem: AtomProblem, given: float | str, omega: float) -> float:

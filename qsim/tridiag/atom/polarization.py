@@ -150,8 +150,8 @@ def _sources(deck: AtomDeck) -> _Sources:
         return _Sources(pieces, tuple(one.l for one in deck.levels), np.eye(3))
     state = stored.read(deck.stored.file)
     channels = state.channels.tolist()
-    found = np.flatnonzero(stored.kept(state)).tolist()
-    pieces = [(index, channels[index][0], channels[index][1], 1.0 + 0.0j) for index in found]
+    used = np.flatnonzero(stored.kept(state)).tolist()
+    pieces = [(index, channels[index][0], channels[index][1], 1.0 + 0.0j) for index in used]
     return _Sources(pieces, tuple(l for l, _ in channels), state.axes)
 
 

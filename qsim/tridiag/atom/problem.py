@@ -388,10 +388,10 @@ def stored_states(lattice: AtomLattice, block: StoredState) -> list[LevelState]:
     for l in range(min(int(state.channels[:, 0].max()), DEEPEST) + 1):
         radial, here = Radial(lattice, l), phi[state.channels[:, 0] == l]
         for k in range(min(radial.below(0.0), DEEPEST)):
-            found = radial.energy(k)
-            share = float(np.sum(np.abs(here @ radial.state(found)) ** 2))
+            level = radial.energy(k)
+            share = float(np.sum(np.abs(here @ radial.state(level)) ** 2))
             if share > best:
-                best, energy = share, found
+                best, energy = share, level
     return [LevelState(0, int(l), energy, one) for (l, _), one in zip(state.channels, phi, strict=True)]
 
 

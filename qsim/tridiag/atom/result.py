@@ -124,8 +124,8 @@ class AtomResult:
 
     def final(self, name: str, component: int = 0) -> float:
         """Return a number at the end of the run."""
-        found = self.frames[name][-1]
-        return float(found[component] if np.ndim(found) else found)
+        value = self.frames[name][-1]
+        return float(value[component] if np.ndim(value) else value)
 
     def population(self, name: str) -> float | None:
         """Return the population of a level by its name."""
@@ -173,8 +173,8 @@ def _component(name: str, index: int) -> Any:
     """Return a component of what has one row per output time."""
 
     def value(r: AtomResult) -> Any:
-        found = r.frames[name]
-        return found[:, index] if index < found.shape[1] else None
+        rows = r.frames[name]
+        return rows[:, index] if index < rows.shape[1] else None
 
     return value
 

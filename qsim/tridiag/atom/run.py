@@ -81,11 +81,11 @@ class AtomEvolution:
         propagator: AnyPropagator | None = None,
     ) -> None:
         self.problem = problem
-        lattice, found = problem.lattice, problem.setting
+        lattice, setting = problem.lattice, problem.setting
         self.seconds, self.worked = 0.0, 0.0
         lmax, points = begun(problem, restored)
         self.propagator = (
-            problem.propagator(truncated(lattice, points), lmax, None, found.dt)
+            problem.propagator(truncated(lattice, points), lmax, None, setting.dt)
             if propagator is None
             else propagator
         )

@@ -73,11 +73,11 @@ def settled_steps(problem: AtomProblem, monitor: Monitor, evolve: Evolve) -> Ato
     with monitor.stage("find the step"):
         trials = _Trials(problem, evolve)
         drive(trials, monitor, total=None, unit="trials", what="find the step")
-    found = _with_steps(problem, math.ceil(problem.t_final / trials.dt))
+    settled = _with_steps(problem, math.ceil(problem.t_final / trials.dt))
     monitor.note(
-        f"time.accuracy: {problem.accuracy:g} takes {found.setting.steps} steps of {found.setting.dt:.6g} a.u."
+        f"time.accuracy: {problem.accuracy:g} takes {settled.setting.steps} steps of {settled.setting.dt:.6g} a.u."
     )
-    return found
+    return settled
 
 
 def propagated(monitor: Monitor) -> Mapping[str, Any] | None:

@@ -349,8 +349,8 @@ def _spectral_norms(problem: Propagation, other: Propagation) -> dict[str, float
         return {}
     observer, last = Observer(finest), finest.device.asarray(psi)
     row = observer.row(finest.steps, last, observer.sums(last))
-    found = numbers(finest, {name: np.array([value]) for name, value in row.items()})
-    return {name: value for name, value in found.items() if name.startswith("norm")}
+    values = numbers(finest, {name: np.array([value]) for name, value in row.items()})
+    return {name: value for name, value in values.items() if name.startswith("norm")}
 
 
 # ------------------------------------------------------------------------------------------- errors

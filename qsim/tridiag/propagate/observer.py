@@ -144,21 +144,21 @@ class Observer:
         own = np.append(host[: ends[-1]].astype(float), self._energy(wide, offset, a))
         # added in the order of the ranks: the same bits on all of them
         summed = total(self.links, own)
-        found = dict(zip(shares, np.split(summed[:-1], ends[:-1]), strict=True))
+        sums_by_name = dict(zip(shares, np.split(summed[:-1], ends[:-1]), strict=True))
         density_map = self._all_columns(host[ends[-1] :])
         if self.states is not None:
-            real, imag = np.split(found.pop("amplitudes"), 2)
-            found["populations"] = (real**2 + imag**2) * self.lattice.dx**2
+            real, imag = np.split(sums_by_name.pop("amplitudes"), 2)
+            sums_by_name["populations"] = (real**2 + imag**2) * self.lattice.dx**2
         norm = float(sums[0])
         return {
             "norm": norm,
             "dipole": float(sums[1]),
             "acceleration": -float(sums[2]) - field,
             "energy": float(summed[-1]),
-            **{name: values for name, values in found.items() if name != "walls"},
+            **{name: values for name, values in sums_by_name.items() if name != "walls"},
             "density": density_map,
-            "wall_density": float(found["walls"].sum()),
-            "velocity": float(found["velocity"][0]) + a * norm,
+            "wall_density": float(sums_by_name["walls"].sum()),
+            "velocity": float(sums_by_name["velocity"][0]) + a * norm,
         }
 
     def _with_neighbours(self, psi: Array) -> tuple[Array, int]:

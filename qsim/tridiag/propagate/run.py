@@ -141,15 +141,17 @@ class Evolution:
         stored = self.problem.lattice.points <= PSI_LIMIT
         # the density beside the walls without the whole state, which no process may have
         ends = joined(self.comm.allgather(own[:: len(own) - 1]))
-        found = Propagated(
+        propagated = Propagated(
             self.problem,
             _stacked(self.rows),
             np.concatenate(self.trace),
             joined(self.comm.allgather(own)) if stored else own,
             self.propagator.info(),
         )
-        found.numbers["wall_density"] = float(max(abs(ends[0]), abs(ends[-1])) ** 2 * self.problem.lattice.dx)
-        return found
+        propagated.numbers["wall_density"] = float(
+            max(abs(ends[0]), abs(ends[-1])) ** 2 * self.problem.lattice.dx
+        )
+        return propagated
 
 
 def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
@@ -252,9 +254,9 @@ def _claim(result: Propagated, state: Callable[[], State], monitor: Monitor) -> 
     from qsim.tridiag.propagate import accuracy
 
     problem = result.problem
-    found = accuracy.numbers(problem, result.frames)
+    values = accuracy.numbers(problem, result.frames)
     turned = float(result.numbers["turned_back"] or 0.0)
-    result.accuracy = accuracy.estimate(problem, found, accuracy.Ending(result.psi, turned, state), monitor)
+    result.accuracy = accuracy.estimate(problem, values, accuracy.Ending(result.psi, turned, state), monitor)
     if result.accuracy.why_not:
         text = f"no errors are claimed: {result.accuracy.why_not}"
         monitor.note(text if problem.verify is False else f"{text}; time.verify: true finds them")
@@ -356,10 +358,10 @@ def _photoelectrons(
 ) -> None:
     spectrum = _Spectrum(result, block, state)
     drive(spectrum, monitor, total=spectrum.energies.size, unit="energies", what="photoelectrons")
-    found = spectrum.found
+    electrons = spectrum.found
     result.spectra |= {
-        "photoelectron_energy": found.energy,
-        "photoelectron_spectrum": found.spectrum,
-        "photoelectron_left": found.left,
-        "photoelectron_right": found.right,
+        "photoelectron_energy": electrons.energy,
+        "photoelectron_spectrum": electrons.spectrum,
+        "photoelectron_left": electrons.left,
+        "photoelectron_right": electrons.right,
     }

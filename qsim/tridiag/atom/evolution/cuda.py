@@ -80,8 +80,8 @@ def shape_of(
     """
     with device.use():
         runtime = device.xp.cuda.runtime
-        found = runtime.getDeviceProperties(device.index)
-        shared = int(found.get("sharedMemPerBlockOptin", found["sharedMemPerBlock"]))
+        properties = runtime.getDeviceProperties(device.index)
+        shared = int(properties.get("sharedMemPerBlockOptin", properties["sharedMemPerBlock"]))
         # blocks that wait for each other must all run at once: a cooperative launch promises it, and the driver
         # must know it
         able = getattr(device.xp.cuda.Device(device.index), "attributes", {}).get("CooperativeLaunch", 0)
@@ -90,7 +90,7 @@ def shape_of(
             points,
             lanes,
             members,
-            int(found["multiProcessorCount"]),
+            int(properties["multiProcessorCount"]),
             shared,
             velocity=velocity,
             waits=bool(able),

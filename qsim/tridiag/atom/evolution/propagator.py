@@ -310,11 +310,11 @@ class Propagator:
 
     def sampled(self, marks: list[int]) -> NDArray[np.float64]:
         """Go on to each mark, a number of steps from the start, and return the `sums` there, (marks, ...)."""
-        found = []
+        sums = []
         for mark in marks:
             self.advance(mark - self.step)
-            found.append(self.sums())
-        return np.array(found)
+            sums.append(self.sums())
+        return np.array(sums)
 
     def advance(self, count: int) -> None:
         """Make `count` steps."""

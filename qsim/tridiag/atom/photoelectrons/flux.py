@@ -124,7 +124,7 @@ class Flux:
         """Return dP/dE, and its parts by l."""
         raise NotImplementedError
 
-    def resolved(self, found: Photoelectrons) -> Photoelectrons:
+    def resolved(self, spectrum: Photoelectrons) -> Photoelectrons:
         """Return the spectrum with its angles."""
         raise NotImplementedError
 
@@ -164,10 +164,10 @@ class _Along(Flux):
         parts = 2.0 * math.pi * (inner * self.weights) @ y.T
         return whole, self.k[:, None] * np.abs(parts) ** 2
 
-    def resolved(self, found: Photoelectrons) -> Photoelectrons:
+    def resolved(self, spectrum: Photoelectrons) -> Photoelectrons:
         """Return the spectrum with its polar angles."""
         angular = self.k[:, None] * np.abs(self.passed[0][:, self.weights.size :]) ** 2
-        return replace(found, theta=self.theta, angular=angular)
+        return replace(spectrum, theta=self.theta, angular=angular)
 
 
 class _Around(Flux):
@@ -198,15 +198,15 @@ class _Around(Flux):
         whole, parts = self.rays.spectrum(b, self.k)
         return whole, by_momentum(parts, self.lanes)
 
-    def resolved(self, found: Photoelectrons) -> Photoelectrons:
+    def resolved(self, spectrum: Photoelectrons) -> Photoelectrons:
         """Return the spectrum with its azimuths, and with polar angles if requested."""
         azimuth = self.rays.sky.azimuth[:: self.rays.stride]
         outer, inner = (self.rays.in_plane(b, self.k) for b in self.passed)
-        found = replace(found, theta=azimuth, angular=outer, inner=inner)
+        spectrum = replace(spectrum, theta=azimuth, angular=outer, inner=inner)
         if self.block.polar is None:
-            return found
+            return spectrum
         polar = self.rays.sky.theta[self.rays.nodes + 1 :]
-        return replace(found, polar=polar, sphere=self.rays.requested(self.passed[0], self.k))
+        return replace(spectrum, polar=polar, sphere=self.rays.requested(self.passed[0], self.k))
 
 
 def _field(

@@ -186,8 +186,8 @@ def window(
             angular[i] = factor * np.sum(np.abs(left.T @ y) ** 2, axis=0)
         each(i + 1)
     partial = by_momentum(partial, lanes)
-    found = Photoelectrons(energy, partial.sum(axis=1), partial, theta, angular)
-    return found if sky is None else _around(found, sky, sphere)
+    spectrum = Photoelectrons(energy, partial.sum(axis=1), partial, theta, angular)
+    return spectrum if sky is None else _around(spectrum, sky, sphere)
 
 
 def _sky(lanes: AnyLanes, angles: Angles, azimuth: NDArray[np.float64]) -> Sky | None:
@@ -198,10 +198,10 @@ def _sky(lanes: AnyLanes, angles: Angles, azimuth: NDArray[np.float64]) -> Sky |
     return Sky(lanes, np.concatenate([[0.5 * math.pi], polar]), azimuth)
 
 
-def _around(found: Photoelectrons, sky: Sky, sphere: NDArray[np.float64]) -> Photoelectrons:
+def _around(spectrum: Photoelectrons, sky: Sky, sphere: NDArray[np.float64]) -> Photoelectrons:
     """Return a spectrum with its angles: the first polar angle is the plane, the rest are the requested ones."""
-    found = replace(found, angular=sphere[:, 0])
-    return found if sky.theta.size == 1 else replace(found, polar=sky.theta[1:], sphere=sphere[:, 1:])
+    spectrum = replace(spectrum, angular=sphere[:, 0])
+    return spectrum if sky.theta.size == 1 else replace(spectrum, polar=sky.theta[1:], sphere=sphere[:, 1:])
 
 
 def scattering(
@@ -245,10 +245,12 @@ def scattering(
     angular = np.zeros((energy.size, theta.size))
     if sky is None:
         angular = np.abs(amplitude @ spherical_harmonics(lanes, theta)) ** 2
-    found = Photoelectrons(energy, partial.sum(axis=1), partial, theta, angular, np.mod(phase, 2.0 * math.pi))
+    spectrum = Photoelectrons(
+        energy, partial.sum(axis=1), partial, theta, angular, np.mod(phase, 2.0 * math.pi)
+    )
     if sky is None:
-        return found
-    return _around(found, sky, np.swapaxes(np.abs(sky.total(amplitude)) ** 2, 0, 1))
+        return spectrum
+    return _around(spectrum, sky, np.swapaxes(np.abs(sky.total(amplitude)) ** 2, 0, 1))
 
 
 def scattering_states(

@@ -269,8 +269,8 @@ def tail(
             # converge
             w = -1j * radial.resolvent_absorbed(float(e), phi[k], lattice.cap)[near] / root[near]
             u[i, k], du[i, k] = w[SIDE], w @ SLOPE / lattice.grid.slope[sphere.index]
-    found = free.phase(*end) * free.flux(u, du, np.zeros_like(u))
-    return 1j * math.sqrt(2.0 / math.pi) * found
+    passed = free.phase(*end) * free.flux(u, du, np.zeros_like(u))
+    return 1j * math.sqrt(2.0 / math.pi) * passed
 
 
 def reflection(

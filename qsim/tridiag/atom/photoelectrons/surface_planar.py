@@ -73,8 +73,8 @@ class Rays:
 
     def requested(self, b: NDArray[np.complex128], k: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return d2P/(dE dOmega) in the requested directions, (k, polar, azimuths)."""
-        found = np.abs(b[self.nodes + 1 :, :, :: self.stride]) ** 2
-        return np.asarray(np.swapaxes(found, 0, 1) * k[:, None, None])
+        density = np.abs(b[self.nodes + 1 :, :, :: self.stride]) ** 2
+        return np.asarray(np.swapaxes(density, 0, 1) * k[:, None, None])
 
 
 def rays(lanes: PlanarLanes, reach: float, polar: int, azimuths: int) -> Rays:

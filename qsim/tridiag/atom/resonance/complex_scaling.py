@@ -252,8 +252,8 @@ def parabolic_weights(n: int, l: int, m: int) -> list[tuple[Parabolic, float]]:
     c = np.sqrt((ls[1:] ** 2.0 - m * m) / (4.0 * ls[1:] ** 2.0 - 1.0)) * np.sqrt(n * n - ls[1:] ** 2.0)
     _, states = np.linalg.eigh(np.diag(c, 1) + np.diag(c, -1))
     last = ls.size - 1
-    found = [(Parabolic(k, last - k, m), float(states[l - abs(m), k] ** 2)) for k in range(last, -1, -1)]
-    return sorted(found, key=lambda one: -round(one[1], 9))
+    shares = [(Parabolic(k, last - k, m), float(states[l - abs(m), k] ** 2)) for k in range(last, -1, -1)]
+    return sorted(shares, key=lambda one: -round(one[1], 9))
 
 
 def _field_free(wanted: Wanted, pencil: _Pencil, n: int, l: int) -> tuple[complex, Waves]:

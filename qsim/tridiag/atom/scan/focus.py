@@ -100,15 +100,15 @@ def _tail(
     exists = power > least_power(dimensions) + EDGE
     p = np.where(exists, power, 3.0)
     if dimensions == 2:
-        found = value / (2.0 * p)
+        integral = value / (2.0 * p)
     else:
         # int u^(p - 5/2) (2 u + 1) sqrt(1 - u) du / 3, u = I / peak: incomplete beta functions
         u = min(first / peak, 1.0)
         parts = 2.0 * beta(p - 0.5, 1.5) * betainc(p - 0.5, 1.5, u) + beta(p - 1.5, 1.5) * betainc(
             p - 1.5, 1.5, u
         )
-        found = value * parts / (3.0 * np.exp(p * math.log(u)))
-    return np.where(exists, found, np.inf)
+        integral = value * parts / (3.0 * np.exp(p * math.log(u)))
+    return np.where(exists, integral, np.inf)
 
 
 def _known(
@@ -136,7 +136,7 @@ def _known(
     )
     # a spline may overshoot
     highest = logs.max(axis=0) + 1.0
-    found = [
+    integrals = [
         np.tensordot(measure, np.exp(np.minimum(curve(log_i), highest)), axes=(0, 0)) for curve in curves
     ]
-    return found[0], np.maximum(np.abs(found[1] - found[0]), np.abs(found[2] - found[0]))
+    return integrals[0], np.maximum(np.abs(integrals[1] - integrals[0]), np.abs(integrals[2] - integrals[0]))

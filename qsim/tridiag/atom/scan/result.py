@@ -55,18 +55,18 @@ class AtomScanResult:
 
     def each(self) -> dict[str, NDArray[np.float64]]:
         """Return the numbers of all runs by the name of the scalar, (run,)."""
-        found = [quantities.scalars(RUN, one) for one in self.runs]
+        numbers = [quantities.scalars(RUN, one) for one in self.runs]
         # numbers that every run has, and at least one knows
         names = [
             name
-            for name in found[0]
+            for name in numbers[0]
             if name.startswith(PATTERNS)
-            and all(name in one for one in found)
-            and any(isinstance(one[name].value, float) for one in found)
+            and all(name in one for one in numbers)
+            and any(isinstance(one[name].value, float) for one in numbers)
         ]
         out = {}
         for name in names:
-            values = [one[name].value for one in found]
+            values = [one[name].value for one in numbers]
             out[name] = np.array([np.nan if value is None else value for value in values], dtype=float)
         return out
 

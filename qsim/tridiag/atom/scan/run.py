@@ -84,7 +84,7 @@ class _Batch:
 
     def _together(self, marks: list[int]) -> list[NDArray[np.float64]]:
         """Propagate the runs of this rank to the next marks, batch by batch, and record."""
-        found: list[NDArray[np.float64] | None] = [None] * len(self.runs)
+        sums_of_runs: list[NDArray[np.float64] | None] = [None] * len(self.runs)
         for batch, numbers in self._batches():
             begun = clock.perf_counter()
             ahead = np.array(marks) - batch.step
@@ -93,8 +93,8 @@ class _Batch:
             for k in numbers:
                 member = self.runs[k].propagator
                 assert isinstance(member, CudaMember)
-                found[k] = self.runs[k].record(marks, member.components(sums[member.index]), seconds)
-        return [one for one in found if one is not None]
+                sums_of_runs[k] = self.runs[k].record(marks, member.components(sums[member.index]), seconds)
+        return [one for one in sums_of_runs if one is not None]
 
     def _batches(self) -> list[tuple[CudaBatch, list[int]]]:
         """Return the batches with the numbers of their runs; runs whose channels and box have grown alike become one batch."""
@@ -117,13 +117,13 @@ class _Batch:
 
         Run by run, so that a message has one state per rank.
         """
-        found: dict[str, object] = {}
+        states: dict[str, object] = {}
         for rounds in range(self.most):
             one = self.runs[rounds].state() if rounds < len(self.runs) else None
             for rank, state in enumerate(self.comm.gather(one) or []):
                 if state is not None:
-                    found[f"run{rounds * self.comm.size + rank}"] = state
-        return found
+                    states[f"run{rounds * self.comm.size + rank}"] = state
+        return states
 
     @property
     def most(self) -> int:
@@ -135,7 +135,7 @@ def _members(
     problem: AtomScan, runs: list[AtomProblem], sizes: list[tuple[int, int]]
 ) -> list[CudaMember | None]:
     """Return the members of batches, one for each run with its size (largest l, points), at t = 0."""
-    found: list[CudaMember | None] = [None] * len(sizes)
+    members: list[CudaMember | None] = [None] * len(sizes)
     for size in dict.fromkeys(sizes):
         numbers = [k for k, one in enumerate(sizes) if one == size]
         first = runs[numbers[0]]
@@ -145,8 +145,8 @@ def _members(
         how = Stepping(first.setting.dt, first.velocity, first.order, first.setting.parts)
         batch = CudaBatch(problem.device, lattice, lanes, phi, fields, how)
         for index, k in enumerate(numbers):
-            found[k] = CudaMember(batch, index)
-    return found
+            members[k] = CudaMember(batch, index)
+    return members
 
 
 def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
@@ -207,11 +207,11 @@ def _worst(said: list[tuple[int, str, float, str]]) -> Iterator[str]:
 def _of_all(batch: _Batch, own: list[AtomResult]) -> list[AtomResult]:
     """Return the results of all runs on every rank, those of other ranks without their states; a collective call."""
     comm, problem = batch.comm, batch.problem
-    found: list[AtomResult] = []
+    results: list[AtomResult] = []
     for k, one in enumerate(problem.runs):
         rounds, owner = divmod(k, comm.size)
         if comm.size == 1:
-            found.append(own[rounds])
+            results.append(own[rounds])
             continue
         mine = own[rounds] if owner == comm.rank else None
         # every rank has the problem, and nothing of a scan needs the state any more
@@ -220,8 +220,8 @@ def _of_all(batch: _Batch, own: list[AtomResult]) -> list[AtomResult]:
         # the owner has it
         assert parts is not None
         phi = np.zeros((0, one.lattice.grid.points), complex) if mine is None else mine.phi
-        found.append(AtomResult(problem=one, phi=phi, **parts))
-    return found
+        results.append(AtomResult(problem=one, phi=phi, **parts))
+    return results
 
 
 def _focus(result: AtomScanResult, monitor: Monitor) -> None:
@@ -231,8 +231,8 @@ def _focus(result: AtomScanResult, monitor: Monitor) -> None:
         return
     x = np.array(result.problem.values["intensity"])
     yields = result.each()["continuum_population"]
-    found = [focal_average(x, yields, peak, block.dimensions) for peak in x]
-    last, least = found[-1], least_power(block.dimensions)
+    averages = [focal_average(x, yields, peak, block.dimensions) for peak in x]
+    last, least = averages[-1], least_power(block.dimensions)
     if np.isnan(last.value):
         monitor.warn(
             f"no average over the focus: its integral in {block.dimensions} dimensions diverges, because the yield falls off with"
@@ -240,8 +240,8 @@ def _focus(result: AtomScanResult, monitor: Monitor) -> None:
             f" above {least:g} is needed; add lower intensities if it is higher there, or set dimensions: 2"
         )
     else:
-        result.focal["focal_yield"] = np.array([float(one.value) for one in found])
-        result.focal["focal_yield_error"] = np.array([float(one.error) for one in found])
+        result.focal["focal_yield"] = np.array([float(one.value) for one in averages])
+        result.focal["focal_yield_error"] = np.array([float(one.error) for one in averages])
         share = float(last.below / last.value) if last.value > 0.0 else 0.0
         if share > EXTRAPOLATED:
             monitor.warn(

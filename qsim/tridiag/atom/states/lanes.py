@@ -164,8 +164,8 @@ class PlanarLanes:
     @cached_property
     def channels(self) -> NDArray[np.int64]:
         """L and m of each channel (used, 2), lowest l first, then lowest m."""
-        found = [(p + q + s, p - q) for s, p, q in self._lane]
-        return np.array(sorted(found), dtype=np.int64)
+        pairs = [(p + q + s, p - q) for s, p, q in self._lane]
+        return np.array(sorted(pairs), dtype=np.int64)
 
     @property
     def used(self) -> int:
@@ -230,8 +230,8 @@ class PlanarLanes:
     def swaps(self) -> NDArray[np.int64]:
         """Places in the scratch array of the lanes that exchange p and q, (count, 2)."""
         lane, k = self._lane, self.pairs
-        found = [(lane[s, p, q], lane[s, q, p]) for s, p, q in lane if p < q]
-        places = np.array(found, dtype=np.int64).reshape(-1, 2)
+        exchanged = [(lane[s, p, q], lane[s, q, p]) for s, p, q in lane if p < q]
+        places = np.array(exchanged, dtype=np.int64).reshape(-1, 2)
         return np.where(places < k, places, places - k + HALF)
 
     @cached_property

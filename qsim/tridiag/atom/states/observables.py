@@ -123,13 +123,13 @@ def momentum(phi: NDArray[np.complex128], lattice: AtomLattice, lanes: AnyLanes)
     slope -= (lanes.ls[:, None] + 1.0) / grid.r * phi
     if isinstance(lanes, PlanarLanes):
         # half the operator, from l to l + 1: its conjugate is the other half
-        found = []
+        components = []
         for direction in np.eye(2):
             up = along(lanes, direction).tocoo()
             rising = lanes.ls[up.row] > lanes.ls[up.col]
             each = np.sum(phi[up.row[rising]].conj() * slope[up.col[rising]], axis=1)
-            found.append(2.0 * float(np.sum(up.data[rising] * each).imag))
-        return np.array(found)
+            components.append(2.0 * float(np.sum(up.data[rising] * each).imag))
+        return np.array(components)
     c = lanes.coupling(lanes.ls[:-1])
     return np.array([2.0 * float(np.sum(c * np.sum(phi[1:].conj() * slope[:-1], axis=1).imag))])
 
@@ -149,10 +149,10 @@ def populations(
     phi: NDArray[np.complex128], levels: list[LevelState], lanes: AnyLanes
 ) -> NDArray[np.float64]:
     """Return ``|<n l m|phi>|^2`` of the levels, summed over the m of the run, (levels,)."""
-    found = [
+    shares = [
         float(np.sum(np.abs(phi[lanes.ls == level.l] @ level.phi[: phi.shape[1]]) ** 2)) for level in levels
     ]
-    return np.array(found)
+    return np.array(shares)
 
 
 def by_momentum(values: NDArray[np.float64], lanes: AnyLanes) -> NDArray[np.float64]:

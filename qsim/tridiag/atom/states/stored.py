@@ -139,10 +139,10 @@ class Stored:
         values = np.concatenate([np.zeros((self.channels.shape[0], 1)), self.u], axis=1)
         # real and imaginary parts side by side: one spline for all channels
         both = np.concatenate([values.real, values.imag]).T
-        found = make_interp_spline(points, both, k=5)(grid.r[inside]).T
+        values_there = make_interp_spline(points, both, k=5)(grid.r[inside]).T
         phi = np.zeros((self.channels.shape[0], grid.points), dtype=complex)
         half = phi.shape[0]
-        phi[:, inside] = (found[:half] + 1j * found[half:]) * root[inside]
+        phi[:, inside] = (values_there[:half] + 1j * values_there[half:]) * root[inside]
         return phi
 
     def amplitudes(self, grid: RadialGrid, *, normalise: bool) -> NDArray[np.complex128]:
@@ -193,11 +193,11 @@ def _read(path: Path, stamp: int) -> Stored:
             for name in names:
                 item = datasets.get(f"results/{name}", datasets.get(name))
                 if item is not None:
-                    found = item[()]
-                    if found.dtype.kind not in "iufc":
-                        raise FileError(f"{path}: {name} holds {found.dtype}, not numbers")
-                    require_finite(path, name, found)
-                    return np.asarray(found)
+                    values = item[()]
+                    if values.dtype.kind not in "iufc":
+                        raise FileError(f"{path}: {name} holds {values.dtype}, not numbers")
+                    require_finite(path, name, values)
+                    return np.asarray(values)
             return None
 
         r, channels, u = array("r"), array("channels"), array("u_channels", "u_final")
@@ -247,8 +247,8 @@ def _in_length_gauge(state: Stored, kick: NDArray[np.float64]) -> Stored:
     lanes: Lanes | PlanarLanes = Lanes(int(state.channels[0, 1]), lmax)
     if planar:
         lanes = PlanarLanes(tuple(sorted({int(l + m) % 2 for l, m in state.channels})), lmax)
-    found = np.column_stack([lanes.ls, lanes.ms])
-    if (planar and kick[2] != 0.0) or not np.array_equal(found, state.channels):
+    expected = np.column_stack([lanes.ls, lanes.ms])
+    if (planar and kick[2] != 0.0) or not np.array_equal(expected, state.channels):
         raise FileError(
             f"{path}: a state in velocity gauge needs A along z and all l of one m, or A in the xy plane and all l and m of "
             "one or both parities of l + m, in rising order"

@@ -127,11 +127,11 @@ class FlatTopPulse(CarrierPulse):
 
     def check(self, key: str) -> Iterator[Finding]:
         """Yield what is missing, given twice, or too short."""
-        found = list(super().check(key))
-        found += exactly_one(self, key, "ramp_cycles", "ramp")
-        found += exactly_one(self, key, "flat_cycles", "flat", "cycles", "duration")
-        yield from found
-        if not found:
+        findings = list(super().check(key))
+        findings += exactly_one(self, key, "ramp_cycles", "ramp")
+        findings += exactly_one(self, key, "flat_cycles", "flat", "cycles", "duration")
+        yield from findings
+        if not findings:
             ramp, flat = self.lengths
             # less than nothing, beyond the rounding of a difference
             if flat < -1e-9 * ramp:

@@ -194,17 +194,17 @@ def shape(
         )
     if warps and lanes <= WARP_LANES and waits:
         chunks = -(-points // WARP_ROWS)
-        found = CudaShape(points, lanes, WARP_ROWS, chunks, chunks, THREADS, 1, waits)
-        at_once = processors * min(found.resident, shared // (found.warps_bytes + STATIC))
-        if found.chunks <= at_once:
-            together = members if found.chunks == 1 else min(members, at_once // found.chunks)
-            return replace(found, together=together, warps=True)
+        layout = CudaShape(points, lanes, WARP_ROWS, chunks, chunks, THREADS, 1, waits)
+        at_once = processors * min(layout.resident, shared // (layout.warps_bytes + STATIC))
+        if layout.chunks <= at_once:
+            together = members if layout.chunks == 1 else min(members, at_once // layout.chunks)
+            return replace(layout, together=together, warps=True)
     each = max(1, processors // members)
     rows = min(-(-max(-(-points // each), LEAST_ROWS) // ROWS) * ROWS, most(shared))
-    found = _of_rows(points, lanes, rows, waits=waits)
-    if found.chunks <= processors:
-        at_once = members if found.chunks == 1 else processors // found.chunks
-        return replace(found, together=min(members, at_once))
+    layout = _of_rows(points, lanes, rows, waits=waits)
+    if layout.chunks <= processors:
+        at_once = members if layout.chunks == 1 else processors // layout.chunks
+        return replace(layout, together=min(members, at_once))
     rows = min(max(most(min(STREAMED_BYTES, shared)), ROWS), STREAMED_ROWS)
     chunks = -(-points // rows)
     two = not velocity and 2 * (16 * lanes * (rows + 2 * (rows // ROWS) + OTHERS) + STATIC) <= shared
@@ -293,7 +293,7 @@ class Mixing:
     Parameters
     ----------
     device : Device
-    found : CudaShape
+    layout : CudaShape
     r, slope : (n,) float64
         Radii and r'.
     strongest : float
@@ -308,7 +308,7 @@ class Mixing:
     def __init__(
         self,
         device: Device,
-        found: CudaShape,
+        layout: CudaShape,
         r: NDArray[np.float64],
         slope: NDArray[np.float64],
         strongest: float,
@@ -316,23 +316,23 @@ class Mixing:
         members: int,
         radial: NDArray[np.int32] | None = None,
     ) -> None:
-        self._device, self._shape, self._strongest = device, found, strongest
+        self._device, self._shape, self._strongest = device, layout, strongest
         self._slope = slope
         put = device.asarray
-        padded = np.zeros((3, found.padded))
+        padded = np.zeros((3, layout.padded))
         padded[:, : r.size] = 1.0 / r, 1.0 / slope, np.sqrt(slope)
         self.inverse_r, self.inverse_slope, self.root = (put(one) for one in padded)
         self.inner_rows = inner.shape[0]
-        self.inner = put(inner if inner.size else np.zeros((1, found.lanes)))
-        segments = found.chunks * (found.rows // ROWS)
+        self.inner = put(inner if inner.size else np.zeros((1, layout.lanes)))
+        segments = layout.chunks * (layout.rows // ROWS)
         with device.use():
             # and groups of them
-            segments += found.chunks * -(-(found.rows // ROWS) // GROUP)
-            parts = (1,) if found.warps else (members, 2, segments, found.lanes)
+            segments += layout.chunks * -(-(layout.rows // ROWS) // GROUP)
+            parts = (1,) if layout.warps else (members, 2, segments, layout.lanes)
             self.products = device.xp.zeros(parts)
-            self.wholes = device.xp.zeros((2, members, 2, found.chunks, found.lanes))
-            self.lost = device.xp.zeros((members, found.chunks))
-        self._radial = np.zeros((2, found.chunks), np.int32) if radial is None else radial
+            self.wholes = device.xp.zeros((2, members, 2, layout.chunks, layout.lanes))
+            self.lost = device.xp.zeros((members, layout.chunks))
+        self._radial = np.zeros((2, layout.chunks), np.int32) if radial is None else radial
         self._felt: dict[int, tuple[Any, Any, int]] = {}
 
     def felt(self, g: float) -> tuple[Any, Any, int]:
@@ -398,7 +398,7 @@ class CudaTables:
     Parameters
     ----------
     device : Device
-    found : CudaShape
+    layout : CudaShape
     radial : tuple of (n, lanes) complex128
         Of `radial_tables`.
     r : (n,) float64
@@ -412,7 +412,7 @@ class CudaTables:
     def __init__(
         self,
         device: Device,
-        found: CudaShape,
+        layout: CudaShape,
         radial: tuple[NDArray[np.complex128], ...],
         r: NDArray[np.float64],
         families: Families,
@@ -421,8 +421,8 @@ class CudaTables:
         mask: NDArray[np.float64] | None = None,
         members: int = 1,
     ) -> None:
-        self.device, self.shape, self.members = device, found, members
-        chunks, rows, lanes = found.chunks, found.rows, found.lanes
+        self.device, self.shape, self.members = device, layout, members
+        chunks, rows, lanes = layout.chunks, layout.rows, layout.lanes
         put = device.asarray
         padded = [self._rows(one) for one in radial]
         self.alpha, self.beta, self.gain, self.keep = (put(one) for one in padded)
@@ -431,7 +431,7 @@ class CudaTables:
         parts = [one.reshape(-1, ROWS, lanes).prod(axis=1) for one in padded[:2]]
         self.alpha_part, self.beta_part = (put(one) for one in parts)
         self.more = put(
-            np.stack(_before(parts, chunks, lanes)) if found.warps else _more(parts, chunks, lanes)
+            np.stack(_before(parts, chunks, lanes)) if layout.warps else _more(parts, chunks, lanes)
         )
         whole = [one.reshape(chunks, rows // ROWS, lanes).prod(axis=1) for one in parts]
         self.alpha_chunk, self.beta_chunk = (put(one) for one in whole)
@@ -456,11 +456,11 @@ class CudaTables:
             # two sets, which take turns: others may still read that of the sweep before
             self.tips = xp.zeros((2, members, 2, chunks, lanes), dtype=np.complex128)
             self.flags = xp.zeros((members, chunks), dtype=np.int32)
-            several = found.blocks < chunks
-            wide = (found.together, chunks, 2, rows // ROWS, lanes) if several else (1,)
+            several = layout.blocks < chunks
+            wide = (layout.together, chunks, 2, rows // ROWS, lanes) if several else (1,)
             self.kept = xp.zeros(wide, dtype=np.complex128)
             # messages of warps: 16 bytes each, with the number of the operation in them
-            letters = (2, 2, chunks, lanes, MAIL, 4) if found.warps else (1,)
+            letters = (2, 2, chunks, lanes, MAIL, 4) if layout.warps else (1,)
             self.mail = xp.zeros((members, *letters), dtype=np.uint32)
         self.base = 0
         self.mix: Mixing | None = None
@@ -479,20 +479,20 @@ class CudaTables:
 
 def _before(parts: list[NDArray[np.complex128]], chunks: int, lanes: int) -> list[NDArray[np.complex128]]:
     """Return products over the parts of a chunk before each and after each, (chunks, parts, lanes) each."""
-    found = []
+    products = []
     for back, one in enumerate(parts):
         # from the end for the recurrence that comes from the last row
         each = one.reshape(chunks, -1, lanes)
         each = each[:, ::-1] if back else each
         before = np.ones_like(each)
         before[:, 1:] = np.cumprod(each[:, :-1], axis=1)
-        found.append(before[:, ::-1] if back else before)
-    return found
+        products.append(before[:, ::-1] if back else before)
+    return products
 
 
 def _more(parts: list[NDArray[np.complex128]], chunks: int, lanes: int) -> NDArray[np.complex128]:
     """Return products over groups of parts, in the direction of each sum, and those of `_before`, flat."""
-    found = []
+    products = []
     for back, one in enumerate(parts):
         each = one.reshape(chunks, -1, lanes)
         each = each[:, ::-1] if back else each
@@ -500,8 +500,8 @@ def _more(parts: list[NDArray[np.complex128]], chunks: int, lanes: int) -> NDArr
         # factors of 1 fill up the last group
         wide = np.ones((chunks, count * GROUP, lanes), dtype=np.complex128)
         wide[:, : each.shape[1]] = each
-        found.append(wide.reshape(chunks, count, GROUP, lanes).prod(axis=2))
-    return np.concatenate([one.ravel() for one in found + _before(parts, chunks, lanes)])
+        products.append(wide.reshape(chunks, count, GROUP, lanes).prod(axis=2))
+    return np.concatenate([one.ravel() for one in products + _before(parts, chunks, lanes)])
 
 
 def _joined(parts: list[NDArray[Any]], dtype: type) -> NDArray[Any]:

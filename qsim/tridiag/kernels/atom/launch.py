@@ -255,32 +255,32 @@ def _launch(
     threads: int,
 ) -> Any:
     """Launch all sweeps, wave after wave of members; return the sums."""
-    found, device = tables.shape, tables.device
+    layout, device = tables.shape, tables.device
     steps = samples.size - 1
     places = int(samples.max(initial=-1)) + 1
     null = np.intp(0)
     with device.use():
-        sums = device.xp.zeros((tables.members, max(places, 1), found.chunks, SUMS))
+        sums = device.xp.zeros((tables.members, max(places, 1), layout.chunks, SUMS))
         moved, taken = device.asarray(np.ascontiguousarray(table)), device.asarray(samples)
-        waits = found.waits and found.chunks > 1
-        shared = found.warps_bytes if kernel[0] == WARPS else found.shared_bytes
+        waits = layout.waits and layout.chunks > 1
+        shared = layout.warps_bytes if kernel[0] == WARPS else layout.shared_bytes
         macros = {"ROWS": ROWS, "WARPS": threads // WARP} if kernel[0] == WARPS else {"ROWS": ROWS}
         run = kernels.function("tridiag/kernels/atom", *kernel, macros, shared_bytes=shared)
         frame = [] if tables.momenta is None else [tables.momenta]
         # one launch for all steps where blocks can wait for each other; otherwise one launch per sweep
-        spans = [(0, steps)] if waits or found.chunks == 1 else [(k, k) for k in range(steps + 1)]
-        for low in range(0, tables.members, found.together):
-            high = min(low + found.together, tables.members)
+        spans = [(0, steps)] if waits or layout.chunks == 1 else [(k, k) for k in range(steps + 1)]
+        for low in range(0, tables.members, layout.together):
+            high = min(low + layout.together, tables.members)
             # of each member
             # arrays with a row per member are cut like the states; the others serve all members
             own = [tables.mail, None if tables.mix is None else tables.mix.lost]
             inner = [one[low:high] if any(one is each for each in own) else one for one in middle]
             for first, last in spans:
                 numbers = (
-                    found.lanes, found.rows, found.chunks, found.blocks, window, first, last, steps, tables.base,
+                    layout.lanes, layout.rows, layout.chunks, layout.blocks, window, first, last, steps, tables.base,
                     max(places, 1), tables.members,
                 )  # fmt: skip
-                blocks = (high - low) * found.blocks
+                blocks = (high - low) * layout.blocks
                 arguments = (
                     s[low:high], tables.tips, tables.flags[low:high], tables.alpha, tables.beta, tables.gain,
                     tables.keep, tables.alpha_part, tables.beta_part, tables.alpha_chunk, tables.beta_chunk,

@@ -76,11 +76,11 @@ def halo(
     # constant potentials over the range of V + x E: the slowest decay among them bounds all
     for v0 in potentials:
         t = tail(stencil, dx, dt, steps, v0)
-        found = t < max(tolerance, SEEN[1])
+        small = t < max(tolerance, SEEN[1])
         # first distance at which the tail is small, if there is one within a quarter of the transform's length:
         # beyond, images overlap
-        m = int(np.argmax(found))
-        if not found[m] or m >= POINTS // 4:
+        m = int(np.argmax(small))
+        if not small[m] or m >= POINTS // 4:
             return POINTS // 4
         # rounding of the transform hides the tail below SEEN: it falls exponentially, and is continued at the rate that is seen
         if tolerance < SEEN[1]:
@@ -128,15 +128,15 @@ def chunks_pay(
     # such a grid fits the caches as one chunk
     if points <= 512:
         return False
-    found = []
+    costs = []
     for steps in STEPS:
         reach = halo(stencil, dx, dt, steps, (0.0,), TAIL[real])
         chunk = chunk_rows(points, int(MARGINS[0] * reach) + 1, threads)
         if chunk is not None:
-            found.append((chunk[1] + PASS_COST["cpu"] / steps, steps, reach))
-    if not found:
+            costs.append((chunk[1] + PASS_COST["cpu"] / steps, steps, reach))
+    if not costs:
         return False
-    _cost, steps, reach = min(found)
+    _cost, steps, reach = min(costs)
     if reach < POINTS // 4:
         return True
     # the test of `_agrees` would compare a pass of the widest halo with exact steps: its tail decides

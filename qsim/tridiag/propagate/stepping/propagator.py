@@ -398,10 +398,10 @@ class Propagator:
         for steps in STEPS:
             lattice = self.lattice
             reach = halo(lattice.stencil, lattice.dx, self.dt, steps, potentials, tolerance)
-            found = fit(n, int(self.margin * reach) + 1, steps)
-            if found is None:
+            fitted = fit(n, int(self.margin * reach) + 1, steps)
+            if fitted is None:
                 continue
-            shape, redundancy = found
+            shape, redundancy = fitted
             # more steps per pass touch memory less often, and have a wider halo to compute twice
             cost = redundancy + PASS_COST[self.device.kind] / steps
             if best is None or cost < best[0]:
@@ -409,8 +409,8 @@ class Propagator:
         return None if best is None else best[1]
 
     def _fit_cpu(self, n: int, reach: int, steps: int) -> tuple[Shape, float] | None:
-        found = chunk_rows(n, reach, self.device.threads)
-        return None if found is None else (Shape(found[0], reach, steps), found[1])
+        chunk = chunk_rows(n, reach, self.device.threads)
+        return None if chunk is None else (Shape(chunk[0], reach, steps), chunk[1])
 
     def _fit_cuda(self, n: int, reach: int, steps: int) -> tuple[Shape, float] | None:
         """Return the block size with the smallest modelled time, and that time of a step over the time of its rows alone."""

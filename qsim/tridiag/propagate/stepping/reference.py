@@ -102,9 +102,9 @@ class SolverPropagator:
             return np.asarray(y)
         from qsim.tridiag.solver.solve import solve
 
-        found = solve(main, lower, upper, right, type=self.solver, blocks=self.blocks)
-        self._count = found.blocks
-        return np.asarray(found.x)
+        solution = solve(main, lower, upper, right, type=self.solver, blocks=self.blocks)
+        self._count = solution.blocks
+        return np.asarray(solution.x)
 
     def _sums(self) -> tuple[float, float, float]:
         density = np.abs(self.psi) ** 2

@@ -245,9 +245,9 @@ class SharedPropagator(Propagator):
 
     def info(self) -> dict[str, Any]:
         """Return how the steps are done: algorithm, halo, steps per pass, blocks, nested partitions."""
-        found = super().info()
+        entries = super().info()
         if self.shape is not None:
-            found["blocks"] = self.shape.chunks(self.whole.points)
-        elif not found["blocks"]:
-            found["blocks"] = self.links.size
-        return found
+            entries["blocks"] = self.shape.chunks(self.whole.points)
+        elif not entries["blocks"]:
+            entries["blocks"] = self.links.size
+        return entries
