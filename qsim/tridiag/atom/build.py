@@ -61,16 +61,14 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     deck = loaded.deck
     try:
         runs = settled(deck)
-        setting = runs.setting
-        grid = setting.grid()
+        found = runs.setting
+        grid = found.grid()
         problems = list(accuracy_of_scans(deck))
         problems += list(without_fundamental([] if deck.laser is None else deck.laser.pulses, deck.observe))
         if (
             not problems and grid.points <= MOST_POINTS
         ):  # more take minutes to check; memory refuses them, as a rule
-            setup = Setup(
-                runs.decks[runs.hardest], runs.pulses[runs.hardest], setting, lattice_of(deck)(grid)
-            )
+            setup = Setup(runs.decks[runs.hardest], runs.pulses[runs.hardest], found, lattice_of(deck)(grid))
             problems += findings(setup)
             if not any(one.severity == "error" for one in problems):
                 loaded.once(start_levels)
@@ -79,45 +77,45 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     except NumericsError as error:
         return Plan(findings=[Finding("initial", f"{error}; a larger grid.rmax holds higher levels")])
     # memory of the state: four real numbers for each pair of lanes and point
-    channels = frame_of(deck).lanes(setting.lmax)
+    channels = frame_of(deck).lanes(found.lmax)
     lanes = channels.used
     size = 32 * grid.points * channels.pairs
-    outputs = min(deck.time.outputs, setting.steps) + 1
+    outputs = min(deck.time.outputs, found.steps) + 1
     columns = min(grid.points, deck.observed.density.points)
     count = len(runs.decks)
     # densities and l populations at the output times, and a trace of every step at most
-    recorded = count * (3 * outputs * (columns + lanes) * 8 + 200 * setting.steps)
+    recorded = count * (3 * outputs * (columns + lanes) * 8 + 200 * found.steps)
     lengths = 2 if deck.time.order == 4 else 1
     comm = connected()
     ranks = 1 if comm is None else min(comm.size, count)
     # of all runs of the scan, shared by the ranks
-    memory = _memory(size, count, setting.gauge, lengths, recorded=recorded, ranks=ranks)
+    memory = _memory(size, count, found.gauge, lengths, recorded=recorded, ranks=ranks)
     trial = "" if deck.time.accuracy is None else " of the first trial"
     sizes: dict[str, int | float | str] = {
         "radial points": grid.points,
         "rmax (bohr)": float(grid.wall),
-        "lmax": setting.lmax,
-        "gauge": setting.gauge,
-        f"steps{trial}": setting.steps,
-        f"dt{trial} (a.u.)": setting.dt,
-        "duration (a.u.)": setting.dt * setting.steps,
+        "lmax": found.lmax,
+        "gauge": found.gauge,
+        f"steps{trial}": found.steps,
+        f"dt{trial} (a.u.)": found.dt,
+        "duration (a.u.)": found.dt * found.steps,
     }
     stages = 5 if deck.time.order == 4 else 1
     if count > 1:
         sizes["runs"] = count
     # operations per point, l, step and stage; stages of Suzuki's composition are steps of their own
-    flops = count * FLOPS * grid.points * lanes * setting.steps * stages
+    flops = count * FLOPS * grid.points * lanes * found.steps * stages
     work = Work(
         flops=flops,
         reduce="time.t_final",
         core=flops / SPEED,
         lanes=float(count * grid.points * lanes),
-        launches=float(setting.steps * stages),
+        launches=float(found.steps * stages),
     )
     return Plan(
         memory,
         sizes=sizes,
-        steps=setting.steps,
+        steps=found.steps,
         findings=problems,
         work=work,
         cpu_only=_cpu_only(2 * channels.pairs),

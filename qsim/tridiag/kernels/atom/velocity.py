@@ -50,6 +50,7 @@ def _load(name, shift, growth):
 
     @variant(name, **PART)
     def kernel(x, size, angle, scale):
+        """Write sums and differences of the turned pairs."""
         for i in range(size):
             # half the turn of the pair in Cayley's form, c (l + 1) / r per A dt: unitary for any angle
             t = 0.5 * angle * x[growth + i]

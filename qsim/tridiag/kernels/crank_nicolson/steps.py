@@ -199,6 +199,7 @@ def _compiled(
 def _launch(
     operator: Operator, psi_in: Any, psi_out: Any, table: Array, shape: Shape, every: int, sums: Array
 ) -> None:
+    """Launch ``cn_steps`` of the device, a block per chunk; arguments as of the wrapper."""
     real = np.float32 if psi_in.dtype.itemsize == 8 else np.float64
     flags = (operator.numerov, operator.velocity, operator.absorb)
     kernel, shared = _compiled(psi_in.device.id, real().itemsize, *flags, shape)
