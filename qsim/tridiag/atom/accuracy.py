@@ -58,7 +58,7 @@ ROUNDING = 1e-12
 STEP_CAUSE = "the time step (time.dt)"
 # of the trace of a companion
 SAMPLES = 400
-# the powers of h and k are those of small h and k
+# the powers of h and k hold for small h and k
 SAFETY = 1.5
 # error of a population or norm from which a warning is given
 UNSURE = 0.02

@@ -187,7 +187,7 @@ def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem | AtomSca
     if observed.hhg is not None:
         top = highest_order(hardest, observed.hhg.max_order, fundamental(hardest, observed.hhg.omega))
         observed = replace(observed, hhg=observed.hhg.model_copy(update={"max_order": top}))
-    # all runs of a scan take samples at the same steps: those of the strongest field
+    # all runs of a scan take samples at the same steps, as the strongest field needs them
     every = sample_steps(hardest)
     problems = [replace(one, observed=observed, every=every, verify=False) for one in tops]
     return AtomScan(problems, runs.values, deck.scan.focal_average, device, first.notices)

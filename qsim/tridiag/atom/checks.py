@@ -76,6 +76,7 @@ def findings(setup: Setup) -> Iterator[Finding]:
 
 def nucleus(setup: Setup) -> Iterator[Finding]:
     """Yield a spacing at the nucleus that the Numerov scheme cannot take."""
+    # the corrected first row of M2 has a pole at Z dr = 1.2
     charge, step = setup.lattice.charge, setup.lattice.grid.step
     if charge * step > NUCLEUS[1]:
         severe = charge * step > NUCLEUS[0]
@@ -92,6 +93,7 @@ def spacing(setup: Setup) -> Iterator[Finding]:
     """Yield a spacing that cannot carry the fastest electrons."""
     if not setup.pulse.pulses:
         return
+    # four points per wavelength
     fastest, widest = setup.fastest, setup.setting.dr
     if fastest and widest > math.pi / (2.0 * fastest):
         yield Finding(
@@ -177,6 +179,7 @@ def momenta(setup: Setup) -> Iterator[Finding]:
 
 def absorber(setup: Setup) -> Iterator[Finding]:
     """Yield an absorber that does not fit."""
+    # a strip of most of the box leaves no room for the atom; within the excursion it takes returning electrons
     strip = absorbers.width(setup.deck.absorber)
     wall = setup.lattice.grid.wall
     if strip and strip > 0.7 * wall:
@@ -196,6 +199,7 @@ def absorber(setup: Setup) -> Iterator[Finding]:
 
 def core(setup: Setup) -> Iterator[Finding]:
     """Yield velocity gauge at a dense core with too long steps."""
+    # angular and radial parts of A.p cancel for high l only within dt^2
     if setup.setting.core > CORE:
         dt = setup.setting.dt * CORE / setup.setting.core
         yield Finding(
@@ -227,7 +231,7 @@ def spectra(setup: Setup) -> Iterator[Finding]:
     """Yield spectra that the end of the run does not allow."""
     if not setup.deck.spectra:
         return
-    # canonical momenta are those of a detector only once A = 0
+    # canonical momenta are final velocities only once A = 0
     rest, largest = abs(setup.pulse.residual(setup.t_final)), setup.pulse.peak_vector_potential(setup.t_final)
     if largest and rest > REST * largest:
         yield Finding(
@@ -257,6 +261,7 @@ def spectra(setup: Setup) -> Iterator[Finding]:
 
 def _sphere(setup: Setup, key: str, radius: float) -> Iterator[Finding]:
     """Yield a sphere of t-SURFF that lies in the absorber, or within the excursion of the electron."""
+    # electrons must pass the sphere before they are absorbed, and must not come back through it
     free = setup.lattice.grid.wall - absorbers.width(setup.deck.absorber)
     if radius > free - 4.0 * setup.setting.dr:
         yield Finding(

@@ -3,7 +3,7 @@ r"""Direction of the field: axes of the run, components of the field, the initia
 A run has axes of its own.  A field of constant direction lies along their z, where m is conserved, if the initial state has
 one m about that direction, and along their x otherwise.  A field that turns lies in their xy plane: ``E0 / sqrt(1 + e^2)``
 along x, and e times that along y, a quarter of a cycle later (left) or earlier (right).  The cycle average of the intensity
-is that of a linear field of peak E0.
+equals the one of a linear field of peak E0.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Frame:
     Attributes
     ----------
     axes : (3, 3) float64
-        Rows: unit vectors of x, y and z of the run, in those of the deck.
+        Rows: unit vectors of x, y and z of the run, in the axes of the deck.
     planar : bool
         Whether the field lies in the xy plane of the run; otherwise it lies along z.
     parts : tuple of (index, m, amplitude)
@@ -108,8 +108,10 @@ def _turn(l: int, axes: bytes) -> NDArray[np.complex128]:
 def _axes(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return orthonormal axes with x along `first` and y in the plane of both."""
     x = first / np.linalg.norm(first)
+    # Gram-Schmidt, and z = x cross y
     y = second - (second @ x) * x
     y = y / np.linalg.norm(y)
+    # zeros without a sign and without rounding: m is then conserved exactly
     axes = np.array([x, y, np.cross(x, y)])
     return np.where(np.abs(axes) < 1e-15, 0.0, axes) + 0.0
 
@@ -128,6 +130,7 @@ def frame_of(deck: AtomDeck) -> Frame:
         return _frame(sources, _axes(*np.array(polarization.plane)), planar=True)
     # along a line: z of the run is the direction, if the initial state then has one m; otherwise the run goes into a plane
     direction = np.array(polarization.direction)
+    # any axis that is not along the direction completes the frame; the farthest is the safest
     other = np.eye(3)[int(np.argmin(np.abs(direction)))]
     axes = _axes(direction, other)
     along = _frame(sources, np.eye(3) if deck.along_z else axes[[1, 2, 0]], planar=False)
@@ -149,6 +152,7 @@ def _sources(deck: AtomDeck) -> _Sources:
         pieces = [(index, one.l, one.m, one.weight) for index, one in enumerate(deck.levels)]
         return _Sources(pieces, tuple(one.l for one in deck.levels), np.eye(3))
     state = stored.read(deck.stored.file)
+    # channels of a file count like levels, those with rounding alone excepted
     channels = state.channels.tolist()
     used = np.flatnonzero(stored.kept(state)).tolist()
     pieces = [(index, channels[index][0], channels[index][1], 1.0 + 0.0j) for index in used]

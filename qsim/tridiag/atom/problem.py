@@ -372,7 +372,7 @@ def level_states(lattice: AtomLattice, wanted: list[tuple[int, int]]) -> list[Le
 
 
 def stored_states(lattice: AtomLattice, block: StoredState) -> list[LevelState]:
-    """Return the channels of a state from a file, as levels whose energy is that of the level it holds most of.
+    """Return the channels of a state from a file, as levels with the energy of the level that the state holds most of.
 
     Raises
     ------
@@ -499,7 +499,7 @@ def _map(deck: AtomDeck, gauge: Literal["length", "velocity"]) -> tuple[float, f
     grid = deck.grid
     if isinstance(grid.map, RadialMap):
         return grid.map.dr0, grid.map.width
-    # without a map the spacing at the nucleus is that of the grid
+    # without a map the spacing is the same everywhere
     if grid.map == "none":
         return grid.dr, 1.0
     dr0, width = dense(potential_value(deck, lambda block: block.nucleus), gauge)
@@ -508,7 +508,7 @@ def _map(deck: AtomDeck, gauge: Literal["length", "velocity"]) -> tuple[float, f
 
 def dense(charge: float, gauge: Literal["length", "velocity"]) -> tuple[float, float]:
     """Return the spacing at a nucleus and the width of the automatic map."""
-    # measured maps for nuclei beyond neon, and beyond hydrogen in length gauge; otherwise that of hydrogen, scaled by Z
+    # measured maps for nuclei beyond neon, and beyond hydrogen in length gauge; otherwise the map of hydrogen, scaled by Z
     if charge > 10.5:
         return HEAVY[1]
     if charge > 1.5 and gauge == "length":

@@ -40,7 +40,7 @@ class AtomResult:
     lanes : Lanes or PlanarLanes
         Channels at the end.
     wall : float
-        Radius of the wall at the end, bohr: less than that of the grid if a box that grows has not reached it.
+        Radius of the wall at the end, bohr: smaller than the radius of the grid if a box that grows has not reached it.
     lost : float
         Norm that velocity gauge has set to zero at the core.
     columns : slice
@@ -137,6 +137,7 @@ class AtomResult:
     @property
     def core(self) -> float:
         """Population of the levels below the initial one, of all l that are followed."""
+        # levels below the initial one are unphysical in a model of one active electron
         lowest = min(one.energy for one in self.problem.start)
         below = [k for k, level in enumerate(self.problem.levels) if level.energy < lowest - 1e-6]
         return float(self.frames["populations"][-1, below].sum())
@@ -161,6 +162,7 @@ def _number(name: str) -> Any:
 
 
 def _continuum(r: AtomResult) -> float | None:
+    # of the norm at t = 0, which a state from a file need not have as 1
     bound = r.numbers.get("bound_population")
     return None if bound is None else float(r.frames["norm"][0]) - float(bound)
 
@@ -207,6 +209,7 @@ def _within(r: AtomResult) -> dict[str, float]:
 
 QUANTITIES: tuple[Q, ...] = (
     Q(
+        # numbers that a summary shows first, with their errors
         "norm_final",
         "",
         "norm in the box at the end",

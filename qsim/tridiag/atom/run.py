@@ -1,6 +1,6 @@
 """`task: atom`: carry the state from output time to output time, observe it, and analyse what was recorded.
 
-The run is a fixed sequence of calls that depends on the deck alone, so that a resumed run repeats exactly those of an
+The run is a fixed sequence of calls that depends on the deck alone, so that a resumed run repeats exactly the calls of an
 uninterrupted one.  With ``grid.lmax: auto`` the number of angular momenta grows, with ``grid.rmax: auto`` and without an
 absorber the number of points: by what the last of them hold at certain steps.
 """

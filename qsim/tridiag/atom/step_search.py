@@ -34,7 +34,7 @@ __all__ = ["propagated", "settled_steps"]
 ROUNDING = 1e-13
 # of the accuracy
 MARGIN = 0.4
-# of a step over that of the trials, at most
+# of a step over the step of the trials, at most
 GROWTH = 2.0
 # of trials over those before
 LEAP = 6.0
@@ -51,12 +51,12 @@ SAMPLES = 400
 
 
 def settled_steps(problem: AtomProblem, monitor: Monitor, evolve: Evolve) -> AtomProblem:
-    """Return the problem with the steps that its accuracy needs; those of the checkpoint, if a run is continued.
+    """Return the problem with the steps that its accuracy needs; a continued run keeps the steps of its checkpoint.
 
     Parameters
     ----------
     problem
-        With `accuracy`; its steps are those of the first trial.
+        With `accuracy`; its steps are for the first trial.
     monitor
         Told of progress and of the step that is found.
     evolve

@@ -248,7 +248,7 @@ class AtomTime(TimeGrid):
             yield from exactly_one(self, key, "dt", "steps", "accuracy")
 
     def resolve(self, t_final: float) -> tuple[int, float]:
-        """Return the number of steps and their length for a duration; with `accuracy` those of the first trial."""
+        """Return the number of steps and their length for a duration; with `accuracy`, of the first trial."""
         if self.accuracy is None:
             return super().resolve(t_final)
         steps = max(1, math.ceil(t_final / FIRST_STEP[self.order]))
@@ -277,7 +277,7 @@ _Flag = Annotated[bool, Field(description="always written")]
 
 
 def _resonance_form(value: object) -> object:
-    """Read ``resonance: true`` as that of the initial level, and false as none."""
+    """Read ``resonance: true`` as the resonance of the initial level, and false as none."""
     if isinstance(value, bool):
         return {} if value else None
     return value

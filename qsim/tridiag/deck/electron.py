@@ -257,7 +257,7 @@ class TimeGrid(Block):
         return max(steps, 1), t_final / max(steps, 1)
 
     def notices(self, steps: int, dt: float) -> Iterator[str]:
-        """Yield that the steps of a run are shorter than those of the deck, where they are."""
+        """Yield a note if the steps of a run are shorter than the step of the deck."""
         if self.dt is not None and abs(dt - self.dt) > 1e-5 * dt:
             yield f"time.dt: {self.dt:.6g} does not divide the duration; {steps} steps of {dt:.8g} a.u."
 

@@ -1,4 +1,4 @@
-"""The deck of ``qsim tridiag``: one of four tasks, each with its own blocks; that of ``task: atom`` is `deck.atom`.
+"""The deck of ``qsim tridiag``: one of four tasks, each with its own blocks; ``task: atom`` has its deck in `deck.atom`.
 
 =========== ==============================================================================
 task        blocks
@@ -128,7 +128,7 @@ Bytes = Annotated[Integer, Field(ge=2**16), BeforeValidator(_memory, json_schema
 
 
 class Solver(Block):
-    """How tridiagonal systems are solved."""
+    """Solver of tridiagonal systems."""
 
     type: Literal["nshape", "thomas", "lapack", "woodbury"] = Field(
         default="nshape",
@@ -518,7 +518,7 @@ class TridiagDeck(Deck):
             # a list item such as {norm: true, hhg: {}} is probably two, of which a dash is missing
             named = [name for name in type(item).model_fields if getattr(item, name) not in (None, False)]
             if not named:
-                yield Finding(f"observe.{index}", "nothing is asked for here")
+                yield Finding(f"observe.{index}", "no observable is named here")
             if len(named) > 1:
                 yield Finding(
                     f"observe.{index}",

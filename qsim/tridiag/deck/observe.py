@@ -57,7 +57,7 @@ class Harmonic(Protocol):
 
 
 class StarkState(Block):
-    """Position and rate of a resonance in a static field: that of the initial level, unless it is named here."""
+    """Position and rate of a resonance in a static field: of the initial level, unless another is named here."""
 
     n1: Annotated[Count, Field(lt=MOST_N)] | None = Field(
         default=None,

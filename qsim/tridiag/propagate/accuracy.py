@@ -22,7 +22,7 @@ is at least its difference from the run.
 
 Where the grid does not resolve the potential (an edge between two points), each grid sees another part of it, and the
 difference of two may vanish by accident.  All companions then have the potential as a density between the points feels it
-(:func:`qsim.tridiag.tdse.potentials.averaged`), and one more is that of the run itself, with its step and spacing: what
+(:func:`qsim.tridiag.tdse.potentials.averaged`), and one more has the step and the spacing of the run itself: what
 changes from the run to it is a part of the error, and its number takes the place of Q above.
 
 All companions have the walls and the absorber of the run: the claim is about the problem that the deck states.
@@ -95,7 +95,7 @@ class Accuracy:
     errors : dict
         Claimed error by the name of the scalar; empty if none were found.
     time_step, spacing : dict
-        The parts of it: ``|e_t|``, or that of three steps, and ``|e_x|``.
+        Its parts: ``|e_t|``, or the estimate from three steps, and ``|e_x|``.
     why_not
         Why there are none; empty if there are.
     rest : dict
@@ -145,10 +145,10 @@ def companions(problem: Propagation) -> tuple[tuple[int, int], ...]:
     that no companion has a point outside of it, where a table of V may know nothing.
     """
     steps, points = problem.steps, problem.lattice.points
-    # Edges of a well may lie on points of the run, where their errors are small: those of the companions have to, too.
+    # Edges of a well may lie on points of the run, where their errors are small: they must lie on points of the companions, too.
     ratio = 2.0 if problem.potential.edges else APART
     if steps * points <= FINE:
-        # short runs can afford finer companions: errors of A and B are then smaller than that of the run
+        # short runs can afford finer companions: A and B then have smaller errors than the run
         finer = round(ratio * (points + 1)) - 1
         # A and B differ in their steps alone, so e_t comes from their difference; C tells how e_t grows
         return (2 * steps, finer), (steps, finer), (4 * steps, finer)
@@ -172,14 +172,14 @@ def companion(problem: Propagation, steps: int, points: int, average: bool = Fal
     else:
         potential = potentials.evaluate(problem.potential, x, threads=threads)
     cap, mask = absorbers.evaluate(problem.absorber, x, (box.xmin, box.xmax, 0.0))
-    # the duration is that of the run to the last bit
+    # the same duration as the run
     dt = problem.steps * problem.dt / steps
     # it acts like -log(mask) / dt, which must stay the same
     if mask is not None:
         mask = mask ** (dt / problem.dt)
     slope = None if old.slope is None else potentials.slope(problem.potential, x, threads=threads)
     lattice = Lattice(xmin, dx, points, old.stencil, potential, slope=slope, cap=cap, mask=mask)
-    # each companion has its own initial state: that of the run has the errors of its grid
+    # each companion has its own initial state, since an eigenstate has the errors of its grid
     psi0 = initial.initial_state(problem.initial, x, dx, potential, old.stencil, threads=threads)
     energies, vectors, window = None, None, 0
     if problem.states is not None:
@@ -373,7 +373,7 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
     verify = problem.verify
     work = float(problem.steps) * problem.lattice.points
     if verify is False:
-        return Accuracy({}, {}, {}, "not asked for")
+        return Accuracy({}, {}, {}, "it is switched off")
     if verify == "auto" and work > AUTO[problem.device.kind]:
         return Accuracy({}, {}, {}, "the run is too long for it")
     others = Companions(problem, ending, monitor.comm)
@@ -396,14 +396,14 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
 def _differences(
     problem: Propagation, found: Mapping[str, float], others: Companions
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Return ``|e_t|`` (Eq. T24), or that of three steps, and ``|e_x|`` (Eq. T25) of every number."""
+    """Return ``|e_t|`` (Eq. T24), or the estimate from three steps, and ``|e_x|`` (Eq. T25) of every number."""
     a, b, *third = others.numbers
     # h and k in units of the run's own
     step_a, step_b = (one.dt / problem.dt for one in others.problems[:2])
     spacing = others.problems[0].lattice.dx / problem.lattice.dx
     time_step, grid = {}, {}
     for name, value in found.items():
-        # Eq. T24: both companions have the same grid, so their difference is that of the steps, of second order
+        # Eq. T24: both companions have the same grid, so they differ by their steps alone, in second order
         e_t = (b[name] - a[name]) / (step_b**2 - step_a**2)
         time_step[name] = _of_slopes(b[name], a[name], third[0][name]) if third else abs(e_t)
         # Eq. T25: what is left of the difference between A and the run after its part by the steps

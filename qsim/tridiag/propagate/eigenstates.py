@@ -237,7 +237,7 @@ def _closeness(pencil: Pencil) -> float:
 def _with_neighbours(
     pencil: Pencil, energies: NDArray[np.float64], first: int
 ) -> tuple[NDArray[np.float64], int]:
-    """Return the energies with those of levels too close to be told apart from them, and the index of the lowest.
+    """Return the energies, also of levels too close to be resolved from them, and the index of the lowest.
 
     One level of a doublet alone is any combination of the two; both are needed to make them even and odd.  A potential that
     is not symmetric gives no rule for that, and no neighbours.

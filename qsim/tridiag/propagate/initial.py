@@ -99,7 +99,7 @@ def gaussian(
 def normalised(
     psi: NDArray[np.complex128], dx: float, key: str = "initial", threads: int = 1
 ) -> NDArray[np.complex128]:
-    """Return psi with ``sum |psi|^2 dx = 1``; the sum is that of chunks, whatever the number of threads.
+    """Return psi with ``sum |psi|^2 dx = 1``; chunks are summed in a fixed order, for any number of threads.
 
     Raises
     ------

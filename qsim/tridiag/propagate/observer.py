@@ -162,7 +162,7 @@ class Observer:
         }
 
     def _with_neighbours(self, psi: Array) -> tuple[Array, int]:
-        """Return the own points with those of the neighbours around them, and how many come before."""
+        """Return the own points between points of the neighbours, and the number of points before them."""
         if self.links.size == 1:
             return psi, 0
         copy = self.xp.ascontiguousarray
@@ -229,7 +229,7 @@ class Observer:
 
 
 def _within(columns: range, span: Span) -> slice:
-    """Return those of some columns that lie in a span, counted from its start."""
+    """Select the columns that lie in a span, counted from its start."""
     start, stop, step = columns.start, columns.stop, columns.step
     first = start + step * max(0, -(-(span.low - start) // step))
     last = min(stop, span.high)

@@ -95,7 +95,7 @@ def photoelectrons(
     area = gamma * (np.pi / half) / math.sin(np.pi / (2.0 * half))
     pencil = Pencil(np.asarray(lattice.potential, float), lattice.dx, lattice.stencil)
     start = np.asarray(psi, complex)
-    # energies are those of length gauge, in which A does not appear in H
+    # energies refer to length gauge, in which A does not appear in H
     if vector_potential:
         start = start * np.exp(1j * vector_potential * lattice.x)
     energies = np.asarray(energies, float)

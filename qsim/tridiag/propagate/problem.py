@@ -49,7 +49,7 @@ SAMPLES_PER_PERIOD = 8
 DENSITY_POINTS = 400
 # harmonics, where the deck leaves them open and the cutoff law gives fewer
 DEFAULT_ORDERS = 30
-# grid points of a process at least: observables need those of neighbours around its own
+# grid points of a process at least: observables need some points of the neighbours beside its own
 LEAST = 64
 # points times steps of one call: about half a second
 PIECE = {"cpu": 5e7, "cuda": 2e10}
@@ -216,7 +216,7 @@ class Propagation:
                 at = int(target)
 
     def fields(self) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-        """Return E and A of every step, (steps,) each: one of them, that of the gauge; none without a laser."""
+        """Return E and A of every step, (steps,) each: E in length gauge, A in velocity gauge; None for the other, and for no laser."""
         if self.velocity_gauge:
             return None, np.asarray(self.pulse.vector_potential(self.midpoints), float)
         return (self.pulse.steps(self.steps, self.dt) if self.pulse.pulses else None), None

@@ -157,6 +157,7 @@ def _step(name: str, text: str, *, headline: bool = False) -> Q:
 
 QUANTITIES: tuple[Q, ...] = (
     Q(
+        # numbers that a summary shows first, with their errors
         "norm_final",
         "",
         "norm in the box at the end",

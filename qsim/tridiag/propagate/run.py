@@ -120,6 +120,7 @@ class Evolution:
     def _keep(self, samples: NDArray[np.float64], count: int, every: int) -> None:
         """Add to the trace those samples of the last `count` steps whose step number is a multiple of its interval."""
         number = self.propagator.step - count + every * np.arange(1, len(samples) + 1)
+        # calls that end between two samples of the trace return one that does not belong to it
         kept = number % self.problem.every == 0
         self.trace.append(np.column_stack([number, samples])[kept])
 
@@ -236,7 +237,7 @@ def turned_back(result: Propagated) -> float:
     """Return the norm that the walls have turned back, as a rough number.
 
     A hard wall pushes with the force ``|psi'|^2 / 2``, psi' its slope there; density of momentum k that it turns back takes
-    ``2 k`` of its integral over time.  k is taken as 1, or as that of the packet.
+    ``2 k`` of its integral over time.  k is taken as 1, or as the momentum of the packet.
     """
     problem, frames = result.problem, result.frames
     if "wall_density" not in frames or len(frames["wall_density"]) < 2:
@@ -261,11 +262,13 @@ def _claim(result: Propagated, state: Callable[[], State], monitor: Monitor) -> 
         text = f"no errors are claimed: {result.accuracy.why_not}"
         monitor.note(text if problem.verify is False else f"{text}; time.verify: true finds them")
         return
+    # only norms and populations have a scale of their own, by which an error is large or not
     shares = {
         name: error for name, error in result.accuracy.errors.items() if name.startswith(("norm", "pop"))
     }
     worst = max(shares, key=lambda name: shares[name])
     if shares[worst] > UNSURE:
+        # the largest part tells what to change in the deck
         parts = result.accuracy.parts(worst)
         listed = [
             f"{cause} {parts[cause]:.2g}"
@@ -297,6 +300,7 @@ def _harmonics(result: Propagated, block: Hhg) -> None:
     from qsim.tridiag.tdse import harmonics
 
     problem = result.problem
+    # harmonics come from the fine trace, not from the output times, which are too few
     omega, top = problem.fundamental(block), problem.max_order(block)
     time, signal = result.traced("time"), result.traced(block.form)
     order, power = harmonics.hhg(time, signal, omega, block.window, top, form=block.form)
@@ -338,7 +342,7 @@ class _Spectrum:
         from qsim.tridiag.propagate import photoelectrons
 
         problem, lattice, block = self.result.problem, self.result.problem.lattice, self.block
-        # the window operator is that of length gauge
+        # the window operator is defined in length gauge
         a = float(problem.vector_at(problem.steps * problem.dt)) if problem.velocity_gauge else 0.0
         # lines as wide as the spacing of the energies make a smooth curve
         gamma = block.gamma if block.gamma is not None else float(self.energies[1] - self.energies[0])

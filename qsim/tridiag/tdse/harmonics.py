@@ -1,6 +1,6 @@
 r"""High harmonics: spectrum, cutoff, time-frequency map.
 
-Harmonic spectra are those of the dipole acceleration in all three forms: ``S = |\int s(t) w(t) exp(-i omega t) dt|^2`` by the
+Harmonic spectra belong to the dipole acceleration in all three forms: ``S = |\int s(t) w(t) exp(-i omega t) dt|^2`` by the
 trapezoid rule, times ``omega^2`` for the velocity and ``omega^4`` for the dipole.
 """
 

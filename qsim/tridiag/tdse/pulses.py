@@ -58,7 +58,7 @@ class PulseField:
         self.omega, self.amplitude, self.length = block.carrier, block.peak, block.length
         self.given_a = block.defines == "A"
         self._panels_made: tuple[FloatArray, FloatArray] | None = None
-        # A of the formulas need not vanish at the start; that of the pulse does
+        # A of a formula need not vanish at the start; A of the pulse does
         self._offset = float(self._own(block.A, np.zeros(1))[0]) if self.given_a else 0.0
 
     @property

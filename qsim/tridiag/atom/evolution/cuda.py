@@ -42,6 +42,7 @@ __all__ = ["AnyPropagator", "CudaBatch", "CudaMember", "Stepping", "families_of"
 def families_of(lanes: AnyLanes) -> Families:
     """Return the pairs of lanes in the order in which a step begins."""
     k, l = lanes.pairs, lanes.momenta
+    # even pairs are lanes (k, K + k), odd pairs (K + k, k + 1)
     here, there = np.arange(k), np.arange(k) + k
     even, odd = lanes.even, lanes.odd
     own = [
@@ -222,6 +223,7 @@ class CudaBatch:
 
     def set(self, member: int, phi: NDArray[np.complex128]) -> None:
         """Take the state of a member, (used, n), in the order of the channels."""
+        # rows beyond the grid, which fill up the last chunk, and lanes without a channel stay zero
         f = np.zeros(self.state.shape[1:], dtype=np.complex128)
         f[: phi.shape[1], self.lanes.order] = (phi * self.lattice.grid.slope).T
         with self.device.use():
@@ -288,6 +290,7 @@ class CudaBatch:
         samples[marks * self.parts] = np.arange(len(marks))
         fields = [np.asarray(one(middle), dtype=float) for one in self.fields]
         if isinstance(self.lanes, PlanarLanes):
+            # as size and angle: the frame of each step has the field along its x axis
             size = np.array([np.hypot(*one) for one in fields])
             angle = np.array([np.arctan2(one[1], one[0]) for one in fields])
             if not self.velocity:
@@ -363,6 +366,7 @@ class CudaMember:
 
     def restore(self, state: NDArray[np.float64], step: int, lost: float) -> None:
         """Take what `snapshot` returned, after `step` steps."""
+        # checkpoints have the layout of a CPU, so that a run can be continued on either
         half = state.shape[1] // 2
         f = np.zeros(self.batch.state.shape[1:], dtype=np.complex128)
         f[: state.shape[0]] = state[:, :half] + 1j * state[:, half:]
@@ -375,11 +379,12 @@ class CudaMember:
         self.batch.step, self.batch.lost[self.index] = step, lost
 
     def edges(self, rows: int) -> tuple[float, float]:
-        """Return the norm of the last two l, and that of the last points."""
+        """Return the norm of the last two l, and the norm of the last points."""
         batch, n = self.batch, self.lattice.grid.points
         xp = batch.device.xp
         last = self.lanes.order[self.lanes.ls >= self.lanes.lmax - 1]
         with batch.device.use():
+            # norm from f = r' phi
             weight = batch.device.asarray(1.0 / self.lattice.grid.slope[:, None] ** 2)
             state = batch.state[self.index][:n]
             high = xp.sum(weight * xp.abs(state[:, batch.device.asarray(last)]) ** 2)

@@ -213,7 +213,7 @@ class Propagator:
     Attributes
     ----------
     sharing : Sharing
-        CPU threads that share the steps, one until others are given; those of elliptical light are not shared.
+        CPU threads that share the steps, one until others are given; steps in elliptical light are not shared.
     """
 
     def __init__(
@@ -300,7 +300,7 @@ class Propagator:
         return np.asarray(kernels.atom_sums(self.state, self.tables[0], weight, force, int(last[0])))
 
     def edges(self, rows: int) -> tuple[float, float]:
-        """Return the norm of the last two l, and that of the last points."""
+        """Return the norm of the last two l, and the norm of the last points."""
         last, half = self.lanes.order[self.lanes.ls >= self.lanes.lmax - 1], 2 * self.lanes.pairs
         weight = 1.0 / self.lattice.grid.slope[:, None] ** 2
         # both lie at the edge of what the run represents, l and r: norm there tells that lmax or rmax is too

@@ -71,7 +71,7 @@ class _Window:
 
 
 class _Scattering:
-    """Projection on scattering states; those of other runs on the same grid serve again."""
+    """Projection on scattering states; runs on the same grid share the states."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ def _at_end(result: AtomResult) -> NDArray[np.complex128]:
 
 def of_companion(result: AtomResult, report: Report) -> None:
     """Find the spectra of a companion of a run."""
-    # spectra refer to the length-gauge state, which is equal to that of velocity gauge once A = 0
+    # spectra refer to the length-gauge state, which equals the velocity-gauge state once A = 0
     phi = _at_end(result)
     for index, block in enumerate(result.problem.spectra):
         wanted = _computation(result, block, phi, {})
@@ -257,7 +257,7 @@ def _keep(result: AtomResult, electrons: Photoelectrons, block: Spectrum) -> Non
 def _total(
     result: AtomResult, energy: NDArray[np.float64], spectrum: NDArray[np.float64], error: NDArray[np.float64]
 ) -> None:
-    """Store the integral of a spectrum, with the error of its method and that of the sum over energies."""
+    """Store the integral of a spectrum, with the error of its method and the error of the sum over energies."""
     from scipy.integrate import simpson
 
     total = float(np.trapezoid(spectrum, energy))

@@ -29,7 +29,7 @@ MAP = 161
 LIMIT = 3.0
 # energies of an angle: every second one must do as well
 FEWEST = 8
-# points around a maximum, and how often their distance shrinks: to 1e-8 of that of the azimuths
+# points around a maximum, and how often their distance shrinks, to 1e-8 of the distance of the azimuths
 NEAR, ROUNDS = (41, 6)
 # contrast of W below which it has no direction
 ROUND = 0.02

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Flux", "flux_interval", "flux_of", "spheres", "spread"]
 
-# radius of the second sphere over that of the first
+# radius of the second sphere over the radius of the first
 INNER = 0.75
 # error over the difference of both, of an error that falls as 1/R
 # b(R) = b + c / R: b(R) - b = LIMIT (b(3R/4) - b(R))
@@ -157,7 +157,7 @@ class _Along(Flux):
     def spectrum(self, b: NDArray[np.complex128]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return dP/dE, and its parts by l."""
         inner = b[:, : self.weights.size]
-        # the first directions are nodes of an integral over cos(theta), the rest those of the result
+        # the first directions are nodes of an integral over cos(theta), the rest are reported
         whole = 2.0 * math.pi * self.k * (np.abs(inner) ** 2 @ self.weights)
         # parts of l by projection on Y_lm with the weights of the nodes
         y = surface.spherical_harmonics(self.lanes, self.cosine[: self.weights.size])

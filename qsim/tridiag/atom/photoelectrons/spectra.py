@@ -137,7 +137,7 @@ def window(
     Parameters
     ----------
     atom : (box, beyond)
-        Grid and potential of the box, whose absorber is left out, and those of a larger box.
+        Grid and potential of the box, without its absorber, and of a larger box.
     lanes, phi
         Channels and the length-gauge state (used, n).
     energy : (k,) float64

@@ -276,7 +276,7 @@ def tail(
 def reflection(
     lattice: AtomLattice, l: int, sphere: Sphere, energy: NDArray[np.float64], charge: float
 ) -> NDArray[np.float64]:
-    """Return the size of the wave that absorber and wall send back, over that of the outgoing wave at R, (energy,).
+    """Return the size of the wave that absorber and wall send back, relative to the outgoing wave at R, (energy,).
 
     Parameters
     ----------

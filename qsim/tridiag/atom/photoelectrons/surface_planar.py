@@ -60,6 +60,7 @@ class Rays:
         self, b: NDArray[np.complex128], k: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return dP/dE (k,), and the part of each channel (k, used), of amplitudes (angles, k, azimuths)."""
+        # integral over azimuths by even points, which is exact for a finite Fourier sum
         inner = b[: self.nodes]
         size = np.sum(np.abs(inner) ** 2, axis=2) * (2.0 * math.pi / b.shape[2])
         parts = Sky(self.sky.lanes, self.sky.theta[: self.nodes], self.sky.azimuth).projected(
@@ -118,8 +119,10 @@ def planar_amplitudes(
         Called after each sample.
     """
     lanes, k = sky.lanes, np.sqrt(2.0 * energy)
+    # r j_l(k r) and its slope on the sphere, once for all samples
     wave, slope = waves(k, lanes.ls, surface.sphere.radius)
     x, y = along(lanes, np.array([1.0, 0.0])), along(lanes, np.array([0.0, 1.0]))
+    # phases of the partial waves of a plane wave
     turn = (-1j) ** lanes.ls
     weights = sample_weights(surface.time)
     total = np.zeros((sky.theta.size, k.size, sky.azimuth.size), dtype=complex)

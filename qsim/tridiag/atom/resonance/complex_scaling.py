@@ -88,7 +88,7 @@ class Parabolic:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which resonance of which atom.
+    """A resonance to be found, and its atom.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ class _Pencil:
         self.square = ((grid.slope * turn) ** 2)[:, None]
         l = np.arange(self.m, lmax + 1)
         self.c = np.sqrt(((l[:-1] + 1.0) ** 2 - self.m**2) / ((2.0 * l[:-1] + 1.0) * (2.0 * l[:-1] + 3.0)))
-        # Numerov's mass matrix, its first entry that of u ~ r^(l+1) at the nucleus
+        # Numerov's mass matrix, with the first entry for u ~ r^(l+1) at the nucleus
         self.mass = np.full((grid.points, l.size), 10.0 / 12.0, dtype=complex)
         self.mass[0] = [first_entry(int(one), wanted.nucleus, grid.step * turn) for one in l]
         centrifugal = l * (l + 1.0) / (2.0 * self.r[:, None] ** 2)
@@ -194,7 +194,7 @@ class _Pencil:
         band = np.zeros((3 * wide + 1, n, count), dtype=complex)
         inner = self.square * (self.potential - shift)
         driven = field * self.square * self.r[:, None]
-        # from the radius of a row to that of a column
+        # from the radius of a row to the radius of a column
         for step in (-1, 0, 1):
             # Numerov in matrix form: -6 (M2 - 1) is the kinetic part, M2 times the potential the rest
             mass = self.mass if step == 0 else np.full(self.shape, 1.0 / 12.0, dtype=complex)
@@ -269,7 +269,7 @@ def _field_free(wanted: Wanted, pencil: _Pencil, n: int, l: int) -> tuple[comple
 
 
 def _start(wanted: Wanted, pencil: _Pencil) -> tuple[complex, Waves]:
-    """Return energy and state for a vanishing field: a level, or the parabolic state of those of one n."""
+    """Return energy and state for a vanishing field: a level, or a parabolic state of the levels of one n."""
     if not isinstance(wanted.which, Parabolic):
         assert isinstance(wanted.which, tuple)
         return _field_free(wanted, pencil, *wanted.which)
@@ -296,7 +296,7 @@ def _follow(pencil: _Pencil, field: float, energy: complex, x: Waves) -> tuple[c
     while at < field:
         f = min(at + step, field)
         try:
-            # the energy is predicted, the state is that of the stage before; a small overlap means that another level was caught
+            # the energy is predicted, the state is taken from the stage before; a small overlap means another level
             found, y = pencil.nearest(f, _ahead(known, f), x)
             alike = abs(pencil.product(x, y))
         except NumericsError:

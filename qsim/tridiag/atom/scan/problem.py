@@ -96,6 +96,7 @@ def settled(deck: AtomDeck) -> Settled:
         return Settled(decks, pulses, settings[0], values)
     # one batch needs one grid and the same steps: the largest of each
     longest = max(settings, key=lambda one: one.dt * one.steps)
+    # one gauge for all: velocity as soon as one run needs it, with its map of points
     velocity = [one for one in settings if one.gauge == "velocity"]
     common = replace(
         longest,

@@ -72,6 +72,7 @@ class AtomScanResult:
 
     def stacked(self, name: str) -> NDArray[Any] | None:
         """Return an array of all runs, (run, ...), if all have it with one shape."""
+        # runs whose axes differ cannot be stacked: such an array is left out
         values = [one.spectra[name] for one in self.runs if name in one.spectra]
         if len(values) < len(self.runs) or len({value.shape for value in values}) > 1:
             return None
@@ -86,7 +87,7 @@ Q = Quantity[AtomScanResult]
 
 
 def _largest(values: NDArray[np.float64] | None) -> float | None:
-    """Return the largest number of the runs; None if that of a run is unknown."""
+    """Return the largest number of the runs; None if a run does not know it."""
     return None if values is None or bool(np.isnan(values).any()) else float(values.max())
 
 

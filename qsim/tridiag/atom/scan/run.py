@@ -40,7 +40,7 @@ EXTRAPOLATED = 0.05
 
 
 class _Batch:
-    """The propagations of the runs of this rank, kept in step with one another and with those of other ranks.
+    """The propagations of the runs of this rank, kept in step with one another and with the runs of other ranks.
 
     Attributes
     ----------
@@ -59,6 +59,7 @@ class _Batch:
         self.own = list(range(self.comm.rank, len(problem.runs), self.comm.size))
         mine = [problem.runs[k] for k in self.own]
         saved = [None if restored is None else restored[f"run{k}"] for k in self.own]
+        # on a CPU each run has a propagator of its own
         members: list[CudaMember | None] = [None] * len(mine)
         if problem.device.is_cuda:
             grown = [begun(one, state) for one, state in zip(mine, saved, strict=True)]
@@ -70,6 +71,7 @@ class _Batch:
     def advance(self, report: Report) -> None:
         """Propagate all runs to the end."""
         first = self.runs[0]
+        # runs are independent between marks: kernels release the interpreter lock, so threads work side by side
         with ThreadPoolExecutor(max_workers=self.problem.device.threads) as pool:
             for marks in first.remaining:
                 if self.problem.device.is_cuda:
@@ -87,6 +89,7 @@ class _Batch:
         sums_of_runs: list[NDArray[np.float64] | None] = [None] * len(self.runs)
         for batch, numbers in self._batches():
             begun = clock.perf_counter()
+            # marks count from the start, a batch from where it stands
             ahead = np.array(marks) - batch.step
             sums = batch.advance(int(ahead[-1]), ahead)
             seconds = (clock.perf_counter() - begun) / len(numbers)
@@ -99,11 +102,13 @@ class _Batch:
     def _batches(self) -> list[tuple[CudaBatch, list[int]]]:
         """Return the batches with the numbers of their runs; runs whose channels and box have grown alike become one batch."""
         members = [one.propagator for one in self.runs if isinstance(one.propagator, CudaMember)]
+        # a batch has one shape: largest l and points of the box
         kinds: dict[tuple[int, int], list[int]] = {}
         for k, one in enumerate(members):
             kinds.setdefault((one.lanes.lmax, one.lattice.grid.points), []).append(k)
         batches = []
         for numbers in kinds.values():
+            # a batch stays as it is while exactly its members have that shape
             batch = members[numbers[0]].batch
             if any(members[k].batch is not batch for k in numbers) or batch.members != len(numbers):
                 batch = merged([members[k] for k in numbers])
@@ -138,6 +143,7 @@ def _members(
     members: list[CudaMember | None] = [None] * len(sizes)
     for size in dict.fromkeys(sizes):
         numbers = [k for k, one in enumerate(sizes) if one == size]
+        # runs of a scan have the same atom and the same initial state: one state for all members
         first = runs[numbers[0]]
         lanes, lattice = first.frame.lanes(size[0]), truncated(first.lattice, size[1])
         phi = [first.state(first.lattice, lanes)[:, : size[1]]] * len(numbers)
@@ -190,7 +196,7 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
 
 
 def _judge(one: AtomResult, batch: _Batch, monitor: Monitor, states: dict[int, Any]) -> None:
-    """Add what the end of a run tells, and its spectra; `states` are those of the runs before."""
+    """Add what the end of a run tells, and its spectra; `states` holds the scattering states of the runs before."""
     analyse(one, monitor)
     monitor.judged(SPECTRA, lambda: photoelectrons.photoelectrons(one, batch.state, monitor, states), None)
 
@@ -198,6 +204,7 @@ def _judge(one: AtomResult, batch: _Batch, monitor: Monitor, states: dict[int, A
 def _worst(said: list[tuple[int, str, float, str]]) -> Iterator[str]:
     """Yield the worst warning of each kind, from (run, kind, how bad, text) of all runs, whoever carried them."""
     for kind in dict.fromkeys(one[1] for one in sorted(said)):
+        # of equal badness the first run
         alike = [one for one in said if one[1] == kind]
         run, _, _, text = max(alike, key=lambda one: (one[2], -one[0]))
         others = f" (the worst of {len(alike)} runs)" if len(alike) > 1 else ""
@@ -205,7 +212,7 @@ def _worst(said: list[tuple[int, str, float, str]]) -> Iterator[str]:
 
 
 def _of_all(batch: _Batch, own: list[AtomResult]) -> list[AtomResult]:
-    """Return the results of all runs on every rank, those of other ranks without their states; a collective call."""
+    """Return the results of all runs on every rank, without the states of other ranks; a collective call."""
     comm, problem = batch.comm, batch.problem
     results: list[AtomResult] = []
     for k, one in enumerate(problem.runs):
@@ -230,6 +237,7 @@ def _focus(result: AtomScanResult, monitor: Monitor) -> None:
     if block is None:
         return
     x = np.array(result.problem.values["intensity"])
+    # every intensity of the scan serves as the peak of a focus: intensities above it do not occur in it
     yields = result.each()["continuum_population"]
     averages = [focal_average(x, yields, peak, block.dimensions) for peak in x]
     last, least = averages[-1], least_power(block.dimensions)
@@ -248,6 +256,7 @@ def _focus(result: AtomScanResult, monitor: Monitor) -> None:
                 f"{share:.0%} of the yield of the focus comes from below the first intensity of the scan, where it is "
                 f"extrapolated with power {last.power:.3g}: add lower ones"
             )
+    # energy by energy, since each has a power law of its own
     pes = result.stacked("pes")
     if pes is not None:
         spectrum = focal_average(x, pes, float(x[-1]), block.dimensions)

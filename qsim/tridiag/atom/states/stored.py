@@ -59,7 +59,7 @@ class Stored:
     u : (k, n) complex128
         ``u_lm(r)``, bohr^(-1/2).
     axes : (3, 3) float64
-        Rows: axes of l and m, in those of the deck.
+        Rows: axes of l and m, in the axes of the deck.
     """
 
     path: Path
@@ -83,6 +83,7 @@ class Stored:
     def _largest(self, share: float) -> int:
         """Return the smallest l above which less than a share of the norm lies."""
         weights, ls = self.weights.sum(axis=1), self.channels[:, 0]
+        # norm above each l: falls from all to nothing
         above = [float(weights[ls > l].sum()) for l in range(int(ls.max()) + 1)]
         return int(np.flatnonzero(np.array(above) <= share * weights.sum())[0])
 
@@ -122,6 +123,7 @@ class Stored:
         if self.r.shape == grid.r.shape and np.allclose(self.r, grid.r, rtol=1e-13, atol=0.0):
             return np.asarray(self.u * root)
         weights = self.weights.sum(axis=0)
+        # what lies beyond the wall would be cut off without a word
         share = float(weights[self.r >= grid.wall].sum() / weights.sum())
         if share > LOST:
             outside = np.cumsum(weights[::-1])[::-1]
@@ -225,6 +227,7 @@ def _checked(
         raise FileError(f"{path}: channels must be different pairs of l and m, |m| <= l")
     if axes.shape != (3, 3) or not np.allclose(axes @ axes.T, np.eye(3), atol=1e-8):
         raise FileError(f"{path}: axes must be three orthogonal unit vectors")
+    # squares of garbage may overflow: that is the finding, not an accident
     with np.errstate(over="ignore"):
         size = float(np.sum(np.abs(u) ** 2))
     if not 0.0 < size < 1e300:
@@ -243,6 +246,7 @@ def _in_length_gauge(state: Stored, kick: NDArray[np.float64]) -> Stored:
     path, lmax = state.path, int(state.channels[:, 0].max())
     if kick.shape != (3,):
         raise FileError(f"{path}: kick has shape {kick.shape}, expected (3,)")
+    # A in the plane couples all m of a parity; A along z one m
     planar = bool(np.any(kick[:2]))
     lanes: Lanes | PlanarLanes = Lanes(int(state.channels[0, 1]), lmax)
     if planar:
@@ -253,6 +257,7 @@ def _in_length_gauge(state: Stored, kick: NDArray[np.float64]) -> Stored:
             f"{path}: a state in velocity gauge needs A along z and all l of one m, or A in the xy plane and all l and m of "
             "one or both parities of l + m, in rising order"
         )
+    # exp(i A.r) acts on the channels of each radius, whatever the grid
     u = length_gauge(state.u, state.r, lanes, kick[:2] if planar else kick[2:])
     return replace(state, u=np.asarray(u, complex))
 

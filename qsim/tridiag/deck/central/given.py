@@ -46,12 +46,14 @@ class SumOfExponentials(CentralBlock):
         """Return dV/dr (n,), hartree/bohr."""
         import numpy as np
 
+        # product rule: (N / r - A) of each term
         slopes = (one.C * r ** float(one.N) * np.exp(-one.A * r) * (one.N / r - one.A) for one in self.terms)
         return np.asarray(self.Z / r**2 + sum(slopes))
 
     @property
     def nucleus(self) -> float:
         """Charge at the nucleus."""
+        # terms with r^-1 add to the charge at the nucleus and die out far away
         return self.Z - sum(one.C for one in self.terms if one.N == -1)
 
     @property

@@ -18,7 +18,8 @@ GAUSSIAN = 1.8
 
 
 def fwhm_factor(power: float) -> float:
-    """Return fwhm / length of an envelope ``cos^power``; fwhm is that of the intensity, ``cos^(2 power)``."""
+    """Return fwhm / length of an envelope ``cos^power``; fwhm refers to the intensity, ``cos^(2 power)``."""
+    # cos^(2 power)(pi fwhm / (2 length)) = 1/2
     return 2.0 / math.pi * math.acos(2.0 ** (-1.0 / (2.0 * power)))
 
 
@@ -110,6 +111,7 @@ class LobePulse(CarrierPulse):
 
     def panel(self, whole: float) -> float:
         """Return an eighth of the shortest cycle; the envelope alone needs 64 panels."""
+        # short pulses have fewer cycles than their envelope needs panels
         return min(super().panel(whole), whole / 64.0)
 
     def check(self, key: str) -> Iterator[Finding]:
@@ -174,7 +176,7 @@ class CosPulse(CosineLobe):
 
 
 class GaussianPulse(LobePulse):
-    """Envelope ``f = (g - g_end) / (1 - g_end)`` with a Gaussian g: lowered to vanish at its ends, with fwhm that of ``f^2``.
+    """Envelope ``f = (g - g_end) / (1 - g_end)`` with a Gaussian g: lowered to vanish at its ends; fwhm refers to ``f^2``.
 
     With an extent of 2 or more it is a Gaussian within 4e-3 of its peak.
     """

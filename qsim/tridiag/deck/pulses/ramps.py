@@ -18,6 +18,7 @@ def ramped(y: Times, dy: Times, form: str) -> tuple[Times, Times]:
     """Return a ramp of the given form and its derivative, from the linear ramp and its derivative."""
     import numpy as np
 
+    # sin^2 of the linear ramp: no kink at its ends
     if form == "linear":
         return y, dy
     return np.sin(0.5 * np.pi * y) ** 2, 0.5 * np.pi * np.sin(np.pi * y) * dy
@@ -29,6 +30,7 @@ def switched_on(tau: Times, ramp: float) -> Times:
 
     if ramp == 0.0:
         return np.ones_like(tau)
+    # 1 after the ramp
     rising = np.minimum(tau / ramp, 1.0)
     return np.asarray(np.sin(0.5 * np.pi * rising) ** 2)
 

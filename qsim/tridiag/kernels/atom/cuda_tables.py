@@ -288,7 +288,7 @@ class Observed:
 
 
 class Mixing:
-    """Tables of the Cayley steps of ``A d/dr``, beside those of the radial step.
+    """Tables of the Cayley steps of ``A d/dr``, beside the tables of the radial step.
 
     Parameters
     ----------
@@ -368,7 +368,7 @@ class Mixing:
         return self._felt[bucket]
 
     def _warm(self, decay: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the rows before and after those of each team from which pivots are found, -1 for none, (chunks,)."""
+        """Return how many rows before and after each team its pivots depend on, -1 for none, (chunks,)."""
         n, rows = self._slope.size, self._shape.rows
         sums = np.concatenate([[0.0], np.cumsum(decay)])
         first = np.arange(self._shape.chunks) * rows
@@ -453,7 +453,7 @@ class CudaTables:
         self.edge = put(edge)
         xp = device.xp
         with device.use():
-            # two sets, which take turns: others may still read that of the sweep before
+            # two sets, which take turns: others may still read the set of the sweep before
             self.tips = xp.zeros((2, members, 2, chunks, lanes), dtype=np.complex128)
             self.flags = xp.zeros((members, chunks), dtype=np.int32)
             several = layout.blocks < chunks
@@ -491,7 +491,7 @@ def _before(parts: list[NDArray[np.complex128]], chunks: int, lanes: int) -> lis
 
 
 def _more(parts: list[NDArray[np.complex128]], chunks: int, lanes: int) -> NDArray[np.complex128]:
-    """Return products over groups of parts, in the direction of each sum, and those of `_before`, flat."""
+    """Return products over groups of parts, in the direction of each sum, then the products of `_before`, flat."""
     products = []
     for back, one in enumerate(parts):
         each = one.reshape(chunks, -1, lanes)

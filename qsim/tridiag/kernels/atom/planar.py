@@ -2,7 +2,7 @@ r"""Steps of an electron in a central potential and a field that turns in the xy
 
 Channels (l, m) with l + m even (or odd) lie on a triangle, ``p = (l + m) / 2``, ``q = (l - m) / 2``: the field couples
 neighbours in q (l + 1, m - 1) and neighbours in p (l + 1, m + 1).  Lanes run along q, row by row of p, so that the pairs in q
-are those of linear polarisation, with other couplings; exchanging p and q (`swaps`) puts the pairs in p into the same places,
+are the pairs of linear polarisation, with other couplings; exchanging p and q (`swaps`) puts the pairs in p into the same places,
 where their couplings are the same up to the sign:
 
     r sin(theta) cos(phi): (l, m) to (l + 1, m -+ 1): +- r c,   c = 1/2 sqrt((l -+ m + 1) (l -+ m + 2) / ((2 l + 1) (2 l + 3))).
@@ -63,7 +63,7 @@ def _planar_length_steps_cpu(s, pivots, field, tables, mask, planar):
     steps = fields.shape[0]
     angles = np.zeros(3)
     rest = (angles, tables, zero, swaps, x)
-    # the frame turns with the field: its x axis is that of the field in the step that begins
+    # the frame turns with the field: its x axis lies along the field of the step that begins
     frame = 0.0
     down = True
     for k in range(steps + 1):

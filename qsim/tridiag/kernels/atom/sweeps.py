@@ -6,7 +6,7 @@ in r; in velocity gauge each follows the one before it at the distance from whic
 
 Threads share a sweep by pairs (`Share`), each with lanes ``first ... last`` of the even and of the odd l.  Its odd pairs reach
 into the even lane ``last`` of the next thread.  So before odd pairs a thread waits for the next one, after them for the one
-before it, range by range; the arithmetic of a lane is that of one thread alone.
+before it, range by range; the arithmetic of a lane does not depend on the number of threads.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ _store_even, _store_odd = _store("even", 0, EVEN_GROWTH), _store("odd", 1, ODD_G
 def _mix_eliminate(x, size, low, mid, high, above, m):
     """Eliminate one row of ``(M1 + k D / r') v' = (M1 - k D / r') v`` for sums (+k) and differences (-k).
 
-    R and P become those of this row.  ``low``, ``high``: 1 / r' of the rows before and after, ``mid``: the diagonal of D / r',
+    R and P are overwritten.  ``low``, ``high``: 1 / r' of the rows before and after, ``mid``: the diagonal of D / r',
     ``above``: 1 / r' of this row, in the off-diagonal of the row before; ``m``: the diagonal of M1.
     """
     sixth = 1.0 / 6.0

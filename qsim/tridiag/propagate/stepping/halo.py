@@ -32,7 +32,7 @@ LANES = 8
 CHUNK = 1536
 # rows: chunks are no shorter for the sake of another thread
 SHORT = 256
-# halos that are tried over the one that is found
+# halos that are tried, in units of the halo from the decay
 MARGINS = (1.1, 1.4, 2.0)
 # by bytes of a real number: amplitude that a pass may miss at the end of the halo, and largest relative difference of a tested
 # pass from exact steps

@@ -91,7 +91,7 @@ class SharedPropagator(Propagator):
         # all processes take the same chunks: those that the largest part needs
         all_spans = spans(lattice.points, links.size, how.blocks if literal else "auto")
         self.span = all_spans[links.rank]
-        # for the choice, which must be that of all
+        # for the choice, which all processes must make alike
         self.rows = max(span.size for span in all_spans)
         self._least = min(span.size for span in all_spans)
         self.shape = how.shape or self._choose("literal" if how.wanted == "exact" else how.wanted)
