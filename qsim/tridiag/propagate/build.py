@@ -113,6 +113,7 @@ def _ranks(blocks: PropagationBlocks) -> int:
     whole = blocks.observed.photoelectron is not None or blocks.time.verify is True
     if solver.type != "nshape" or (whole and points > PSI_LIMIT):
         return 1
+    # given blocks stay whole: a process has some of them
     if isinstance(solver.blocks, list):
         return _owners(solver.blocks)
     most = max(1, points // LEAST)
@@ -138,6 +139,7 @@ def _memory(blocks: PropagationBlocks, steps: int, dt: float) -> Memory:
     outputs = min(blocks.time.outputs, max(steps, 1)) + 1
     density = blocks.observed.density
     columns = min(n, DENSITY_POINTS if density is None else density.points)
+    # the measured peak is higher where every step solves the whole system
     whole = solver.mode == "exact" or (
         solver.mode == "auto" and not chunks_pay(n, grid.stencil, grid.dx, dt, single=item == 8)
     )
@@ -146,6 +148,7 @@ def _memory(blocks: PropagationBlocks, steps: int, dt: float) -> Memory:
     per_point = POINT_BYTES["numerov" if compact and not large else "three_point"]
     per_point += POINT_BYTES["whole"] if whole else 0
     levels = level_count(blocks)
+    # of the propagator and observer; the rest lies on the host in any case
     on_device = n * (3 * item + 4 * 8) + levels * min(n, LEVEL_POINTS) * 8 + steps * 48
     parts = {
         "wavefunction, potential, absorber": n * (per_point + (0 if blocks.absorber.type == "none" else 8)),
@@ -232,6 +235,7 @@ def between_walls(blocks: PropagationBlocks) -> Solver:
         sizes = sizes.copy()
         sizes[0] -= 1
         sizes[-1] -= 1
+        # a first block without its wall may be too short, and is joined with the next
         if sizes[0] < LEAST_FIRST < sum(sizes):
             sizes[:2] = [sizes[0] + sizes[1]]
         sizes = [size for size in sizes if size]
@@ -242,6 +246,7 @@ def level_count(blocks: PropagationBlocks) -> int:
     """Return the number of eigenstates that a propagation needs."""
     from qsim.tridiag.deck.electron import levels_of
 
+    # levels of the initial state, and of the populations
     wanted = [level + 1 for level in levels_of(blocks.initial)]
     if blocks.observed.populations is not None:
         wanted.append(blocks.observed.populations.levels)
