@@ -39,27 +39,38 @@ def representatives(spins, down, tables, turned, characters, found, norms):
         ``nu = sum of chi(g) over g with g s = s``.
     """
     full = (1 << spins) - 1
+    # the first string of the weight: its lowest bits set
     s = (1 << down) - 1
     count = 0
+    # all strings of this weight in ascending order
     while s <= full:
         nu = 0.0
         smallest = True
+        # s stands for its orbit if no image is smaller; most strings fail within the first few elements,
+        # which ends the loop
         for g in range(turned.size):
             r = image_of(s, tables, turned, full, g)
             if r < s:
                 smallest = False
                 break
+            # sum of the characters of the elements that leave s as it is: real, since with g it contains
+            # the inverse of g
             if r == s:
                 nu += characters[g].real
+        # nu is 0 or a positive integer: 0.5 leaves room for rounding of the characters
         if smallest and nu > 0.5:
+            # more than the arrays hold: the caller has the dimension from the characters, so that this is
+            # an error
             if count >= found.size:
                 return count + 1
             found[count] = s
             norms[count] = nu
             count += 1
+        # no spin down: one string, and no next one
         if s == 0:
             break
-        # the next number with as many bits
+        # the next number with as many bits (Gosper): the lowest run of ones moves up by one place, its
+        # other ones return to the bottom
         low = s & -s
         high = s + low
         s = (((s ^ high) >> 2) // low) | high
@@ -103,12 +114,15 @@ def entries_of_orbits(spins, group, found, norms, masks, values, currents, first
     full = (1 << spins) - 1
     for a in range(found.size):
         k = first[a]
+        # each flip of a maps to one entry: the flipped string, its representative b, and the element
+        # between them
         for m in range(masks.size):
             inside = found[a] & masks[m]
             # S^+ S^- acts on antiparallel spins only
             if inside == 0 or inside == masks[m]:
                 continue
             s, g = _smallest(found[a] ^ masks[m], tables, turned, full)
+            # representatives are in ascending order
             b = np.searchsorted(found, s)
             # spin j is down, and S^+_j acts on it
             raised = inside == masks[m] & -masks[m]
@@ -134,6 +148,7 @@ def images_of(strings, spins, tables, turned, characters, found, norms, place, f
     for k in range(strings.size):
         s, g = _smallest(strings[k], tables, turned, full)
         a = np.searchsorted(found, s)
+        # strings whose orbit has no state here keep amplitude zero
         place[k] = -1
         factor[k] = 0.0
         if a < found.size and found[a] == s:

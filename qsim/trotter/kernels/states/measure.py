@@ -138,10 +138,13 @@ def moments_of_members(
             device.threads,
         )
     elif n == TILE:
+        # the kernel takes tiles of 12 bits
         sums = device.to_host(measure_tiles(device, psi.reshape(-1)))
     else:
+        # fewer bits: a matrix product with the signs
         p = psi.real.astype(np.float64) ** 2 + psi.imag.astype(np.float64) ** 2
         sums = device.to_host(p @ device.asarray(_signs(n)))
+    # signs are of sigma^z: S = sigma / 2 gives 1/2 and 1/4
     first, second = np.triu_indices(n, 1)
     ss = np.zeros((members, n, n))
     ss[:, first, second] = ss[:, second, first] = 0.25 * sums[:, 1 + n :]
@@ -196,6 +199,7 @@ def walsh(device: Device, x: FloatArray, bits: int) -> None:
 
 
 def _walsh_cpu(x: FloatArray, bits: int) -> None:
+    # one bit at a time: sum where it is up, difference for its sign
     for j in range(bits):
         pair = x.reshape(len(x), -1, 2, 1 << j)
         total, difference = pair[:, :, 0] + pair[:, :, 1], pair[:, :, 0] - pair[:, :, 1]
@@ -216,6 +220,7 @@ def _measure_tiles_cpu(psi, bits, first, last, p, out):
         place = 1 + bits
         # pairs (a, b): from the probabilities summed over the bits below a
         length = size
+        # bit a is the lowest that is left; <sigma_a> from neighbours
         for a in range(bits):
             total = 0.0
             half = length // 2
@@ -224,6 +229,7 @@ def _measure_tiles_cpu(psi, bits, first, last, p, out):
                 odd = p[2 * i + 1]
                 total += even - odd
             out[tile, 1 + a] = total
+            # pairs (a, b): the difference of neighbours has the sign of a, the place of the run that of b
             for b in range(a + 1, bits):
                 run = 1 << (b - a - 1)
                 pair = 0.0
@@ -234,7 +240,9 @@ def _measure_tiles_cpu(psi, bits, first, last, p, out):
                         pair -= p[2 * i] - p[2 * i + 1]
                 out[tile, place] = pair
                 place += 1
+            # then bit a is summed over: half as many numbers for all bits above
             for i in range(half):
                 p[i] = p[2 * i] + p[2 * i + 1]
             length = half
+        # what is left is the norm of the tile
         out[tile, 0] = p[0]
