@@ -57,12 +57,14 @@ class Batch:
         self.layers = 0
         self._bits = max(self.spins, SMALLEST[device.kind])
         size = 1 << self._bits
+        # spins beside a small system have no couplings and stay up
         if own and psi.shape[1] == size:
             self._psi = psi
         else:
             with device.use():
                 self._psi = device.xp.zeros((len(models), size), psi.dtype)
                 self._psi[:, : psi.shape[1]] = psi
+        # one course of layers for all members: an axis that any of them needs
         self.present = tuple(a for a in range(3) if any(np.any(m.J[a]) or np.any(m.h[a]) for m in models))
         self._members: Members | None = None
         self._still: Members | None = None
@@ -79,6 +81,7 @@ class Batch:
         plan = course(self.present, method, dt, steps)
         with self.device.use():
             if self._members is None:
+                # tabulated at the first step; measurements alone need no tables
                 self._members = self._tabulated()
             stages = _stages(plan.layers, self._bits)
             part = (plan.first, plan.last)
@@ -103,6 +106,7 @@ class Batch:
         """
         with self.device.use():
             found = [self._moments(self._psi)]
+            # z as the state is; x and y in the frames of a copy, by C^dagger each time
             if axes == "xyz":
                 if self._still is None:
                     self._still = Members.still(self.device, len(self.models), self._bits)

@@ -198,6 +198,7 @@ class SymmetricSector:
         DeckError
             If no state has all these eigenvalues, or the group is too large.
         """
+        # the identity, with phase 0
         found = {(tuple(range(self.spins)), False): Fraction(0)}
         fresh = list(found)
         # products with the generators until nothing new appears; the phase of an element must not depend on the way to it
@@ -228,6 +229,7 @@ class SymmetricSector:
         tables, turned = image_tables(self.spins, [element for element, _ in elements])
         phases = np.array([float(f) for _, f in elements])
         characters = np.exp(-2j * np.pi * phases)
+        # chi = +-1 without the rounding of the exponential, so that the matrix is real exactly
         if self.is_real:
             characters = np.round(characters.real) + 0j
         return _Group(tables, turned, characters)
@@ -240,6 +242,7 @@ class SymmetricSector:
     @cached_property
     def dimension(self) -> int:
         """Number of states: the mean over the group of ``chi(g)*`` times the number of strings that g leaves as they are."""
+        # Burnside's formula with characters: (1 / |G|) sum_g chi(g)* (number of strings fixed by g)
         total = 0.0
         for (sites, turned), f in self.elements.items():
             cycles, down = _cycles(sites), self.down
@@ -247,11 +250,14 @@ class SymmetricSector:
             if turned:
                 fixed = 2 ** len(cycles) if all(c % 2 == 0 for c in cycles) and 2 * down == self.spins else 0
             else:
+                # without inversion a fixed string is constant on every cycle: ways to choose cycles with
+                # `down` sites in all (knapsack)
                 ways = [1] + [0] * down
                 for c in cycles:
                     for k in range(down, c - 1, -1):
                         ways[k] += ways[k - c]
                 fixed = ways[down]
+            # real part: elements come in pairs g, g^-1 with conjugate characters
             total += fixed * math.cos(2.0 * math.pi * float(f))
         return round(total / len(self.elements))
 
@@ -269,6 +275,7 @@ class SymmetricSector:
         strings = self.base.strings()
         place, factor = np.empty(strings.size, np.int64), np.empty(strings.size, np.complex128)
         images_of(strings, self.spins, *self.group, *self.orbits, place, factor)
+        # strings of an orbit without a state have the amplitude 0
         out = np.where(place >= 0, factor * psi[np.maximum(place, 0)], 0.0)
         return np.ascontiguousarray(out.real if self.is_real and psi.dtype.kind == "f" else out)
 
@@ -340,6 +347,7 @@ def flips_of(
     model: Model,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Return the pairs j < k that H flips, and v and c of ``(v + i c) S^+_j S^-_k`` and its adjoint, (pairs,) each."""
+    # v of S^+_j S^-_k + S^-_j S^+_k, c of i (S^+_j S^-_k - S^-_j S^+_k)
     flip = (model.J[0] + model.J[1]) / 4.0
     current = np.zeros_like(flip) if model.cross is None else 0.5 * model.cross[0, 1]
     j, k = np.nonzero(np.triu((flip != 0.0) | (current != 0.0), 1))
@@ -382,6 +390,7 @@ class StoredOperator:
         found, norms = self.sector.orbits
         j, k, flip, current = flips_of(self.model)
         masks = (1 << j.astype(np.int64)) | (1 << k.astype(np.int64))
+        # one pass counts, the next one fills
         first = np.zeros(found.size + 1, np.int64)
         # entries of each row first, so that rows can be filled in any order
         for mask in masks:
@@ -392,6 +401,7 @@ class StoredOperator:
         entries_of_orbits(
             self.sector.spins, self.sector.group, found, norms, masks, flip, current, first, to, data
         )
+        # real H and real characters make real entries; the imaginary parts are zero
         values = data.real.copy() if self.dtype.kind == "f" else data
         made = csr_array((values, to, first), shape=(found.size, found.size))
         # flips of one string may lead to the same orbit
