@@ -35,6 +35,7 @@ class Method:
 
 
 def _composition(stages: list[float]) -> tuple[float, ...]:
+    # each stage of a composition is a map and its adjoint, half a step each
     return tuple(0.5 * g for g in stages for _ in (0, 1))
 
 
@@ -50,15 +51,19 @@ def _splitting(a: list[float], b: list[float]) -> tuple[float, ...]:
 
 def _mirrored(half: list[float], middle: bool) -> list[float]:
     """Complete the first half of a symmetric list whose sum is one; with or without an entry of its own in the middle."""
+    # coefficients of a consistent method add up to one: the last one follows from the others
     rest = 1.0 - 2.0 * sum(half)
     return half + ([rest] if middle else [0.5 * rest, 0.5 * rest]) + half[::-1]
 
 
+# Suzuki (1990): five Strang steps of order 4
 _A = 1.0 / (4.0 - 4.0 ** (1.0 / 3.0))
+# Blanes and Moan, J. Comput. Appl. Math. 142, 313 (2002): six stages of order 4
 _BM4 = (
     _mirrored([0.0792036964311957, 0.353172906049774, -0.0420650803577195], middle=True),
     _mirrored([0.209515106613362, -0.143851773179818], middle=False),
 )
+# the same, ten stages of order 6
 _BM6 = (
     _mirrored(
         [0.0502627644003922, 0.413514300428344, 0.0450798897943977, -0.188054853819569, 0.541960678450780],
@@ -66,6 +71,7 @@ _BM6 = (
     ),
     _mirrored([0.148816447901042, -0.132385865767784, 0.067307604692185, 0.432666402578175], middle=False),
 )
+# Kahan and Li, Math. Comput. 66, 1089 (1997): seventeen Strang steps of order 8
 _KL8 = _mirrored(
     [
         0.13020248308889008087881763,
@@ -109,6 +115,7 @@ def composed(parts: tuple[int, ...], method: str, dt: float, steps: int = 1) -> 
     """Return the (part, time) of some steps, neighbours merged, for a Hamiltonian whose parts take turns in the given order."""
     sequence: list[Layer] = []
     for _ in range(steps):
+        # even half maps run through the parts in order, odd ones (adjoints) back
         for i, c in enumerate(METHODS[method].halves):
             for axis in parts if i % 2 == 0 else parts[::-1]:
                 if sequence and sequence[-1][0] == axis:
@@ -153,12 +160,16 @@ def course(axes: tuple[int, ...], method: str, dt: float, steps: int) -> Course:
     z couplings pays for it once and not in every step.
     """
     step = layers(axes, method, dt)
+    # a diagonal H commutes with itself: all steps are one exact layer
     if len(step) == 1:
         whole = closed([(step[0][0], step[0][1] * steps)])
         return Course(whole, len(whole), len(whole), 1)
+    # ts1 does not end with the axis that it begins with: a layer of time 0 makes the repeated part begin
+    # and end alike
     if step[0][0] != step[-1][0]:
         step.append((step[0][0], 0.0))
     step = _unwound(step)
+    # the last layer of a step and the first of the next are one
     z, (axis, first), (_, last) = ORDER[0], step[0], step[-1]
     ends: list[Layer] = [] if axis == z else [(z, 0.0)]
     body = [*step[1:-1], (axis, first + last)] if steps > 1 else []
@@ -191,6 +202,8 @@ def _unwound(sequence: list[Layer]) -> list[Layer]:
     rotations.
     """
     z, x, y = ORDER
+    # changes between neighbours: in the order z, x, y a way round crosses between y and z once more in
+    # one direction
     steps = [(a, b) for (a, _), (b, _) in pairwise(sequence)]
     if steps.count((y, z)) == steps.count((z, y)):
         return sequence
@@ -205,4 +218,5 @@ def _unwound(sequence: list[Layer]) -> list[Layer]:
 def turn(axis: int, following: int) -> int:
     """Return the rotation between two frames: 0 none, -1 C^dagger, 1 C."""
     step = (ORDER.index(following) - ORDER.index(axis)) % 3
+    # from an axis to the next one in the order z, x, y: C^dagger; to the one before: C
     return (0, -1, 1)[step]

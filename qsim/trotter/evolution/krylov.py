@@ -77,6 +77,7 @@ class Combined:
         """Compute ``out = alpha H psi + beta psi + gamma out``."""
         for number, (weight, linear) in enumerate(self.parts):
             first = number == 0
+            # the first part sets out, the others add to it
             linear.apply(psi, out, alpha * weight, beta if first else 0.0, gamma if first else 1.0, work)
 
 
@@ -100,6 +101,7 @@ class Exponential:
             Error, relative to the norm.
         """
         left = t
+        # each step takes as long a time as its space allows; the error is shared by time
         while left != 0.0:
             left -= self._step(linear, psi, left, tolerance / abs(t))
 
@@ -113,6 +115,7 @@ class Exponential:
         v = self.space
         scale(1.0 / norm, psi, out=v[0])
         done = t
+        # Lanczos in vectors that are all kept: the exponential needs them
         for k in range(self.most):
             linear.apply(v[k], v[k + 1], work=self.work)
             self.products += 1
@@ -121,16 +124,20 @@ class Exponential:
             alpha.append(overlap(v[k], v[k + 1]).real)
             axpy(-alpha[-1], v[k], v[k + 1])
             beta.append(math.sqrt(norm2(v[k + 1])))
+            # size of H among the vectors so far
             size = max(map(abs, alpha)) + max(beta)
             # the space is invariant
             if beta[-1] <= 1e-14 * size or k + 1 == linear.size:
                 done = t
                 break
+            # the bound is looked at after every product: H of short steps needs few vectors
             if _bound(alpha, beta, t) <= max(rate, self.ulp * size) * abs(t):
                 break
             scale(1.0 / beta[-1], v[k + 1])
+        # all vectors are used: a shorter step, from the same space
         else:
             done = _longest(alpha, beta, t, max(rate, self.ulp * size))
+        # psi = V exp(-i T h) e_1 |psi|
         values, vectors = _levels(alpha, beta)
         numbers = vectors @ (np.exp(-1j * done * values) * vectors[0])
         scale(norm * complex(numbers[0]), v[0], out=psi)
@@ -149,6 +156,7 @@ def _levels(alpha: list[float], beta: list[float]) -> tuple[NDArray[np.float64],
 def _bound(alpha: list[float], beta: list[float], t: float) -> float:
     """Return the bound of the error of a step t, the integral from above by the larger end of each part."""
     values, vectors = _levels(alpha, beta)
+    # the integrand oscillates with the energies of T; of each part the larger end counts
     times = np.linspace(0.0, t, POINTS + 1)
     last = np.abs(np.exp(-1j * np.outer(times, values)) @ (vectors[0] * vectors[-1]))
     return float(beta[-1] * abs(t) / POINTS * np.maximum(last[1:], last[:-1]).sum())
@@ -163,6 +171,7 @@ def _longest(alpha: list[float], beta: list[float], t: float, rate: float) -> fl
         If even a tiny one is not.
     """
     fraction = 1.0
+    # a fifth less at a time: each try is a small matrix, not a product
     while _bound(alpha, beta, fraction * t) > rate * fraction * abs(t):
         fraction *= 0.8
         if fraction < SHORTEST:

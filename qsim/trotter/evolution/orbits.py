@@ -47,8 +47,10 @@ class OrbitSeries:
         if t == 0.0:
             return 0
         low, high = self.bounds
+        # as in `Chebyshev.advance`: centre, half width, and parts of at most LONGEST terms
         centre, radius = 0.5 * (low + high), 0.5 * (high - low)
         parts = max(1, math.ceil(radius * abs(t) / LONGEST))
+        # every output interval of the same length has the same series
         key = (abs(t), tolerance)
         if key not in self._known:
             self._known[key] = _numbers(radius * abs(t) / parts, tolerance / parts)

@@ -108,8 +108,11 @@ class Computation:
 
     def advance(self, report: Report) -> None:
         """Do the sectors that are left."""
+        # a sector is the unit of a checkpoint: those that are complete are not made again
         sectors = self.problem.plain_sectors
         for number in range(len(self.energies), len(sectors)):
+            # small sectors exactly, with all their levels; in large ones traces are means over random
+            # vectors
             if sectors[number].dimension <= self.problem.block.exact:
                 self._exact(sectors[number])
             else:
@@ -126,6 +129,7 @@ class Computation:
             sums[0] = self.correlators.exact(sector, values, vectors, self.temperatures)
         else:
             values = np.linalg.eigvalsh(matrix)
+        # one length and one row, as of a recurrence with weight 1 for each level
         self.energies.append(values[None, None])
         self.weights.append(np.ones((1, 1, values.size)))
         self.sums.append(sums)
@@ -140,10 +144,12 @@ class Computation:
         sums = np.zeros((block.vectors, self.temperatures.size, self.correlators.count))
         changes = np.zeros((block.vectors, self.temperatures.size))
         for k in range(block.vectors):
+            # seeds of run, sector and vector in separate bits: no vector is used twice
             seed = (problem.models.seed << 20) + (number << 10) + k
             start = random_start(problem.place, sector.dimension, seed, operator.dtype)
             kept = start.copy() if self.correlators.count else start
             made = chain(problem.place, operator, start)
+            # counts: the whole recurrence, and the shorter ones that show how far it is converged
             counts = self._recurrence(made, report)
             self.steps = max(self.steps, counts[0])
             found.append([ritz(made.alpha[:count], made.beta[:count]) for count in counts])
@@ -163,6 +169,8 @@ class Computation:
         for k, row in enumerate(found):
             for length, (values, vectors) in enumerate(row):
                 energies[length, k, : values.size] = values
+                # <r|phi_j>^2 is the squared first component; times D, as the mean over random vectors is
+                # Tr / D
                 weights[length, k, : values.size] = sector.dimension * vectors[0] ** 2
         self.energies.append(energies)
         self.weights.append(weights)
@@ -184,10 +192,12 @@ class Computation:
 
     def _settled(self, made: chain, scale: float) -> bool:
         """Tell whether the averages of one vector would be the same after fewer steps, at all temperatures."""
+        # few temperatures, spread like those of the deck: the lowest are the last to settle
         T = np.unique(np.quantile(self.temperatures, np.linspace(0.0, 1.0, THINNED)))
         tallies = []
         for count in shorter(len(made.alpha)):
             values, vectors = ritz(made.alpha[:count], made.beta[:count])
+            # energies and weights as if the vector were a sector of its own
             tallies.append(Tally.of([Part(0.0, 1.0, 0, values.size, values, vectors[0] ** 2)], T))
         return bool(np.all(change(tallies) <= SETTLED + FLOOR * scale / T))
 
@@ -245,6 +255,7 @@ def parts_of(problem: ThermalProblem, made: Computation, length: int = 0) -> lis
     for sector, e, w in zip(problem.plain_sectors, made.energies, made.weights, strict=True):
         sampled = len(e) > 1
         energies, weights = e[length if sampled else 0], w[length if sampled else 0]
+        # shorter recurrences are filled up with infinite energies
         known, count = np.isfinite(energies), len(energies)
         copies = 2.0 if problem.doubled and sector.sz != 0.0 else 1.0
         found.append(
@@ -254,6 +265,7 @@ def parts_of(problem: ThermalProblem, made: Computation, length: int = 0) -> lis
                 count if sampled else 0,
                 sector.dimension,
                 energies[known],
+                # the mean over the vectors of a sector
                 weights[known] / count,
             )
         )
@@ -284,15 +296,19 @@ class Tally:
     @classmethod
     def of(cls, parts: list[Part], T: NDArray[np.float64]) -> Tally:
         """Add up the sectors; where one stands for that of -Sz as well, the mean of Sz vanishes."""
+        # from the lowest energy: no Boltzmann factor overflows, the lowest one is 1
         low = min(float(part.energies.min()) for part in parts)
         sums = np.zeros((5, T.size))
         doubled = any(part.copies > 1.0 for part in parts)
         for part in parts:
             up = part.energies - low
+            # one row for each temperature; the copies of Sz > 0 stand for -Sz
             boltzmann = np.exp(-up / T[:, None]) * (part.copies * part.weights)
             Z = boltzmann.sum(axis=1)
             m = 0.0 if doubled else part.sz
+            # Tr 1, Tr (H - low), Tr (H - low)^2, Tr Sz, Tr Sz^2, each with exp(-H / T)
             sums += [Z, boltzmann @ up, boltzmann @ up**2, m * Z, part.sz**2 * Z]
+        # means; then variances, free of the shift of the energies
         Z, (e, e2, m, m2) = sums[0], sums[1:] / sums[0]
         return cls(T, low, Z, e, e2 - e**2, m, m2)
 
@@ -315,8 +331,11 @@ class Tally:
 
     def influence(self, part: Part) -> NDArray[np.float64]:
         """Return what a level of a sector adds to the values, and to ln Z, to first order: (5, T, m)."""
+        # derivatives of energy, specific heat, susceptibility, entropy and ln Z by the traces, applied to
+        # one level
         T, h = self.T[:, None], part.energies - self.low
         he, m = h - self.e[:, None], (part.sz - self.m)[:, None]
+        # of Sz^2 - <Sz>^2, less its mean
         moment = part.sz**2 - self.m2[:, None] - 2.0 * self.m[:, None] * m
         whole = np.ones_like(he)
         rows = np.array([he, (he**2 - self.v[:, None]) / T**2, moment / T * whole, 1.0 + he / T, whole])
@@ -326,6 +345,7 @@ class Tally:
 def change(tallies: Sequence[Tally]) -> NDArray[np.float64]:
     """Return the largest change of ln Z and <H> / T (T,) from the first to one of the others."""
     first = tallies[0]
+    # both are numbers of order one: ln Z = S - <H> / T
     found = [np.zeros(first.T.size)]
     for other in tallies[1:]:
         found.append(np.abs(other.log_Z - first.log_Z))
@@ -346,10 +366,13 @@ def changes(
     for sector in zip(*lengths, strict=True):
         if sector[0].vectors:
             own = [Tally.of([part], T) for part in sector]
+            # ln of the weight of the sector, and of all others
             share = np.minimum(own[0].log_Z - first.log_Z, 0.0)
             rest = np.log(np.maximum(-np.expm1(share), 1e-300))
+            # change of ln Z if the sector grows by twice its own change; below zero by rounding alone
             more = np.maximum(np.logaddexp(rest, share + 2.0 * change(own)), 0.0)
             found.append(more)
+            # weight that the sector would take from the others
             shift += _shifted(first, sector[0].sz, -np.expm1(-more))
     return np.max(found, axis=0), shift
 
@@ -385,6 +408,7 @@ def _samples(
 ) -> NDArray[np.float64]:
     """Return Z and ``Z <A>`` (samples, T, 1 + count) from the sums of every sector, energies from the lowest of all."""
     T, total = made.temperatures, np.zeros(())
+    # every sector from the lowest energy of all; sums of correlators are from the lowest of their own row
     low = min(float(e[0].min()) for e in made.energies)
     for part, e, w, own in zip(parts_of(problem, made), made.energies, made.weights, sums, strict=True):
         up = np.where(np.isfinite(e[0]), e[0] - low, np.inf)
@@ -401,18 +425,24 @@ def _samples(
 def judge(result: ThermalResult, made: Computation, monitor: Monitor) -> None:
     """Add the errors to a result, and warn where they are uncertain, or where too few steps were made."""
     problem, T = result.problem, made.temperatures
+    # the same averages from three and four fifths of the steps
     lengths = [parts_of(problem, made, length) for length in range(1 + len(FEWER))]
     tallies = [Tally.of(parts, T) for parts in lengths]
     # to first order: Tr phi^2 of the influence function phi, by the same quadrature as the averages
     variance = np.zeros((5, T.size))
+    # sectors that were diagonalised have no statistical error
     for part in lengths[0]:
         if part.vectors:
             influence, D = tallies[0].influence(part), part.dimension
+            # variance of D <r|phi|r> over random real unit vectors: 2 D / (D + 2) [Tr phi^2 - (Tr phi)^2
+            # / D]
             square = (influence**2 @ part.weights) - (influence @ part.weights) ** 2 / D
             variance += 2.0 * D / (D + 2.0) * np.maximum(square, 0.0) / part.vectors
+    # Student's factor for the degrees of freedom 2 / u that the relative variance u of Z stands for
     factor = np.array([student(2.0 / max(u, 1e-300)) for u in variance[4]])
     x, shift = changes(lengths, T)
     result.change = x
+    # statistical and truncation errors are independent: squares add up; per site, as the values
     result.errors = np.hypot(factor * np.sqrt(variance[:4]), truncation(tallies, x, shift)) / problem.spins
     if made.correlators.count and problem.block.vectors >= LEAST_SAMPLES:
         result.observed_errors = _observed_errors(problem, made, x)
@@ -444,6 +474,8 @@ def truncation(
     first = tallies[0]
     seen = np.max([np.abs(other.values - first.values) for other in tallies[1:]], axis=0)
     heat = np.maximum(first.v / first.T**2, 0.0)
+    # energy: T x; heat: (sqrt(heat) + x)^2 - heat; susceptibility from weights that move; entropy like ln
+    # Z
     bounds = [first.T * x, 2.0 * np.sqrt(heat) * x + x**2, shift, x]
     return np.maximum(seen, bounds)
 
@@ -453,6 +485,7 @@ def _observed_errors(
 ) -> dict[str, NDArray[np.float64]]:
     """Return the errors of correlators: of a jackknife over the samples, and of the end of the recurrences."""
     samples = max(len(part) for part in made.sums)
+    # jackknife: the means without one sample each
     left_out = [observed(problem, made, k) for k in range(samples)]
     cut = [np.repeat(part[..., None], made.correlators.count, axis=2) for part in made.changes]
     mean = _samples(problem, made, cut).mean(axis=0)
@@ -463,6 +496,7 @@ def _observed_errors(
     found = {}
     for name in left_out[0]:
         rows = np.array([one[name] for one in left_out])
+        # variance of a jackknife: (n - 1) / n times the sum of squares
         square = (samples - 1.0) / samples * ((rows - rows.mean(axis=0)) ** 2).sum(axis=0)
         # of each site, in a structure factor
         pairs = problem.spins if name.startswith("structure") else 1
