@@ -95,12 +95,14 @@ class Computation:
             return 0.0, 1.0
         operator = SectorOperator(problem.place, self.target, problem.model)
         low, high = lanczos_bounds(problem.place, operator, problem.model)
+        # the half width of a band without width must not vanish: energies are divided by it
         return 0.5 * (low + high), max(0.5 * (high - low), 1e-3 * scale_of(problem.model))
 
     def advance(self, report: Report) -> None:
         """Make the recurrences that are left."""
         problem, target = self.problem, self.target
         operator = None if target is None else SectorOperator(problem.place, target, problem.model)
+        # a row of S(q, w) is the unit of a checkpoint
         for number in range(self.done, self.count):
             if operator is not None:
                 self._one(number, operator, report)
@@ -114,9 +116,11 @@ class Computation:
         if block.operator == "current":
             phi = self._current(vector)
         elif block.operator == "sz":
+            # sum_j f_j S^z_j is diagonal; S^+ and S^- lead to the next sector
             phi = weighted(self.sector, device, vector, factors)
         else:
             phi = raised(self.sector, operator.sector, device, vector, factors)
+        # the static factor <0|S_q^+ S_q|0>, and the sum of all weights
         square = dot(phi, phi).real
         if square < EMPTY:
             return
@@ -125,6 +129,7 @@ class Computation:
                 device, operator, phi, self.band, block.steps, lambda: report(Progress())
             )
             return
+        # a small sector exactly: weights are the squared overlaps of S_q|0> with its states
         if operator.size <= min(block.steps, DENSE):
             levels, states = self._exact
             with device.use():
@@ -132,6 +137,7 @@ class Computation:
             poles, weights = joined(levels - self.ground.energy, parts, SAME * scale_of(problem.model))
             self.poles[number, : poles.size], self.weights[number, : poles.size] = poles, weights
             return
+        # continued fraction: the recurrence starts from the normalised S_q|0>
         with device.use():
             phi *= 1.0 / math.sqrt(square)
         made = chain(device, operator, phi)
@@ -142,8 +148,10 @@ class Computation:
             if not goes_on:
                 break
         count = len(made.alpha)
+        # poles are Ritz values above E_0, weights the squared first components (docs/theory/trotter.md)
         poles, weights = self._poles(made.alpha, made.beta, square)
         self.poles[number, : poles.size], self.weights[number, : poles.size] = poles, weights
+        # not exhausted: the same with four fifths of the products shows whether S(q, w) stands
         if goes_on and count > 1:
             fewer = max(1, 4 * count // 5)
             before = self._poles(made.alpha[:fewer], made.beta[:fewer], square)
@@ -165,6 +173,7 @@ class Computation:
         """Return the factors of the sites in the operator of a row."""
         problem, block = self.problem, self.problem.block
         if block.sites is not None:
+            # one site, or the plane wave of a wave number
             return np.asarray(np.arange(problem.spins) == block.sites[number], np.complex128)
         return wave(problem.spins, math.pi * block.wave_numbers(problem.spins)[number])
 
@@ -225,6 +234,7 @@ def run(problem: TaskProblem[Dynamics], monitor: Monitor) -> DynamicsResult:
     total = made.count
     with monitor.stage("recurrences"):
         drive(made, monitor, total=total, unit="functions", what="dynamics", done=made.done)
+    # rows by poles: Lorentzians of all of them; by moments: `_of_moments`
     block, omega = problem.block, np.array(problem.block.omega.values())
     if made.moments is not None:
         return _of_moments(made, omega, made.moments, monitor)
@@ -278,6 +288,8 @@ def lowest(problem: TaskProblem[Dynamics]) -> tuple[Sector, Ground]:
     NumericsError
         If it is degenerate.
     """
+    # the ground state of all sectors; several states of the lowest energy have no spectral function of
+    # their own
     found = LowestLevels(problem, 1, TOLERANCE * scale_of(problem.model))
     for number in found.order:
         found.visit(number)

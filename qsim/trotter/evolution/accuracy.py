@@ -329,7 +329,12 @@ def _expanded(
     error = tolerance * count + rounding + rounded_angles(hamiltonian, float(intervals.sum()))
     return Choice(
         # the ends of the spectrum take LANCZOS_STEPS products before the first term
-        "chebyshev", None, error, max(1, round(layers)), layers * (products + LANCZOS_STEPS), tolerance
+        "chebyshev",
+        None,
+        error,
+        max(1, round(layers)),
+        layers * (products + LANCZOS_STEPS),
+        tolerance,
     )
 
 

@@ -51,6 +51,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     # several ranks share the state of a single trajectory, or the trajectories of an ensemble
     problem.ranks = comm.size if problem.members == 1 else 1
 
+    # pilots run on one rank; all go on with the same choice
     def choose() -> Choice:
         with monitor.stage("pilot"), monitor.alone():
             return first(comm, lambda: _chosen(problem, monitor))
@@ -68,6 +69,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     done = None if monitor.restored is None else made.member * each
     with monitor.stage("evolve"):
         drive(made, monitor, total=each * problem.members, unit="steps", what="evolve", done=done)
+    # of large states the traffic of memory is the time: each pass reads and writes all amplitudes
     if problem.spins >= BUSY_SPINS and problem.sector is None:
         moved = 2.0 * made.passes * np.dtype(problem.dtype).itemsize * 2.0**problem.spins
         monitor.note(
@@ -100,6 +102,7 @@ def _stored(problem: Problem, psi: StateVector) -> StateVector | None:
     """Return the state (2^N,) that the file holds, None if it is not asked for."""
     if State not in problem.observables:
         return None
+    # a file holds all strings, whatever the sector
     if problem.sector is not None:
         psi = whole_state(problem.sector, problem.device, psi)
     return problem.device.to_host(psi)
@@ -116,8 +119,10 @@ def _chosen(problem: Problem, monitor: Monitor) -> Choice:
 
 
 def _numbers(problem: Problem, how: Choice, drifts: Drifts, steps: int) -> dict[str, Any]:
+    # drifts are reported of what H conserves, and of the energy of a constant H
     kept = conserved(problem.hamiltonian())
     count = steps * how.layers + (len(problem.times) - 1 if steps else 0)
+    # layers of all steps, and the last one of each interval, which is not merged with a next one
     return {
         "energy_drift": None if problem.models.driven else drifts.energy,
         "norm_drift": drifts.norm,
@@ -150,6 +155,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
     sector = problem.sector
     if sector is not None:
         monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
+    # four paths, see `Problem.path`: each estimates its error in its own way
     if problem.path == "bonds":
         choice = bond_choice(problem, monitor)
         if block.dt is not None and choice.error > LARGE_ERROR:
@@ -165,6 +171,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
             monitor.note(
                 f"{len(orbits.symmetries)} symmetries of H and the start: {orbits.size} amplitudes are carried"
             )
+        # an echo or correlations carry states without these symmetries, expanded in the whole sector
         alone = orbits is not None and problem.echo is None and not problem.observables.needs.sigma_sites
         return chebyshev_choice(problem, several, orbits if alone else None)
     choice = _piloted(problem, monitor)
@@ -182,6 +189,7 @@ def _piloted(problem: Problem, monitor: Monitor) -> Choice:
     """Return integrator and step of layers over the whole space, with the error that pilots tell of."""
     block = problem.evolution
     machine = Machine(problem.precision, problem.device.kind, _vectors(problem))
+    # pilots of all Hamiltonians of the run; the worst decides
     panel, hamiltonians = pilots.panel(problem)
     # the one with the most layers: that of the way back, if there is one
     hamiltonian, end = hamiltonians[-1], problem.times[-1]
@@ -222,6 +230,8 @@ def _piloted(problem: Problem, monitor: Monitor) -> Choice:
     def compared() -> Choice:
         """Do so, with one step of the whole system beside the pilots."""
         choice = found()
+        # the pilots are compared with the whole system at the step that they chose, and the choice is
+        # made again
         if choice.method in METHODS and pilots.compare(problem, panel, hamiltonians, choice):
             choice = found()
         return choice
@@ -245,4 +255,5 @@ def _vectors(problem: Problem) -> int:
     free = problem.device.free_memory()
     parts = memory(problem)[0]
     others = sum(size for name, size in parts.items() if name not in ("pilot", "verification")) - state
+    # observables, echoes and the like are set aside; the state itself is one of the vectors
     return int((free - others) // state) if free else CHEBYSHEV_VECTORS

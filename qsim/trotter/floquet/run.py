@@ -68,6 +68,7 @@ class Step:
         if model.J[:2].any() or model.cross is not None:
             self.expansion = Chebyshev(device, model, linear=self.operator)
             return
+        # H of a diagonal step times a vector of ones is its diagonal
         with device.use():
             ones, diagonal = device.xp.ones(sector.dimension), device.xp.empty(sector.dimension)
             self.operator.apply(ones, diagonal)
@@ -85,6 +86,7 @@ class Step:
         if self.expansion is None:
             return np.diag(self.operator.device.to_host(self.phases))
         made = self.operator.device.to_host(matrix_of(self.operator))
+        # exp(-i H t) from the eigenstates of the step
         energies, vectors = np.linalg.eigh(made)
         return np.asarray((vectors * np.exp(-1j * self.time * energies)) @ vectors.conj().T, np.complex128)
 
@@ -117,6 +119,7 @@ class Computation:
     def tolerance(self) -> float:
         """Error of one step: its share of the accuracy."""
         block = self.problem.block
+        # half of the accuracy for the series, shared by all steps; the other half is left for rounding
         return max(0.5 * block.accuracy / (block.cycles * len(block.cycle)), ROUNDING["double"])
 
     @property
@@ -134,12 +137,16 @@ class Computation:
     def advance(self, report: Report) -> None:
         """Make the cycles that are left."""
         block = self.problem.block
+        # the start is the first row
         if not self.rows:
             self._observe()
         while self.done < block.cycles:
             for step in self.steps:
                 self.products += step.advance(
-                    self.psi, self.tolerance, lambda: report(Progress(savable=False))
+                    # within a cycle nothing can be saved: a checkpoint holds whole cycles
+                    self.psi,
+                    self.tolerance,
+                    lambda: report(Progress(savable=False)),
                 )
             self.done += 1
             if self.done % block.every == 0 or self.done == block.cycles:
@@ -147,6 +154,7 @@ class Computation:
             report(Progress(self.done))
 
     def _observe(self) -> None:
+        # pairs are not needed: observables of a cycle take <S^z> and the state
         moments = sector_moments(self.steps[0].operator, self.psi, ())
         sz = moments.s["z"] / moments.norm
         found: dict[str, Any] = {"cycle": self.done, "norm": moments.norm, "sz": sz}
@@ -196,6 +204,7 @@ def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
         monitor.warn(
             f"floquet.accuracy: {block.accuracy:.2g} is out of reach; rounding of {made.products} products makes {made.error:.2g}"
         )
+    # the pattern <S^z_j> of the start, against which later ones are projected
     if Imbalance in problem.observables:
         pattern = rows["sz"][0]
         square = float(pattern @ pattern)
@@ -219,5 +228,6 @@ def quasienergies(steps: list[Step], size: int) -> NDArray[np.float64]:
     """Return the angles theta of the eigenvalues exp(i theta) of a cycle, ascending in (-pi, pi]."""
     cycle = np.eye(size, dtype=np.complex128)
     for step in steps:
+        # the first step acts first
         cycle = step.matrix() @ cycle
     return np.asarray(np.sort(np.angle(np.linalg.eigvals(cycle))), np.float64)

@@ -53,6 +53,7 @@ class EntropyBlock(Block):
 
     def parts(self, spins: int) -> list[list[int]]:
         """Return the sites of every part."""
+        # every cut of a chain: the first 1 ... N - 1 sites
         if self.cuts is not None:
             return [list(range(count)) for count in range(1, spins)]
         if isinstance(self.sites, list):
@@ -82,14 +83,17 @@ def entropy(r: "Results") -> "Figure | None":
     fig = figure("single")
     ax = fig.subplots()
     values = r["entropy"]
+    # a curve for each part, as many as a figure can hold
     for k in range(min(CURVES, 1 if values.ndim == 1 else values.shape[1])):
         sites = np.flatnonzero(r["entropy_sites"][k])
         curve(ax, r, "entropy", t, None if values.ndim == 1 else k, label=f"sites {_site_list(sites)}")
+        # ln 2 for each site of the smaller part, drawn where the curve comes near it
         most = min(sites.size, r["site"].size - sites.size) * np.log(2.0)
         if float(np.max(values)) > 0.6 * most:
             ax.axhline(
                 most, color="0.6", linestyle=":", linewidth=0.7, label="largest possible" if k == 0 else None
             )
+    # other kinds of the single part
     if values.ndim == 1:
         for name, label in (("number_entropy", "of the number"), ("renyi2", "Renyi 2")):
             if name in r:
@@ -219,6 +223,8 @@ class Entropy(Observable):
     def values(self, view: View) -> dict[str, Any]:
         """Return the entropies of all parts, and their largest Schmidt coefficients."""
         kinds = ["number", "renyi2"] if view.complete else self.kinds
+        # without kinds and spectra the entropy comes from Gram matrices alone, without the Schmidt values
+        # of each block
         if not (kinds or self.stored):
             return {"entropy": view.entropies(self.cuts)}
         spectra = [view.schmidt(cut) for cut in self.cuts]

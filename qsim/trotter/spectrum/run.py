@@ -67,6 +67,7 @@ class Computation:
 
     def advance(self, report: Report) -> None:
         """Find the levels of the sectors that are left."""
+        # the largest sectors first; the unit of a checkpoint is a sector
         for number in self.lowest.order[self.done :]:
             found = self.lowest.visit(number, lambda: report(Progress()))
             count = min(self.problem.block.levels, len(found.energies))
@@ -172,16 +173,18 @@ def observe(problem: TaskProblem[Spectrum], members: Sequence[Member]) -> dict[s
     averaged = problem.multiplets and total > 1
     needs, spins = problem.observables.needs, problem.spins
     across = sorted({*needs.across, *(needs.along if averaged else ())})
+    # the mean over a level: weights of its states, xx from pairs and zz from probabilities
     sz, ss = np.zeros(spins), {"x": np.zeros((spins, spins)), "z": np.zeros((spins, spins))}
     for member in members:
         sector, psi = plain(problem, member)
         moments = sector_moments(SectorOperator(problem.place, sector, problem.model), psi, across)
         # the mean over all states of the level, each sector with as many as it stands for
         share = member.states / total / moments.norm
-        # otherwise that of -Sz has the opposite one
+        # <S^z> counts where H tells Sz from -Sz; states of both together have no mean
         if member.states == 1 or not problem.mirrored:
             sz += share * moments.s["z"]
         x, z = moments.ss["x"], moments.ss["z"]
+        # a full multiplet is isotropic: every component is the mean of xx, yy and zz
         if averaged:
             x = z = (2.0 * x + z) / 3.0
         ss["x"] += share * x

@@ -127,6 +127,8 @@ class LowestLevels:
         """Find the levels of a sector and add them."""
         problem = self.problem
         sector = problem.sectors[number]
+        # lowest: a sector is searched beyond `count` until it has passed the lowest level so far
+        # (`passing`)
         found = lowest_levels(
             problem.operator(sector, problem.model),
             self.count,
@@ -152,11 +154,14 @@ class LowestLevels:
         # levels are the same if their errors overlap; if they may or may not be (None), the degeneracy is not known
         first = float(found.energies[0]), float(found.errors[0])
         equal = None if self.lowest is None else same(first, self.lowest, self.scale)
+        # a lower level than all before: its states replace the members
         if self.lowest is None or (equal is False and self.sign * first[0] < self.sign * self.lowest[0]):
             self.lowest, self.members, self.known, equal = first, [], self.passing, True
+        # a sector whose first level lies higher has no state of the lowest one
         if equal is False:
             return
         self.known = self.known and found.known and equal is not None
+        # further levels of the sector that are the same within errors
         for k, vector in enumerate(found.vectors):
             one = same((float(found.energies[k]), float(found.errors[k])), self.lowest, self.scale)
             self.known = self.known and one is not None
@@ -175,6 +180,7 @@ class LowestLevels:
 
         They end where a sector may have a level that was not found, or after `MOST_LISTED`.
         """
+        # the sector that is known least far ends the list
         end = min(self.ends)
         rows = [entry for entry in self.entries if self.sign * entry[0] <= end]
         rows.sort(key=lambda entry: self.sign * entry[0])
@@ -195,8 +201,10 @@ class LowestLevels:
         """Return how many states of H each level of a sector stands for."""
         problem = self.problem
         if not problem.multiplets:
+            # without multiplets a sector of Sz > 0 stands for -Sz too
             return [2 if problem.mirrored and sector.sz else 1] * len(found.energies)
         states = [1] * len(found.energies)
+        # levels that errors do not separate are one group, in which S is read from the states
         groups = grouped(found.energies, found.errors[:-1] + found.errors[1:] + RESOLUTION * self.scale)
         # of the last one some members may be missing
         for group in groups if found.every else groups[:-1]:
@@ -213,6 +221,7 @@ def multiplets(device: Device, sector: Sector, vectors: list[Any]) -> list[int]:
         Orthonormal, and all states of the level in the sector.
     """
     spins = sector.spins
+    # S^2 - 3 N / 4 = sum_(j<k) 2 S_j . S_k, a Hamiltonian of the sector
     couplings = np.broadcast_to(2.0 * (1.0 - np.eye(spins)), (3, spins, spins)).copy()
     operator = SectorOperator(device, sector, Model(spins, couplings, np.zeros((3, spins))))
     rows = np.empty((len(vectors), len(vectors)))
@@ -224,4 +233,5 @@ def multiplets(device: Device, sector: Sector, vectors: list[Any]) -> list[int]:
     values, turn = np.linalg.eigh(0.5 * (rows + rows.T))
     if len(vectors) > 1:
         turn_vectors(device, vectors, turn)
+    # S^2 = S (S + 1), hence 2 S + 1 = sqrt(1 + 4 S (S + 1))
     return [round(math.sqrt(max(0.0, 1.0 + 4.0 * (value + 0.75 * spins)))) for value in values]

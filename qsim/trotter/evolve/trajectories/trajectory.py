@@ -84,6 +84,7 @@ class Trajectory:
             self.pending = dict(restored["pending"])
             self.propagator.products = int(restored["products"])
             if isinstance(self.propagator, KrylovPropagator):
+                # output times are where a run can be interrupted: a driven H is at that time
                 self.propagator.time = problem.times[self.reached]
             self.observer.rows = {name: list(values) for name, values in restored["rows"].items()}
 
@@ -118,6 +119,7 @@ class Trajectory:
 
     def _first(self, hamiltonian: Hamiltonian, psi: Amplitudes) -> Propagator:
         """Return what carries the start, or what has become of it, and may use the symmetries of both."""
+        # few amplitudes where H and start share symmetries; states of echoes and correlations lack them
         orbits = orbits_in(self.problem, hamiltonian)
         if orbits is not None:
             return OrbitPropagator(self.problem, orbits, psi, self.how)
@@ -150,6 +152,7 @@ class Trajectory:
         problem = self.problem
         done += sum(problem.steps(k, self.how.dt)[0] for k in range(self.reached))
         self._observe(report)
+        # from output time to output time, in calls that are short enough for reports and interruptions
         for k in range(self.reached, len(problem.times) - 1):
             count, dt = problem.steps(k, self.how.dt)
             begun = 0
@@ -182,6 +185,7 @@ class Trajectory:
             if self.sigma_states is not None:
                 self.pending |= self.sigma_states.correlations(self.propagator.psi)
         found = dict(self.pending)
+        # the echo and the correlators of this time go on from the state, whose row is measured already
         if self.reached in self.problem.echo_at:
             found |= self._echo(report)
         if self.sigma_states is not None and self.reached in self.problem.otoc_at:
@@ -195,8 +199,10 @@ class Trajectory:
 
     def _echo(self, report: Report) -> dict[str, Any]:
         """Return the echo at the time reached."""
+        # both states were carried: their overlap is the echo
         if self.other is not None:
             return {"echo": echo(self.other.psi, self.propagator.psi).echo}
+        # the way back: a copy under -(H + Sigma), in the steps of the way forward
         back = self._propagator(self.observer.perturbed, self.propagator.psi.copy(), own=True)
         for start, dt, steps in way_back(self.problem, self.reached, self.how.dt, self.how.layers):
             back.advance(start, dt, steps)
@@ -221,6 +227,8 @@ def way_back(
     layers : int
         Layers of a step, as `Problem.pieces` is given them.
     """
+    # intervals and calls in reverse, each with its own steps, so that a symmetric integrator undoes
+    # itself
     for k in reversed(range(reached)):
         count, length = problem.steps(k, dt)
         left = count
