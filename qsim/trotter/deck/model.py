@@ -121,6 +121,7 @@ class Evolve(Block):
         yield from self._check_outputs()
 
     def _check_step(self) -> Iterator[Finding]:
+        """Yield what step, accuracy and integrator say against each other, or that both are missing."""
         if self.dt is not None and self.accuracy is not None:
             yield Finding(
                 "evolve.accuracy",

@@ -38,6 +38,7 @@ def check_oriented(term: OrientedTerm, system: System, key: str) -> Iterator[Fin
 
 
 def _check_rows(term: OrientedTerm, rows: list[list[float]], spins: int, key: str) -> Iterator[Finding]:
+    """Yield the first row of a list that names no pair of different sites, or a pair that an earlier row names."""
     seen: dict[tuple[int, int], int] = {}
     for number, row in enumerate(rows):
         where = f"{key}.list.{number}"

@@ -78,6 +78,7 @@ def check_task(deck: TrotterDeck) -> Iterator[Finding]:
 
 
 def _check_floquet(deck: TrotterDeck) -> Iterator[Finding]:
+    """Yield cycles with unknown, repeated or unused terms, and sectors and starts that a cycle cannot have."""
     block, count = deck.floquet, len(deck.system.terms)
     for key, missing in (
         ("floquet.cycle", not block.cycle),
@@ -145,6 +146,7 @@ def _check_rows(deck: TrotterDeck) -> Iterator[Finding]:
 
 
 def _check_dynamics(deck: TrotterDeck) -> Iterator[Finding]:
+    """Yield frequencies, methods, sectors and wave numbers that a spectral function cannot have."""
     block, spins = deck.dynamics, deck.system.spins
     if block.omega.to <= block.omega.first:
         yield Finding(

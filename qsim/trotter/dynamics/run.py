@@ -110,6 +110,7 @@ class Computation:
             report(Progress(self.done))
 
     def _one(self, number: int, operator: SectorOperator, report: Report) -> None:
+        """Find the poles and weights, or the moments, of one row of the spectral function."""
         problem, block = self.problem, self.problem.block
         device, factors = problem.place, self._factors(number)
         vector = self.ground.vector

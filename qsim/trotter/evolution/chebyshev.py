@@ -20,7 +20,7 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.trotter.kernels.product.apply import apply_h
 from qsim.trotter.kernels.product.operators import Operator, operator
-from qsim.trotter.states.vectors import axpy, norm2, overlap, scale
+from qsim.trotter.states.vectors import axpy, hashes, norm2, overlap, scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -310,11 +310,7 @@ def _random_phases(device: Device, size: int, dtype: DTypeLike) -> Amplitudes:
     piece = 1 << 20
     with device.use():
         for start in range(0, size, piece):
-            z = xp.arange(start, min(start + piece, size), dtype=np.uint64)
-            z = (z + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            z = z ^ (z >> np.uint64(31))
+            z = hashes(xp, start, min(start + piece, size), 1)
             angle = (z >> np.uint64(11)).astype(np.float64) * (2.0**-53 * 2.0 * math.pi)
             out[start : start + piece] = xp.exp(1j * angle) / math.sqrt(size)
     return out

@@ -179,6 +179,7 @@ class SharedEvolver:
             self._run(closed(sequence))
 
     def _run(self, sequence: list[Layer]) -> None:
+        """Apply layers that begin and end in the z frame, with an exchange of g spins for every rotation of all of them."""
         # layers and rotations as in `Evolver._program`; `arranged` says which g spins number the ranks at
         # present
         turns = [turn(a[0], b[0]) for a, b in pairwise(sequence)]

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.linalg import eigh_tridiagonal
 
 from qsim.core.errors import NumericsError
+from qsim.trotter.sectors.lanczos import ritz
 from qsim.trotter.states.vectors import axpy, norm2, overlap, scale
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Exponential:
         else:
             done = _longest(alpha, beta, t, max(rate, self.ulp * size))
         # psi = V exp(-i T h) e_1 |psi|
-        values, vectors = _levels(alpha, beta)
+        values, vectors = ritz(alpha, beta)
         numbers = vectors @ (np.exp(-1j * done * values) * vectors[0])
         scale(norm * complex(numbers[0]), v[0], out=psi)
         for k in range(1, len(alpha)):
@@ -146,16 +146,9 @@ class Exponential:
         return done
 
 
-def _levels(alpha: list[float], beta: list[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    if len(alpha) == 1:
-        return np.array(alpha), np.ones((1, 1))
-    values, vectors = eigh_tridiagonal(np.array(alpha), np.array(beta[: len(alpha) - 1]))
-    return np.asarray(values), np.asarray(vectors)
-
-
 def _bound(alpha: list[float], beta: list[float], t: float) -> float:
     """Return the bound of the error of a step t, the integral from above by the larger end of each part."""
-    values, vectors = _levels(alpha, beta)
+    values, vectors = ritz(alpha, beta)
     # the integrand oscillates with the energies of T; of each part the larger end counts
     times = np.linspace(0.0, t, POINTS + 1)
     last = np.abs(np.exp(-1j * np.outer(times, values)) @ (vectors[0] * vectors[-1]))

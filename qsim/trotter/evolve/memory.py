@@ -43,6 +43,7 @@ def memory(
         state //= 2
         parts["state"] = state
     echo, needs, expansion = problem.echo, problem.observables.needs, 0
+    # of a series: second polynomial, sum and work space; or the vectors of a Krylov space
     if problem.evolution.integrator == "chebyshev" or problem.path in ("chebyshev", "krylov"):
         expansion = (KRYLOV_VECTORS if problem.path == "krylov" else 3) * state
     if needs.start:
@@ -60,7 +61,9 @@ def memory(
         parts["fidelity"] = state
     parts["observables"] = _work(problem, spins, state) + (2 * state if halved else 0)
     parts |= _passing(problem, spins, state, expansion, sum(parts.values()))
+    # a row of numbers of one output time: spins, pairs, entropies and a few scalars
     row = 2 + 3 * spins + sum(len(p) for p in needs.pairs.values()) + len(needs.cuts) + 8
+    # rows of the run and of the result; an ensemble has sums for its errors as well
     host = 8 * row * len(problem.times) * (4 if problem.members > 1 else 2)
     if problem.start.held_twice:
         host += state
@@ -81,10 +84,12 @@ def sector_memory(
     assert isinstance(sector, Sector)
     chosen = problem.spins if spins is None else spins
     single = problem.precision == "single" if single is None else single
+    # other sizes keep the magnetisation per spin
     down = sector.down if chosen == problem.spins else round(sector.down * chosen / problem.spins)
     states = math.comb(chosen - bool(sector.inversion), min(down, chosen - bool(sector.inversion)))
     state = (8 if single else 16) * states
     path = problem.path if path is None else path
+    # ranks and strings of both parts, and energies, of 2^(N / 2) entries each
     tables = (chosen + 40) << ((chosen + 1) // 2 + 2)
     vectors: dict[str, int] = {}
     if path == "bonds":
@@ -108,10 +113,12 @@ def sector_memory(
     if path == "bonds" and not needs.variance and not problem.has_tensors:
         work = moments
     if needs.cuts:
+        # the largest Gram matrix, of half of the spins down in the part
         half = max(math.comb(part, part // 2) for part in _parts(problem, chosen))
         work = max(
             work, (2 * state if sector.inversion else 0) + 16 * 4 * half**2 + 16 * min(1 << 22, states)
         )
+    # the state of the file fills the whole space
     if State in problem.observables:
         work = max(work, (16 << chosen) + 32 * states)
     parts["observables"] = work
@@ -188,6 +195,7 @@ def _passing(problem: Problem, spins: int, state: int, expansion: int, run: int)
         found["pilot"] = 2 * (16 << spins) - run
     if problem.evolution.verify:
         echo = problem.echo
+        # states of the run that are kept, and those of the repetition
         kept = state * (1 + (echo is not None and echo.overlap))
         replay = state * (1 + (echo is not None)) + expansion
         start = state if echo is not None and not echo.overlap else 0

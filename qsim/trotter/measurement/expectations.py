@@ -97,6 +97,7 @@ def energy_and_variance(
         op = op if op is not None else operator(device, hamiltonian.at(time))
         apply_h(device, op, psi, out)
     norm = norm2(psi)
+    # ||(H - <H>) psi||^2: no difference of large numbers
     mean = overlap(psi, out).real / norm
     axpy(-mean, psi, out)
     return mean, norm2(out) / norm

@@ -61,6 +61,7 @@ def bonds(lattice: blocks.Lattice, spins: int, shells: Sequence[int] | None = No
     # a single site: a sum over no pairs, whatever the shells
     if not pairs:
         return []
+    # ways to the nearest image: more than one where the site is equally near both ways round
     ways = [images_of(lattice, spins, j, k) for j, k in pairs]
     found = [(*pair, _distance(lattice, each[0]), len(each)) for pair, each in zip(pairs, ways, strict=True)]
     radii = _radii(r for _, _, r, _ in found)
@@ -69,6 +70,7 @@ def bonds(lattice: blocks.Lattice, spins: int, shells: Sequence[int] | None = No
             raise ValueError(_no_shell(lattice, spins, shell, radii))
     everything = [Bond(j, k, r, _shell(radii, r), ways) for j, k, r, ways in found]
     if isinstance(lattice, blocks.Ladder) and lattice.bonds != "all":
+        # shells are counted among all pairs, then legs or rungs are chosen
         same = _same_rung if lattice.bonds == "rungs" else _same_leg
         everything = [bond for bond in everything if same(lattice.legs, bond)]
         held = {bond.shell: bond.distance for bond in everything}
@@ -99,6 +101,7 @@ def images_of(lattice: blocks.Lattice, spins: int, j: int, k: int) -> list[tuple
         return [(float(k - j), 0.0)]
     here, there = _flat(lattice, spins, j), _flat(lattice, spins, k)
     dx, dy = there[0] - here[0], there[1] - here[1]
+    # all images of the other site by the translations of the periodic directions
     found = [(dx + ax, dy + ay) for ax, ay in _translations(lattice, spins)]
     nearest = min(math.hypot(*way) for way in found)
     return [way for way in found if math.hypot(*way) - nearest <= SAME * nearest]
@@ -111,6 +114,7 @@ def directions(lattice: blocks.Lattice, spins: int, j: int, k: int) -> tuple[int
     """
     ahead = 0
     ways = images_of(lattice, spins, j, k)
+    # of a ladder x counts first, of others y: along rows, then to higher rows
     for dx, dy in ways:
         first, second = (dx, dy) if isinstance(lattice, blocks.Ladder) else (dy, dx)
         ahead += first > SAME or (abs(first) <= SAME and second > 0.0)

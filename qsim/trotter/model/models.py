@@ -92,6 +92,7 @@ class Models:
                 or getattr(term, "list", None)
             ):
                 continue
+            # as `_bonds` of the Hamiltonian chooses shells
             shells = term.shells
             if shells is None and getattr(term, "alpha", None) is None and not isinstance(lattice, AllToAll):
                 shells = [1]

@@ -40,16 +40,15 @@ def cross_of(tensors: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
 def _given(
     term: blocks.OrientedTerm, lattice: blocks.Lattice | None, spins: int
 ) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
+    """Yield sites and matrix (3, 3) of every bond of a term, a bond of a lattice in the direction of the lattice."""
     if term.list is not None:
         for row in term.list:
             yield int(row[0]), int(row[1]), _matrix(term, row[2:])
         return
     # the rules ask for one
     assert lattice is not None
-    shells = term.shells or (None if isinstance(lattice, blocks.AllToAll) else [1])
-    numbers = term.D if isinstance(term, blocks.DM) else [x for row in term.J or () for x in row]
-    matrix = _matrix(term, numbers if isinstance(numbers, list) else [float(numbers or 0.0)])
-    for bond in lattices.bonds(lattice, spins, shells):
+    matrix = _of_lattice(term)
+    for bond in lattices.bonds(lattice, spins, _shells(term, lattice)):
         ahead, back = lattices.directions(lattice, spins, bond.j, bond.k)
         # checks.py refuses what has no direction
         if getattr(lattice, "images", "one") == "one":
@@ -62,12 +61,10 @@ def undirected(term: blocks.OrientedTerm, lattice: blocks.Lattice, spins: int) -
     """Return which two sites of a lattice a coupling joins in both directions at once, so that it has none; ``""`` if none."""
     if term.list is not None:
         return ""
-    numbers = term.D if isinstance(term, blocks.DM) else [x for row in term.J or () for x in row]
-    matrix = _matrix(term, numbers if isinstance(numbers, list) else [float(numbers or 0.0)])
+    matrix = _of_lattice(term)
     if getattr(lattice, "images", "one") == "all" or np.array_equal(matrix, matrix.T):
         return ""
-    shells = term.shells or (None if isinstance(lattice, blocks.AllToAll) else [1])
-    for bond in lattices.bonds(lattice, spins, shells):
+    for bond in lattices.bonds(lattice, spins, _shells(term, lattice)):
         if all(lattices.directions(lattice, spins, bond.j, bond.k)):
             return (
                 f"sites {bond.j} and {bond.k} are equally near both ways round and have no direction: which of them comes first "
@@ -77,10 +74,22 @@ def undirected(term: blocks.OrientedTerm, lattice: blocks.Lattice, spins: int) -
     return ""
 
 
+def _shells(term: blocks.OrientedTerm, lattice: blocks.Lattice) -> list[int] | None:
+    """Return the shells of a term, by default nearest neighbours; None for all pairs."""
+    return term.shells or (None if isinstance(lattice, blocks.AllToAll) else [1])
+
+
+def _of_lattice(term: blocks.OrientedTerm) -> NDArray[np.float64]:
+    """Return the coupling matrix (3, 3) of all bonds of a lattice."""
+    numbers = term.D if isinstance(term, blocks.DM) else [x for row in term.J or () for x in row]
+    return _matrix(term, numbers if isinstance(numbers, list) else [float(numbers or 0.0)])
+
+
 def _matrix(term: blocks.OrientedTerm, numbers: list[float]) -> NDArray[np.float64]:
     if isinstance(term, blocks.Tensor):
         return np.array(numbers, np.float64).reshape(3, 3)
     x, y, z = numbers if len(numbers) == 3 else (0.0, 0.0, numbers[0])
+    # S_j K S_k = D . (S_j x S_k), antisymmetric; a single number is D along z
     return np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]])
 
 

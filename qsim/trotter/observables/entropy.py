@@ -223,8 +223,7 @@ class Entropy(Observable):
     def values(self, view: View) -> dict[str, Any]:
         """Return the entropies of all parts, and their largest Schmidt coefficients."""
         kinds = ["number", "renyi2"] if view.complete else self.kinds
-        # without kinds and spectra the entropy comes from Gram matrices alone, without the Schmidt values
-        # of each block
+        # without kinds and spectra a batch has its entropies already, made for all members together
         if not (kinds or self.stored):
             return {"entropy": view.entropies(self.cuts)}
         spectra = [view.schmidt(cut) for cut in self.cuts]

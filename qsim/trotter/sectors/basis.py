@@ -77,11 +77,13 @@ class Part:
 @cache
 def part(bits: int) -> Part:
     """Return the strings of a number of bits."""
+    # stable: within a weight strings keep their numeric order, which all ranks rely on
     numbers = np.arange(1 << bits, dtype=np.int64)
     weight = np.bitwise_count(numbers).astype(np.int64)
     order = np.argsort(weight, kind="stable")
     offset = np.concatenate([[0], np.cumsum([math.comb(bits, w) for w in range(bits + 1)])])
     rank = np.empty(1 << bits, np.int32)
+    # rank: place among the strings of the same weight, the inverse of `order`
     rank[order] = np.arange(1 << bits) - offset[weight[order]]
     return Part(bits, numbers[order], rank, offset.astype(np.int64))
 
@@ -139,6 +141,7 @@ class Sector:
     @cached_property
     def block(self) -> NDArray[np.int64]:
         """First index of the block of each weight of the high part, (H + 2,)."""
+        # rows are high strings of weight p, columns low strings of weight n - p
         sizes = [math.prod(self.shape(p)) for p in range(self.high.bits + 1)]
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
@@ -155,6 +158,7 @@ class Sector:
 
     def index(self, strings: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the index of strings of `bits` sites, which must have n sites down."""
+        # index = b_p + rank_high C(L, n - p) + rank_low (docs/theory/trotter.md, "Numbering")
         high, low = strings >> self.low.bits, strings & ((1 << self.low.bits) - 1)
         p = np.bitwise_count(high).astype(np.int64)
         columns = np.array([self.shape(int(k))[1] for k in range(self.high.bits + 1)], np.int64)
@@ -167,6 +171,7 @@ class Sector:
         found = [np.zeros(0, np.int64)]
         for p, _, rows, columns in self.blocks():
             first, w = high.offset[p], low.offset[self.down - p]
+            # rows times columns of a block, in the order of the index
             tops, bottoms = high.strings[first : first + rows], low.strings[w : w + columns]
             found.append((tops[:, None] << low.bits | bottoms[None, :]).ravel())
         return np.concatenate(found)

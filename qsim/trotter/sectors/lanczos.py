@@ -17,6 +17,7 @@ from scipy.linalg import eigh_tridiagonal
 
 from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
+from qsim.trotter.states.vectors import hashes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,13 +109,7 @@ def random_start(device: Device, size: int, seed: int, dtype: Any = np.float64) 
         # in pieces: the hash takes four arrays of integers
         for start in range(0, size, 1 << 20):
             end = min(start + (1 << 20), size)
-            # splitmix64 of the index with an offset by the seed; the numbers of one index are the same on
-            # every device
-            z = xp.arange(start, end, dtype=np.uint64) + np.uint64((1 + seed * 0x100000001) & 0xFFFFFFFFFFFF)
-            z = z * np.uint64(0x9E3779B97F4A7C15)
-            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            z = z ^ (z >> np.uint64(31))
+            z = hashes(xp, start, end, (1 + seed * 0x100000001) & 0xFFFFFFFFFFFF)
             # 53 bits to (-1, 1)
             out[start:end] = (z >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0
         out *= 1.0 / math.sqrt(dot(out, out).real)

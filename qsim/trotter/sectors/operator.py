@@ -260,6 +260,7 @@ def _joined(part: Part) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
 
 
 def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
+    """Return the tables of the CPU twin: flips by kind, and the diagonal."""
     low, high = sector.low, sector.high
     L = low.bits
     # flips within the high part: whole rows are added to whole rows
@@ -317,6 +318,7 @@ def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
 
 
 def _of_gpu(device: Device, sector: Sector, reduced: Reduced) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return flips and diagonal as `SectorTables` describes them."""
     low, high = sector.low, sector.high
     L = low.bits
     # the kernel takes flips by kind: within the low part, within the high part, across the cut, mirrored

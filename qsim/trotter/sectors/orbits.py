@@ -103,6 +103,8 @@ class Orbits:
         found, model = self.strings[first], self.model
         flip = np.triu((model.J[0] + model.J[1]) / 4.0, 1)
         rows, columns, values = [], [], []
+        # each flip of a representative leads to a string, and that to its orbit; states are equal on an
+        # orbit, so that no factor remains
         for j, k in np.argwhere(flip):
             mask = (1 << int(j)) | (1 << int(k))
             inside = found & mask
@@ -117,5 +119,6 @@ class Orbits:
             nothing = np.zeros(0, np.int32)
             return np.zeros(0), nothing, np.zeros(first.size + 1, np.int32), diagonal
         entries = (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns)))
+        # entries of one row and column are added up by the conversion
         made = coo_array(entries, shape=(first.size, first.size)).tocsr()
         return made.data, made.indices.astype(np.int32), made.indptr.astype(np.int32), diagonal

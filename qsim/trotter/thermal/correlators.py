@@ -43,6 +43,7 @@ def _coefficients(
     """Return the coefficients (T, steps) of phi in the basis of the first steps of a recurrence, energies from `low`."""
     values, Y = ritz(made.alpha[:steps], made.beta[:steps])
     low = float(values[0]) if low is None else low
+    # phi = exp(-(H - low) / 2T) r in the basis of the recurrence: Y exp(-(values - low) / 2T) Y^T e_1
     return np.asarray((Y * np.exp(-(values - low) / (2.0 * T[:, None]))[:, None, :]) @ Y[0], np.float64)
 
 
@@ -107,6 +108,7 @@ class Correlators:
 
         An operator A has ``|<phi|A|phi> - <phi'|A|phi'>|`` of at most ``|A| |phi - phi'| (|phi| + |phi'|)``.
         """
+        # one common zero of energy: the shorter recurrences have higher lowest values
         low = float(ritz(made.alpha, made.beta)[0][0])
         whole = _coefficients(made, T, len(made.alpha), low)
         found = np.zeros(T.size)
@@ -138,6 +140,7 @@ class Correlators:
             Size of the spectrum, as in the first run.
         """
         c = _coefficients(made, T, len(made.alpha))
+        # vectors of all temperatures at once, if they fit; else the recurrence runs again for each part
         step = max(1, MOST_NUMBERS // start.size)
         parts = [
             self._of_temperatures(operator, start, c[k : k + step], scale, poll)
@@ -157,7 +160,9 @@ class Correlators:
         device, xp = operator.device, operator.device.xp
         steps = c.shape[1]
         with device.use():
+            # vectors of the recurrence are made anew, and added to every temperature
             phi = xp.zeros((len(c), start.size), start.dtype)
+            # several together: a matrix product instead of a vector after the other
             together = max(1, min(TOGETHER, steps, MOST_NUMBERS // start.size))
             block = xp.empty((together, start.size), start.dtype)
             again = chain(device, operator, start.copy())

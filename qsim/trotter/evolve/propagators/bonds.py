@@ -69,6 +69,7 @@ class BondPropagator:
 
         if not pairs or needs_vector(self.problem, self.model):
             return measured(self.problem, self.model, self.operator, self.psi, axes, pairs)
+        # <S^x S^x> of the coupled pairs makes the energy, without a product
         flips = np.argwhere(np.triu(self.model.J[0] + self.model.J[1], 1))
         coupled = [(int(j), int(k)) for j, k in flips]
         return sector_moments(
@@ -89,6 +90,7 @@ class _Small:
 
     def __init__(self, model: Model, psi: NDArray[np.complex128]) -> None:
         self.psi = psi
+        # bonds conserve Sz: each sector of the pilot by itself
         self.sectors = [Sector(model.spins, down) for down in range(model.spins + 1)]
         self.places = [sector.strings() for sector in self.sectors]
         self.model = model
@@ -109,6 +111,8 @@ def _pilot(problem: Problem, hamiltonian: Hamiltonian) -> Pilot:
     if model.cross is not None:
         size = np.hypot(model.J[0], np.abs(model.cross[0, 1]))
         plain = replace(model, J=np.stack([size, size, model.J[2]]), cross=None)
+    # sites and factor of a pilot of the couplings' sizes; evolved are the couplings themselves, with
+    # their signs
     found = Pilot.of(plain)
     small = model.restricted(found.sites)
     own = float(np.abs(plain.restricted(found.sites).J).max(initial=0.0))
@@ -117,6 +121,7 @@ def _pilot(problem: Problem, hamiltonian: Hamiltonian) -> Pilot:
     found.hamiltonian = small
     found.make = lambda _, psi: _Small(small, np.asarray(psi, np.complex128))  # type: ignore[assignment,return-value]
     index = ising_string(problem)
+    # an Ising start: the spins of the pilot as they are in it
     if index is not None:
         state = np.zeros(1 << len(found.sites), np.complex128)
         state[sum(1 << n for n, site in enumerate(found.sites) if index >> site & 1)] = 1.0
@@ -141,6 +146,7 @@ def bond_choice(problem: Problem, monitor: Monitor) -> Choice:
     panel = Panel([_pilot(problem, hamiltonian) for hamiltonian in hamiltonians])
     intervals = np.diff(np.asarray(problem.times, float))
     duration = float(intervals.sum())
+    # a group is a layer: bonds without a common site at once
     counts = [Bonds(h.at(0.0)).per_step(name) for h in hamiltonians] if problem.spins > 1 else [(1, 1)]
     groups, bonds = max(g for g, _ in counts), max(b for _, b in counts)
     if duration <= 0.0:
@@ -151,8 +157,10 @@ def bond_choice(problem: Problem, monitor: Monitor) -> Choice:
         assert accuracy is not None
         dt = panel.step(name, intervals, 0.95 * accuracy)
     panel.duration = duration
+    # 1e-12: intervals that are multiples of dt but for rounding
     steps = float(np.ceil(intervals / dt * (1.0 - 1e-12)).sum())
     made = bonds * steps
+    # angles are rounded once; the rounding of bonds adds up
     rounding = max(rounded_angles(h, duration) for h in hamiltonians)
     rounding += ROUNDING["double"] * (8.0 + BOND_ROUNDING * made)
     if problem.precision == "single":

@@ -45,14 +45,17 @@ def sigma_z(problem: Problem, psi: NDArray[Any], site: int) -> Any:
     with device.use():
         if isinstance(sector, Sector):
             factors = np.zeros(problem.spins, np.complex128)
+            # sigma^z = 2 S^z
             factors[site] = 2.0
             return weighted(sector, device, psi, factors).astype(psi.dtype)
         # its spin follows from the others
         if sector is not None and site == problem.spins - 1:
             whole = sector.whole(device, psi)
+            # in the state of all spins the upper half has the last spin down
             whole[sector.dimension :] *= -1
             return sector.restricted(device, whole)
         found = psi.copy()
+        # bit `site` set: spin down, sigma^z = -1
         found.reshape(-1, 2, 1 << site)[:, 1, :] *= -1
         return found
 
@@ -94,6 +97,7 @@ class SigmaStates:
     ) -> None:
         self.problem, self.make = problem, make
         self.propagators: dict[int, Propagates] = {}
+        # sigma^z_k psi(0) is carried from the start on
         for site in sorted(problem.observables.needs.sigma_sites):
             if restored is not None:
                 state = problem.device.asarray(restored[str(site)])

@@ -46,6 +46,7 @@ LIGHTER = {
 
 def together(problem: Problem, how: Choice) -> int:
     """Return the number of members that are carried at once; 1 where they go one after the other."""
+    # a batch is made of small states in layers, with one constant H for each member
     fits = (
         problem.spins <= LARGEST
         and how.method in METHODS
@@ -73,6 +74,7 @@ class Ensemble:
         self, problem: Problem, members: range, how: Choice, restored: Mapping[str, Any] | None = None
     ) -> None:
         self.problem, self.members, self.how = problem, members, how
+        # the state of a file is read once for all members
         compared = reference(problem)
         self.observers = [Observer(problem, member, compared) for member in members]
         self.reached = self.calls = 0
@@ -94,6 +96,7 @@ class Ensemble:
         with device.use():
             if states is None:
                 states = device.xp.stack([problem.initial(member) for member in self.members])
+            # one H for each member: realisations of the disorder
             hamiltonians = [o.perturbed if perturbed else o.hamiltonian for o in self.observers]
             models = [hamiltonian.at(0.0) for hamiltonian in hamiltonians]
             return Batch(device, models, device.asarray(states, problem.dtype), own=True)
@@ -137,6 +140,7 @@ class Ensemble:
     @property
     def _layers(self) -> int:
         """Layers of a step as `Problem.pieces` counts them, for one state."""
+        # a batch does the work of its members; on a CPU small states stay in cache
         return max(1, self.how.layers * len(self.members) // LIGHTER[self.problem.device.kind])
 
     def advance(self, report: Report, done: int = 0) -> None:
@@ -148,6 +152,7 @@ class Ensemble:
             count, dt = problem.steps(k, self.how.dt)
             begun = 0
             for number, steps in enumerate(problem.pieces(count, self._layers)):
+                # calls that were made before an interruption are counted, not repeated
                 if number >= self.calls:
                     self.batch.advance(self.how.method, dt, steps)
                     if self.other is not None:
@@ -180,6 +185,7 @@ class Ensemble:
             observer.record(self.reached, found)
 
     def _echoes(self, report: Report) -> list[dict[str, Any]]:
+        # carried beside, or a copy that goes back
         """Return the echoes at the time reached."""
         if self.other is not None:
             pairs = zip(self.other.psi, self.batch.psi, strict=True)

@@ -209,6 +209,7 @@ def _factors(bits, top):
 def _launch_product(
     tables: SectorTables, psi: Array, out: Array, alpha: float, beta: float, gamma: float
 ) -> None:
+    """Launch the kernel once for each block of the sector."""
     low, high = tables.bits
     within_high, across, mirrored = (int(count) for count in tables.flips[1:4])
     couplings = int(tables.diagonal[2])
