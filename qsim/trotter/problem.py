@@ -127,7 +127,7 @@ class TaskProblem(Generic[B]):
         Raises
         ------
         DeckError
-            If H does not conserve what is asked for.
+            If H does not conserve what the sector fixes.
         """
         requested: SectorBlock | None = self.sector if isinstance(self.sector, SectorBlock) else None
         spins = self.spins
@@ -201,7 +201,7 @@ class TaskProblem(Generic[B]):
 
     @property
     def doubled(self) -> bool:
-        """True if a sector stands for that of -Sz as well."""
+        """True if a sector stands for the sector of -Sz as well."""
         return not self.model.h[2].any()
 
     # ---------------------------------------------------------------------------------------- memory
@@ -221,6 +221,6 @@ class TaskProblem(Generic[B]):
         pairs = flips_of(self.model)[0].size
         # strings, and the entries of the matrix while they are sorted
         tables = states * (16 + 40 * (1 + pairs))
-        # what is observed is taken from the state in the sector of Sz: strings, places, factors, amplitudes
+        # observables are taken from the state in the sector of Sz: strings, places, factors, amplitudes
         symmetric = [sector for sector in self.sectors if not isinstance(sector, Sector)]
         return tables + 96 * max(sector.base.dimension for sector in symmetric)

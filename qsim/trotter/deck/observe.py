@@ -1,4 +1,4 @@
-"""Items of the block `observe`: their keys are those of the observables, see :mod:`qsim.trotter.observables`."""
+"""Items of the block `observe`: their keys name the observables, see :mod:`qsim.trotter.observables`."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 

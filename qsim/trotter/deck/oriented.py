@@ -15,7 +15,7 @@ __all__ = ["check_oriented"]
 
 
 def check_oriented(term: OrientedTerm, system: System, key: str) -> Iterator[Finding]:
-    """Yield what contradicts itself in a term of type dm or tensor."""
+    """Yield contradictions in a term of type dm or tensor."""
     name = "D" if isinstance(term, DM) else "J"
     if (term.list is None) == (getattr(term, name) is None):
         yield Finding(key, f"give either {name}, for all bonds of a lattice, or list")

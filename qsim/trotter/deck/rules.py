@@ -116,7 +116,7 @@ def _check_formula(deck: TrotterDeck, sector: SectorBlock) -> Iterator[Finding]:
 
 
 def _check_sector(deck: TrotterDeck) -> Iterator[Finding]:
-    """Yield what an evolution in a sector that is asked for cannot do."""
+    """Yield keys that an evolution in a sector of the deck cannot have."""
     if not isinstance(deck.sector, SectorBlock):
         return
     if deck.evolve.integrator not in EXPANSIONS:

@@ -43,7 +43,7 @@ def check_foreign(deck: TrotterDeck) -> Iterator[Finding]:
 
 
 def check_task(deck: TrotterDeck) -> Iterator[Finding]:
-    """Yield what a task beside an evolution cannot do."""
+    """Yield keys that tasks other than evolve cannot have."""
     yield from check_foreign(deck)
     if deck.driven:
         yield Finding("system.terms", f"task: {deck.task} needs a constant H, but a term has a time profile")
@@ -120,7 +120,7 @@ def _check_thermal(deck: TrotterDeck) -> Iterator[Finding]:
 
 
 def _check_rows(deck: TrotterDeck) -> Iterator[Finding]:
-    """Yield what contradicts itself in local functions, and in those of the current."""
+    """Yield contradictions in local functions, and in functions of the current."""
     block = deck.dynamics
     if block.sites is not None:
         yield from check_sites(block.sites, deck.system.spins, "dynamics.sites")

@@ -109,7 +109,7 @@ def smoothed(
 
 
 def share(mu: NDArray[np.float64], ends: tuple[float, float], band: tuple[float, float]) -> Any:
-    """Return the integral of A between two energies over that of the band, mu_0: (...,) of moments (..., M); 0 of nothing."""
+    """Return the integral of A between two energies over mu_0, its integral over the band: (...,) of moments (..., M)."""
     centre, half = band
     # integrals of cos(k theta), k = 0, 1, ..., between the angles of the ends
     first, last = (math.acos(min(1.0, max(-1.0, (e - centre) / half))) for e in ends)

@@ -73,7 +73,7 @@ class Computation:
             self.moments = None if restored["moments"] is None else np.array(restored["moments"])
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {
             "poles": self.poles,
             "weights": self.weights,
@@ -142,7 +142,7 @@ class Computation:
         with device.use():
             phi *= 1.0 / math.sqrt(square)
         made = chain(device, operator, phi)
-        # more products than there are states: what the recurrence has lost by rounding comes back with them
+        # more products than there are states: parts of the state that rounding has lost come back with them
         for _ in range(block.steps):
             goes_on = made.step(scale_of(problem.model))
             report(Progress())

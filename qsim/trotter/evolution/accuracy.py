@@ -2,7 +2,7 @@
 
 The error of a product formula in the state grows linearly in time, ``||psi - psi_exact|| = K t dt^p``, to a few percent over
 decades of dt.  K is measured by pilots (:mod:`qsim.trotter.evolution.error_pilot`): two runs, dt and dt/2, whose distance is
-``1 - 2^-p`` of the error.  An evolution has one pilot for its Hamiltonian, and another for that of the way back of an echo.
+``1 - 2^-p`` of the error.  An evolution has one pilot for its Hamiltonian, and another for the way back of an echo.
 
 Rounding, in units of the last place (1.1e-16 and 6e-8), measured against exact exponentials with 4 to 15 spins, up to 2e5 layers:
 
@@ -200,7 +200,7 @@ def choose(
     machine : Machine
         Of the evolution.
     pilot : Pilot, optional
-        With what is known already, such as that of another member of an ensemble.
+        With measured errors, such as the pilot of another member of an ensemble.
 
     Raises
     ------

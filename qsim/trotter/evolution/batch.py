@@ -136,14 +136,14 @@ class Batch:
 
 
 def _stages(layers: Sequence[Layer], bits: int) -> NDArray[Any]:
-    """Return layers as :data:`STAGE`; the rotation after the last one belongs to what follows."""
+    """Return layers as :data:`STAGE`; the rotation after the last one belongs to the next call."""
     stages = np.zeros(len(layers), STAGE)
     for k, (axis, tau) in enumerate(layers):
         before = turn(layers[k - 1][0], axis) if k > 0 else 0
         after = turn(axis, layers[k + 1][0]) if k + 1 < len(layers) else 0
         # C is a rotation after diag(1, -i): that part is done here, before the rotation, with the layer it follows
         shift = (0.5 if before == -1 else 0.0) - (0.5 if after == 1 else 0.0)
-        # powers of two: those of odd N alternate, so that two rotations together are exact; every way has an even number
+        # powers of two, which alternate for odd N, so that two rotations together are exact; every way has an even number
         scale = 2.0 ** -((bits + k % 2) // 2) if before else 1.0
         stages[k] = (tau / np.pi, shift, scale, axis, before != 0)
     return stages

@@ -35,7 +35,7 @@ KEPT = 256
 
 
 class Bond(NamedTuple):
-    """Two sites with what couples them, and their share of the fields.
+    """Two sites with their coupling and their share of the fields.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Bond(NamedTuple):
 
     def rotation(self, tau: float) -> Rotation:
         """Return ``exp(-i tau (h - h_upup))``, h_upup the energy of both spins up."""
-        # mean energy of the two antiparallel strings, from that of both spins up
+        # mean energy of the two antiparallel strings, relative to both spins up
         mean = -0.25 * self.J - self.up
         # half of the difference of their energies, from unequal fields
         delta = 0.5 * (self.second - self.first)
@@ -73,7 +73,7 @@ class Bond(NamedTuple):
         # sin(size tau) / size tends to tau; a bond of size 0 has no off-diagonal element and no
         # difference
         c, s = math.cos(size * tau), math.sin(size * tau) / size if size > 0.0 else 0.0
-        # energy of both spins down, from that of both up: minus the fields
+        # energy of both spins down, relative to both up: minus the fields
         both = cmath.exp(1j * tau * (self.first + self.second))
         return Rotation(
             phase * complex(c, -s * delta),
@@ -97,7 +97,7 @@ class Bonds:
     groups : list of list of Bond
         Bonds of one group have no site in common.
     up : float
-        Energy of the state with all spins up, the sum of those of the bonds.
+        Energy of the state with all spins up, the sum over all bonds.
     """
 
     def __init__(self, model: Model) -> None:

@@ -83,7 +83,7 @@ class Expansion:
     products : int
         Products ``H psi``.
     error : float
-        Bound of what was left out of the series and of its rounding, relative to the norm of the state.
+        Bound of the tail of the series and of rounding, relative to the norm of the state.
     """
 
     products: int
@@ -103,7 +103,7 @@ class Chebyshev:
         How the ends of the spectrum are found: ``"lanczos"`` (24 products ``H psi`` at the first use), ``"couplings"``
         (rigorous, but 1.4 times too wide for a Heisenberg ring and 3 times for random all-to-all couplings), or two numbers.
     linear
-        H as it acts on the vectors of a sector; by default that of the whole space.
+        H as it acts on the vectors of a sector; by default H of the whole space.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Chebyshev:
         t : float
             May be negative.
         tolerance : float
-            Error of the state relative to its norm; what the precision allows is reached at most.
+            Error of the state relative to its norm, not below the rounding of the precision.
         poll : callable, optional
             Called after every product.
 
@@ -297,7 +297,7 @@ def lanczos_bounds(
             # polarised states along an axis are eigenstates of the couplings along it, far from any random vector
             exchange, field = model.J[a].sum() / 8, abs(model.h[a].sum()) / 2
             low, high = min(low, exchange - field), max(high, exchange + field)
-    # widened for what 24 steps miss, but never beyond the sums of the couplings
+    # a margin for the ends that 24 steps miss, but never beyond the sums of the couplings
     width = MARGIN * 0.5 * (high - low)
     return max(low - width, rigorous[0]), min(high + width, rigorous[1])
 

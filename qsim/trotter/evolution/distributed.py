@@ -1,4 +1,4 @@
-"""A state on 2^g processes: the top g bits of its index are those of the rank.
+"""A state on 2^g processes: the top g bits of its index number the rank.
 
 Phases are local: the spins of the rank have one value there, which acts as fields on the others and as a constant.  Rotations of
 those g spins need amplitudes of other processes.  Layers therefore alternate between two arrangements:
@@ -75,7 +75,7 @@ def _tiles(device: Device, n: int, g: int, item: int) -> list[Tile]:
         ]
     for way in ways:
         last = way[-1]
-        # the highest tile must hold the g bits that are exchanged with those of the rank
+        # the highest tile must hold the g bits that are exchanged with the bits of the rank
         if g <= (last.bits if last.low == last.bits else last.bits - last.low):
             return way
     raise ValueError(f"{n} spins per process are too few for 2^{g} processes")
@@ -134,7 +134,7 @@ class SharedEvolver:
         self.set_model(model)
 
     def set_model(self, model: Model) -> None:
-        """Exchange the Hamiltonian, for example by that of the next time step."""
+        """Exchange the Hamiltonian, for example by H of the next time step."""
         self.model, n, g = model, self.n, self.g
         self.present = tuple(a for a in range(3) if np.any(model.J[a]) or np.any(model.h[a]))
         # two arrangements: spins n ... N - 1 number ranks, or they have changed places with the top g
@@ -188,7 +188,7 @@ class SharedEvolver:
             for i, (axis, tau) in enumerate(sequence):
                 after = turns[i] if i < len(turns) else 0
                 shift = (0.5 if before == -1 else 0.0) - (0.5 if after == 1 else 0.0)
-                # powers of two: those of odd N alternate, so that two rotations together are exact
+                # powers of two, which alternate for odd N, so that two rotations together are exact
                 scale = 2.0 ** -((self.spins + i % 2) // 2) if before else 1.0
                 couplings, energies = self._axes[arranged][axis]
                 many = len(self.tiles) > 1
@@ -199,7 +199,7 @@ class SharedEvolver:
                 # for each rank
                 phases = np.exp(1j * (np.pi * shift * _downs(self.links.size) - tau * energies))
                 if after:
-                    # a rotation of all spins needs those of the rank: they come in by an exchange, and
+                    # a rotation of all spins includes the spins of the rank: they come in by an exchange, and
                     # the next layer uses the other arrangement
                     self._rearrange(arranged, phases)
                     arranged = 1 - arranged
@@ -211,7 +211,7 @@ class SharedEvolver:
                 self._exchange()
 
     def _rearrange(self, arranged: int, phases: NDArray[np.complex128]) -> None:
-        """Go to the other arrangement; what has not been rotated between two layers is what the next turning pass rotates."""
+        """Go to the other arrangement, and rotate all bits that the next turning pass leaves."""
         # phases of this rank before its amplitudes leave, of the senders after they have arrived
         own = np.full(self.links.size, phases[self.links.rank])
         between = self.tiles[1:-1]
@@ -347,5 +347,5 @@ class SharedEvolver:
 
 
 def _downs(ranks: int) -> NDArray[np.float64]:
-    """Return how many of the rank bits are 1, by rank."""
+    """Return the number of rank bits that are 1, by rank."""
     return np.array([rank.bit_count() for rank in range(ranks)], float)

@@ -9,7 +9,7 @@ that all of its steps are made.
 
 Both a step and its two halves may pass over a pulse that the samples see.  So the sum that a step makes of the values of a
 profile is held against the integral of the profile over the step: where their difference, which a commuting Hamiltonian would
-turn into a wrong phase, is larger than what the halves show, it is the error of the step.
+turn into a wrong phase, is larger than the error of the halves, it is the error of the step.
 
 At a kink or a jump no method keeps its order, unless a step ends there, and steps would pass over a narrow pulse: they are cut at
 the places that :mod:`qsim.trotter.model.structure` finds.  The parts of steps between places closer than a cell are made one by
@@ -42,7 +42,7 @@ __all__ = ["Drive", "Small", "kinks"]
 SIZES, ROUGH = 3, 6
 # steps of a class
 SAMPLES = 3
-# up to which the error of a random state may be far from that of another
+# up to which the error of a random state may be far from the error of another
 FEW_SPINS = 3
 # times the error that the halves of a step show: more than that was passed over
 MISSED = 3.0
@@ -62,7 +62,7 @@ WALKED = 128
 
 
 def _frames(spins: int) -> dict[int, NDArray[np.complex128]]:
-    """Return C^dagger to the k-th power on all spins, k = 0, 1, 2: from the frame of z to those of z, x, y."""
+    """Return C^dagger to the k-th power on all spins, k = 0, 1, 2: from the frame of z to the frames of z, x, y."""
     # C of the theory page, "Layers and frames": C S^z C^dagger = S^x, C S^x C^dagger = S^y
     C = np.array([[1, -1j], [1, 1j]]) / math.sqrt(2.0)
     # axis x is z in the frame C^dagger, y in its square
@@ -189,7 +189,7 @@ class Drive:
             rough += np.maximum(bend[1:], bend[:-1])
         places, missed = survey(small.profiles[1:], end)
         found = [t for t, _ in places]
-        # what is narrower than a cell shows at its kinks
+        # pulses narrower than a cell show at their kinks
         for t in found:
             k = min(int(t / end * CELLS), CELLS - 1)
             values = [abs(n * f(t)) for n, f in zip(norms[1:], small.profiles[1:], strict=True)]
@@ -229,7 +229,7 @@ class Drive:
     def strong(self, widest: float, most: int) -> list[float]:
         """Return at most `most` further places, by which short parts with a strong field become shorter than `widest` in it.
 
-        A pulse of a table is cut like those of formulas: no step elsewhere has to be as short as in it.
+        A pulse of a table is cut like a pulse of a formula: no step elsewhere has to be as short as in it.
         """
         begin, length, field = self.parts()
         counts = np.ceil(length * field / widest)
@@ -337,7 +337,7 @@ class Drive:
     def _whole(
         self, method: str, begin: NDArray[np.float64], length: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return the errors of single steps, what they pass over included."""
+        """Return the errors of single steps, pulses that they pass over included."""
         found = self._local(method, begin, length)
         # integrals are known no better than a cell, and shorter steps follow the profile in any case
         long = length > 1.01 * self.end / CELLS

@@ -1,19 +1,19 @@
-"""Pilots: small systems that stand for a large one, and show what a step of an integrator costs in accuracy.
+"""Pilots: small systems that stand for a large one, and show the error of a step of an integrator.
 
 The error of a product formula comes from terms that do not commute, so a pilot of 12 spins at most is taken where these are
 strongest: from the spin with the largest ``n_j s_j^(p-1)`` on, its neighbours by strength of coupling.  Here
 ``f^a_j = [(h^a_j)^2 + sum_k (J^a_jk / 2)^2]^(1/2)`` is the rms field of a spin along an axis, ``s_j`` the root of the sum of its
-squares over the axes, and ``n_j^2 = sum_{a<b} (f^a_j f^b_j)^2`` the size of what does not commute there.  What the pilot lacks
-is put back:
+squares over the axes, and ``n_j^2 = sum_{a<b} (f^a_j f^b_j)^2`` the size of the commutators there.  Missing parts of the pilot
+are put back:
 
-- its couplings are scaled so that the field of neighbours at its first spin is that of the whole system (long-range couplings);
+- its couplings are scaled so that the field of neighbours at its first spin is as large as in the whole (long-range couplings);
 - errors of distant parts add like random numbers: its error is multiplied by the root of the sum of ``(n_j s_j^(p-1))^2`` over
   all spins to that over its own;
 - a margin of 1.4 stands for boundaries;
 - `Pilot.compare` puts the ratio in place of this guess that one step of the whole system shows, where memory allows it.
 
 A pilot starts from two states, and the larger error counts: a part of the real initial state, which may be a special one, and a
-random state, which stands for what it turns into.
+random state, which stands for later times.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ FLOOR = 1e-11
 LOCAL_FLOOR = 1e-12
 # of the step
 SAFETY = 0.95
-# for what a small system does not know of a large one
+# for boundaries, which only the small system has
 MARGIN = 1.4
 # where one step of the large system was compared
 MEASURED_MARGIN = 1.2
@@ -135,7 +135,7 @@ def neighbourhood(hamiltonian: Hamiltonian | Model, size: int) -> list[int]:
     """Return `size` sites, ascending, around the one where the error of a step is largest."""
     J, _ = _fields(hamiltonian)
     total = (J**2).sum(axis=0)
-    # errors of distant sites are independent: their squares add up, those of all sites over those of the pilot's
+    # errors of distant sites are independent: their squares add up, over all sites against the sites of the pilot
     weight = weights(hamiltonian)
     spins = len(weight)
     if size >= spins:
@@ -197,7 +197,7 @@ def random_state(spins: int, seed: int = 1) -> NDArray[np.complex128]:
 
 @dataclass
 class Pilot:
-    """A small system that stands for a large one, and what its runs have shown.
+    """A small system that stands for a large one, and the errors of its runs.
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ class Pilot:
     states : list of (2^n,) complex128
         Its states at t = 0.
     growth : float
-        Factor from its error to that of the whole system.
+        Factor from its error to the error of the whole system.
     make : callable
         ``make(hamiltonian, psi)`` returns an evolver on the CPU.
     strength : float
@@ -299,7 +299,7 @@ class Pilot:
 
     @property
     def pace(self) -> float:
-        """The strength that limits steps: that of parts of the evolution that are not cut into short ones anyway."""
+        """The strength that limits steps, without the parts of the evolution that are cut into short ones anyway."""
         return self.strength if self.drive is None else self.drive.pace(WIDEST)
 
     @property
@@ -360,7 +360,7 @@ class Pilot:
             measured = min(2.0 * measured, self.longest)
         # below the floor it may be rounding, however long the step: no reason for a longer one
         error = max(error, FLOOR)
-        # whatever it is, the error is that of opposite states
+        # beyond 1e30 the states are opposite in any case
         longer = min(dt / measured, 1e30)
         return self.growth * error / span * longer ** schedule.METHODS[method].order
 

@@ -3,7 +3,7 @@
 A first-order map runs through the axes once, ``chi_c = Y(c) X(c) Z(c)`` (Z acts first), its adjoint backwards.  A method is
 a list of coefficients of alternating half maps ``chi_c1, chi*_c2, chi_c3, ...``; equal neighbours merge; a second-order step is
 ``Z(1/2) X(1/2) Y(1) X(1/2) Z(1/2)``: four layers when steps follow each other.  The paper's fourth order (Suzuki) is five such
-steps.  The coefficients of Blanes and Moan (J. Comput. Appl. Math. 142, 313) are those of an A-B splitting, converted by
+steps.  The coefficients of Blanes and Moan (J. Comput. Appl. Math. 142, 313) belong to an A-B splitting, and are converted by
 McLachlan's rule.
 """
 
@@ -154,7 +154,7 @@ class Course:
 
 
 def course(axes: tuple[int, ...], method: str, dt: float, steps: int) -> Course:
-    """Return steps of a method: the first half of a step, what follows it again and again, the rest of the last step.
+    """Return steps of a method: the first half of a step, the repeated part, the rest of the last step.
 
     Steps share their first and last layer.  The frame is changed to and from z only at the ends, so that a Hamiltonian without
     z couplings pays for it once and not in every step.

@@ -12,8 +12,8 @@ of Gauss (Blanes and Moan, Appl. Numer. Math. 56, 1519 (2006)).  Each is made on
 is the error of the halves, which are kept, and decides about the step.  The errors of unitary steps add up at most.  Steps end at
 the kinks of the profiles.
 
-A share of the accuracy that is less than what rounding makes of a step, ``eps (1 + ||H|| h)``, is not asked for: in narrow pulses
-there are few such steps.
+A share of the accuracy below the rounding of a step, ``eps (1 + ||H|| h)``, is raised to it: in narrow pulses there are few such
+steps.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ VECTORS = 20
 # of the integral in the bound of an error
 POINTS = 24
 ORDER = 4
-# of the evolution: steps of H(t), so that none passes over what the profiles do in between
+# of the evolution: longest step of H(t), so that none passes over a feature of the profiles
 LONGEST = 1.0 / 64.0
 # of a time in which the profiles are smooth
 SHORTEST = 1e-9

@@ -131,7 +131,7 @@ def device_tiles(device: Device, item: int) -> tuple[str, int, int]:
 
 
 def grouped(spins: int, device: str, groups: int, lowest: int, bits: int) -> list[Tile]:
-    """Return the lowest tile and those of `groups` groups above it; nothing if they cannot hold the spins."""
+    """Return the lowest tile and the tiles of `groups` groups above it; nothing if they cannot hold the spins."""
     # the registers of a thread are the top bits of its tile
     least = 1 if device == "cpu" else 4
     rest = spins - lowest
@@ -214,7 +214,7 @@ class Evolver:
             self._psi[1 << self.spins :] = 0
 
     def set_model(self, model: Model) -> None:
-        """Exchange the Hamiltonian, for example by that of the next time step."""
+        """Exchange the Hamiltonian, for example by H of the next time step."""
         self.model = model
         # an axis without couplings and fields has no layers
         self._axes = tuple(self._axis(model.J[a], model.h[a]) for a in range(3))
@@ -275,7 +275,7 @@ class Evolver:
                 self._run(program)
 
     def _forget(self) -> None:
-        """Drop what belongs to time steps of long ago: output times on a logarithmic grid have a step each."""
+        """Drop graphs and tables of old time steps: output times on a logarithmic grid have a step each."""
         if len(self._graphs) > KEPT_STEPS:
             self._graphs.clear()
         for axis in self._axes:
@@ -309,7 +309,7 @@ class Evolver:
             shift = (0.5 if before == -1 else 0.0) - (0.5 if after == 1 else 0.0)
             scale = 1.0
             if before:
-                # powers of two: those of odd N alternate, so that two rotations together are exact; every way has an even number
+                # powers of two, which alternate for odd N, so that two rotations together are exact; every way has an even number
                 scale = 2.0 ** -((n + i % 2) // 2)
             # layers turn at the first tile and at the last one alternately: a pass ends the rotation of one layer and begins that
             # of the next, so that a layer costs as many passes as there are tiles, less one
@@ -358,7 +358,7 @@ class Evolver:
             mid_pass(self.device, self._psi, tile.low, tile.high, tile.bits)
         scale = 2.0 ** (-self._padded / 2)
         if back:
-            # up exp(-i pi/4), down i exp(-i pi/4): a field of a quarter turn on every spin, those of the padding too
+            # up exp(-i pi/4), down i exp(-i pi/4): a field of a quarter turn on every spin, the padding included
             self._turn(self._ones, Pass(self.tiles[0], None, True, False, 0.5 * np.pi, 0.0, scale))
         else:
             self._turn(self._zero, Pass(self.tiles[0], None, True, False, 0.0, 0.5, scale))
@@ -405,7 +405,7 @@ class Evolver:
 
     def energy(self, moments: Moments | None = None) -> float:
         """Return <H>, not divided by the norm."""
-        # the moments are those of the same instant: with x and y missing they are measured again
+        # all axes at the same instant: with x and y missing everything is measured again
         m = moments if moments is not None and len(moments.ss) == 3 else self.measure("xyz")
         total = 0.0
         for a, name in enumerate(("x", "y", "z")):

@@ -23,7 +23,7 @@ __all__ = ["OrbitSeries"]
 
 
 def _numbers(x: float, tolerance: float) -> NDArray[np.float64]:
-    """Return what :func:`qsim.trotter.evolution.chebyshev.coefficients` does, in a hundredth of the time."""
+    """Return the numbers of :func:`qsim.trotter.evolution.chebyshev.coefficients`, in a hundredth of the time."""
     if x < SMALL:
         return coefficients(x, tolerance)[0]
     values = np.empty(int(x + 40 + 20 * x ** (1 / 3)))

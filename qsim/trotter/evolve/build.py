@@ -64,7 +64,7 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     # ranks share trajectories, or the amplitudes of one state
     most = problem.members if problem.members > 1 else _shared_ranks(problem)
     comm = connected()
-    # of a state that ranks share, each has its part; on a CPU those of the others are on the host, too
+    # of a state that ranks share, each has its part; on a CPU the other parts are on the host, too
     ranks = 1 if comm is None or problem.members > 1 else min(comm.size, most)
     whole = sum(parts.values())
     others = whole - whole // ranks
@@ -115,7 +115,7 @@ def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem:
         )
     dt = deck.evolve.dt
     if dt is not None:
-        # intervals are divided equally: shorter steps than asked for are told
+        # intervals are divided equally: a notice says how long the steps become
         lengths = [problem.steps(k, dt)[1] for k in range(len(problem.times) - 1)]
         if lengths and min(lengths) < dt * (1.0 - 1e-9):
             problem.notices.append(
@@ -158,7 +158,7 @@ def _sector(deck: TrotterDeck, models: Models) -> Sector | ParitySector | None:
 
 
 def _shared_ranks(problem: Problem) -> int:
-    """Return how many processes can share the state of a problem: a power of two, 1 where it is needed whole."""
+    """Return the number of processes that can share the state of a problem: a power of two, 1 where it is needed whole."""
     whole = (
         problem.sector is not None
         or problem.evolution.integrator in ("auto", "chebyshev", "krylov")
@@ -207,7 +207,7 @@ def _work(problem: Problem, steps: int) -> Work:
 
 
 def _fits(problem: Problem, free: int) -> str:
-    """Describe how many spins fit into the free bytes."""
+    """Describe the number of spins that fit into the free bytes."""
     found = []
     for single, name in ((False, "double"), (True, "single")):
         most = 0

@@ -23,7 +23,7 @@ BATCH = {"cpu": 64, "cuda": 1024}
 PILOT_SPINS, COMPARED_SPINS = 12, 26
 # beside the state: as in krylov.VECTORS, work space and copies of a step
 KRYLOV_VECTORS = 24
-# state vectors that the memory pool holds beside those of a Chebyshev expansion
+# state vectors that the memory pool holds beside the vectors of a Chebyshev expansion
 GPU_EXPANSION = 3
 
 
@@ -38,7 +38,7 @@ def memory(
     state = (8 if single else 16) << spins
     parts = {"state": state}
     halved = problem.sector is not None
-    # by parity; what is observed is taken from the state of all spins
+    # by parity; observables are taken from the state of all spins
     if halved:
         state //= 2
         parts["state"] = state
@@ -55,7 +55,7 @@ def memory(
     if expansion:
         parts["krylov" if problem.path == "krylov" else "chebyshev"] = expansion
     if (batch := _batch(problem, spins)) > 1:
-        # of the states and what is measured of them: copies in other frames, and moments
+        # states, their copies in other frames, and moments
         parts["batch"] = (batch - 1) * sum(parts.values()) + batch * (3 * state + 24 * spins**2)
     if needs.reference is not None:
         parts["fidelity"] = state
@@ -73,12 +73,12 @@ def memory(
 def sector_memory(
     problem: Problem, spins: int | None = None, single: bool | None = None, path: Path | None = None
 ) -> tuple[dict[str, int], int]:
-    """Return what `memory` does, of an evolution in a sector; other numbers of spins have the same share of them down.
+    """Return the memory of an evolution in a sector, as `memory` does; other numbers of spins have the same share of spins down.
 
     Parameters
     ----------
     path : Path, optional
-        By default that of the problem.
+        By default the path of the problem.
     """
     sector = problem.sector
     assert isinstance(sector, Sector)
@@ -134,7 +134,7 @@ def sector_memory(
 
 
 def memory_on_gpu(problem: Problem, parts: Mapping[str, int]) -> int:
-    """Return the bytes that the memory pool of a GPU holds beyond those of a CPU (measured peaks, H100).
+    """Return the bytes that the memory pool of a GPU holds beyond the needs of a CPU (measured peaks, H100).
 
     Chebyshev expansions and the comparison of a step by the pilot leave vectors in the pool: its two vectors for either start,
     and the state that is made anew.
@@ -195,7 +195,7 @@ def _passing(problem: Problem, spins: int, state: int, expansion: int, run: int)
         found["pilot"] = 2 * (16 << spins) - run
     if problem.evolution.verify:
         echo = problem.echo
-        # states of the run that are kept, and those of the repetition
+        # states of the run that are kept, and states of the repetition
         kept = state * (1 + (echo is not None and echo.overlap))
         replay = state * (1 + (echo is not None)) + expansion
         start = state if echo is not None and not echo.overlap else 0

@@ -99,7 +99,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
 
 
 def _stored(problem: Problem, psi: StateVector) -> StateVector | None:
-    """Return the state (2^N,) that the file holds, None if it is not asked for."""
+    """Return the state (2^N,) that the file holds, None if it is not observed."""
     if State not in problem.observables:
         return None
     # a file holds all strings, whatever the sector
@@ -119,7 +119,7 @@ def _chosen(problem: Problem, monitor: Monitor) -> Choice:
 
 
 def _numbers(problem: Problem, how: Choice, drifts: Drifts, steps: int) -> dict[str, Any]:
-    # drifts are reported of what H conserves, and of the energy of a constant H
+    # drifts of conserved quantities alone; the energy is one if H is constant
     kept = conserved(problem.hamiltonian())
     count = steps * how.layers + (len(problem.times) - 1 if steps else 0)
     # layers of all steps, and the last one of each interval, which is not merged with a next one
@@ -191,7 +191,7 @@ def _piloted(problem: Problem, monitor: Monitor) -> Choice:
     machine = Machine(problem.precision, problem.device.kind, _vectors(problem))
     # pilots of all Hamiltonians of the run; the worst decides
     panel, hamiltonians = pilots.panel(problem)
-    # the one with the most layers: that of the way back, if there is one
+    # the formula with most layers: the backward one of an echo
     hamiltonian, end = hamiltonians[-1], problem.times[-1]
     kinks = pilots.kinks_of(panel)
     pilots.tell(panel, end, monitor)
@@ -250,7 +250,7 @@ def _large(error: float, dt: float) -> str:
 
 
 def _vectors(problem: Problem) -> int:
-    """Return the number of state vectors that the evolution itself may take, without those of echoes and the like."""
+    """Return the number of state vectors that the evolution itself may take, without the vectors of echoes and the like."""
     state = np.dtype(problem.dtype).itemsize * problem.dimension
     free = problem.device.free_memory()
     parts = memory(problem)[0]

@@ -1,4 +1,4 @@
-"""The pilots of a run: for the Hamiltonian, for that of the way back of an echo, and one step of the whole system beside them."""
+"""The pilots of a run: for both ways of an echo, and one step of the whole system for comparison."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def kinks_of(panel: Panel) -> tuple[float, ...]:
 
 
 def tell(panel: Panel, end: float, monitor: Monitor) -> None:
-    """Tell how finely formulas of time were searched for pulses, and warn of those that steps are not cut for."""
+    """Tell the resolution of the search for pulses, and warn of pulses that no step is cut for."""
     drives = [pilot.drive for pilot in panel.pilots if pilot.drive is not None]
     if any(getattr(f, "formula", None) is not None for drive in drives for f in drive.small.profiles[1:]):
         monitor.note(

@@ -25,7 +25,7 @@ __all__ = ["tuned"]
 LEAST_SPINS = {"cpu": 16, "cuda": 20}
 # of a run that is worth the trial
 LEAST_STEPS = 200
-# of a trial; on a GPU recorded ones, as those of the run
+# of a trial; on a GPU recorded ones, as in the run
 STEPS = {"cpu": 1, "cuda": 8}
 # the first of them compiles
 TRIALS = 3
@@ -43,7 +43,7 @@ def tuned(problem: Problem, how: Choice, steps: int, monitor: Monitor) -> Choice
     steps : int
         Of all trajectories.
     monitor : Monitor
-        Is told what was chosen.
+        Is told the choice.
     """
     device, spins = problem.device, problem.spins
     if (

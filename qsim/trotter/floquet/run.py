@@ -130,7 +130,7 @@ class Computation:
         return self.tolerance * block.cycles * len(block.cycle) + rounding
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         rows = {name: np.array(values) for name, values in self.rows.items()}
         return {"psi": self.psi, "done": self.done, "products": self.products, "rows": rows}
 
@@ -193,7 +193,7 @@ class Stroboscopic(View):
 
 
 def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
-    """Carry the state through all cycles, and find the quasi-energies if they are asked for."""
+    """Carry the state through all cycles, and find the quasi-energies if the deck names them."""
     sector, block = problem.plain_sectors[0], problem.block
     monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
     made = Computation(problem, monitor.restored)

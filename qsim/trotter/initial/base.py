@@ -1,6 +1,6 @@
 """The base class of initial states: block of the deck, properties, amplitudes.
 
-Files of this folder are loaded with every deck, so that they import nothing heavy; what makes amplitudes imports it.
+Files of this folder are loaded with every deck, so that they import nothing heavy; functions that make amplitudes do.
 Site j is bit j of the index, bit 1 is down.
 """
 

@@ -42,7 +42,7 @@ class BasisState(InitialState):
     )
 
     def check(self, spins: int, key: str) -> Iterator[Finding]:
-        """Yield what is missing, given twice or of another length."""
+        """Yield keys that are missing, duplicate or of another length."""
         values = {"bits": self.bits, "up": self.up, "down": self.down_sites}
         given = [name for name, value in values.items() if value is not None]
         if len(given) != 1:

@@ -52,7 +52,7 @@ class Computation:
             self.kept = {name: np.array(values) for name, values in restored["kept"].items()}
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {"done": self.done, "kept": dict(self.kept)}
 
     def advance(self, report: Report) -> None:

@@ -47,7 +47,7 @@ def schmidt(device: Device, psi: Amplitudes, sites: Iterable[int]) -> NDArray[np
     small, large = (part, rest) if len(part) <= len(rest) else (rest, part)
     xp = device.xp
     with device.use(), large_matrices(1 << len(small)):
-        # indices of the small part times those of a piece of the large part; the other bits of the large part count the pieces
+        # indices of the small part times a piece of the large part; the other bits of the large part count the pieces
         rows = _deposit(xp, small)
         inner = max(0, min(len(large), PIECE_BITS - len(small)))
         columns = _deposit(xp, large[:inner])
@@ -71,7 +71,7 @@ def entropy(device: Device, psi: Amplitudes, sites: Iterable[int]) -> float:
 
 
 def entropies(device: Device, states: Amplitudes, sites: Sequence[int]) -> NDArray[np.float64]:
-    """Return the entropies (M,) of small states (M, 2^N), N <= 16; on the CPU those of :func:`entropy`, bit for bit."""
+    """Return the entropies (M,) of small states (M, 2^N), N <= 16; on the CPU equal to :func:`entropy`, bit for bit."""
     spins = int(states.shape[1]).bit_length() - 1
     part = sorted(set(sites))
     rest = [site for site in range(spins) if site not in part]

@@ -1,7 +1,7 @@
 """Expectation values of spins and energy.
 
 Moments (:class:`qsim.trotter.kernels.states.measure.Moments`) hold ``norm = <psi|psi>``, ``s["z"][j] = <S^z_j>`` and
-``ss["z"][j, k] = <S^z_j S^z_k>``, and those of the other axes that were measured, not divided by the norm; everything here is
+``ss["z"][j, k] = <S^z_j S^z_k>``, and the same of the other axes that were measured, not divided by the norm; everything here is
 divided by it.  Site j is bit j of the index, bit 0 is up.
 """
 

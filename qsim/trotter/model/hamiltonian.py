@@ -106,7 +106,7 @@ class Model:
         """Return minus the Hamiltonian."""
         return -1.0 * self
 
-    # A model is a Hamiltonian without driven parts: what asks for these need not tell the two apart.
+    # A model is a Hamiltonian without driven parts: a caller need not tell the two apart.
 
     @property
     def is_static(self) -> bool:
@@ -181,7 +181,7 @@ class Hamiltonian:
     static : Model
         Everything without a time profile.
     driven : tuple of (f, Model)
-        Profiles, as functions of t, and what they multiply.
+        Profiles, as functions of t, and the models that they multiply.
     """
 
     static: Model
@@ -216,7 +216,7 @@ class Hamiltonian:
         total = math.fsum(weights)
         model = self.static if total == 1.0 else total * self.static
         for f, part in self.driven:
-            # what overflows is found by its size
+            # a coupling that overflows is refused below, by its size
             with np.errstate(over="ignore", invalid="ignore"):
                 scale = math.fsum(w * f(t) for t, w in zip(times, weights, strict=True))
                 scaled = scale * part
@@ -289,9 +289,9 @@ def build_hamiltonian(
     realisation
         Number of the member of the disorder ensemble.
     terms
-        Other terms of the same spins, such as the perturbation of an echo; by default those of the system.
+        Other terms of the same spins, such as the perturbation of an echo; by default the terms of the system.
     first
-        Number of the first term, which keeps the disorder of other terms apart from that of the system.
+        Number of the first term, which keeps the disorder of other terms apart from the disorder of the system.
 
     Raises
     ------
@@ -305,7 +305,7 @@ def build_hamiltonian(
     static = Model.zero(system.spins)
     driven: list[tuple[Callable[[float], float], Model]] = []
     for number, term in enumerate(system.terms if terms is None else terms, first):
-        # what overflows, or divides by a distance that is too short, is found by its size
+        # a coupling that overflows, or has too short a distance, is refused below, by its size
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             part = Model.zero(system.spins)
             if isinstance(term, blocks.FieldTerm):
@@ -331,7 +331,7 @@ def _largest(model: Model) -> float:
     found = np.maximum(np.abs(model.J).max(), np.abs(model.h).max())
     if model.cross is not None:
         found = np.maximum(found, np.abs(model.cross).max())
-    # unlike max, np.maximum hands on what is no number
+    # unlike max, np.maximum keeps NaN
     return float(found)
 
 
@@ -446,7 +446,7 @@ def _bonds(
 
 
 def _ways(lattice: blocks.Lattice | None, pairs: NDArray[np.int64], spins: int) -> NDArray[np.float64]:
-    """Return how many bonds each pair is, (P,): the equally near ways round with ``images: all``."""
+    """Return the number of bonds of each pair, (P,): the equally near ways round with ``images: all``."""
     if getattr(lattice, "images", "one") == "one":
         return np.ones(len(pairs))
     assert lattice is not None
@@ -454,7 +454,7 @@ def _ways(lattice: blocks.Lattice | None, pairs: NDArray[np.int64], spins: int) 
 
 
 def _positions(term: blocks.PlacedTerm, lattice: blocks.Lattice | None, spins: int) -> NDArray[np.float64]:
-    """Return (N, 3) positions of a term, or those of the lattice."""
+    """Return (N, 3) positions of a term, or of the lattice."""
     if term.positions is None:
         # the rules ask for one
         assert lattice is not None

@@ -31,7 +31,7 @@ SAME = 1e-9
 
 
 class Bond(NamedTuple):
-    """A pair of sites j < k of a lattice, its distance, the number of its shell, from 1, and that of the equally near ways."""
+    """A pair of sites j < k of a lattice, its distance, its shell, counted from 1, and the number of equally near ways."""
 
     j: int
     k: int
@@ -108,7 +108,7 @@ def images_of(lattice: blocks.Lattice, spins: int, j: int, k: int) -> list[tuple
 
 
 def directions(lattice: blocks.Lattice, spins: int, j: int, k: int) -> tuple[int, int]:
-    """Return how many of the nearest ways from site j to site k lead forwards, and how many backwards.
+    """Return the numbers of nearest ways from site j to site k that lead forwards and backwards.
 
     Forwards is along x in a row and to higher rows; of a ladder, to further rungs and from leg to leg on one.
     """

@@ -113,7 +113,7 @@ class Models:
         return build_hamiltonian(self.system, seed=self.seed, realisation=self.realisation(member))
 
     def part(self, numbers: Sequence[int]) -> Model:
-        """Return some of the terms alone, without time profiles; their disorder is that of the whole Hamiltonian."""
+        """Return some of the terms alone, without time profiles; with the disorder of the whole Hamiltonian."""
         total = Model.zero(self.spins)
         for number in numbers:
             term = self.system.terms[number]

@@ -1,7 +1,7 @@
 """Kinks and jumps of the profiles of a driven Hamiltonian, and pulses narrower than any grid.
 
-Ramps and tables say where their kinks are; those of formulas are found by bisection: the second difference of a smooth function
-falls like the square of the distance of its points, that of a kink like the distance.
+Ramps and tables say where their kinks are; formulas are searched by bisection: the second difference of a smooth function
+falls like the square of the distance of its points, at a kink like the distance.
 
 A formula may have a pulse between two points of the grid.  It is looked for
 
@@ -70,7 +70,7 @@ MOST_RANGES = 512
 MOST_POINTS = 600
 # of halvings
 ROUNDS = 60
-# of the height of a pulse: what straight lines between cuts may miss
+# of the height of a pulse: largest distance from straight lines between cuts
 STRAIGHT = 2e-3
 # of the largest value of a profile
 NOTHING = 1e-9
@@ -198,7 +198,7 @@ def _pulses_at_points(f: Profile, end: float) -> list[tuple[float, float]]:
     found: list[tuple[float, float]] = []
     for p in peaks[np.argsort(bend[peaks])[::-1][:SUSPECTS]].tolist():
         window = times[p - 2 : p + 3]
-        # the bisection finds a kink, or nothing in a smooth pulse: then its middle is that of the window
+        # the bisection finds a kink, or nothing in a smooth pulse: then the middle of the window is taken
         kink = _kink(f, float(window[1]), float(window[3]), FINEST * end)
         middle = float(window[2]) if kink is None else kink[0]
         near = _around(np.array([middle]), end)
@@ -288,7 +288,7 @@ def _pulses(f: Profile, end: float, formula: Expression | None) -> tuple[list[tu
     """Search for narrow pulses at random times and around the features of the formula; see :func:`pulses`."""
     from scipy.ndimage import maximum_filter1d
 
-    # the grid as straight lines; other times show what lies between its points
+    # the grid as straight lines; further times look between its points
     edges = np.linspace(0.0, end, CELLS + 1)
     values = many(f, edges)
     generator = np.random.default_rng(SEED)
@@ -419,7 +419,7 @@ class _Part(Expression):
 def _parts(formula: Expression) -> Iterator[_Part]:
     """Yield all parts of a formula that depend on its variable, and the differences between the arguments of min and max."""
     stack: list[list[Instruction]] = []
-    # formulas are programs of a stack machine: each call closes a part, with those of its arguments
+    # formulas are programs of a stack machine: each call closes a part, which holds the parts of its arguments
     seen: set[tuple[Instruction, ...]] = set()
     for step in formula.program:
         if step.kind != "call":

@@ -1,4 +1,4 @@
-"""Couplings of different components, ``sum_ab K_ab S^a_j S^b_k`` with a != b: from terms of a deck, and what they conserve.
+"""Couplings of different components, ``sum_ab K_ab S^a_j S^b_k`` with a != b: from terms of a deck, and their conservation laws.
 
 ``cross`` (3, 3, N, N) holds ``K_ab`` of j and k at ``cross[a, b, j, k]`` and at ``cross[b, a, k, j]``; it is zero for a = b.
 """
@@ -29,7 +29,7 @@ def tensors_of(term: blocks.OrientedTerm, lattice: blocks.Lattice | None, spins:
 
 
 def cross_of(tensors: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-    """Return the couplings of equal components (3, N, N), and those of different ones (None where there are none)."""
+    """Return the couplings of equal components (3, N, N), and of different ones (None without any)."""
     both = tensors + tensors.transpose(1, 0, 3, 2)
     J = np.array([both[a, a] for a in range(3)])
     for a in range(3):
@@ -50,7 +50,7 @@ def _given(
     matrix = _of_lattice(term)
     for bond in lattices.bonds(lattice, spins, _shells(term, lattice)):
         ahead, back = lattices.directions(lattice, spins, bond.j, bond.k)
-        # checks.py refuses what has no direction
+        # checks.py refuses couplings without a direction
         if getattr(lattice, "images", "one") == "one":
             ahead, back = (1, 0) if ahead else (0, 1)
         yield bond.j, bond.k, ahead * matrix
@@ -105,7 +105,7 @@ def singular(J: NDArray[np.float64], cross: NDArray[np.float64], j: int, k: int)
 
 
 def extremes(J: NDArray[np.float64], cross: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    """Return the four energies of every pair j < k, (4, pairs): those of the Bell states along the axes of :func:`singular`."""
+    """Return the four energies of every pair j < k, (4, pairs): energies of Bell states along the axes of :func:`singular`."""
     j, k = np.triu_indices(J.shape[1], 1)
     x, y, z = (J[a][j, k].copy() for a in range(3))
     if cross is not None:

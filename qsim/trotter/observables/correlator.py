@@ -89,7 +89,7 @@ def correlator(r: "Results") -> "Figure | None":
 def _connected(
     r: "Results", name: str, pairs: "NDArray[Any]", chosen: "NDArray[Any]"
 ) -> "tuple[NDArray[Any], str]":
-    """Return the correlator of the chosen pairs without the product of the means, where those of all sites are known."""
+    """Return the correlator of the chosen pairs less the product of the means, where the means of all sites are known."""
     s = f"s{name[-1]}"
     values = r[name][:, chosen]
     if s not in r or f"site_{s}" in r:

@@ -206,7 +206,7 @@ class Entropy(Observable):
 
     @cached_property
     def kinds(self) -> list[str]:
-        """Kinds of entropy beside that of von Neumann: ``number``, ``renyi2``."""
+        """Kinds of entropy beside von Neumann's: ``number``, ``renyi2``."""
         named = [kind for block in self.blocks for kind in block.kinds]
         return [kind for kind in ("number", "renyi2") if kind in named]
 
@@ -240,7 +240,7 @@ class Entropy(Observable):
         return found
 
     def axes(self, array: Array, task: Task) -> tuple[str, ...]:
-        """Return the axes of an array: in time that of the parts only where there are several."""
+        """Return the axes of an array; in time the axis of the parts only where there are several."""
         return array.axes[1:] if task != "spectrum" and len(self.cuts) == 1 else array.axes
 
     def column(self, values: "NDArray[Any]") -> "NDArray[Any]":

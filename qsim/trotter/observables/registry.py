@@ -1,4 +1,4 @@
-"""All observables: the subclasses of :class:`Observable` in the files of this folder; and those of a run."""
+"""All observables: the subclasses of :class:`Observable` in the files of this folder; and the observables of a run."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def arrays_of(task: Task) -> list[tuple[type[Observable], Array]]:
 
 
 def labels_of(task: Task) -> list[tuple[type[Observable], Label]]:
-    """Return the arrays that say what the axes of those are."""
+    """Return the arrays that label the axes of these."""
     return [(kind, label) for kind in OBSERVABLES.values() if task in kind.tasks for label in kind.labels]
 
 

@@ -38,7 +38,7 @@ class Part:
     strings : (2^bits,) int64
         By weight, in each weight ascending.
     rank : (2^bits,) int32
-        Place of each string among those of its weight.
+        Place of each string among the strings of its weight.
     offset : (bits + 2,) int64
         First place of each weight in `strings`.
     """

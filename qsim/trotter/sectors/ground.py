@@ -55,7 +55,7 @@ def ground_state(device: Device, sector: Sector, model: Model) -> Ground:
     Raises
     ------
     NumericsError
-        If it is degenerate in the sector, to what the residuals can tell.
+        If it is degenerate in the sector, within the residuals.
     """
     scale, linear = scale_of(model), SectorOperator(device, sector, model)
     found = lowest_levels(linear, 1, TOLERANCE * scale, scale)

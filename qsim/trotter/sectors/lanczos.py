@@ -234,7 +234,7 @@ class Search:
         self.count = min(count, linear.size)
         self.sign = -1.0 if highest else 1.0
         self.scale = scale
-        # no residual below the rounding of a product can be asked for
+        # rounding of a product leaves no smaller residual
         self.tolerance = max(tolerance, self.floor)
         self.found = Levels()
         self.products = 0
@@ -310,7 +310,7 @@ class Search:
             turn_vectors(self.device, group, np.linalg.eigh(0.5 * (rows + rows.conj().T))[1])
 
     def _orthogonal(self, vector: NDArray[Any]) -> Any:
-        # twice: the first projection leaves rounding of the size of what it removes
+        # twice: the first projection leaves rounding of the size of the removed part
         for _ in range(2):
             for x in self.found.vectors:
                 add(-dot(x, vector), x, vector)

@@ -68,7 +68,7 @@ class LowLevels:
 
 
 def same(first: tuple[float, float], second: tuple[float, float], scale: float) -> bool | None:
-    """Return whether two levels (energy, error) are one; None where their errors are too large to tell."""
+    """Return True if two levels (energy, error) are one, False if not; None if their errors are too large to tell."""
     errors = first[1] + second[1]
     if abs(first[0] - second[0]) > errors + RESOLUTION * scale:
         return False
@@ -136,7 +136,7 @@ def lowest_levels(
 
 
 def _fits(device: Device, size: int) -> bool:
-    """Return whether there is room for another level and for the recurrence that finds it; what is not known is no obstacle."""
+    """Return True if memory holds another level and its recurrence, or if the free memory is not known."""
     free = device.free_memory()
     return not free or 5 * size < free
 

@@ -27,7 +27,7 @@ PIECE_CUDA = 1 << 24
 def sector_moments(
     operator: SectorOperator, psi: NDArray[Any], pairs: Sequence[tuple[int, int]] | None = None
 ) -> Moments:
-    """Return norm, <S^z_j>, <S^z_j S^z_k>, and <S^x_j S^x_k> = <S^y_j S^y_k> of the pairs asked for.
+    """Return norm, <S^z_j>, <S^z_j S^z_k>, and <S^x_j S^x_k> = <S^y_j S^y_k> of some pairs.
 
     All <S^x_j>, <S^y_j> and, with inversion, <S^z_j> vanish by symmetry.
 
@@ -35,7 +35,7 @@ def sector_moments(
     ----------
     psi : (D,) real or complex
     pairs : of (j, k), optional
-        Pairs whose transverse moments are wanted; those of others are not a number.
+        Pairs whose transverse moments are wanted; all others are not a number.
     """
     sector, device = operator.sector, operator.device
     norm, s, ss = diagonal_moments(sector, device, psi)

@@ -180,7 +180,7 @@ class SectorOperator:
 def _flips_within(
     part: Part, flip: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float64]]:
-    """Return first entry of every string (2^b + 1,), ranks of what flips into it, and values."""
+    """Return first entry of every string (2^b + 1,), ranks of the strings that flip into it, and values."""
     first, second = np.nonzero(np.triu(flip, 1))
     size = part.strings.size
     # half of the strings, or fewer, take part in a flip

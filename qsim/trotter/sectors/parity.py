@@ -1,4 +1,4 @@
-"""States whose number of spins down is even, or odd: what couplings of unlike x and y components conserve.
+"""States whose number of spins down is even, or odd: conserved by couplings of unlike x and y components.
 
 The last site is left out of the index; its spin follows from the others. 2^(N-1) amplitudes, no tables.
 """

@@ -1,4 +1,4 @@
-"""H in a sector of parity: that of N - 1 spins, and the couplings of the last one."""
+"""H in a sector of parity: H of N - 1 spins, and the couplings of the last one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ParityOperator:
         same = np.array([1.0, -1.0, -1.0, 1.0])
         sites, rows = [], []
         tables = None if model.cross is None else exchange_tables(device, model.cross)
-        # pairs with the last site; all others are those of N - 1 spins
+        # pairs with the last site; all others belong to H of N - 1 spins
         for j in range(site):
             row = (0.25 * (model.J[0, j, site] - same * model.J[1, j, site])).astype(np.complex128)
             if tables is not None:
@@ -93,6 +93,6 @@ class ParityOperator:
     ) -> None:
         """Compute ``out = alpha H psi + beta psi + gamma out``."""
         self.products += 1
-        # the last site adds to what the others have made of `out`
+        # the last site adds to `out`, which the others have set
         apply_h(self.device, self.others, psi, out, alpha=alpha, beta=beta, gamma=gamma, work=work)
         parity_last(self.device, self.last, psi, out, alpha)

@@ -64,7 +64,7 @@ class Spectrum:
         return max(0.0, -math.log(math.fsum(self.values**2)))
 
     def largest(self, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the largest values and their Sz, (count,) each; what is missing is 0."""
+        """Return the largest values and their Sz, (count,) each, filled up with 0."""
         values, sz = np.zeros(count), np.zeros(count)
         found = min(count, self.values.size)
         values[:found], sz[:found] = self.values[:found], self.sz[:found]

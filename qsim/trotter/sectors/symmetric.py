@@ -6,7 +6,7 @@ strings into orbits; a is the smallest string of its orbit,
     |a, chi> = (|G| nu_a)^(-1/2) sum_g chi(g)* |g a>,   nu_a = sum of chi(g) over g with g a = a,
 
 and g |a, chi> = chi(g) |a, chi>; orbits with nu_a = 0 have no such state.  H is a stored matrix: a sector has about |G| times
-fewer states than that of Sz.  A permutation takes the spin of site j to site p[j]; a state of momentum 2 pi k / N gets
+fewer states than the sector of Sz.  A permutation takes the spin of site j to site p[j]; a state of momentum 2 pi k / N gets
 exp(-2 pi i k / N) from the shift of all spins by one site, as ``sum_j exp(2 pi i k j / N) |down at j>`` does.
 """
 
@@ -98,7 +98,7 @@ def _cycles(sites: Sequence[int]) -> list[int]:
 
 
 def order_of(sites: Sequence[int]) -> int:
-    """Return how often a permutation must be repeated to change nothing."""
+    """Return the order of a permutation: its least power that is the identity."""
     return math.lcm(*_cycles(sites))
 
 

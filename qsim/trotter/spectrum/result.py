@@ -1,4 +1,4 @@
-"""Levels of the sectors, and what was observed in the lowest (highest) one."""
+"""Levels of the sectors, and observables of the lowest (highest) one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lowest levels of the sectors of H, and what is observed in the lowest level of all."""
+"""Lowest levels of the sectors of H, and observables of the lowest level of all."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["run"]
 
 
 class Computation:
-    """The search for the levels of all sectors; what is found of complete sectors is kept in a checkpoint."""
+    """The search for the levels of all sectors; complete sectors are kept in a checkpoint."""
 
     def __init__(self, problem: TaskProblem[Spectrum], restored: Mapping[str, Any] | None) -> None:
         self.problem = problem
@@ -56,7 +56,7 @@ class Computation:
         )
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {
             "levels": self.levels,
             "residuals": self.residuals,
@@ -97,7 +97,7 @@ def run(problem: TaskProblem[Spectrum], monitor: Monitor) -> SpectrumResult:
         products=made.products,
     )
     energy, which = result.listed[0, 0], problem.block.which
-    # what is known of the level decides what is given: its degeneracy, then the gap, then what is observed in it
+    # in this order: degeneracy, gap, observables; each needs all states of the level
     if problem.block.gap and not lowest.known:
         monitor.warn(
             f"the {which} level, {energy:.12g}, has more states than were found, or lies closer to others than the tolerance "
@@ -167,7 +167,7 @@ class Level(View):
 
 
 def observe(problem: TaskProblem[Spectrum], members: Sequence[Member]) -> dict[str, Array]:
-    """Return what the deck asks for, as the mean over the states of a level; entropies of a single state alone."""
+    """Return the observables of the deck, as means over the states of a level; entropies of a single state alone."""
     total = sum(member.states for member in members)
     # the mean over a multiplet has no direction
     averaged = problem.multiplets and total > 1

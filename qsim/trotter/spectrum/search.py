@@ -1,7 +1,7 @@
 """The lowest level of H in all sectors of a task: its states, and the levels above it.
 
-Without a sector in the deck these are the levels of H, each as often as H has it: a sector of Sz > 0 stands for that of -Sz too
-(without fields), and that of Sz = 0 or 1/2 for all members of the multiplets of an isotropic H, whose spin S is read from the
+Without a sector in the deck these are the levels of H, each as often as H has it: a sector of Sz > 0 stands for -Sz too
+(without fields), and Sz = 0 or 1/2 for all members of the multiplets of an isotropic H, whose spin S is read from the
 states, ``S^2 = 3N/4 + 2 sum_(j<k) S_j . S_k``.
 """
 
@@ -108,7 +108,7 @@ class LowestLevels:
             ]
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {
             "entries": [list(entry) for entry in self.entries],
             "ends": list(self.ends),
@@ -198,7 +198,7 @@ class LowestLevels:
         return min((entry[:2] for entry in above), key=lambda entry: self.sign * entry[0], default=None)
 
     def _states(self, sector: Any, found: LowLevels) -> list[int]:
-        """Return how many states of H each level of a sector stands for."""
+        """Return the number of states of H for each level of a sector."""
         problem = self.problem
         if not problem.multiplets:
             # without multiplets a sector of Sz > 0 stands for -Sz too
@@ -213,7 +213,7 @@ class LowestLevels:
 
 
 def multiplets(device: Device, sector: Sector, vectors: list[Any]) -> list[int]:
-    """Turn the states of one level into those of total spin S, in place, and return 2 S + 1 of each.
+    """Turn the states of one level into states of total spin S, in place, and return 2 S + 1 of each.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_NUMBERS", "Correlators"]
 
-# vectors of the recurrence that are added to those of all temperatures at once
+# vectors of the recurrence that are added to the vectors of all temperatures at once
 TOGETHER = 16
 # of vectors of temperatures that are kept at once; with more the recurrence runs again
 MOST_NUMBERS = 1 << 27
@@ -104,7 +104,7 @@ class Correlators:
 
     @staticmethod
     def change(made: chain, T: NDArray[np.float64], counts: Sequence[int]) -> NDArray[np.float64]:
-        """Return how far ``D |phi|^2`` may be off (T,), if the recurrence had ended after one of some smaller numbers of steps.
+        """Return the largest change of ``D |phi|^2``, (T,), had the recurrence ended after a smaller number of steps.
 
         An operator A has ``|<phi|A|phi> - <phi'|A|phi'>|`` of at most ``|A| |phi - phi'| (|phi| + |phi'|)``.
         """
@@ -183,7 +183,7 @@ class Correlators:
             [moments.ss["z"][pair] for pair in self.along] + [moments.ss["x"][pair] for pair in self.across]
         )
 
-    # ----------------------------------------------------------------------------------- what is given
+    # -------------------------------------------------------------------------------------------- results
 
     def named(self, means: FloatArray) -> dict[str, FloatArray]:
         """Return the arrays of the results file from means (T, count): correlators (T, pairs) and structure factors (T, N)."""

@@ -34,7 +34,7 @@ class ThermalResult:
     values : (4, T) float64
         Energy, specific heat, susceptibility and entropy, per site.
     errors : (4, T) float64 or None
-        Standard errors with those of the end of the recurrences; None where every sector was diagonalised.
+        Standard errors with the errors of the end of the recurrences; None where every sector was diagonalised.
     observed, observed_errors : dict of (T, ...) float64
         Correlators and structure factors, and their errors.
     steps : int

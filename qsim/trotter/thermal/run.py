@@ -8,7 +8,7 @@ instead, without error.
 ``2 D / (D + 2) [Tr A^2 - (Tr A)^2 / D]`` at most.  To first order a ratio of such traces is off like one trace of
 ``phi(H) = sum_i dg/dS_i f_i(H)``, the influence function of the quantity g of the traces S; ``Tr phi^2`` is found from the same
 recurrences.  Z itself has the relative variance u: error bars are Student's with 2 / u degrees of freedom.  The Tr A^2 of
-correlators is not known, their errors are those of a jackknife: the k-th vectors of all sectors are one sample.
+correlators is not known, their errors come from a jackknife: the k-th vectors of all sectors are one sample.
 
 **Errors of the recurrence.**  The averages are found with three and four fifths of the steps as well.  x(T) is the largest change
 of ln Z and of <H> / T, or of ln Z if one sector is off by twice its own change.  Levels that are off by x T change the root of
@@ -73,7 +73,7 @@ class Computation:
     energies, weights : list of (lengths, vectors, m) float64
         Of each sector: of the whole recurrences and of shorter ones; of length 1 and one row where it was diagonalised.
     sums : list of (vectors, T, count) float64
-        Sums of correlators of each sector, energies from the lowest of their row; empty if none are asked for.
+        Sums of correlators of each sector, energies from the lowest of their row; empty without correlators.
     changes : list of (vectors, T) float64
         Bounds of how far the sums are off by the end of the recurrence, of operators of norm 1.
     steps : int
@@ -97,7 +97,7 @@ class Computation:
             self.weights = [np.array(part) for part in restored["weights"]]
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {
             "energies": list(self.energies),
             "weights": list(self.weights),
@@ -178,7 +178,7 @@ class Computation:
         self.changes.append(changes)
 
     def _recurrence(self, made: chain, report: Report) -> tuple[int, ...]:
-        """Make the steps of one vector; return how many, and those of the shorter recurrences."""
+        """Make the steps of one vector; return how many, and how many the shorter recurrences have."""
         steps, scale = self.problem.block.steps, scale_of(self.problem.model)
         most = MOST_THERMAL_STEPS if steps == "auto" else steps
         for step in range(1, most + 1):
@@ -191,8 +191,8 @@ class Computation:
         return shorter(len(made.alpha))
 
     def _settled(self, made: chain, scale: float) -> bool:
-        """Tell whether the averages of one vector would be the same after fewer steps, at all temperatures."""
-        # few temperatures, spread like those of the deck: the lowest are the last to settle
+        """Return True if the averages of one vector would be the same after fewer steps, at all temperatures."""
+        # few temperatures, spread like the grid of the deck: the lowest are the last to settle
         T = np.unique(np.quantile(self.temperatures, np.linspace(0.0, 1.0, THINNED)))
         tallies = []
         for count in shorter(len(made.alpha)):
@@ -203,7 +203,7 @@ class Computation:
 
 
 def shorter(steps: int) -> tuple[int, ...]:
-    """Return a number of steps, and those of the recurrences that are compared with it."""
+    """Return a number of steps, and the numbers of the recurrences that are compared with it."""
     return (steps, *(max(1, min(steps - 1, int(share * steps))) for share in FEWER))
 
 
@@ -233,7 +233,7 @@ class Part:
     Attributes
     ----------
     sz, copies : float
-        Total Sz, and 2 for a sector that stands for that of -Sz as well.
+        Total Sz, and 2 for a sector that stands for -Sz as well.
     vectors : int
         Random vectors; 0 where it was diagonalised.
     dimension : int
@@ -295,7 +295,7 @@ class Tally:
 
     @classmethod
     def of(cls, parts: list[Part], T: NDArray[np.float64]) -> Tally:
-        """Add up the sectors; where one stands for that of -Sz as well, the mean of Sz vanishes."""
+        """Add up the sectors; where one stands for -Sz as well, the mean of Sz vanishes."""
         # from the lowest energy: no Boltzmann factor overflows, the lowest one is 1
         low = min(float(part.energies.min()) for part in parts)
         sums = np.zeros((5, T.size))
@@ -330,7 +330,7 @@ class Tally:
         )
 
     def influence(self, part: Part) -> NDArray[np.float64]:
-        """Return what a level of a sector adds to the values, and to ln Z, to first order: (5, T, m)."""
+        """Return the part of each level of a sector in the values, and in ln Z, to first order: (5, T, m)."""
         # derivatives of energy, specific heat, susceptibility, entropy and ln Z by the traces, applied to
         # one level
         T, h = self.T[:, None], part.energies - self.low
@@ -356,7 +356,7 @@ def change(tallies: Sequence[Tally]) -> NDArray[np.float64]:
 def changes(
     lengths: Sequence[list[Part]], T: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return how far ln Z and <H> / T, and the susceptibility may be off, (T,) each.
+    """Return bounds of the errors of ln Z and <H> / T, and of the susceptibility, (T,) each.
 
     Changes of the whole, and what becomes of it if ln Z of one sector is larger by twice its own change: recurrences that have
     not come down to the lowest levels of a sector, and so give it no weight, are alike.
@@ -378,7 +378,7 @@ def changes(
 
 
 def _shifted(tally: Tally, sz: float, weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how far the susceptibility may be off if a sector takes a weight of at most so much from the others, (T,)."""
+    """Return the error of the susceptibility if a sector takes at most this weight from the others, (T,)."""
     # Sz and -Sz alike
     if not tally.m.any():
         return weight * np.abs(sz**2 - tally.m2) / tally.T
@@ -470,7 +470,7 @@ def judge(result: ThermalResult, made: Computation, monitor: Monitor) -> None:
 def truncation(
     tallies: Sequence[Tally], x: NDArray[np.float64], shift: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return what the end of the recurrences may make of energy, specific heat, susceptibility and entropy, (4, T)."""
+    """Return the truncation errors of energy, specific heat, susceptibility and entropy, (4, T)."""
     first = tallies[0]
     seen = np.max([np.abs(other.values - first.values) for other in tallies[1:]], axis=0)
     heat = np.maximum(first.v / first.T**2, 0.0)

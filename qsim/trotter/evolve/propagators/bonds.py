@@ -64,7 +64,7 @@ class BondPropagator:
         self.formula.advance(self.how.method, dt, steps)
 
     def measure(self, axes: str, pairs: bool = True) -> Moments:
-        """Return the moments of the state, and its energy; the variance only if it is asked for, which takes a second vector."""
+        """Return the moments of the state, and its energy; the variance, which takes a second vector, only if it is observed."""
         from qsim.trotter.evolve.propagators.chebyshev import measured
 
         if not pairs or needs_vector(self.problem, self.model):
@@ -78,7 +78,7 @@ class BondPropagator:
 
 
 def needs_vector(problem: Problem, model: Model) -> bool:
-    """Return whether the energy takes a second vector, H psi: with its variance, and with couplings of different components."""
+    """Return True if the energy takes a second vector, H psi: with its variance, and with couplings of different components."""
     return problem.observables.needs.variance or model.cross is not None
 
 
@@ -86,7 +86,7 @@ def needs_vector(problem: Problem, model: Model) -> bool:
 
 
 class _Small:
-    """A state of all strings of a few spins, made of those of all sectors; the evolver of a pilot."""
+    """A state of all strings of a few spins, made of its parts in all sectors; the evolver of a pilot."""
 
     def __init__(self, model: Model, psi: NDArray[np.complex128]) -> None:
         self.psi = psi
@@ -132,7 +132,7 @@ def _pilot(problem: Problem, hamiltonian: Hamiltonian) -> Pilot:
 def bond_choice(problem: Problem, monitor: Monitor) -> Choice:
     """Return the step of a product formula in the sector of a problem, as given or for the accuracy, and its error.
 
-    The error is that of pilots of at most 12 spins (:mod:`qsim.trotter.evolution.error_pilot`) under the same bonds, for the
+    The error comes from pilots of at most 12 spins (:mod:`qsim.trotter.evolution.error_pilot`) under the same bonds, for the
     realisation of the disorder with the largest error, and for the way back of an echo.
 
     Raises

@@ -1,4 +1,4 @@
-"""A state in a sector of conserved Sz and the Chebyshev expansion that carries it, and what such an evolution costs."""
+"""A state in a sector of conserved Sz and the Chebyshev expansion that carries it, and the cost of such an evolution."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def measured(
 ) -> Moments:
     """Return the moments of a vector of a problem, and its energy with the variance.
 
-    In a sector of Sz, of pairs only those that are asked for are taken; elsewhere a copy of the state of all spins is measured.
+    In a sector of Sz only pairs that observables need are taken; elsewhere a copy of the state of all spins is measured.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class ChebyshevPropagator:
         self.products += self.expansion.advance(self.psi, steps * dt, self.how.tolerance).products
 
     def measure(self, axes: str, pairs: bool = True) -> Moments:
-        """Return the moments of the state, and its energy with the variance; of pairs only those that are asked for."""
+        """Return the moments of the state, and its energy with the variance; in a sector of the pairs that observables need."""
         assert self.expansion is not None
         return measured(self.problem, self.expansion.model, self.expansion.linear, self.psi, axes, pairs)
 
@@ -140,7 +140,7 @@ def chebyshev_choice(
     precision = problem.precision
     ulp, intervals = ROUNDING[precision], np.diff(problem.times)
     count = max(1, len(intervals))
-    # half of the accuracy for what series leave out, shared by the intervals; the rest is left for
+    # half of the accuracy for the tails of the series, shared by the intervals; the rest is left for
     # rounding
     tolerance = max(0.5 * accuracy / count, ulp)
     products, angles = 0, 0.0

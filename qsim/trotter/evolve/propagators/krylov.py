@@ -132,7 +132,7 @@ class KrylovPropagator:
                     )
                 done += h
                 self.psi[...] = self.spare
-            # h^4 per time: the error of a step over h, relative to what is allowed
+            # h^4 per time: the error of a step over h, relative to the allowed one
             ratio = (allowed / error) ** (1.0 / ORDER) if error > 0.0 else GROWTH
             h = max(h * min(GROWTH, max(SHRINK, SAFETY * ratio)), shortest)
 
@@ -145,7 +145,7 @@ class KrylovPropagator:
         return 0.5 * self.how.tolerance * (1.0 + self.problem.times[-1] / (parts * length))
 
     def _rounding(self, angle: float) -> float:
-        """Return what rounding makes of a step in which every spin turns by an angle at most."""
+        """Return the rounding error of a step in which every spin turns by at most an angle."""
         return self.exponential.ulp * (STEP_ROUNDING + self.hamiltonian.spins * angle)
 
     def _size(self, time: float) -> float:
@@ -198,7 +198,7 @@ def krylov_choice(problem: Problem, hamiltonians: Sequence[Hamiltonian]) -> Choi
     Raises
     ------
     NumericsError
-        If the accuracy is below what rounding leaves.
+        If the accuracy is below the rounding errors.
     """
     accuracy, end = problem.evolution.accuracy, problem.times[-1]
     # the deck has seen to it
@@ -215,7 +215,7 @@ def krylov_choice(problem: Problem, hamiltonians: Sequence[Hamiltonian]) -> Choi
         ulp = ROUNDING[problem.precision]
         angles = rounded_angles(model, end)
         rounding = max(rounding, ulp * (8.0 + PRODUCT_ROUNDING[problem.precision] * products) + angles)
-    # what is left for rounding beside the share of the steps
+    # rounding has the part of the accuracy that the steps leave
     if rounding > (1.0 - SHARE) * accuracy:
         raise NumericsError(
             f"an error of {accuracy:.2g} after t = {end:g} is out of reach in {problem.precision} precision: rounding "

@@ -21,7 +21,7 @@ __all__ = ["LayerPropagator"]
 
 
 class LayerPropagator:
-    """A state and what carries it through time: an evolver, or a Chebyshev expansion.
+    """A state and its propagator: an evolver, or a Chebyshev expansion.
 
     Attributes
     ----------

@@ -45,7 +45,7 @@ class Averages:
     waiting: int = 0
 
     def add(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take the arrays of one trajectory; names and shapes are those of all others."""
+        """Take the arrays of one trajectory; names and shapes are the same for all trajectories."""
         for name, array in arrays.items():
             values = np.asarray(array, dtype=float)
             self.pending[name] = self.pending[name] + values if self.waiting else values

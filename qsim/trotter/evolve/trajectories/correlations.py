@@ -29,7 +29,7 @@ __all__ = ["SigmaStates", "sigma_z"]
 
 
 class Propagates(Protocol):
-    """A state and what carries it through time."""
+    """A state with its propagator."""
 
     @property
     def psi(self) -> Any:
@@ -71,13 +71,13 @@ def _spins(problem: Problem, psi: NDArray[Any]) -> NDArray[np.float64]:
 
 
 class SigmaStates:
-    """The states of all sites that are asked for.
+    """The states ``sigma^z_k psi(t)`` of all sites k that correlators need.
 
     Parameters
     ----------
     problem : Problem
     make : function
-        Returns what carries a state, which may be overwritten.
+        Returns the propagator of a state, which may be overwritten.
     start : (D,) complex
         State at t = 0, if nothing is restored.
     restored : mapping of site to (D,) complex, optional
@@ -116,7 +116,7 @@ class SigmaStates:
             propagator.advance(start, dt, steps)
 
     def correlations(self, psi: NDArray[Any]) -> dict[str, Any]:
-        """Return ``Re <S^z_j(t) S^z_k>`` of all sites j, (N,), from the state psi(t); nothing if it is not asked for."""
+        """Return ``Re <S^z_j(t) S^z_k>`` of all sites j, (N,), from the state psi(t); nothing if it is not observed."""
         observable = self.problem.observables.get(TimeCorrelation)
         if observable is None:
             return {}

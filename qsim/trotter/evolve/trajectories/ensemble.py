@@ -1,6 +1,6 @@
 """Ensembles of small systems, carried and observed together; see ``batch.py``.
 
-The calls depend on the deck and the kind of device alone, as those of single trajectories do.  On the CPU every member makes the
+The calls depend on the deck and the kind of device alone, as for single trajectories.  On the CPU every member makes the
 operations that it would make alone, so that its bits are the same wherever calls are split in the same places; on a GPU the
 moments of states below 12 spins are summed in another order.
 """
@@ -58,7 +58,7 @@ def together(problem: Problem, how: Choice) -> int:
 
 
 class Ensemble:
-    """The states of some trajectories and what was observed of them.
+    """The states of some trajectories and their observations.
 
     Attributes
     ----------

@@ -94,7 +94,7 @@ class Snapshot(View):
         return [self.known[tuple(cut)] for cut in cuts]
 
     def fidelity(self, state: Literal["start", "reference"]) -> float:
-        """Return the overlap with the state at t = 0, or with that of a file."""
+        """Return the overlap with the state at t = 0, or with the state of a file."""
         other = self.observer.psi0 if state == "start" else self.observer.reference
         # the observable needs it
         assert other is not None
@@ -109,7 +109,7 @@ class Snapshot(View):
         return energy_and_variance(device, hamiltonian, self.psi, self.time)[1]
 
     def first(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what `make` returned at t = 0; it is kept beside the rows, for a resumed trajectory."""
+        """Return the result of `make` at t = 0; it is kept beside the rows, for a resumed trajectory."""
         rows = self.observer.rows
         if f"_{name}" not in rows:
             rows[f"_{name}"] = [make()]

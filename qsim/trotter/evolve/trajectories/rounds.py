@@ -48,7 +48,7 @@ class Round:
         self.stop = self.ranges[-1].stop
 
     def saved(self, trajectory: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a checkpoint keeps of the round: who carries what, and the states; a collective call."""
+        """Return the state of the round for a checkpoint: members by rank, and their states; a collective call."""
         if self.comm.size == 1:
             return {"member": self.first, "trajectory": trajectory}
         found = self.comm.gather(on_host(trajectory))

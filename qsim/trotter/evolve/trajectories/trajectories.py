@@ -110,7 +110,7 @@ class Trajectories:
             self.member = part.stop
 
     def _inner(self, part: Round, saved: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return the state of this rank's trajectories; of a single one, that of all ranks together."""
+        """Return the state of this rank's trajectories; of a single one, the state of all ranks together."""
         problem, parts = self.problem, saved.get("trajectories", ())
         if problem.members > 1:
             return part.restored(saved, self.monitor)
@@ -125,7 +125,7 @@ class Trajectories:
         return Trajectory(self.problem, part.own.start, self.how, restored)
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps; a collective call."""
+        """Return the state for a checkpoint; a collective call."""
         assert self._round is not None
         return {
             "integration": {**vars(self.how), "costs": dict(self.how.costs)},

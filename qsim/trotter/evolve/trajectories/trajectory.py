@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Trajectory:
-    """The state of one trajectory and what was observed of it.
+    """The state of one trajectory and its observations.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Trajectory:
             if restored is None
             else device.asarray(fitting(restored, "psi", size)[problem.part])
         )
-        # one state forward; for an echo by overlap a second one under H + Sigma; for correlations those of sigma^z
+        # one state forward; for an echo by overlap a second one under H + Sigma; for correlations the states sigma^z psi
         self.propagator = self._first(self.hamiltonian, psi)
         self.other: Any = None
         if problem.echo is not None and problem.echo.overlap:
@@ -118,7 +118,7 @@ class Trajectory:
         return self.propagator.passes + (self.other.passes if self.other is not None else 0)
 
     def _first(self, hamiltonian: Hamiltonian, psi: Amplitudes) -> Propagator:
-        """Return what carries the start, or what has become of it, and may use the symmetries of both."""
+        """Return the propagator of the initial state, or of a resumed one, which may use common symmetries of H and start."""
         # few amplitudes where H and start share symmetries; states of echoes and correlations lack them
         orbits = orbits_in(self.problem, hamiltonian)
         if orbits is not None:

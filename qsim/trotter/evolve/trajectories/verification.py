@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["verify"]
 
-# times what was promised: an estimate is no better
+# times the promised error: an estimate is no better
 TOLERATED = 2.0
-# times what was promised, beyond which the run with half the step is no reference either
+# times the promised error, beyond which the run with half the step is no reference either
 UNSETTLED = 30.0
 
 Info = dict[str, tuple[Any, str, str]]
@@ -36,10 +36,10 @@ Info = dict[str, tuple[Any, str, str]]
 def verify(
     problem: Problem, how: Choice, trajectory: Trajectory | Ensemble, monitor: Monitor
 ) -> tuple[Info, Choice]:
-    """Repeat the last trajectory from t = 0 with half the step; return scalars, and the choice with what is known of its error.
+    """Repeat the last trajectory from t = 0 with half the step; return scalars, and the choice with its verified error.
 
     The distance of the states at t_final is ``1 - 2^-p`` of the error of a method of order p.  Chebyshev expansions have no
-    step: each interval is made of two.  A deviation beyond what was promised is a warning.
+    step: each interval is made of two.  A deviation beyond the promised error is a warning.
     """
     replay = _Replay(problem, how, trajectory)
     replay.run()

@@ -176,7 +176,7 @@ struct Tile {
     }
 };
 
-// From the outer layout to that of the phases: the inner one of the lowest tile, the crossed one of others.
+// From the outer layout to the layout of the phases: the inner one of the lowest tile, the crossed one of others.
 template <bool ROTATE> QSIM_DEVICE void go_in(const Tile& tile, cplx (&v)[16]) {
     if constexpr (ROTATE) rotate_outer(v);
     tile.put<outer>(v);
@@ -237,7 +237,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 // What the bits outside of a tile do, for every value of their lower `half` bits and for every value of the others, a row each: fields
-// on the bits of the tile (BITS; those of the upper half with h), energy; of the upper half also its fields on the lower half.
+// on the bits of the tile (BITS; of the upper half with h), energy; of the upper half also its fields on the lower half.
 struct Layer {
     const double *lower, *upper;
     int half;  // bits
@@ -297,7 +297,7 @@ struct Outside {  // exponentials of what the bits outside of the tile do to it
                 if (lane >= 16) high[lane] = {(real)c, (real)s};
             }
         }
-        if (THREADS == QSIM_WARP || t / QSIM_WARP == 1) {  // a lane for each bit of the lower half outside, and two; then those of `flip`
+        if (THREADS == QSIM_WARP || t / QSIM_WARP == 1) {  // a lane for each bit of the lower half outside, and two; then four for `flip`
             double energy = 0;
             if (lane < layer.half) energy = (first >> lane & 1 ? -0.5 : 0.5) * upper[BITS + 1 + lane];
             if (lane == layer.half) energy = lower[BITS];
@@ -455,7 +455,7 @@ QSIM_DEVICE void apply_energy(cplx (&v)[16], const double* fields, const double*
     multiply<3, 0>(v, flip, inside, {(real)(stage.scale * c), (real)(-stage.scale * s)});
 }
 
-// One block a member of an ensemble: all layers of `stages`, those of first .. last - 1 `repeats` times, without leaving the chip.
+// One block a member of an ensemble: all layers of `stages`, layers first .. last - 1 `repeats` times, without leaving the chip.
 // psi: (members, 2^BITS); fields: (members, 3, BITS); tables: (members, 3, TABLE), energies of every member.
 extern "C" __global__ void __launch_bounds__(THREADS)
     member_layers(cplx* __restrict__ psi, const double* __restrict__ fields, const double* __restrict__ tables,

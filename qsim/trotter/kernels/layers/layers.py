@@ -54,7 +54,7 @@ class Axis:
         J of the axis, symmetric, zero diagonal.
     fields : (N,) float64
     tables : dict of (low, high, bits) to Tables
-        CUDA: what couplings do to a tile.
+        CUDA: energies and fields of a tile.
     factors : dict of (low, high, bits, tau, type) to (5 * 2^(bits - 4) + 16,) complex
         CUDA: exponentials of those within a tile in a layer.  A recorded graph reads them, so whoever records one keeps them.
     """
@@ -84,7 +84,7 @@ class Tables(NamedTuple):
 def phase_factors(
     device: Device, table: Array, low: int, bits: int, tau: float, kind: np.dtype[Any], small: bool = True
 ) -> Any:
-    """Return the exponentials of what the couplings within a tile do in a layer.
+    """Return the exponentials of the couplings within a tile for a layer.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def mid_pass(
 
 STAGE = np.dtype([("turns", "f8"), ("shift", "f8"), ("scale", "f8"), ("axis", "i4"), ("rotate", "i4")])
 """One layer of :func:`member_layers`: tau / pi, phase of a spin down / pi, factor, axis, rotation before the phase."""
-# what the phases of a layer depend on
+# fields of a stage that determine its phases
 PHASE = ["axis", "turns", "shift", "scale"]
 
 
@@ -235,7 +235,7 @@ def member_layers(
         )
         kernel((psi.shape[0],), (1 << (members.bits - 4),), arguments, shared_mem=shared)
         return
-    # a symmetric step has every layer twice, and the rest of the last step those of the others: each is tabulated once
+    # a symmetric step has every layer twice, and the rest of the last step has the layers of the others: each is tabulated once
     known: dict[Any, int] = {}
     table = [known.setdefault(stage, len(known)) for stage in stages[PHASE].tolist()]
     phases = np.array(list(known))

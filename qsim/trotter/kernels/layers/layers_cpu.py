@@ -123,7 +123,7 @@ def rotate_across(s, bits, out):
 def rotate(s, bits, lowest):
     """Rotate bits ``lowest .. bits - 1`` of a real array (2^bits,), without the factor 2^(-1/2) a bit."""
     size = 1 << bits
-    # what fits the first-level cache is done before the rest
+    # bits within a block that fits the first-level cache come before the rest
     block = min(bits, 10)
     across = lowest == 0 and bits >= ACROSS
     # read and written in turn with the part by `rotate_across`; 256 numbers are 2 KiB
@@ -162,7 +162,7 @@ def spin(n, bit):
 
 @nb.njit(**PART)
 def look_outside(pairs, fields, start, spins, low, high, bits, field):
-    """Return the energy of the bits outside of a tile; ``field`` (bits,) becomes what they and h do to the tile's bits."""
+    """Return the energy of the bits outside of a tile; ``field`` (bits,) becomes their field and h on the tile's bits."""
     # bits of the tile: those below `low`, and from `high` to `end`
     end = high + bits - low
     energy = 0.0

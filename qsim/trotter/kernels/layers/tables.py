@@ -46,7 +46,7 @@ def outside_tables(
     """Tabulate the couplings of a tile with the spins outside, as ``layers.cu`` reads it.
 
     A row for every value of the lower half of these spins, and for every value of the upper half: fields on the bits of the tile
-    (those of the upper half with h), energy; of the upper half also its fields on the lower one.
+    (of the upper half with h), energy; of the upper half also its fields on the lower one.
     """
     of = [b if b < low else b - low + high for b in range(bits)]
     outside = [j for j in range(len(fields)) if j not in set(of)]

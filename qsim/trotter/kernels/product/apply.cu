@@ -6,7 +6,7 @@
 //     H = Dz + W Dx W + P W Dy W P^dagger,   W = 2^(-N/2) [[1, 1], [1, -1]] on every spin,   P = i^(number of down spins),
 //
 // in which W S^z W = S^x and P S^x P^dagger = S^y; the sums need no multiplication, and the factor 2^-N goes into the diagonal.  The
-// work of `bonds` grows with the number of pairs, that of the frames with N.
+// work of `bonds` grows with the number of pairs, the work of the frames with N.
 //
 // The diagonal needs no table of 2^N numbers: with the bits above the tile fixed, the energy is a constant, a field on every bit
 // of the tile, and the couplings within the tile, which are tabulated once (`within`).

@@ -262,7 +262,7 @@ class Flips(NamedTuple):
 
 
 class Transform(NamedTuple):
-    """A pass of ``walsh``: its bits, what it does to them, and the factors of a turn and of an addition."""
+    """A pass of ``walsh``: its bits, its flags, and the factors of a turn and of an addition."""
 
     position: int
     run: int
@@ -346,7 +346,7 @@ def _bonds_cpu(first, last, worker, psi, out, bits, diagonal, pairs, flips, numb
             c = cs if equal else co
             if c != 0:
                 _add(out, here, psi, there, 2 * size, c)
-        # fields: S^x and S^y flip one spin, (hx -+ i hy) / 2; the sign is that of the spin of the result,
+        # fields: S^x and S^y flip one spin, (hx -+ i hy) / 2; the spin of the result decides the sign,
         # minus for up
         for f in range(site.shape[0]):
             re = psi.dtype.type(alpha * hx[f])

@@ -1,6 +1,6 @@
 """Couplings of different components of two spins, ``K_ab S^a_j S^b_k``: public wrapper of ``exchange.cu``, and its CPU twin.
 
-Their part of ``H psi`` is added to that of :mod:`qsim.trotter.kernels.product.apply`. A pair has up to three terms: both spins
+It is added to the result of :mod:`qsim.trotter.kernels.product.apply`. A pair has up to three terms: both spins
 flipped (xy and yx), the first (xz, yz) or the second (zx, zy).
 """
 
@@ -58,7 +58,7 @@ def exchange_tables(device: Device, cross: NDArray[np.float64]) -> ExchangeTable
     sj, sk = 0.5 - bit_j, 0.5 - bit_k
     for j, k in np.argwhere(np.triu(cross.any(axis=(0, 1)), 1)):
         K = cross[:, :, j, k]
-        # <s|S^y|s'> = i s' with the spin s' before the flip, which is opposite to that of the result
+        # <s|S^y|s'> = i s' with the spin s' before the flip, which is opposite to the spin of the result
         both = 0.5j * (K[0, 1] * -sk + K[1, 0] * -sj)
         # one spin flips: S^x has 1/2, S^y has -i s of the result; the other spin is diagonal
         first = (0.5 * K[0, 2] - 1j * sj * K[1, 2]) * sk

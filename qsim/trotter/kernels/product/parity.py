@@ -1,7 +1,7 @@
 """Couplings of the last site in a sector of parity: public wrapper of ``parity.cu``, and its CPU twin.
 
 The index of a state holds all sites but the last, whose spin makes the number of spins down even or odd. Couplings among the
-others are those of N - 1 spins (:mod:`qsim.trotter.kernels.product.apply`).
+others are a Hamiltonian of N - 1 spins (:mod:`qsim.trotter.kernels.product.apply`).
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Rotation(NamedTuple):
     aa, ab, ba, bb : complex
         From and to a = first site down, second up, and b = first up, second down: ``new a = aa a + ab b``.
     both : complex
-        Phase of both sites down, over that of both sites up.
+        Phase of both sites down, relative to both sites up.
     """
 
     aa: complex

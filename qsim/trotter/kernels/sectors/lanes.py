@@ -99,7 +99,7 @@ def _shuffled(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, order: list[int])
 
 
 def _stored(*kinds: types.Type) -> bool:
-    """Return whether the types are arrays or pointers."""
+    """Return True if the types are arrays or pointers."""
     return all(isinstance(kind, types.Array | types.CPointer) for kind in kinds)
 
 

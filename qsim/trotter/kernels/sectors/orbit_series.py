@@ -21,7 +21,7 @@ def orbits_of(strings, low, ranks, block, columns, group, full, place, first):
     low : int
         Bits of the low part.
     ranks
-        Ranks of the low and of the high parts among those of their weight.
+        Ranks of the low and of the high parts among strings of their weight.
     columns : (H + 1,) int64
         Columns of the block of every weight of the high part.
     group

@@ -5,7 +5,7 @@ A vector is a direct sum of dense matrices, row = string of the high sites, colu
 moves whole rows; one across the cut pairs rows with rows and columns with columns; with inversion, a flip of the site that is
 left out reverses both.
 
-On the CPU eight rows are made at a time, four of a complex vector: first what comes from whole rows, in contiguous runs and
+On the CPU eight rows are made at a time, four of a complex vector: first the sums of whole rows, in contiguous runs and
 with the sums in registers, into a buffer in cache, the older vector of a recurrence included; then the rows are transposed, so
 that a flip of the low part is one operation of all of them; then the sum of both is written. Flips across the cut are runs, too,
 where they take the top bit of the low part; others are gathered, or, if there are many, taken for all rows at once.
@@ -199,7 +199,7 @@ def sector_product(
 
 @nb.njit(**JIT)
 def _factors(bits, top):
-    """Return how many factors a thread keeps.
+    """Return the number of factors that a thread keeps.
 
     Flips in the high part and of one bit across; 2 LANES of every low bit; all flips across, twice.
     """
@@ -297,7 +297,7 @@ def _sector_product_cpu(begin, end, worker, vector, out, t, tiles, space, width,
     mirrors = at[13] - at[12]
     joined = at[35] > at[34]
     longest = (numbers.size - _factors(bits, top)) // (4 * LANES)
-    # work space of this thread: buffer, tile of what is made, tile of what is read, and a diagonal, of eight long rows each
+    # work space of this thread: buffer, tile of results, tile of sources, and a diagonal, of eight long rows each
     made = pointer(numbers, LANES * longest)
     tile = pointer(numbers, 2 * LANES * longest)
     # later the second tile of flips across

@@ -80,7 +80,7 @@ def runs_of(streams, count, cross, strings, row, down, alpha):
         return count
     # low strings of weight w without the top bit come first in a row, C(L - 1, w) of them, and half[w] is
     # the sum of C(L - 1, 0 ... w - 1). The other bits keep their order under the flip, so that one shift
-    # leads from the columns here to those of the partner
+    # leads from the columns here to the columns of the partner
     columns = low_offset[v + 1] - low_offset[v]
     shift = half[v + 1] - half[v] if down else half[w] - half[w + 1]
     for m in range(cross.count):
@@ -163,7 +163,7 @@ def row_into(vectors, row, diagonal, alpha, gamma, streams, inside, cross, strin
 
 @nb.njit(**INLINE)
 def across_into(vectors, row, cross, strings, alpha):
-    """Add the flips across the cut, but for those of the top low bit, to the buffer of a row."""
+    """Add the flips across the cut, without flips of the top low bit, to the buffer of a row."""
     x, g, place = vectors.x, vectors.buffer, row.place
     low_offset, half, width, bits = strings.low_offset, strings.half, strings.width, strings.bits
     p, w, h = row.p, row.w, row.h
@@ -207,7 +207,7 @@ def mirrored_into(vectors, row, mirror, strings, alpha):
     for m in range(mirror.count):
         j = mirror.low[m]
         c = alpha * mirror.value[m]
-        # the complement of the high string: all bits turned over, but for that of the flipped site
+        # the complement of the high string: all bits turned over, except the bit of the flipped site
         flipped = ~h & ((1 << top) - 1)
         # a flip with a high bit keeps the weight of the low part: all columns, in reverse order
         if j >= bits:
@@ -385,7 +385,7 @@ def joined_twice(made, one, two, first, second, near, columns, flips):
     """Add the flips of the low bits from two tiles of partner rows; a factor for every bit and row.
 
     `near`: for every four columns, flip after flip, where the columns that it leads to begin in a tile, and the factors of its
-    bits. Four columns at once hide the latency of an addition, two tiles share what is read from `near`.
+    bits. Four columns at once hide the latency of an addition, two tiles share the loads from `near`.
     """
     at = np.int64(0)
     for u in range(0, columns, 4):
@@ -428,7 +428,7 @@ def joined_twice(made, one, two, first, second, near, columns, flips):
 
 @nb.njit(**PART)
 def joined_once(made, tile, factors, near, columns, flips):
-    """Do what `joined_twice` does, from one tile."""
+    """Add the flips of the low bits as `joined_twice`, from one tile."""
     at = np.int64(0)
     for u in range(0, columns, 4):
         i = LANES * u
@@ -477,9 +477,9 @@ def joined_into(made, work, x, near, strings, p, w, first, rows):
         # low bits that are up here, or down
         flips = bits - w if down else w
         slots = p if down else top - p
-        # `near` lists for a weight first the flips of bits that are 0, then those of bits that are 1
+        # `near` lists for a weight first the flips of bits that are 0, then of bits that are 1
         entry = pointer(near.low, near.low_first[2 * w + 1 - down])
-        # slots in pairs: the tiles of two of them share what is read from `near`
+        # slots in pairs: the tiles of two of them share the loads from `near`
         for slot in range(slots):
             odd = slot & 1
             factor = pointer(factors, odd * LANES * bits)

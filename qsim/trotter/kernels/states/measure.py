@@ -65,10 +65,10 @@ def moments_of_axis(
         return float(norms[0]), firsts[0], seconds[0]
     outside = n - TILE
     sums, kept = _summed_tiles(device, psi)
-    # sums over all tiles with the signs of outer bits: a Walsh-Hadamard transform of the sums of every tile gives those of all
+    # sums over all tiles with the signs of outer bits: a Walsh-Hadamard transform of the sums of every tile gives the sums of all
     # outer bits and pairs of them at once, 13 numbers a tile instead of a pass over the state for each
     walsh(device, kept, outside)
-    # all the numbers that are asked for, by one transfer
+    # all numbers by one transfer
     high, upper = np.triu_indices(outside, 1)
     places = _places(device, outside)
     found = device.to_host(device.xp.concatenate([sums, kept.reshape(-1)[places]]))
@@ -124,7 +124,7 @@ def moments_of_members(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return norms (M,), <S^z_j> (M, n) and <S^z_j S^z_k> (M, n, n) of states (M, 2^n), n <= 12.
 
-    On the CPU those of a member do not depend on the others, in any bit.
+    On the CPU no bit of a member's moments depends on the other members.
     """
     members, size = psi.shape
     n = int(size).bit_length() - 1
@@ -229,7 +229,7 @@ def _measure_tiles_cpu(psi, bits, first, last, p, out):
                 odd = p[2 * i + 1]
                 total += even - odd
             out[tile, 1 + a] = total
-            # pairs (a, b): the difference of neighbours has the sign of a, the place of the run that of b
+            # pairs (a, b): the difference of neighbours has the sign of a, the place of the run the sign of b
             for b in range(a + 1, bits):
                 run = 1 << (b - a - 1)
                 pair = 0.0
@@ -244,5 +244,5 @@ def _measure_tiles_cpu(psi, bits, first, last, p, out):
             for i in range(half):
                 p[i] = p[2 * i] + p[2 * i + 1]
             length = half
-        # what is left is the norm of the tile
+        # the last number is the norm of the tile
         out[tile, 0] = p[0]

@@ -1,7 +1,7 @@
 """Random amplitudes of initial states, identical in every bit on CPU and GPU; ``random_states.cu`` has the method.
 
 No function here may be compiled with fast-math flags: sine, cosine and logarithm are polynomials whose operations are rounded
-one by one, as those of the CUDA twin are.
+one by one, as in the CUDA twin.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def random_phases(
         ``"philox"``, or ``"splitmix64"``: phases ``2 pi u`` with ``u = (splitmix64(seed 0x100000001 + n) >> 11) 2^-53``,
         the recipe of reference values; member m then has the seed ``seed + m``.
     """
-    # splitmix64 is the recipe that reference values were made with; its seed is that of the member
+    # splitmix64 is the recipe that reference values were made with; a member adds its number to the seed
     plain = generator == "splitmix64"
     key = (((seed + member) * 0x100000001) if plain else _key(seed)) & 0xFFFFFFFFFFFFFFFF
     # 2^N amplitudes without those with a forbidden bit: |amplitude|^2 = 1 / number
