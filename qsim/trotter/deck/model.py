@@ -129,10 +129,10 @@ class Evolve(Block):
                 "asks to find it",
             )
         elif self.integrator in ("chebyshev", "krylov") and self.dt is not None:
-            found = (
+            reason = (
                 "chebyshev has no time step" if self.integrator == "chebyshev" else "krylov finds its steps"
             )
-            yield Finding("evolve.dt", f"{found}; give accuracy, such as 1.0e-12, instead")
+            yield Finding("evolve.dt", f"{reason}; give accuracy, such as 1.0e-12, instead")
         elif self.integrator == "auto" and self.dt is not None:
             yield Finding(
                 "evolve.integrator",

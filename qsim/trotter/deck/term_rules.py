@@ -151,8 +151,8 @@ def _check_field(term: FieldTerm, spins: int, key: str) -> Iterator[Finding]:
 def _check_pairs(term: Pairs, spins: int, key: str) -> Iterator[Finding]:
     given = [name for name in ("list", "file", "matrix") if getattr(term, name) is not None]
     if len(given) != 1:
-        found = " and ".join(given) or "none of them"
-        yield Finding(key, f"give exactly one of list, file and matrix; found {found}")
+        keys = " and ".join(given) or "none of them"
+        yield Finding(key, f"give exactly one of list, file and matrix; found {keys}")
     if "model" in term.model_fields_set and term.matrix is None:
         yield Finding(f"{key}.model", "model belongs to matrix; list and file give the components themselves")
     for problem in pair_problems(term.list or [], spins):

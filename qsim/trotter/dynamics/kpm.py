@@ -89,9 +89,9 @@ def jackson(count: int) -> NDArray[np.float64]:
 
 def _weights(mu: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ``g_0 mu_0, 2 g_1 mu_1, ...`` of moments (..., M)."""
-    found = 2.0 * jackson(mu.shape[-1]) * mu
-    found[..., 0] *= 0.5
-    return np.asarray(found, np.float64)
+    weights = 2.0 * jackson(mu.shape[-1]) * mu
+    weights[..., 0] *= 0.5
+    return np.asarray(weights, np.float64)
 
 
 def smoothed(
@@ -104,8 +104,8 @@ def smoothed(
     angle = np.arccos(np.where(inside, x, 0.0))
     # A(E) = [g_0 mu_0 + 2 sum_k g_k mu_k cos(k arccos x)] / (pi R sqrt(1 - x^2))
     waves = np.cos(np.arange(mu.shape[-1])[:, None] * angle)
-    found = _weights(mu) @ waves / (math.pi * half * np.sin(angle))
-    return np.where(inside, found, 0.0)
+    density = _weights(mu) @ waves / (math.pi * half * np.sin(angle))
+    return np.where(inside, density, 0.0)
 
 
 def share(mu: NDArray[np.float64], ends: tuple[float, float], band: tuple[float, float]) -> Any:

@@ -167,8 +167,8 @@ class Computation:
     ) -> float:
         """Return by how much a spectral function differs, relative to its maximum."""
         omega, eta = np.array(self.problem.block.omega.values()), self.problem.block.broadening
-        found = lorentzians(omega, eta, *now)
-        return float(np.abs(found - lorentzians(omega, eta, *before)).max() / found.max())
+        spectrum = lorentzians(omega, eta, *now)
+        return float(np.abs(spectrum - lorentzians(omega, eta, *before)).max() / spectrum.max())
 
     def _factors(self, number: int) -> NDArray[np.complex128]:
         """Return the factors of the sites in the operator of a row."""
@@ -291,16 +291,16 @@ def lowest(problem: TaskProblem[Dynamics]) -> tuple[Sector, Ground]:
     """
     # the ground state of all sectors; several states of the lowest energy have no spectral function of
     # their own
-    found = LowestLevels(problem, 1, TOLERANCE * scale_of(problem.model))
-    for number in found.order:
-        found.visit(number)
-    energy, residual, _, _ = min(found.entries)
-    sector = problem.plain_sectors[found.members[0].sector]
-    if found.degeneracy != 1:
-        count = "several" if found.degeneracy is None else str(found.degeneracy)
+    search = LowestLevels(problem, 1, TOLERANCE * scale_of(problem.model))
+    for number in search.order:
+        search.visit(number)
+    energy, residual, _, _ = min(search.entries)
+    sector = problem.plain_sectors[search.members[0].sector]
+    if search.degeneracy != 1:
+        count = "several" if search.degeneracy is None else str(search.degeneracy)
         raise NumericsError(
             f"the ground state is degenerate: {count} states have the energy {energy:.10g}, one of them in the sector {sector}",
             hint="name a sector in which it is not: sector: {sz: ...}, or add a small term that chooses one state",
         )
-    gap = np.inf if found.second is None else found.second[0] - energy
-    return sector, Ground(found.members[0].vector, energy, residual, gap)
+    gap = np.inf if search.second is None else search.second[0] - energy
+    return sector, Ground(search.members[0].vector, energy, residual, gap)

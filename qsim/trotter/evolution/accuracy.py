@@ -212,15 +212,15 @@ def choose(
     static = hamiltonian.is_static
     pilot = pilot or Pilot.of(hamiltonian, psi, end=float(times[-1]))
     # a Chebyshev expansion first: its cost is known without pilots, and formulas that cannot beat it are not tried
-    found = []
+    choices = []
     if method == "chebyshev":
-        found.append(_expanded(pilot, hamiltonian, intervals, accuracy, machine))
+        choices.append(_expanded(pilot, hamiltonian, intervals, accuracy, machine))
     elif method == "auto" and static and machine.vectors >= CHEBYSHEV_VECTORS:
         # too long
         with contextlib.suppress(NumericsError):
-            found.append(_expanded(pilot, hamiltonian, intervals, accuracy, machine))
+            choices.append(_expanded(pilot, hamiltonian, intervals, accuracy, machine))
     # a formula may turn out cheaper than its rough estimate by this factor
-    beaten = min((HOPELESS * c.cost for c in found if c.error <= accuracy), default=math.inf)
+    beaten = min((HOPELESS * c.cost for c in choices if c.error <= accuracy), default=math.inf)
     for name in SPLITTINGS if method == "auto" else (method,):
         if name == "chebyshev" or (name == "ts2" and method == "auto" and accuracy < ROUGH):
             continue
@@ -228,18 +228,18 @@ def choose(
         if _least_cost(pilot, layers_per_step(hamiltonian, name), name, intervals, accuracy) < beaten:
             # without any evolution the step does not matter
             dt = pilot.step(name, intervals, 0.95 * accuracy) if duration > 0.0 else 1.0
-            found.append(_split(pilot, hamiltonian, name, intervals, dt, machine))
-    if not any(c.error <= accuracy for c in found):
-        least = min(c.error for c in found)
+            choices.append(_split(pilot, hamiltonian, name, intervals, dt, machine))
+    if not any(c.error <= accuracy for c in choices):
+        least = min(c.error for c in choices)
         raise NumericsError(
             f"an error of {accuracy:.2g} after t = {duration:g} is out of reach in {machine.precision} precision: rounding "
             f"alone makes {least:.2g}",
             hint="ask for a larger evolve.accuracy",
         )
-    found = [c for c in found if c.error <= accuracy]
-    costs = {c.method: c.cost for c in found}
+    choices = [c for c in choices if c.error <= accuracy]
+    costs = {c.method: c.cost for c in choices}
     # among those that reach the accuracy the cheapest in layers; days of work are refused rather than begun
-    best = min(found, key=lambda c: c.cost)
+    best = min(choices, key=lambda c: c.cost)
     if best.cost > MOST_LAYERS:
         raise NumericsError(
             f"{best.method} takes {best.cost:.2g} layers for t = {duration:g} with couplings and fields up to "

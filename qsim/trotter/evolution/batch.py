@@ -105,7 +105,7 @@ class Batch:
             With ``"xyz"`` copies of the states go through the frames; the states keep their bits.
         """
         with self.device.use():
-            found = [self._moments(self._psi)]
+            by_axis = [self._moments(self._psi)]
             # z as the state is; x and y in the frames of a copy, by C^dagger each time
             if axes == "xyz":
                 if self._still is None:
@@ -116,13 +116,13 @@ class Batch:
                 turned[0] = (0.0, 0.5, 2.0 ** (-self._bits / 2), 0, 1)
                 for _ in range(2):
                     member_layers(self.device, states, self._still, turned)
-                    found.append(self._moments(states))
-        names = ("z", "x", "y")[: len(found)]
+                    by_axis.append(self._moments(states))
+        names = ("z", "x", "y")[: len(by_axis)]
         return [
             Moments(
-                float(found[0][0][m]),
-                {name: s[m] for name, (_, s, _) in zip(names, found, strict=True)},
-                {name: ss[m] for name, (_, _, ss) in zip(names, found, strict=True)} if pairs else {},
+                float(by_axis[0][0][m]),
+                {name: s[m] for name, (_, s, _) in zip(names, by_axis, strict=True)},
+                {name: ss[m] for name, (_, _, ss) in zip(names, by_axis, strict=True)} if pairs else {},
             )
             for m in range(len(self.models))
         ]

@@ -338,8 +338,8 @@ class SharedEvolver:
             second[n:, :n] = second[:n, n:].T
             second[n:, n:] = norm * np.outer(others, others)
         # one reduction for all numbers
-        found = total(self.links, np.concatenate([[norm], first, second.ravel()]))
-        return float(found[0]), found[1 : N + 1], found[N + 1 :].reshape(N, N)
+        sums = total(self.links, np.concatenate([[norm], first, second.ravel()]))
+        return float(sums[0]), sums[1 : N + 1], sums[N + 1 :].reshape(N, N)
 
     def norm(self) -> float:
         """Return <psi|psi>."""

@@ -67,15 +67,15 @@ def _frames(spins: int) -> dict[int, NDArray[np.complex128]]:
     C = np.array([[1, -1j], [1, 1j]]) / math.sqrt(2.0)
     # axis x is z in the frame C^dagger, y in its square
     one = {2: np.eye(2, dtype=complex), 0: C.conj().T, 1: (C @ C).conj().T}
-    found = {}
+    frames = {}
     for a, matrix in one.items():
         # site 0 is the lowest bit; a global rotation is the same for all sites, so that the order of the
         # products does not matter
         all_spins = np.eye(1, dtype=complex)
         for _ in range(spins):
             all_spins = np.asarray(np.kron(all_spins, matrix), np.complex128)
-        found[a] = all_spins
-    return found
+        frames[a] = all_spins
+    return frames
 
 
 @dataclass
@@ -188,9 +188,9 @@ class Drive:
             size += np.maximum(np.abs(values[1:]), np.abs(values[:-1]))
             rough += np.maximum(bend[1:], bend[:-1])
         places, missed = survey(small.profiles[1:], end)
-        found = [t for t, _ in places]
+        cuts = [t for t, _ in places]
         # pulses narrower than a cell show at their kinks
-        for t in found:
+        for t in cuts:
             k = min(int(t / end * CELLS), CELLS - 1)
             values = [abs(n * f(t)) for n, f in zip(norms[1:], small.profiles[1:], strict=True)]
             size[k] = max(size[k], float(norms[0] + sum(values)))
@@ -199,7 +199,7 @@ class Drive:
         parts = [hamiltonian.static.size, *(part.size for _, part in hamiltonian.driven)]
         J, h = np.array([0.5 * part.J for part in parts]), np.array([part.h for part in parts])
         fields = np.einsum("pajk,qajk->pqj", J, J) + np.einsum("paj,qaj->pqj", h, h)
-        return cls(small, end, size, rough, found, missed, fields)
+        return cls(small, end, size, rough, cuts, missed, fields)
 
     def parts(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Return starts and lengths of the parts between places, and the largest rms field of a spin within each."""
@@ -236,13 +236,13 @@ class Drive:
         # a part counts as strong against the mean field of the evolution, and if it takes more than one
         # step
         strong = (field > STRONG * float(length @ field) / self.end) & (counts > 1.0)
-        found: list[float] = []
+        cuts: list[float] = []
         # the strongest first, until `most` places are used
         for k in np.flatnonzero(strong)[np.argsort(-field[strong])]:
-            if len(found) + counts[k] - 1.0 > most:
+            if len(cuts) + counts[k] - 1.0 > most:
                 break
-            found.extend(begin[k] + length[k] * np.arange(1.0, counts[k]) / counts[k])
-        return found
+            cuts.extend(begin[k] + length[k] * np.arange(1.0, counts[k]) / counts[k])
+        return cuts
 
     def error(self, method: str, dt: float) -> float:
         """Return the sum of the errors of all steps of an evolution with steps of dt."""
@@ -338,13 +338,13 @@ class Drive:
         self, method: str, begin: NDArray[np.float64], length: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return the errors of single steps, pulses that they pass over included."""
-        found = self._local(method, begin, length)
+        errors = self._local(method, begin, length)
         # integrals are known no better than a cell, and shorter steps follow the profile in any case
         long = length > 1.01 * self.end / CELLS
         if np.any(long):
             missed = self._missed(method, begin[long], length[long])
-            found[long] = np.where(missed > MISSED * found[long], missed, found[long])
-        return found
+            errors[long] = np.where(missed > MISSED * errors[long], missed, errors[long])
+        return errors
 
     def _missed(
         self, method: str, begin: NDArray[np.float64], length: NDArray[np.float64]

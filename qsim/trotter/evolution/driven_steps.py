@@ -30,7 +30,7 @@ NEAR = 2e-15
 def stages(method: str, start: float, dt: float) -> list[tuple[float, tuple[float, ...]]]:
     """Return the stages of a step: the time at which the couplings are taken, and the one or two half maps made there."""
     halves, t = METHODS[method].halves, start
-    found: list[tuple[float, tuple[float, ...]]] = []
+    plan: list[tuple[float, tuple[float, ...]]] = []
     # the middle of the step is as good as its end, and better by one order for the field alone
     if len(halves) == 1:
         return [(start + 0.5 * dt, halves)]
@@ -38,9 +38,9 @@ def stages(method: str, start: float, dt: float) -> list[tuple[float, tuple[floa
     # first: one time for both
     for k in range(0, len(halves), 2):
         first, second = halves[k], halves[k + 1]
-        found.append((t + first * dt, (first, second)))
+        plan.append((t + first * dt, (first, second)))
         t += (first + second) * dt
-    return found
+    return plan
 
 
 def advance(

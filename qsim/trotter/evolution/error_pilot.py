@@ -181,8 +181,8 @@ def part_of(psi: Amplitudes, sites: Sequence[int]) -> NDArray[np.complex128]:
     for site in sites:
         place &= ~(1 << site)
         index = np.concatenate([index, index | (1 << site)])
-    found = psi[xp.asarray(index | place)]
-    state = np.array(found.get() if hasattr(found, "get") else found, np.complex128)
+    amplitudes = psi[xp.asarray(index | place)]
+    state = np.array(amplitudes.get() if hasattr(amplitudes, "get") else amplitudes, np.complex128)
     return state / math.sqrt(norm2(state))
 
 
@@ -316,12 +316,14 @@ class Pilot:
             return 0.0
         # the error of a formula of order p falls like dt^p once it is small
         order = schedule.METHODS[method].order
-        found = self._driven_rate(method, dt) if self.drive is not None else self._static_rate(method, dt)
+        error_rate = (
+            self._driven_rate(method, dt) if self.drive is not None else self._static_rate(method, dt)
+        )
         # one step of the whole system showed an error where the pilot shows none: the larger one counts
         if method in self.direct:
             step, error = self.direct[method]
-            found = max(found, error * min(dt / step, 1e30) ** order)
-        return found
+            error_rate = max(error_rate, error * min(dt / step, 1e30) ** order)
+        return error_rate
 
     def total(self, method: str, intervals: NDArray[np.float64], dt: float) -> float:
         """Return the error of the whole system with steps of at most dt, shortened to end where intervals end.
@@ -345,11 +347,11 @@ class Pilot:
             walked = self.drive.walk(method, intervals, dt)
         if walked is None:
             return self.rate(method, longest) * part
-        found = self.growth * walked
+        whole = self.growth * walked
         if method in self.direct:
             step, error = self.direct[method]
-            found = max(found, error * min(longest / step, 1e30) ** order * part)
-        return found
+            whole = max(whole, error * min(longest / step, 1e30) ** order * part)
+        return whole
 
     def _static_rate(self, method: str, dt: float) -> float:
         span = self.span
@@ -366,8 +368,8 @@ class Pilot:
 
     def _driven_rate(self, method: str, dt: float) -> float:
         assert self.drive is not None
-        found = self.drive.error(method, dt)
-        return self.growth * found / self.drive.end
+        error = self.drive.error(method, dt)
+        return self.growth * error / self.drive.end
 
     def _measure(self, method: str, dt: float) -> float:
         """Return the larger error of the states of the pilot with steps of dt after its time span."""
@@ -489,15 +491,15 @@ def find_step(
     # proposes the next one
     dt, good, bad = 0.2 * longest, 0.0, math.inf
     for _ in range(TRIES):
-        found = rate(method, dt) * duration
-        if found == 0.0:
+        estimate = rate(method, dt) * duration
+        if estimate == 0.0:
             return duration
-        if found <= error:
+        if estimate <= error:
             good = max(good, dt)
         else:
             bad = min(bad, dt)
         # SAFETY: the power law misses a little, and a step just above the error would cost another try
-        wanted = min(SAFETY * dt * (error / found) ** (1.0 / order), longest)
+        wanted = min(SAFETY * dt * (error / estimate) ** (1.0 / order), longest)
         # the proposal is hardly longer, the bracket is closed to 20 %, or the longest step is good
         if good > 0.0 and (wanted <= 1.1 * good or bad <= 1.2 * good or good >= longest):
             break
@@ -521,9 +523,9 @@ def local_error(evolver: Advances, psi: Amplitudes, method: str, dt: float) -> f
     evolver.advance(method, -0.5 * dt, 2)
     axpy(-1.0, psi, evolver.psi)
     order = schedule.METHODS[method].order
-    found = math.sqrt(norm2(evolver.psi)) / (1.0 - 0.5**order)
+    error = math.sqrt(norm2(evolver.psi)) / (1.0 - 0.5**order)
     # whose steps back do not undo those forward, but add to them
-    return found / 3.0 if order == 1 else found
+    return error / 3.0 if order == 1 else error
 
 
 def _missing(hamiltonian: Hamiltonian | Model, sites: Sequence[int]) -> float:

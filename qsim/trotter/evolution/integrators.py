@@ -207,12 +207,12 @@ def _unwound(sequence: list[Layer]) -> list[Layer]:
     steps = [(a, b) for (a, _), (b, _) in pairwise(sequence)]
     if steps.count((y, z)) == steps.count((z, y)):
         return sequence
-    found = sequence[:1]
+    path = sequence[:1]
     for layer in sequence[1:]:
-        if {found[-1][0], layer[0]} == {y, z}:
-            found.append((x, 0.0))
-        found.append(layer)
-    return found
+        if {path[-1][0], layer[0]} == {y, z}:
+            path.append((x, 0.0))
+        path.append(layer)
+    return path
 
 
 def turn(axis: int, following: int) -> int:

@@ -111,17 +111,17 @@ def _sizes(most: int) -> tuple[tuple[int, int], ...]:
 
 def tilings(spins: int, device: str, item: int = 16, most: int = CUDA_LARGEST) -> list[list[Tile]]:
     """Return the tilings that may be the fastest somewhere, without more passes than :func:`tiles`, whose tiling comes first."""
-    found = [tiles(spins, device, item, most)]
-    if len(found[0]) == 1:
-        return found
+    choices = [tiles(spins, device, item, most)]
+    if len(choices[0]) == 1:
+        return choices
     # larger and smaller tiles trade the number of passes against shared memory and blocks at once
     sizes = tuple((bits, bits) for bits in CPU_SIZES) if device == "cpu" else _sizes(most)
     for lowest, bits in sizes:
         ways = (grouped(spins, device, groups, lowest, bits) for groups in GROUPS)
         fewest = next((way for way in ways if way), None)
-        if fewest and len(fewest) <= len(found[0]) and fewest not in found:
-            found.append(fewest)
-    return found
+        if fewest and len(fewest) <= len(choices[0]) and fewest not in choices:
+            choices.append(fewest)
+    return choices
 
 
 def device_tiles(device: Device, item: int) -> tuple[str, int, int]:
@@ -140,11 +140,11 @@ def grouped(spins: int, device: str, groups: int, lowest: int, bits: int) -> lis
     # a tile holds the rotated bits and at least MIN_RUN of the lowest ones, for contiguous access
     if min(parts) < least or max(parts) > bits - MIN_RUN[device]:
         return []
-    found, high = [Tile(lowest, lowest, lowest)], lowest
+    way, high = [Tile(lowest, lowest, lowest)], lowest
     for part in parts:
-        found.append(Tile(bits - part, high, bits))
+        way.append(Tile(bits - part, high, bits))
         high += part
-    return found
+    return way
 
 
 class Evolver:
@@ -297,7 +297,7 @@ class Evolver:
     def _program(self, sequence: list[Layer], start: int = 0, stop: int | None = None) -> list[Pass]:
         """Return the passes of layers ``start .. stop - 1`` of a sequence; all rotations up to the next layer belong to it."""
         # passes of a layer: one that turns, and the groups in between
-        n, found = self._padded, []
+        n, passes = self._padded, []
         # rotations of the frame between neighbours: C, C^dagger or none
         turns = [turn(a[0], b[0]) for a, b in pairwise(sequence)]
         stop = len(sequence) if stop is None else stop
@@ -314,10 +314,10 @@ class Evolver:
             # layers turn at the first tile and at the last one alternately: a pass ends the rotation of one layer and begins that
             # of the next, so that a layer costs as many passes as there are tiles, less one
             end = 0 if i % 2 == 0 else len(self.tiles) - 1
-            found.append(Pass(self.tiles[end], axis, before != 0, self._leaves(after), tau, shift, scale))
+            passes.append(Pass(self.tiles[end], axis, before != 0, self._leaves(after), tau, shift, scale))
             if after:
-                found.extend(Pass(tile) for tile in self.tiles[1:-1])
-        return found
+                passes.extend(Pass(tile) for tile in self.tiles[1:-1])
+        return passes
 
     def _leaves(self, after: int) -> bool:
         """Return True if a turning pass does the next rotation already: only if the next layer turns at another tile."""

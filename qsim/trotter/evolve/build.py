@@ -208,7 +208,7 @@ def _work(problem: Problem, steps: int) -> Work:
 
 def _fits(problem: Problem, free: int) -> str:
     """Describe the number of spins that fit into the free bytes."""
-    found = []
+    sentences = []
     for single, name in ((False, "double"), (True, "single")):
         most = 0
         # memory grows with every spin: the largest number that fits
@@ -216,8 +216,8 @@ def _fits(problem: Problem, free: int) -> str:
             if sum(memory(problem, spins, single)[0].values()) <= free:
                 most = spins
         if (most and most < problem.spins) or (single and most >= problem.spins):
-            found.append(f"{min(most, problem.spins)} spins fit in {name} precision")
-    return ", ".join(dict.fromkeys(found + _formula_fits(problem, free)))
+            sentences.append(f"{min(most, problem.spins)} spins fit in {name} precision")
+    return ", ".join(dict.fromkeys(sentences + _formula_fits(problem, free)))
 
 
 def _formula_fits(problem: Problem, free: int) -> list[str]:

@@ -27,7 +27,7 @@ CONSERVED = 1e-3
 
 
 def drift(r: Results) -> Figure | None:
-    """Draw energy, norm and total Sz, and the drifts of those that are conserved."""
+    """Draw the drifts of conserved quantities (energy, norm, total Sz), and energy and total Sz where they change."""
     t = times(r)
     if "energy" not in r or t.size < 2:
         return None

@@ -156,15 +156,15 @@ def memory_on_gpu(problem: Problem, parts: Mapping[str, int]) -> int:
 def _work(problem: Problem, spins: int, state: int) -> int:
     """Return the bytes that the observables take in passing, of which the largest counts."""
     # sums of the moments for every 4096 amplitudes: 79 doubles, 13, a copy (a GPU: 13)
-    found = 840 << max(spins - 12, 0)
+    most = 840 << max(spins - 12, 0)
     if problem.observables.needs.variance:
-        found = max(found, 2 * state)
+        most = max(most, 2 * state)
     for rows in _parts(problem, spins):
         # as in entanglement.entropy_bytes, which would load the kernels
         piece = min(spins, 20)
         matrix, gathered = 16 << 2 * rows, 40 << max(rows, piece)
-        found = max(found, 2 * matrix + gathered, 3 * matrix)
-    return found
+        most = max(most, 2 * matrix + gathered, 3 * matrix)
+    return most
 
 
 def _parts(problem: Problem, spins: int) -> list[int]:
@@ -189,15 +189,15 @@ def _batch(problem: Problem, spins: int) -> int:
 
 def _passing(problem: Problem, spins: int, state: int, expansion: int, run: int) -> dict[str, int]:
     """Return the bytes that stages before and after the evolution take beyond its own."""
-    found: dict[str, int] = {}
+    stages: dict[str, int] = {}
     if PILOT_SPINS < spins <= COMPARED_SPINS and not expansion and 2 * (16 << spins) > run:
         # a step of the whole system, in double precision
-        found["pilot"] = 2 * (16 << spins) - run
+        stages["pilot"] = 2 * (16 << spins) - run
     if problem.evolution.verify:
         echo = problem.echo
         # states of the run that are kept, and states of the repetition
         kept = state * (1 + (echo is not None and echo.overlap))
         replay = state * (1 + (echo is not None)) + expansion
         start = state if echo is not None and not echo.overlap else 0
-        found["verification"] = max(0, kept + replay + start - run - sum(found.values()))
-    return found
+        stages["verification"] = max(0, kept + replay + start - run - sum(stages.values()))
+    return stages

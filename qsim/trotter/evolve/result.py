@@ -192,8 +192,8 @@ def _finals(*, headline: bool) -> Iterator[Quantity[Result]]:
     for kind in OBSERVABLES.values():
         for final in kind.finals:
             if final.headline == headline:
-                found = _at(final.name, final.unit, final.text, final.array, final.index)
-                yield replace(found, headline=headline)
+                quantity = _at(final.name, final.unit, final.text, final.array, final.index)
+                yield replace(quantity, headline=headline)
 
 
 def _number(name: str, unit: str, text: str, key: str = "", *, headline: bool = False) -> Quantity[Result]:

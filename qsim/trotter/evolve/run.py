@@ -80,12 +80,12 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     last = comm.size - 1
     if problem.evolution.verify:
         with monitor.stage("verify"), monitor.alone():
-            found: tuple[dict[str, tuple[Any, str, str]], Choice] = ({}, how)
+            verified: tuple[dict[str, tuple[Any, str, str]], Choice] = ({}, how)
             if comm.rank == last:
-                found = monitor.judged(
-                    "verification_error", lambda: verify(problem, how, made.current, monitor), found
+                verified = monitor.judged(
+                    "verification_error", lambda: verify(problem, how, made.current, monitor), verified
                 )
-        info, how = comm.bcast(found, root=last)
+        info, how = comm.bcast(verified, root=last)
     return Result(
         problem=problem,
         integration=how,
@@ -202,7 +202,7 @@ def _piloted(problem: Problem, monitor: Monitor) -> Choice:
         layers = layers_per_step(hamiltonian, block.integrator)
         return Choice(block.integrator, block.dt, error, layers, layers * end / block.dt)
 
-    def found() -> Choice:
+    def selected() -> Choice:
         """Estimate the error of the given step, or choose a step for the given accuracy."""
         if block.dt is not None:
             intervals = np.diff(problem.times)
@@ -229,11 +229,11 @@ def _piloted(problem: Problem, monitor: Monitor) -> Choice:
 
     def compared() -> Choice:
         """Do so, with one step of the whole system beside the pilots."""
-        choice = found()
+        choice = selected()
         # the pilots are compared with the whole system at the step that they chose, and the choice is
         # made again
         if choice.method in METHODS and pilots.compare(problem, panel, hamiltonians, choice):
-            choice = found()
+            choice = selected()
         return choice
 
     # of a step that is given the error is judged, and nothing hangs on it

@@ -75,12 +75,12 @@ def _cut(made: list[Pilot], problem: Problem) -> None:
     drives = [pilot.drive for pilot in made if pilot.drive is not None]
     if not drives:
         return
-    found, missed = survey([f for drive in drives for f in drive.small.profiles[1:]], end)
+    kinks, missed = survey([f for drive in drives for f in drive.small.profiles[1:]], end)
     # the sharpest kinks of all profiles; more would make more parts than steps
-    found = sorted(sorted(found, key=lambda kink: -kink[1])[:MOST_KINKS])
+    kinks = sorted(sorted(kinks, key=lambda kink: -kink[1])[:MOST_KINKS])
     for drive in drives:
         # all pilots are cut at the same times, as the evolution is
-        drive.places = [t for t, _ in found]
+        drive.places = [t for t, _ in kinks]
         drive.missed = missed
     more = {t for drive in drives for t in drive.strong(SHORT, MOST_KINKS // 2 // len(drives))}
     for drive in drives:
@@ -129,7 +129,7 @@ def compare(problem: Problem, panel: Panel, hamiltonians: list[Hamiltonian], cho
         return False
     # the longest step that the output times leave
     dt = max(problem.steps(k, dt)[1] for k in range(len(problem.times) - 1))
-    found = False
+    compared = False
     for pilot, hamiltonian in zip(panel.pilots, hamiltonians, strict=True):
         # a pilot of all spins, or without any error, has nothing to learn
         if len(pilot.sites) == problem.spins or pilot.exact:
@@ -137,8 +137,8 @@ def compare(problem: Problem, panel: Panel, hamiltonians: list[Hamiltonian], cho
         # where a driven system is strongest its error is largest
         time = pilot.drive.worst() if pilot.drive is not None else 0.0
         pilot.compare(choice.method, dt, _local(problem, hamiltonian, time, kinks_of(panel)), time)
-        found = True
-    return found
+        compared = True
+    return compared
 
 
 def _local(

@@ -86,7 +86,7 @@ def _timed(problem: Problem, candidates: Sequence[Sequence[Tile]]) -> list[float
     """Return the seconds of a few steps with each tiling, on an array that the first trajectory takes over after it."""
     device, steps = problem.device, STEPS[problem.device.kind]
     model = problem.hamiltonian().at(0.0)
-    found = []
+    seconds = []
     with device.use():
         psi = device.xp.full(1 << problem.spins, 2.0 ** (-problem.spins / 2), problem.dtype)
     precision = problem.precision
@@ -99,5 +99,5 @@ def _timed(problem: Problem, candidates: Sequence[Sequence[Tile]]) -> list[float
             evolver.advance("ts2", 1e-3, steps)
             device.synchronize()
             times.append(time.perf_counter() - start)
-        found.append(min(times))
-    return found
+        seconds.append(min(times))
+    return seconds

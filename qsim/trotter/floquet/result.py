@@ -57,10 +57,10 @@ class FloquetResult:
 
     def row(self, name: str) -> NDArray[Any] | None:
         """Return a row of observations, None if there is none; of one cut without the axis of the cuts."""
-        found = self.rows.get(name)
-        if found is not None and found.ndim == 2 and name != "sz" and found.shape[1] == 1:
-            return np.asarray(found[:, 0])
-        return found
+        values = self.rows.get(name)
+        if values is not None and values.ndim == 2 and name != "sz" and values.shape[1] == 1:
+            return np.asarray(values[:, 0])
+        return values
 
 
 def _row_of(name: str) -> Callable[[FloquetResult], NDArray[Any] | None]:
@@ -78,18 +78,18 @@ def _axes_of(kind: type[Observable], array: Array) -> Callable[[FloquetResult], 
 
 
 def _label(kind: type[Observable], label: Label) -> Quantity[FloquetResult]:
-    def found(result: FloquetResult) -> Any:
+    def labels(result: FloquetResult) -> Any:
         return result.problem.observables.label(kind, label, "floquet")
 
-    return Quantity(label.name, label.unit, label.text, found, axes=label.axes)
+    return Quantity(label.name, label.unit, label.text, labels, axes=label.axes)
 
 
 def _final(name: str) -> Callable[[FloquetResult], float | None]:
-    def found(result: FloquetResult) -> float | None:
+    def last(result: FloquetResult) -> float | None:
         values = result.row(name)
         return None if values is None or values.ndim > 1 else float(values[-1])
 
-    return found
+    return last
 
 
 QUANTITIES: tuple[Quantity[FloquetResult], ...] = (

@@ -157,13 +157,13 @@ class Computation:
         # pairs are not needed: observables of a cycle take <S^z> and the state
         moments = sector_moments(self.steps[0].operator, self.psi, ())
         sz = moments.s["z"] / moments.norm
-        found: dict[str, Any] = {"cycle": self.done, "norm": moments.norm, "sz": sz}
+        row: dict[str, Any] = {"cycle": self.done, "norm": moments.norm, "sz": sz}
         view = Stroboscopic(self, sz, moments.norm)
         for observable in self.problem.observables:
             # sz is stored in any case, and the imbalance follows from its rows after the last cycle
             if not isinstance(observable, Sz | Imbalance):
-                found |= observable.values(view)
-        for name, value in found.items():
+                row |= observable.values(view)
+        for name, value in row.items():
             self.rows.setdefault(name, []).append(value)
 
 

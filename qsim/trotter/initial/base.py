@@ -44,8 +44,8 @@ class InitialState(Block):
     @property
     def word(self) -> str:
         """The value of `type` in the deck."""
-        found: str = getattr(self, "type", "")
-        return found
+        kind: str = getattr(self, "type", "")
+        return kind
 
     def check(self, spins: int, key: str) -> Iterator[Finding]:
         """Yield contradictions between the keys and the number of spins."""

@@ -46,8 +46,8 @@ class BasisState(InitialState):
         values = {"bits": self.bits, "up": self.up, "down": self.down_sites}
         given = [name for name, value in values.items() if value is not None]
         if len(given) != 1:
-            found = " and ".join(given) or "none of them"
-            yield Finding(key, f"give exactly one of bits, up and down; found {found}")
+            keys = " and ".join(given) or "none of them"
+            yield Finding(key, f"give exactly one of bits, up and down; found {keys}")
         if self.bits is not None and len(self.bits) != spins:
             yield Finding(f"{key}.bits", f"{len(self.bits)} bits, but system.spins = {spins}")
         yield from check_sites(self.up, spins, f"{key}.up")

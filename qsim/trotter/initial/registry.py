@@ -15,14 +15,14 @@ def _found() -> tuple[type[InitialState], ...]:
         name = f"{__package__}.{module.name}"
         if name != __name__:
             importlib.import_module(name)
-    found: list[type[InitialState]] = []
+    kinds: list[type[InitialState]] = []
     waiting = list(InitialState.__subclasses__())
     while waiting:
         kind = waiting.pop(0)
         waiting = kind.__subclasses__() + waiting
         if "type" in kind.model_fields:
-            found.append(kind)
-    return tuple(found)
+            kinds.append(kind)
+    return tuple(kinds)
 
 
 STATES = _found()

@@ -85,8 +85,8 @@ class Computation:
             base = sector.base if isinstance(sector, SymmetricSector) else sector
             for k in range(sector.dimension):
                 vector = np.ascontiguousarray(self._whole(host[:, [k]])[:, 0])
-                found = sector_schmidt(base, device, device.asarray(vector), half)
-                self.kept["entropies"][member, k] = found.entropy
+                schmidt = sector_schmidt(base, device, device.asarray(vector), half)
+                self.kept["entropies"][member, k] = schmidt.entropy
 
     def _whole(self, vectors: NDArray[Any]) -> NDArray[Any]:
         """Return vectors (columns) in the Ising basis of a sector of Sz."""
@@ -139,7 +139,7 @@ def run(problem: LevelsProblem, monitor: Monitor) -> LevelsResult:
     with monitor.stage("levels"):
         drive(made, monitor, total=members, unit="realisations", what="levels", done=made.done)
     levels = made.kept["levels"]
-    found: list[NDArray[np.float64]] = []
+    ratios_of: list[NDArray[np.float64]] = []
     # where the deck itself asks for the ratio, it was refused
     if not enough:
         monitor.warn(
@@ -147,12 +147,14 @@ def run(problem: LevelsProblem, monitor: Monitor) -> LevelsResult:
         )
     else:
         least = SAME * max(scale_of(model), math.ulp(1.0))
-        found = monitor.judged("gap_ratio", lambda: [gap_ratios(row[inside], least) for row in levels], [])
+        ratios_of = monitor.judged(
+            "gap_ratio", lambda: [gap_ratios(row[inside], least) for row in levels], []
+        )
     return LevelsResult(
         problem,
         levels,
-        np.array([ratios.mean() for ratios in found]),
-        np.concatenate(found) if found else None,
+        np.array([ratios.mean() for ratios in ratios_of]),
+        np.concatenate(ratios_of) if ratios_of else None,
         made.kept.get("participation"),
         made.kept.get("entropies"),
     )

@@ -90,8 +90,8 @@ def entropies(device: Device, states: Amplitudes, sites: Sequence[int]) -> NDArr
 
 def _normalised(p: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return weights descending and of sum 1, rounding below zero removed."""
-    found = np.sort(np.maximum(p, 0.0))[::-1]
-    return np.asarray(found / found.sum())
+    values = np.sort(np.maximum(p, 0.0))[::-1]
+    return np.asarray(values / values.sum())
 
 
 def _entropy(p: NDArray[np.float64]) -> float:

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 __all__ = ["correlators", "energy", "energy_and_variance", "local"]
 
 
-def _of_axis(found: Mapping[str, NDArray[np.float64]], axis: str) -> NDArray[np.float64]:
+def _of_axis(by_axis: Mapping[str, NDArray[np.float64]], axis: str) -> NDArray[np.float64]:
     """Moments of one axis."""
-    if axis not in found:
-        raise ValueError(f"the moments hold the axes {', '.join(found) or 'none'}, not {axis}")
-    return np.asarray(found[axis], float)
+    if axis not in by_axis:
+        raise ValueError(f"the moments hold the axes {', '.join(by_axis) or 'none'}, not {axis}")
+    return np.asarray(by_axis[axis], float)
 
 
 def local(moments: Moments, axis: str) -> NDArray[np.float64]:

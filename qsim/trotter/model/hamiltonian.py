@@ -201,10 +201,10 @@ class Hamiltonian:
     def envelope(self) -> Model:
         """A model in which every coupling or field that can occur at some time is not zero; its sizes mean nothing."""
         # sizes, so that parts of either sign cannot cancel
-        found = self.static.size
+        total = self.static.size
         for _, part in self.driven:
-            found = found + part.size
-        return found
+            total = total + part.size
+        return total
 
     def at(self, t: float) -> Model:
         """Return H at a time."""
@@ -234,7 +234,7 @@ class Hamiltonian:
 
     def peak(self, end: float) -> Model:
         """Return a model with every coupling and field as large as it can become until some time."""
-        found = self.static.size
+        total = self.static.size
         for f, part in self.driven:
             # profiles peak between kinks as well as at them
             times = [
@@ -242,8 +242,8 @@ class Hamiltonian:
                 *(k for k in getattr(f, "kinks", None) or () if 0 < k < end),
             ]
             size = max(abs(f(float(t))) for t in times)
-            found = found + size * part.size
-        return found
+            total = total + size * part.size
+        return total
 
     def average(self, end: float, places: Sequence[float] = ()) -> Model:
         """Return a model with every coupling and field as large as it is on average until some time.
@@ -253,14 +253,14 @@ class Hamiltonian:
         places
             Times within narrow pulses, if they are known.
         """
-        found = self.static.size
+        total = self.static.size
         for f, part in self.driven:
             kinks = [k for k in getattr(f, "kinks", None) or () if 0.0 < k < end]
             # trapezoids between sampled times and kinks, and within pulses narrower than the samples
             times = np.unique([*np.linspace(0.0, end, PEAK_SAMPLES), *kinks, *places])
             size = np.trapezoid([abs(f(float(t))) for t in times], times) / end if end > 0.0 else abs(f(0.0))
-            found = found + float(size) * part.size
-        return found
+            total = total + float(size) * part.size
+        return total
 
     def __add__(self, other: Hamiltonian) -> Hamiltonian:
         """Return the sum, such as that with the perturbation of an echo."""
@@ -328,11 +328,11 @@ def build_hamiltonian(
 
 def _largest(model: Model) -> float:
     """Return the size of the largest coupling or field; not a number if one is none."""
-    found = np.maximum(np.abs(model.J).max(), np.abs(model.h).max())
+    largest = np.maximum(np.abs(model.J).max(), np.abs(model.h).max())
     if model.cross is not None:
-        found = np.maximum(found, np.abs(model.cross).max())
+        largest = np.maximum(largest, np.abs(model.cross).max())
     # unlike max, np.maximum keeps NaN
-    return float(found)
+    return float(largest)
 
 
 def _field(
@@ -435,14 +435,14 @@ def _bonds(
     # without a choice of shells or a decay: nearest neighbours
     if shells is None and term.alpha is None and not isinstance(lattice, blocks.AllToAll):
         shells = [1]
-    found = lattices.bonds(lattice, spins, shells)
-    pairs = np.array([bond[:2] for bond in found], dtype=np.int64).reshape(-1, 2)
-    distance = np.array([bond.distance for bond in found])
+    bonds = lattices.bonds(lattice, spins, shells)
+    pairs = np.array([bond[:2] for bond in bonds], dtype=np.int64).reshape(-1, 2)
+    distance = np.array([bond.distance for bond in bonds])
     # one strength for each shell
     if isinstance(J, list):
         by_shell = dict(zip(shells or [1], J, strict=True))
-        return pairs, np.array([by_shell[bond.shell] for bond in found]), distance
-    return pairs, np.full(len(found), J), distance
+        return pairs, np.array([by_shell[bond.shell] for bond in bonds]), distance
+    return pairs, np.full(len(bonds), J), distance
 
 
 def _ways(lattice: blocks.Lattice | None, pairs: NDArray[np.int64], spins: int) -> NDArray[np.float64]:
@@ -461,10 +461,10 @@ def _positions(term: blocks.PlacedTerm, lattice: blocks.Lattice | None, spins: i
         return np.array(lattices.positions(lattice, spins), dtype=np.float64)
     if isinstance(term.positions, list):
         return np.array(term.positions, dtype=np.float64)
-    found = np.array(read_rows(term.positions, "x, y, z", (3,), most=spins))
-    if len(found) != spins:
-        raise FileError(f"{term.positions}: {len(found)} positions, but system.spins = {spins}")
-    return found
+    places = np.array(read_rows(term.positions, "x, y, z", (3,), most=spins))
+    if len(places) != spins:
+        raise FileError(f"{term.positions}: {len(places)} positions, but system.spins = {spins}")
+    return places
 
 
 def _apart(
@@ -544,15 +544,15 @@ def conserved(model: Model | Hamiltonian) -> tuple[str, ...]:
     # 1e-14: equal couplings that come from sums of terms differ by rounding
     scale = max(float(np.abs(model.J).max(initial=0.0)), 1e-300)
     largest = scale if model.cross is None else max(scale, float(np.abs(model.cross).max()))
-    found = []
+    axes = []
     for a, axis in enumerate(AXES):
         b, c = (a + 1) % 3, (a + 2) % 3
         equal = np.abs(model.J[b] - model.J[c]).max(initial=0.0) <= 1e-14 * scale
         fields = model.h[b].any() or model.h[c].any()
         # couplings of different components must keep the total as well
         if equal and not fields and mixed(model.cross, 1e-14 * largest, a) is None:
-            found.append(axis)
-    return tuple(found)
+            axes.append(axis)
+    return tuple(axes)
 
 
 def energies(model: Model, axis: int) -> NDArray[np.float64]:

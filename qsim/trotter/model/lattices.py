@@ -63,12 +63,14 @@ def bonds(lattice: blocks.Lattice, spins: int, shells: Sequence[int] | None = No
         return []
     # ways to the nearest image: more than one where the site is equally near both ways round
     ways = [images_of(lattice, spins, j, k) for j, k in pairs]
-    found = [(*pair, _distance(lattice, each[0]), len(each)) for pair, each in zip(pairs, ways, strict=True)]
-    radii = _radii(r for _, _, r, _ in found)
+    measured = [
+        (*pair, _distance(lattice, each[0]), len(each)) for pair, each in zip(pairs, ways, strict=True)
+    ]
+    radii = _radii(r for _, _, r, _ in measured)
     for shell in shells or ():
         if shell > len(radii):
             raise ValueError(_no_shell(lattice, spins, shell, radii))
-    everything = [Bond(j, k, r, _shell(radii, r), ways) for j, k, r, ways in found]
+    everything = [Bond(j, k, r, _shell(radii, r), ways) for j, k, r, ways in measured]
     if isinstance(lattice, blocks.Ladder) and lattice.bonds != "all":
         # shells are counted among all pairs, then legs or rungs are chosen
         same = _same_rung if lattice.bonds == "rungs" else _same_leg
@@ -102,9 +104,9 @@ def images_of(lattice: blocks.Lattice, spins: int, j: int, k: int) -> list[tuple
     here, there = _flat(lattice, spins, j), _flat(lattice, spins, k)
     dx, dy = there[0] - here[0], there[1] - here[1]
     # all images of the other site by the translations of the periodic directions
-    found = [(dx + ax, dy + ay) for ax, ay in _translations(lattice, spins)]
-    nearest = min(math.hypot(*way) for way in found)
-    return [way for way in found if math.hypot(*way) - nearest <= SAME * nearest]
+    images = [(dx + ax, dy + ay) for ax, ay in _translations(lattice, spins)]
+    nearest = min(math.hypot(*way) for way in images)
+    return [way for way in images if math.hypot(*way) - nearest <= SAME * nearest]
 
 
 def directions(lattice: blocks.Lattice, spins: int, j: int, k: int) -> tuple[int, int]:

@@ -81,7 +81,7 @@ class Models:
     @property
     def notes(self) -> list[str]:
         """Notices about bonds across periodic boundaries, one for each kind."""
-        found = []
+        texts = []
         for term in (*self.system.terms, *self.sigma_terms, *self.ground_terms):
             lattice = getattr(term, "lattice", None) or self.system.lattice
             placed = getattr(term, "positions", None) is not None or isinstance(term, Dipolar)
@@ -96,8 +96,8 @@ class Models:
             shells = term.shells
             if shells is None and getattr(term, "alpha", None) is None and not isinstance(lattice, AllToAll):
                 shells = [1]
-            found.append(wrapped(lattice, self.spins, shells))
-        return [text for text in dict.fromkeys(found) if text]
+            texts.append(wrapped(lattice, self.spins, shells))
+        return [text for text in dict.fromkeys(texts) if text]
 
     @property
     def has_tensors(self) -> bool:

@@ -28,12 +28,12 @@ def read_matrix(path: Path, spins: int, *, symmetric: bool) -> NDArray[np.float6
         arrays = read_arrays(path, COUPLINGS)
         if "J" not in arrays and len(arrays) != 1:
             raise FileError(f"{path} holds {listed(arrays)}; expected one matrix J")
-        found = arrays.get("J", next(iter(arrays.values()), None))
+        matrix = arrays.get("J", next(iter(arrays.values()), None))
     elif path.suffix == ".npy":
-        found = next(iter(read_arrays(path, COUPLINGS).values()), None)
+        matrix = next(iter(read_arrays(path, COUPLINGS).values()), None)
     else:
-        found = np.array(read_rows(path, "J of site j with every site k", most=spins))
-    return _checked(path, "J", found, spins, symmetric)
+        matrix = np.array(read_rows(path, "J of site j with every site k", most=spins))
+    return _checked(path, "J", matrix, spins, symmetric)
 
 
 def read_component_matrices(path: Path, spins: int, *, symmetric: bool) -> NDArray[np.float64]:

@@ -101,7 +101,7 @@ def kinks(profiles: Sequence[Profile], end: float) -> list[tuple[float, float]]:
 def survey(profiles: Sequence[Profile], end: float) -> tuple[list[tuple[float, float]], int]:
     """Return the (time, size) of :func:`kinks`, and how many narrow pulses there are beyond those that are among them."""
     # of a time that several profiles share, the larger size
-    found: dict[float, float] = {}
+    sizes: dict[float, float] = {}
     missed = 0
     for f in profiles:
         # ramps and tables know their kinks; formulas are searched in four ways, for features of different
@@ -114,14 +114,14 @@ def survey(profiles: Sequence[Profile], end: float) -> tuple[list[tuple[float, f
         else:
             places = _known_kinks(f, known, end)
         for time, size in places:
-            found[time] = max(found.get(time, 0.0), size)
-    return sorted(found.items()), missed
+            sizes[time] = max(sizes.get(time, 0.0), size)
+    return sorted(sizes.items()), missed
 
 
 def many(f: Profile, times: Values) -> Values:
     """Return a profile at many times."""
-    found = f.many(times) if hasattr(f, "many") else [f(float(t)) for t in times]
-    return np.asarray(found, float)
+    values = f.many(times) if hasattr(f, "many") else [f(float(t)) for t in times]
+    return np.asarray(values, float)
 
 
 def _known_kinks(f: Profile, times: Sequence[float], end: float) -> list[tuple[float, float]]:
@@ -129,14 +129,14 @@ def _known_kinks(f: Profile, times: Sequence[float], end: float) -> list[tuple[f
     # kinks at the ends of the evolution cut no step
     inside = [t for t in times if 0.0 < t < end]
     edges = [0.0, *inside, end]
-    found = []
+    changes = []
     for before, t, after in zip(edges[:-2], inside, edges[2:], strict=True):
         # close enough that no other kink lies within, far enough that the second difference is no
         # rounding
         width = 1e-3 * min(t - before, after - t)
         change = abs(f(t + width) - 2.0 * f(t) + f(t - width)) / max(width, 1e-300)
-        found.append((t, change))
-    return found
+        changes.append((t, change))
+    return changes
 
 
 def _found_kinks(f: Profile, end: float) -> list[tuple[float, float]]:
@@ -150,13 +150,13 @@ def _found_kinks(f: Profile, end: float) -> list[tuple[float, float]]:
     scale = float(np.abs(values).max(initial=0.0))
     peaks = np.flatnonzero((bend >= maximum_filter1d(bend, 3)) & (bend > 1e-9 * scale)) + 1
     peaks = peaks[np.argsort(bend[peaks - 1])[::-1][:SUSPECTS]]
-    found: list[tuple[float, float]] = []
+    places: list[tuple[float, float]] = []
     for k in sorted(peaks.tolist()):
         kink = _kink(f, float(times[k - 1]), float(times[k + 1]), FINEST * end)
         # two cells may find the same kink
-        if kink is not None and (not found or kink[0] - found[-1][0] > 1e-9 * end):
-            found.append(kink)
-    return found
+        if kink is not None and (not places or kink[0] - places[-1][0] > 1e-9 * end):
+            places.append(kink)
+    return places
 
 
 def _short_pulses(f: Profile, end: float) -> list[tuple[float, float]]:
@@ -171,13 +171,13 @@ def _short_pulses(f: Profile, end: float) -> list[tuple[float, float]]:
     bent = np.flatnonzero(bend > BENT * bend.max(initial=0.0)) + 1
     if len(bent) > MOST_BENT:
         return []
-    found = []
+    places = []
     for a, b in _joined(bent):
         # fewer are a kink
         if b - a >= SHORTEST:
             height = float(np.ptp(values[a - 1 : b + 2]))
-            found += _resolved(f, times[a - 1 : b + 2], height, end)
-    return [(t, slope) for t, slope in found if 0.0 < t < end]
+            places += _resolved(f, times[a - 1 : b + 2], height, end)
+    return [(t, slope) for t, slope in places if 0.0 < t < end]
 
 
 def _pulses_at_points(f: Profile, end: float) -> list[tuple[float, float]]:
@@ -195,7 +195,7 @@ def _pulses_at_points(f: Profile, end: float) -> list[tuple[float, float]]:
     largest = bend[k] >= np.maximum(bend[k - 1], bend[k + 1])
     # alone in its surroundings, and more than rounding of the largest value
     peaks = k[largest & (bend[k] > STANDS_OUT * around + NOTHING * np.abs(values).max())]
-    found: list[tuple[float, float]] = []
+    places: list[tuple[float, float]] = []
     for p in peaks[np.argsort(bend[peaks])[::-1][:SUSPECTS]].tolist():
         window = times[p - 2 : p + 3]
         # the bisection finds a kink, or nothing in a smooth pulse: then the middle of the window is taken
@@ -206,8 +206,8 @@ def _pulses_at_points(f: Profile, end: float) -> list[tuple[float, float]]:
         height = float(np.ptp(finite(f, points)))
         # a true kink has smooth sides; a pulse is missed by parabolas on either side
         if _has_more(f, points, middle, STRAIGHT * height, end):
-            found += _resolved(f, points, height, end)
-    return [(t, slope) for t, slope in found if 0.0 < t < end]
+            places += _resolved(f, points, height, end)
+    return [(t, slope) for t, slope in places if 0.0 < t < end]
 
 
 def _has_more(f: Profile, points: Values, kink: float, height: float, end: float) -> bool:
@@ -297,16 +297,16 @@ def _pulses(f: Profile, end: float, formula: Expression | None) -> tuple[list[tu
     # and times close to where parts of the formula vanish or turn, as at the centre of a Gaussian
     seeds = _around(_features(formula, edges), end)
     times = np.concatenate([random, seeds])
-    found = finite(f, times)
-    times, found = times[np.isfinite(found)], found[np.isfinite(found)]
+    samples = finite(f, times)
+    times, samples = times[np.isfinite(samples)], samples[np.isfinite(samples)]
     cell = np.minimum((times / end * CELLS).astype(int), CELLS - 1)
     # distance of each value from the line of its cell
     line = values[cell] + (values[cell + 1] - values[cell]) * (times / end * CELLS - cell)
-    off = np.abs(found - line)
+    off = np.abs(samples - line)
     bend = np.zeros(CELLS + 1)
     bend[1:-1] = np.abs(values[2:] - 2.0 * values[1:-1] + values[:-2])
     near = maximum_filter1d(bend, 3)
-    scale = max(float(np.abs(values).max()), float(np.abs(found).max(initial=0.0)))
+    scale = max(float(np.abs(values).max()), float(np.abs(samples).max(initial=0.0)))
     # a jump is as far from the line as the grid bends, a kink half as far, a curve an eighth
     hidden = off > 1.5 * np.maximum(near[cell], near[cell + 1]) + NOTHING * scale
     ranges = _joined(np.unique(cell[hidden]))
@@ -349,12 +349,12 @@ def _resolved(f: Profile, points: Values, height: float, end: float) -> list[tup
     bent = np.abs(values[1:-1] - (values[:-2] * after + values[2:] * before) / (before + after))
     # height over width: the size of a pulse as a change of slope
     slope = height / max(float(points[-1] - points[0]), 1e-300)
-    found = [(t, slope) for t in _bends(points.tolist(), values.tolist(), NOTHING * height)]
+    cuts = [(t, slope) for t in _bends(points.tolist(), values.tolist(), NOTHING * height)]
     # a curve that is halved often enough has none
     for k in np.argsort(bent)[::-1][:8] + 1:
         kink = _kink(f, float(points[k - 1]), float(points[k + 1]), FINEST * end)
-        found += [] if kink is None else [(kink[0], slope)]
-    times = np.unique([t for t, _ in found])
+        cuts += [] if kink is None else [(kink[0], slope)]
+    times = np.unique([t for t, _ in cuts])
     # times that differ by rounding are one
     apart = np.diff(times, prepend=-np.inf) > 8.0 * FINEST * end
     return [(float(t), slope) for t in times[apart]]
@@ -362,14 +362,14 @@ def _resolved(f: Profile, points: Values, height: float, end: float) -> list[tup
 
 def _bends(points: list[float], values: list[float], height: float) -> list[float]:
     """Return the points that lie farther than a height from the line between the last such point and the next one of all."""
-    last, found = 0, []
+    last, cuts = 0, []
     # the fewest cuts: a point is left out while the line from the last cut stays close
     for k in range(1, len(points) - 1):
         share = (points[k] - points[last]) / (points[k + 1] - points[last])
         if not abs(values[k] - values[last] - share * (values[k + 1] - values[last])) <= height:
-            found.append(points[k])
+            cuts.append(points[k])
             last = k
-    return found
+    return cuts
 
 
 def _joined(cells: NDArray[np.int64]) -> list[tuple[int, int]]:
@@ -440,7 +440,7 @@ def _parts(formula: Expression) -> Iterator[_Part]:
 
 def _features(formula: Expression | None, edges: Values) -> Values:
     """Return the zeros and extrema of all parts of a formula, and the ends of the evolution."""
-    found = [edges[[0, -1]]]
+    features = [edges[[0, -1]]]
     for part in _parts(formula) if formula is not None else ():
         # signs and rises on the grid enclose zeros and extrema, which are then searched by halving
         values = part(t=edges)
@@ -453,12 +453,12 @@ def _features(formula: Expression | None, edges: Values) -> Values:
             )
         extrema = np.flatnonzero(turns) + 1
         if 0 < len(zeros) <= MOST_FEATURES:
-            found.append(_zeros(part, edges[zeros], edges[zeros + 1]))
+            features.append(_zeros(part, edges[zeros], edges[zeros + 1]))
         if 0 < len(extrema) <= MOST_FEATURES:
             # a maximum rises before, or falls after
             up = np.where((rises[extrema - 1] > 0.0) | (rises[extrema] < 0.0), 1.0, -1.0)
-            found.append(_extrema(part, edges[extrema - 1], edges[extrema + 1], up))
-    return np.unique(np.concatenate(found))
+            features.append(_extrema(part, edges[extrema - 1], edges[extrema + 1], up))
+    return np.unique(np.concatenate(features))
 
 
 def _zeros(part: Expression, low: Values, high: Values) -> Values:

@@ -123,14 +123,14 @@ def mixed(cross: NDArray[np.float64] | None, rounding: float, axis: int = 2) -> 
         return None
     b, c = (axis + 1) % 3, (axis + 2) % 3
     for other in (b, c):
-        found = np.argwhere(np.abs(cross[other, axis]) > rounding)
-        if len(found):
-            j, k = (int(site) for site in found[0])
+        pairs = np.argwhere(np.abs(cross[other, axis]) > rounding)
+        if len(pairs):
+            j, k = (int(site) for site in pairs[0])
             return j, k, f"J{'xyz'[other]}{'xyz'[axis]} = {cross[other, axis, j, k]:g}"
-    found = np.argwhere(np.triu(np.abs(cross[b, c] + cross[c, b]) > rounding, 1))
-    if not len(found):
+    pairs = np.argwhere(np.triu(np.abs(cross[b, c] + cross[c, b]) > rounding, 1))
+    if not len(pairs):
         return None
-    j, k = (int(site) for site in found[0])
+    j, k = (int(site) for site in pairs[0])
     names = f"J{'xyz'[b]}{'xyz'[c]}", f"J{'xyz'[c]}{'xyz'[b]}"
     return (
         j,

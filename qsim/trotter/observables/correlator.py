@@ -121,12 +121,12 @@ class Correlator(Observable):
     @cached_property
     def pairs(self) -> dict[PairAxes, list[Pair]]:
         """Pairs of each correlator, by its axes such as ``zz``."""
-        found: dict[PairAxes, list[Pair]] = {}
+        by_axes: dict[PairAxes, list[Pair]] = {}
         for item in self.items:
             pairs = item.value("pairs")
             for axes in _axes_of(item):
-                found[axes] = without_order(pairs) if isinstance(pairs, list) else all_pairs(self.spins)
-        return found
+                by_axes[axes] = without_order(pairs) if isinstance(pairs, list) else all_pairs(self.spins)
+        return by_axes
 
     @property
     def needs(self) -> Needs:

@@ -227,17 +227,17 @@ class Entropy(Observable):
         if not (kinds or self.stored):
             return {"entropy": view.entropies(self.cuts)}
         spectra = [view.schmidt(cut) for cut in self.cuts]
-        found: dict[str, Any] = {"entropy": [s.entropy for s in spectra]}
+        arrays: dict[str, Any] = {"entropy": [s.entropy for s in spectra]}
         if "number" in kinds:
-            found["number_entropy"] = [s.number_entropy for s in spectra]
+            arrays["number_entropy"] = [s.number_entropy for s in spectra]
         if "renyi2" in kinds:
-            found["renyi2"] = [s.renyi2 for s in spectra]
+            arrays["renyi2"] = [s.renyi2 for s in spectra]
         if self.stored:
             largest = [s.largest(self.stored) for s in spectra]
-            found["schmidt"] = [values for values, _ in largest]
+            arrays["schmidt"] = [values for values, _ in largest]
             if view.labelled:
-                found["schmidt_sz"] = [sz for _, sz in largest]
-        return found
+                arrays["schmidt_sz"] = [sz for _, sz in largest]
+        return arrays
 
     def axes(self, array: Array, task: Task) -> tuple[str, ...]:
         """Return the axes of an array; in time the axis of the parts only where there are several."""

@@ -132,8 +132,8 @@ class Autocorrelation(Observable):
 
     def values(self, view: View) -> dict[str, Any]:
         """Return the polarisation of all sites, and of the site which was up at t = 0."""
-        found = 2.0 * view.spins("z")
-        return {"polarisation": found, "autocorrelation": float(found[self.given])}
+        twice_sz = 2.0 * view.spins("z")
+        return {"polarisation": twice_sz, "autocorrelation": float(twice_sz[self.given])}
 
     @classmethod
     def check(cls, item: Item, key: str, deck: Any) -> Iterator[Finding]:

@@ -22,14 +22,14 @@ def _found() -> dict[str, type[Observable]]:
         name = f"{__package__}.{module.name}"
         if name != __name__:
             importlib.import_module(name)
-    found: dict[str, type[Observable]] = {}
+    kinds: dict[str, type[Observable]] = {}
     waiting = list(Observable.__subclasses__())
     while waiting:
         kind = waiting.pop(0)
         waiting = kind.__subclasses__() + waiting
         if "key" in vars(kind):
-            found[kind.key] = kind
-    return found
+            kinds[kind.key] = kind
+    return kinds
 
 
 OBSERVABLES = _found()
@@ -80,8 +80,8 @@ class Observables:
 
     def get(self, kind: type[K]) -> K | None:
         """Return the observable of a class, None if the deck does not name it."""
-        found: Any = self._found.get(kind.key)
-        return found
+        observable: Any = self._found.get(kind.key)
+        return observable
 
     def __contains__(self, kind: type[Observable]) -> bool:
         """Return True if the deck names an observable of that class."""
@@ -92,13 +92,13 @@ class Observables:
         import numpy as np
 
         observable = self._found.get(kind.key)
-        found = None if observable is None else label.value(observable, task)
-        return None if found is None else np.array(found)
+        values = None if observable is None else label.value(observable, task)
+        return None if values is None else np.array(values)
 
     @cached_property
     def needs(self) -> Needs:
         """Needs of all of them."""
-        found = Needs()
+        together = Needs()
         for observable in self:
-            found |= observable.needs
-        return found
+            together |= observable.needs
+        return together

@@ -77,8 +77,8 @@ class Spins(Observable):
         name, spins = f"s{self.axis}", view.spins(self.axis)
         if view.complete:
             return {name: spins}
-        found = {f"total_{name}": math.fsum(spins)}
-        return found if self.sites is None else found | {name: spins[self.sites]}
+        totals = {f"total_{name}": math.fsum(spins)}
+        return totals if self.sites is None else totals | {name: spins[self.sites]}
 
     def own_axis(self, task: Task) -> bool:
         """Return True if the sites are not all sites."""

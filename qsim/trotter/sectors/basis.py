@@ -153,8 +153,8 @@ class Sector:
 
     def blocks(self) -> list[tuple[int, int, int, int]]:
         """Return (p, first index, rows, columns) of the blocks that are not empty."""
-        found = [(p, int(self.block[p]), *self.shape(p)) for p in range(self.high.bits + 1)]
-        return [entry for entry in found if entry[3]]
+        entries = [(p, int(self.block[p]), *self.shape(p)) for p in range(self.high.bits + 1)]
+        return [entry for entry in entries if entry[3]]
 
     def index(self, strings: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the index of strings of `bits` sites, which must have n sites down."""
@@ -162,19 +162,19 @@ class Sector:
         high, low = strings >> self.low.bits, strings & ((1 << self.low.bits) - 1)
         p = np.bitwise_count(high).astype(np.int64)
         columns = np.array([self.shape(int(k))[1] for k in range(self.high.bits + 1)], np.int64)
-        found = self.block[p] + self.high.rank[high].astype(np.int64) * columns[p] + self.low.rank[low]
-        return np.asarray(found, np.int64)
+        index = self.block[p] + self.high.rank[high].astype(np.int64) * columns[p] + self.low.rank[low]
+        return np.asarray(index, np.int64)
 
     def strings(self) -> NDArray[np.int64]:
         """Return the string of every index, (D,) int64; for small sectors."""
         low, high = self.low, self.high
-        found = [np.zeros(0, np.int64)]
+        parts = [np.zeros(0, np.int64)]
         for p, _, rows, columns in self.blocks():
             first, w = high.offset[p], low.offset[self.down - p]
             # rows times columns of a block, in the order of the index
             tops, bottoms = high.strings[first : first + rows], low.strings[w : w + columns]
-            found.append((tops[:, None] << low.bits | bottoms[None, :]).ravel())
-        return np.concatenate(found)
+            parts.append((tops[:, None] << low.bits | bottoms[None, :]).ravel())
+        return np.concatenate(parts)
 
     def __str__(self) -> str:
         """Return ``Sz = 0, even under inversion``."""

@@ -281,15 +281,18 @@ class Search:
 
     def separate(self, least: float) -> None:
         """Diagonalise H among the vectors of levels that are at most `least` apart, which residuals do not tell apart."""
-        found, self.found = self.found, Levels()
+        levels, self.found = self.found, Levels()
         first = 0
         # neighbours in a chain of levels less than `least` apart make one group
-        for last in range(1, len(found.energies) + 1):
-            if last < len(found.energies) and abs(found.energies[last] - found.energies[last - 1]) <= least:
+        for last in range(1, len(levels.energies) + 1):
+            if (
+                last < len(levels.energies)
+                and abs(levels.energies[last] - levels.energies[last - 1]) <= least
+            ):
                 continue
-            group = found.vectors[first:last]
+            group = levels.vectors[first:last]
             if len(group) == 1:
-                self.found.add(found.energies[first], found.residuals[first], group[0], self.sign)
+                self.found.add(levels.energies[first], levels.residuals[first], group[0], self.sign)
             else:
                 self._rotate(group)
                 for vector in group:
@@ -305,8 +308,8 @@ class Search:
             for k, vector in enumerate(group):
                 self.linear.apply(vector, out)
                 self.products += 1
-                found = [dot(other, out) for other in group]
-                rows[:, k] = found if rows.dtype.kind == "c" else np.real(found)
+                column = [dot(other, out) for other in group]
+                rows[:, k] = column if rows.dtype.kind == "c" else np.real(column)
             turn_vectors(self.device, group, np.linalg.eigh(0.5 * (rows + rows.conj().T))[1])
 
     def _orthogonal(self, vector: NDArray[Any]) -> Any:

@@ -128,11 +128,11 @@ def lowest_levels(
             break
         search.next_level(poll)
     search.separate(near)
-    found = search.found
-    every = len(found.energies) == size
-    energy, residual = np.array(found.energies), np.array(found.residuals)
+    levels = search.found
+    every = len(levels.energies) == size
+    energy, residual = np.array(levels.energies), np.array(levels.residuals)
     errors = _sharpened(energy, residual, near, every)
-    return LowLevels(energy, residual, errors, found.vectors, every, known, search.products)
+    return LowLevels(energy, residual, errors, levels.vectors, every, known, search.products)
 
 
 def _fits(device: Device, size: int) -> bool:

@@ -87,9 +87,9 @@ def diagonal_moments(sector: Sector, device: Device, psi: NDArray[Any]) -> tuple
             s[L:] += device.to_host(rows_of @ outside)
             ss[:L, :L] += device.to_host(inside.T @ (column[:, None] * inside))
             ss[L:, L:] += device.to_host(outside.T @ (rows_of[:, None] * outside))
-            found = device.to_host(cross)
-            ss[L:, :L] += found
-            ss[:L, L:] += found.T
+            products = device.to_host(cross)
+            ss[L:, :L] += products
+            ss[:L, L:] += products.T
     # the site that is left out is up
     if sector.inversion:
         # states s and its complement have equal weight: <S_j> = 0, and products of two spins are the same

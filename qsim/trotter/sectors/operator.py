@@ -137,7 +137,7 @@ class SectorOperator:
         # a pair with the site that is left out has one bit
         kept = (1 << self.sector.bits) - 1
         masks = np.array([mask & kept for mask in bits], np.uint64)
-        found = sector_flips(
+        sums = sector_flips(
             self.device,
             self.tables.strings,
             self.tables.blocks,
@@ -148,7 +148,7 @@ class SectorOperator:
         )
         # the kernel sums S^+ S^- + S^- S^+ = 2 (S^x S^x + S^y S^y), each pair of strings from both sides,
         # and <S^x S^x> = <S^y S^y>
-        return 0.25 * found
+        return 0.25 * sums
 
     @cached_property
     def currents(self) -> tuple[Any, Any] | None:
@@ -246,7 +246,7 @@ def _joined(part: Part) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     entries = _near(part)
     # (2^b, 2, b)
     places = np.stack([LANES * (entries & RANK), LANES * (entries >> 24)], axis=1)
-    found, first = [np.zeros(0, np.uint32)], [0]
+    entries_of, first = [np.zeros(0, np.uint32)], [0]
     for w in range(part.bits + 1):
         rows = np.arange(part.offset[w], part.offset[w + 1])
         # strings in fours, filled up with the last one of the weight
@@ -254,9 +254,9 @@ def _joined(part: Part) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         # w bits of a string are 1, they come last; for every four strings flip after flip, places then
         # bits
         for bits in (slice(None, part.bits - w), slice(part.bits - w, None)):
-            found.append(places[rows][..., bits].transpose(0, 3, 2, 1).ravel())
-            first.append(first[-1] + found[-1].size)
-    return np.concatenate(found), np.array(first[:-1], np.int64)
+            entries_of.append(places[rows][..., bits].transpose(0, 3, 2, 1).ravel())
+            first.append(first[-1] + entries_of[-1].size)
+    return np.concatenate(entries_of), np.array(first[:-1], np.int64)
 
 
 def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:

@@ -38,7 +38,7 @@ def symmetries_of(model: Model, sector: Sector, string: int) -> tuple[Symmetry, 
     if model.cross is not None:
         return ()
     turns = [False] if mixing(model, 1) or 2 * sector.down != spins else [False, True]
-    found = []
+    symmetries = []
     shift = tuple(range(spins))
     for _ in range(spins):
         for sites in (shift, tuple(shift[j] for j in reflected(spins))):
@@ -46,9 +46,9 @@ def symmetries_of(model: Model, sector: Sector, string: int) -> tuple[Symmetry, 
                 image = sum(1 << sites[j] for j in range(spins) if string >> j & 1)
                 image ^= ((1 << spins) - 1) if turned else 0
                 if image == string and not broken(model, sites):
-                    found.append(Symmetry("", sites, turned, Fraction(0)))
+                    symmetries.append(Symmetry("", sites, turned, Fraction(0)))
         shift = tuple(shifted(spins)[j] for j in shift)
-    return tuple(found)
+    return tuple(symmetries)
 
 
 @dataclass
@@ -100,20 +100,20 @@ class Orbits:
         from scipy.sparse import coo_array
 
         place, first = self.numbered
-        found, model = self.strings[first], self.model
+        representatives, model = self.strings[first], self.model
         flip = np.triu((model.J[0] + model.J[1]) / 4.0, 1)
         rows, columns, values = [], [], []
         # each flip of a representative leads to a string, and that to its orbit; states are equal on an
         # orbit, so that no factor remains
         for j, k in np.argwhere(flip):
             mask = (1 << int(j)) | (1 << int(k))
-            inside = found & mask
+            inside = representatives & mask
             here = np.flatnonzero((inside != 0) & (inside != mask))
             rows.append(here)
-            columns.append(place[self.sector.index(found[here] ^ mask)])
+            columns.append(place[self.sector.index(representatives[here] ^ mask)])
             values.append(np.full(here.size, flip[j, k]))
         diagonal = np.zeros(first.size)
-        spin = 0.5 - (found >> np.arange(self.sector.spins)[:, None] & 1)
+        spin = 0.5 - (representatives >> np.arange(self.sector.spins)[:, None] & 1)
         diagonal += 0.5 * np.einsum("ji,jk,ki->i", spin, model.J[2], spin, optimize=True) + model.h[2] @ spin
         if not rows:
             nothing = np.zeros(0, np.int32)

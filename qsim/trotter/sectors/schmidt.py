@@ -66,8 +66,8 @@ class Spectrum:
     def largest(self, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the largest values and their Sz, (count,) each, filled up with 0."""
         values, sz = np.zeros(count), np.zeros(count)
-        found = min(count, self.values.size)
-        values[:found], sz[:found] = self.values[:found], self.sz[:found]
+        held = min(count, self.values.size)
+        values[:held], sz[:held] = self.values[:held], self.sz[:held]
         return values, sz
 
 
@@ -95,9 +95,9 @@ def sector_schmidt(sector: Sector, device: Device, psi: NDArray[Any], sites: Ite
     values, charges = [], []
     with device.use():
         for down in range(max(0, sector.down - len(outer)), min(len(inner), sector.down) + 1):
-            found = _weights(_matrices(sector, device, psi, inner, outer, down), device)
-            values.append(found)
-            charges.append(np.full(found.size, 0.5 * len(inner) - down))
+            weights = _weights(_matrices(sector, device, psi, inner, outer, down), device)
+            values.append(weights)
+            charges.append(np.full(weights.size, 0.5 * len(inner) - down))
     p, sz = np.maximum(np.concatenate(values), 0.0), np.concatenate(charges)
     order = np.argsort(-p, kind="stable")
     return Spectrum(p[order] / p.sum(), sz[order])

@@ -107,16 +107,16 @@ def current_of(model: Model, ring: bool) -> Model:
                 f"dynamics.operator: sites {j} and {k} are coupled and lie opposite each other on the ring: the current between "
                 "them has no direction"
             )
-    found = Model.zero(n)
+    zero = Model.zero(n)
     cross = np.zeros((3, 3, n, n))
     # odd in j and k, as the difference of the two products is
     cross[0, 1] = distance * model.J[0]
     cross[1, 0] = cross[0, 1].T
-    J = found.J
+    J = zero.J
     if model.cross is not None:
         J = J.copy()
         J[0] = J[1] = -distance * model.cross[0, 1]
-    return Model(n, J, found.h, cross)
+    return Model(n, J, zero.h, cross)
 
 
 def wave(spins: int, q: float) -> NDArray[np.complex128]:

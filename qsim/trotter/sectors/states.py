@@ -86,12 +86,12 @@ def restricted(sector: Sector, device: Device, full: NDArray[Any]) -> Any:
     xp = device.xp
     with device.use():
         strings = device.asarray(sector.strings())
-        found = full[strings]
+        amplitudes = full[strings]
         if sector.inversion:
             # (|s> + z |complement>) / sqrt 2
             other = full[((1 << sector.spins) - 1) ^ strings]
-            found = (found + sector.inversion * other) * math.sqrt(0.5)
-        return xp.ascontiguousarray(found)
+            amplitudes = (amplitudes + sector.inversion * other) * math.sqrt(0.5)
+        return xp.ascontiguousarray(amplitudes)
 
 
 def unfolded(sector: Sector, device: Device, psi: NDArray[Any]) -> tuple[Sector, Any]:
@@ -114,8 +114,8 @@ def whole_state(sector: Sector | ParitySector, device: Device, psi: NDArray[Any]
     """Return a vector of a sector as a state (2^N,) of all spins."""
     if isinstance(sector, ParitySector):
         return sector.whole(device, psi)
-    plain, found = unfolded(sector, device, psi)
+    plain, amplitudes = unfolded(sector, device, psi)
     with device.use():
         out = device.xp.zeros(1 << sector.spins, dtype=psi.dtype)
-        out[device.asarray(plain.strings())] = found
+        out[device.asarray(plain.strings())] = amplitudes
     return out

@@ -87,14 +87,14 @@ def reflected(spins: int) -> tuple[int, ...]:
 
 def _cycles(sites: Sequence[int]) -> list[int]:
     """Return the lengths of the cycles of a permutation."""
-    left, found = set(range(len(sites))), []
+    left, lengths = set(range(len(sites))), []
     while left:
         j, length = min(left), 0
         while j in left:
             left.remove(j)
             j, length = sites[j], length + 1
-        found.append(length)
-    return found
+        lengths.append(length)
+    return lengths
 
 
 def order_of(sites: Sequence[int]) -> int:
@@ -199,28 +199,28 @@ class SymmetricSector:
             If no state has all these eigenvalues, or the group is too large.
         """
         # the identity, with phase 0
-        found = {(tuple(range(self.spins)), False): Fraction(0)}
-        fresh = list(found)
+        phases = {(tuple(range(self.spins)), False): Fraction(0)}
+        fresh = list(phases)
         # products with the generators until nothing new appears; the phase of an element must not depend on the way to it
         while fresh:
             element = fresh.pop()
             for _, sites, turned, phase in self.symmetries:
                 made = tuple(sites[j] for j in element[0]), element[1] != turned
-                f = (found[element] + phase) % 1
-                if made not in found:
-                    found[made] = f
+                f = (phases[element] + phase) % 1
+                if made not in phases:
+                    phases[made] = f
                     fresh.append(made)
-                elif found[made] != f:
+                elif phases[made] != f:
                     names = "; ".join(symmetry.text for symmetry in self.symmetries)
                     raise DeckError(
                         f"sector: no state has all of these properties: {names}. Two products of the symmetries are the same "
                         "permutation with different eigenvalues, such as a reflection of a momentum other than 0 and pi"
                     )
-                if len(found) > MOST_ELEMENTS:
+                if len(phases) > MOST_ELEMENTS:
                     raise DeckError(
                         f"sector.permutations: the permutations generate more than {MOST_ELEMENTS} others"
                     )
-        return found
+        return phases
 
     @cached_property
     def group(self) -> _Group:
@@ -264,11 +264,11 @@ class SymmetricSector:
     @cached_property
     def orbits(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Smallest string and nu of every orbit that has a state."""
-        found, norms = np.empty(self.dimension, np.int64), np.empty(self.dimension)
-        count = representatives(self.spins, self.down, *self.group, found, norms)
+        strings, norms = np.empty(self.dimension, np.int64), np.empty(self.dimension)
+        count = representatives(self.spins, self.down, *self.group, strings, norms)
         if count != self.dimension:
             raise AssertionError(f"{count} orbits, {self.dimension} expected")
-        return found, norms
+        return strings, norms
 
     def whole(self, psi: NDArray[Any]) -> NDArray[Any]:
         """Return a state as a vector of `base`."""
@@ -286,9 +286,9 @@ class SymmetricSector:
 
 def _symmetries(block: SectorBlock, momentum: int | None, spins: int) -> tuple[Symmetry, ...]:
     """Return the generators that a deck asks for."""
-    found = []
+    generators = []
     if momentum is not None:
-        found.append(
+        generators.append(
             Symmetry(f"momentum 2 pi {momentum}/{spins}", shifted(spins), False, Fraction(momentum, spins))
         )
     for sign, name, sites, turned in (
@@ -297,12 +297,12 @@ def _symmetries(block: SectorBlock, momentum: int | None, spins: int) -> tuple[S
     ):
         if sign is not None:
             text = f"{'even' if sign > 0 else 'odd'} under {name}"
-            found.append(Symmetry(text, sites, turned, Fraction(int(sign < 0), 2)))
+            generators.append(Symmetry(text, sites, turned, Fraction(int(sign < 0), 2)))
     for index, item in enumerate(block.permutations):
         order = order_of(item.sites)
         text = f"exp(-2 pi i {item.number}/{order}) under permutation {index}"
-        found.append(Symmetry(text, tuple(item.sites), False, Fraction(item.number, order)))
-    return tuple(found)
+        generators.append(Symmetry(text, tuple(item.sites), False, Fraction(item.number, order)))
+    return tuple(generators)
 
 
 def symmetric_sectors(block: SectorBlock, model: Model) -> list[SymmetricSector]:
@@ -313,7 +313,7 @@ def symmetric_sectors(block: SectorBlock, model: Model) -> list[SymmetricSector]
     DeckError
         If H is not invariant, or no state is left.
     """
-    spins, found = model.spins, []
+    spins, sectors = model.spins, []
     for momentum in block.momenta(spins):
         symmetries = _symmetries(block, momentum, spins)
         for symmetry in symmetries:
@@ -325,7 +325,7 @@ def symmetric_sectors(block: SectorBlock, model: Model) -> list[SymmetricSector]
                 )
                 raise DeckError(f"sector: H is not invariant under {what}: {why}")
         for up in block.ups(spins):
-            found.append(
+            sectors.append(
                 SymmetricSector(
                     Sector(spins, spins - round(up)),
                     symmetries,
@@ -334,9 +334,9 @@ def symmetric_sectors(block: SectorBlock, model: Model) -> list[SymmetricSector]
                     block.reflection or 0,
                 )
             )
-    left = [sector for sector in found if sector.dimension]
+    left = [sector for sector in sectors if sector.dimension]
     if not left:
-        raise DeckError(f"sector: no state has {found[0]}: the sector is empty")
+        raise DeckError(f"sector: no state has {sectors[0]}: the sector is empty")
     return left
 
 
@@ -387,27 +387,27 @@ class StoredOperator:
         """H, (D, D)."""
         from scipy.sparse import csr_array
 
-        found, norms = self.sector.orbits
+        strings, norms = self.sector.orbits
         j, k, flip, current = flips_of(self.model)
         masks = (1 << j.astype(np.int64)) | (1 << k.astype(np.int64))
         # one pass counts, the next one fills
-        first = np.zeros(found.size + 1, np.int64)
+        first = np.zeros(strings.size + 1, np.int64)
         # entries of each row first, so that rows can be filled in any order
         for mask in masks:
-            inside = found & mask
+            inside = strings & mask
             first[1:] += (inside != 0) & (inside != mask)
         first = np.cumsum(first)
         to, data = np.empty(first[-1], np.int32), np.empty(first[-1], np.complex128)
         entries_of_orbits(
-            self.sector.spins, self.sector.group, found, norms, masks, flip, current, first, to, data
+            self.sector.spins, self.sector.group, strings, norms, masks, flip, current, first, to, data
         )
         # real H and real characters make real entries; the imaginary parts are zero
         values = data.real.copy() if self.dtype.kind == "f" else data
-        made = csr_array((values, to, first), shape=(found.size, found.size))
+        made = csr_array((values, to, first), shape=(strings.size, strings.size))
         # flips of one string may lead to the same orbit
         made.sum_duplicates()
         return csr_array(
-            made + csr_array((self._diagonal(found), (np.arange(found.size),) * 2), shape=made.shape)
+            made + csr_array((self._diagonal(strings), (np.arange(strings.size),) * 2), shape=made.shape)
         )
 
     def _diagonal(self, strings: NDArray[np.int64]) -> NDArray[np.float64]:

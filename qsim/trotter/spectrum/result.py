@@ -95,10 +95,10 @@ def _observed(name: str) -> Any:
 
 
 def _label(kind: type[Observable], label: Label) -> Quantity[SpectrumResult]:
-    def found(result: SpectrumResult) -> Array | None:
+    def labels(result: SpectrumResult) -> Array | None:
         return result.problem.observables.label(kind, label, "spectrum")
 
-    return Quantity(label.name, label.unit, label.text, found, axes=label.axes)
+    return Quantity(label.name, label.unit, label.text, labels, axes=label.axes)
 
 
 def _energies(result: SpectrumResult) -> dict[str, float]:
@@ -114,9 +114,11 @@ def _gap(part: int) -> Callable[[SpectrumResult], float | None]:
 
 
 def _momenta(result: SpectrumResult) -> NDArray[np.float64] | None:
-    found = [getattr(sector, "momentum", None) for sector in result.sectors]
+    momenta = [getattr(sector, "momentum", None) for sector in result.sectors]
     return (
-        None if None in found else np.array([2.0 * k / result.problem.spins for k in found if k is not None])
+        None
+        if None in momenta
+        else np.array([2.0 * k / result.problem.spins for k in momenta if k is not None])
     )
 
 

@@ -69,13 +69,13 @@ class Computation:
         """Find the levels of the sectors that are left."""
         # the largest sectors first; the unit of a checkpoint is a sector
         for number in self.lowest.order[self.done :]:
-            found = self.lowest.visit(number, lambda: report(Progress()))
-            count = min(self.problem.block.levels, len(found.energies))
-            self.levels[number, :count] = found.energies[:count]
-            self.residuals[number, :count] = found.residuals[:count]
-            self.products += found.products
+            levels = self.lowest.visit(number, lambda: report(Progress()))
+            count = min(self.problem.block.levels, len(levels.energies))
+            self.levels[number, :count] = levels.energies[:count]
+            self.residuals[number, :count] = levels.residuals[:count]
+            self.products += levels.products
             self.done += 1
-            report(Progress(self.done, {"energy": float(found.energies[0])}))
+            report(Progress(self.done, {"energy": float(levels.energies[0])}))
 
 
 def run(problem: TaskProblem[Spectrum], monitor: Monitor) -> SpectrumResult:
@@ -190,11 +190,11 @@ def observe(problem: TaskProblem[Spectrum], members: Sequence[Member]) -> dict[s
         ss["x"] += share * x
         ss["z"] += share * z
     level = Level(problem, sz, ss, plain(problem, members[0]) if total == 1 else None)
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for observable in problem.observables:
         if total == 1 or not observable.needs.cuts:
-            found |= {name: np.asarray(value) for name, value in observable.values(level).items()}
-    return found
+            arrays |= {name: np.asarray(value) for name, value in observable.values(level).items()}
+    return arrays
 
 
 def plain(problem: TaskProblem[Spectrum], member: Member) -> tuple[Sector, NDArray[Any]]:

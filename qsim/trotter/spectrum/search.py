@@ -129,7 +129,7 @@ class LowestLevels:
         sector = problem.sectors[number]
         # lowest: a sector is searched beyond `count` until it has passed the lowest level so far
         # (`passing`)
-        found = lowest_levels(
+        levels = lowest_levels(
             problem.operator(sector, problem.model),
             self.count,
             self.tolerance,
@@ -140,19 +140,19 @@ class LowestLevels:
             poll=poll,
         )
         # each level counts as many states of H as its sector stands for: -Sz, and multiplets
-        states = self._states(sector, found)
+        states = self._states(sector, levels)
         self.entries += zip(
-            found.energies.tolist(), found.residuals.tolist(), found.errors.tolist(), states, strict=True
+            levels.energies.tolist(), levels.residuals.tolist(), levels.errors.tolist(), states, strict=True
         )
         # beyond the last level of a sector nothing is known; the list of all levels ends at the lowest of these
-        self.ends.append(math.inf if found.every else self.sign * float(found.energies[-1]))
-        self._add(number, found, states)
-        return found
+        self.ends.append(math.inf if levels.every else self.sign * float(levels.energies[-1]))
+        self._add(number, levels, states)
+        return levels
 
-    def _add(self, number: int, found: LowLevels, states: list[int]) -> None:
+    def _add(self, number: int, levels: LowLevels, states: list[int]) -> None:
         """Take the states of a sector that belong to the lowest level."""
         # levels are the same if their errors overlap; if they may or may not be (None), the degeneracy is not known
-        first = float(found.energies[0]), float(found.errors[0])
+        first = float(levels.energies[0]), float(levels.errors[0])
         equal = None if self.lowest is None else same(first, self.lowest, self.scale)
         # a lower level than all before: its states replace the members
         if self.lowest is None or (equal is False and self.sign * first[0] < self.sign * self.lowest[0]):
@@ -160,10 +160,10 @@ class LowestLevels:
         # a sector whose first level lies higher has no state of the lowest one
         if equal is False:
             return
-        self.known = self.known and found.known and equal is not None
+        self.known = self.known and levels.known and equal is not None
         # further levels of the sector that are the same within errors
-        for k, vector in enumerate(found.vectors):
-            one = same((float(found.energies[k]), float(found.errors[k])), self.lowest, self.scale)
+        for k, vector in enumerate(levels.vectors):
+            one = same((float(levels.energies[k]), float(levels.errors[k])), self.lowest, self.scale)
             self.known = self.known and one is not None
             if one is False:
                 break
@@ -197,18 +197,18 @@ class LowestLevels:
         ]
         return min((entry[:2] for entry in above), key=lambda entry: self.sign * entry[0], default=None)
 
-    def _states(self, sector: Any, found: LowLevels) -> list[int]:
+    def _states(self, sector: Any, levels: LowLevels) -> list[int]:
         """Return the number of states of H for each level of a sector."""
         problem = self.problem
         if not problem.multiplets:
             # without multiplets a sector of Sz > 0 stands for -Sz too
-            return [2 if problem.mirrored and sector.sz else 1] * len(found.energies)
-        states = [1] * len(found.energies)
+            return [2 if problem.mirrored and sector.sz else 1] * len(levels.energies)
+        states = [1] * len(levels.energies)
         # levels that errors do not separate are one group, in which S is read from the states
-        groups = grouped(found.energies, found.errors[:-1] + found.errors[1:] + RESOLUTION * self.scale)
+        groups = grouped(levels.energies, levels.errors[:-1] + levels.errors[1:] + RESOLUTION * self.scale)
         # of the last one some members may be missing
-        for group in groups if found.every else groups[:-1]:
-            states[group] = multiplets(problem.place, sector, found.vectors[group])
+        for group in groups if levels.every else groups[:-1]:
+            states[group] = multiplets(problem.place, sector, levels.vectors[group])
         return states
 
 

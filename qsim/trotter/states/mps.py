@@ -96,9 +96,9 @@ def contract_mps(
         # the norm from small Gram matrices, before the vector is made
         size = np.sqrt(abs(np.vdot(left.conj().T @ left, (right.conj().T @ right).conj())))
     if not (np.isfinite(size) and size > 0.0):
-        found = "zero" if size == 0.0 else "not finite"
+        reason = "zero" if size == 0.0 else "not finite"
         raise FileError(
-            f"{origin}: the norm of the matrix product state is {found}, so it cannot be normalised"
+            f"{origin}: the norm of the matrix product state is {reason}, so it cannot be normalised"
         )
     with device.use():
         psi = device.xp.empty(left.shape[0] * right.shape[0], dtype=dtype)

@@ -94,13 +94,13 @@ class Correlators:
         # (D, T)
         # diagonal operators need the weight of every string alone, flips the overlap of strings in which the spins differ
         weight = (np.abs(vectors) ** 2) @ boltzmann.T
-        found = [(spin[:, j] * spin[:, k]) @ weight for j, k in self.along]
+        rows = [(spin[:, j] * spin[:, k]) @ weight for j, k in self.along]
         for j, k in self.across:
             differ = np.flatnonzero((strings >> j ^ strings >> k) & 1)
             other = sector.index(strings[differ] ^ (1 << j | 1 << k))
             overlap = np.einsum("sn,sn->n", vectors[differ].conj(), vectors[other]).real
-            found.append(0.25 * (boltzmann @ overlap))
-        return np.array(found).reshape(self.count, T.size).T
+            rows.append(0.25 * (boltzmann @ overlap))
+        return np.array(rows).reshape(self.count, T.size).T
 
     @staticmethod
     def change(made: chain, T: NDArray[np.float64], counts: Sequence[int]) -> NDArray[np.float64]:
@@ -111,13 +111,13 @@ class Correlators:
         # one common zero of energy: the shorter recurrences have higher lowest values
         low = float(ritz(made.alpha, made.beta)[0][0])
         whole = _coefficients(made, T, len(made.alpha), low)
-        found = np.zeros(T.size)
+        largest = np.zeros(T.size)
         for count in counts:
             fewer = np.zeros_like(whole)
             fewer[:, :count] = _coefficients(made, T, count, low)
             sizes = np.linalg.norm(whole, axis=1) + np.linalg.norm(fewer, axis=1)
-            found = np.maximum(found, np.linalg.norm(whole - fewer, axis=1) * sizes)
-        return found * made.linear.size
+            largest = np.maximum(largest, np.linalg.norm(whole - fewer, axis=1) * sizes)
+        return largest * made.linear.size
 
     def sampled(
         self,
@@ -188,11 +188,11 @@ class Correlators:
     def named(self, means: FloatArray) -> dict[str, FloatArray]:
         """Return the arrays of the results file from means (T, count): correlators (T, pairs) and structure factors (T, N)."""
         views = [Temperature(self, row) for row in means]
-        found: dict[str, FloatArray] = {}
+        arrays: dict[str, FloatArray] = {}
         for observable in self.observables:
             rows = [observable.values(view) for view in views]
-            found |= {f"{name}_T": np.array([row[name] for row in rows]) for name in rows[0]}
-        return found
+            arrays |= {f"{name}_T": np.array([row[name] for row in rows]) for name in rows[0]}
+        return arrays
 
 
 class Temperature(View):

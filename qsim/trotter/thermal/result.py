@@ -72,10 +72,10 @@ def _observed_error(name: str) -> Callable[[ThermalResult], NDArray[np.float64] 
 
 
 def _label(kind: type[Observable], label: Label) -> Quantity[ThermalResult]:
-    def found(result: ThermalResult) -> Array | None:
+    def labels(result: ThermalResult) -> Array | None:
         return result.problem.observables.label(kind, label, "thermal")
 
-    return Quantity(label.name, label.unit, label.text, found, axes=label.axes)
+    return Quantity(label.name, label.unit, label.text, labels, axes=label.axes)
 
 
 def _against_temperature(array: Observed) -> Iterator[Quantity[ThermalResult]]:

@@ -140,7 +140,7 @@ class Computation:
         problem, block = self.problem, self.problem.block
         sector = problem.plain_sectors[number]
         operator = SectorOperator(problem.place, sector, problem.model)
-        found = []
+        recurrences = []
         sums = np.zeros((block.vectors, self.temperatures.size, self.correlators.count))
         changes = np.zeros((block.vectors, self.temperatures.size))
         for k in range(block.vectors):
@@ -152,7 +152,7 @@ class Computation:
             # counts: the whole recurrence, and the shorter ones that show how far it is converged
             counts = self._recurrence(made, report)
             self.steps = max(self.steps, counts[0])
-            found.append([ritz(made.alpha[:count], made.beta[:count]) for count in counts])
+            recurrences.append([ritz(made.alpha[:count], made.beta[:count]) for count in counts])
             if self.correlators.count:
                 changes[k] = self.correlators.change(made, self.temperatures, counts[1:])
                 sums[k] = self.correlators.sampled(
@@ -164,9 +164,9 @@ class Computation:
                     lambda: report(Progress()),
                 )
         # recurrences end after different numbers of steps: missing energies are infinite, with weight 0
-        shape = (1 + len(FEWER), block.vectors, max(row[0][0].size for row in found))
+        shape = (1 + len(FEWER), block.vectors, max(row[0][0].size for row in recurrences))
         energies, weights = np.full(shape, np.inf), np.zeros(shape)
-        for k, row in enumerate(found):
+        for k, row in enumerate(recurrences):
             for length, (values, vectors) in enumerate(row):
                 energies[length, k, : values.size] = values
                 # <r|phi_j>^2 is the squared first component; times D, as the mean over random vectors is
@@ -217,13 +217,13 @@ def run(problem: ThermalProblem, monitor: Monitor) -> ThermalResult:
     )
     with monitor.stage("sectors"):
         drive(made, monitor, total=len(sectors), unit="sectors", what="thermal", done=len(made.energies))
-    found = ThermalResult(problem, made.temperatures, values(problem, made), None, steps=made.steps)
+    result = ThermalResult(problem, made.temperatures, values(problem, made), None, steps=made.steps)
     if made.correlators.count:
-        found.observed = observed(problem, made)
+        result.observed = observed(problem, made)
     # a sector was sampled
     if made.steps:
-        monitor.judged("the errors of the thermal averages", lambda: judge(found, made, monitor), None)
-    return found
+        monitor.judged("the errors of the thermal averages", lambda: judge(result, made, monitor), None)
+    return result
 
 
 @dataclass(frozen=True)
@@ -251,14 +251,14 @@ class Part:
 
 def parts_of(problem: ThermalProblem, made: Computation, length: int = 0) -> list[Part]:
     """Return the levels of all sectors; of the whole recurrences, or of one of the shorter ones."""
-    found = []
+    parts = []
     for sector, e, w in zip(problem.plain_sectors, made.energies, made.weights, strict=True):
         sampled = len(e) > 1
         energies, weights = e[length if sampled else 0], w[length if sampled else 0]
         # shorter recurrences are filled up with infinite energies
         known, count = np.isfinite(energies), len(energies)
         copies = 2.0 if problem.doubled and sector.sz != 0.0 else 1.0
-        found.append(
+        parts.append(
             Part(
                 sector.sz,
                 copies,
@@ -269,7 +269,7 @@ def parts_of(problem: ThermalProblem, made: Computation, length: int = 0) -> lis
                 weights[known] / count,
             )
         )
-    return found
+    return parts
 
 
 @dataclass(frozen=True)
@@ -346,11 +346,11 @@ def change(tallies: Sequence[Tally]) -> NDArray[np.float64]:
     """Return the largest change of ln Z and <H> / T (T,) from the first to one of the others."""
     first = tallies[0]
     # both are numbers of order one: ln Z = S - <H> / T
-    found = [np.zeros(first.T.size)]
+    differences = [np.zeros(first.T.size)]
     for other in tallies[1:]:
-        found.append(np.abs(other.log_Z - first.log_Z))
-        found.append(np.abs(other.low + other.e - first.low - first.e) / first.T)
-    return np.max(found, axis=0)
+        differences.append(np.abs(other.log_Z - first.log_Z))
+        differences.append(np.abs(other.low + other.e - first.low - first.e) / first.T)
+    return np.max(differences, axis=0)
 
 
 def changes(
@@ -362,7 +362,7 @@ def changes(
     not come down to the lowest levels of a sector, and so give it no weight, are alike.
     """
     tallies = [Tally.of(parts, T) for parts in lengths]
-    first, found, shift = tallies[0], [change(tallies)], np.zeros(T.size)
+    first, bounds, shift = tallies[0], [change(tallies)], np.zeros(T.size)
     for sector in zip(*lengths, strict=True):
         if sector[0].vectors:
             own = [Tally.of([part], T) for part in sector]
@@ -371,10 +371,10 @@ def changes(
             rest = np.log(np.maximum(-np.expm1(share), 1e-300))
             # change of ln Z if the sector grows by twice its own change; below zero by rounding alone
             more = np.maximum(np.logaddexp(rest, share + 2.0 * change(own)), 0.0)
-            found.append(more)
+            bounds.append(more)
             # weight that the sector would take from the others
             shift += _shifted(first, sector[0].sz, -np.expm1(-more))
-    return np.max(found, axis=0), shift
+    return np.max(bounds, axis=0), shift
 
 
 def _shifted(tally: Tally, sz: float, weight: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -493,12 +493,12 @@ def _observed_errors(
     off = np.maximum(
         0.5 * mean[:, 1:2] / mean[:, :1], 0.5 * np.minimum(np.expm1(np.minimum(x, 1.0)), 1.0)[:, None]
     )
-    found = {}
+    errors = {}
     for name in left_out[0]:
         rows = np.array([one[name] for one in left_out])
         # variance of a jackknife: (n - 1) / n times the sum of squares
         square = (samples - 1.0) / samples * ((rows - rows.mean(axis=0)) ** 2).sum(axis=0)
         # of each site, in a structure factor
         pairs = problem.spins if name.startswith("structure") else 1
-        found[name] = np.hypot(student(samples - 1.0) * np.sqrt(square), pairs * off)
-    return found
+        errors[name] = np.hypot(student(samples - 1.0) * np.sqrt(square), pairs * off)
+    return errors

@@ -113,20 +113,20 @@ def _pilot(problem: Problem, hamiltonian: Hamiltonian) -> Pilot:
         plain = replace(model, J=np.stack([size, size, model.J[2]]), cross=None)
     # sites and factor of a pilot of the couplings' sizes; evolved are the couplings themselves, with
     # their signs
-    found = Pilot.of(plain)
-    small = model.restricted(found.sites)
-    own = float(np.abs(plain.restricted(found.sites).J).max(initial=0.0))
-    factor = float(np.abs(found.hamiltonian.at(0.0).J).max(initial=0.0)) / own if own > 0.0 else 1.0
+    pilot = Pilot.of(plain)
+    small = model.restricted(pilot.sites)
+    own = float(np.abs(plain.restricted(pilot.sites).J).max(initial=0.0))
+    factor = float(np.abs(pilot.hamiltonian.at(0.0).J).max(initial=0.0)) / own if own > 0.0 else 1.0
     small = replace(small, J=factor * small.J, cross=None if small.cross is None else factor * small.cross)
-    found.hamiltonian = small
-    found.make = lambda _, psi: _Small(small, np.asarray(psi, np.complex128))  # type: ignore[assignment,return-value]
+    pilot.hamiltonian = small
+    pilot.make = lambda _, psi: _Small(small, np.asarray(psi, np.complex128))  # type: ignore[assignment,return-value]
     index = ising_string(problem)
     # an Ising start: the spins of the pilot as they are in it
     if index is not None:
-        state = np.zeros(1 << len(found.sites), np.complex128)
-        state[sum(1 << n for n, site in enumerate(found.sites) if index >> site & 1)] = 1.0
-        found.states.insert(0, state)
-    return found
+        state = np.zeros(1 << len(pilot.sites), np.complex128)
+        state[sum(1 << n for n, site in enumerate(pilot.sites) if index >> site & 1)] = 1.0
+        pilot.states.insert(0, state)
+    return pilot
 
 
 def bond_choice(problem: Problem, monitor: Monitor) -> Choice:

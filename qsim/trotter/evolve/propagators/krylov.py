@@ -79,12 +79,12 @@ class KrylovPropagator:
 
     def _mean(self, times: Sequence[float], weights: Sequence[float]) -> Combined:
         """Return ``sum_i w_i H(t_i)``; parts that do nothing are left out."""
-        found = [
+        entries = [
             (math.fsum(w * f(t) for t, w in zip(times, weights, strict=True)), linear)
             for f, linear in self.parts
         ]
         # at least one part, since the sum must have a size
-        return Combined([entry for entry in found if entry[0] != 0.0] or found[:1])
+        return Combined([entry for entry in entries if entry[0] != 0.0] or entries[:1])
 
     def measure(self, axes: str, pairs: bool = True) -> Moments:
         """Return the moments of the state, and its energy with the variance."""
@@ -182,14 +182,14 @@ def _one(t: float) -> float:
 def _graded(places: Sequence[float], end: float) -> set[float]:
     """Return the places of kinks, and more at growing distances around narrow pulses: steps end within their tails."""
     # steps may be long beyond a pulse, but its tails still bend: ends at distances that double
-    found = set(places)
+    ends = set(places)
     times = np.array(places)
     for run in np.split(times, np.flatnonzero(np.diff(times) > 2.0 * end / CELLS) + 1):
         if len(run) >= PULSE:
             width = run[-1] - run[0]
             away = width * 2.0 ** np.arange(-5.0, max(-4.0, math.log2(LONGEST * end / width)))
-            found |= {float(t) for t in (*(run[0] - away), *(run[-1] + away)) if 0.0 < t < end}
-    return found
+            ends |= {float(t) for t in (*(run[0] - away), *(run[-1] + away)) if 0.0 < t < end}
+    return ends
 
 
 def krylov_choice(problem: Problem, hamiltonians: Sequence[Hamiltonian]) -> Choice:
@@ -206,8 +206,8 @@ def krylov_choice(problem: Problem, hamiltonians: Sequence[Hamiltonian]) -> Choi
     places: set[float] = set()
     rounding = 0.0
     for hamiltonian in hamiltonians:
-        found, _ = survey([f for f, _ in hamiltonian.driven], end) if end > 0.0 else ([], 0)
-        places |= _graded(sorted(t for t, _ in found), end)
+        kinks, _ = survey([f for f, _ in hamiltonian.driven], end) if end > 0.0 else ([], 0)
+        places |= _graded(sorted(t for t, _ in kinks), end)
         model = hamiltonian.average(end, sorted(places))
         low, high = model.bounds
         # products of the whole evolution, roughly: its phase, and a full space for each output time

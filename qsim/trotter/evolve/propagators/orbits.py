@@ -48,8 +48,8 @@ def orbits_in(problem: Problem, hamiltonian: Hamiltonian) -> Orbits | None:
     ):
         return None
     model = hamiltonian.at(0.0)
-    found = symmetries_of(model, sector, string)
-    return Orbits(sector, model, found) if len(found) >= LEAST else None
+    symmetries = symmetries_of(model, sector, string)
+    return Orbits(sector, model, symmetries) if len(symmetries) >= LEAST else None
 
 
 class OrbitPropagator:

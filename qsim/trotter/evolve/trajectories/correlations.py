@@ -54,10 +54,10 @@ def sigma_z(problem: Problem, psi: NDArray[Any], site: int) -> Any:
             # in the state of all spins the upper half has the last spin down
             whole[sector.dimension :] *= -1
             return sector.restricted(device, whole)
-        found = psi.copy()
+        flipped = psi.copy()
         # bit `site` set: spin down, sigma^z = -1
-        found.reshape(-1, 2, 1 << site)[:, 1, :] *= -1
-        return found
+        flipped.reshape(-1, 2, 1 << site)[:, 1, :] *= -1
+        return flipped
 
 
 def _spins(problem: Problem, psi: NDArray[Any]) -> NDArray[np.float64]:
@@ -123,8 +123,8 @@ class SigmaStates:
         phi = self.propagators[observable.site].psi
         with self.problem.device.use():
             # the difference of <Sz> in psi + phi and psi - phi is 4 Re <psi| Sz |phi>, and phi has a sigma = 2 Sz
-            found = _spins(self.problem, psi + phi) - _spins(self.problem, psi - phi)
-        return {"time_correlation": 0.125 * found / norm2(psi)}
+            difference = _spins(self.problem, psi + phi) - _spins(self.problem, psi - phi)
+        return {"time_correlation": 0.125 * difference / norm2(psi)}
 
     def otoc(
         self,
@@ -154,8 +154,8 @@ class SigmaStates:
 
         # W(t) psi(0): forward by the trajectory, sigma_w, back; and the same of sigma_v psi(0)
         plain = returned(psi)
-        found = []
+        overlaps = []
         for site in block.v:
             other = returned(self.propagators[site].psi)
-            found.append(overlap(sigma_z(problem, plain, site), other).real)
-        return {"otoc": np.array(found) / norm2(psi)}
+            overlaps.append(overlap(sigma_z(problem, plain, site), other).real)
+        return {"otoc": np.array(overlaps) / norm2(psi)}

@@ -177,12 +177,12 @@ class Ensemble:
         device = self.problem.device
         cuts = {cut: entropies(device, states, cut) for cut in self.problem.observables.needs.cuts}
         for m, observer in enumerate(self.observers):
-            found = observer.row(
+            row = observer.row(
                 self.reached, moments[m], states[m], {cut: values[m] for cut, values in cuts.items()}
             )
             if echoes is not None:
-                found |= echoes[m]
-            observer.record(self.reached, found)
+                row |= echoes[m]
+            observer.record(self.reached, row)
 
     def _echoes(self, report: Report) -> list[dict[str, Any]]:
         # carried beside, or a copy that goes back

@@ -70,10 +70,10 @@ class Snapshot(View):
         ValueError
             If one of them was not measured: it is not in the needs of the observable.
         """
-        found = correlators(self.moments, axis, pairs)
-        if np.isnan(found).any():
+        values = correlators(self.moments, axis, pairs)
+        if np.isnan(values).any():
             raise ValueError(f"<S{axis} S{axis}> of a pair that is not in `needs` was not measured")
-        return found
+        return values
 
     def schmidt(self, cut: Sequence[int]) -> Spectrum:
         """Return the squared Schmidt coefficients of a part."""
@@ -170,14 +170,14 @@ class Observer:
         """
         time = self.problem.times[reached]
         snapshot = Snapshot(self, time, moments, psi, entropies)
-        found: dict[str, Any] = {
+        values: dict[str, Any] = {
             "norm": moments.norm,
             "energy": energy(moments, self.hamiltonian, time),
             "total_sz": math.fsum(snapshot.spins("z")),
         }
         for observable in self.problem.observables:
-            found |= observable.values(snapshot)
-        return found
+            values |= observable.values(snapshot)
+        return values
 
     def echo(self, back: StateVector, moments: Moments | None) -> dict[str, Any]:
         """Return the echo of a state that came back; its moments for the local echo."""
@@ -185,14 +185,14 @@ class Observer:
         assert observable is not None
         assert self.psi0 is not None
         result = echo(self.psi0, back)
-        found: dict[str, Any] = {"echo": result.echo if observable.perturbed else result.unnormalised}
+        values: dict[str, Any] = {"echo": result.echo if observable.perturbed else result.unnormalised}
         if not observable.perturbed:
-            found["echo_normalised"] = result.echo
+            values["echo_normalised"] = result.echo
         if observable.local and moments is not None:
-            found["echo_local"] = 2.0 * local(moments, "z")[observable.local]
-        return found
+            values["echo_local"] = 2.0 * local(moments, "z")[observable.local]
+        return values
 
-    def record(self, reached: int, found: Mapping[str, Any]) -> None:
+    def record(self, reached: int, values: Mapping[str, Any]) -> None:
         """Append a row.
 
         Raises
@@ -200,7 +200,7 @@ class Observer:
         NumericsError
             If anything in it is not finite.
         """
-        for name, value in found.items():
+        for name, value in values.items():
             if not np.all(np.isfinite(value)):
                 raise NumericsError(
                     f"{name} is not finite at t = {self.problem.times[reached]:g}",

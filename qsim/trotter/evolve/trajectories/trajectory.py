@@ -184,18 +184,18 @@ class Trajectory:
             self.pending = self.observer.row(self.reached, moments, self.propagator.psi)
             if self.sigma_states is not None:
                 self.pending |= self.sigma_states.correlations(self.propagator.psi)
-        found = dict(self.pending)
+        row = dict(self.pending)
         # the echo and the correlators of this time go on from the state, whose row is measured already
         if self.reached in self.problem.echo_at:
-            found |= self._echo(report)
+            row |= self._echo(report)
         if self.sigma_states is not None and self.reached in self.problem.otoc_at:
-            found |= self.sigma_states.otoc(
+            row |= self.sigma_states.otoc(
                 self.propagator.psi,
                 lambda: way_back(self.problem, self.reached, self.how.dt, self.how.layers),
                 lambda: report(Progress()),
             )
         self.pending = {}
-        self.observer.record(self.reached, found)
+        self.observer.record(self.reached, row)
 
     def _echo(self, report: Report) -> dict[str, Any]:
         """Return the echo at the time reached."""

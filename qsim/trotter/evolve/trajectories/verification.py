@@ -134,9 +134,9 @@ class _Replay:
             _halved(back, start, dt, steps)
         # an echo that comes back needs it
         assert self.observer.psi0 is not None
-        found = echo(self.observer.psi0, back.psi)
+        result = echo(self.observer.psi0, back.psi)
         self.echoes.append(
-            found.echo if problem.echo is not None and problem.echo.perturbed else found.unnormalised
+            result.echo if problem.echo is not None and problem.echo.perturbed else result.unnormalised
         )
 
 

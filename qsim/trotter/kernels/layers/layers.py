@@ -109,12 +109,12 @@ def phase_factors(
     turns = tau / np.pi
     if not device.is_cuda:
         return _phase_factors_cpu(table, bits, turns).astype(kind)
-    found = device.xp.empty(table.shape, kind)
+    factors = device.xp.empty(table.shape, kind)
     kernel, _ = _compiled(device, "phase_factors", kind.itemsize, bits, low, small)
     threads = 1 << (bits - 4)
-    kernel((-(-found.size // threads),), (threads,), (table, found, np.float64(turns)))
+    kernel((-(-factors.size // threads),), (threads,), (table, factors, np.float64(turns)))
     # once for a time step and an axis; the launches of all layers of that step read it
-    return found
+    return factors
 
 
 def turn_pass(

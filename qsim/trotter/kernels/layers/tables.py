@@ -51,14 +51,14 @@ def outside_tables(
     of = [b if b < low else b - low + high for b in range(bits)]
     outside = [j for j in range(len(fields)) if j not in set(of)]
     halves = outside[: len(outside) // 2], outside[len(outside) // 2 :]
-    found = []
+    tables = []
     for half in halves:
         s = _spins(len(half))
         energy = s @ fields[half] + 0.5 * np.einsum("ta,ab,tb->t", s, pairs[np.ix_(half, half)], s)
-        found.append([s @ pairs[np.ix_(half, of)], energy[:, None]])
-    found[1][0] = found[1][0] + fields[of]
-    found[1].append(_spins(len(halves[1])) @ pairs[np.ix_(halves[1], halves[0])])
-    lower, upper = (np.concatenate(columns, axis=1) for columns in found)
+        tables.append([s @ pairs[np.ix_(half, of)], energy[:, None]])
+    tables[1][0] = tables[1][0] + fields[of]
+    tables[1].append(_spins(len(halves[1])) @ pairs[np.ix_(halves[1], halves[0])])
+    lower, upper = (np.concatenate(columns, axis=1) for columns in tables)
     return lower, upper
 
 

@@ -73,8 +73,8 @@ def _load(builder: ir.IRBuilder, data: ir.Value, element: ir.Type, at: ir.Value,
     """Load ``count`` neighbours from index `at` as double precision."""
     # aligned to one number only: rows begin anywhere
     place = builder.bitcast(builder.gep(data, [at]), ir.VectorType(element, count).as_pointer())
-    found = builder.load(place, align=8 if element == DOUBLE else 4)
-    return found if element == DOUBLE else builder.fpext(found, ir.VectorType(DOUBLE, count))
+    vector = builder.load(place, align=8 if element == DOUBLE else 4)
+    return vector if element == DOUBLE else builder.fpext(vector, ir.VectorType(DOUBLE, count))
 
 
 def _store(builder: ir.IRBuilder, data: ir.Value, element: ir.Type, at: ir.Value, value: ir.Value) -> None:

@@ -124,12 +124,12 @@ class SectorTables:
     # tiles write the same row
     def tiles(self) -> dict[int, NDArray[np.int64]]:
         """Weight p and first row of every tile of the CPU twin, (T, 2), for real (1) and complex (2) vectors."""
-        found = {}
+        by_width = {}
         for width in (1, 2):
             each = LANES // width
             rows = [(p, row) for p, _, count, _ in self.blocks for row in range(0, count, each)]
-            found[width] = np.array(rows, np.int64).reshape(-1, 2)
-        return found
+            by_width[width] = np.array(rows, np.int64).reshape(-1, 2)
+        return by_width
 
     @cached_property
     def scratch(self) -> tuple[int, int]:

@@ -486,9 +486,9 @@ def joined_into(made, work, x, near, strings, p, w, first, rows):
             # slot s of each row: rank of its partner row, and which high bit was flipped, which selects
             # the couplings J_jk of all low bits j
             for q in range(LANES // width):
-                found = near.high[(first + min(q, rows - 1)) * top + slot + (top - p if down else 0)]
-                work.starts[q] = width * (block[other] + np.int64(found & RANK) * others)
-                work.rows_of[q] = np.int64(found >> 24) * bits * width
+                partner = near.high[(first + min(q, rows - 1)) * top + slot + (top - p if down else 0)]
+                work.starts[q] = width * (block[other] + np.int64(partner & RANK) * others)
+                work.rows_of[q] = np.int64(partner >> 24) * bits * width
             tile_in(factor, near.cross, work.rows_of, width * bits, width)
             # rows beyond the last repeat it; their results are not used
             tile_in(pointer(tile, odd * apart), x, work.starts, width * others, width)

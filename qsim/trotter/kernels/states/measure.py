@@ -71,8 +71,11 @@ def moments_of_axis(
     # all numbers by one transfer
     high, upper = np.triu_indices(outside, 1)
     places = _places(device, outside)
-    found = device.to_host(device.xp.concatenate([sums, kept.reshape(-1)[places]]))
-    inside, one = found[:OUTPUTS], found[OUTPUTS : OUTPUTS + (1 + TILE) * outside].reshape(1 + TILE, outside)
+    numbers = device.to_host(device.xp.concatenate([sums, kept.reshape(-1)[places]]))
+    inside, one = (
+        numbers[:OUTPUTS],
+        numbers[OUTPUTS : OUTPUTS + (1 + TILE) * outside].reshape(1 + TILE, outside),
+    )
     s = np.zeros(n)
     ss = np.zeros((n, n))
     norm = float(inside[0])
@@ -81,7 +84,7 @@ def moments_of_axis(
     s[TILE:] = 0.5 * one[0]
     ss[FIRST, SECOND] = 0.25 * inside[1 + TILE :]
     ss[:TILE, TILE:] = 0.25 * one[1:]
-    ss[TILE + high, TILE + upper] = 0.25 * found[OUTPUTS + one.size :]
+    ss[TILE + high, TILE + upper] = 0.25 * numbers[OUTPUTS + one.size :]
     ss += ss.T
     np.fill_diagonal(ss, 0.25 * norm)
     return norm, s, ss

@@ -109,10 +109,10 @@ def normal_sums(device: Device, count: int, seed: int, member: int) -> NDArray[n
     key, runs = _key(seed), -(-count // SUM_RUN)
     if device.is_cuda:
         with device.use():
-            found = device.xp.empty(runs, dtype=np.float64)
-        arguments = (found, np.int64(count), np.uint64(key), np.uint32(member))
+            on_device = device.xp.empty(runs, dtype=np.float64)
+        arguments = (on_device, np.int64(count), np.uint64(key), np.uint32(member))
         _launch(device, "normal_sums", np.dtype(np.complex128), runs, arguments)
-        return device.to_host(found)
+        return device.to_host(on_device)
     sums = np.empty(runs)
     words = np.uint64(key), np.uint64(member)
     each_part(
