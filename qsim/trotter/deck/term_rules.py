@@ -100,6 +100,7 @@ def _check_positions(
     if len(positions) != spins:
         yield Finding(f"{key}.positions", f"{len(positions)} positions, but system.spins = {spins}")
         return
+    # the first site at each place
     places: dict[tuple[float, ...], int] = {}
     for site, place in enumerate(positions):
         if (other := places.setdefault(tuple(place), site)) != site:

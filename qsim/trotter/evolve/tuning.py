@@ -46,6 +46,7 @@ def tuned(problem: Problem, how: Choice, steps: int, monitor: Monitor) -> Choice
         Is told the choice.
     """
     device, spins = problem.device, problem.spins
+    # tiles matter to layers of large states, and trials pay only in long runs
     if (
         how.method not in METHODS
         or problem.sector is not None
@@ -59,11 +60,13 @@ def tuned(problem: Problem, how: Choice, steps: int, monitor: Monitor) -> Choice
         return how
     names = [_name(tiling) for tiling in candidates]
     key = {"spins": spins, "dtype": np.dtype(problem.dtype).name}
+    # timings of this device are kept from run to run
     name, origin = tuning.recall("trotter", device, key), "as found earlier"
     if name not in names:
         with monitor.stage("tuning"):
             seconds = _timed(problem, candidates)
         best = int(np.argmin(seconds))
+        # within GAIN of the usual tiles timings do not differ
         name = names[best if seconds[best] < (1.0 - GAIN) * seconds[0] else 0]
         path = tuning.remember("trotter", device, key, name)
         origin = "kept in " + str(path) if path is not None else "not kept, since the cache cannot be written"
@@ -88,11 +91,13 @@ def _timed(problem: Problem, candidates: Sequence[Sequence[Tile]]) -> list[float
     model = problem.hamiltonian().at(0.0)
     seconds = []
     with device.use():
+        # any state will do: passes cost the same whatever the amplitudes
         psi = device.xp.full(1 << problem.spins, 2.0 ** (-problem.spins / 2), problem.dtype)
     precision = problem.precision
     for tiling in candidates:
         evolver = Evolver(device, model, psi, precision=precision, own=True, tiling=tiling)
         times = []
+        # the fastest of some trials, against other load of the machine
         for _ in range(TRIALS):
             device.synchronize()
             start = time.perf_counter()

@@ -58,6 +58,7 @@ class FloquetResult:
     def row(self, name: str) -> NDArray[Any] | None:
         """Return a row of observations, None if there is none; of one cut without the axis of the cuts."""
         values = self.rows.get(name)
+        # one row per observation, and one column per cut
         if values is not None and values.ndim == 2 and name != "sz" and values.shape[1] == 1:
             return np.asarray(values[:, 0])
         return values

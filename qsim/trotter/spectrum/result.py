@@ -64,6 +64,7 @@ class SpectrumResult:
     def order(self) -> list[tuple[int, int]]:
         """Sector and number of all levels, the lowest (highest) first."""
         sign = -1.0 if self.problem.block.which == "highest" else 1.0
+        # sectors with fewer levels than others are filled up with NaN
         places = [tuple(map(int, place)) for place in np.argwhere(np.isfinite(self.levels))]
         return sorted(((i, k) for i, k in places), key=lambda place: sign * self.levels[place])
 
@@ -75,6 +76,7 @@ class SpectrumResult:
     @property
     def rounding(self) -> float:
         """Rounding of an energy."""
+        # of sums as large as the bound of the spectrum
         return 4.0 * EPS * scale_of(self.problem.model)
 
     def error(self, number: int) -> float:
@@ -87,6 +89,7 @@ class SpectrumResult:
         if self.second is None:
             return None
         energy, residual = self.second
+        # errors of two levels add up
         return abs(energy - float(self.listed[0, 0])), self.error(0) + residual + self.rounding
 
 

@@ -139,6 +139,7 @@ class Observer:
 
     def __init__(self, problem: Problem, member: int, reference: StateVector | None = None) -> None:
         self.problem, self.reference = problem, reference
+        # H, and H + Sigma where an echo has one; else both are the same
         hamiltonians = problem.different_hamiltonians(member)
         self.hamiltonian, self.perturbed = hamiltonians[0], hamiltonians[-1]
         self.psi0 = problem.initial(member) if problem.observables.needs.start else None
@@ -186,6 +187,7 @@ class Observer:
         assert self.psi0 is not None
         result = echo(self.psi0, back)
         values: dict[str, Any] = {"echo": result.echo if observable.perturbed else result.unnormalised}
+        # without Sigma the loss of norm belongs to the echo, as in the paper; both are given
         if not observable.perturbed:
             values["echo_normalised"] = result.echo
         if observable.local and moments is not None:
@@ -200,6 +202,7 @@ class Observer:
         NumericsError
             If anything in it is not finite.
         """
+        # a row that is not finite ends the run: later ones would be as well
         for name, value in values.items():
             if not np.all(np.isfinite(value)):
                 raise NumericsError(

@@ -41,6 +41,7 @@ class Round:
     def __init__(self, comm: Comm, first: int, batch: int, members: int) -> None:
         self.comm = comm
         self.first = first
+        # all ranks carry equally many; the last ones overlap with those before, rather than wait
         each = min(batch, -(-(members - first) // comm.size))
         starts = [min(first + rank * each, members - each) for rank in range(comm.size)]
         self.ranges = [range(start, start + each) for start in starts]
@@ -63,6 +64,7 @@ class Round:
         state: Mapping[str, Any] | None = None
         if self.comm.size == 1 and "trajectory" in saved:
             state = saved["trajectory"]
+        # same ranges: each rank goes on with its own
         elif [tuple(one) for one in saved.get("ranges", ())] == [(r.start, r.stop) for r in self.ranges]:
             state = saved["trajectories"][self.comm.rank]
         else:
@@ -71,6 +73,7 @@ class Round:
 
     def results(self, own: list[Rows]) -> Iterator[Rows]:
         """Yield the rows of all trajectories of the round in their order, each once; a collective call."""
+        # members that several ranks carried are taken once
         following = self.first
         for members, arrays in zip(self.ranges, self.comm.allgather(own), strict=True):
             for member, rows in zip(members, arrays, strict=True):

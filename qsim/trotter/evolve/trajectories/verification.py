@@ -44,12 +44,15 @@ def verify(
     replay = _Replay(problem, how, trajectory)
     replay.run()
     psi = replay.forward.psi
+    # the state of the run less the one with half the step
     axpy(-1.0, trajectory.psi, psi)
     distance = math.sqrt(norm2(psi) / norm2(trajectory.psi))
     info: Info = {
         "verification_error": (distance, "", "||psi(dt) - psi(dt/2)|| at t_final, of the last trajectory")
     }
+    # the claim of the run, or the accuracy of the deck where that is larger
     promised = max(how.error, problem.evolution.accuracy or 0.0)
+    # expansions converge faster than any order: the distance is the error
     order = METHODS[how.method].order if how.method in METHODS else math.inf
     error = distance / (1.0 - 0.5**order)
     if error > TOLERATED * promised:
@@ -64,6 +67,8 @@ def verify(
             "",
             "largest |echo(dt) - echo(dt/2)|, of the last trajectory",
         )
+        # an echo is the square of an overlap of two states, each off by the error: it changes by 4 times
+        # as much at most
         if echo > 4.0 * TOLERATED * promised:
             monitor.warn(
                 f"an echo changes by {echo:.2g} with half the step, while errors of {promised:.2g} of the states explain at most "
@@ -114,6 +119,7 @@ class _Replay:
     def run(self) -> None:
         """Evolve from 0 to t_final, echoes included."""
         problem, steps = self.problem, self.problem.steps
+        # echoes at the same times as in the run, from the states with half the step
         self._echo(0)
         for k in range(len(problem.times) - 1):
             count, dt = steps(k, self.how.dt)
@@ -123,6 +129,7 @@ class _Replay:
             self._echo(k + 1)
 
     def _echo(self, reached: int) -> None:
+        """Take the echo at an output time, by the scheme of the run."""
         problem = self.problem
         if reached not in problem.echo_at:
             return
@@ -142,9 +149,11 @@ class _Replay:
 
 def _halved(propagator: Propagator, start: float, dt: float, steps: int) -> None:
     """Carry a state over some steps in halves of them; an expansion over the two halves of the interval."""
+    # the order of the steps is the same, each in two halves
     if propagator.expansion is None:
         propagator.advance(start, 0.5 * dt, 2 * steps)
         return
+    # an expansion has no steps: two intervals instead of one
     half = 0.5 * dt * steps
     propagator.advance(start, half, 1)
     propagator.advance(start + half, half, 1)

@@ -391,13 +391,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     const Layer layer = {lower, upper, half, turns, shift, scale};
     cplx v[16];
     Own own;
+    // Tables are read while the pass before may still write: they do not depend on psi. psi itself is read
+    // after it has ended.
     let_the_next_begin();
     if constexpr (OVERLAP) o.look(layer, tile, factors);
     if constexpr (OVERLAP && EARLY) own.load(factors);
     wait_for_the_last();
+    // The loads of the tile are under way while exponentials are made.
     load(psi, tile, v);
     if constexpr (!OVERLAP && EARLY) own.load(factors);
     if constexpr (!OVERLAP) o.look(layer, tile, factors);
+    // Rotation of the layer before, as far as its bits are in this tile; then the phase, which needs all
+    // bits rotated; then the rotation to the next frame.
     if (in) go_in<true>(shared, v);
     else go_in<false>(shared, v);
     if constexpr (!EARLY) own.load(factors);
@@ -469,10 +474,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     psi += (uint64)blockIdx.x << BITS;
 #pragma unroll
     for (int j = 0; j < 16; ++j) v[j] = psi[j << TOP | t];
+    // Members share nothing: a block needs no other block from the first layer to the last.
     for (int i = 0, left = repeats; i < count; ++i) {
         const Stage stage = stages[i];
         const uint64 member = (uint64)blockIdx.x * 3 + stage.axis;
         const double* table = tables + member * TABLE;
+        // Fields and exponentials of this layer; the barriers of go_in make them visible to all threads.
         if (t < BITS) field[t] = fields[member * BITS + t];
         if (t < 16) {
             double s, c;
@@ -481,8 +488,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         if (stage.rotate) go_in<true>(shared, v);
         else go_in<false>(shared, v);
+        // Phases in the inner layout, where a thread's registers are the lowest bits; then back to the
+        // layout of memory.
         apply_energy(v, field, table, inside, stage);
         go_out<false>(shared, v);
+        // Layers first ... last - 1 again, without leaving the chip.
         if (i == last - 1 && --left > 0) i = first - 1;
     }
 #pragma unroll
