@@ -41,7 +41,7 @@ class TaskProblem(Generic[B]):
     models : Models
         Couplings and fields of every realisation of the disorder.
     observables : Observables
-        What is observed.
+        Observables of the deck.
     block : Spectrum, Dynamics, Thermal, Levels or Floquet
         Settings of the task.
     sector : SectorBlock or text
@@ -129,6 +129,7 @@ class TaskProblem(Generic[B]):
         DeckError
             If H does not conserve what the sector fixes.
         """
+        # a sector of the deck, else every sector that holds the levels of H
         requested: SectorBlock | None = self.sector if isinstance(self.sector, SectorBlock) else None
         spins = self.spins
         inversion = requested.inversion or 0 if requested is not None else 0
@@ -154,6 +155,7 @@ class TaskProblem(Generic[B]):
     def downs(self) -> range:
         """Return the numbers of spins down of the sectors in which every level has a member."""
         half = self.spins // 2
+        # fields along z tell Sz from -Sz: every sector counts
         if not self.doubled:
             return range(self.spins + 1)
         if self.isotropic:
@@ -185,6 +187,7 @@ class TaskProblem(Generic[B]):
         requested = self.sector
         if not isinstance(requested, SectorBlock):
             return True
+        # one sign of inversion or reflection, or one character, is a part of the levels
         if requested.inversion or requested.reflection or requested.permutations:
             return False
         momenta = set(requested.momenta(self.spins))
@@ -194,6 +197,7 @@ class TaskProblem(Generic[B]):
                 momenta |= {-k % self.spins for k in momenta if k is not None}
             if len(momenta) < self.spins:
                 return False
+        # sectors named by the deck, and their mirror images without fields
         named = {self.spins - round(up) for up in requested.ups(self.spins)}
         if self.doubled:
             named |= {self.spins - down for down in named}
@@ -215,6 +219,7 @@ class TaskProblem(Generic[B]):
         """Return the bytes of the tables of H in a sector of some states, or of its stored matrix."""
         spins = self.spins
         if not (self.stored and states):
+            # as in `evolve.memory`: ranks, strings and energies of both parts
             return (spins + 40) << ((spins + 1) // 2 + 2)
         from qsim.trotter.sectors.symmetric import flips_of
 

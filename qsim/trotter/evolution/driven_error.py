@@ -360,7 +360,9 @@ class Drive:
         for p, (f, integral) in enumerate(zip(self.small.profiles, self._integrals, strict=True)):
             made = sum(sum(halves) * many(f, begin + offset * length) for offset, halves in plan)
             off = length * made - integral.between(begin, begin + length)
+            # differences within the rounding of the integral are none
             phases[:, p] = np.where(np.abs(off) > integral.rounding, off, 0.0)
+        # Tr H_p H_q / 2^N of all pairs of parts
         square = np.einsum("pab,qab->pq", self.small.diagonals, self.small.diagonals) / (
             1 << self.small.spins
         )
@@ -370,10 +372,12 @@ class Drive:
         self, method: str, begin: NDArray[np.float64], length: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return the errors of single steps from random states."""
+        # the same random states in every run; normal amplitudes, one state for each step
         generator = np.random.default_rng(1)
         shape = (len(begin), 1 << self.small.spins)
         psi = generator.normal(size=shape) + 1j * generator.normal(size=shape)
         psi /= np.linalg.norm(psi, axis=1, keepdims=True)
+        # one step against its two halves
         one = self.small.advance(psi, method, begin, length)
         two = self.small.advance(psi, method, begin, 0.5 * length)
         two = self.small.advance(two, method, begin + 0.5 * length, 0.5 * length)
@@ -384,6 +388,7 @@ class Drive:
         """Return starts of steps and how many steps each of them stands for."""
         from scipy.ndimage import maximum_filter1d
 
+        # cells that a step from each start reaches over
         width = self.end / CELLS
         window = max(1, min(CELLS, math.ceil(dt / width)))
         # over the cells of the step that begins in each
@@ -393,6 +398,7 @@ class Drive:
         last = max(1, CELLS - window + 1)
         size, rough = size[:last], rough[:last]
         with np.errstate(divide="ignore"):
+            # classes: halves of the largest size, tenths of the largest roughness
             a = np.floor(-np.log2(size / max(size.max(), 1e-300)))
             b = np.floor(-np.log10(rough / max(rough.max(), 1e-300)))
         label = np.clip(a, 0, SIZES) * 100 + np.clip(b, 0, ROUGH)
@@ -402,7 +408,9 @@ class Drive:
         for value in np.unique(label):
             cells = np.flatnonzero(label == value)
             count = min(SAMPLES, len(cells))
+            # evenly over the class, each a little off at random
             chosen = cells[((np.arange(count) + generator.random(count)) * len(cells) / count).astype(int)]
             starts.extend(np.minimum((chosen + generator.random(count)) * width, self.end - dt))
+            # a sample stands for its share of the class, among all steps of the evolution
             weight.extend([len(cells) / last * steps / count] * count)
         return np.maximum(np.array(starts), 0.0), np.array(weight)

@@ -91,6 +91,7 @@ def tiles(spins: int, device: str, item: int = 16, most: int = CUDA_LARGEST) -> 
         If three groups do not cover the spins.
     """
     sizes = ((CPU_BITS, CPU_BITS),) if device == "cpu" else _sizes(most)
+    # fewest groups first: a layer takes a pass for each group above the lowest tile
     largest = CPU_BITS if device == "cpu" else most
     if spins <= largest:
         return [Tile(spins, spins, spins)]

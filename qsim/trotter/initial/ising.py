@@ -59,6 +59,7 @@ class BasisState(InitialState):
             return _string([bit == "1" for bit in self.bits])
         if self.up is not None:
             up = set(self.up)
+            # a bit is 1 where the spin is down
             return _string([site not in up for site in range(spins)])
         down = set(self.down_sites or ())
         return _string([site in down for site in range(spins)])
@@ -93,6 +94,7 @@ class NeelState(InitialState):
 
     def string(self, spins: int) -> int:
         """Return the index."""
+        # checkerboard: parity of column plus row; without rows 0101...
         row = self.row or spins
         odd = [(site % row + site // row) % 2 == 1 for site in range(spins)]
         return _string([not value for value in odd] if self.first == "down" else odd)

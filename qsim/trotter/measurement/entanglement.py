@@ -57,6 +57,7 @@ def schmidt(device: Device, psi: Amplitudes, sites: Iterable[int]) -> NDArray[np
             matrix = psi[rows[:, None] | columns[None, :]].astype(np.complex128)
             values = xp.linalg.svd(matrix, compute_uv=False) ** 2
         else:
+            # sum over pieces of M M^dagger, each a matrix product
             density = xp.zeros((1 << len(small), 1 << len(small)), np.complex128)
             for start in starts:
                 matrix = psi[rows[:, None] | (columns[None, :] | start)].astype(np.complex128, copy=False)
@@ -78,6 +79,7 @@ def entropies(device: Device, states: Amplitudes, sites: Sequence[int]) -> NDArr
     small, large = (part, rest) if len(part) <= len(rest) else (rest, part)
     xp = device.xp
     with device.use():
+        # all members at once: one gathering, and one call of the library
         index = _deposit(xp, small)[:, None] | _deposit(xp, large)[None, :]
         matrices = states[:, index].astype(np.complex128)
         # singular values would be found one matrix after the other
@@ -90,6 +92,7 @@ def entropies(device: Device, states: Amplitudes, sites: Sequence[int]) -> NDArr
 
 def _normalised(p: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return weights descending and of sum 1, rounding below zero removed."""
+    # eigenvalues of a density matrix may be below zero by rounding
     values = np.sort(np.maximum(p, 0.0))[::-1]
     return np.asarray(values / values.sum())
 

@@ -40,6 +40,7 @@ def read_component_matrices(path: Path, spins: int, *, symmetric: bool) -> NDArr
     """Return (3, N, N) couplings of x, y and z from Jx, Jy, Jz, or from J, in an .npz file; a missing component is 0."""
     arrays = read_arrays(path, COUPLINGS)
     J = np.zeros((3, spins, spins))
+    # three matrices in one array, in the order x, y, z
     if "J" in arrays and arrays["J"].ndim == 3:
         if arrays["J"].shape != J.shape:
             raise FileError(f"{path}: J has shape {arrays['J'].shape}, expected {J.shape}")
@@ -49,6 +50,7 @@ def read_component_matrices(path: Path, spins: int, *, symmetric: bool) -> NDArr
         raise FileError(f"{path} holds {listed(arrays)}; expected Jx, Jy and Jz, or J for equal components")
     for name in known:
         matrix = _checked(path, name, arrays[name], spins, symmetric)
+        # one J stands for equal components
         J[slice(None) if name == "J" else "xyz".index(name[1])] = matrix
     return J
 
@@ -72,6 +74,7 @@ def _checked(
         raise FileError(
             f"{path}: site {j} is coupled to itself, {name}[{j}, {j}] = {matrix[j, j]:g}; S^2 of a spin 1/2 is a constant"
         )
+    # symmetric within rounding of the text
     wrong = np.abs(matrix - matrix.T) > 1e-12 * max(np.abs(matrix).max(), 1e-300)
     if symmetric and wrong.any():
         j, k = np.argwhere(wrong)[0]

@@ -46,6 +46,8 @@ class EchoBlock(Block):
     def overlap(self) -> bool:
         """True if two states go forward."""
         if self.scheme == "auto":
+            # two states forward are cheaper for many times; without Sigma, or for local values, the state
+            # itself must come back
             return bool(self.sigma) and self.local is None
         return self.scheme == "overlap"
 
@@ -68,6 +70,7 @@ def draw(r: "Results") -> "Figure | None":
         return None
     fig = figure("single", 2.6)
     ax = fig.subplots()
+    # an echo near one shows its loss on a logarithmic axis
     lost = np.abs(1.0 - r["echo"])
     if float(lost.max()) < NEAR_ONE:
         _draw_loss(ax, r, t, lost)

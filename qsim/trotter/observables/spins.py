@@ -75,6 +75,7 @@ class Spins(Observable):
     def values(self, view: View) -> dict[str, Any]:
         """Return ``<S^a_j>`` of the sites, and the total."""
         name, spins = f"s{self.axis}", view.spins(self.axis)
+        # a level is stored with all sites, and without the total
         if view.complete:
             return {name: spins}
         totals = {f"total_{name}": math.fsum(spins)}

@@ -58,6 +58,7 @@ def ground_state(device: Device, sector: Sector, model: Model) -> Ground:
         If it is degenerate in the sector, within the residuals.
     """
     scale, linear = scale_of(model), SectorOperator(device, sector, model)
+    # two levels at least are searched: the gap to the next one bounds the error of the vector
     levels = lowest_levels(linear, 1, TOLERANCE * scale, scale)
     first = float(levels.energies[0]), float(levels.errors[0])
     states = sum(
@@ -69,6 +70,7 @@ def ground_state(device: Device, sector: Sector, model: Model) -> Ground:
             f"the energy {first[0]:.10g}",
             hint="another sz, the sign of the inversion (sector: {sz: 0, inversion: 1}), or a small term that chooses one state",
         )
+    # a sector of one state has no other level
     gap = (
         np.inf
         if levels.every and len(levels.energies) == 1

@@ -35,11 +35,15 @@ MOST_STATES = 1 << 31
 def symmetries_of(model: Model, sector: Sector, string: int) -> tuple[Symmetry, ...]:
     """Return the shifts and reflections of all sites, with or without inversion, that leave H and a string as they are."""
     spins = sector.spins
+    # Dzyaloshinskii-Moriya couplings make H complex; the orbits have real matrices
     if model.cross is not None:
         return ()
+    # with the inversion if H and the magnetisation allow it
     turns = [False] if mixing(model, 1) or 2 * sector.down != spins else [False, True]
     symmetries = []
     shift = tuple(range(spins))
+    # all products of shifts with the reflection: 2 N elements, each tried on the string first, which
+    # costs less than H
     for _ in range(spins):
         for sites in (shift, tuple(shift[j] for j in reflected(spins))):
             for turned in turns:
@@ -78,6 +82,7 @@ class Orbits:
         """Orbit of every index of the sector, and index of the first string of every orbit."""
         sector = self.sector
         tables, turned = image_tables(sector.spins, [(s.sites, s.turned) for s in self.symmetries])
+        # -1: not yet in an orbit
         place = np.full(sector.dimension, -1, np.int32)
         first = np.empty(sector.dimension, np.int64)
         columns = np.array([sector.shape(p)[1] for p in range(sector.high.bits + 1)], np.int64)

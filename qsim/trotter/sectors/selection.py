@@ -43,6 +43,8 @@ def mixing(model: Model, inversion: int = 0) -> str:
         return (
             f"the coupling of sites {j} and {k}, with Jx = {x:g} and Jy = {y:g}, flips two spins the same way"
         )
+    # couplings of different components: only Dzyaloshinskii-Moriya ones along z keep Sz, odd under the
+    # inversion
     largest = scale if model.cross is None else max(scale, float(np.abs(model.cross).max()))
     if (pair := mixed(model.cross, EQUAL * largest)) is not None:
         j, k, what = pair
@@ -104,6 +106,7 @@ def sector_of(
     assert isinstance(requested, SectorBlock)
     if requested.parity is not None:
         return _of_parity(ParitySector(spins, int(requested.parity == "odd")), hamiltonian, sigma, down)
+    # a sector of Sz named by the deck: refused with the reason unless H, Sigma and the start lie in it
     sector = Sector(spins, spins - round(requested.ups(spins)[0]), requested.inversion or 0)
     for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):
         if part is not None and (why := obstacle(part, sector.inversion)):
