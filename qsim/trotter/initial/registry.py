@@ -9,7 +9,7 @@ from qsim.trotter.initial.base import InitialState
 __all__ = ["STATES"]
 
 
-def _found() -> tuple[type[InitialState], ...]:
+def _all_states() -> tuple[type[InitialState], ...]:
     """Return the initial states, in the order of their files."""
     for module in pkgutil.iter_modules(sys.modules[__package__].__path__):
         name = f"{__package__}.{module.name}"
@@ -25,4 +25,4 @@ def _found() -> tuple[type[InitialState], ...]:
     return tuple(kinds)
 
 
-STATES = _found()
+STATES = _all_states()

@@ -382,12 +382,7 @@ def _coupling(
             upper = np.triu_indices(spins, 1)
             place[upper] = np.arange(upper[0].size)
             drawn = disorder.draw(
-                term.random,
-                upper[0].size,
-                seed=seed,
-                number=number,
-                realisation=realisation,
-                coupling=True,
+                term.random, upper[0].size, seed=seed, number=number, realisation=realisation, coupling=True
             )
             strength = strength + drawn[place[pairs[:, 0], pairs[:, 1]]]
         if term.alpha is not None:
@@ -558,7 +553,6 @@ def conserved(model: Model | Hamiltonian) -> tuple[str, ...]:
 def energies(model: Model, axis: int) -> NDArray[np.float64]:
     """Return (2^N,) float64: the component `axis` of H in the frame where it is diagonal, for every index (small N)."""
     n, index = model.spins, np.arange(1 << model.spins)
-    # spins s of every string, (N, 2^N)
     s = 0.5 - ((index >> np.arange(n)[:, None]) & 1)
     return 0.5 * np.einsum("ji,jk,ki->i", s, model.J[axis], s, optimize=True) + model.h[axis] @ s
 

@@ -70,7 +70,6 @@ def draw(r: "Results") -> "Figure | None":
         return None
     fig = figure("single", 2.6)
     ax = fig.subplots()
-    # an echo near one shows its loss on a logarithmic axis
     lost = np.abs(1.0 - r["echo"])
     if float(lost.max()) < NEAR_ONE:
         _draw_loss(ax, r, t, lost)
