@@ -434,8 +434,8 @@ def judge(result: ThermalResult, made: Computation, monitor: Monitor) -> None:
     for part in lengths[0]:
         if part.vectors:
             influence, D = tallies[0].influence(part), part.dimension
-            # variance of D <r|phi|r> over random real unit vectors: 2 D / (D + 2) [Tr phi^2 - (Tr phi)^2
-            # / D]
+            # variance of D <r|phi|r> over random real unit vectors r: 2 D / (D + 2) times [Tr phi^2 - (Tr
+            # phi)^2 / D]
             square = (influence**2 @ part.weights) - (influence @ part.weights) ** 2 / D
             variance += 2.0 * D / (D + 2.0) * np.maximum(square, 0.0) / part.vectors
     # Student's factor for the degrees of freedom 2 / u that the relative variance u of Z stands for
