@@ -125,7 +125,7 @@ def _check_rows(deck: TrotterDeck) -> Iterator[Finding]:
     if block.sites is not None:
         yield from check_sites(block.sites, deck.system.spins, "dynamics.sites")
     if block.sites is not None and block.operator == "current":
-        yield Finding("dynamics.sites", "the current is that of the whole chain; leave sites out")
+        yield Finding("dynamics.sites", "the current is taken over the whole chain; leave sites out")
     if "q" in block.model_fields_set:
         what = (
             "the current is taken at q = 0" if block.sites is None else "sites stand instead of wave numbers"

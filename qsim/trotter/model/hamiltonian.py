@@ -73,7 +73,7 @@ class Model:
     def __post_init__(self) -> None:
         """Refuse arrays that are no couplings."""
         if self.J.shape != (3, self.spins, self.spins) or self.h.shape != (3, self.spins):
-            raise ValueError(f"J {self.J.shape} and h {self.h.shape} are not those of {self.spins} spins")
+            raise ValueError(f"J {self.J.shape} and h {self.h.shape} do not fit {self.spins} spins")
         if not np.array_equal(self.J, self.J.transpose(0, 2, 1)):
             raise ValueError("J is not symmetric")
         if self.J.diagonal(axis1=1, axis2=2).any():

@@ -205,7 +205,7 @@ def _shell(radii: list[float], r: float) -> int:
 def _not_along(what: str, shell: int, radius: float, held: Mapping[int, float]) -> str:
     along = ", ".join(f"{number} (distance {held[number]:.4g})" for number in sorted(held)[:8])
     return (
-        f"shell {shell} (distance {radius:.4g}) has no bonds along the {what}: shells are those of the whole ladder, of which "
+        f"shell {shell} (distance {radius:.4g}) has no bonds along the {what}: shells count in the whole ladder, of which "
         f"the {what} hold {along}"
     )
 

@@ -212,7 +212,7 @@ class Array:
     Attributes
     ----------
     name, unit, text, note : str
-        As those of a quantity.
+        As in `Quantity`.
     axes : tuple of str
         At one time, or of one level; see also :meth:`Observable.axes`.
     tasks : tuple of str, optional
@@ -234,7 +234,7 @@ class Label:
     Attributes
     ----------
     name, unit, text, axes
-        As those of a quantity.
+        As in `Quantity`.
     value : function
         Returns it for an observable of a task, None where there is no such axis.
     """

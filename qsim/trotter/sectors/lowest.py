@@ -1,10 +1,10 @@
 """Lowest levels of a sector, and which of them are one level: as many as it takes to see all states of the lowest energy.
 
 Levels of a sector are sought one after the other (:mod:`qsim.trotter.sectors.lanczos`).  The search goes on beyond the number
-asked for until it has passed the lowest level known, so that all states of this level are found, and the level above it.  Levels
+of the deck until it has passed the lowest level known, so that all its states are found, and the level above it.  Levels
 whose residuals do not tell them apart are separated by diagonalising H among their vectors; with r the residuals of such a group
-and D its distance from all other levels, its energies are right to ``r^2 / D`` (Kato and Temple).  What is then closer than
-`RESOLUTION` is one level.
+and D its distance from all other levels, its energies are right to ``r^2 / D`` (Kato and Temple).  Levels that are then closer
+than `RESOLUTION` are one level.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Dzyaloshinskii-Moriya couplings along z in a sector of conserved Sz: public wrapper of ``currents.cu``, and its CPU twin.
 
-They are flips of two opposite spins whose sign depends on the direction, and make H complex; their part of ``H psi`` is added to
-that of :func:`qsim.trotter.kernels.sectors.product.sector_product`.
+They are flips of two opposite spins whose sign depends on the direction, and make H complex; they are added to the result
+of :func:`qsim.trotter.kernels.sectors.product.sector_product`.
 """
 
 from __future__ import annotations
