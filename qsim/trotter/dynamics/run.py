@@ -289,8 +289,8 @@ def lowest(problem: TaskProblem[Dynamics]) -> tuple[Sector, Ground]:
     NumericsError
         If it is degenerate.
     """
-    # the ground state of all sectors; several states of the lowest energy have no spectral function of
-    # their own
+    # the ground state of all sectors; several states of the
+    # lowest energy have no spectral function of their own
     search = LowestLevels(problem, 1, TOLERANCE * scale_of(problem.model))
     for number in search.order:
         search.visit(number)

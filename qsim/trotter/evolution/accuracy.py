@@ -146,8 +146,8 @@ def _axes(hamiltonian: Hamiltonian | Model) -> tuple[int, ...]:
 def layers_per_step(hamiltonian: Hamiltonian | Model, method: str) -> int:
     """Return the diagonal layers of a step among others, neighbours merged."""
     axes = _axes(hamiltonian)
-    # one step and two: the difference is a step among others, whose first layer merges with the last one
-    # before
+    # one step and two: the difference is a step among others,
+    # whose first layer merges with the last one before
     many = [len(schedule.layers(axes, method, 1.0, steps)) for steps in (1, 2)]
     return max(1, many[1] - many[0])
 
@@ -282,8 +282,8 @@ def _split(
     error = pilot.total(name, intervals, dt)
     error += rounded_angles(hamiltonian, duration) + _double_rounding(layers * steps, hamiltonian.spins)
     if machine.precision == "single":
-        # small static systems on a CPU keep their numbers in double precision within a call, and round
-        # once for each
+        # small static systems on a CPU keep their numbers in
+        # double precision within a call, and round once for each
         at_once = hamiltonian.spins <= TOGETHER and hamiltonian.is_static
         passes = float(len(intervals)) if at_once and machine.kind == "cpu" else layers * steps
         error += _single_rounding(passes)
@@ -301,14 +301,14 @@ def _expanded(
     machine: Machine,
 ) -> Choice:
     """Return the cost of chebyshev; the width of the spectrum grows with the number of spins."""
-    # the width of a small system per spin, times the number of spins; never more than the sum of all
-    # couplings
+    # the width of a small system per spin, times the number
+    # of spins; never more than the sum of all couplings
     low, high = Chebyshev(cpu(1), pilot.hamiltonian).bounds()
     least, most = coupling_bounds(constant(hamiltonian))
     radius = 0.5 * min((high - low) * hamiltonian.spins / pilot.hamiltonian.spins, most - least)
     count = max(1, len(intervals))
-    # half of the accuracy for the rest of the series, shared by the intervals; less than rounding is not
-    # asked of it
+    # half of the accuracy for the rest of the series, shared
+    # by the intervals; less than rounding is not asked of it
     tolerance = max(0.5 * accuracy / count, ROUNDING[machine.precision])
     longest = float(max(intervals, default=0.0))
     if not radius * longest < MOST_TERMS:
@@ -319,8 +319,8 @@ def _expanded(
     # intervals of the same length have the same series
     terms = {length: len(coefficients(radius * length, tolerance)[0]) for length in set(intervals.tolist())}
     products = sum(terms[length] for length in intervals.tolist())
-    # costs are compared in layers: a term costs as much as a product H psi and the recurrence, against a
-    # layer
+    # costs are compared in layers: a term costs as much as
+    # a product H psi and the recurrence, against a layer
     layers = CUDA_PRODUCT
     if machine.kind != "cuda":
         layers = (operator(cpu(1), constant(hamiltonian)).cost + RECURRENCE_COST) / LAYER_COST
@@ -351,8 +351,8 @@ def _single_rounding(passes: float) -> float:
 def rounded_angles(hamiltonian: Hamiltonian | Model, duration: float) -> float:
     """Return the error that the rounding of angles makes: the rms energy times the time."""
     model = hamiltonian.average(duration)
-    # rms energy in a random state: J^2 <S^2>^2 = J^2 / 16 per pair, half of the double sum, and h^2 / 4
-    # per spin
+    # rms energy in a random state: J^2 <S^2>^2 = J^2 / 16
+    # per pair, half of the double sum, and h^2 / 4 per spin
     square = (np.asarray(model.J) ** 2).sum() / 32.0 + (np.asarray(model.h) ** 2).sum() / 4.0
     if model.cross is not None:
         square += (model.cross**2).sum() / 32.0

@@ -70,8 +70,8 @@ class Bond(NamedTuple):
         # frequency of the turn in the plane of the two strings
         size = math.hypot(delta, abs(self.flip))
         phase = cmath.exp(-1j * mean * tau)
-        # sin(size tau) / size tends to tau; a bond of size 0 has no off-diagonal element and no
-        # difference
+        # sin(size tau) / size tends to tau; a bond of size
+        # 0 has no off-diagonal element and no difference
         c, s = math.cos(size * tau), math.sin(size * tau) / size if size > 0.0 else 0.0
         # energy of both spins down, relative to both up: minus the fields
         both = cmath.exp(1j * tau * (self.first + self.second))

@@ -237,8 +237,8 @@ def coefficients(x: float, tolerance: float) -> tuple[NDArray[np.float64], float
     values[0] *= 0.5
     # tail[k]: sum from k on
     tail = np.cumsum(np.abs(values[::-1]))[::-1]
-    # not empty, as the last ones underflow; 1e-17: below the rounding of a sum of terms of order one
-    # there is nothing to gain
+    # not empty, as the last ones underflow; 1e-17: below the rounding
+    # of a sum of terms of order one there is nothing to gain
     enough = np.flatnonzero(tail <= max(tolerance, 1e-17))
     keep = max(1, int(enough[0]))
     return values[:keep], float(tail[keep])

@@ -137,8 +137,8 @@ class SharedEvolver:
         """Exchange the Hamiltonian, for example by H of the next time step."""
         self.model, n, g = model, self.n, self.g
         self.present = tuple(a for a in range(3) if np.any(model.J[a]) or np.any(model.h[a]))
-        # two arrangements: spins n ... N - 1 number ranks, or they have changed places with the top g
-        # local ones
+        # two arrangements: spins n ... N - 1 number ranks, or
+        # they have changed places with the top g local ones
         local = np.arange(n)
         swapped = np.concatenate([local[: n - g], np.arange(n, n + g)])
         self._axes = [
@@ -180,8 +180,8 @@ class SharedEvolver:
 
     def _run(self, sequence: list[Layer]) -> None:
         """Apply layers that begin and end in the z frame, with an exchange of g spins for every rotation of all of them."""
-        # layers and rotations as in `Evolver._program`; `arranged` says which g spins number the ranks at
-        # present
+        # layers and rotations as in `Evolver._program`; `arranged`
+        # says which g spins number the ranks at present
         turns = [turn(a[0], b[0]) for a, b in pairwise(sequence)]
         arranged = before = 0
         with self.device.use():
@@ -195,8 +195,8 @@ class SharedEvolver:
                 self._turn(
                     couplings, self.tiles[-arranged], before != 0, bool(after) and many, (tau, shift, scale)
                 )
-                # of the spins that number ranks: shift of those down, and the energy among themselves,
-                # for each rank
+                # of the spins that number ranks: shift of those down,
+                # and the energy among themselves, for each rank
                 phases = np.exp(1j * (np.pi * shift * _downs(self.links.size) - tau * energies))
                 if after:
                     # a rotation of all spins includes the spins of the rank: they come in by an exchange, and
@@ -293,8 +293,8 @@ class SharedEvolver:
             scale = 2.0 ** (-self.spins / 2)
             if back:
                 self._turn(self._ones, self.tiles[0], True, False, (0.5 * np.pi, 0.0, scale))
-                # C^3 = exp(-i pi/4) a spin is taken back: up exp(-i pi/4), down exp(i pi/4), for the
-                # spins of the rank
+                # C^3 = exp(-i pi/4) a spin is taken back: up exp(-i
+                # pi/4), down exp(i pi/4), for the spins of the rank
                 factor = np.exp(-0.5j * np.pi * (0.5 * self.g - self._down))
             else:
                 self._turn(self._zero, self.tiles[0], True, False, (0.0, 0.5, scale))

@@ -69,8 +69,8 @@ def _frames(spins: int) -> dict[int, NDArray[np.complex128]]:
     one = {2: np.eye(2, dtype=complex), 0: C.conj().T, 1: (C @ C).conj().T}
     frames = {}
     for a, matrix in one.items():
-        # site 0 is the lowest bit; a global rotation is the same for all sites, so that the order of the
-        # products does not matter
+        # site 0 is the lowest bit; a global rotation is the same for
+        # all sites, so that the order of the products does not matter
         all_spins = np.eye(1, dtype=complex)
         for _ in range(spins):
             all_spins = np.asarray(np.kron(all_spins, matrix), np.complex128)
@@ -119,8 +119,8 @@ class Small:
         """Return states (S, 2^N) after one step each, from times (S,) with lengths (S,)."""
         # a copy is in one frame at a time, as in `Evolver`; all copies change it together
         frame = 2
-        # the clock of a step moves with its maps (theory page, "Driven systems"): each copy has its own
-        # time and length
+        # the clock of a step moves with its maps (theory page,
+        # "Driven systems"): each copy has its own time and length
         for offset, halves in stages(method, 0.0, 1.0):
             times = starts + offset * dt
             factors = np.array([many(f, times) for f in self.profiles]).T
@@ -180,8 +180,8 @@ class Drive:
         # static part first: its factor is 1 all along
         size, rough = np.full(CELLS, norms[0]), np.zeros(CELLS)
         for norm, f in zip(norms[1:], small.profiles[1:], strict=True):
-            # a profile on the grid of cells: its size in a cell, and its second difference as a measure
-            # of bending
+            # a profile on the grid of cells: its size in a cell,
+            # and its second difference as a measure of bending
             values = norm * many(f, times)
             bend = np.zeros(CELLS + 1)
             bend[1:-1] = np.abs(values[2:] - 2.0 * values[1:-1] + values[:-2])
@@ -194,8 +194,8 @@ class Drive:
             k = min(int(t / end * CELLS), CELLS - 1)
             values = [abs(n * f(t)) for n, f in zip(norms[1:], small.profiles[1:], strict=True)]
             size[k] = max(size[k], float(norms[0] + sum(values)))
-        # square of the field of each spin from parts p and q, cross terms included: J / 2 for random
-        # neighbours, as in `strength`
+        # square of the field of each spin from parts p and q, cross
+        # terms included: J / 2 for random neighbours, as in `strength`
         parts = [hamiltonian.static.size, *(part.size for _, part in hamiltonian.driven)]
         J, h = np.array([0.5 * part.J for part in parts]), np.array([part.h for part in parts])
         fields = np.einsum("pajk,qajk->pqj", J, J) + np.einsum("paj,qaj->pqj", h, h)
@@ -204,8 +204,8 @@ class Drive:
     def parts(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Return starts and lengths of the parts between places, and the largest rms field of a spin within each."""
         stops = np.unique(np.array([0.0, *self.places, self.end]))
-        # profiles are looked at within every cell and between places, at three points each; jumps are
-        # ends of parts
+        # profiles are looked at within every cell and between
+        # places, at three points each; jumps are ends of parts
         edges = np.unique(np.concatenate([stops, np.linspace(0.0, self.end, CELLS + 1)]))
         begin, length = edges[:-1], np.diff(edges)
         factors = [
@@ -233,8 +233,8 @@ class Drive:
         """
         begin, length, field = self.parts()
         counts = np.ceil(length * field / widest)
-        # a part counts as strong against the mean field of the evolution, and if it takes more than one
-        # step
+        # a part counts as strong against the mean field of
+        # the evolution, and if it takes more than one step
         strong = (field > STRONG * float(length @ field) / self.end) & (counts > 1.0)
         cuts: list[float] = []
         # the strongest first, until `most` places are used

@@ -34,8 +34,8 @@ def stages(method: str, start: float, dt: float) -> list[tuple[float, tuple[floa
     # the middle of the step is as good as its end, and better by one order for the field alone
     if len(halves) == 1:
         return [(start + 0.5 * dt, halves)]
-    # a map chi_c moves the clock by c dt and takes the couplings of that time; its adjoint takes them
-    # first: one time for both
+    # a map chi_c moves the clock by c dt and takes the couplings
+    # of that time; its adjoint takes them first: one time for both
     for k in range(0, len(halves), 2):
         first, second = halves[k], halves[k + 1]
         plan.append((t + first * dt, (first, second)))

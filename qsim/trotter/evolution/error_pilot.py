@@ -157,8 +157,8 @@ def neighbourhood(hamiltonian: Hamiltonian | Model, size: int) -> list[int]:
             rest[chosen] = -1.0
             best, closeness = int(np.argmax(rest)), 1.0
         chosen.append(best)
-        # a path through several couplings counts less, so that near neighbours of the first site come
-        # before far ones
+        # a path through several couplings counts less, so that
+        # near neighbours of the first site come before far ones
         reach = np.maximum(reach, FARTHER * closeness * total[best])
     return sorted(chosen)
 
@@ -379,8 +379,8 @@ class Pilot:
             steps = max(1, round(span / dt))
             order = schedule.METHODS[method].order
             distance = 0.0
-            # steps of dt against steps of dt / 2: their distance is the error of the first less the error
-            # of the second, 2^-p of it
+            # steps of dt against steps of dt / 2: their distance is the
+            # error of the first less the error of the second, 2^-p of it
             for psi in self.states:
                 one, two = self._run(psi, method, dt, steps), self._run(psi, method, dt / 2, 2 * steps)
                 distance = max(distance, math.sqrt(norm2(one - two)))
@@ -487,8 +487,8 @@ def find_step(
     error: float,
 ) -> float:
     """Return a step, within 20 % of the longest one, with ``rate(method, dt) duration <= error``."""
-    # between the longest step known to be good and the shortest known to be too long; the power law
-    # proposes the next one
+    # between the longest step known to be good and the shortest
+    # known to be too long; the power law proposes the next one
     dt, good, bad = 0.2 * longest, 0.0, math.inf
     for _ in range(TRIES):
         estimate = rate(method, dt) * duration
@@ -517,8 +517,8 @@ def local_error(evolver: Advances, psi: Amplitudes, method: str, dt: float) -> f
     evolver
         An :class:`~qsim.trotter.evolution.layers.Evolver`, say, with a copy of psi, which it evolves.
     """
-    # forward and back by the adjoint leaves the local error of the whole step less two of half: 1 - 2
-    # (1/2)^(p+1) = 1 - 2^-p of it
+    # forward and back by the adjoint leaves the local error of the
+    # whole step less two of half: 1 - 2 (1/2)^(p+1) = 1 - 2^-p of it
     evolver.advance(method, dt, 1)
     evolver.advance(method, -0.5 * dt, 2)
     axpy(-1.0, psi, evolver.psi)

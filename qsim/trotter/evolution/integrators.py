@@ -164,8 +164,8 @@ def course(axes: tuple[int, ...], method: str, dt: float, steps: int) -> Course:
     if len(step) == 1:
         whole = closed([(step[0][0], step[0][1] * steps)])
         return Course(whole, len(whole), len(whole), 1)
-    # ts1 does not end with the axis that it begins with: a layer of time 0 makes the repeated part begin
-    # and end alike
+    # ts1 does not end with the axis that it begins with: a layer
+    # of time 0 makes the repeated part begin and end alike
     if step[0][0] != step[-1][0]:
         step.append((step[0][0], 0.0))
     step = _unwound(step)
@@ -202,8 +202,8 @@ def _unwound(sequence: list[Layer]) -> list[Layer]:
     rotations.
     """
     z, x, y = ORDER
-    # changes between neighbours: in the order z, x, y a way round crosses between y and z once more in
-    # one direction
+    # changes between neighbours: in the order z, x, y a way
+    # round crosses between y and z once more in one direction
     steps = [(a, b) for (a, _), (b, _) in pairwise(sequence)]
     if steps.count((y, z)) == steps.count((z, y)):
         return sequence

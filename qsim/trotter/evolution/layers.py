@@ -247,8 +247,8 @@ class Evolver:
                 self.passes += batch.layers - before
                 return
             self._forget()
-            # first and last layers of a run differ from those between steps, whose neighbours merge: only
-            # the middle repeats
+            # first and last layers of a run differ from those between
+            # steps, whose neighbours merge: only the middle repeats
             plan = course(self.present, method, dt, steps)
             self._run(self._program(plan.layers, 0, plan.first))
             self._repeat((method, dt), self._program(plan.layers, plan.first, plan.last), plan.repeats)
@@ -257,8 +257,8 @@ class Evolver:
     def _repeat(self, key: tuple[Any, ...], program: list[Pass], count: int) -> None:
         """Run passes again and again; where launches take the time they are recorded."""
         recorded = self.device.is_cuda and self._padded < RECORDED_SPINS and count > 1
-        # the first time runs as usual: kernels are compiled and tables made, which must not happen while
-        # launches are recorded
+        # the first time runs as usual: kernels are compiled and tables
+        # made, which must not happen while launches are recorded
         if recorded and key not in self._graphs:
             self._run(program)
             count -= 1

@@ -230,8 +230,8 @@ def _piloted(problem: Problem, monitor: Monitor) -> Choice:
     def compared() -> Choice:
         """Do so, with one step of the whole system beside the pilots."""
         choice = selected()
-        # the pilots are compared with the whole system at the step that they chose, and the choice is
-        # made again
+        # the pilots are compared with the whole system at the
+        # step that they chose, and the choice is made again
         if choice.method in METHODS and pilots.compare(problem, panel, hamiltonians, choice):
             choice = selected()
         return choice

@@ -122,8 +122,8 @@ def tell(panel: Panel, end: float, monitor: Monitor) -> None:
 
 def compare(problem: Problem, panel: Panel, hamiltonians: list[Hamiltonian], choice: Choice) -> bool:
     """Let pilots that are smaller than the system see one step of it; tell whether there were any."""
-    # one step of the whole system, in double precision: where it would take long, the margin of the
-    # pilots remains
+    # one step of the whole system, in double precision: where
+    # it would take long, the margin of the pilots remains
     dt = choice.dt
     if dt is None or problem.times[-1] <= 0.0 or problem.spins > COMPARED_SPINS:
         return False

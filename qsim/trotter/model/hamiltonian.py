@@ -298,8 +298,8 @@ def build_hamiltonian(
     FileError, DeckError
         If a file is wrong, or numbers are that only show here (two spins at one place, say).
     """
-    # Pauli matrices are 2 S: a pair counts four times, a field twice; `full` is the double sum over j and
-    # k
+    # Pauli matrices are 2 S: a pair counts four times, a
+    # field twice; `full` is the double sum over j and k
     pair_scale = (4.0 if system.operators == "pauli" else 1.0) * (2.0 if system.sum == "full" else 1.0)
     field_scale = 2.0 if system.operators == "pauli" else 1.0
     static = Model.zero(system.spins)

@@ -104,8 +104,8 @@ def survey(profiles: Sequence[Profile], end: float) -> tuple[list[tuple[float, f
     sizes: dict[float, float] = {}
     missed = 0
     for f in profiles:
-        # ramps and tables know their kinks; formulas are searched in four ways, for features of different
-        # widths
+        # ramps and tables know their kinks; formulas are
+        # searched in four ways, for features of different widths
         known = getattr(f, "kinks", None)
         if known is None:
             narrow, more = pulses(f, end)
@@ -131,8 +131,8 @@ def _known_kinks(f: Profile, times: Sequence[float], end: float) -> list[tuple[f
     edges = [0.0, *inside, end]
     changes = []
     for before, t, after in zip(edges[:-2], inside, edges[2:], strict=True):
-        # close enough that no other kink lies within, far enough that the second difference is no
-        # rounding
+        # close enough that no other kink lies within, far
+        # enough that the second difference is no rounding
         width = 1e-3 * min(t - before, after - t)
         change = abs(f(t + width) - 2.0 * f(t) + f(t - width)) / max(width, 1e-300)
         changes.append((t, change))
@@ -223,8 +223,8 @@ def _has_more(f: Profile, points: Values, kink: float, height: float, end: float
 
 
 def _kink(f: Profile, a: float, b: float, finest: float) -> tuple[float, float] | None:
-    # the half with the larger second difference, three overlapping halves at a time: a kink in the middle
-    # of two is inside the third
+    # the half with the larger second difference, three overlapping
+    # halves at a time: a kink in the middle of two is inside the third
     """Return the kink within [a, b] and its change of slope; None if the profile is smooth there."""
     first = _bend(f, a, b) / (b - a)
     width = b - a

@@ -68,8 +68,8 @@ def _pieces(size: int, xp: Any) -> range:
 
 def dot(a: NDArray[Any], b: NDArray[Any]) -> complex:
     """Return ``<a|b>``, summed in a fixed order."""
-    # sums of pieces of fixed length, added exactly on a CPU: the result does not depend on the number of
-    # threads
+    # sums of pieces of fixed length, added exactly on a CPU:
+    # the result does not depend on the number of threads
     xp = namespace(a)
     step = _pieces(a.size, xp).step
     parts = [xp.vdot(a[k : k + step], b[k : k + step]) for k in _pieces(a.size, xp)]
@@ -157,13 +157,13 @@ class chain:
         """Make one product; return whether the recurrence goes on: beta is more than rounding of a number of size `scale`."""
         v, w = self.vector, self.old
         with self.device.use():
-            # w = H v - beta_(k-1) v_(k-1), with v_(k-1) in w before: the product overwrites the older
-            # vector
+            # w = H v - beta_(k-1) v_(k-1), with v_(k-1) in w
+            # before: the product overwrites the older vector
             self.linear.apply(v, w, gamma=-(self.beta[-1] if self.beta else 0.0))
             self.alpha.append(dot(v, w).real)
             add(-self.alpha[-1], v, w)
-            # rounding brings locked vectors back, multiplied at every step: they are projected out each
-            # time
+            # rounding brings locked vectors back, multiplied
+            # at every step: they are projected out each time
             for x in self.locked:
                 add(-dot(x, w), x, w)
             beta = math.sqrt(max(dot(w, w).real, 0.0))
@@ -258,8 +258,8 @@ class Search:
         NumericsError
             If the residual does not come down to the tolerance.
         """
-        # each level from another start: one of multiplicity g is found g times, in the complement of
-        # those before
+        # each level from another start: one of multiplicity g
+        # is found g times, in the complement of those before
         start = self._orthogonal(
             random_start(self.device, self.linear.size, 1 + len(self.found.energies), self.dtype)
         )
@@ -338,8 +338,8 @@ class Search:
             # the lowest Ritz value, or the highest
             best = int(np.argmin(self.sign * values))
             weights = vectors[:, best]
-            # beta_m |y_m| is the residual of the Ritz vector; 0.3 of the tolerance, as the second run
-            # rounds differently
+            # beta_m |y_m| is the residual of the Ritz vector; 0.3
+            # of the tolerance, as the second run rounds differently
             if not goes_on or made.beta[-1] * abs(weights[-1]) <= 0.3 * self.tolerance:
                 break
         # two vectors less before the second run takes its own
@@ -352,8 +352,8 @@ class Search:
         """Return the sum of the vectors of a recurrence with these weights, by running it again."""
         made = chain(self.device, self.linear, start.copy(), self.found.vectors)
         with self.device.use():
-            # the same numbers again: vectors of the recurrence are not stored, but made anew with their
-            # weights
+            # the same numbers again: vectors of the recurrence
+            # are not stored, but made anew with their weights
             total = start * start.dtype.type(weights[0])
         for weight in weights[1:]:
             made.step(0.0)

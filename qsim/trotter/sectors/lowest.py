@@ -157,8 +157,8 @@ def _sharpened(
         # the next level above is not known
         if after is None and not every:
             continue
-        # Kato-Temple: |E - level| <= r^2 / distance to the other levels, for the residuals of a group
-        # together
+        # Kato-Temple: |E - level| <= r^2 / distance to the
+        # other levels, for the residuals of a group together
         square = float((residuals[group] ** 2).sum())
         below = abs(energies[group.start] - energies[group.start - 1]) if group.start else np.inf
         beyond = np.inf if after is None else abs(energies[after.start] - energies[group.stop - 1])

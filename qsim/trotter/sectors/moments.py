@@ -63,8 +63,8 @@ def diagonal_moments(sector: Sector, device: Device, psi: NDArray[Any]) -> tuple
     with device.use():
         for p, first, rows, columns in sector.blocks():
             w = sector.down - p
-            # block p: probabilities are a matrix, row sums belong to high strings and column sums to low
-            # ones
+            # block p: probabilities are a matrix, row sums
+            # belong to high strings and column sums to low ones
             inside = device.asarray(low.spins[low.offset[w] : low.offset[w + 1]])
             outside = device.asarray(high.spins[high.offset[p] : high.offset[p + 1]])
             step = max(1, most // columns)
@@ -92,8 +92,8 @@ def diagonal_moments(sector: Sector, device: Device, psi: NDArray[Any]) -> tuple
             ss[:L, L:] += products.T
     # the site that is left out is up
     if sector.inversion:
-        # states s and its complement have equal weight: <S_j> = 0, and products of two spins are the same
-        # in both
+        # states s and its complement have equal weight: <S_j>
+        # = 0, and products of two spins are the same in both
         whole = np.zeros((bits + 1, bits + 1))
         whole[:bits, :bits] = ss
         whole[bits, :bits] = whole[:bits, bits] = 0.5 * s

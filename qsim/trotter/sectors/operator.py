@@ -76,8 +76,8 @@ class Reduced:
         bits = sector.bits
         mirrored = np.zeros(bits)
         if sector.inversion:
-            # a flip of spin j with the last one leads to the complement, whose amplitude has the sign of
-            # the inversion
+            # a flip of spin j with the last one leads to the
+            # complement, whose amplitude has the sign of the inversion
             mirrored = sector.inversion * flip[:bits, bits]
             # the last spin is up, s = +1/2
             field = field[:bits] + 0.5 * J[:bits, bits]
@@ -122,8 +122,8 @@ class SectorOperator:
         work: NDArray[Any] | None = None,
     ) -> None:
         """Compute ``out = alpha H psi + beta psi + gamma out``; ``work`` is not needed."""
-        # kernels, flips of real value; currents are added by a pass of their own, since they need complex
-        # vectors
+        # kernels, flips of real value; currents are added by
+        # a pass of their own, since they need complex vectors
         self.products += 1
         sector_product(self.device, self.tables, psi, out, alpha, beta, gamma)
         if self.currents is not None:
@@ -146,8 +146,8 @@ class SectorOperator:
             masks,
             self.sector.inversion,
         )
-        # the kernel sums S^+ S^- + S^- S^+ = 2 (S^x S^x + S^y S^y), each pair of strings from both sides,
-        # and <S^x S^x> = <S^y S^y>
+        # the kernel sums S^+ S^- + S^- S^+ = 2 (S^x S^x + S^y S^y), each
+        # pair of strings from both sides, and <S^x S^x> = <S^y S^y>
         return 0.25 * sums
 
     @cached_property
@@ -192,8 +192,8 @@ def _flips_within(
         to.append(part.rank[part.strings[differ] ^ (1 << j | 1 << k)].astype(np.uint32))
         value.append(np.full(differ.size, flip[j, k]))
     owners = np.concatenate(owner)
-    # sorted by the string that they lead to; stable, so that sums of a row have one order on every
-    # machine
+    # sorted by the string that they lead to; stable, so
+    # that sums of a row have one order on every machine
     order = np.argsort(owners, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=size))]).astype(np.int64)
     return starts, np.concatenate(to)[order], np.concatenate(value)[order]
@@ -213,8 +213,8 @@ def _grouped(
     count, weight = np.diff(starts), part.weights
     # by weight, within a weight by the number of flips: loops of one length follow each other
     order = np.lexsort((count, weight))
-    # a group ends where weight or number changes; both as one number, flips of b bits being fewer than
-    # b^2
+    # a group ends where weight or number changes; both
+    # as one number, flips of b bits being fewer than b^2
     change = np.flatnonzero(np.diff(weight[order] * (part.bits**2 + 1) + count[order])) + 1
     # string of every group
     first = np.concatenate([[0], change])
@@ -251,8 +251,8 @@ def _joined(part: Part) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
         rows = np.arange(part.offset[w], part.offset[w + 1])
         # strings in fours, filled up with the last one of the weight
         rows = np.append(rows, np.repeat(rows[-1:], -rows.size % 4)).reshape(-1, 4)
-        # w bits of a string are 1, they come last; for every four strings flip after flip, places then
-        # bits
+        # w bits of a string are 1, they come last; for every
+        # four strings flip after flip, places then bits
         for bits in (slice(None, part.bits - w), slice(part.bits - w, None)):
             entries_of.append(places[rows][..., bits].transpose(0, 3, 2, 1).ravel())
             first.append(first[-1] + entries_of[-1].size)

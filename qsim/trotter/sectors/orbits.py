@@ -42,8 +42,8 @@ def symmetries_of(model: Model, sector: Sector, string: int) -> tuple[Symmetry, 
     turns = [False] if mixing(model, 1) or 2 * sector.down != spins else [False, True]
     symmetries = []
     shift = tuple(range(spins))
-    # all products of shifts with the reflection: 2 N elements, each tried on the string first, which
-    # costs less than H
+    # all products of shifts with the reflection: 2 N elements,
+    # each tried on the string first, which costs less than H
     for _ in range(spins):
         for sites in (shift, tuple(shift[j] for j in reflected(spins))):
             for turned in turns:

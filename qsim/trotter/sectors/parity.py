@@ -79,8 +79,8 @@ def parity_obstacle(hamiltonian: Hamiltonian) -> str:
     # conserved by every part, at all times
     for model in (hamiltonian.static, *(part for _, part in hamiltonian.driven)):
         for axis, name in enumerate("xy"):
-            # S^x and S^y of one site change the number of spins down by one, and so do their products
-            # with S^z
+            # S^x and S^y of one site change the number of spins
+            # down by one, and so do their products with S^z
             if model.h[axis].any():
                 return f"the field along {name} at site {int(np.flatnonzero(model.h[axis])[0])} flips a single spin"
             if model.cross is not None and model.cross[axis, 2].any():

@@ -43,8 +43,8 @@ def mixing(model: Model, inversion: int = 0) -> str:
         return (
             f"the coupling of sites {j} and {k}, with Jx = {x:g} and Jy = {y:g}, flips two spins the same way"
         )
-    # couplings of different components: only Dzyaloshinskii-Moriya ones along z keep Sz, odd under the
-    # inversion
+    # couplings of different components: only Dzyaloshinskii-Moriya
+    # ones along z keep Sz, odd under the inversion
     largest = scale if model.cross is None else max(scale, float(np.abs(model.cross).max()))
     if (pair := mixed(model.cross, EQUAL * largest)) is not None:
         j, k, what = pair

@@ -127,8 +127,8 @@ class LowestLevels:
         """Find the levels of a sector and add them."""
         problem = self.problem
         sector = problem.sectors[number]
-        # lowest: a sector is searched beyond `count` until it has passed the lowest level so far
-        # (`passing`)
+        # lowest: a sector is searched beyond `count` until
+        # it has passed the lowest level so far (`passing`)
         levels = lowest_levels(
             problem.operator(sector, problem.model),
             self.count,

@@ -111,8 +111,8 @@ class Computation:
         # a sector is the unit of a checkpoint: those that are complete are not made again
         sectors = self.problem.plain_sectors
         for number in range(len(self.energies), len(sectors)):
-            # small sectors exactly, with all their levels; in large ones traces are means over random
-            # vectors
+            # small sectors exactly, with all their levels; in
+            # large ones traces are means over random vectors
             if sectors[number].dimension <= self.problem.block.exact:
                 self._exact(sectors[number])
             else:
@@ -169,8 +169,8 @@ class Computation:
         for k, row in enumerate(recurrences):
             for length, (values, vectors) in enumerate(row):
                 energies[length, k, : values.size] = values
-                # <r|phi_j>^2 is the squared first component; times D, as the mean over random vectors is
-                # Tr / D
+                # <r|phi_j>^2 is the squared first component; times
+                # D, as the mean over random vectors is Tr / D
                 weights[length, k, : values.size] = sector.dimension * vectors[0] ** 2
         self.energies.append(energies)
         self.weights.append(weights)
@@ -331,8 +331,8 @@ class Tally:
 
     def influence(self, part: Part) -> NDArray[np.float64]:
         """Return the part of each level of a sector in the values, and in ln Z, to first order: (5, T, m)."""
-        # derivatives of energy, specific heat, susceptibility, entropy and ln Z by the traces, applied to
-        # one level
+        # derivatives of energy, specific heat, susceptibility,
+        # entropy and ln Z by the traces, applied to one level
         T, h = self.T[:, None], part.energies - self.low
         he, m = h - self.e[:, None], (part.sz - self.m)[:, None]
         # of Sz^2 - <Sz>^2, less its mean
@@ -434,8 +434,8 @@ def judge(result: ThermalResult, made: Computation, monitor: Monitor) -> None:
     for part in lengths[0]:
         if part.vectors:
             influence, D = tallies[0].influence(part), part.dimension
-            # variance of D <r|phi|r> over random real unit vectors r: 2 D / (D + 2) times [Tr phi^2 - (Tr
-            # phi)^2 / D]
+            # variance of D <r|phi|r> over random real unit vectors
+            # r: 2 D / (D + 2) times [Tr phi^2 - (Tr phi)^2 / D]
             square = (influence**2 @ part.weights) - (influence @ part.weights) ** 2 / D
             variance += 2.0 * D / (D + 2.0) * np.maximum(square, 0.0) / part.vectors
     # Student's factor for the degrees of freedom 2 / u that the relative variance u of Z stands for
@@ -474,8 +474,8 @@ def truncation(
     first = tallies[0]
     seen = np.max([np.abs(other.values - first.values) for other in tallies[1:]], axis=0)
     heat = np.maximum(first.v / first.T**2, 0.0)
-    # energy: T x; heat: (sqrt(heat) + x)^2 - heat; susceptibility from weights that move; entropy like ln
-    # Z
+    # energy: T x; heat: (sqrt(heat) + x)^2 - heat;
+    # susceptibility from weights that move; entropy like ln Z
     bounds = [first.T * x, 2.0 * np.sqrt(heat) * x + x**2, shift, x]
     return np.maximum(seen, bounds)
 

@@ -111,8 +111,8 @@ def _pilot(problem: Problem, hamiltonian: Hamiltonian) -> Pilot:
     if model.cross is not None:
         size = np.hypot(model.J[0], np.abs(model.cross[0, 1]))
         plain = replace(model, J=np.stack([size, size, model.J[2]]), cross=None)
-    # sites and factor of a pilot of the couplings' sizes; evolved are the couplings themselves, with
-    # their signs
+    # sites and factor of a pilot of the couplings' sizes;
+    # evolved are the couplings themselves, with their signs
     pilot = Pilot.of(plain)
     small = model.restricted(pilot.sites)
     own = float(np.abs(plain.restricted(pilot.sites).J).max(initial=0.0))

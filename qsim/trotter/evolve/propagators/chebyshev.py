@@ -140,8 +140,8 @@ def chebyshev_choice(
     precision = problem.precision
     ulp, intervals = ROUNDING[precision], np.diff(problem.times)
     count = max(1, len(intervals))
-    # half of the accuracy for the tails of the series, shared by the intervals; the rest is left for
-    # rounding
+    # half of the accuracy for the tails of the series,
+    # shared by the intervals; the rest is left for rounding
     tolerance = max(0.5 * accuracy / count, ulp)
     products, angles = 0, 0.0
     for hamiltonian in hamiltonians:

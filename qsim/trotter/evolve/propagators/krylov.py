@@ -157,8 +157,8 @@ class KrylovPropagator:
         """Make a step of H(t) in two halves, whose state is left in `spare`; return its error."""
         # of four exponentials
         tolerance = 0.05 * rate * abs(h)
-        # the step as a whole and in two halves: their distance, over 2^4 - 1, is the error of the halves,
-        # which are kept
+        # the step as a whole and in two halves: their distance,
+        # over 2^4 - 1, is the error of the halves, which are kept
         whole = self.psi.copy()
         self._magnus(whole, start, h, tolerance)
         self.spare = self.psi.copy()

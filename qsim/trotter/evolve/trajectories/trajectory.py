@@ -227,8 +227,8 @@ def way_back(
     layers : int
         Layers of a step, as `Problem.pieces` is given them.
     """
-    # intervals and calls in reverse, each with its own steps, so that a symmetric integrator undoes
-    # itself
+    # intervals and calls in reverse, each with its own
+    # steps, so that a symmetric integrator undoes itself
     for k in reversed(range(reached)):
         count, length = problem.steps(k, dt)
         left = count

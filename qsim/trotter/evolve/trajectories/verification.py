@@ -67,8 +67,8 @@ def verify(
             "",
             "largest |echo(dt) - echo(dt/2)|, of the last trajectory",
         )
-        # an echo is the square of an overlap of two states, each off by the error: it changes by 4 times
-        # as much at most
+        # an echo is the square of an overlap of two states, each
+        # off by the error: it changes by 4 times as much at most
         if echo > 4.0 * TOLERATED * promised:
             monitor.warn(
                 f"an echo changes by {echo:.2g} with half the step, while errors of {promised:.2g} of the states explain at most "

@@ -271,8 +271,8 @@ class Members:
         if device.is_cuda:
             tables = [[tile_table(axis, n, n, n) for axis in member] for member in pairs]
             return cls(n, device.asarray(fields), device.asarray(np.array(tables)))
-        # diagonal energies of all strings, sum over pairs j < k of J s_j s_k (half of the double sum) and
-        # fields
+        # diagonal energies of all strings, sum over pairs j <
+        # k of J s_j s_k (half of the double sum) and fields
         s = 0.5 - (np.arange(1 << n) >> np.arange(n)[:, None] & 1)
         energies = [
             [0.5 * np.einsum("at,at->t", s, j @ s) + h @ s for j, h in zip(member, field, strict=True)]
@@ -388,8 +388,8 @@ def _start(tile, low, high, bits):
 
 @nb.njit(**PART)
 def _read(psi, start, low, high, bits, re, im):
-    # runs of 2^low neighbours, one for every value of the upper bits of the tile; re and im apart, so
-    # that loops become vectors
+    # runs of 2^low neighbours, one for every value of the upper bits
+    # of the tile; re and im apart, so that loops become vectors
     run = 1 << low
     for r in range(1 << (bits - low)):
         part = psi[start + (r << high) : start + (r << high) + run]
@@ -408,8 +408,8 @@ def _write(psi, start, low, high, bits, re, im):
 
 
 def _phase_factors_cpu(table: NDArray[np.float64], bits: int, turns: float) -> NDArray[np.complex128]:
-    # layout of `tile_table`: energies of the thread bits, their fields on four register bits, energies of
-    # the register bits
+    # layout of `tile_table`: energies of the thread bits, their
+    # fields on four register bits, energies of the register bits
     threads = 1 << (bits - 4)
     angle = -table
     # all register bits up: half of each field beside the energy of the thread bits
@@ -484,8 +484,8 @@ def _mid_pass_cpu(first, last, worker, psi, low, high, bits, scratch):
     size = 1 << bits
     re = scratch[worker, :size]
     im = scratch[worker, size : 2 * size]
-    # rotations of different bits commute: the order of tiles and of groups between two phases does not
-    # matter
+    # rotations of different bits commute: the order of
+    # tiles and of groups between two phases does not matter
     for tile in range(first, last):
         start = _start(tile, low, high, bits)
         _read(psi, start, low, high, bits, re, im)

@@ -28,8 +28,8 @@ COLUMN = 8
 def _four(s, size, stride):
     """Rotate the two bits with distances ``stride`` and ``2 stride``."""
     for base in range(0, size, 4 * stride):
-        # four runs of `stride` numbers, bits 00, 01, 10, 11; two bits at once halve the passes through
-        # the cache
+        # four runs of `stride` numbers, bits 00, 01, 10, 11;
+        # two bits at once halve the passes through the cache
         a = s[base : base + stride]
         b = s[base + stride : base + 2 * stride]
         c = s[base + 2 * stride : base + 3 * stride]

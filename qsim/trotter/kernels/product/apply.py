@@ -75,8 +75,8 @@ def apply_h(
 
 def groups(spins: int, bits: int) -> list[tuple[int, int]]:
     """Return (position, run) of the passes above the lowest tile: as few as ``GROUP`` allows, of nearly equal size."""
-    # run = bits - size of the group: with equal groups the shortest run of neighbours is as long as it
-    # can be
+    # run = bits - size of the group: with equal groups the
+    # shortest run of neighbours is as long as it can be
     high = spins - bits
     count = -(-high // GROUP)
     edges = [bits + high * k // count for k in range(count + 1)] if count else []
@@ -346,8 +346,8 @@ def _bonds_cpu(first, last, worker, psi, out, bits, diagonal, pairs, flips, numb
             c = cs if equal else co
             if c != 0:
                 _add(out, here, psi, there, 2 * size, c)
-        # fields: S^x and S^y flip one spin, (hx -+ i hy) / 2; the spin of the result decides the sign,
-        # minus for up
+        # fields: S^x and S^y flip one spin, (hx -+ i hy) / 2;
+        # the spin of the result decides the sign, minus for up
         for f in range(site.shape[0]):
             re = psi.dtype.type(alpha * hx[f])
             im = psi.dtype.type(alpha * hy[f])
@@ -374,11 +374,11 @@ def _walsh_cpu(first, last, worker, source, out, bits, transform, diagonal, scra
     e = np.empty(size if flags & TURN else 0)
     ones = _ones(length)
     a = source.dtype.type(alpha)
-    # in tiles above the lowest, `run` neighbours of each value of the transformed bits come along, for
-    # contiguous access
+    # in tiles above the lowest, `run` neighbours of each value
+    # of the transformed bits come along, for contiguous access
     for block in range(first, last):
-        # position of the tile: bits below `run` and the transformed ones are 0, the others spell its
-        # number
+        # position of the tile: bits below `run` and the
+        # transformed ones are 0, the others spell its number
         base = (block >> gap << (position + bits - run)) | ((block & ((1 << gap) - 1)) << run)
         for row in range(rows):
             start = 2 * (base | row << position)
@@ -417,8 +417,8 @@ def _energy(e, tile, bits, diagonal):
         for j in range(k + 1, spins):
             field += J[k, j] * (0.5 - (tile >> (j - bits) & 1))
         constant += field * (0.5 - (tile >> (k - bits) & 1))
-    # each bit of the tile doubles the table: energies with it up, then with it down; its field holds h
-    # and the spins outside
+    # each bit of the tile doubles the table: energies with it up,
+    # then with it down; its field holds h and the spins outside
     e[0] = constant
     n = 1
     for k in range(bits):
@@ -468,8 +468,8 @@ def _add(out, here, psi, there, count, c):
 @nb.njit(**PART)
 def _pair_inside(psi, out, here, size, low, high, same, opposite):
     """Add a pair whose bits both lie in the tile; size, low and high count real numbers."""
-    # the pair flips between four runs: `low` and `high` are the distances of its two bits; neighbours
-    # below `low` go along
+    # the pair flips between four runs: `low` and `high` are the
+    # distances of its two bits; neighbours below `low` go along
     for top in range(here, here + size, 2 * high):
         for start in range(top, top + high, 2 * low):
             # both up and both down

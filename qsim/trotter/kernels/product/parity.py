@@ -86,8 +86,8 @@ def _parity_last_cpu(psi, out, first, last, bits, tables, alpha):
     down = np.empty(size, np.int64)
     energy = np.empty(size)
     for tile in range(first, last):
-        # the last spin of an amplitude follows from the parity of the tile's number and of the index
-        # within the tile
+        # the last spin of an amplitude follows from the parity
+        # of the tile's number and of the index within the tile
         begin = tile << bits
         count = odd
         total = field
@@ -101,19 +101,19 @@ def _parity_last_cpu(psi, out, first, last, bits, tables, alpha):
             total += 0.5 * J[j]
         down[0] = count
         energy[0] = total
-        # each bit of the tile doubles both tables: it turns the last spin over and lowers the energy by
-        # J_j
+        # each bit of the tile doubles both tables: it turns
+        # the last spin over and lowers the energy by J_j
         for j in range(bits):
             for i in range(1 << j):
                 down[(1 << j) + i] = down[i] ^ 1
                 energy[(1 << j) + i] = energy[i] - J[j]
-        # diagonal: s of the last site times its field; first, so that the tile of `out` is in cache for
-        # the flips
+        # diagonal: s of the last site times its field; first,
+        # so that the tile of `out` is in cache for the flips
         for i in range(size):
             e = psi.real.dtype.type(alpha * (0.5 - down[i]) * energy[i])
             out[begin + i] += e * psi[begin + i]
-        # flips of the last site with site j: the last bit is not in the index, the partner differs in bit
-        # j alone
+        # flips of the last site with site j: the last bit is
+        # not in the index, the partner differs in bit j alone
         for t in range(site.shape[0]):
             j = site[t]
             for i in range(size):

@@ -183,8 +183,8 @@ def _sector_bond_low_cpu(psi, t, low, first, last, masks, tables, rotation):
             # rows without a spin down in the low part have nothing to turn
             continue
         row = t.block[p] + t.high_rank[h] * (t.low_offset[w + 1] - t.low_offset[w])
-        # strings in which exactly one of the two sites is down have w - 1 spins down among the other
-        # sites of the low part
+        # strings in which exactly one of the two sites is down have
+        # w - 1 spins down among the other sites of the low part
         if w - 1 <= low - 2:
             for u in range(offset[w - 1], offset[w]):
                 _turn(psi, row + down[u], row + up[u], aa, ab, ba, bb)

@@ -62,8 +62,8 @@ def bessel(x, values):
     The last order must lie so far beyond x that its value is negligible; ``J_0 + 2 sum_k J_2k = 1`` sets the scale.
     """
     count = values.size
-    # downwards from J_m = 0 and a tiny J_(m-1): J_k is the solution that grows in this direction, so that
-    # errors of the start fade
+    # downwards from J_m = 0 and a tiny J_(m-1): J_k is the solution
+    # that grows in this direction, so that errors of the start fade
     above = 0.0
     here = 1e-300
     total = 0.0

@@ -46,21 +46,21 @@ def representatives(spins, down, tables, turned, characters, representative, nor
     while s <= full:
         nu = 0.0
         smallest = True
-        # s stands for its orbit if no image is smaller; most strings fail within the first few elements,
-        # which ends the loop
+        # s stands for its orbit if no image is smaller; most strings
+        # fail within the first few elements, which ends the loop
         for g in range(turned.size):
             r = image_of(s, tables, turned, full, g)
             if r < s:
                 smallest = False
                 break
-            # sum of the characters of the elements that leave s as it is: real, since with g it contains
-            # the inverse of g
+            # sum of the characters of the elements that leave s as
+            # it is: real, since with g it contains the inverse of g
             if r == s:
                 nu += characters[g].real
         # nu is 0 or a positive integer: 0.5 leaves room for rounding of the characters
         if smallest and nu > 0.5:
-            # more than the arrays hold: the caller has the dimension from the characters, so that this is
-            # an error
+            # more than the arrays hold: the caller has the dimension
+            # from the characters, so that this is an error
             if count >= representative.size:
                 return count + 1
             representative[count] = s
@@ -114,8 +114,8 @@ def entries_of_orbits(spins, group, representative, norms, masks, values, curren
     full = (1 << spins) - 1
     for a in range(representative.size):
         k = first[a]
-        # each flip of a maps to one entry: the flipped string, its representative b, and the element
-        # between them
+        # each flip of a maps to one entry: the flipped string,
+        # its representative b, and the element between them
         for m in range(masks.size):
             inside = representative[a] & masks[m]
             # S^+ S^- acts on antiparallel spins only

@@ -120,8 +120,8 @@ class SectorTables:
     diagonal: tuple[Any, ...] = ()
 
     @cached_property
-    # a tile is a group of rows that are made together, and the unit of work that threads share: no two
-    # tiles write the same row
+    # a tile is a group of rows that are made together, and the unit
+    # of work that threads share: no two tiles write the same row
     def tiles(self) -> dict[int, NDArray[np.int64]]:
         """Weight p and first row of every tile of the CPU twin, (T, 2), for real (1) and complex (2) vectors."""
         by_width = {}
@@ -170,8 +170,8 @@ def sector_product(
         _launch_product(tables, psi, out, alpha, beta, gamma)
         return
     assert tables.host is not None
-    # real and imaginary parts side by side: the kernel sees real numbers, `width` of them for an
-    # amplitude
+    # real and imaginary parts side by side: the kernel
+    # sees real numbers, `width` of them for an amplitude
     width = 2 if psi.dtype.kind == "c" else 1
     real = np.float32 if psi.dtype.itemsize == 4 * width else np.float64
     x, y = psi.view(real), out.view(real)
@@ -507,8 +507,8 @@ def _sector_flips_cpu(begin, end, worker, psi, t, low, high, masks, sign, out):
                 start = t.block[q] + t.high_rank[to] * others
                 row = t.block[p] + r * columns
                 for u in range(columns):
-                    # column by column, the same condition on the low string: one bit of the mask set, or
-                    # none
+                    # column by column, the same condition on the
+                    # low string: one bit of the mask set, or none
                     s = t.low_string[first + u]
                     inside = s & bottom
                     if (inside != 0) != (wanted == 1) or inside & (inside - 1):
@@ -517,6 +517,6 @@ def _sector_flips_cpu(begin, end, worker, psi, t, low, high, masks, sign, out):
                     a = psi[row + u]
                     b = psi[start + t.low_rank[of]]
                     total += a.real * b.real + a.imag * b.imag
-        # the state has <s|psi> = sign <complement|psi>, so that a flip of the site left out has the sign
-        # of the inversion
+        # the state has <s|psi> = sign <complement|psi>, so that a
+        # flip of the site left out has the sign of the inversion
         out[m] = sign * total if single else total

@@ -85,8 +85,8 @@ def runs_of(streams, count, cross, strings, row, down, alpha):
     shift = half[v + 1] - half[v] if down else half[w] - half[w + 1]
     for m in range(cross.count):
         k = cross.high[m]
-        # only the top low bit makes runs; h must have the spin of its site as `down` says, or both spins
-        # are equal
+        # only the top low bit makes runs; h must have the spin
+        # of its site as `down` says, or both spins are equal
         if cross.low[m] != bits - 1 or (h >> k & 1) != down:
             continue
         run = strings.block[p - 1 if down else p + 1] + strings.high_rank[h ^ (1 << k)] * columns
@@ -217,8 +217,8 @@ def mirrored_into(vectors, row, mirror, strings, alpha):
             # the site left out is up; the flip needs site j down, and the complement has it down again
             flipped |= 1 << k
             start = width * (block[top - p + 1] + strings.high_rank[flipped] * columns)
-            # the complement of the low string of rank i has the rank C - 1 - i among the C strings of its
-            # weight
+            # the complement of the low string of rank i has the
+            # rank C - 1 - i among the C strings of its weight
             for i in range(columns):
                 a = place + width * i
                 b = start + width * (columns - 1 - i)
@@ -271,8 +271,8 @@ def diagonal_of(energy, work, tables, strings, w, h):
             energy[i] = energies[first + i] + below[s & mask] + above[s >> under]
         return
     for i in range(count):
-        # the energy is duplicated, for both numbers of a complex amplitude: the sweep over a row is
-        # the same for both types
+        # the energy is duplicated, for both numbers of a complex
+        # amplitude: the sweep over a row is the same for both types
         s = low_string[first + i]
         e = energies[first + i] + below[s & mask] + above[s >> under]
         energy[2 * i] = e
@@ -320,15 +320,15 @@ def tile_in(tile, x, starts, size, width):
 @nb.njit(**INLINE)
 def rows_out(y, starts, g, places, made, size, width):
     """Set rows of a vector to their buffers and the columns of a tile."""
-    # a tile counts columns of amplitudes, a row counts numbers: 8 / width rows of `width` numbers each
-    # per column
+    # a tile counts columns of amplitudes, a row counts numbers:
+    # 8 / width rows of `width` numbers each per column
     if size < 4:
         for q in range(LANES // width):
             for i in range(size):
                 y[starts[q] + i] = g[places[q] + i] + made[i // width * LANES + q * width + i % width]
         return
-    # the buffer has the diagonal and the whole rows, the tile the gathered flips: their sum is the row,
-    # written once
+    # the buffer has the diagonal and the whole rows, the tile
+    # the gathered flips: their sum is the row, written once
     k = 0
     while True:
         if width == 1:
@@ -399,8 +399,8 @@ def joined_twice(made, one, two, first, second, near, columns, flips):
         b = eight(made, j)
         c = eight(made, k)
         d = eight(made, m)
-        # eight numbers of `near` for each flip of these columns: four places in the tile, four of the
-        # factors of the bit
+        # eight numbers of `near` for each flip of these columns:
+        # four places in the tile, four of the factors of the bit
         end = at + 8 * flips
         while at < end:
             t = np.int64(near[at])
@@ -472,8 +472,8 @@ def joined_into(made, work, x, near, strings, p, w, first, rows):
         if source < 0 or source > bits:
             continue
         others = low_offset[source + 1] - low_offset[source]
-        # the low spin must be the opposite of the high one: each low string of weight w has bits - w
-        # candidates, or w
+        # the low spin must be the opposite of the high one: each
+        # low string of weight w has bits - w candidates, or w
         # low bits that are up here, or down
         flips = bits - w if down else w
         slots = p if down else top - p

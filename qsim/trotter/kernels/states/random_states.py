@@ -181,8 +181,8 @@ def turn(u):
 @njit(cache=True, nogil=True)
 def minus_log(u):
     """Return ``-log u`` for 0 < u < 1."""
-    # u = m 2^e with sqrt(1/2) <= m < sqrt 2: log m = 2 artanh t = 2 t (1 + t^2/3 + t^4/5 + ...), t^2 <
-    # 0.03, to t^23
+    # u = m 2^e with sqrt(1/2) <= m < sqrt 2: log m = 2 artanh
+    # t = 2 t (1 + t^2/3 + t^4/5 + ...), t^2 < 0.03, to t^23
     m, e = math.frexp(u)
     if m < 0.70710678118654752:
         m = 2.0 * m
@@ -212,8 +212,8 @@ def _hashed(x):
 
 @njit(cache=True, nogil=True)
 def _uniforms(key, member, index):
-    # a counter of four words: the amplitude depends on seed, member and its own index, not on threads or
-    # order
+    # a counter of four words: the amplitude depends on seed,
+    # member and its own index, not on threads or order
     low = np.uint64(0xFFFFFFFF)
     bits = np.uint64(32)
     return uniform2(key & low, key >> bits, np.uint64(STREAM), member, index & low, index >> bits)
