@@ -41,7 +41,9 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     """Estimate memory and steps and check the physics; nothing large is allocated."""
     deck = loaded.deck
     spins = deck.system.spins
+    # a plan has no device: sizes and physics alone
     problem = _problem(deck, device=None)
+    # each check needs sound results of the one before: shells, couplings, sector, then times and steps
     findings = list(checks.shells(deck))
     if not findings and spins <= PLAN_SPINS:
         findings = list(checks.couplings(deck, problem.models))
@@ -55,12 +57,14 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     # there may be no couplings to estimate from
     if checks.mistaken(findings):
         return Plan(findings=findings)
+    # with an accuracy the steps are known only after the pilots
     dt = deck.evolve.dt
     steps = sum(problem.steps(k, dt)[0] for k in range(len(problem.times) - 1)) if dt is not None else 0
     parts, host = memory(problem)
+    # ranks share trajectories, or the amplitudes of one state
     most = problem.members if problem.members > 1 else _shared_ranks(problem)
     comm = connected()
-    # of a state that ranks share, each has its part; on a CPU those of the others are on the host, too
+    # of a state that ranks share, each has its part; on a CPU the other parts are on the host, too
     ranks = 1 if comm is None or problem.members > 1 else min(comm.size, most)
     whole = sum(parts.values())
     others = whole - whole // ranks
@@ -113,6 +117,7 @@ def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem:
         )
     dt = deck.evolve.dt
     if dt is not None:
+        # intervals are divided equally: a notice says how long the steps become
         lengths = [problem.steps(k, dt)[1] for k in range(len(problem.times) - 1)]
         if lengths and min(lengths) < dt * (1.0 - 1e-9):
             problem.notices.append(
@@ -125,6 +130,7 @@ def _problem(deck: TrotterDeck, device: Device | None) -> Problem:
     """Return the problem of an evolution in the whole space; a plan has no device."""
     output = deck.evolve.times()
     end = deck.evolve.end
+    # the end is the last output time, but for rounding of a grid
     end = output[-1] if abs(output[-1] - end) <= 1e-12 * end else end
     return Problem(
         device=device,  # type: ignore[arg-type]
@@ -154,7 +160,7 @@ def _sector(deck: TrotterDeck, models: Models) -> Sector | ParitySector | None:
 
 
 def _shared_ranks(problem: Problem) -> int:
-    """Return how many processes can share the state of a problem: a power of two, 1 where it is needed whole."""
+    """Return the number of processes that can share the state of a problem: a power of two, 1 where it is needed whole."""
     whole = (
         problem.sector is not None
         or problem.evolution.integrator in ("auto", "chebyshev", "krylov")
@@ -190,16 +196,17 @@ def _operations(problem: Problem, steps: int) -> float:
 
 
 def _fits(problem: Problem, free: int) -> str:
-    """Describe how many spins fit into the free bytes."""
-    found = []
+    """Describe the number of spins that fit into the free bytes."""
+    sentences = []
     for single, name in ((False, "double"), (True, "single")):
         most = 0
+        # memory grows with every spin: the largest number that fits
         for spins in range(2, 41):
             if sum(memory(problem, spins, single)[0].values()) <= free:
                 most = spins
         if (most and most < problem.spins) or (single and most >= problem.spins):
-            found.append(f"{min(most, problem.spins)} spins fit in {name} precision")
-    return ", ".join(dict.fromkeys(found + _formula_fits(problem, free)))
+            sentences.append(f"{min(most, problem.spins)} spins fit in {name} precision")
+    return ", ".join(dict.fromkeys(sentences + _formula_fits(problem, free)))
 
 
 def _formula_fits(problem: Problem, free: int) -> list[str]:
