@@ -64,6 +64,8 @@ def contour_length(settings: Settings, angle: float) -> float:
     """Return the length of a contour that returns next to nothing of the slowest incident electron, bohr; 0 without any."""
     if settings.task.process != "e_h":
         return 0.0
+    # Solve exp(-2 k l sin(angle)) = RETURNED for the length: the wave decays on the way out and
+    # on the way back.
     k = math.sqrt(2.0 * min(settings.energies))
     return math.ceil(-math.log(RETURNED) / (2.0 * k * math.sin(angle)))
 
@@ -128,6 +130,8 @@ def _contour(settings: Settings, numbers: Numbers, charge: float) -> Iterator[Fi
 def _functions(
     numbers: Numbers, bounds: NDArray[np.complex128], k_max: float, lowest: float
 ) -> Iterator[Finding]:
+    # A box of length R holds k R / pi half waves; the measured surplus is 30 % and ten
+    # functions for the tail of the well and the nucleus.
     need = math.ceil(1.3 * k_max * numbers.R / math.pi + 10.0)
     if min(numbers.sizes) < need:
         text = (
@@ -147,6 +151,8 @@ def _box(settings: Settings, numbers: Numbers, depth: float) -> Iterator[Finding
     """Yield a contour that begins inside the target."""
     if settings.task.process in ("photo", "born"):
         initial = settings.initial
+        # The initial state's own radius for photons and fast charges; for electrons the 1s
+        # target, whose density has fallen to exp(-32) there.
         charge = math.sqrt(2.0 * depth)
         need = automatic.radius(
             automatic.ionisation(charge, initial.L, initial.S, initial.root), settings.system.Z
@@ -164,6 +170,7 @@ def _thresholds(energies: list[float], depth: float, key: str) -> Iterator[Findi
             if value < NEAR_LEVEL:
                 yield Finding(f"{key}.{k}", "the total energy is zero: the ionisation threshold itself")
             continue
+        # Levels of a hydrogenic target are -depth / n^2.
         n = max(1, round(math.sqrt(depth / -value)))
         if abs(value + depth / n**2) < NEAR_LEVEL:
             text = f"the total energy {value:g} hartree is the level n = {n} of the target: a channel opens there"
@@ -171,6 +178,7 @@ def _thresholds(energies: list[float], depth: float, key: str) -> Iterator[Findi
 
 
 def _resolution(numbers: Numbers, bounds: NDArray[np.complex128], k_max: float) -> Iterator[Finding]:
+    # On the contour waves decay and need no resolution of their own.
     widths = np.diff(bounds[bounds.imag == 0.0].real)
     wave = 2.0 * math.pi / k_max
     points = wave * (numbers.order - 1) / float(widths.max())

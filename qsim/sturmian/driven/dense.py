@@ -67,6 +67,7 @@ def _rows(made: Any, vector: NDArray[np.complex128]) -> NDArray[np.complex128]:
         # equal momenta: exchange leaves one triangle, without its diagonal where the sign is negative
         first, second = np.triu_indices(Na, 0 if made.signs[p] > 0 else 1)
         del Nb
+        # Off the diagonal one kept number stands for both orders of the electrons.
         factor = np.where(first == second, 1.0, np.sqrt(2.0))
         out.append(part[first, second] * factor)
     return np.concatenate(out)

@@ -105,9 +105,13 @@ def outgoing(
         Q, _ = np.linalg.qr(c / np.linalg.norm(c, axis=0))
         e, x = np.linalg.eig(solve(Q.T @ Q, Q.T @ (h @ Q), check_finite=False))
         C = Q @ x
+    # By real part: bound levels come first, as their energies turn little; the rotated
+    # continuum follows.
     order = np.argsort(e.real, kind="stable")
     e, C = e[order], C[:, order]
     # c^T c may vanish where two eigenvalues meet; then the eigenvectors do not span the space
+    # Without conjugation the square may be any complex number; its root only changes the phase
+    # of a function.
     norm = np.einsum("ij,ij->j", C, C)
     if np.abs(norm).min() < DEFECTIVE * np.abs(np.einsum("ij,ij->j", C.conj(), C)).max():
         raise NumericsError(

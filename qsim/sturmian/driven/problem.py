@@ -80,6 +80,8 @@ class Problem:
         for sector, pairs in zip(self.sectors, self.pairs(), strict=True):
             top = max(b for _, b in pairs)
             kept = [pair for pair in pairs if pair[1] < top]
+            # For electrons the pair (0, L) holds the incident wave itself, and must not be left
+            # out.
             if not kept or (self.process == "e_h" and (0, sector.L) not in kept):
                 kept = pairs_up_to(sector.L, top + 1, S=sector.S)
             out.append(kept)

@@ -89,6 +89,9 @@ class Setup:
         self.grid = RadialGrid(self.numbers.bounds(self.Z), self.numbers.order)
         self.real = real_part(self.grid)
         charge = self.potential.charge
+        # Two fields: of the nucleus or core, whose functions are the final states of both
+        # electrons; and of the nucleus screened by one electron, in which a projectile comes
+        # in.
         self.continuum = Continuum(self.real, self._real_potential, charge, self.share)
         self.outside = Continuum(self.real, lambda r: self._real_potential(r) + 1.0 / r, charge - 1.0)
         self.V = np.asarray(self.potential(self.grid.r), complex)
@@ -109,6 +112,7 @@ class Setup:
         """Return the outgoing functions of an l for a total energy E."""
         numbers, energy = self.numbers, self.energy(E)
         if (l, energy) not in self._orbitals:
+            # The whole grid needs no functions; all energies share its eigenvectors then.
             c = None
             if energy is not None:
                 size = numbers.sizes[min(l, len(numbers.sizes) - 1)]
@@ -190,6 +194,7 @@ class Setup:
 
     def incident(self, l: int, k: float) -> NDArray[np.float64]:
         """Return the incident wave of an l at all nodes, ``sin(...)/k`` far outside, zero beyond R0."""
+        # Nothing is left of a neutral target's field: the free wave is known exactly.
         if self.potential.type == "coulomb" and self.potential.charge == 1.0:
             from scipy.special import spherical_jn
 
@@ -248,10 +253,14 @@ class Setup:
         density = np.zeros(size)
         for (a, b), part in zip(pairs, stored, strict=True):
             whole = np.zeros((self.grid.size, self.grid.size))
+            # The grids share their elements: nodes of the smaller one are the first of the
+            # larger.
             whole[:size, :size] = part * (1.0 if a == b else math.sqrt(0.5))
             components[a, b] = whole
             if a != b:
                 components[b, a] = exchange_sign(a, b, L, S) * whole.T
+            # Density of the first electron; stored components contain both orders, so that
+            # either electron gives the same.
             density += (part**2).sum(axis=1)
         # The density at the wall from that at the last node: the wall makes the function 2 sinh(kappa (R - r))
         # there.

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CHUNK", "JIT", "Sums", "Terms", "coupling", "terms"]
 
+# Products may be fused with additions, but sums keep their order: the result of a point is then
+# the same in every chunk and on every thread.
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 THREADS = 256
 # As in coupling.cu.
@@ -65,6 +67,9 @@ class Terms:
 
 def terms(device: Device, A: FloatArray) -> Terms:
     """Return the coefficients ``A`` (L, P, C) as the kernels take them."""
+    # Most A^l_pc vanish by the triangle rules. The lists hold the others in the order in which
+    # the CPU kernel reads them: pair, multipole, component. On a GPU, where lists would make
+    # threads diverge, the whole array is read.
     row, group = [0], []
     component: list[int] = []
     factor: list[float] = []
@@ -118,6 +123,8 @@ def coupling(device: Device, G: Array, F: Array, A: Terms, out: Array) -> None:
         kernel(grid, (THREADS,), (G, F, A.dense, out, *shape), shared_mem=size)
         return
 
+    # Functions in turn, all of them by the same thread at the same points: G of a chunk is then
+    # read from memory once, and no two threads write to the same points.
     def work(first: int, last: int) -> None:
         for k in range(count):
             _coupling_cpu(first, last, G, F[k], A.sums, out[k])
@@ -138,6 +145,7 @@ def _coupling_cpu(first, last, G, F, sums, out):
         # writes here.
         for p in range(out.shape[0]):
             w = out[p, begin : begin + size]
+            # A row without any multipole (a list of pairs may decouple) must still be set.
             w[:] = 0
             for k in range(row[p], row[p + 1]):
                 # the sum over components first, so that the kernel of a multipole is multiplied once

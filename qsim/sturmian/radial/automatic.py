@@ -52,9 +52,12 @@ def ionisation(charge: float, L: int, S: int, root: int = 0, parity: str = "natu
         outer = root + (3 - S if L == 1 else L + 1)
         defect = UNNATURAL_DEFECTS.get(L, 0.0) * min(1.0, 2.0 / max(charge, 1.0))
         return max(WEAKEST, 0.5 * (max(charge - 1.0, 0.0) / (outer - defect)) ** 2)
+    # 1s^2: the energy of the ion, -Z^2/2, minus that of the atom.
     if L == 0 and S == 0 and root == 0:
         energy = sum(term * charge ** (2 - k) for k, term in enumerate(GROUND))
         return max(WEAKEST, -0.5 * charge**2 - energy)
+    # 1s nl: one electron in 1s screens one charge, and the other one is hydrogenic with a
+    # quantum defect.
     n = L + 1 + root + (1 if L == 0 and S == 1 else 0)
     defect = DEFECTS.get((L, S), 0.0) * min(1.0, 2.0 / max(charge, 1.0))
     return max(WEAKEST, 0.5 * (max(charge - 1.0, 0.0) / (n - defect)) ** 2)

@@ -117,12 +117,16 @@ def one_electron(
     """
     c = functions.c
     overlaps = overlap(c, c)
+    # Either way h is the same operator. With v it comes from Eq. (12), which replaces the
+    # kinetic energy by the Sturmian equation.
     if v is None:
         h = c.T @ (grid.kinetic(functions.l) @ c) + potential_matrix(c, V, c)
     else:
         h = potential_matrix(c, v, c) * functions.beta + functions.energy * overlaps
         if U is not None:
             h = h + potential_matrix(c, V - U, c)
+    # Both routes leave an antisymmetric part of rounding, which LAPACK would read from one
+    # triangle.
     return OneElectron(c, overlaps, 0.5 * (h + h.T))
 
 
@@ -136,6 +140,8 @@ def orthonormalised(one: OneElectron) -> tuple[OneElectron, NDArray[Any]]:
     """
     if np.iscomplexobj(one.c):
         raise ValueError("complex symmetric overlaps have no orthonormal basis of this kind")
+    # Columns of norm one: the diagonal of R then measures independence and not the size of a
+    # function.
     scale = np.linalg.norm(one.c, axis=0)
     Q, R = np.linalg.qr(one.c / scale)
     size = np.abs(np.diagonal(R))
@@ -145,6 +151,7 @@ def orthonormalised(one: OneElectron) -> tuple[OneElectron, NDArray[Any]]:
             f"only {rank} of {one.size} radial functions are independent", hint=f"use basis.N <= {rank}"
         )
     R = R * scale
+    # R^-T h R^-1 by two triangular solutions; the inverse of R is never formed.
     half = np.linalg.solve(R.T, one.h)
     h = np.linalg.solve(R.T, half.T)
     return OneElectron(Q, np.eye(one.size), 0.5 * (h + h.T)), R
@@ -191,6 +198,8 @@ class Assembled:
             if rows is None:
                 out.append(part.reshape(Na, Nb))
                 continue
+            # One triangle was kept. Filling both gives off-diagonal elements x / sqrt(2) each,
+            # and the diagonal, which X + X^T doubles, x.
             X = np.zeros((Na, Nb), x.dtype)
             X.ravel()[rows] = part * np.where(_on_diagonal(rows, Nb), 0.5, np.sqrt(0.5))
             out.append(X + self.signs[k] * X.T)
@@ -241,6 +250,7 @@ def assemble(
     comm = SerialComm() if comm is None else comm
     pairs = symmetry.pairs
     made = agreed(comm, lambda: _Assembly(device, grid, basis, symmetry))
+    # H is symmetric: blocks of pairs q <= p are computed, those across are transposes.
     blocks = [(p, q) for p in range(len(pairs)) for q in range(p + 1)]
     # kernels first, as several blocks need each; then the blocks of the lower triangle, by cost
     needed = sorted({l for p, q in blocks for l in made.multipoles(p, q)})
@@ -284,7 +294,9 @@ class _Assembly:
         ]
         self.bounds = [0, *np.cumsum(counts).tolist()]
         n = self.bounds[-1]
+        # Complex if any function or the contour is.
         self.kind = np.result_type(*(basis[l].c for pair in pairs for l in pair), grid.r)
+        # Without an overlap matrix one of the two largest arrays is saved.
         orthonormal = all(np.array_equal(one.O, np.eye(one.size)) for one in basis.values())
         self._require(n, orthonormal)
         self.kernels: dict[int, NDArray[Any]] = {}
@@ -293,6 +305,8 @@ class _Assembly:
             self.H = device.xp.zeros((n, n), self.kind)
             self.overlaps = None if orthonormal else device.xp.zeros((n, n), self.kind)
             self.places: list[Any] = [None if kept is None else device.asarray(kept) for kept in rows]
+            # f of the module's docstring: 1/sqrt(2) for |aa>, which both orders would count
+            # twice.
             self.factors: list[Any] = [
                 None if kept is None else device.asarray(np.where(_on_diagonal(kept, Nb), np.sqrt(0.5), 1.0))
                 for kept, (_, Nb) in zip(rows, self.sizes, strict=True)
@@ -300,6 +314,8 @@ class _Assembly:
 
     def _require(self, n: int, orthonormal: bool) -> None:
         item = self.kind.itemsize
+        # The integrals of the largest block, its exchange, their expansion and the kept rows
+        # exist at the same time.
         largest = max(Na * Nb for Na, Nb in self.sizes) ** 2 * item
         matrices = (1 if orthonormal else 2) * n * n * item
         parts = {"H": matrices, "integrals": largest}
@@ -340,9 +356,12 @@ class _Assembly:
         made = self._repulsion(bra, ket)
         size = (self.sizes[p][0] * self.sizes[p][1], self.sizes[q][0] * self.sizes[q][1])
         D = self.device.xp.zeros(size, self.kind) if made is None else made
+        # One-electron integrals connect equal momenta only: delta of Eq. (12).
         if p == q:
             self._one_electron(p, D)
         X: NDArray[Any] | None
+        # Exchange of the ket. With la = lb the exchanged integrals are the direct ones with the
+        # two functions swapped; with la != lb they have other multipoles and are computed.
         if self.places[q] is not None:
             X = self._exchanged(D, q)
         else:
@@ -385,6 +404,8 @@ class _Assembly:
         coefficients = _coefficients(self.L, bra, ket)
         if not coefficients:
             return None
+        # The multipoles are summed before the integrals: one pair of matrix products per block
+        # instead of one per l. Such a sum need not be positive, hence no Cholesky root.
         K = np.einsum("k,kij->ij", list(coefficients.values()), [self.kernels[l] for l in coefficients])
         basis = self.basis
         c = (basis[bra[0]].c, basis[ket[0]].c, basis[bra[1]].c, basis[ket[1]].c)
@@ -499,6 +520,8 @@ def solve(
     condition = {l: float(np.linalg.cond(R)) ** 2 for l, (_, R) in reduced.items()}
     worst = max(condition[a] * condition[b] for a, b in pairs)
     basis = one if generalised else {l: Q for l, (Q, _) in reduced.items()}
+    # `generalised` keeps the Sturmian functions and leaves their overlap to LAPACK, as the
+    # paper does; it is the check of the reduction.
     made = assemble(device, grid, basis, symmetry)
     if generalised and not worst < LARGEST_CONDITION:
         raise NumericsError(
@@ -532,6 +555,8 @@ def _eigenpairs(device: Device, made: Assembled, roots: int) -> tuple[NDArray[np
         raise NumericsError(f"{roots} states are wanted, but the basis has {n} functions only")
     if made.H.dtype.kind == "c":
         raise ValueError("bound states need real functions")
+    # cuSOLVER's symmetric solver returns all eigenpairs; generalised problems go to LAPACK on
+    # the host.
     if device.is_cuda and made.S is None:
         with device.use():
             energies, x = device.xp.linalg.eigh(made.H)
@@ -543,6 +568,8 @@ def _eigenpairs(device: Device, made: Assembled, roots: int) -> tuple[NDArray[np
             return eigh(
                 device.to_host(made.H),
                 None if made.S is None else device.to_host(made.S),
+                # Only the wanted roots: "evr" and "gvx" compute a subset, at a fraction of the
+                # whole.
                 subset_by_index=(0, roots - 1),
                 check_finite=False,
                 driver="evr" if made.S is None else "gvx",

@@ -130,6 +130,9 @@ def dense_potential(potential: OneBody, grid: RadialGrid) -> NDArray[np.float64]
         Hartree; functions of different elements only meet at the nodes between them.
     """
     simple = potential.type == "coulomb"
+    # Of -Z/r the integrand is a polynomial of degree 2 order - 3 in the first element, where
+    # the functions vanish at r = 0, and 1/r is smooth in all others: order + 2 Gauss points
+    # suffice.
     x, w = np.polynomial.legendre.leggauss(grid.order + 2 if simple else GAUSS)
     V = np.zeros((grid.size, grid.size))
     points = grid.order
@@ -144,6 +147,8 @@ def dense_potential(potential: OneBody, grid: RadialGrid) -> NDArray[np.float64]
         # functions that do not vanish in this element: its own and the bridges at both ends
         here = np.arange(max(e * (points - 1) - 1, 0), min((e + 1) * (points - 1), grid.size))
         chi = grid.basis(r)[:, here]
+        # A formula may diverge at a point of the quadrature, where no node of the run is: such
+        # a point is left out.
         with np.errstate(all="ignore"):
             values = np.asarray(potential(r), float)
         V[np.ix_(here, here)] += chi.T @ (
@@ -180,10 +185,14 @@ def relax(
     """
     device, grid = operator.device, operator.grid
     P, roots = len(operator.pairs), len(found.values)
+    # About 8 P n^3 operations per product: four matrix products with n x n factors, n of the
+    # finer grid.
     product = 8.0 * P * float(finer_size(grid.bounds.size - 1, grid.order)) ** 3
     if roots * product > STEP_WORK:
         return None
     made = finer(grid) if fine is None else fine()
+    # The one-body potential as a full matrix: no longer diagonal, since it is integrated and
+    # not sampled at the nodes.
     V = dense_potential(potential, made)
     comm = SerialComm() if comm is None else comm
     whole = in_shares(comm, sorted(operator.sizes), lambda l: _orbitals(made, l, V))
@@ -193,7 +202,11 @@ def relax(
     stored = operator.on_grid(found.vectors)[:, :P]
     # the states of the run on the finer grid, exactly: its elements are the same and its functions more
     start = full.symmetrise(full.project(xp.matmul(xp.matmul(B, stored), B.T)))
+    # Gaps are those of the run's Ritz values. Near degeneracies must not make an error look
+    # infinite, and a lonely state has no neighbour.
     gaps = np.minimum(np.maximum(found.gaps, 1e-3), 1.0)
+    # A dozen steps are reckoned with; where these would be too much, second-order perturbation
+    # theory must do.
     steps = 0 if 12.0 * roots * product > WORK else MAX_STEPS
     energies, errors, before = davidson.relax(
         full, start, found.values, gaps, settled=SETTLED, max_steps=steps
