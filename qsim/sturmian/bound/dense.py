@@ -22,7 +22,7 @@ def solve_sector(
 ) -> Eigenpairs:
     """Return the lowest states of a sector as the matrix-free solver would: vectors in the orbitals of its operator.
 
-    Residuals are those of the operator, so that a dense run checks the matrix-free products and the other way round.
+    Residuals are taken with the operator, so that a dense run checks the matrix-free products and the other way round.
     """
     U, _ = parameters.auxiliary(problem.radial, problem.grid)
     v = parameters.generating_values(problem.radial, problem.values, problem.grid)
@@ -47,6 +47,7 @@ def solve_sector(
         states = device.asarray(vectors)
         defect = operator.apply(states) - device.asarray(energies[:roots])[:, None, None, None] * states
         residuals = device.to_host(xp.sqrt((defect**2).sum(axis=(1, 2, 3))))
+    # Distances to the nearest other root, including the one beyond those requested.
     gaps = np.full(roots, np.inf)
     for k in range(roots):
         others = np.delete(energies, k)

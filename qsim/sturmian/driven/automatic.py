@@ -17,7 +17,7 @@ from qsim.sturmian.radial.grid import element_bounds
 if TYPE_CHECKING:
     from qsim.sturmian.deck.collision_symmetry import Settings
 
-# Of the shortest wave, where the elements are left to the program.
+# Points per shortest wave, where the elements are left to the program.
 POINTS = 7.0
 MOST_ELEMENTS = 2000
 

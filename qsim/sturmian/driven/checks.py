@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.numbers import Numbers
 
 POINTS_PER_WAVE = 5.0
-# Rad, above which eigenvectors on the contour become nearly dependent.
+# Angle, rad, above which eigenvectors on the contour become nearly dependent.
 SAFE_ANGLE = 0.42
 # Angle times points of the radial grid, up to which they do not: the condition of the eigenvectors is about
 # exp(2.35 (n angle)^(1/2) - 4), within a factor of five (230 to 626 points, 0.1 to 0.3 rad), and 1e9 here.
 TURNED = 110.0
-# Of the amplitude of the slowest incident electron, that a contour of automatic length may return.
+# Share of the amplitude of the slowest incident electron that a contour of automatic length may return.
 RETURNED = 1e-3
-# From which a given contour is worth a warning.
+# The same share from which a given contour is worth a warning.
 REFLECTED = 0.02
 # Hartree: distance of a total energy to a level, where a channel opens.
 NEAR_LEVEL = 1e-6
@@ -74,6 +74,8 @@ def physics(settings: Settings, numbers: Numbers, bounds: NDArray[np.complex128]
     """Yield the mistakes in grid, box and basis for the waves of the collision."""
     task, system = settings.task, settings.system
     points = numbers.points(float(system.Z))
+    # On the whole grid the safe angle depends on the number of points, among functions it does
+    # not.
     if numbers.angle > (safe := safe_angle(points) if numbers.whole else SAFE_ANGLE):
         text = (
             f"at {numbers.angle:g} rad the eigenvectors on a grid of {points} points become nearly dependent"
@@ -85,6 +87,7 @@ def physics(settings: Settings, numbers: Numbers, bounds: NDArray[np.complex128]
         text = f"the well ends at r0 = {numbers.r0:g}, beyond R = {numbers.R:g} bohr"
         yield Finding("basis.generating.r0", text)
     charge = potentials.OneBody(system.potential, system.Z).charge
+    # Without a target nothing else has a meaning.
     if charge < 1.0 and task.process == "e_h":
         yield Finding(
             "system.potential", f"a target of charge {charge:g} holds no electron for another one to hit"
@@ -130,6 +133,7 @@ def _contour(settings: Settings, numbers: Numbers, charge: float) -> Iterator[Fi
 def _functions(
     numbers: Numbers, bounds: NDArray[np.complex128], k_max: float, lowest: float
 ) -> Iterator[Finding]:
+    """Yield numbers of Sturmian functions that are too small for the fastest wave or too large for the grid."""
     # A box of length R holds k R / pi half waves; the measured surplus is 30 % and ten
     # functions for the tail of the well and the nucleus.
     need = math.ceil(1.3 * k_max * numbers.R / math.pi + 10.0)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-# Sets of continuum functions that are kept: those of all gauges are the same, one for each open channel.
+# Sets of continuum functions that are kept: one for each open channel, the same for all gauges.
 KEPT = 256
 # Terms of the asymptotic series of a Coulomb wave.
 ASYMPTOTIC = 60
@@ -79,8 +79,8 @@ class Continuum:
             h = np.array(self.real.kinetic(l), float)
             h[np.diag_indices_from(h)] += self.V
             # unlike SciPy's, it lets other threads work meanwhile
-            found = np.linalg.eigh(h)
-            self._levels[l] = found.eigenvalues, found.eigenvectors
+            pairs = np.linalg.eigh(h)
+            self._levels[l] = pairs.eigenvalues, pairs.eigenvectors
         return self._levels[l]
 
     def functions(self, l: int, energies: ArrayLike) -> NDArray[np.float64]:
@@ -214,29 +214,3 @@ def outgoing_wave(l: int, charge: float, k: float, r: float) -> tuple[complex, c
         )
     value = complex(np.exp(1j * theta)) * total
     return value, value * k * steed(l, eta, rho)
-
-
-def free_wave(
-    l: int, k: float, r: NDArray[np.float64], charge: float, real: RadialGrid
-) -> NDArray[np.float64]:
-    """Return the regular wave of an incident electron, ``sin(k r - l pi/2 + ...) / k`` far outside, (n,).
-
-    Parameters
-    ----------
-    l : int
-    k : float
-        Wave number, 1/bohr.
-    r : (n,) float64
-        Nodes of the grid up to R0.
-    charge : float
-        Charge that it sees far outside: 0 gives ``r j_l(k r)``.
-    real : RadialGrid
-        From `real_part`, with these nodes.
-    """
-    if charge == 0.0:
-        from scipy.special import spherical_jn
-
-        return np.asarray(r * spherical_jn(l, k * r), float)
-    # From sqrt(2/pi) sin(...) to sin(...) / k.
-    wave = Continuum(real, lambda x: -charge / x, charge).functions(l, [0.5 * k * k])[0]
-    return wave[: r.size] * (math.sqrt(0.5 * math.pi) / k)

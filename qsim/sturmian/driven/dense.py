@@ -44,8 +44,8 @@ def solve_dense(operator: Driven, s: NDArray[np.complex128], E: NDArray[np.float
         # E - H; one matrix and its factors at a time, as they are the largest arrays of the run
         A = -made.H
         A[xp.arange(A.shape[0]), xp.arange(A.shape[0])] += complex(energy)
-        found, _ = ldlt.solve(A, device.asarray(right[k]))
-        for p, component in enumerate(made.components(device.to_host(found))):
+        solution, _ = ldlt.solve(A, device.asarray(right[k]))
+        for p, component in enumerate(made.components(device.to_host(solution))):
             x[k, p] = component
     u = operator.on_grid(device.asarray(x))
     scale = norms_of(device.asarray(b))

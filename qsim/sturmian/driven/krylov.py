@@ -171,14 +171,14 @@ class _Cycle:
             v = self.xp.ascontiguousarray(self.basis[:count, k]).reshape(count, *operator.shape)
             w = operator.step(v, energies).reshape(count, -1)
             h, norms = _orthogonalise(device, self.basis[:count, : k + 1], w)
-            found = np.array(
+            residuals = np.array(
                 [small.add(k, *of) for small, of in zip(self.small, zip(h, norms, strict=True), strict=True)]
             )
-            for number, value in zip(self.running, found, strict=True):
+            for number, value in zip(self.running, residuals, strict=True):
                 history[number].append(float(value))
             observe()
             # A vanishing remainder means that the space contains the solution exactly.
-            done = (found <= goal[self.running]) | (norms == 0.0)
+            done = (residuals <= goal[self.running]) | (norms == 0.0)
             if k + 1 < self.size and not done.all():
                 scale = device.asarray(1.0 / np.where(norms > 0.0, norms, 1.0))
                 scaled(device, w, scale, self.basis[:count, k + 1])
@@ -229,12 +229,12 @@ def _orthogonalise(
     # One pass of classical Gram and Schmidt, a second where the first has taken most of w: then rounding counts.
     before = squares(device, w)
     h = subtract_along(device, basis, w)
-    found, after, first = _host(h, squares(device, w), before)
+    coefficients, after, first = _host(h, squares(device, w), before)
     if np.any(after < LOST**2 * first):
         more = subtract_along(device, basis, w)
         extra, after = _host(more, squares(device, w))
-        found = found + extra
-    return found, np.sqrt(after.real)
+        coefficients = coefficients + extra
+    return coefficients, np.sqrt(after.real)
 
 
 def _host(*values: Any) -> tuple[NDArray[Any], ...]:

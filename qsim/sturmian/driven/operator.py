@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.outgoing import Outgoing
     from qsim.sturmian.radial.grid import RadialGrid
 
-# Bytes of the directions of a solver, that a batch of right-hand sides may take.
+# Bytes that the directions of one batch of right-hand sides may take.
 BATCH = 8e9
-# Relative residual of a start, from which it is not better than nothing.
+# Relative residual from which a start is no better than zero.
 USEFUL = 0.5
 # Rounds of a solver, each on the residual of the one before.
 PASSES = 3
-# a round that does not reduce the residual to this share of it is the last one.
+# Stop if a round reduces the residual by less than this factor.
 STAGNATION = 0.5
 
 
@@ -358,7 +358,7 @@ def solve(
     """
     device, m, began = operator.device, s.shape[0], time.perf_counter()
     # The unknown of the iteration is y = G0^-1 u with the two electrons independent in G0 (right preconditioning):
-    # its residual is that of the equation itself.
+    # its residual is the residual of the equation itself.
     energies = device.asarray(np.asarray(E, complex))
     b = operator.source(s)
     scale = norms_of(b)
@@ -390,14 +390,14 @@ def solve(
         part = device.asarray(open_)
         # half of the tolerance, so that the drift does not need another pass
         goal = 0.5 * tolerance * scale[open_]
-        found = method(
+        y, histories = method(
             operator, r[part], energies[part], goal, int(max_iterations), krylov.restart, observe or _nothing
         )
-        for k, steps in zip(open_, found[1], strict=True):
+        for k, steps in zip(open_, histories, strict=True):
             iterations[k] += len(steps)
             history[k] += [value / scale[k] for value in steps]
         # u = G0 y; corrections of later passes add up.
-        u[part] += operator.green(found[0], energies[part])
+        u[part] += operator.green(y, energies[part])
         r = operator.residual(u, s, energies)
         before, residuals = residuals, norms_of(r) / scale
         if np.all(residuals[open_] > STAGNATION * before[open_]):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.numbers import Numbers
     from qsim.sturmian.driven.operator import Driven
 
-# Of the residual, times the condition of the contour.
+# Residual that rounding leaves, over the condition of the contour.
 ROUNDING = 1e-14
 LARGEST_ROUNDING = 1e-6
 

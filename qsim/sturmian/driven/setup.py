@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from qsim.core.device.parallel import Comm
     from qsim.sturmian.driven.numbers import Numbers
 
-# 1/bohr: density of the initial state at the end of its box.
+# Largest density of the initial state at the end of its box, 1/bohr.
 CONTAINED = 1e-8
 
 
@@ -235,8 +235,8 @@ class Setup:
             if observe is not None:
                 observe()
 
-        found = lowest(operator, root + 1, tolerance=tolerance, max_iterations=300, observe=step)
-        energy = float(found.values[root])
+        eigenpairs = lowest(operator, root + 1, tolerance=tolerance, max_iterations=300, observe=step)
+        energy = float(eigenpairs.values[root])
         # above the lowest level of the ion an electron leaves
         threshold = min(float(orbitals[l].e[0]) for l in orbitals)
         if energy >= threshold:
@@ -246,7 +246,7 @@ class Setup:
             )
         # Onto the product grid of the collision: zero beyond the own box, and every ordered pair, as the sources
         # need both.
-        x = found.vectors[root][None]
+        x = eigenpairs.vectors[root][None]
         stored = self.device.to_host(operator.on_grid(x))[0, : len(pairs)]
         size = grid.size
         components: dict[tuple[int, int], NDArray[np.float64]] = {}
@@ -273,4 +273,4 @@ class Setup:
                 f"but at most {CONTAINED:g} is allowed",
                 hint="a larger grid.R",
             )
-        return Bound(energy, components, float(found.residuals[root]), L, S, edge)
+        return Bound(energy, components, float(eigenpairs.residuals[root]), L, S, edge)

@@ -1,7 +1,7 @@
 // Electron repulsion on the product grid: W_p = sum_c [sum_l A^l_pc G_l] o F_c, elementwise in the points (r1, r2).
 //
-// F_c are the radial components of a two-electron function, one for each ordered pair of angular momenta, W_p those of the stored
-// pairs, G_l(r1, r2) = r<^l / r>^(l+1) and A^l_pc angular coefficients.  A thread carries one point: PAIRS rows p in
+// F_c are the radial components of a two-electron function, one for each ordered pair of angular momenta, W_p the components of
+// the stored pairs, G_l(r1, r2) = r<^l / r>^(l+1) and A^l_pc angular coefficients.  A thread carries one point: PAIRS rows p in
 // registers, the components in groups of COMPONENTS.
 //
 // Bytes a point: 8 (C + P + L ceil(C / COMPONENTS) ceil(P / PAIRS)) for real numbers, twice that for complex ones; flops a point:

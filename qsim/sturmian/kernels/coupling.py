@@ -75,11 +75,11 @@ def terms(device: Device, A: FloatArray) -> Terms:
     factor: list[float] = []
     for p in range(A.shape[1]):
         for l in range(A.shape[0]):
-            found = np.flatnonzero(A[l, p])
-            if found.size:
-                group.append((l, len(component), len(component) + found.size))
-                component.extend(found)
-                factor.extend(A[l, p, found])
+            nonzero = np.flatnonzero(A[l, p])
+            if nonzero.size:
+                group.append((l, len(component), len(component) + nonzero.size))
+                component.extend(nonzero)
+                factor.extend(A[l, p, nonzero])
         row.append(len(group))
     return Terms(
         device.asarray(np.ascontiguousarray(A)),
@@ -115,6 +115,8 @@ def coupling(device: Device, G: Array, F: Array, A: Terms, out: Array) -> None:
         number = "cplx" if G.dtype == np.complex128 else "real"
         # the angular coefficients of a block of pairs and components, in shared memory
         size = multipoles * PAIRS * COMPONENTS * 8
+        # A block of the GPU takes PAIRS rows and all components in groups; G is read from
+        # memory once per group.
         kernel = kernels.function(
             "sturmian/kernels", "coupling", "coupling", {"NUMBER": number}, shared_bytes=size
         )

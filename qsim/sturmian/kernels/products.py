@@ -1,8 +1,8 @@
 """Products with the Hamiltonian of two electrons on a CPU: rows of the product grid that threads take in turn.
 
 With ``F_p = a_p x_p b_p^T`` on the product grid, elementwise kernels there, and ``a_p^T W_p b_p`` back in the basis, a row of the
-grid needs no other one until the last factor: it goes from the vector to ``W b`` in the caches of one core.  Matrix products are
-those of SciPy's BLAS, called without the interpreter's lock and with one thread each.  Rows are cut by the shapes and by the kind
+grid needs no other one until the last factor: it goes from the vector to ``W b`` in the caches of one core.  Matrix products call
+SciPy's BLAS without the interpreter's lock and with one thread each.  Rows are cut by the shapes and by the kind
 of BLAS alone, so the results depend neither on the number of threads nor on which rank makes which pairs.
 
 Matrices on the right are stored as they are used: with wide registers BLAS multiplies by a transposed matrix at half the rate.
@@ -33,9 +33,9 @@ __all__ = ["Vectors", "contracted", "on_grid", "repelled", "repelled_products", 
 PART: dict[str, Any] = {**JIT, **_PART}
 # Kinds of OpenBLAS with kernels for small matrices.
 WIDE = frozenset({"SkylakeX", "Cooperlake", "SapphireRapids"})
-# From which such a BLAS, and any other, is quick.
+# Rows from which such a BLAS, and any other, is quick.
 FEW_ROWS, ROWS = 16, 32
-# Share of the threads that tiles must occupy, or each is cut by pairs, which then read the same memory.
+# Share of the threads that tiles must occupy; else each tile is cut by pairs, which then read the same memory.
 BUSY = 0.6
 # Multiplications below which starting threads costs more than it saves.
 PARALLEL_SIZE = 1 << 20
@@ -179,8 +179,8 @@ def _repelled_size(count: int, A: Terms, b: FloatArray) -> int:
 @cache
 def rows() -> int:
     """Return the number of rows of the grid, or of the basis, that a thread works on at a time."""
-    found = kernels_of_blas()
-    return FEW_ROWS if found and found <= WIDE else ROWS
+    kinds = kernels_of_blas()
+    return FEW_ROWS if kinds and kinds <= WIDE else ROWS
 
 
 def _tiles(high: int, tall: int) -> int:

@@ -1,7 +1,7 @@
 """Repulsion integrals of radial functions: public wrappers of ``repulsion.cu`` and their CPU twins.
 
-Pairs of equal functions n', n of one electron are *packed*, ``p = n (n + 1)/2 + n'`` with n' <= n; those of different functions
-are not, ``p = n' N + n``.  Two-electron matrices have rows (a', b') and columns (a, b), b and b' fastest.
+Pairs of equal functions n', n of one electron are *packed*, ``p = n (n + 1)/2 + n'`` with n' <= n; pairs of different
+functions are not, ``p = n' N + n``.  Two-electron matrices have rows (a', b') and columns (a, b), b and b' fastest.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def pair_count(n1: int, n0: int, packed: bool) -> int:
     """Return the number of pairs of n1 and n0 functions."""
     # A packed number counts n' <= n, which has a meaning within one set of functions only.
     if packed and n1 != n0:
-        raise ValueError(f"packed pairs are those of equal functions, not of {n1} and {n0}")
+        raise ValueError(f"packed pairs need equal functions, not {n1} and {n0}")
     return n0 * (n0 + 1) // 2 if packed else n1 * n0
 
 
@@ -179,7 +179,7 @@ def expand_pairs(
     if values.shape != want or out.shape != (na1 * nb1, na0 * nb0) or out.dtype != values.dtype:
         raise ValueError(f"pairs {values.shape} and matrix {out.shape} do not belong to functions {shape}")
     if lower and want[0] != want[1]:
-        raise ValueError("a lower triangle is that of a square matrix")
+        raise ValueError("a lower triangle needs a square matrix")
     flags = (packed_a, packed_b, lower)
     if device.is_cuda:
         # packed pairs of b: tiles on and below the diagonal, each of which serves both orders
@@ -316,7 +316,7 @@ def simpson_terms(
     outer : two arrays (points, M), dtype of inner
         Values of the outer functions o', o at r_j.
     swapped : bool
-        The inner functions are those of electron b (the second term), else of electron a.
+        The inner functions belong to electron b (the second term), else to electron a.
     out : (Na' Nb', Na Nb), dtype of inner
         Row-major, added to.
     side : int

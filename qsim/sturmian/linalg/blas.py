@@ -1,7 +1,7 @@
 """The matrix products of the dense route, in place and without copies: NumPy on a CPU, cuBLAS on a GPU.
 
 On a CPU large products are made of tiles, which threads of `qsim.core.device.pool` take in turn, each with a BLAS of one thread:
-the threads of a BLAS spin for a while after each product, beside those of the kernels that follow, and there are two such
+the threads of a BLAS spin for a while after each product, beside the threads of the kernels that follow, and there are two such
 libraries, NumPy's and SciPy's.  Tiles depend on the shapes alone, so results do not depend on the number of threads.
 
 CuPy's own ``matmul`` copies submatrices and cannot add to its result; the cuBLAS calls below take leading dimensions.

@@ -34,7 +34,7 @@ __all__ = ["Factors", "factor", "flops", "solve", "symmetric_root"]
 # Rows of a block of D: below them products are too small to be fast.
 BLOCK = {"numpy": 64, "cupy": 512}
 REFINEMENTS = 3
-# Of the elements of L: 1e-16 times this is what refinement still mends.
+# Largest element of L: refinement still mends errors of 1e-16 times this.
 LARGEST_GROWTH = 1e6
 
 

@@ -170,12 +170,12 @@ def subtract_along(device: Device, basis: NDArray[np.complex128], w: NDArray[np.
         Coefficients ``conj(basis) w``.
     """
     if device.is_cuda:
-        xp, found = device.xp, []
+        xp, parts = device.xp, []
         for directions, row in zip(basis, w, strict=True):
             h = xp.conj(directions @ xp.conj(row))
             row -= h @ directions
-            found.append(h)
-        return xp.stack(found)
+            parts.append(h)
+        return xp.stack(parts)
     # Classical Gram and Schmidt in two passes over the vector: all coefficients are needed
     # before the first subtraction.
     count, k = basis.shape[:2]
@@ -187,10 +187,10 @@ def subtract_along(device: Device, basis: NDArray[np.complex128], w: NDArray[np.
         sums[j, part.start // RANGE] = basis[j, :, part] @ np.conj(w[j, part])
 
     each_range(device, project, w.shape, basis.size, project.__code__)
-    found = np.conj(sums.sum(axis=1))
+    coefficients = np.conj(sums.sum(axis=1))
 
     def subtract(j: int, part: slice) -> None:
-        w[j, part] -= found[j] @ basis[j, :, part]
+        w[j, part] -= coefficients[j] @ basis[j, :, part]
 
     each_range(device, subtract, w.shape, basis.size, subtract.__code__)
-    return found
+    return coefficients

@@ -341,10 +341,10 @@ class RadialGrid:
         (int, complex) or None
             None if no node lies on a bound at that radius.
         """
-        found = np.flatnonzero(np.abs(self.bounds - radius) <= 1e-9 * abs(radius))
-        if not found.size or found[0] == 0:
+        here = np.flatnonzero(np.abs(self.bounds - radius) <= 1e-9 * abs(radius))
+        if not here.size or here[0] == 0:
             return None
-        k = int(found[0])
+        k = int(here[0])
         # Bound k is node k (order - 1) of all nodes; the first one, r = 0, is not among the
         # functions.
         node = k * (self.order - 1) - 1

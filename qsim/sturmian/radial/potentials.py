@@ -237,6 +237,13 @@ def _square_well(where: RadialGrid | NDArray[Any], r: NDArray[Any], r0: float, t
 
 
 def _generating_table(block: Any, r: NDArray[Any]) -> NDArray[Any]:
+    """Return a tabulated generating potential at some radii, (n,): a spline of r v, zero beyond the last row.
+
+    Raises
+    ------
+    InvalidInput
+        If a value is negative, or the table reaches into a complex contour.
+    """
     key = "basis.generating.file"
     table = read_table(block.file)
     if np.any(table[:, 1] < 0.0):

@@ -57,7 +57,7 @@ class Sturmians:
     rank : int
         Numerical rank of the functions (each normalised), N at best.
     residual : float
-        Largest norm of ``(T_l + U - E) S - beta v S`` relative to that of ``beta v S``.
+        Largest norm of ``(T_l + U - E) S - beta v S`` relative to the norm of ``beta v S``.
     outgoing : bool
         Whether the functions are outgoing waves.
     """
@@ -347,8 +347,8 @@ def _complex_pairs(
 ) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
     """Return N eigenpairs by ascending real part of beta = 1/mu.
 
-    Functions of a negative beta, such as those of the bound states of U, are always kept; of the rest, those with the smallest
-    modulus of beta.  Far out on a contour, where v is tiny, beta is huge and turns through all directions: there a negative real
+    Functions of a negative beta, such as bound states of U, are always kept; of the rest, those with the smallest modulus of
+    beta.  Far out on a contour, where v is tiny, beta is huge and turns through all directions: there a negative real
     part means nothing, so that such functions have to stay within `MARGIN` times the lowest beta that is expected.
     """
     mu, x = np.linalg.eig(M)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from qsim.sturmian.deck.symmetry import triangle
 
-# Of the integer square root before the one rounding: twice what a double needs, and more.
+# Binary digits of the integer square root before the one rounding: twice what a double needs, and more.
 BITS = 128
 
 
@@ -176,5 +176,5 @@ def multipoles(L: int, bra: tuple[int, int], ket: tuple[int, int]) -> list[tuple
     """Return the multipoles that couple two pairs, as ``(l, A_l)`` with A_l not zero, ascending in l."""
     lowest = max(abs(bra[0] - ket[0]), abs(bra[1] - ket[1]))
     highest = min(bra[0] + ket[0], bra[1] + ket[1])
-    found = ((l, angular(L, *bra, *ket, l)) for l in range(lowest, highest + 1))
-    return [(l, value) for l, value in found if value != 0.0]
+    values = ((l, angular(L, *bra, *ket, l)) for l in range(lowest, highest + 1))
+    return [(l, value) for l, value in values if value != 0.0]

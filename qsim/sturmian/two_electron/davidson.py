@@ -107,7 +107,7 @@ def lowest(
     wanted = min(roots, operator.size)
     if wanted < roots:
         raise NumericsError(
-            f"{roots} roots asked for, but the basis has only {operator.size} functions of L = {operator.L}, S = {operator.S}"
+            f"{roots} roots are requested, but the basis has only {operator.size} functions of L = {operator.L}, S = {operator.S}"
         )
     # The model space, H between the first m functions of each l, gives the first vectors and the part of the
     # preconditioner in which levels lie close.
@@ -277,7 +277,7 @@ def relax(
         extra[:, :, :m, :m] = operator.device.asarray(model_vectors[:top])
         start = xp.concatenate([start, extra])
     # Steps are as in `lowest`, but without restarts, and with another end: the energies need
-    # only be good enough to measure their distance from those of the run.
+    # only be good enough to measure their distance from the run's energies.
     V = _orthonormal(xp, start, None)
     AV = operator.apply(V)
     before = _means(operator, start[:k], V, AV)

@@ -13,8 +13,8 @@ with Kronecker products and angular coefficients A_l that contain the factor 4 p
 would count it twice, and its two delta's lack their primes).  The sum over l is made before the integrals: one product a block.
 
 Exchange.  Pairs are stored with la <= lb.  Basis functions are ``(|ab> + s |ba>) / sqrt(2)``, s = (-1)^(la+lb-L+S); with la = lb
-only those with a <= b (s = 1) or a < b (s = -1), and ``|aa>`` once.  With D the block of a pair and X that of its exchanged ket,
-``H = f' f (D + s X)``, where f = 1/sqrt(2) for ``|aa>`` and 1 else.
+only those with a <= b (s = 1) or a < b (s = -1), and ``|aa>`` once.  With D the block of a pair and X
+the block of its exchanged ket, ``H = f' f (D + s X)``, where f = 1/sqrt(2) for ``|aa>`` and 1 else.
 
 Overlap.  Sturmian functions are not orthogonal, and the condition of two electrons' overlap is the square of one's.  The matrix
 is therefore reduced one electron at a time: c = Q R makes O = R^T R, and Q replaces c.  ``generalised=True`` leaves the overlap
@@ -35,7 +35,8 @@ from qsim.core.device.device import Memory
 from qsim.core.device.parallel import SerialComm, agreed, in_shares, owners
 from qsim.core.errors import NumericsError
 from qsim.sturmian.deck.blocks import LESS
-from qsim.sturmian.two_electron.angular import angular
+from qsim.sturmian.deck.symmetry import exchange_sign
+from qsim.sturmian.two_electron.angular import multipoles
 from qsim.sturmian.two_electron.integrals import (
     kronecker,
     overlap,
@@ -64,9 +65,9 @@ __all__ = [
 ]
 
 Pair = tuple[int, int]
-# Diagonal of R relative to the largest, below which functions are dependent: gsf.RANK.
+# Diagonal element of R relative to the largest, below which functions are dependent: gsf.RANK.
 RANK = 1e-12
-# Of the overlap of two electrons, beyond which LAPACK cannot factor it.
+# Condition number of the overlap of two electrons beyond which LAPACK cannot factor it.
 LARGEST_CONDITION = 1e14
 
 
@@ -206,10 +207,6 @@ class Assembled:
         return out
 
 
-def _sign(pair: Pair, L: int, S: int) -> int:
-    return -1 if (sum(pair) - L + S) % 2 else 1
-
-
 def _rows(pair: Pair, sizes: Pair, sign: int) -> NDArray[np.int64] | None:
     """Return which products (a, b) of a pair with la = lb are kept, a <= b or a < b; None if all are."""
     if pair[0] != pair[1]:
@@ -286,7 +283,7 @@ class _Assembly:
     ) -> None:
         L, S, pairs = symmetry
         self.device, self.grid, self.basis, self.L, self.pairs = device, grid, basis, L, list(pairs)
-        self.signs = [_sign(pair, L, S) for pair in pairs]
+        self.signs = [exchange_sign(la, lb, L, S) for la, lb in pairs]
         self.sizes = [(basis[la].size, basis[lb].size) for la, lb in pairs]
         rows = [_rows(*part) for part in zip(pairs, self.sizes, self.signs, strict=True)]
         counts = [
@@ -324,7 +321,7 @@ class _Assembly:
     def multipoles(self, p: int, q: int) -> set[int]:
         """Return the multipoles of the block of two pairs, and of its exchange."""
         bra, ket = self.pairs[p], self.pairs[q]
-        return {l for order in (ket, ket[::-1]) for l in _coefficients(self.L, bra, order)}
+        return {l for order in (ket, ket[::-1]) for l, _ in multipoles(self.L, bra, order)}
 
     def cost(self, p: int, q: int) -> float:
         """Return the work of a block: its integrals, twice where the exchanged ket has others."""
@@ -401,7 +398,7 @@ class _Assembly:
 
     def _repulsion(self, bra: Pair, ket: Pair) -> NDArray[Any] | None:
         """Return ``sum_l A_l R_l`` between a pair and any ordered ket; None if all A_l are zero."""
-        coefficients = _coefficients(self.L, bra, ket)
+        coefficients = dict(multipoles(self.L, bra, ket))
         if not coefficients:
             return None
         # The multipoles are summed before the integrals: one pair of matrix products per block
@@ -426,13 +423,6 @@ class _Assembly:
             self.flops,
             self.integrals,
         )
-
-
-def _coefficients(L: int, bra: Pair, ket: Pair) -> dict[int, float]:
-    low = max(abs(bra[0] - ket[0]), abs(bra[1] - ket[1]))
-    high = min(bra[0] + ket[0], bra[1] + ket[1])
-    found = {l: angular(L, *bra, *ket, l) for l in range(low, high + 1)}
-    return {l: A for l, A in found.items() if A != 0.0}
 
 
 def _on(

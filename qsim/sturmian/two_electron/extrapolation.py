@@ -123,7 +123,7 @@ def _fit(
     # would drop them as rounding.
     scale = tails[-1]
     inverse = np.linalg.pinv(np.concatenate((np.ones((start.size, 1)), tails / scale), axis=1), rcond=1e-14)
-    # digits of the differences count, not those of the energies
+    # differences are fitted, so that the common digits of the energies are not lost in rounding
     shift = values[-1]
     solution = inverse @ (values - shift)
     return float(shift + solution[0]), -solution[1:] / scale, inverse[0]

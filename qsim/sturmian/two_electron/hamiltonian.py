@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TwoElectron", "coefficients"]
 
-# Hartree, of places that pad bases of different sizes to one; nothing couples to them.
+# Energy of the places that pad bases of different sizes to one, hartree; nothing couples to them.
 ABSENT = 1e6
-# Of a product with one vector, from which its pairs are shared: a millisecond of a core, or less.
+# Operations of a product with one vector from which its pairs are shared: a millisecond of a core, or less.
 SHARED_FLOPS = 2e6
 # Rows of the model space of the first guess.
 MODEL_SIZE = 360

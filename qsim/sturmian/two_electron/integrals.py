@@ -287,7 +287,7 @@ def repulsion_rank(
 ) -> tuple[dict[float, int], NDArray[np.float64]]:
     """Return the numerical rank of the matrix of integrals of one electron's pairs, at several relative tolerances.
 
-    The matrix is ``X^T X`` with ``X = q^T rho``; its rank is that of X, whose singular values are returned, too, relative to the
+    The matrix is ``X^T X`` with ``X = q^T rho``; it has the rank of X, whose singular values are returned, too, relative to the
     largest.  (On a complex contour q may not exist; the pair densities alone are taken then.)
     """
     from qsim.core.device.device import cpu
