@@ -107,7 +107,9 @@ class _ComplexNumber:
 
     def _parse(self, value: object) -> complex:
         """Return a complex number from a number or a text such as ``1-0.5i``; NaN if it is neither."""
+        # NaN stands for "neither": all failures then share one message at the end.
         result = complex("nan")
+        # Truth values are numbers in Python; in a deck they are a mistake.
         if isinstance(value, (int, float, complex)) and not isinstance(value, bool):
             result = complex(value) if abs(value) < sys.float_info.max else result
         elif isinstance(value, str):
@@ -115,6 +117,8 @@ class _ComplexNumber:
             if self._real.fullmatch(text):
                 result = complex(float(text), 0.0)
             elif match := self._complex.fullmatch(text):
+                # A bare `i` has the factor 1, with or without a sign; blanks may stand between
+                # sign and digits.
                 imaginary = "".join(match["im"].split())
                 if imaginary in ("", "+", "-"):
                     imaginary += "1"
@@ -165,6 +169,8 @@ class _DeckPath:
 
     def _write(self, value: Path, info: "SerializationInfo") -> str | dict[str, str]:
         context: dict[str, Any] = info.context or {}
+        # Relative to the deck where that is possible, so that a resolved deck can be moved with
+        # its files; by content where two decks are compared.
         base = Path(context.get("base", "."))
         path = value.relative_to(base) if value.is_relative_to(base) else value
         return {"file": path.name, "content": _digest(value)} if context.get("digest") else path.as_posix()
@@ -196,6 +202,7 @@ def _digest(path: Path) -> str:
         size = path.stat().st_size
         if unusable(path):
             return "not a file"
+        # Gigabytes would take longer to read than the plan of a run.
         if size > _HASHED:
             return f"{size} bytes"
         with path.open("rb") as file:

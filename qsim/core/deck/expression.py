@@ -183,6 +183,8 @@ class Expression:
         given = {name: np.asarray(value, dtype=np.float64) for name, value in arrays.items()}
         shape = np.broadcast_shapes(*(value.shape for value in given.values()))
         functions = _implementations()
+        # A stack machine: operands are pushed, a call replaces its arguments by its result.
+        # Arrays of all variables broadcast in the operations themselves.
         stack: list[Any] = []
         with np.errstate(all="ignore"):
             for step in self.program:
@@ -195,6 +197,7 @@ class Expression:
                     arguments = stack[len(stack) - count :]
                     del stack[len(stack) - count :]
                     stack.append(functions[value](*arguments))
+        # A formula without variables, or of some of them only, still has the common shape.
         result = np.array(np.broadcast_to(stack.pop(), shape), dtype=np.float64)
         self._require_finite(result, given)
         return result
@@ -238,6 +241,8 @@ def _implementations() -> dict[str, Callable[..., Any]]:
 
         return reduced
 
+    # Names of decks, mapped to NumPy. Inverse functions have the names of C, the step is one
+    # half at zero, and `min` and `max` take any number of arguments.
     same_name = ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "log10", "sqrt", "abs", "sign")
     functions: dict[str, Callable[..., Any]] = {name: getattr(np, name) for name in same_name}
     functions |= {"asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2}
@@ -277,6 +282,7 @@ class _Parser:
     def parse(self) -> list[Instruction]:
         if self.token.kind == "end":
             raise ExpressionError("the formula is empty", 1)
+        # What the outermost expression leaves over is a bracket or a comma without its opening.
         self.expression(0, 0)
         if self.token.text == ")":
             raise ExpressionError("')' without '('", self.token.column)
@@ -292,6 +298,9 @@ class _Parser:
             raise ExpressionError(f"nested deeper than {MAX_DEPTH} levels", self.token.column)
         self.operand(depth)
         while True:
+            # Precedence climbing: operators that bind tighter than the caller's are taken here,
+            # others are left to it. Right-associative powers bind their right side a little
+            # looser than their left one.
             token = self.token
             if token.kind in ("number", "name") or token.text == "(":
                 before = self.tokens[self.position - 1]
@@ -307,6 +316,7 @@ class _Parser:
         """Read a number, a name, a call, or a formula in brackets."""
         token = self.take()
         if token.kind == "number":
+            # 1e999 is read as infinity.
             value = float(token.text)
             if not math.isfinite(value):
                 raise ExpressionError(f"the number {token} is too large", token.column)
@@ -324,6 +334,8 @@ class _Parser:
             raise ExpressionError(f"a number, a name or '(' is expected, not {token}", token.column)
 
     def name(self, token: _Token, depth: int) -> None:
+        # A name followed by a bracket is a call; variables may have the name of a function, `e`
+        # may be one.
         name, called = token.text, self.token.text == "("
         if name in self.variables and not called:
             self.program.append(Instruction("name", name))
@@ -340,6 +352,7 @@ class _Parser:
 
     def unknown(self, name: str, called: bool) -> str:
         known = [*FUNCTIONS] if called else [*self.variables, *CONSTANTS, *FUNCTIONS]
+        # Names of other languages are too far from ours for a search by spelling.
         special = {
             "ln": "log",
             "arcsin": "asin",
@@ -365,6 +378,7 @@ class _Parser:
                 self.expression(0, depth + 1)
                 count += 1
         self.close(opened, shorten(repr(token.text)))
+        # Counted after the closing bracket, so that a missing bracket is reported first.
         least, most = FUNCTIONS[token.text]
         if count < least or (most is not None and count > most):
             wanted = f"{least} argument{'' if least == 1 else 's'}" + ("" if most else " or more")
@@ -386,6 +400,8 @@ def _tokens(text: str) -> list[_Token]:
     tokens: list[_Token] = []
     position, end = 0, len(text.rstrip())
     while position < end:
+        # Anything that begins no token is reported at its column; characters that look like
+        # operators get advice.
         match = _TOKEN.match(text, position)
         if match is None:
             position += len(text[position:]) - len(text[position:].lstrip())

@@ -18,7 +18,7 @@ __all__ = ["deck_reference", "flow", "schema", "template"]
 
 Model = type[BaseModel]
 
-_LAST = ("run", "output")  # keys that all decks share, written below those of the method
+_LAST = ("run", "output")  # keys that all decks share, written below the method's own
 _COLUMN = 32  # where the comments of a template start
 
 
@@ -50,6 +50,7 @@ def schema(model: Model) -> dict[str, Any]:
     ]
     if len(bodies) == 1:
         return {"$schema": GenerateJsonSchema.schema_dialect, **bodies[0]}
+    # Variants share most of their blocks: one table of definitions serves all.
     definitions = {name: block for body in bodies for name, block in body.pop("$defs", {}).items()}
     return {"$schema": GenerateJsonSchema.schema_dialect, "anyOf": bodies, "$defs": definitions}
 
@@ -114,6 +115,7 @@ def _entry(key: str, value: object, annotation: Annotation, info: FieldInfo, ful
     blocks = [member.base for member in annotation.leaves if is_block(member.base)]
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", by_alias=True)
+    # A block that is off by default is shown as a comment, ready to be switched on.
     if blocks and value is None:
         return _commented(
             [
@@ -192,6 +194,7 @@ def _scalar(value: object, annotation: Annotation) -> str:
     quantity = quantity_of(annotation)
     if quantity is None or isinstance(value, bool) or not isinstance(value, (int, float)) or not value:
         return flow(value)
+    # The shortest text that gives the number back exactly; 17 digits always do.
     for digits in (6, 12, 17):
         text = format_quantity(value, quantity.kind, digits)
         try:
@@ -226,6 +229,7 @@ def _between(limits: list[tuple[str, Any]]) -> Any:
     """Return a number within bounds: 1, where they allow it."""
     low = max(((limit, name == "gt") for name, limit in limits if name in ("gt", "ge")), default=None)
     high = min(((limit, name == "lt") for name, limit in limits if name in ("lt", "le")), default=None)
+    # 1 is the most readable value; else the bound itself, or the middle of an open interval.
     above = low is None or low[0] < 1 or (low[0] == 1 and not low[1])
     below = high is None or high[0] > 1 or (high[0] == 1 and not high[1])
     if above and below:

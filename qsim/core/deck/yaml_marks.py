@@ -118,6 +118,8 @@ class Node:
     def of(cls, value: dict[str, Node] | list[Node], mark: Mark) -> Node:
         """Return a mapping or list node with its size and height counted."""
         children = list(value.values()) if isinstance(value, dict) else value
+        # Counted as if aliases were written out: a few lines of nested aliases can stand for
+        # billions of values.
         size = 1 + sum(child.size for child in children)
         return cls(value, mark, None, size, 1 + max((child.height for child in children), default=0))
 
@@ -132,8 +134,8 @@ class Node:
     def child(self, part: str | int) -> Node | None:
         """Return the value under a key, or the item at an index (also given as text), if there is one."""
         if isinstance(self.value, dict):
-            found: Node | None = self.value.get(str(part))
-            return found
+            child: Node | None = self.value.get(str(part))
+            return child
         if isinstance(self.value, list) and re.fullmatch(r"[0-9]{1,9}", str(part)):
             return self.value[int(part)] if int(part) < len(self.value) else None
         return None
@@ -174,6 +176,8 @@ def parse_yaml(text: str, file: str, prefix: str = "") -> tuple[Node | None, lis
     """
     # The lines are kept for messages: an excerpt with a caret.
     source = Source(file, tuple(_LINE_BREAK.split(prefix + text)), len(prefix))
+    # libyaml is fast, but words its errors in another way: what it refuses is read again by
+    # PyYAML.
     if len(text) > LONG and yaml.__with_libyaml__ and _PLAIN.fullmatch(text):
         with suppress(yaml.YAMLError):
             composer = _Composer(text, source, yaml.CSafeLoader)
@@ -213,6 +217,7 @@ def override(root: Node, path: Sequence[str], value: Node, mark: Mark) -> Node:
         items = list(root.value)
         items[int(part)] = override(items[int(part)], rest, value, mark) if rest else value
         return Node.of(items, root.mark)
+    # `key:` without a value is an empty block.
     if root.value is None:
         children: dict[str, Node] = {}
     elif isinstance(root.value, dict):
@@ -254,6 +259,7 @@ class _Composer:
                 started = True
                 first = next(self.events)
                 root = self.node(first, (), self.mark(first.start_mark))
+        # Blanks and comments alone make a null without text.
         empty = root is not None and root.value is None and root.text in ("", None)
         return None if empty else root
 
@@ -263,6 +269,7 @@ class _Composer:
             return self.alias(event, mark)
         if len(path) > MAX_DEPTH:
             raise self.fail(event, f"nested deeper than {MAX_DEPTH} levels")
+        # Now complete: aliases below may use it.
         if event.anchor:
             self.anchors[event.anchor] = None  # known, but not complete: an alias inside itself is an error
         if isinstance(event, yaml.ScalarEvent):
@@ -304,6 +311,8 @@ class _Composer:
             place = self.mark(event.start_mark)
             key = self.key(event, path)
             child = self.node(next(self.events), (*path, key or "?"), place)
+            # The sum is watched while the block is read, so that a bomb of aliases stops before
+            # it is unfolded.
             total += child.size
             if total > MAX_NODES:
                 self.check_size(event, dataclasses.replace(child, size=total))
@@ -331,6 +340,8 @@ class _Composer:
     def key(self, event: Event, path: tuple[str, ...]) -> str | None:
         """Return a key as text, or None (and a diagnostic) for one that a deck cannot have."""
         place = self.mark(event.start_mark)
+        # Mistakes in keys are collected, and reading goes on: the value below is read and
+        # dropped.
         if not isinstance(event, yaml.ScalarEvent):
             message = "a key must be a word or a number"
             if isinstance(event, yaml.AliasEvent):
@@ -385,6 +396,7 @@ class _Composer:
             return None
         if _BOOL.fullmatch(text):
             return text[0] in "tT"
+        # Octal and hexadecimal numbers need their prefix in YAML 1.2: 010 is ten.
         integer, based = _INT.fullmatch(text), _OCT_HEX.fullmatch(text)
         if (integer or based) and len(text) > MAX_DIGITS:
             self.diagnostics.append(
@@ -431,6 +443,8 @@ def _syntax_message(error: yaml.MarkedYAMLError) -> str:
     """Translate an error of PyYAML's scanner or parser into the words of a deck's author."""
     problem, context = error.problem or "", error.context or ""
     opened = f"line {error.context_mark.line + 1}" if error.context_mark else "a line above"
+    # PyYAML's texts name grammar rules; these say what an author has to change. The commonest
+    # slips come first.
     if "'\\t'" in problem:
         return "a tab; YAML is indented and spaced with spaces only"
     if "mapping values are not allowed" in problem:
