@@ -54,7 +54,7 @@ PLACES = {
     "radius": (bound_warnings, "radius_needed", BOUND, "whether the box holds the states", []),
     "coarser grid": (problem.Collision, "setup", MODEL, "the error of the cross sections", []),
     "warnings about cross sections": (collision_warnings, "_warnings", MODEL, "warnings about the cross sections", []),
-    "picture": (collision, "_picture", MODEL, "the picture of a solution", []),
+    "picture": (collision, "picture", MODEL, "the picture of a solution", []),
     "resonance": (resonances.Resonances, "_errors", RESONANCE, "the error of a resonance", []),
     "warnings about a resonance": (resonances, "_warnings", RESONANCE, "warnings about a resonance", []),
     "functions": (basis, "beta_errors", BASIS, "errors of beta", []),

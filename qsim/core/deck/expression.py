@@ -368,6 +368,7 @@ class _Parser:
         return f"unknown {'function' if called else 'name'} {shorten(repr(name))}; {hint}{allowed}"
 
     def call(self, token: _Token, depth: int) -> None:
+        """Read the arguments of a function and append its instruction."""
         opened = self.take()
         count = 0
         if self.token.text != ")":

@@ -92,6 +92,7 @@ class _Run:
             self.problem = problem.with_(**grown)
 
     def run(self) -> BoundResult:
+        """Find the states, then all points around them, from where a restored run stopped; return the result."""
         monitor = self.monitor
         monitor.begin(1 + len(self.points), "solutions", "bound states", done=self.count or None)
         if not self.done["states"]:

@@ -295,6 +295,7 @@ def _require_usable(grid: RadialGrid, v: NDArray[Any], l: int) -> None:
 
 
 def _inverse(A: NDArray[Any], l: int, E: float) -> NDArray[Any]:
+    """Return the symmetric inverse of ``A = T_l + U - E``; refuse an E that is a level of U."""
     from scipy.linalg import get_lapack_funcs
 
     # Cholesky succeeds only if A is positive definite, the usual case of bound functions; else

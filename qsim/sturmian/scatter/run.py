@@ -24,7 +24,7 @@ from qsim.sturmian.scatter.cross_sections.observed import Observed, observe
 from qsim.sturmian.scatter.cross_sections.summed import Solutions, Summed, combined
 from qsim.sturmian.scatter.jobs import Job, chain_of, chains_of, one_of, shares_of
 from qsim.sturmian.scatter.result import CollisionResult
-from qsim.sturmian.scatter.solved import Solved, Wave
+from qsim.sturmian.scatter.solved import Solved, Wave, picture
 from qsim.sturmian.scatter.warnings import warnings_of
 from qsim.sturmian.two_electron.hamiltonian import coefficients
 
@@ -459,7 +459,7 @@ class Collisions:
         if self.wave is None:
             self.wave = self.judged(
                 "the picture of a solution",
-                lambda: _picture(grid.setup, operator, solutions, job.label),
+                lambda: picture(grid.setup, operator, solutions, job.label),
                 None,
             )
 
@@ -586,17 +586,3 @@ def _remedy(problem: Collision, operator: driven.Driven, steps: int) -> str:
     if steps >= problem.settings.solver.max_iterations:
         return "a larger solver.max_iterations"
     return "a larger solver.tolerance, or a smaller grid.ecs.angle"
-
-
-def _picture(setup: Setup, operator: driven.Driven, solutions: driven.Solution, label: str) -> Wave:
-    grid = setup.grid
-    u = np.asarray(operator.device.to_host(solutions.u[0]))
-    root = np.sqrt(grid.w)
-    # From coefficients to values: without the weights of both nodes.
-    values = np.abs(u / (root[:, None] * root[None, :]))
-    # The component with most of the norm on the real axis; on the contour everything decays.
-    weight = (np.abs(u[:, : setup.count, : setup.count]) ** 2).sum(axis=(1, 2))
-    p = int(np.argmax(weight))
-    a, b = operator.pairs[p]
-    arc = np.where(grid.is_real, grid.r.real, grid.R0 + np.abs(grid.r - grid.R0))
-    return Wave(arc, values[p], grid.R0, f"L = {operator.L}, (la, lb) = ({a}, {b}), {label}")
