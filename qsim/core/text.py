@@ -123,6 +123,7 @@ def with_error(value: float, error: float) -> str:
     """Return a number with its error in parentheses, two digits of it: ``-2.9024(12)``."""
     if not (math.isfinite(error) and error > 0.0 and math.isfinite(value)):
         return f"{value:.7g}"
+    # Decimals that show two digits of the error.
     places = 1 - math.floor(math.log10(error))
     if places <= 0:
         return f"{value:.0f}({error:.0f})"

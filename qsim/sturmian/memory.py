@@ -101,6 +101,8 @@ def relaxation(size: Size, elements: int, order: int) -> dict[str, int]:
     steps = 0 if 12.0 * size.roots * work > reference.WORK else STEPS
     fine = Size(n, n, size.P, size.C, size.multipoles, size.roots, size.ls)
     made = sum(_operator(fine).values()) + 4 * n * n * REAL
+    # V, H V and their copies while they grow, for the start and after every step, and the
+    # residuals.
     vectors = size.roots * (3 * (1 + steps) + 4) * size.P * n * n * REAL
     fields = size.roots * (2 if size.roots > 1 else 1) * (size.C + 2 * size.P) * n * n * REAL
     return _operator(size) | {

@@ -231,6 +231,7 @@ def smooth_curve(
         suppress(ValueError),
     ):  # SciPy, of numbers that are not finite or a singular matrix
         curve = CubicSpline(x, y)
+    # Overflow in the coefficients leaves infinities without an exception.
     if curve is None or not np.isfinite(curve.c).all():
         raise FileError(
             f"{path}: no spline in double precision goes through values up to {np.abs(y).max():.3g} "

@@ -233,6 +233,7 @@ def load_deck(source: DeckSource, model: type[D], overrides: Sequence[str] = ())
     for item in overrides:
         root, more = _override(root, item)
         diagnostics += more
+    # Before validation: every key of another method would be reported as unknown.
     _require_method(path, root, model, diagnostics)
     # A method may have a model per task: the deck itself says which.
     model = cast("type[D]", model.model_for(root.plain()))
@@ -271,6 +272,7 @@ def peek_method(source: DeckSource) -> str:
         raise DeckError(
             root.mark.diagnostic("method", f"required key is missing (the method that the deck is for){hint}")
         )
+    # A method that is a number or a list is a mistake of the deck, not of the command line.
     if not isinstance(node.value, str) or not node.value:
         raise DeckError(
             node.mark.diagnostic("method", f"expected the name of a method, found {describe(node)}")

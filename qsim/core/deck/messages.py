@@ -309,6 +309,7 @@ def _with_unit(annotation: Annotation | None, exact: Node | None) -> str | None:
     if quantity is None:
         return None
     text = f"{exact.text or exact.value} {quantity.example.partition(' ')[2]}"
+    # The unit of the example is the usual one of the quantity.
     try:
         value = parse_quantity(text, quantity.kind)
     except UnitError:
@@ -389,6 +390,7 @@ def _settle_union(path: Path, group: list[_Mistake], level: int) -> list[_Mistak
     if inside:
         return _settle(min(inside.values(), key=len), level + 1)
     whole = [m for some in by_label.values() for m in _settle(some, level + 1)]
+    # A whole message explains more than a list of expected types.
     if complete := [m for m in whole if m.message]:
         return complete[:1]
     words_first = sorted(whole, key=lambda m: m.kind != "literal_error")

@@ -137,6 +137,7 @@ def _member(value: Mapping[str, Any], annotation: Annotation, full: bool) -> lis
     by_tag = tags(annotation, discriminator)
     tag = str(value.get(discriminator, ""))
     model = by_tag.get(tag) or next(member.base for member in annotation.leaves if is_block(member.base))
+    # A block without keys still needs a value in YAML.
     lines = _block(model, value, full) or ["{}"]
     if full:
         for other, other_model in by_tag.items():
@@ -157,6 +158,7 @@ def _list_entry(key: str, value: Sequence[Any], items: Annotation, note: str, fu
 
     if value:
         return [*_head(f"{key}:", note), *_indent([line for each in value for line in item(each)])]
+    # An empty list in full shows a commented sample of its items.
     model = next(member.base for member in items.leaves if is_block(member.base))
     sample = item(_tag_of(items, model)) if full else []
     return [*_head(f"{key}: []", note), *_commented(_indent(sample))]

@@ -483,6 +483,8 @@ def _to_float(value: float) -> float:
 
 
 def _spelling(unit: str) -> str:
+    # Superscripts, micro signs and Greek letters become ASCII first, so that the table of
+    # aliases stays short.
     plain = " ".join(unit.translate(_SPELLINGS).replace("**", "").split()).replace("Angstrom", "angstrom")
     return _ALIASES.get(plain, plain)
 

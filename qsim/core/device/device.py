@@ -326,6 +326,7 @@ def select(
             f"device '{request}' ({origin}) is not understood", hint="use auto, cpu, cuda or cuda:N"
         )
     count, notices = _thread_count(threads, environ)
+    # No driver is asked for a run on the CPU.
     if request == "cpu":
         return cpu(count), notices
     status = cuda_status()
@@ -577,6 +578,7 @@ def _reduce(memory: Memory, free: int) -> str:
 
 def _bytes(number: int) -> str:
     """Return a size with three figures, such as ``17.2 GB`` (powers of 1000)."""
+    # 999.5 and more would be rounded to four figures.
     size, units = float(number), iter(("B", "kB", "MB", "GB", "TB"))
     unit = next(units)
     while size >= 999.5 and (following := next(units, None)):

@@ -82,6 +82,7 @@ def _inline(path: PurePosixPath, text: str, seen: set[PurePosixPath]) -> str:
 
 def _find(path: PurePosixPath, name: str, line: int) -> PurePosixPath:
     """Return the included file: beside the including one, else in ``core/device``."""
+    # The folder of the method first: it may replace a common header.
     for folder in (path.parent, PurePosixPath("core/device")):
         target = _normal(folder / name)
         if target is not None and _resource(target).is_file():

@@ -298,6 +298,7 @@ def gathered(comm: Comm, rows: NDArray[Any], counts: NDArray[np.int64]) -> NDArr
     sent = np.zeros((most, rows.shape[1]), rows.dtype)
     sent[: len(rows)] = rows
     parts = comm.gather_numbers(sent)
+    # Without the zeros, in the order of the ranks.
     return np.concatenate([parts[r, :count] for r, count in enumerate(counts)])
 
 
@@ -500,6 +501,7 @@ FORWARDED = 0.5  # seconds in which a launcher passes on what was written: some 
 
 def abort(code: int) -> None:
     """End all ranks of the run with an exit code; return at once where there is one rank only."""
+    # Not `world()`: an error before the communicator exists ends this process alone.
     comm = _world
     if isinstance(comm, MpiComm):
         # MPI_Abort kills at once: what is in the buffers must be out, and passed on.

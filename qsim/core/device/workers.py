@@ -139,6 +139,7 @@ def _begin(counter: object, lock: Lock) -> None:
 def _pass_on(name: str) -> None:
     """Send a signal to the processes; SIGTERM for a Ctrl-C, which they may not have heard."""
     number = signal.SIGTERM if name == "SIGINT" else signal.Signals[name]
+    # A process that ended a moment ago takes no signal.
     for process in multiprocessing.active_children():
         if process.pid is not None:
             with contextlib.suppress(OSError):

@@ -203,6 +203,7 @@ def run_case(
     reference = load_reference(case.reference)
     try:
         outcome = _run(case, reference, folder, device, figures=figures)
+    # A device that is missing is no mismatch of this deck: all others would fail, too.
     except (DeviceError, Stopped, Interrupted):
         raise
     except QsimError as error:

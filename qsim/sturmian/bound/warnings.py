@@ -123,6 +123,8 @@ def _warnings(result: BoundResult, state: State) -> Iterator[str]:
         yield f"{text}, for it is too much work, and the extrapolated energy states the error at that of the deck; {SCAN}"
     if not result.problem.lists_pairs and not math.isfinite(state.error_angular):
         yield "what the missing partial waves add was not estimated; give a larger channels.l_max, or extrapolate"
+    # Only charges at rest scale like 1/r under all lengths: any other potential has its own
+    # virial theorem.
     if result.problem.is_bare:
         gain = virial_gain(state)
         if gain > DISAGREEMENT * (state.error_in_pairs + 1e-13 * state.moments["kinetic"]):
@@ -166,6 +168,8 @@ def require_contained(result: BoundResult, judged: Judged = unguarded) -> list[s
         density, R = box_density(state), result.problem.grid.R
         text = f"{name} is not contained in the box: its density at R = {R:.4g} is {density:.1e} per bohr"
         hint = f"grid.R of about {needed:g} bohr holds it"
+        # A lowest state that the box cuts off is wrong. An excited one may be a state of the
+        # box beside right ones: a warning.
         if first:
             raise NumericsError(f"{text}, but at most {BOX_DENSITY:g} is allowed", hint=hint)
         warnings.append(f"{text}; {hint}")

@@ -69,6 +69,7 @@ def _keys(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
     for key in own:
         if key == "gauges" or getattr(task, key) is not None:
             continue
+        # The energies are in the scan instead.
         if key in ("energy", "excess", "ejected") and scanned:
             continue
         yield Finding(f"task.{key}", f"required for process: {task.process}")
@@ -102,6 +103,7 @@ def _ejected(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
     """Yield ejected energies that miss the total, and observables and gauges that need a pure Coulomb field."""
     energies = energies_of(deck)
     if task.ejected is not None and task.process == "photo" and task.excess is not None:
+        # Equal up to rounding of the units in which the energies are given.
         total = sum(task.ejected)
         if any(abs(value - total) > 1e-6 * total for value in as_list(task.excess)):
             yield Finding(
@@ -156,6 +158,7 @@ def _sectors(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
             yield Finding(
                 key, f"the pair (0, {sector.L}) of the incident electron is missing for L = {sector.L}"
             )
+        # Dipole selection rule: L changes by one, as natural parity excludes L to L.
         if task.process == "photo" and abs(sector.L - initial.L) != 1:
             text = f"a photon does not lead from L = {initial.L} to L = {sector.L} with natural parity"
             yield Finding("channels.L", f"{text}; give {initial.L + 1}")

@@ -98,6 +98,7 @@ def _sectors(deck: SturmianDeck) -> Iterator[Finding]:
     yield from symmetries(deck)
     if deck.states is not None:
         yield from _states(deck)
+    # (la, lb) and (lb, la) are one pair: exchange is built in.
     seen: dict[tuple[int, int], int] = {}
     for k, pair in enumerate(channels.pairs or []):
         ordered = (min(pair), max(pair))

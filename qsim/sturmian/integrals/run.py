@@ -132,6 +132,8 @@ def _integrate(
     runs: list[Run] = []
     first = None
     with device.use():
+        # One matrix for all routes: N^4 numbers, the largest array of the run. The first
+        # route's result is copied only if another one is compared with it.
         out = device.xp.empty((N * N, N * N), kind)
         for route, Nq in each:
             make = _products if route == "poisson_gemm" else _nested

@@ -129,6 +129,7 @@ class Resonances:
         sector, start = self.problem.sectors[number], resonance.energy.real
         operator = self.coarse.operator(sector.L, sector.S, self.problem.pairs()[number], 1.0)
         there = _search(operator, sector, start, self.problem, poll).energy
+        # The modulus of the complex change bounds the position, twice it the width, -2 Im E.
         moved = abs(there - resonance.energy)
         error, width_error = moved, 2.0 * moved
         other = self.problem.other_pairs()

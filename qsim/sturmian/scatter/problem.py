@@ -132,6 +132,8 @@ class Collision(Problem):
             return [kinematics.photon(excess, initial.energy) for excess in self.energies()]
         assert task.incident is not None
         assert task.q is not None
+        # A momentum transfer depends on the energy of the initial state, which the deck does
+        # not know.
         try:
             return [kinematics.fast(task.incident, task.q, E, initial.energy) for E in self.energies()]
         except ValueError as error:

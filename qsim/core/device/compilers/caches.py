@@ -174,6 +174,7 @@ def _lacking(environ: MutableMapping[str, str], package: Path) -> dict[str, str]
         lacking["NUMBA_CACHE_DIR"] = "numba"
     if "CUPY_CACHE_DIR" not in environ and not _can_make(home / ".cupy" / "kernel_cache"):
         lacking["CUPY_CACHE_DIR"] = "cupy"
+    # matplotlib writes a font cache into the one and reads its settings from the other.
     own = (caches / "matplotlib", settings / "matplotlib")
     if "MPLCONFIGDIR" not in environ and not all(_can_make(folder) for folder in own):
         lacking["MPLCONFIGDIR"] = "matplotlib"

@@ -240,6 +240,7 @@ def remove(paths: Iterable[Path]) -> list[Path]:
     """Remove files; return those that are gone."""
     gone = []
     for path in paths:
+        # A file that cannot be removed is left where it is: the run itself has succeeded.
         try:
             path.unlink()
         except OSError:

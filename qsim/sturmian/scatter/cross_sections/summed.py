@@ -265,6 +265,7 @@ def _sharing(
         known = [part.sharing.at(shares) for part in of if part.sharing is not None]
         return np.asarray(np.sum(known, axis=0) / kin.E, float)
 
+    # Errors of all L add up linearly: they have the same sources and need not cancel.
     own = sum(sharing.total_error for sharing in sharings)
     error = np.sum([sharing.error_at(shares) for sharing in sharings], axis=0) / kin.E
     direct = whole(solutions.parts), own + solutions.error(whole)
@@ -322,6 +323,7 @@ def _mixed(
     change: dict[int, float] = {}
     for name in levels:
         here, there = value(coarse, name), value(fewer, name)
+        # At most the level itself: beyond, the relative change says nothing about other levels.
         if here > 0.0:
             relative = min(1.0, more * abs(here - there) / here)
             change[name[0]] = max(change.get(name[0], 0.0), relative)
