@@ -221,7 +221,8 @@ def _scan(deck: SturmianDeck) -> Iterator[Finding]:
             yield Finding(f"scan.{key}", f"the {key} of a contour belongs to task: scatter")
     yield from _scanned_functions(deck, given)
     if "l_max" in given and deck.channels.pairs is None:
-        yield from _scanned_l_max(deck, min(given["l_max"]))
+        # Only the smallest l_max can leave a symmetry without pairs.
+        yield from _without_pairs(deck, "scan.l_max", min(given["l_max"]))
 
 
 def _scanned_functions(deck: SturmianDeck, given: dict[str, list[Any]]) -> Iterator[Finding]:
@@ -237,11 +238,6 @@ def _scanned_functions(deck: SturmianDeck, given: dict[str, list[Any]]) -> Itera
             yield Finding(
                 f"scan.energy.{k}", f"bound states need functions of a negative energy, found {value:g}"
             )
-
-
-def _scanned_l_max(deck: SturmianDeck, low: int) -> Iterator[Finding]:
-    """Yield a smallest l_max of a scan that leaves a symmetry without pairs."""
-    yield from _without_pairs(deck, "scan.l_max", low)
 
 
 def _without_pairs(deck: SturmianDeck, key: str, low: int) -> Iterator[Finding]:

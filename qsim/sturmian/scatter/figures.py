@@ -8,6 +8,7 @@ import numpy as np
 
 from qsim.core.results.plotting import figure
 from qsim.sturmian.radial.curves import CYCLE
+from qsim.sturmian.scatter.cross_sections.kinematics import HARTREE_EV
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
-HARTREE_EV = 27.211386245981
 # Decades of |u| that a map shows.
 DECADES = 5.0
 # Most energies of a figure, one panel each.

@@ -59,6 +59,7 @@ __all__ = [
     "OneElectron",
     "Symmetry",
     "assemble",
+    "eigenpairs",
     "one_electron",
     "orthonormalised",
     "solve",
@@ -205,6 +206,17 @@ class Assembled:
             X.ravel()[rows] = part * np.where(_on_diagonal(rows, Nb), 0.5, np.sqrt(0.5))
             out.append(X + self.signs[k] * X.T)
         return out
+
+    def vector(self, components: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Return radial components (Na, Nb) as a vector (n,) of the kept functions: the inverse of `components`."""
+        out = []
+        for X, pair, sizes, sign in zip(components, self.pairs, self.sizes, self.signs, strict=True):
+            part, rows = X.ravel(), _rows(pair, sizes, sign)
+            # Off the diagonal one kept number stands for both orders of the electrons.
+            if rows is not None:
+                part = part[rows] * np.where(_on_diagonal(rows, sizes[1]), 1.0, np.sqrt(2.0))
+            out.append(part)
+        return np.concatenate(out)
 
 
 def _rows(pair: Pair, sizes: Pair, sign: int) -> NDArray[np.int64] | None:
@@ -519,7 +531,7 @@ def solve(
             hint="use fewer functions, or the reduction by one electron",
         )
     # back to coefficients of the Sturmian functions: X = R_a^-1 X' R_b^-T of every pair
-    energies, x = _eigenpairs(device, made, n_roots)
+    energies, x = eigenpairs(device, made, n_roots)
     vectors = []
     for column in x.T:
         parts = made.components(column)
@@ -538,7 +550,7 @@ def solve(
     return energies, vectors, info
 
 
-def _eigenpairs(device: Device, made: Assembled, roots: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
+def eigenpairs(device: Device, made: Assembled, roots: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
     """Return the lowest eigenvalues and eigenvectors (n, roots), on the host."""
     n = made.bounds[-1]
     if roots > n:

@@ -24,7 +24,7 @@ from qsim.core.device.parallel import SerialComm, gathered, in_shares
 from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.kernels import products
 from qsim.sturmian.kernels.coupling import coupling, terms
-from qsim.sturmian.two_electron.angular import angular
+from qsim.sturmian.two_electron.angular import multipoles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,8 +62,8 @@ def coefficients(L: int, S: int, pairs: Sequence[tuple[int, int]]) -> tuple[list
             # Stored components with la != lb carry sqrt(2): times sqrt(2) for the bra's norm,
             # divided by sqrt(2) for the ket's.
             norm = np.sqrt((1 if a == b else 2) / (1 if la == lb else 2))
-            for l in range(max(abs(a - la), abs(b - lb)), min(a + la, b + lb) + 1):
-                A[l, p, c] = sign * norm * angular(L, a, b, la, lb, l)
+            for l, value in multipoles(L, (a, b), (la, lb)):
+                A[l, p, c] = sign * norm * value
     used = [l for l in range(top + 1) if A[l].any()]
     return used, A[used]
 
