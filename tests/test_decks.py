@@ -19,6 +19,7 @@ from qsim.core.results.results import open_results
 from qsim.core.run import pipeline
 from qsim.core.run.pipeline import Options, execute
 from qsim.core.run.stages import stage
+from tests.panels import unexplained
 
 # methods and decks appear in any order; a folder of decks that no method runs must not go unseen
 PLACE = folders()
@@ -121,7 +122,10 @@ SMALL = {
 
 
 def overlaid(function, results):
-    """Overlay a figure of a file with itself and read the curves back: all of both are there, and can be told apart."""
+    """Overlay a figure of a file with itself and read the curves back: all of both are there, and can be told apart.
+
+    Returns the figure of the file alone.
+    """
     with plotting.style():
         alone = function(results)
     one_colour_for_each_name(alone)
@@ -129,7 +133,7 @@ def overlaid(function, results):
     if not any(map(overlaying._count, single)):
         with pytest.raises(FileError, match="a map cannot be overlaid"):
             overlaying.overlay(function, [results, results], ["a", "b"])
-        return
+        return alone
     both = overlaying.overlay(function, [results, results], ["a", "b"])
     for ax, source in zip(overlaying._axes(both), single, strict=True):
         curves = overlaying._curves(ax)
@@ -153,6 +157,7 @@ def overlaid(function, results):
         assert sum(bars) == 2 * sum(len(one.get_segments()) for one in overlaying._bars(source))
     names = [text.get_text() for text in both.legends[-1].get_texts()]
     assert names == ["a", "b"]
+    return alone
 
 
 def one_colour_for_each_name(figure):
@@ -188,7 +193,8 @@ def test_deck(case, tmp_path, request, monkeypatch):
     for name in figures:
         assert (tmp_path / f"{case.deck.stem}.{name}.png").stat().st_size > 5000, name
         with open_results(tmp_path / f"{case.deck.stem}.h5") as results:
-            overlaid(stage(case.method, "output").FIGURES[name], results)
+            figure = overlaid(stage(case.method, "output").FIGURES[name], results)
+            assert unexplained(results, f"{case.method} {name}", figure) == []
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -199,7 +205,8 @@ def test_figures_of_small_decks(name, tmp_path):
     execute(method, path, Options(device="cpu", output=tmp_path, verbosity=-1))
     assert (tmp_path / f"deck.{figure}.png").stat().st_size > 5000
     with open_results(tmp_path / "deck.h5") as results:
-        overlaid(stage(method, "output").FIGURES[figure], results)
+        drawn = overlaid(stage(method, "output").FIGURES[figure], results)
+        assert unexplained(results, f"{method} {figure}", drawn) == []
         with plotting.style():
             one_colour_for_each_name(stage(method, "output").FIGURES["overview"](results))
 

@@ -425,6 +425,7 @@ def test_every_line_of_the_list_of_slow_tests_names_a_test():
         if place == "#":
             continue
         file, _, function = place.partition("::")
+        assert function, place
         text = (ROOT / "tests" / file).read_text(encoding="utf-8")
         assert f"def {function.rpartition('::')[2]}" in text, place
 

@@ -237,19 +237,24 @@ def _cn_steps_cpu(begin, end, worker, psi_in, psi_out, lattice, table, cut, sums
 
     Windows lie inside the grid: those at its ends are moved inwards, so the wall is where the window ends.
     """
+    # members as locals: the compiler keeps them in registers over the loops
     v, w, slope, absorb = lattice.v, lattice.w, lattice.slope, lattice.absorb
     xmin, dx, tau = lattice.xmin, lattice.dx, lattice.tau
     sigma, numerov = lattice.sigma, lattice.numerov
     chunk, halo, every = cut
     s = scratch[worker]
     n = psi_in.shape[0]
+    # all windows have the same length, so that eight of them go through the same rows in step
     rows = min(n, chunk + 2 * halo)
     windows = np.zeros(LANES, np.int64)
     first = np.zeros(LANES, np.int64)
     last = np.zeros(LANES, np.int64)
+    # a mask (absorb 2) is applied after the step and has no part in the diagonal
     tau_w = tau if absorb == 1 else 0.0
     for group in range(begin, end):
         for k in range(LANES):
+            # rows that lane k writes, none where chunks have run out; and the first row that it
+            # reads
             first[k] = min(n, (group * LANES + k) * chunk)
             last[k] = min(n, first[k] + chunk)
             windows[k] = min(max(0, first[k] - halo), n - rows)
