@@ -422,7 +422,6 @@ def without_unit(number: float, kind: str, ranges: Iterable[tuple[float, float, 
         As `FORGOTTEN` has them.
     """
     for low, high, unit in ranges:
-        # Usual sizes in the unit that users mean, which would be absurd in atomic units.
         if low < abs(number) < high:
             there, meant = format_quantity(number, kind, 4), f"{number:g} {unit}"
             text = f"{number:g} without a unit is in {BARE[kind]}: {there}"
@@ -505,8 +504,7 @@ def _to_float(value: float) -> float:
 
 
 def _spelling(unit: str) -> str:
-    # Superscripts, micro signs and Greek letters become ASCII first, so that the table of
-    # aliases stays short.
+    # Superscripts, micro signs and Greek letters become ASCII: the table of aliases stays short.
     plain = " ".join(unit.translate(_SPELLINGS).replace("**", "").split()).replace("Angstrom", "angstrom")
     return _ALIASES.get(plain, plain)
 
