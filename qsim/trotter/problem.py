@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from qsim.trotter.sectors.operator import SectorOperator
     from qsim.trotter.sectors.symmetric import AnySector, StoredOperator
 
-__all__ = ["TaskProblem"]
+__all__ = ["GPU_AMPLITUDES", "TaskProblem"]
+
+# Amplitudes from which a GPU is faster than its host (docs/howto/devices.md): structure_factor with 4.9e4 takes 1.2 times as long
+# on it, xxz_sector_quench with 2.7e6 a quarter of the time; and numbers enough for all threads of a GPU.
+GPU_AMPLITUDES = 2e5
 
 B = TypeVar("B", Spectrum, Dynamics, Thermal, Levels, Floquet)
 

@@ -1,6 +1,6 @@
 """`task: atom`: carry the state from output time to output time, observe it, and analyse what was recorded.
 
-The run is a fixed sequence of calls that depends on the deck alone, so that a resumed run repeats exactly those of an
+The run is a fixed sequence of calls that depends on the deck alone, so that a resumed run repeats exactly the calls of an
 uninterrupted one.  With ``grid.lmax: auto`` the number of angular momenta grows, with ``grid.rmax: auto`` and without an
 absorber the number of points: by what the last of them hold at certain steps.
 """
@@ -81,11 +81,11 @@ class AtomEvolution:
         propagator: AnyPropagator | None = None,
     ) -> None:
         self.problem = problem
-        lattice, found = problem.lattice, problem.setting
+        lattice, setting = problem.lattice, problem.setting
         self.seconds, self.worked = 0.0, 0.0
         lmax, points = begun(problem, restored)
         self.propagator = (
-            problem.propagator(truncated(lattice, points), lmax, None, found.dt)
+            problem.propagator(truncated(lattice, points), lmax, None, setting.dt)
             if propagator is None
             else propagator
         )
@@ -98,6 +98,7 @@ class AtomEvolution:
         else:
             p = self.propagator
             shape = (points, 4 * p.lanes.pairs)
+            # grid and channels of the state are those to which it had grown
             p.restore(fitting(restored, "state", shape), int(restored["step"]), float(restored["lost"]))
             self.trace = [restored["trace"]]
             self.rows = _unstacked(restored["rows"])
@@ -136,6 +137,8 @@ class AtomEvolution:
         # marks: output times, samples of the fine trace, and steps at which the grid may grow
         samples = np.arange(0, problem.setting.steps + 1, problem.every)
         marks = np.unique(np.concatenate([problem.frames, samples, problem.looks])).tolist()
+        # on a CPU a call per mark costs nothing; a GPU takes the sums of many marks in one launch, unless the
+        # state itself is needed at them
         alone = not isinstance(self.propagator, CudaMember) or bool(problem.spheres)
         groups: list[list[int]] = [[]]
         for mark in marks:
@@ -173,6 +176,7 @@ class AtomEvolution:
         """
         problem = self.problem
         self.seconds += seconds
+        # for the time per point and step: channels and box may have grown since
         self.worked += (marks[-1] - self.at) * self.propagator.numbers
         self.at = marks[-1]
         for mark, one in zip(marks, sums, strict=True):
@@ -193,6 +197,7 @@ class AtomEvolution:
         if not problem.spheres:
             return np.zeros((0, 2, lanes.used), complex)
         a = problem.vector(step * problem.setting.dt)
+        # u is in velocity gauge already: no further turn by A
         if problem.velocity:
             a = np.zeros_like(a)
         near = [self.propagator.near(one.window) for one in problem.spheres]
@@ -208,6 +213,7 @@ class AtomEvolution:
         p, problem = self.propagator, self.problem
         setting, whole = problem.setting, problem.lattice.grid.points
         points, lmax = p.lattice.grid.points, p.lanes.lmax
+        # nothing is propagated after the end
         if p.step == setting.steps or not (setting.grows or points < whole):
             return
         # norm of the last two l, and of the last points: what reaches them would be cut off soon
@@ -237,12 +243,15 @@ class AtomEvolution:
         norm, dipole, force, last = unpacked(self.sums())
         # levels live near the nucleus: the state is turned to length gauge there alone
         reach = max((_reach(level.phi) for level in problem.levels), default=1)
+        # populations refer to the length-gauge state
         bare = observables.length_gauge(phi[:, :reach], grid.r[:reach], p.lanes, a)
+        # norm up to each cell edge, for norms within radii by interpolation
         radial = density.sum(axis=0)
         inside = np.concatenate([[0.0], np.cumsum(radial)])
         row: dict[str, Any] = {
             "norm": norm,
             "dipole": dipole,
+            # Ehrenfest, with what is left of the norm: the field acts on the part that is still there
             "acceleration": -force - problem.electric(t) * norm,
             "velocity": observables.momentum(phi, lattice, p.lanes) + a * norm,
             "populations": observables.populations(bare, problem.levels, p.lanes),
@@ -309,6 +318,7 @@ def _reach(phi: NDArray[np.float64] | NDArray[np.complex128]) -> int:
 
 def _stacked(rows: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
     """Return arrays with one row per output time; rows of l populations are filled up with zeros."""
+    # channels may have grown in between
     wide = max(len(row["population_l"]) for row in rows)
     out = {}
     for name in rows[0]:
@@ -409,6 +419,7 @@ def _ending(result: AtomResult) -> None:
 
 def _bound(result: AtomResult, phi: NDArray[np.complex128]) -> float:
     """Return the population of all levels of the box below 0."""
+    # sum over every level below 0 that the box holds, l by l; with no level of one l there are none of higher l
     total = 0.0
     for l in np.unique(result.lanes.ls):
         here = phi[result.lanes.ls == l]
@@ -434,6 +445,8 @@ def _rate(result: AtomResult) -> None:
         not pulse.block.constant or math.isfinite(pulse.length) for pulse in problem.pulse.pulses
     ):
         return
+    # the norm decays at a steady rate only after the ramp is over, and after the transient that it leaves: half
+    # of the time
     begin = max(block.delay + kink for block in blocks for kink in block.kinks())
     time, norm = result.traced("time"), result.traced("norm")
     late = time >= begin + 0.5 * (problem.t_final - begin)

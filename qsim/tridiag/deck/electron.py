@@ -23,6 +23,7 @@ __all__ = [
     "levels_of",
 ]
 
+# two walls, and enough points for differences of fourth order between them
 MIN_POINTS = 8
 
 # ------------------------------------------------------------------------------------------------ grid
@@ -59,6 +60,7 @@ class Grid(Block):
         """Yield what contradicts itself."""
         if self.xmin >= self.xmax:
             yield Finding(f"{key}.xmin", f"xmin = {self.xmin:g} must lie below xmax = {self.xmax:g} bohr")
+        # narrower than the rounding of the coordinates: the spacing would be noise
         elif self.xmax - self.xmin < 1e-9 * (1.0 + max(abs(self.xmin), abs(self.xmax))):
             yield Finding(f"{key}.xmax", f"the grid is only {self.xmax - self.xmin:.3g} bohr wide")
 
@@ -97,6 +99,7 @@ class SuperpositionInitial(Block):
         sizes = [abs(w) for w in self.levels.values()]
         if max(sizes) == 0:
             yield Finding(f"{key}.levels", "all weights of the superposition are zero")
+        # squares of extreme weights would overflow or underflow in the norm
         elif not all(s == 0 or 1e-12 < s < 1e12 for s in sizes):
             yield Finding(
                 f"{key}.levels", "weights of ordinary size are expected (they are normalised anyway)"
@@ -248,12 +251,13 @@ class TimeGrid(Block):
         # check() has seen to it
         assert self.dt is not None
         ratio = t_final / self.dt
+        # a dt that divides the duration up to rounding of its decimal digits is taken as it is
         nearest = round(ratio)
         steps = nearest if nearest >= 1 and abs(ratio - nearest) <= 1e-6 * nearest else math.ceil(ratio)
         return max(steps, 1), t_final / max(steps, 1)
 
     def notices(self, steps: int, dt: float) -> Iterator[str]:
-        """Yield that the steps of a run are shorter than those of the deck, where they are."""
+        """Yield a note if the steps of a run are shorter than the step of the deck."""
         if self.dt is not None and abs(dt - self.dt) > 1e-5 * dt:
             yield f"time.dt: {self.dt:.6g} does not divide the duration; {steps} steps of {dt:.8g} a.u."
 

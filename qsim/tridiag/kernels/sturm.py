@@ -15,9 +15,8 @@ from typing import Any
 import numba as nb
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# in place of a pivot that is zero: E is then an eigenvalue of a leading block, and either sign
-# gives a count that is right on one side of E; small enough not to shift any count, large enough
-# for 1/TINY to be finite
+# in place of a pivot that is zero: E is then an eigenvalue of a leading block, and either sign gives a count
+# that is right on one side of E; small enough not to shift any count, large enough for off2 / TINY to be finite
 TINY = 1e-290
 
 
@@ -69,7 +68,8 @@ def below_radial(a, v, first, energy):
     count = 0
     pivot = 1e300
     for i in range(v.shape[0]):
-        # r'^2 times Q of the module's text with dx = 1: positive factors change no sign
+        # r' (H - E) r' has as many negative eigenvalues as H - E: it is the compact pencil with dx = 1 and r'^2
+        # (V - E)
         g = 6.0 + a[i] * (energy - v[i])
         if abs(g) < TINY:
             g = TINY

@@ -339,6 +339,7 @@ def absorber_reflection(setup: Setup) -> Iterator[Finding]:
     initial = setup.blocks.initial
     if isinstance(initial, GaussianInitial) and initial.k0:
         momenta.append(abs(initial.k0))
+    # above that k^2 / 2 comes near the top of the band of the lattice
     momenta = [k for k in momenta if 1e-6 < k * setup.dx < 1.5]
     if not momenta:
         return
@@ -355,6 +356,7 @@ def absorber_reflection(setup: Setup) -> Iterator[Finding]:
 
 def walls(setup: Setup) -> Iterator[Finding]:
     """Yield an initial state that feels the walls."""
+    # the walls themselves carry none: the points beside them tell
     ends = float(max(setup.density[1], setup.density[-2]))
     if ends > WALL_DENSITY and not setup.blocks.potential.zero:
         yield Finding(
@@ -370,6 +372,7 @@ def bound_levels(setup: Setup) -> Iterator[Finding]:
     levels, free = levels_of(setup.blocks.initial), setup.threshold
     if not levels or free is None or setup.blocks.potential.zero:
         return
+    # levels above the threshold are standing waves of the box, whose energies move with its walls
     bound = setup.pencil.below(free)
     if max(levels) >= bound:
         key = "initial.level" if setup.blocks.initial.type == "eigenstate" else "initial.levels"

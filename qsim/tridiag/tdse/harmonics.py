@@ -1,6 +1,6 @@
 r"""High harmonics: spectrum, cutoff, time-frequency map.
 
-Harmonic spectra are those of the dipole acceleration in all three forms: ``S = |\int s(t) w(t) exp(-i omega t) dt|^2`` by the
+Harmonic spectra belong to the dipole acceleration in all three forms: ``S = |\int s(t) w(t) exp(-i omega t) dt|^2`` by the
 trapezoid rule, times ``omega^2`` for the velocity and ``omega^4`` for the dipole.
 """
 
@@ -74,6 +74,7 @@ def hhg(
     time, signal = np.asarray(time, float), np.asarray(signal, float)
     m, step = time.shape[0], float(time[1] - time[0])
     cycles = (time[-1] - time[0]) * omega0 / (2.0 * math.pi)
+    # Nyquist: the samples know no faster component
     highest = math.pi / step / omega0
     if max_order is None:
         max_order = 100.0
@@ -124,6 +125,7 @@ def cutoff_order(
     """
     if classical is None:
         return None
+    # lines of the plateau away from the perturbative orders below and from the cutoff above
     low, high = PLATEAU[0] * classical, PLATEAU[1] * classical
     if order.size < 3 or order[-1] < high + 1.0 or low < 1.0:
         return None
@@ -137,6 +139,7 @@ def cutoff_order(
     plateau = (middle >= low) & (middle <= high)
     if not np.any(plateau):
         return None
+    # one decade below the mean of the plateau
     level = float(np.mean(smooth[plateau])) - 1.0
     below = np.flatnonzero((middle > high) & (smooth < level))
     if below.size == 0:
@@ -186,6 +189,8 @@ def gabor(
     # the window is below 1e-17 beyond nine standard deviations; padding by that much keeps the convolution from wrapping
     reach = min(math.ceil(9.0 * width / step), m)
     size = next_fast_len(m + reach)
+    # convolution of the signal, turned down by each frequency, with the window: one product of transforms per
+    # order
     lag = np.fft.fftfreq(size, 1.0 / size) * step
     kernel = fft(np.exp(-0.5 * (lag / width) ** 2) * step)
     t = time - time[0]

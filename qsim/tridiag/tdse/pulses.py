@@ -58,7 +58,7 @@ class PulseField:
         self.omega, self.amplitude, self.length = block.carrier, block.peak, block.length
         self.given_a = block.defines == "A"
         self._panels_made: tuple[FloatArray, FloatArray] | None = None
-        # A of the formulas need not vanish at the start; that of the pulse does
+        # A of a formula need not vanish at the start; A of the pulse does
         self._offset = float(self._own(block.A, np.zeros(1))[0]) if self.given_a else 0.0
 
     @property
@@ -82,6 +82,7 @@ class PulseField:
     @cached_property
     def _final(self) -> float:
         """A after the pulse."""
+        # an endless pulse has no time after it
         if math.isinf(self.length):
             return 0.0
         return float(self._local_a(np.array([self.length]))[0])
@@ -133,6 +134,7 @@ class PulseField:
             # the horizon of an endless pulse grows by factors of two, so that the panels depend little on the last time
             whole = 2.0 ** (math.floor(math.log2(max(last, 1e-9))) + 1)
         panel = self.block.panel(whole)
+        # panels end where the field has a kink: quadrature is exact to rounding on smooth pieces only
         corners = np.array([0.0, *(k for k in self.block.kinks() if 0.0 < k < whole), whole])
         parts = [
             np.linspace(low, high, max(math.ceil((high - low) / panel), 1) + 1)[:-1]
@@ -140,6 +142,7 @@ class PulseField:
             if high > low
         ]
         edges = np.concatenate([*parts, [max(whole, 1e-300)]])
+        # each panel once; A at any time is a sum of whole panels and one incomplete panel
         pieces = self._quadrature(edges[:-1], edges[1:])
         self._panels_made = (edges, np.concatenate([[0.0], np.cumsum(pieces)]))
         return self._panels_made
@@ -255,6 +258,7 @@ class LaserField:
 
     def samples(self, t_final: float) -> FloatArray:
         """Return times that resolve the field, (m,) float64, 0 to `t_final`."""
+        # enough samples per cycle that a peak is missed by 2e-5 of its height at most
         count = math.ceil(t_final * self.fastest / (2.0 * math.pi) * SAMPLES_PER_CYCLE) if self.fastest else 0
         return np.linspace(0.0, t_final, min(max(count, 4096), 2_000_000) + 1)
 

@@ -11,14 +11,14 @@ from qsim.core.deck.load import LoadedDeck
 from qsim.core.device.device import Memory
 from qsim.core.device.parallel import connected
 from qsim.core.errors import DeckError, FileError, NumericsError
-from qsim.core.run.stages import Plan
-from qsim.core.run.work import CACHED, Work
+from qsim.core.run.stages import Plan, Size
 from qsim.trotter import checks
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.evolve.checks import physics
 from qsim.trotter.evolve.memory import memory, memory_on_gpu, sector_memory
 from qsim.trotter.evolve.problem import Problem
 from qsim.trotter.model.models import Models
+from qsim.trotter.problem import GPU_AMPLITUDES
 from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ __all__ = ["build", "plan"]
 LEAST_SPINS = 9
 # of the number of such processes: those that the highest tile of a CUDA device rotates
 MOST_BITS = 4
-# operations of a layer on an amplitude, beside two for each spin
-PHASE_FLOPS = 50.0
+# operations of a phase on an amplitude
+PHASE_FLOPS = 6.0
 # up to which the plan builds the couplings, to find mistakes of files early
 PLAN_SPINS = 30
 
@@ -90,7 +90,9 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
         sizes=sizes,
         steps=steps * problem.members,
         findings=findings,
-        work=_work(problem, steps),
+        size=_size(problem),
+        operations=_operations(problem, steps),
+        reduce="ensemble" if problem.members > max(steps, len(problem.times)) else "evolve.t_final",
         ranks=most,
         shared="trajectories" if problem.members > 1 else "amplitudes",
         doubling=problem.members == 1,
@@ -173,10 +175,15 @@ def _shared_ranks(problem: Problem) -> int:
     )
 
 
-def _work(problem: Problem, steps: int) -> Work:
-    """Return the least work: a diagonal layer per step; of chebyshev, the terms that the rms energy needs."""
-    amplitudes = float(problem.dimension)
-    # a layer multiplies every amplitude by a phase
+def _size(problem: Problem) -> Size:
+    """Return the amplitudes of all trajectories, which are propagated together."""
+    # formulas in a sector go bond by bond, for which there is no GPU kernel
+    gpu = math.inf if problem.path == "bonds" else GPU_AMPLITUDES
+    return Size(float(problem.dimension) * problem.members, "amplitudes", gpu)
+
+
+def _operations(problem: Problem, steps: int) -> float:
+    """Return the least operations: a diagonal layer per step; of chebyshev, the terms that the rms energy needs."""
     layers = float(max(steps, len(problem.times) - 1))
     if problem.evolution.integrator == "chebyshev" and problem.spins <= PLAN_SPINS:
         # told before
@@ -185,25 +192,7 @@ def _work(problem: Problem, steps: int) -> Work:
             model = problem.hamiltonian().at(0.0)
             square = float((model.J**2).sum() / 32.0 + (model.h**2).sum() / 4.0)
             layers = max(layers, math.sqrt(square) * problem.times[-1])
-    from qsim.trotter.work import Counted, evolution
-
-    found = Counted(0.0, 0.0, 0.0)
-    # told before
-    with contextlib.suppress(DeckError, FileError, NumericsError):
-        found = evolution(problem)
-    whole = layers * amplitudes * problem.members
-    item = 8 if problem.precision == "single" else 16
-    moved = 2.0 * item * whole if amplitudes * item > CACHED else 0.0
-    return Work(
-        flops=6.0 * whole,
-        bytes=moved,
-        reduce="ensemble" if problem.members > layers else "evolve.t_final",
-        core=found.seconds,
-        operations=(2.0 * problem.spins + PHASE_FLOPS) * whole,
-        lanes=amplitudes * problem.members,
-        launches=max(layers, found.launches),
-        host=found.host,
-    )
+    return PHASE_FLOPS * layers * problem.dimension * problem.members
 
 
 def _fits(problem: Problem, free: int) -> str:

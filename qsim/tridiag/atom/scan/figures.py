@@ -39,6 +39,7 @@ def _scanned(r: Results) -> tuple[str, np.ndarray[Any, Any]]:
 
 
 def _draw_yields(ax: Axes, r: Results, name: str, x: FloatArray) -> None:
+    """Draw the ionisation of all runs, its ADK value, and its integral over the focus, against what is scanned."""
     ax.plot(x, r["run_continuum_population"], marker=".", label="continuum")
     if name == "intensity" and "run_adk_yield" in r:
         low = 1e-2 * float(r["run_continuum_population"].min())
@@ -66,6 +67,7 @@ def _draw_map(fig: Figure, ax: Axes, r: Results, name: str, x: FloatArray) -> No
     values = r["scan_pes_along"] if along else r["scan_pes"]
     order = np.argsort(x, kind="stable")
     steps = np.diff(x[order])
+    # an image needs even columns and at least three of them; otherwise one line per run
     even = steps.size > 0 and float(np.ptp(steps)) < 1e-6 * float(np.abs(steps).max())
     if x.size < 3 or not even:
         for k in order:

@@ -58,6 +58,7 @@ class PotentialFormula(PotentialBlock):
         """Return V (n,), hartree."""
         from qsim.core.physics.functions import formula, in_chunks
 
+        # a formula makes temporaries of the size of its points: parts keep them in the caches
         return in_chunks(lambda part: formula(self.value, "value", x=part), x)
 
     def dV(self, x: Points) -> Points:

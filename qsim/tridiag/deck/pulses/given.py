@@ -56,6 +56,7 @@ class ExpressionPulse(PulseBlock):
         from qsim.core.physics.functions import formula, formula_slope
 
         if self.of == "A":
+            # E = -dA/dt by the derivative of the formula itself, which has no error of differences
             return -formula_slope(self.value, "value", "t", **self._variables(tau))
         return formula(self.value, "value", **self._variables(tau))
 
@@ -92,6 +93,8 @@ class TablePulse(PulseBlock):
     @property
     def _first(self) -> float:
         """Time of the table at the start of the pulse: 0, or its first time if that is negative."""
+        # a table that begins before 0 begins with the pulse; one that begins later leaves the field zero until
+        # then
         return min(0.0, float(self._curve.x[0]))
 
     @property
@@ -125,6 +128,7 @@ class TablePulse(PulseBlock):
         import numpy as np
 
         first, last = self._curve.x[0], self._curve.x[-1]
+        # A is exact: a spline has a primitive
         primitive = self._curve.antiderivative()
         t = np.clip(tau + self._first, first, last)
         return np.asarray(primitive(t) - primitive(first))
