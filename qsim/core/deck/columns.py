@@ -123,6 +123,7 @@ def read_columns(
         With file and line, if something is no finite number, missing or refused by `check`.
     """
     layout, path = _Layout(names, first=count, most=MAX_CURVE, distinct=distinct), Path(path)
+    # numbers are appended to one array of doubles: a list of floats takes four times the memory
     numbers = array("d")
     for line, row in _rows(path, layout, _real):
         if check is not None and (wrong := check(row)):
@@ -197,6 +198,7 @@ def by_first_column(
     FileError
         If two values of the first column, called `name`, are equal, or there are fewer rows than `least`.
     """
+    # stable: equal values stay in the order of the file, and the message names the first of them
     table = table[np.argsort(table[:, 0], kind="stable")]
     if len(table) < least:
         raise FileError(
@@ -226,7 +228,8 @@ def smooth_curve(
     with (
         np.errstate(all="ignore"),
         suppress(ValueError),
-    ):  # SciPy, of numbers that are not finite or a singular matrix
+        # SciPy, of numbers that are not finite or a singular matrix
+    ):
         curve = CubicSpline(x, y)
     if curve is None or not np.isfinite(curve.c).all():
         raise FileError(
@@ -246,6 +249,7 @@ def text_lines(path: str | Path, expected: str) -> Iterator[tuple[int, str]]:
     """
     total, line, filled = 0, 0, 0
     with open_binary(path, expected) as file:
+        # a binary file may be one line without end: no more than MAX_LINE of it is read
         while chunk := file.readline(MAX_LINE + 1):
             total += len(chunk)
             if len(chunk) > MAX_LINE:
@@ -261,6 +265,7 @@ def text_lines(path: str | Path, expected: str) -> Iterator[tuple[int, str]]:
             except UnicodeDecodeError as error:
                 byte = f"byte 0x{chunk[error.start]:02x}"
                 raise FileError(f"{path}:{line + 1}: {byte} is not UTF-8 text; expected {expected}") from None
+            # line ends of all systems; a lone carriage return within a chunk counts as a line too
             for part in text.splitlines():
                 line += 1
                 filled = line if part.strip() else filled
@@ -279,6 +284,7 @@ def _rows(
     headers, count, last, before = 0, 0, 0, None
     width: int | None = None
     for line, full in text_lines(path, layout.expected):
+        # both marks of comments, also behind numbers
         text = full.split("#", 1)[0].split("%", 1)[0]
         words = text.translate(_SEPARATORS).split()
         if not words:
@@ -289,11 +295,14 @@ def _rows(
             continue
         wanted = words if layout.first is None else words[: layout.first]
         row = [number(word) for word in wanted]
+        # names of columns before the first numbers; later a word is a mistake
         if width is None and headers < MAX_HEADER and all(value is None for value in row):
             headers += 1
             continue
         if count == layout.most:
             raise FileError(f"{path}:{line}: more than {count} rows; expected {layout.expected}")
+        # the row is handed on before it is compared with the next: tables of any length are read row by
+        # row
         yield line, _checked(path, line, text, layout, width, wanted, row)
         if layout.distinct and row[0] == before:
             raise FileError(
@@ -318,6 +327,7 @@ def _checked(
     if layout.first is not None and len(row) < layout.first:
         found = shorten(repr(text.strip()))
         raise FileError(f"{where}: expected {layout.first} numbers ({layout.names}), found {found}")
+    # two separators in a row would shift the columns behind them
     if _EMPTY_FIELD.search(text):
         raise FileError(f"{where}: a number is missing between two separators, {shorten(repr(text.strip()))}")
     values = [value for value in row if value is not None and cmath.isfinite(value)]
@@ -341,6 +351,7 @@ def _real(word: str) -> float | None:
 
 def _complex(word: str) -> complex | None:
     try:
+        # complex numbers of other programs end with i
         text = word.replace("i", "j") if word.endswith(("i", "i)")) else word
         return complex(text) if len(word) <= MAX_WORD else None
     except ValueError:
@@ -349,5 +360,6 @@ def _complex(word: str) -> complex | None:
 
 def _require_room(path: Path, line: int, numbers: array[float]) -> None:
     """Refuse more numbers than fit into memory three times; looked at once in a while."""
+    # every 65536 lines: asking the system costs as much as reading hundreds of rows
     if line % 65536 == 0 and (free := free_host_memory()) and 2 * len(numbers) * 8 > free:
         raise FileError(f"{path}:{line}: {len(numbers)} numbers so far, and no memory for more")

@@ -76,6 +76,7 @@ def without_unset(value: object, data: object, *, listed: bool = False) -> Any:
         for key, item in data.items():
             name = names.get(str(key), str(key))
             info = type(value).model_fields.get(name)
+            # an entry of a list, such as of `observe`, shows only the flags that are on
             off = listed and item is False and info is not None and info.default is False
             if item is not None and not off:
                 kept[key] = without_unset(getattr(value, name, None), item)
@@ -92,6 +93,7 @@ def complex_text(value: complex) -> str:
 
 def _text(value: str) -> str:
     """Return text plain where any YAML reads it back as that text, else in double quotes."""
+    # YAML 1.1 reads these as truth values, and other programs may be of that age
     words_of_yaml_1_1 = ("yes", "no", "on", "off", "y", "n")
     # signs that begin nothing in YAML, and no space at an end, which a plain scalar would lose
     harmless = value[:1].isalnum() and value == value.strip()
@@ -120,6 +122,7 @@ def bounds(annotation: Annotation) -> str:
     texts: list[str] = []
     for member in annotation.leaves:
         found = limits(member)
+        # the tightest of several bounds; an exclusive one is tighter than its equal
         low = max(
             (limit, name == "gt") for name, limit in [*found, ("ge", -math.inf)] if name in ("gt", "ge")
         )

@@ -62,6 +62,7 @@ class Annotation:
         metadata: list[Any] = []
         discriminator = None
         optional = False
+        # layer by layer, from the outside: bounds, unions with null, bounds again
         while True:
             if typing.get_origin(annotation) is Annotated:
                 annotation, *layer = typing.get_args(annotation)
@@ -97,7 +98,7 @@ class Annotation:
 
     @property
     def leaves(self) -> list["Annotation"]:
-        """The members with those of unions inside the union written out."""
+        """The members, with unions inside the union written out."""
         if not _is_union(self.base):
             return [self]
         return [leaf for member in self.members for leaf in member.leaves]
@@ -211,6 +212,8 @@ def walk(model: Model, loc: tuple[str | int, ...]) -> Step:
     branches: list[tuple[int, str]] = []
     here: Annotation | None = Annotation(model)
     for part in loc:
+        # a union: pydantic's path has the tag or the class of the member next, which is no key of the
+        # deck
         if here is not None and len(here.members) > 1:
             by_tag = tags(here, here.discriminator or "type")
             if here.discriminator and part in by_tag:
@@ -219,7 +222,8 @@ def walk(model: Model, loc: tuple[str | int, ...]) -> Step:
                 branches.append((len(path), str(part)))
                 here = _member_labelled(here, str(part))
             continue
-        if part == "[key]":  # pydantic's word for a mistaken key of a dict
+        if part == "[key]":
+            # pydantic's word for a mistaken key of a dict
             continue
         path.append(part)
         here = here.inside(part) if here else None
@@ -232,6 +236,7 @@ def _member_labelled(union: Annotation, label: str) -> Annotation | None:
         if len(member.members) > 1 and "union[" in label:
             return member
         name = "literal" if member.origin is Literal else getattr(member.origin, "__name__", "")
+        # pydantic labels members by class names within longer words: only whole words count
         if name and re.search(rf"(?<![A-Za-z_]){re.escape(name)}(?![A-Za-z_])", label):
             return member
     return None
@@ -239,7 +244,8 @@ def _member_labelled(union: Annotation, label: str) -> Annotation | None:
 
 def blocks_below(model: Model, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Model]]:
     """Yield every block of a model with its path (lists and dicts without index), the model itself first."""
-    if len(path) > 12:  # a block that holds itself
+    if len(path) > 12:
+        # a block that holds itself
         return
     yield path, model
     for key, info in fields_of(model).items():

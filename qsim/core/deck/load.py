@@ -108,7 +108,8 @@ class LoadedDeck(Generic[D]):
     root: Node
     overrides: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list)
-    _warnings: dict[str, None] = field(default_factory=dict, repr=False)  # each once, in order, without limit
+    # each once, in order, without limit
+    _warnings: dict[str, None] = field(default_factory=dict, repr=False)
     _made: dict[Callable[[D], object], object] = field(default_factory=dict, repr=False)
 
     @property
@@ -130,6 +131,7 @@ class LoadedDeck(Generic[D]):
 
     def resolved(self) -> dict[str, Any]:
         """Return the deck with all defaults, in atomic units, as JSON-able data."""
+        # base: paths are written relative to the folder of the deck
         return self.deck.model_dump(mode="json", by_alias=True, context={"base": self.path.parent})
 
     def shown(self) -> dict[str, Any]:
@@ -144,6 +146,7 @@ class LoadedDeck(Generic[D]):
         Files are represented by their content, so that an edited table counts as a change and a moved one
         does not.
         """
+        # defaults and units resolved, so that 20 fs and its number of atomic units are the same deck
         context = {"base": self.path.parent, "digest": True}
         data = self.deck.model_dump(mode="json", by_alias=True, context=context)
         return {key: value for key, value in data.items() if key not in ("run", "output", "title")}
@@ -166,7 +169,7 @@ class LoadedDeck(Generic[D]):
         self.deck = self.deck.model_copy(update={"run": run})
 
     def diagnostic(self, finding: Finding) -> Diagnostic:
-        """Return a finding with its place: that of its key, or of the nearest block around it that exists."""
+        """Return a finding at the place of its key, or of the nearest block around it that exists."""
         # A key that is not written has the place of the block that it belongs to.
         node, _ = self.root.find(finding.key.split(".") if finding.key else ())
         return dataclasses.replace(
@@ -226,10 +229,11 @@ def load_deck(source: DeckSource, model: type[D], overrides: Sequence[str] = ())
     DeckError
         If the deck is mistaken; all mistakes at once, in the order of the file.
     """
-    # Mistakes of the text and of the overrides are kept, so that one run shows them together with those of the
+    # Mistakes of the text and of the overrides are kept, so that one run shows them together with mistakes of the
     # values.
     path, text, root, diagnostics = _read(source)
     for item in overrides:
+        # an override that cannot be applied leaves the tree as it was; the others are still tried
         root, more = _override(root, item)
         diagnostics += more
     _require_method(path, root, model, diagnostics)
@@ -266,6 +270,7 @@ def written_deck(text: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     if root is None or not isinstance(root.value, dict):
         return {}
     for item in overrides:
+        # the record of a run was valid when it was written; what is mistaken now is left out
         root, _ = _override(root, item)
     return dict(root.plain())
 
@@ -308,6 +313,7 @@ def changed_keys(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
 def _compare(a: object, b: object, key: str, changed: list[str]) -> None:
     prefix = f"{key}." if key else ""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
+        # keys of either deck, in their order
         for part in dict.fromkeys([*a, *b]):
             if part in a and part in b:
                 _compare(a[part], b[part], f"{prefix}{part}", changed)
@@ -316,6 +322,7 @@ def _compare(a: object, b: object, key: str, changed: list[str]) -> None:
     elif isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)) and len(a) == len(b):
         for index, (one, other) in enumerate(zip(a, b, strict=True)):
             _compare(one, other, f"{prefix}{index}", changed)
+    # True equals 1 in Python, but is no number of a deck
     elif isinstance(a, bool) != isinstance(b, bool) or a != b:
         changed.append(key)
 
@@ -328,6 +335,7 @@ def _read(source: DeckSource) -> tuple[Path, str, Node, list[Diagnostic]]:
     text, file = _read_text(path), str(path)
     root, diagnostics = parse_yaml(text, file)
     if root is None:
+        # a place for the message: the first line, whatever it holds
         start = Mark(Source(file, (text.split("\n")[0],)), 1, 1)
         raise DeckError(
             start.diagnostic("", "the deck is empty; 'qsim init METHOD' writes one to start from")
@@ -339,7 +347,7 @@ def _read(source: DeckSource) -> tuple[Path, str, Node, list[Diagnostic]]:
 
 
 def _read_mapping(deck: Mapping[str, Any]) -> tuple[Path, str, Node, list[Diagnostic]]:
-    """Return what `_read` does, of a deck that is no file; its text is only for the record of the run."""
+    """Return the same as `_read` for a deck that is no file; its text is only for the record of the run."""
     root, diagnostics = read_mapping(deck)
     if not root.value:
         raise DeckError(root.mark.diagnostic("", "the deck is empty"))
@@ -349,6 +357,7 @@ def _read_mapping(deck: Mapping[str, Any]) -> tuple[Path, str, Node, list[Diagno
 def _read_text(path: Path) -> str:
     """Return the text of a deck file, which must be UTF-8 and not too large."""
     try:
+        # one byte more than allowed tells that the file is too large, without reading all of it
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
@@ -364,6 +373,7 @@ def _read_text(path: Path) -> str:
             f"{str(path)!r} is larger than {limit}, too large for a deck; keep large data in separate files"
         )
     try:
+        # a byte order mark of Windows editors is skipped
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DeckError(_encoding_diagnostic(path, data, error.start)) from None
@@ -388,6 +398,7 @@ def _override(root: Node, item: str) -> tuple[Node, list[Diagnostic]]:
     """Apply one ``KEY=VALUE``; return the new tree and what is wrong with the override."""
     key, equals, text = item.partition("=")
     name = key.strip()
+    # the name of the override stands where messages have the file
     file = f"<--set {name if len(name) <= 80 else name[:76] + ' ...'}>"
     mark = Mark(Source(file, (item.split("\n")[0],)), 1, 1)
     parts = name.split(".")
@@ -397,6 +408,7 @@ def _override(root: Node, item: str) -> tuple[Node, list[Diagnostic]]:
         return root, [mark.diagnostic(name, "expected a key such as grid.points before '='")]
     try:
         value, diagnostics = parse_yaml(text, file, prefix=f"{key}=")
+        # keys of mistakes inside the value continue the key of the override
         diagnostics = [dataclasses.replace(p, key=".".join(filter(None, (name, p.key)))) for p in diagnostics]
         value = Node(None, mark) if value is None else dataclasses.replace(value, mark=mark)
         if len(parts) + value.height > MAX_DEPTH:
@@ -412,6 +424,7 @@ def _require_method(path: Path, root: Node, model: type[Deck], diagnostics: list
     """Refuse a deck of another method before its keys, all foreign, are found fault with."""
     names = literals(Annotation.of_field(fields_of(model)["method"]))
     node = root.child("method")
+    # a missing or mistyped method is told by the validation, with everything else
     if not names or node is None or node.value in names or not isinstance(node.value, str):
         return
     guess = did_you_mean(node.value, names)

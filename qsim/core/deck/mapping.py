@@ -30,7 +30,8 @@ def deck_text(deck: Mapping[str, Any]) -> str:
 
 def plain_data(value: object) -> Any:
     """Return a value in types that YAML has; others stay, and are refused with their key when the deck is validated."""
-    if hasattr(value, "tolist"):  # arrays and numbers of NumPy
+    if hasattr(value, "tolist"):
+        # arrays and numbers of NumPy
         value = value.tolist()
     if isinstance(value, Mapping):
         return {str(key): plain_data(item) for key, item in value.items()}
@@ -50,6 +51,7 @@ def read_mapping(deck: Mapping[str, Any]) -> tuple[Node, list[Diagnostic]]:
     reader = _Reader()
     root = reader.node(deck, ())
     if root.size > MAX_NODES:
+        # as in a deck file: large data belongs into files
         message = f"more than {MAX_NODES} values; keep large data in files"
         raise DeckError(root.mark.diagnostic("", message))
     return root, reader.diagnostics
@@ -67,10 +69,12 @@ class _Reader:
     def node(self, value: object, path: tuple[str, ...]) -> Node:
         """Return the node of a value at a path of keys."""
         mark = Mark(self._source, next(self._numbers), 1)
+        # a structure that holds itself ends here
         if len(path) > MAX_DEPTH:
             message = f"nested deeper than {MAX_DEPTH} levels"
             raise DeckError(mark.diagnostic(".".join(path[:3]), message))
-        if hasattr(value, "tolist"):  # arrays and numbers of NumPy
+        if hasattr(value, "tolist"):
+            # arrays and numbers of NumPy
             value = value.tolist()
         if isinstance(value, Mapping):
             children = {str(key): self.node(item, (*path, str(key))) for key, item in value.items()}

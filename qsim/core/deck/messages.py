@@ -80,10 +80,14 @@ class _Mistake:
     kind: str
     step: Step
     key: Path
-    phrase: str = ""  # what is expected, for a sentence "expected ..., found ..."
-    message: str = ""  # a whole message, where there is more to say
-    guess: str | None = None  # what was probably meant
-    likely: str | None = None  # the value with the unit that was probably meant
+    # what is expected, for a sentence "expected ..., found ..."
+    phrase: str = ""
+    # a whole message, where there is more to say
+    message: str = ""
+    # what was probably meant
+    guess: str | None = None
+    # the value with the unit that was probably meant
+    likely: str | None = None
 
     def text(self, found: str) -> str:
         hint = f"; did you mean {self.guess!r}?" if self.guess else ""
@@ -105,6 +109,7 @@ def diagnostics_of(error: ValidationError, model: Model, root: Node) -> tuple[li
     items, untold = _first(error, model, root)
     mistakes = [_explain(item, step, model, root) for item, step in items]
     diagnostics: dict[Diagnostic, None] = {}
+    # echoes of one mistake are merged first, then the members of a union that no type tells apart
     for mistake in _settle(_without_echoes(mistakes)):
         node, done = root.find(mistake.key)
         # a short form, `outputs: 100`, has no keys below it
@@ -119,6 +124,7 @@ def _first(error: ValidationError, model: Model, root: Node) -> tuple[list[tuple
 
     To explain a mistake takes a search for similar names in the whole model: thousands are not explained, but counted.
     """
+    # pydantic reports in the order of its types; the deck's order decides which mistakes are told
     found, left = _nearest(error.errors(include_url=False, include_input=False), root)
     items = [(item, walk(model, item["loc"])) for item in found]
     places: dict[Path, tuple[int, int]] = {}
@@ -128,6 +134,7 @@ def _first(error: ValidationError, model: Model, root: Node) -> tuple[list[tuple
             places[step.path] = (mark.line, mark.column)
     if len(places) <= EXPLAINED:
         return items, left
+    # the first places of the deck, with all their errors
     kept = set(sorted(places, key=lambda path: places[path])[:EXPLAINED])
     return [(item, step) for item, step in items if step.path in kept], len(places) - len(kept) + left
 
@@ -171,6 +178,7 @@ def did_you_mean(word: str, names: Iterable[str]) -> str | None:
 def _explain(item: Any, step: Step, model: Model, root: Node) -> _Mistake:
     """Translate one of pydantic's errors, whose place is `step`."""
     kind, loc, context = item["type"], item["loc"], item.get("ctx", {})
+    # the value itself, if it is there; else the nearest block above it
     node, done = root.find(step.path)
     exact = node if done == len(step.path) else None
     if loc[-1:] == ("[key]",):
@@ -236,10 +244,12 @@ def _unknown_key(path: Path, model: Model, loc: Path) -> tuple[str, str | None]:
     block = block_of(walk(model, loc[:-1]).annotation)
     allowed = list(fields_of(block)) if block else []
     listing = f"allowed: {', '.join(allowed)}" if allowed else "no keys are allowed here"
+    # "key:value" without a blank is one key in YAML
     if ":" in key:
         return f"unknown key; a space is missing after ':'; {listing}", key.split(":")[0]
     if guess := did_you_mean(key, allowed):
         return f"unknown key; did you mean {guess!r}? {listing}", guess
+    # a key of another block, or of another type at this place: the user has to know where it belongs
     homes, types = _homes(key, model, tuple(str(part) for part in path[:-1] if not isinstance(part, int)))
     if types:
         return f"unknown key here; it belongs to type: {_listing(types, 8)}; {listing}", None
@@ -275,6 +285,7 @@ def _wrong_tag(kind: str, context: dict[str, Any], step: Step, exact: Node | Non
     is_mapping = exact is not None and isinstance(exact.value, dict)
     if kind == "union_tag_not_found":
         return f"the key {discriminator!r} is missing; {listing}", step.path
+    # `guess: zero` stands for `guess: {type: zero}`
     given = exact.child(discriminator) if is_mapping and exact else exact
     word = str(given.value) if given and isinstance(given.value, str) else ""
     guess = did_you_mean(word, allowed)
@@ -299,6 +310,7 @@ def _with_unit(annotation: Annotation | None, exact: Node | None) -> str | None:
     quantity = quantity_of(annotation)
     if quantity is None:
         return None
+    # the number with the unit of the example: 1e14 of an intensity was meant in W/cm2
     text = f"{exact.text or exact.value} {quantity.example.partition(' ')[2]}"
     try:
         value = parse_quantity(text, quantity.kind)

@@ -18,8 +18,10 @@ __all__ = ["deck_reference", "flow", "schema", "template"]
 
 Model = type[BaseModel]
 
-_LAST = ("run", "output")  # keys that all decks share, written below those of the method
-_COLUMN = 32  # where the comments of a template start
+# keys that all decks share, written below the keys of the method
+_LAST = ("run", "output")
+# where the comments of a template start
+_COLUMN = 32
 
 
 def template(model: Model, full: bool = False) -> str:
@@ -192,6 +194,7 @@ def _scalar(value: object, annotation: Annotation) -> str:
     quantity = quantity_of(annotation)
     if quantity is None or isinstance(value, bool) or not isinstance(value, (int, float)) or not value:
         return flow(value)
+    # the fewest digits that give the value back to the bit
     for digits in (6, 12, 17):
         text = format_quantity(value, quantity.kind, digits)
         try:

@@ -27,7 +27,7 @@ Two conventions deserve attention.  ``Hz`` counts cycles, so ``"1 THz"`` as a fr
 units is its square root, and an electric field may be given as the intensity of which it is the peak field:
 ``"1e14 W/cm2"`` is 0.0534 a.u.
 
-Constants are those of CODATA 2022; the tests compare them with `scipy.constants`.
+Constants are from CODATA 2022; the tests compare them with `scipy.constants`.
 """
 
 from __future__ import annotations
@@ -99,8 +99,10 @@ _EV = 1.0 / CODATA["Hartree energy in eV"]
 _PER_CM = 100.0 / CODATA["hartree-inverse meter relationship"]
 _VOLT_PER_METER = 1.0 / CODATA["atomic unit of electric field"]
 _COULOMB_METER = 1.0 / CODATA["atomic unit of electric dipole mom."]
-_DEBYE = 1e-21 / CODATA["speed of light in vacuum"] * _COULOMB_METER  # 1 D = 1e-21 C m2/s / c
-_HERTZ = 2.0 * math.pi / _SECOND  # cycles per second -> rad per atomic unit of time
+# 1 D = 1e-21 C m2/s / c
+_DEBYE = 1e-21 / CODATA["speed of light in vacuum"] * _COULOMB_METER
+# cycles per second -> rad per atomic unit of time
+_HERTZ = 2.0 * math.pi / _SECOND
 _WATT_PER_CM2 = 1e4 / (
     0.5
     * CODATA["vacuum electric permittivity"]
@@ -373,6 +375,7 @@ def parse_quantity(value: object, kind: str) -> float:
         If the text cannot be read, names no known unit or one of another dimension, or is not finite.
     """
     expected = _expected(kind)
+    # truth values are integers in Python, and no quantities
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         number, unit = _to_float(value), None
     elif isinstance(value, str) and (match := _QUANTITY.fullmatch(value)):
@@ -381,10 +384,8 @@ def parse_quantity(value: object, kind: str) -> float:
         raise UnitError(f"expected {expected}", expected, specific=False)
     # Text without a unit is no number: quotes show that a unit was meant.
     if unit == "":
-        units = ", ".join(_units(kind))
-        advice = f"write {value} without quotes for {BARE[kind]}, or add one of {units}"
-        message = f"the number has no unit; {advice}"
-        raise UnitError(message, expected, specific=True)
+        advice = f"write {value} without quotes for {BARE[kind]}, or add one of {', '.join(_units(kind))}"
+        raise UnitError(f"the number has no unit; {advice}", expected, specific=True)
     result = number if unit is None else _convert(number, unit, kind)
     if not math.isfinite(result):
         raise UnitError("the number is not finite", expected, specific=True)
@@ -409,7 +410,7 @@ def canonical(text: str) -> str:
 
 
 def without_unit(number: float, kind: str, ranges: Iterable[tuple[float, float, str]]) -> str:
-    """Return what to say of a number without a unit that was probably meant in one; empty if it may be in atomic units.
+    """Return a warning about a number that was probably meant with a unit; empty if it may be in atomic units.
 
     Parameters
     ----------
@@ -444,10 +445,10 @@ def to_unit(value: Any, unit: str, kind: str | None = None) -> Any:
         If there is no such unit (of that kind).
     """
     name = _spelling(unit)
-    kinds = UNITS if kind is None else (kind,)
-    for candidate in kinds:
+    for candidate in UNITS if kind is None else (kind,):
         if name in UNITS[candidate]:
             return value / UNITS[candidate][name]
+    # the peak field of an intensity, with its sign
     if kind == "electric field" and name in UNITS["intensity"]:
         return value * abs(value) / UNITS["intensity"][name]
     raise KeyError(f"no unit {unit!r}" + (f" of {kind}" if kind else ""))
@@ -464,6 +465,7 @@ def format_quantity(value: float, kind: str, digits: int = 6) -> str:
         # The margin keeps 1 eV from reading 1000 meV after rounding of the factors.
         if abs(value) >= UNITS[kind][name] * (1.0 - 1e-12):
             best = name
+    # zero has no size: the second unit, which decks use most
     if value == 0.0:
         best = names[min(1, len(names) - 1)]
     return f"{value / UNITS[kind][best]:.{digits}g} {best}"
@@ -497,7 +499,8 @@ def _convert(number: float, unit: str, kind: str) -> float:
 def _to_float(value: float) -> float:
     try:
         return float(value)
-    except OverflowError:  # an integer beyond the range of float
+    except OverflowError:
+        # an integer beyond the range of float
         return math.inf
 
 

@@ -158,7 +158,7 @@ def cases(methods: Iterable[str], place: Folders | None = None, deck: str | None
     methods
         Names of methods.
     place
-        Folders to look in; by default those of the installation.
+        Folders to look in; by default the folders of the installation.
     deck
         Only the deck of this name (without ``.yaml``).
     """
@@ -203,6 +203,7 @@ def run_case(
     try:
         outcome = _run(case, reference, folder, device, figures=figures)
     except (DeviceError, Stopped, Interrupted):
+        # a device that cannot be used, and a user who stops, are no mismatch
         raise
     except QsimError as error:
         return report(Mismatch("run", f"failed with exit code {error.exit_code}: {error}"))
@@ -277,7 +278,7 @@ def _require_keys(path: Path, name: str, entry: object, allowed: set[str]) -> No
 def compare(
     scalars: Mapping[str, Mapping[str, Any]], reference: Mapping[str, Mapping[str, Any]]
 ) -> list[Mismatch]:
-    """Compare the scalars of a summary with those of a reference.
+    """Compare the scalars of a summary with a reference.
 
     Parameters
     ----------
@@ -302,6 +303,7 @@ def compare(
 def _judge(scalar: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
     """Return why a scalar disagrees with its reference entry; empty if it agrees."""
     value, stored = scalar["value"], entry.get("value")
+    # an entry without a number to compare with would agree with anything
     if not entry.keys() & {"value", "min", "max"}:
         return "the reference states neither value nor min nor max"
     # Texts, truth values and null: equal, and of the same type, since True == 1 in Python.
@@ -342,7 +344,7 @@ def _judge_value(value: float, error: float | None, entry: Mapping[str, Any]) ->
 
 
 def compare_arrays(results: Results, reference: Mapping[str, Any]) -> list[Mismatch]:
-    """Compare elements of the arrays of a results file with those of a reference."""
+    """Compare elements of the arrays of a results file with a reference."""
     mismatches = []
     for name, entries in reference.items():
         for entry in entries if isinstance(entries, list) else [entries]:
@@ -405,6 +407,7 @@ def update(case: Case, folder: Path, device: str | None = None) -> list[str]:
         Names of the scalars and arrays whose value changed.
     """
     new = not case.reference.is_file()
+    # tolerances, sources and values of papers stay as they are
     reference: dict[str, Any] = {"scalars": {}} if new else load_reference(case.reference)
     outcome = _run(case, reference, folder, device, figures=False)
     if new:
@@ -426,12 +429,15 @@ def update(case: Case, folder: Path, device: str | None = None) -> list[str]:
 def _fresh_entries(scalars: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     entries: dict[str, dict[str, Any]] = {}
     for name, scalar in scalars.items():
-        if scalar["value"] is None or scalar.get("unit") in ("s", "1/s"):  # speeds belong to the machine
+        if scalar["value"] is None or scalar.get("unit") in ("s", "1/s"):
+            # speeds belong to the machine
             continue
         entries[name] = {"value": scalar["value"], "source": f"{OWN_SOURCE}{__version__}"}
         if isinstance(scalar["value"], float):
+            # 1e-8: other machines add in another order
             entries[name]["rtol"] = 1e-8
         if scalar.get("error") is not None:
+            # four standard errors: one false alarm in 16 000 comparisons
             entries[name] |= {"error": scalar["error"], "sigmas": 4}
     return entries
 

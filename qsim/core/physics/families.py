@@ -28,6 +28,7 @@ def members(package: str, path: Iterable[str], base: type[B], tag: str) -> tuple
         The field that tells members apart; classes without it are bases themselves.
     """
     found: list[type[B]] = []
+    # members that other modules import from each other count once, in their own module
     for info in pkgutil.iter_modules(path):
         module = import_module(f"{package}.{info.name}")
         found += [

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["CACHED", "formula", "formula_slope", "in_chunks", "require_sane", "spline"]
 
-CHUNK = 1 << 20  # values evaluated at a time: the stack of a formula on a grid of 1e9 points stays small
-CACHED = 1 << 16  # values whose temporaries stay in the caches of a core
+# values evaluated at a time: the stack of a formula on a grid of 1e9 points stays small
+CHUNK = 1 << 20
+# values whose temporaries stay in the caches of a core
+CACHED = 1 << 16
 LARGEST_VALUE = (
-    1e10  # a.u. of a potential or dipole: its rounding error, 1e-6, is as large as what is looked for
+    # a.u. of a potential or dipole: its rounding error, 1e-6, is as large as what is looked for
+    1e10
 )
 
 
@@ -81,7 +84,7 @@ def formula_slope(text: str, key: str, variable: str, **variables: ArrayLike) ->
     """Return the derivative of a formula with respect to one of its variables, exact up to rounding.
 
     The formula's program is run on pairs (value, derivative).  Steps (``sign``, ``heaviside``) have the derivative 0, and
-    kinks (``abs``, ``min``, ``max``) that of one of their sides.
+    kinks (``abs``, ``min``, ``max``) the derivative of one of their sides.
 
     Raises
     ------
@@ -90,6 +93,7 @@ def formula_slope(text: str, key: str, variable: str, **variables: ArrayLike) ->
     """
     stack: list[tuple[Any, Any]] = []
     with np.errstate(all="ignore"):
+        # the program of the formula on dual numbers: each step yields a value and its derivative
         for step in Expression(text, tuple(variables)).program:
             if step.kind == "number":
                 stack.append((np.float64(step.value), np.float64(0.0)))
@@ -112,6 +116,7 @@ def _dual(name: str, arguments: list[tuple[Any, Any]]) -> tuple[Any, Any]:
     """Apply one function or operator to pairs (value, derivative)."""
     if name in ("min", "max"):
         (f, df), *others = arguments
+        # of equal values the first one: a kink takes one of its sides
         for g, dg in others:
             first = f <= g if name == "min" else f >= g
             f, df = np.where(first, f, g), np.where(first, df, dg)
@@ -121,13 +126,15 @@ def _dual(name: str, arguments: list[tuple[Any, Any]]) -> tuple[Any, Any]:
         return _BINARY[name](f, df, g, dg)
     ((f, df),) = arguments
     value, slope = _UNARY[name](f)
-    return value, np.where(df == 0.0, 0.0, slope * df)  # 0 times an infinite slope is 0: sqrt(0 * x)
+    # 0 times an infinite slope is 0: sqrt(0 * x)
+    return value, np.where(df == 0.0, 0.0, slope * df)
 
 
 def _power(
     f: NDArray[np.float64], df: NDArray[np.float64], g: NDArray[np.float64], dg: NDArray[np.float64]
 ) -> tuple[Any, Any]:
     value = f**g
+    # 0 where the base does not vary: no logarithm or power of what may be negative
     by_base = np.where((df == 0.0) | (g == 0.0), 0.0, g * f ** (g - 1.0) * df)
     by_exponent = np.where((dg == 0.0) | (value == 0.0), 0.0, value * np.log(f) * dg)
     return value, by_base + by_exponent
@@ -193,6 +200,7 @@ def spline(table: Tabulated, x: NDArray[np.float64] | None = None, key: str = "f
     path = table.table_file() or name
     points = by_first_column(path, read_table(table, distinct=name), name)
     first, last = float(points[0, 0]), float(points[-1, 0])
+    # a grid that ends at the table does so but for rounding
     slack = 1e-9 * (last - first)
     if x is not None and (x[0] < first - slack or x[-1] > last + slack):
         raise InvalidInput(

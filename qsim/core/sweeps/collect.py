@@ -1,6 +1,6 @@
 """One table of many runs: the keys in which their decks differ, and their scalars with errors.
 
-Runs are found by their summaries.  Keys are those of the resolved decks, in atomic units, so that a default and the same value
+Runs are found by their summaries.  Keys come from the resolved decks, in atomic units, so that a default and the same value
 written out do not differ.
 """
 
@@ -161,6 +161,7 @@ def collect(paths: Sequence[Path], chosen: Mapping[str, Sequence[str]] | None = 
         If a file is damaged, or has no deck.
     """
     summaries = [read_summary(path) for path in paths]
+    # resolved decks differ only where the runs do
     decks = [_deck(path, content) for path, content in zip(paths, summaries, strict=True)]
     rows = [
         row
@@ -226,6 +227,7 @@ def _deck(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(deck, dict) or not deck:
         with open_results(path.with_name(f"{path.name.removesuffix(SUMMARY)}.h5")) as results:
             deck = results.deck
+    # where results go is no parameter
     return {key: value for key, value in deck.items() if key != "output"}
 
 
@@ -337,6 +339,7 @@ def _varies(column: Column) -> bool:
 
 def _axis(table: Collection) -> Column | None:
     """Return the key to draw against: of the physical ones, that with most values."""
+    # a curve over one key, the others as its parameters
     numeric = [column for column in table.of("key") if column.numbers is not None]
     physical = [column for column in numeric if column.name.partition(".")[0] not in NOT_PHYSICS]
     return max(physical or numeric, key=lambda column: len(set(column.cells)), default=None)
@@ -348,6 +351,7 @@ def _second_axis(table: Collection, axis: Column) -> Column | None:
     if len(others) != 1 or others[0].numbers is None:
         return None
     sizes = len(set(axis.cells)), len(set(others[0].cells))
+    # every combination once: a map, unless few values make a family of curves
     full = len(set(zip(axis.cells, others[0].cells, strict=True))) == sizes[0] * sizes[1] == len(table.runs)
     return others[0] if full and min(sizes) > LINES else None
 
@@ -363,6 +367,7 @@ def _maps(table: Collection, axis: Column, second: Column, shown: Sequence[Colum
     fig = figure("double" if columns == 2 else "single", 0.4 + 2.3 * rows)
     panels = fig.subplots(rows, columns, squeeze=False)
     for panel, column in zip(panels.flat, shown, strict=False):
+        # runs that failed leave holes
         values = np.full((up.size, across.size), math.nan)
         values[k, i] = column.numbers
         drawn = panel.pcolormesh(across, up, values, shading="nearest", rasterized=True)

@@ -147,6 +147,7 @@ def points(axes: Sequence[Axis], *, zipped: bool = False) -> list[tuple[str, ...
         If a key is given twice, axes to go side by side differ in length, or there are too many points.
     """
     keys = [axis.key for axis in axes]
+    # twice the same key: the second value would win without a word
     if twice := next((key for index, key in enumerate(keys) if key in keys[:index]), None):
         raise ValueError(f"{twice} is given twice")
     if zipped:
@@ -294,6 +295,7 @@ def _load(
     try:
         return load_deck(path, model, overrides)
     except DeckError as error:
+        # the values tell which point it is, as the deck has no file yet
         error.hint = f"at {' '.join(_settings(keys, values))}; no deck is written before all are valid"
         raise
 
@@ -392,12 +394,14 @@ def _write_folder(
     except OSError as error:
         raise FileError(f"the folder {folder} cannot be made: {error.strerror}") from error
     for path, text in texts.items():
+        # equal files are left alone: their times tell when they changed
         if not path.exists() or path.read_bytes() != text.encode():
             write_text(path, text)
     rows = sorted((number, f"{stem}-{number:04d}.yaml", *values) for values, number in known.items())
     content = io.StringIO()
     csv.writer(content, lineterminator="\n").writerows([("number", "deck", *keys), *rows])
-    write_text(folder / INDEX, content.getvalue())  # last: without it, decks count as not there
+    # last: without it, decks count as not there
+    write_text(folder / INDEX, content.getvalue())
 
 
 # ------------------------------------------------------------------------------------------- running
@@ -414,7 +418,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class Done:
-    """What became of one deck.
+    """The end of the run of one deck.
 
     Attributes
     ----------
@@ -444,7 +448,7 @@ def run(
     command: str = "",
     stop: Callable[[], str | None] = lambda: None,
 ) -> Iterator[tuple[Point, Done]]:
-    """Run the decks that are missing; yield each with what became of it, in the order in which they end.
+    """Run the decks that are missing; yield each with its end, in the order in which they end.
 
     Parameters
     ----------
@@ -457,6 +461,7 @@ def run(
     stop
         As for :class:`~qsim.core.device.workers.Crew`.
     """
+    # complete decks are not run again, whatever came of the others
     tasks = [_Task(sweep.method, point, device, figures, command) for point in sweep.missing]
     for task, done in Crew(_run_one, _lost, jobs, stop).work(tasks):
         yield task.point, done
@@ -474,14 +479,16 @@ def _run_one(task: _Task) -> Done:
         command=task.command,
     )
     try:
-        if point.results.is_dir():  # as an output it would be filled, and the deck never be complete
+        if point.results.is_dir():
+            # as an output it would be filled, and the deck never be complete
             raise FileError(f"{point.results} is a folder, where the results belong", hint="move it away")
         outcome = execute(task.method, point.deck, options)
     except (Stopped, Interrupted) as error:
         return Done(error.exit_code, message=str(error))
     except QsimError as error:
         return _recorded(point, Done(error.exit_code, message=str(error), hint=error.hint or ""))
-    except Exception as error:  # a bug in one run must not cost the others
+    except Exception as error:
+        # a bug in one run must not cost the others
         return _recorded(point, Done(1, message=f"internal error: {type(error).__name__}: {error}"))
     point.failed.unlink(missing_ok=True)
     return Done(0, summary=outcome.summary, seconds=time.monotonic() - start)
@@ -496,7 +503,8 @@ def _lost(task: _Task) -> Done:
 
 def _recorded(point: Point, done: Done) -> Done:
     content = {"deck": point.deck.name, "code": done.code, "error": done.message, "hint": done.hint}
-    with suppress(FileError):  # a full disk, which the message tells already
+    with suppress(FileError):
+        # a full disk, which the message tells already
         write_text(point.failed, json.dumps(content, indent=2) + "\n")
     return done
 
@@ -525,6 +533,7 @@ def write_array(sweep: Sweep, *, at_once: int | None = None, device: str | None 
     """
     refuse_controls(sweep.folder / sweep.points[0].deck.name)
     missing = sweep.missing
+    # a sample of the decks: plans of thousands would take minutes, and the largest is mostly at an end
     examined = missing[:: max(1, -(-len(missing) // MOST_EXAMINED))]
     cuda = device is not None and device.startswith("cuda")
     memory = max((_memory(sweep.method, point.deck, cuda=cuda) for point in examined), default=0)
