@@ -19,6 +19,7 @@ class PotentialTable(PotentialBlock):
     """Two columns, x and V in atomic units, interpolated by a cubic spline."""
 
     place = 11
+    # nothing is known beyond the table: the walls of the grid decide what is free
     limit = None
     in_parts = False
 

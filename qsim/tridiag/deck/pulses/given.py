@@ -120,6 +120,7 @@ class TablePulse(PulseBlock):
         """Return the spline; constant outside of the table, so that E is zero there."""
         import numpy as np
 
+        # A after the table keeps its last value: a constant has no field
         curve = self._curve
         return np.asarray(curve(np.clip(tau + self._first, curve.x[0], curve.x[-1])))
 
