@@ -169,7 +169,7 @@ def _show_plan(plan: dict[str, Any], *, as_json: bool) -> None:
     size, memory = format_bytes, plan["memory"]
     rows = [(name, _size_text(value)) for name, value in plan["sizes"].items()]
     rows += [("steps", str(plan["steps"]))] if plan["steps"] and "steps" not in plan["sizes"] else []
-    rows += [("time", plan["time"])] if plan["time"] else []
+    rows += [("compilation", plan["compilation"])] if plan["compilation"] else []
     rows += [(f"memory: {name}", size(number)) for name, number in memory["parts"].items()]
     rows += [
         ("memory on the host", size(memory["host"])),

@@ -54,7 +54,7 @@ def shells_of_terms(terms: Sequence[Term], system: System, key: str) -> Iterator
 
 
 def couplings(deck: TrotterDeck, models: Models) -> Iterator[Finding]:
-    """Yield what building the couplings finds, term by term: files that are missing numbers, pairs given twice, wild sizes."""
+    """Yield mistakes that building the couplings shows, term by term: missing numbers in files, duplicate pairs, wild sizes."""
     end = deck.evolve.end if deck.task == "evolve" else 0.0
     first = len(deck.system.terms)
     yield from _couplings(models, deck.system.terms, 0, "system.terms", end)

@@ -12,8 +12,7 @@ from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
 from qsim.core.device.parallel import connected
 from qsim.core.errors import InvalidInput, NumericsError
-from qsim.core.run.stages import Plan
-from qsim.core.run.work import Work
+from qsim.core.run.stages import Plan, Size
 from qsim.tridiag.atom.checks import Setup, accuracy_of_scans, findings
 from qsim.tridiag.atom.harmonics import fundamental, highest_order
 from qsim.tridiag.atom.photoelectrons.flux import flux_interval, spheres
@@ -52,8 +51,9 @@ CUDA_TABLES, CUDA_TIPS, PADDING = 6.4, {"length": 0.6, "velocity": 1.0}, 1.05
 CUDA_MAKING = {"length": 16, "velocity": 40}
 # of a step, per point and l
 FLOPS = 40.0
-# of these per second and core, spectra and verification included: measured 0.7e9 to 1.2e9
-SPEED = 1e9
+# points times l times steps from which a GPU is faster than its host (docs/howto/devices.md): xuv_ir_streaking with 1.6e8 takes
+# as long on both, h_hhg_800nm with 3.8e8 half as long on a GPU
+GPU_CELL_STEPS = 2e8
 
 
 def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
@@ -103,21 +103,16 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     stages = 5 if deck.time.order == 4 else 1
     if count > 1:
         sizes["runs"] = count
-    # operations per point, l, step and stage; stages of Suzuki's composition are steps of their own
-    flops = count * FLOPS * grid.points * lanes * found.steps * stages
-    work = Work(
-        flops=flops,
-        reduce="time.t_final",
-        core=flops / SPEED,
-        lanes=float(count * grid.points * lanes),
-        launches=float(found.steps * stages),
-    )
+    # stages of Suzuki's composition are steps of their own
+    cell_steps = float(count) * grid.points * lanes * found.steps * stages
     return Plan(
         memory,
         sizes=sizes,
         steps=found.steps,
         findings=problems,
-        work=work,
+        size=Size(cell_steps, "points times l times steps", GPU_CELL_STEPS),
+        operations=FLOPS * cell_steps,
+        reduce="time.t_final",
         cpu_only=_cpu_only(2 * channels.pairs),
         ranks=count,
         shared="runs of the scan",

@@ -12,8 +12,7 @@ from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
 from qsim.core.device.parallel import connected
 from qsim.core.errors import InvalidInput, NumericsError
-from qsim.core.run.stages import Plan
-from qsim.core.run.work import Work
+from qsim.core.run.stages import Plan, Size
 from qsim.tridiag.deck.observe import without_fundamental
 from qsim.tridiag.propagate.lattice import PSI_LIMIT, Lattice, equidistant
 from qsim.tridiag.propagate.problem import (
@@ -52,8 +51,8 @@ POINT_BYTES = {
 TEMPORARY_BYTES = {"numerov": 88, "three_point": 72}
 # complex ones of a step of the whole system on a GPU: its bands, right-hand side, solution, residual, sums
 EXACT_ARRAYS = 8
-# of a step, on one core: measured, observations included
-STEP_SECONDS, POINT_SECONDS = 40e-6, 4e-9
+# points times steps from which a GPU is faster than its host (docs/howto/devices.md): hhg_800nm with 1.1e8 takes as long on both
+GPU_POINT_STEPS = 2e8
 # rows of the first block: row 0 and its joint line
 LEAST_FIRST = 2
 # points from which energies are taken in windows, and states are not stored
@@ -93,15 +92,15 @@ def plan(loaded: LoadedDeck[TridiagDeck]) -> Plan:
             findings += _physics(loaded, pulse, dt, steps)
     except InvalidInput as problem:
         findings.append(Finding(problem.key, str(problem)))
-    # of a step on a row: elimination, substitution and right-hand side, a complex product and sum each
-    core = steps * (STEP_SECONDS + POINT_SECONDS * n) * (1.0 if blocks.time.verify is False else 2.0)
-    work = Work(flops=24.0 * n * steps, reduce="time.t_final", core=core, lanes=n, launches=steps)
     return Plan(
         _memory(blocks, steps, dt),
         sizes=sizes,
         steps=steps,
         findings=findings,
-        work=work,
+        size=Size(float(n) * steps, "points times steps", GPU_POINT_STEPS),
+        # of a step on a row: elimination, substitution and right-hand side, a complex product and sum each
+        operations=24.0 * n * steps,
+        reduce="time.t_final",
         ranks=_ranks(blocks),
         shared="parts of the grid",
     )

@@ -62,17 +62,20 @@ def factor(profile: blocks.Profile | None) -> Factor:
         If the file of a table cannot be read or its times do not ascend.
     """
     if profile is None:
+        # without a profile: 1 at all times
         return Factor(lambda t: 1.0)
     if isinstance(profile, blocks.ConstantProfile):
         value = profile.value
         return Factor(lambda t: value)
     if isinstance(profile, blocks.RampProfile):
+        # slope of a linear ramp, curvature of a smooth one: both ends are kinks
         return Factor(_ramp(profile), (profile.t0, profile.t1))
     if isinstance(profile, blocks.CosineProfile):
         offset, amplitude, omega, phase = profile.offset, profile.amplitude, profile.omega, profile.phase
         return Factor(lambda t: offset + amplitude * math.cos(omega * t + phase))
     if isinstance(profile, blocks.TableProfile):
         return _table(profile)
+    # the kinks of a formula are not known; `structure` searches them
     formula = Expression(profile.value, ("t",))
     return Factor(
         lambda t: float(formula(t=t)), None, lambda times: np.asarray(formula(t=times), float), formula
@@ -109,6 +112,7 @@ def _table(table: blocks.TableProfile) -> Factor:
     times, values = [row[0] for row in points], [row[1] for row in points]
 
     def value(t: float) -> float:
+        # beyond the ends the first and the last value hold
         right = bisect.bisect_right(times, t)
         if right in (0, len(times)):
             return values[0 if right == 0 else -1]
