@@ -40,6 +40,7 @@ COMMANDS: dict[str, click.Command] = {
     "validate": decks.validate,
     "schema": decks.schema,
     "show": results.show,
+    "table": results.table,
     "plot": figures.plot,
     "view": figures.view,
     "compare": results.compare,
@@ -86,7 +87,7 @@ class QsimGroup(click.Group):
         """List methods and the other commands in a section each."""
         sections = {
             "Methods": {name: methods.TABLE[name] for name in methods.available()},
-            "Commands": {name: command.get_short_help_str(90) for name, command in COMMANDS.items()},
+            "Commands": {name: command.get_short_help_str(200) for name, command in COMMANDS.items()},
         }
         for title, rows in sections.items():
             if rows:

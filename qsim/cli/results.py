@@ -1,7 +1,9 @@
-"""The commands that read results files: ``show``, ``compare``, ``cite``, ``collect``."""
+"""The commands that read results files: ``show``, ``table``, ``compare``, ``cite``, ``collect``."""
 
 from __future__ import annotations
 
+import csv
+import io
 import shlex
 import sys
 from collections.abc import Sequence
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from qsim.core.results.compare import Comparison, Tolerance
     from qsim.core.results.results import Results
 
-__all__ = ["cite", "collect", "compare", "show"]
+__all__ = ["cite", "collect", "compare", "show", "table"]
 
 # Most decks without results that `collect` lists.
 MAX_LINES = 20
@@ -89,6 +91,58 @@ def _show(results: Results) -> None:
     long = ("deck", "deck_text", "physics")  # --deck and --json print these
     provenance = [(name, one_line(v)) for name, v in content["provenance"].items() if name not in long]
     click.echo("\n" + columns(provenance, ("provenance", "")))
+
+
+@click.command()
+@click.argument("file", type=ResultsFile())
+@click.argument("names", nargs=-1, metavar="[ARRAY]...")
+@click.option(
+    "--units", metavar="LIST", default="", help="Units to give numbers in, such as 'eV, Mb' or 'b/(eV sr^2)'."
+)
+@click.option("--at", "places", metavar="AXIS=VALUE", multiple=True, help="Only rows there; may be repeated.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="File to write instead of printing.",
+)
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+def table(
+    file: Path, names: tuple[str, ...], units: str, places: tuple[str, ...], output: Path | None, force: bool
+) -> None:
+    """Print arrays of a results file as CSV: coordinates, values, errors; without ARRAY, the scalars.
+
+    ARRAYs that share their axes stand side by side.
+    """
+    from qsim.core.physics.conversion import split_units
+    from qsim.core.results.atomic import write_text
+    from qsim.core.results.results import open_results
+    from qsim.core.sweeps.columns import columns_of, scalar_columns
+
+    at = dict(_axis_value(place) for place in places)
+    with open_results(file) as results:
+        try:
+            wanted = split_units(units)
+            made = columns_of(results, names, wanted, at) if names else scalar_columns(results, wanted)
+        except (ValueError, KeyError) as error:
+            raise click.UsageError(str(error.args[0])) from None
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(made.header)
+    writer.writerows(made.rows())
+    if output is None:
+        click.echo(text.getvalue(), nl=False)
+    else:
+        print_path(write_text(output, text.getvalue(), overwrite=force))
+
+
+def _axis_value(text: str) -> tuple[str, str]:
+    """Return axis and value of ``AXIS=VALUE``."""
+    axis, equals, value = text.partition("=")
+    if not equals or not axis.strip() or not value.strip():
+        raise click.UsageError(f"--at {text}: expected AXIS=VALUE, such as spin=singlet")
+    return axis.strip(), value.strip()
 
 
 @click.command()
@@ -227,6 +281,7 @@ def collect(
     from qsim.core.run.files.paths import refuse_existing
     from qsim.core.run.stages import Method
     from qsim.core.sweeps import collect as gather
+    from qsim.core.sweeps.rows import without_index
 
     if output.suffix not in (".csv", ".h5", ".hdf5"):
         raise click.UsageError(f"-o {output}: a table is a .csv or a .h5 file")
@@ -243,7 +298,9 @@ def collect(
     else:
         chosen = {k: tuple(Method[Any, Any, Any](k).headline) for k in kinds if methods.is_available(k)}
     table = gather.collect(summaries, chosen)
-    if absent := [name for name in names if name not in {column.name for column in table.columns}]:
+    if absent := [
+        name for name in names if not {name, without_index(name)} & {column.name for column in table.columns}
+    ]:
         raise click.UsageError(f"no run has the scalar '{absent[0]}'; 'qsim show FILE' lists them")
     command = shlex.join(["qsim", *sys.argv[1:]])
     print_path(gather.write_collection(table, output, overwrite=force, command=command))

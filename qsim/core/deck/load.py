@@ -252,6 +252,24 @@ def load_deck(source: DeckSource, model: type[D], overrides: Sequence[str] = ())
     return loaded
 
 
+def written_deck(text: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the keys of a deck as they are written, with their units, after the overrides; what cannot be read is left out.
+
+    Parameters
+    ----------
+    text
+        YAML.
+    overrides
+        As `load_deck` takes them.
+    """
+    root, _ = parse_yaml(text, MAPPING)
+    if root is None or not isinstance(root.value, dict):
+        return {}
+    for item in overrides:
+        root, _ = _override(root, item)
+    return dict(root.plain())
+
+
 def peek_method(source: DeckSource) -> str:
     """Return the method that a deck names, without validating anything else.
 

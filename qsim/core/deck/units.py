@@ -64,9 +64,11 @@ __all__ = [
     "Time",
     "UnitError",
     "Wavelength",
+    "canonical",
     "format_quantity",
     "parse_quantity",
     "to_unit",
+    "unit_named",
     "without_unit",
 ]
 
@@ -265,7 +267,10 @@ _ALIASES = {
     "/bohr": "1/bohr",
     "bohr-1": "1/bohr",
     "A": "angstrom",
+    "Ang": "angstrom",
+    "ang": "angstrom",
     "Angstrom": "angstrom",
+    "angstroms": "angstrom",
     "/angstrom": "1/angstrom",
     "angstrom-1": "1/angstrom",
     "/nm": "1/nm",
@@ -384,6 +389,23 @@ def parse_quantity(value: object, kind: str) -> float:
     if not math.isfinite(result):
         raise UnitError("the number is not finite", expected, specific=True)
     return result
+
+
+def unit_named(text: str, kind: str) -> tuple[str, float]:
+    """Return a unit of a kind as this program writes it, and its value in atomic units; raise `UnitError` for other texts.
+
+    An intensity is no unit of a field here, as it is not proportional to it.
+    """
+    name = _spelling(text)
+    if name not in UNITS[kind] and name in UNITS["intensity"]:
+        message = f"{text!r} is a unit of intensity; allowed units of {kind}: {', '.join(UNITS[kind])}"
+        raise UnitError(message, _expected(kind), specific=True)
+    return name, UNITS[kind].get(name) or _convert(1.0, name, kind)
+
+
+def canonical(text: str) -> str:
+    """Return a unit as this program writes it, ``"angstrom"`` for ``"Å"``; other texts with their blanks tidied."""
+    return _spelling(text)
 
 
 def without_unit(number: float, kind: str, ranges: Iterable[tuple[float, float, str]]) -> str:

@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.deck.columns import by_first_column, read_columns, smooth_curve
+from qsim.core.deck.columns import by_first_column, smooth_curve
 from qsim.core.deck.expression import Expression
+from qsim.core.deck.tables import read_table
 from qsim.core.device.pool import each_part
 from qsim.core.errors import InvalidInput, NumericsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from numpy.typing import ArrayLike, NDArray
     from scipy.interpolate import CubicSpline
+
+    from qsim.core.deck.table_units import Tabulated
 
 __all__ = ["CACHED", "formula", "formula_slope", "in_chunks", "require_sane", "spline"]
 
@@ -168,13 +170,13 @@ _UNARY: dict[str, Callable[[Any], tuple[Any, Any]]] = {
 }
 
 
-def spline(path: Path, name: str, x: NDArray[np.float64] | None = None, key: str = "file") -> CubicSpline:
-    """Return a two-column table as a cubic spline (not-a-knot).
+def spline(table: Tabulated, x: NDArray[np.float64] | None = None, key: str = "file") -> CubicSpline:
+    """Return a two-column table as a cubic spline (not-a-knot), in atomic units.
 
     Parameters
     ----------
-    name
-        What the first column holds.
+    table
+        The block that names the file, the columns and their units.
     x : (n,) float64, optional
         Ascending points, bohr, at which the spline is needed.
     key
@@ -187,14 +189,16 @@ def spline(path: Path, name: str, x: NDArray[np.float64] | None = None, key: str
     InvalidInput
         If the table does not cover the points.
     """
-    table = by_first_column(path, read_columns(path, 2, f"{name}, value", distinct=name), name)
-    first, last = float(table[0, 0]), float(table[-1, 0])
+    name = table.columns()[0].name
+    path = table.table_file() or name
+    points = by_first_column(path, read_table(table, distinct=name), name)
+    first, last = float(points[0, 0]), float(points[-1, 0])
     slack = 1e-9 * (last - first)
     if x is not None and (x[0] < first - slack or x[-1] > last + slack):
         raise InvalidInput(
             key, f"the table covers [{first:g}, {last:g}] bohr, the grid needs [{x[0]:g}, {x[-1]:g}]"
         )
-    return smooth_curve(path, table[:, 0], table[:, 1])
+    return smooth_curve(path, points[:, 0], points[:, 1])
 
 
 def require_sane(value: NDArray[np.float64], x: NDArray[np.float64], key: str, grid: str) -> None:

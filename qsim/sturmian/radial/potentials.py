@@ -16,7 +16,7 @@ from qsim.core.deck.columns import smooth_curve
 from qsim.core.deck.expression import Expression
 from qsim.core.errors import InvalidInput, NumericsError
 from qsim.sturmian.radial.grid import RadialGrid
-from qsim.sturmian.radial.inputs import read_table
+from qsim.sturmian.radial.inputs import read_radial
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,7 +62,7 @@ class OneBody:
         self.charge, self.coulombic = self.Z, True
         self._spline: CubicSpline | None = None
         if self.type == "table":
-            table = read_table(block.file)
+            table = read_radial(block)
             # smooth_curve refuses what is too large
             with np.errstate(over="ignore"):
                 rv = table[:, 0] * table[:, 1]
@@ -228,7 +228,7 @@ def _square_well(where: RadialGrid | NDArray[Any], r: NDArray[Any], r0: float, t
 
 def _generating_table(block: Any, r: NDArray[Any]) -> NDArray[Any]:
     key = "basis.generating.file"
-    table = read_table(block.file)
+    table = read_radial(block)
     if np.any(table[:, 1] < 0.0):
         place = table[table[:, 1] < 0.0][0, 0]
         raise InvalidInput(

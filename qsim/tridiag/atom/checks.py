@@ -70,8 +70,14 @@ def findings(setup: Setup) -> Iterator[Finding]:
         core,
         turning,
         spectra,
+        tables,
     ):
         yield from check(setup)
+
+
+def tables(setup: Setup) -> Iterator[Finding]:
+    """Yield tables of a field that end within the run."""
+    yield from setup.pulse.check_tables(setup.t_final)
 
 
 def nucleus(setup: Setup) -> Iterator[Finding]:

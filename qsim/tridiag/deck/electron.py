@@ -6,12 +6,14 @@ are in :mod:`qsim.tridiag.propagate.initial` and :mod:`qsim.tridiag.tdse.absorbe
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, ComplexNumber, Count, DeckPath, Finding, PositiveCount, short_form
 from qsim.core.deck.expression import ExpressionText
+from qsim.core.deck.table_units import UNITS_KEY, Column, LengthUnits, Tabulated
 from qsim.core.deck.units import Energy, InverseLength, Length, Time
 from qsim.tridiag.deck.numbers import SIGNED, SIZE, exactly_one
 
@@ -131,11 +133,20 @@ class FormulaInitial(Block):
     imag: Annotated[str, ExpressionText("x")] = Field(default="0", description="imaginary part, formula of x")
 
 
-class FileInitial(Block):
+class FileInitial(Tabulated):
     """A wavefunction from a file: columns x, re, im; or psi_final of a results file; interpolated and normalised."""
 
     type: Literal["file"]
     file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
+    units: LengthUnits | None = Field(default=None, description=UNITS_KEY)
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return x and the two parts of psi, whose unit does not matter: it is normalised."""
+        return Column("x", "length"), Column("Re psi", ignored=True), Column("Im psi", ignored=True)
+
+    def table_file(self) -> Path | None:
+        """Return the path of a table; None for results of an earlier run, which are in atomic units."""
+        return None if self.file.suffix in (".h5", ".hdf5") else self.file
 
 
 def _initial_form(value: object) -> object:

@@ -434,6 +434,7 @@ def field_length(setup: Setup) -> Iterator[Finding]:
             f"the run ends at {setup.t_final:.6g} a.u., before the last pulse does ({duration:.6g} a.u.)",
             "warning",
         )
+    yield from setup.pulse.check_tables(setup.t_final)
     yield from setup.pulse.check_residual(setup.t_final)
 
 

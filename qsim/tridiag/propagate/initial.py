@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.deck.columns import read_columns, smooth_curve
+from qsim.core.deck.columns import smooth_curve
+from qsim.core.deck.tables import read_table
 from qsim.core.device.pool import each_part
 from qsim.core.errors import FileError, InvalidInput
 from qsim.core.physics.functions import CACHED, formula, in_chunks
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from qsim.tridiag.deck.electron import FileInitial
 
 # norm outside of the grid that a state from a file may have
 LOST = 1e-6
@@ -75,7 +78,7 @@ def initial_state(
         real = in_chunks(lambda part: formula(block.real, f"{key}.real", x=part), x, threads)
         psi = real + 1j * in_chunks(lambda part: formula(block.imag, f"{key}.imag", x=part), x, threads)
     else:
-        psi = _from_file(block.file, x, key)
+        psi = _from_file(block, x, key)
     return normalised(psi, dx, key, threads)
 
 
@@ -169,9 +172,10 @@ def _superpose(
     return normalised(psi, dx, key)
 
 
-def _from_file(path: Path, x: NDArray[np.float64], key: str) -> NDArray[np.complex128]:
+def _from_file(block: FileInitial, x: NDArray[np.float64], key: str) -> NDArray[np.complex128]:
     """Return a wavefunction from columns x, re, im or from a results file, interpolated to the grid."""
-    points, values = _read_results(path) if path.suffix in (".h5", ".hdf5") else _read_table(path)
+    path = block.file
+    points, values = _read_results(path) if path.suffix in (".h5", ".hdf5") else _read_table(block)
     # spacing is compared up to the rounding of positions in a text file
     slack, dx = 1e-9 * (1.0 + float(np.max(np.abs(x)))), float(x[1] - x[0])
     # the walls: a results file has a zero there
@@ -204,8 +208,8 @@ def _from_file(path: Path, x: NDArray[np.float64], key: str) -> NDArray[np.compl
     return psi
 
 
-def _read_table(path: Path) -> tuple[NDArray[np.float64], NDArray[np.complex128]]:
-    table = read_columns(path, 3, "x, Re psi, Im psi")
+def _read_table(block: FileInitial) -> tuple[NDArray[np.float64], NDArray[np.complex128]]:
+    table = read_table(block)
     # files need not be sorted
     table = table[np.argsort(table[:, 0], kind="stable")]
     return table[:, 0], table[:, 1] + 1j * table[:, 2]

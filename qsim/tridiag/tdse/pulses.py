@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
+from qsim.core.deck.table_units import Tabulated
 from qsim.core.errors import InvalidInput
 from qsim.core.physics.functions import in_chunks
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 # where peaks are looked for
 SAMPLES_PER_CYCLE = 512
+# field at the end of a table, relative to its largest, that is no edge
+CUT = 1e-3
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
@@ -275,6 +278,22 @@ class LaserField:
     def residual(self, t_final: float) -> float:
         """Return A(t_final): the momentum that the field leaves with a free electron, 0 for light."""
         return float(self.vector_potential(np.array([t_final]))[0])
+
+    def check_tables(self, t_final: float) -> Iterator[Finding]:
+        """Yield a warning for every table whose field is cut off: not small at its end, and zero from there on."""
+        for pulse in self.pulses:
+            if not isinstance(pulse.block, Tabulated) or pulse.start + pulse.length >= t_final * (1.0 - 1e-6):
+                continue
+            last = abs(float(pulse.block.E(np.array([pulse.length * (1.0 - 1e-12)]))[0]))
+            end = pulse.start + pulse.length
+            largest = float(np.abs(pulse.block.E(np.linspace(0.0, pulse.length, 1001))).max())
+            if last > CUT * largest:
+                yield Finding(
+                    f"{pulse.key}.file",
+                    f"the table ends at {end:.6g} a.u. with {last / largest:.2g} of its largest field, before "
+                    f"the run does ({t_final:.6g} a.u.); the field is zero afterwards",
+                    "warning",
+                )
 
     def check_residual(self, t_final: float) -> Iterator[Finding]:
         """Yield a warning if a field that should be light has a zero-frequency part."""

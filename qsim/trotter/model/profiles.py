@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from qsim.core.deck.columns import read_rows
 from qsim.core.deck.expression import Expression
+from qsim.core.deck.table_units import Column
+from qsim.core.deck.tables import column_units
 from qsim.core.errors import FileError
 from qsim.trotter.deck import profiles as blocks
 
@@ -103,6 +105,7 @@ def _table(table: blocks.TableProfile) -> Factor:
     if points is None:
         # check() has seen to it
         assert table.file is not None
+        column_units(table.file, (Column("t", unit="1/J"), Column("f", ignored=True)))
         points = read_rows(table.file, "t, f", (2,), most=MOST_ROWS)
         for k, (a, b) in enumerate(pairwise(points)):
             if b[0] <= a[0]:

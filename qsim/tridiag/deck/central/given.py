@@ -7,6 +7,7 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import Block, DeckPath
 from qsim.core.deck.expression import ExpressionText
+from qsim.core.deck.table_units import UNITS_KEY, Column, RadialUnits, Tabulated
 from qsim.core.errors import InvalidInput
 from qsim.tridiag.deck.central.base import CentralBlock, Charge
 from qsim.tridiag.deck.numbers import SIGNED, Points
@@ -126,14 +127,19 @@ class FormulaAtom(CentralBlock):
         return float(-1e4 * self.V(np.array([1e4]))[0])
 
 
-class TableAtom(CentralBlock):
-    """Two columns, r and V in atomic units; r V is interpolated by a cubic spline and goes on as ``-Zc / r`` outside."""
+class TableAtom(CentralBlock, Tabulated):
+    """Two columns, r and V; r V is interpolated by a cubic spline and goes on as ``-Zc / r`` outside."""
 
     place = 9
     analytic = False
 
     type: Literal["table"]
-    file: DeckPath = Field(description="CSV or white-space file, relative to the deck")
+    file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
+    units: RadialUnits | None = Field(default=None, description=UNITS_KEY)
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return r and V."""
+        return Column("r", "length"), Column("V", "energy")
 
     def _curve(self) -> tuple[Points, object]:
         """Return the radii and the spline of ``r V``.
@@ -143,10 +149,11 @@ class TableAtom(CentralBlock):
         InvalidInput
             If the table does not begin near the nucleus, or does not end in a Coulomb tail.
         """
-        from qsim.core.deck.columns import by_first_column, read_columns, smooth_curve
+        from qsim.core.deck.columns import by_first_column, smooth_curve
+        from qsim.core.deck.tables import read_table
 
         # r V instead of V: it is smooth at the nucleus, where V diverges, and constant in the tail
-        table = by_first_column(self.file, read_columns(self.file, 2, "r, V", distinct="r"), "r")
+        table = by_first_column(self.file, read_table(self, distinct="r"), "r")
         r, product = table[:, 0], table[:, 0] * table[:, 1]
         if r[0] < 0.0 or r.size < 8:
             raise InvalidInput(

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import DeckPath
 from qsim.core.deck.expression import ExpressionText
+from qsim.core.deck.table_units import UNITS_KEY, Column, PotentialUnits, Tabulated
 from qsim.tridiag.deck.numbers import Points
 from qsim.tridiag.deck.potentials.base import PotentialBlock
 
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["FreeParticle", "PotentialFormula", "PotentialTable"]
 
 
-class PotentialTable(PotentialBlock):
-    """Two columns, x and V in atomic units, interpolated by a cubic spline."""
+class PotentialTable(PotentialBlock, Tabulated):
+    """Two columns, x and V, interpolated by a cubic spline."""
 
     place = 11
     # nothing is known beyond the table: the walls of the grid decide what is free
@@ -24,7 +25,12 @@ class PotentialTable(PotentialBlock):
     in_parts = False
 
     type: Literal["table"]
-    file: DeckPath = Field(description="CSV or white-space file, relative to the deck")
+    file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
+    units: PotentialUnits | None = Field(default=None, description=UNITS_KEY)
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return x and V."""
+        return Column("x", "length"), Column("V", "energy")
 
     def V(self, x: Points) -> Points:
         """Return V (n,), hartree."""
@@ -42,7 +48,7 @@ class PotentialTable(PotentialBlock):
         """Return the spline; it must cover the points x."""
         from qsim.core.physics.functions import spline
 
-        return spline(self.file, "x", x)
+        return spline(self, x)
 
 
 class PotentialFormula(PotentialBlock):

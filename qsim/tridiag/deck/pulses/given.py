@@ -9,6 +9,7 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import DeckPath, Finding
 from qsim.core.deck.expression import Expression, ExpressionText
+from qsim.core.deck.table_units import UNITS_KEY, Column, FieldUnits, Tabulated
 from qsim.core.deck.units import Time
 from qsim.tridiag.deck.numbers import SIZE, Times
 from qsim.tridiag.deck.pulses.base import PulseBlock
@@ -72,23 +73,34 @@ class ExpressionPulse(PulseBlock):
             yield Finding(f"{key}.duration", "missing key; the formula uses T, the duration of the pulse")
 
 
-class TablePulse(PulseBlock):
-    """Two columns, t and the field in atomic units, interpolated by a cubic spline; zero outside of the table."""
+class TablePulse(PulseBlock, Tabulated):
+    """Two columns, t and the field, interpolated by a cubic spline; zero outside of the table."""
 
     place = 8
 
     shape: Literal["table", "file"]
-    file: DeckPath = Field(description="CSV or white-space file, relative to the deck")
+    file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
+    units: FieldUnits | None = Field(default=None, description=UNITS_KEY)
     of: Literal["E", "A"] = Field(
         default="E", description="second column: the field, or the vector potential (E = -dA/dt)"
     )
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return t and E, or A in atomic units."""
+        second = Column("A", unit="au") if self.of == "A" else Column("E", "electric field")
+        return Column("t", "time"), second
+
+    def check(self, key: str) -> Iterator[Finding]:
+        """Yield a unit of E for a table of A."""
+        if self.of == "A" and "E" in self.given_units():
+            yield Finding(f"{key}.units.E", "the table holds A, which is read in atomic units; leave it out")
 
     @cached_property
     def _curve(self) -> "CubicSpline":
         """The table as a spline, read once."""
         from qsim.core.physics.functions import spline
 
-        return spline(self.file, "t")
+        return spline(self)
 
     @property
     def _first(self) -> float:
