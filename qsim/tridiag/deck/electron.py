@@ -158,11 +158,16 @@ def _initial_form(value: object) -> object:
     return value
 
 
+_Initial = Annotated[
+    EigenstateInitial | SuperpositionInitial | GaussianInitial | FormulaInitial | FileInitial,
+    Field(discriminator="type"),
+    short_form,
+]
 Initial = Annotated[
     EigenstateInitial | SuperpositionInitial | GaussianInitial | FormulaInitial | FileInitial,
     Field(discriminator="type"),
     short_form,
-    BeforeValidator(_initial_form),
+    BeforeValidator(_initial_form, json_schema_input_type=_Initial | Count | dict[str, ComplexNumber]),
 ]
 
 
