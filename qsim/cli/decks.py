@@ -40,6 +40,7 @@ def init(method: str, full: bool, example: str | None, task: str | None) -> None
     from qsim.core.deck.template import template
     from qsim.core.run.stages import stage
 
+    # The deck module alone is imported: a template needs no kernels.
     model = stage(method, "deck").DECK
     if task is not None and task not in (known := _tasks(model)):
         listing = f"its tasks: {', '.join(known)}" if known else "its decks have no task"
@@ -172,6 +173,7 @@ def validate(ctx: click.Context, decks: tuple[Path, ...], as_json: bool) -> None
 
     findings: list[dict[str, Any]] = []
     code = 0
+    # Every deck is examined, whatever the others are like.
     for path in decks:
         method: str | None = None
         diagnostics: list[Diagnostic] = []
@@ -211,6 +213,7 @@ def _foreign(path: Path) -> Exception:
     from qsim.core.deck.yaml_marks import parse_yaml
     from qsim.core.errors import DeckError
 
+    # The deck was readable a moment ago, when its method was read.
     root, _ = parse_yaml(path.read_text(encoding="utf-8-sig"), str(path))
     node = root.child("method") if root else None
     if node is None:

@@ -94,7 +94,7 @@ EnergyName = Annotated[str, UnitName("energy")]
 
 
 class LengthUnits(Block):
-    """Unit of the first column; those of the others do not matter."""
+    """Unit of the first column; the other units do not matter."""
 
     x: LengthName | None = Field(
         default=None, description="unit of x", json_schema_extra={"example": "angstrom"}
@@ -148,7 +148,7 @@ class Tabulated(Block):
         return path if isinstance(path, Path) else None
 
     def given_units(self) -> dict[str, str]:
-        """Return what the key ``units`` says, by column."""
+        """Return the units of the key ``units``, by column."""
         units = getattr(self, "units", None)
         found = {} if units is None else dict(units)
         return {name: unit for name, unit in found.items() if unit is not None}

@@ -171,11 +171,14 @@ def _plain_unit(column: Column) -> str:
 
 def _one_unit(column: Column, label: _Label | None, given: str | None) -> ColumnUnit:
     """Return the unit of one column, which file and deck must not name differently."""
+    # a normalised state, say: whatever unit the file names, it drops out
     if column.ignored:
         return ColumnUnit(column, source="header")
+    # a unit of the deck, which must agree with the header
     stated = given and unit_named(given, column.kind)
     if label is None or label.unit.lower() in NO_UNIT:
         return ColumnUnit(column, stated[1], "deck") if stated else ColumnUnit(column)
+    # a plain number has one unit; prose in a comment is no other one
     if not column.kind:
         if label.unit in (column.unit, *PLAIN) or _spelled(label.unit) == "au":
             return ColumnUnit(column, source="header")
@@ -187,6 +190,7 @@ def _one_unit(column: Column, label: _Label | None, given: str | None) -> Column
     try:
         name, factor = unit_named(label.unit, column.kind)
     except UnitError as error:
+        # a header in words that are no unit leaves the word to the deck, or to the default
         if stated and not _known(label.unit):
             return ColumnUnit(column, stated[1], "deck")
         if label.comment and not _known(label.unit):
@@ -195,6 +199,7 @@ def _one_unit(column: Column, label: _Label | None, given: str | None) -> Column
             f"name the unit by units: {{{column.name}: ...}} in the deck if the header means something else"
         )
         raise FileError(f"{label.where}: unit of {column.name}: {error}", hint=hint) from None
+    # two units that differ by a factor: one of them is a mistake
     if stated and stated[1] != factor:
         raise FileError(
             f"{label.where}: the header says {column.name} is in {name}, but the key units says {stated[0]}",
@@ -236,6 +241,7 @@ def _header(path: Path, columns: Sequence[Column]) -> dict[int, _Label]:
     names = ", ".join(column.name for column in columns)
     for number, full in text_lines(path, f"{len(columns)} columns of numbers ({names})"):
         text, mark, remark = _split_comment(full)
+        # numbers have begun: the header is over
         if number > MAX_LINES or (text.strip() and _begins_with_number(text)):
             break
         comment = bool(mark) and not text.strip()
@@ -268,6 +274,7 @@ def _begins_with_number(text: str) -> bool:
 
 def _fields(text: str, count: int) -> dict[int, str]:
     """Return the units in a line of names, by column; nothing if it cannot be a line of `count` names."""
+    # one line per column, as plotting programs write it: "# Column 2: V (eV)"
     if match := _NUMBERED.fullmatch(text):
         unit = _unit_in(match[2])
         index = int(match[1]) - 1
@@ -281,6 +288,7 @@ def _fields(text: str, count: int) -> dict[int, str]:
 
 def _split(text: str, count: int) -> list[str]:
     """Return the fields of a line of names: at separators, after brackets, or at blanks."""
+    # separators, but for those within brackets: "V (eV, total)" is one field
     outside = re.split(r"[,;\t](?![^(\[]*[)\]])", text.strip().strip(",;"))
     if len(outside) >= count:
         return outside
@@ -295,6 +303,7 @@ def _unit_in(field: str) -> str | None:
     """Return the unit of a name, ``V (eV)``, ``V [eV]`` or ``V/eV``; None if there is none."""
     if match := _BRACKET.search(field.strip()):
         return match[1].strip()
+    # a slash is a unit only if a unit follows: "a/b" may be a name
     match = _SLASH.fullmatch(field.strip())
     return match[1] if match and _known(match[1]) else None
 
@@ -322,6 +331,7 @@ def _names(path: Path, columns: Sequence[Column]) -> list[str]:
         wanted = [column.name for column in columns]
         if all(name in lines for name in wanted):
             return wanted
+        # a file of two datasets needs no names: one of them is an axis
         others = [name for name in lines if name not in (*wanted[:1], *AXES)]
         axis = [name for name in lines if name not in others]
         if len(axis) == 1 and len(others) == len(columns) - 1 == 1:

@@ -19,7 +19,7 @@ __all__ = ["deck_reference", "flow", "schema", "template"]
 
 Model = type[BaseModel]
 
-_LAST = ("run", "output")  # keys that all decks share, written below those of the method
+_LAST = ("run", "output")  # keys that all decks share, written below the method's own
 _COLUMN = 32  # where the comments of a template start
 
 
@@ -58,6 +58,7 @@ def schema(model: Model) -> dict[str, Any]:
     ]
     if len(bodies) == 1:
         return {**bodies[0], **about}
+    # Variants share most of their blocks: one table of definitions serves all.
     definitions = {name: block for body in bodies for name, block in body.pop("$defs", {}).items()}
     return {**about, "anyOf": bodies, "$defs": definitions}
 
@@ -122,6 +123,7 @@ def _entry(key: str, value: object, annotation: Annotation, info: FieldInfo, ful
     blocks = [member.base for member in annotation.leaves if is_block(member.base)]
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", by_alias=True)
+    # A block that is off by default is shown as a comment, ready to be switched on.
     if blocks and value is None:
         return _commented(
             [
@@ -143,6 +145,7 @@ def _member(value: Mapping[str, Any], annotation: Annotation, full: bool) -> lis
     by_tag = tags(annotation, discriminator)
     tag = str(value.get(discriminator, ""))
     model = by_tag.get(tag) or next(member.base for member in annotation.leaves if is_block(member.base))
+    # A block without keys still needs a value in YAML.
     lines = _block(model, value, full) or ["{}"]
     if full:
         for other, other_model in by_tag.items():
@@ -163,6 +166,7 @@ def _list_entry(key: str, value: Sequence[Any], items: Annotation, note: str, fu
 
     if value:
         return [*_head(f"{key}:", note), *_indent([line for each in value for line in item(each)])]
+    # An empty list in full shows a commented sample of its items.
     model = next(member.base for member in items.leaves if is_block(member.base))
     sample = item(_tag_of(items, model)) if full else []
     return [*_head(f"{key}: []", note), *_commented(_indent(sample))]
@@ -200,6 +204,7 @@ def _scalar(value: object, annotation: Annotation) -> str:
     quantity = quantity_of(annotation)
     if quantity is None or isinstance(value, bool) or not isinstance(value, (int, float)) or not value:
         return flow(value)
+    # The shortest text that gives the number back exactly; 17 digits always do.
     for digits in (6, 12, 17):
         text = format_quantity(value, quantity.kind, digits)
         try:
@@ -234,6 +239,7 @@ def _between(limits: list[tuple[str, Any]]) -> Any:
     """Return a number within bounds: 1, where they allow it."""
     low = max(((limit, name == "gt") for name, limit in limits if name in ("gt", "ge")), default=None)
     high = min(((limit, name == "lt") for name, limit in limits if name in ("lt", "le")), default=None)
+    # 1 is the most readable value; else the bound itself, or the middle of an open interval.
     above = low is None or low[0] < 1 or (low[0] == 1 and not low[1])
     below = high is None or high[0] > 1 or (high[0] == 1 and not high[1])
     if above and below:

@@ -1,4 +1,4 @@
-"""Units of results in those of a user: ``kb/hartree`` as ``Mb/eV``.
+"""Conversion of results to units of a user: ``kb/hartree`` as ``Mb/eV``.
 
 A unit of a results file is a product of powers, such as ``a0^2/(hartree sr)``.  Each factor for which the user names a unit of
 the same quantity is given in that; the others stay.
@@ -30,7 +30,7 @@ AREAS: dict[str, float] = {
         "angstrom2": 1e-20,
     }.items()
 }
-# Kinds in which a factor is looked for, the first wins; wall-clock times are not those of physics.
+# Kinds in which a factor is looked for, the first wins; wall-clock times are no physical times.
 _KINDS: dict[str, Mapping[str, float]] = {
     # J of results is a coupling of spins, not a joule
     "energy": {unit: size for unit, size in UNITS["energy"].items() if unit != "J"},
@@ -55,7 +55,7 @@ _FACTOR = re.compile(
 
 @dataclass(frozen=True)
 class Converted:
-    """What a column of numbers becomes.
+    """Conversion of a column of numbers.
 
     Attributes
     ----------
@@ -104,6 +104,7 @@ def convert(unit: str, wanted: Iterable[str], name: str = "") -> Converted:
         Of the array: of a bare ``a.u.`` it tells the quantity.
     """
     wanted = list(wanted)
+    # speeds of the machine stay in seconds
     if unit in _MACHINE or not unit:
         return Converted(1.0, unit)
     whole = canonical(unit)
@@ -118,11 +119,13 @@ def convert(unit: str, wanted: Iterable[str], name: str = "") -> Converted:
     powers = {whole: Fraction(1)} if _kinds(whole) else _factors(unit)
     factor, used, result = 1.0, set(), dict[str, Fraction]()
     for token, power in powers.items():
+        # pi bohr^2 is an area, which takes the factor when areas are wanted
         if token == "pi" and len(powers) > 1 and any(w in AREAS for w in wanted):
             factor *= math.pi
             continue
         match = _match(token, power, wanted)
         if match is None:
+            # a factor that nobody wants converted stays, with others of its name
             result[token] = result.get(token, Fraction(0)) + power
             continue
         new, ratio, exponent = match
@@ -138,6 +141,7 @@ def _kinds(unit: str) -> list[str]:
 
 def _match(token: str, power: Fraction, wanted: Iterable[str]) -> tuple[str, float, Fraction] | None:
     """Return the wanted unit of a factor, the ratio of their powers, and the power of the new one."""
+    # the same kind: the ratio of both units, to the power of the factor
     for kind in _kinds(token):
         for new in wanted:
             if new in _KINDS[kind]:

@@ -1,6 +1,6 @@
 """One table of many runs: the keys in which their decks differ, and their scalars with errors.
 
-Runs are found by their summaries.  Keys are those of the resolved decks, in atomic units, so that a default and the same value
+Runs are found by their summaries.  Keys come from the resolved decks, in atomic units, so that a default and the same value
 written out do not differ.
 """
 
@@ -164,6 +164,7 @@ def incomplete(places: Iterable[Path]) -> list[str]:
     """Return the names of decks in folders of sweeps that have no summary, failed ones with their error."""
     lines = []
     for place in places:
+        # A deck of a sweep without a summary has not run to its end.
         for deck in sorted(place.glob("*-[0-9]*.yaml"), key=_natural) if place.is_dir() else ():
             if deck.with_suffix(SUMMARY).exists():
                 continue
@@ -217,6 +218,7 @@ def _key_columns(rows: Sequence[Row], swept: Mapping[str, int]) -> list[Column]:
     """Return the keys in which the decks of the rows differ: swept ones first, then in the order of the decks."""
     decks = [dict(row.deck) for row in rows]
     # Against the first deck: a key in which two others differ differs from it in one of them.
+    # `output` is left out of the decks, as file names differ in every run.
     differing = {key for deck in decks[1:] for key in changed_keys(decks[0], deck)}
     columns = []
     for key in sorted(differing, key=lambda key: (swept.get(key, len(swept)), _place(decks, key))):
@@ -308,6 +310,8 @@ def write_collection(table: Collection, path: Path, *, overwrite: bool = False, 
     FileError
         If the file exists and may not be replaced, or cannot be written.
     """
+    # Numbers with their dtype and meaning for programs; the same table as text for
+    # spreadsheets.
     if path.suffix in (".h5", ".hdf5"):
         tables = [Table("run", ("run",), "", "name of the run")]
         arrays: dict[str, Any] = {"run": np.array(table.runs, dtype=object)}
@@ -368,7 +372,7 @@ def _varies(column: Column) -> bool:
 
 
 def _axis(table: Collection) -> Column | None:
-    """Return the key to draw against: of the physical ones, that with most values."""
+    """Return the key to draw against: the physical one with most values."""
     numeric = [column for column in table.of("key") if column.numbers is not None]
     physical = [column for column in numeric if column.name.partition(".")[0] not in NOT_PHYSICS]
     return max(physical or numeric, key=lambda column: len(set(column.cells)), default=None)
@@ -422,6 +426,7 @@ def _figure(table: Collection, axis: Column, shown: Sequence[Column]) -> Figure:
         for label, members in groups[:LINES]:
             # Stable: runs of equal x keep the order of their names.
             order = members[np.argsort(x[members], kind="stable")]
+            # Missing errors are drawn without a bar.
             bars = None if error is None else np.nan_to_num(error[order])
             panel.errorbar(x[order], y[order], yerr=bars, marker="o", markersize=3, capsize=2, label=label)  # type: ignore[index]
         panel.set_ylabel(_labelled(column))
@@ -449,6 +454,7 @@ def _groups(table: Collection, axis: Column) -> list[tuple[str, np.ndarray[tuple
     # Each run has its own x: the other keys follow it, as with --zip.
     if len(set(axis.cells)) == len(axis.cells):
         others = []
+    # In the order in which the runs come, so that a legend follows the values of the keys.
     groups: dict[tuple[Cell, ...], list[int]] = {}
     for index in range(len(table.runs)):
         groups.setdefault(tuple(column.cells[index] for column in others), []).append(index)

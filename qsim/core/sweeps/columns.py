@@ -75,6 +75,7 @@ def columns_of(
     ValueError
         If the arrays have different axes, a wanted unit fits none of them, or an axis has no such value.
     """
+    # errors stand beside their values
     names = list(dict.fromkeys(known for name in names for known in _with_error(results, name, names)))
     shape, dims = results.shape(names[0]), results.dims(names[0])
     for name in names[1:]:
@@ -84,6 +85,7 @@ def columns_of(
             )
     chosen = _chosen(results, names[0], at or {})
     found: list[tuple[str, str, NDArray[Any]]] = []
+    # coordinates first: each is repeated along the other axes, a row per element
     for axis, dim in enumerate(dims):
         coordinate = coordinate_name(results, names[0], axis)
         if coordinate == names[0]:
@@ -106,7 +108,7 @@ def columns_of(
 
 
 def _with_error(results: ResultsFile, name: str, names: Sequence[str]) -> list[str]:
-    """Return the name of an array and that of its errors, if there are any."""
+    """Return the names of an array and of its errors, if there are any."""
     # raises where there is no such array
     shape = results.shape(name)
     error = f"{name}_error"
@@ -153,6 +155,7 @@ def _in_units(found: Sequence[tuple[str, str, NDArray[Any]]], units: Sequence[st
         names.append(name)
         texts.append(new.unit)
         columns.append(values * new.factor if new.factor != 1.0 else values)
+    # a wanted unit that fits nothing is a mistake of the user, not a request without effect
     if unused := [unit for unit in units if unit not in used and unit != "sr"]:
         there = ", ".join(f"{name} ({unit or 'a pure number'})" for name, unit, _ in found)
         raise ValueError(f"nothing here can be given in {unused[0]}: {there}")

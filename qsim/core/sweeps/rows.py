@@ -68,6 +68,7 @@ def rows_of(path: Path, name: str, content: Mapping[str, Any], deck: Mapping[str
         return [Row(name, method, deck, scalars, written)]
     own = _replaced_list(at(written, key), len(entries))
     rows = []
+    # one row per entry of the list, with the scalars that carry its number
     for index, entry in enumerate(entries):
         label = name if len(entries) == 1 else f"{name}:{index}"
         chosen = {_base(n, index): value for n, value in scalars.items() if _base(n, index)}
@@ -103,7 +104,7 @@ def in_units(key: str, rows: Sequence[Row], cells: Sequence[Any]) -> tuple[str, 
     if all(given):
         # as they were typed, without the rounding of factors
         return unit, tuple(pair[0] for pair in given if pair)
-    # rows without a unit, such as those of a default: the others tell the factor
+    # rows without a unit, such as of a default: the others tell the factor
     factors = [
         float(cell) / pair[0] for cell, pair in zip(cells, given, strict=True) if pair and pair[0] != 0.0
     ]
