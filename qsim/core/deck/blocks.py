@@ -37,7 +37,8 @@ __all__ = [
     "short_form",
 ]
 
-_HASHED = 64 * 2**20  # bytes of a file beyond which its size stands for its content
+# bytes of a file beyond which its size stands for its content
+_HASHED = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ class Block(BaseModel):
         frozen=True,
         strict=True,
         allow_inf_nan=False,
-        validate_default=True,  # so that a default may be written with its unit
+        # so that a default may be written with its unit
+        validate_default=True,
         protected_namespaces=(),
     )
 
@@ -159,11 +161,13 @@ class _DeckPath:
                 problem = f"{shown} cannot be used as a path"
             elif not path.exists():
                 problem = f"file {shown} not found; looked for {shorten(str(path.absolute()), 300)}"
-            elif kind := unusable(path):  # a pipe or a device may never end
+            elif kind := unusable(path):
+                # a pipe or a device may never end
                 problem = f"{shown} is {kind}"
             else:
                 return path
-        except (OSError, RuntimeError, ValueError) as error:  # too long, no permission, unknown ~user, NUL
+        except (OSError, RuntimeError, ValueError) as error:
+            # too long, no permission, unknown ~user, NUL
             problem = f"{shown} cannot be used as a path ({reason(error)})"
         raise PydanticCustomError("deck_path", "{text}", {"text": problem})
 
@@ -307,7 +311,8 @@ class Deck(Block):
     run: RunBlock = Field(default_factory=RunBlock, description="device, precision, seed, checkpoints")
     output: OutputBlock = Field(default_factory=OutputBlock, description="results file and figures")
 
-    rules: ClassVar[Callable[[Any], Iterable[Finding]] | None] = None  # offered by the method's room `deck`
+    # offered by the method's room `deck`
+    rules: ClassVar[Callable[[Any], Iterable[Finding]] | None] = None
 
     @classmethod
     def model_for(cls, data: Mapping[str, Any]) -> type["Deck"]:

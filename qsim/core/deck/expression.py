@@ -57,7 +57,8 @@ _BINARY = {
     "*": (20, 21),
     "/": (20, 21),
     "^": (41, 40),
-}  # binding to the left, right
+    # binding to the left, right
+}
 _UNARY = 30
 _LOOKALIKES = {
     "\N{MINUS SIGN}": "-",
@@ -140,6 +141,7 @@ class Expression:
     def __init__(self, text: str, variables: Sequence[str] = ("x",)) -> None:
         self.text = text
         self.variables = tuple(variables)
+        # parsed once, in the constructor: a deck is refused before anything is computed
         self.program: tuple[Instruction, ...] = tuple(_Parser(text, self.variables).parse())
         self.names = frozenset(str(step.value) for step in self.program if step.kind == "name")
 
@@ -186,6 +188,7 @@ class Expression:
         # A stack machine: operands are pushed, a call replaces its arguments by its result.
         # Arrays of all variables broadcast in the operations themselves.
         stack: list[Any] = []
+        # overflow and 0/0 show in the result, with their place
         with np.errstate(all="ignore"):
             for step in self.program:
                 kind, value, count = step.kind, step.value, step.count
@@ -208,6 +211,7 @@ class Expression:
         bad = ~np.isfinite(result)
         if not bad.any():
             return
+        # the first place that is not finite, with the values of the variables there
         first = np.unravel_index(int(np.argmax(bad)), result.shape)
         place = ", ".join(
             f"{name} = {float(np.broadcast_to(value, result.shape)[first]):.6g}"
@@ -224,7 +228,8 @@ def _implementations() -> dict[str, Callable[..., Any]]:
     import numpy as np
 
     def sech(x: Operand) -> Operand:
-        small = np.exp(-np.abs(x))  # no overflow, however large x is
+        # no overflow, however large x is
+        small = np.exp(-np.abs(x))
         return 2.0 * small / (1.0 + small * small)
 
     def erf(x: Operand) -> Operand:
@@ -249,11 +254,13 @@ def _implementations() -> dict[str, Callable[..., Any]]:
     functions |= {"sech": sech, "erf": erf, "heaviside": lambda x: np.heaviside(x, 0.5)}
     functions |= {"min": many(np.minimum), "max": many(np.maximum)}
     operators = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "neg": np.negative}
-    return functions | operators | {"^": operator.pow}  # squares a square; np.power takes a logarithm
+    # squares a square; np.power takes a logarithm
+    return functions | operators | {"^": operator.pow}
 
 
 class _Token(NamedTuple):
-    kind: str  # "number", "name", "sign", "end"
+    # "number", "name", "sign", "end"
+    kind: str
     text: str
     column: int
 
@@ -296,6 +303,7 @@ class _Parser:
         """Parse an expression whose operators bind tighter than `binding`."""
         if depth > MAX_DEPTH:
             raise ExpressionError(f"nested deeper than {MAX_DEPTH} levels", self.token.column)
+        # Pratt's method: an operand, then operators as long as they bind tighter than the one before
         self.operand(depth)
         while True:
             # Precedence climbing: operators that bind tighter than the caller's are taken here,
@@ -309,6 +317,7 @@ class _Parser:
             if left <= binding:
                 return
             self.take()
+            # right-associative powers bind their right side less than their left: 2^3^2 = 2^(3^2)
             self.expression(right, depth + 1)
             self.program.append(Instruction("call", token.text, 2))
 
@@ -324,6 +333,7 @@ class _Parser:
         elif token.kind == "name":
             self.name(token, depth)
         elif token.text in ("-", "+"):
+            # a sign binds tighter than a product and looser than a power: -x^2 = -(x^2)
             self.expression(_UNARY, depth + 1)
             if token.text == "-":
                 self.program.append(Instruction("call", "neg", 1))
@@ -405,6 +415,7 @@ def _tokens(text: str) -> list[_Token]:
         # operators get advice.
         match = _TOKEN.match(text, position)
         if match is None:
+            # the place of the character, behind the blanks before it
             position += len(text[position:]) - len(text[position:].lstrip())
             hint = f"; write {_LOOKALIKES[text[position]]!r}" if text[position] in _LOOKALIKES else ""
             raise ExpressionError(f"unexpected character {text[position]!r}{hint}", position + 1)

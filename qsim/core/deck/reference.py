@@ -69,7 +69,8 @@ class _Writer:
                     known.append(self.places[family])
                 else:
                     here = place + suffix
-                    if here in self.places.values():  # other blocks under the same key of another type
+                    if here in self.places.values():
+                        # other blocks under the same key of another type
                         here += f" ({title.rpartition('`: ')[2].replace('`', '')})"
                     self.places[family] = here
                     below.append((here, inner))

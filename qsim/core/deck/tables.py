@@ -202,6 +202,7 @@ def _one_unit(column: Column, label: _Label | None, given: str | None) -> Column
             f"name the unit by units: {{{column.name}: ...}} in the deck if the header means something else"
         )
         raise FileError(f"{label.where}: unit of {column.name}: {error}", hint=hint) from None
+    # Two units that differ by a factor: one of them is a mistake.
     if stated and stated[1] != factor:
         raise FileError(
             f"{label.where}: the header says {column.name} is in {name}, but the key units says {stated[0]}",

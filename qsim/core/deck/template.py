@@ -10,9 +10,10 @@ from pydantic_core import PydanticUndefined
 
 from qsim.core.deck.blocks import Deck
 from qsim.core.deck.describe import bounds, example_of, flow, limits, quantity_of, words_of
-from qsim.core.deck.fields import LARGEST, Annotation, fields_of, is_block, tags
+from qsim.core.deck.fields import LARGEST, Annotation, fields_of, is_block, literals, tags
 from qsim.core.deck.reference import deck_reference
 from qsim.core.deck.units import UnitError, format_quantity, parse_quantity
+from qsim.version import __version__
 
 __all__ = ["deck_reference", "flow", "schema", "template"]
 
@@ -44,15 +45,22 @@ def template(model: Model, full: bool = False) -> str:
 
 def schema(model: Model) -> dict[str, Any]:
     """Return the JSON Schema of a deck, for editors and other programs."""
+    names = literals(Annotation.of_field(fields_of(model)["method"])) if "method" in fields_of(model) else ()
+    about = {"$schema": GenerateJsonSchema.schema_dialect}
+    if names:
+        about |= {
+            "$id": f"urn:qsim:schema:{__version__}:deck:{names[0]}",
+            "title": f"deck of qsim {names[0]}",
+        }
     variants = model.variants() if issubclass(model, Deck) else (model,)
     bodies: list[dict[str, Any]] = [
         _standard(one.model_json_schema(by_alias=True, schema_generator=_Schema)) for one in variants
     ]
     if len(bodies) == 1:
-        return {"$schema": GenerateJsonSchema.schema_dialect, **bodies[0]}
+        return {**bodies[0], **about}
     # Variants share most of their blocks: one table of definitions serves all.
     definitions = {name: block for body in bodies for name, block in body.pop("$defs", {}).items()}
-    return {"$schema": GenerateJsonSchema.schema_dialect, "anyOf": bodies, "$defs": definitions}
+    return {**about, "anyOf": bodies, "$defs": definitions}
 
 
 def _standard(item: object, names: bool = False) -> Any:

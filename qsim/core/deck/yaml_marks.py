@@ -183,6 +183,7 @@ def parse_yaml(text: str, file: str, prefix: str = "") -> tuple[Node | None, lis
             composer = _Composer(text, source, yaml.CSafeLoader)
             return composer.document(), composer.diagnostics
     composer = _Composer(text, source)
+    # read again by PyYAML's own parser if libyaml finds fault: its words are translated below
     try:
         root = composer.document()
     except yaml.MarkedYAMLError as error:
@@ -236,12 +237,16 @@ class _Composer:
     """Turns PyYAML's events into nodes; one instance per document."""
 
     def __init__(self, text: str, source: Source, loader: Any = yaml.SafeLoader) -> None:
+        # PyYAML resolves scalars by YAML 1.1, where `no` is false and 1e3 is text: only its events are
+        # used here
         self.source = source
         self.diagnostics: list[Diagnostic] = []
         self.anchors: dict[str, Node | None] = {}
         self.events: Iterator[Event] = iter(yaml.parse(text, Loader=loader))
 
     def mark(self, mark: Any) -> Mark:
+        # an override is parsed behind its key: columns of its first line count from the start of the
+        # argument
         shift = self.source.shift if mark.line == 0 else 0
         return Mark(self.source, mark.line + 1, mark.column + 1 + shift)
 
@@ -267,11 +272,13 @@ class _Composer:
         """Read the value that starts with `event` and stands at `mark`."""
         if isinstance(event, yaml.AliasEvent):
             return self.alias(event, mark)
+        # a limit before the recursion of Python, which a deck of brackets would reach
         if len(path) > MAX_DEPTH:
             raise self.fail(event, f"nested deeper than {MAX_DEPTH} levels")
         # Now complete: aliases below may use it.
         if event.anchor:
-            self.anchors[event.anchor] = None  # known, but not complete: an alias inside itself is an error
+            # known, but not complete: an alias inside itself is an error
+            self.anchors[event.anchor] = None
         if isinstance(event, yaml.ScalarEvent):
             node = self.scalar(event, path, mark)
         else:
@@ -289,6 +296,7 @@ class _Composer:
         node = self.anchors[event.anchor]
         if node is None:
             raise self.fail(event, f"the alias '*{event.anchor}' stands inside its own anchor")
+        # aliases share the value of their anchor, at their own place
         return dataclasses.replace(node, mark=mark)
 
     def check_size(self, event: Event, node: Node) -> None:
@@ -302,6 +310,7 @@ class _Composer:
     def mapping(self, path: tuple[str, ...], mark: Mark) -> Node:
         """Build the node of a mapping; duplicate keys are reported, and the first one counts."""
         children: dict[str, Node] = {}
+        # sizes are added up while the block is read: aliases of aliases grow exponentially in a few lines
         total = 0
         for event in self.events:
             if isinstance(event, yaml.MappingEndEvent):
@@ -316,6 +325,7 @@ class _Composer:
             total += child.size
             if total > MAX_NODES:
                 self.check_size(event, dataclasses.replace(child, size=total))
+            # a mistaken key has been reported, and its value read past
             if key is None:
                 continue
             if key in children:
@@ -347,7 +357,8 @@ class _Composer:
             if isinstance(event, yaml.AliasEvent):
                 message += ", not an alias"
             else:
-                self.node(event, (*path, "?"), place)  # read past it
+                # read past it
+                self.node(event, (*path, "?"), place)
             self.diagnostics.append(place.diagnostic(_dotted(path), message))
             return None
         if event.implicit[0] and event.value == "<<":
@@ -360,6 +371,7 @@ class _Composer:
         node = self.scalar(event, path, place)
         if event.anchor:
             self.anchors[event.anchor] = node
+        # numbers as keys in their plain spelling, so that `0x10` and `16` are one key
         return str(node.value) if type(node.value) is int else str(event.value)
 
     def scalar(self, event: Event, path: tuple[str, ...], mark: Mark) -> Node:
@@ -368,7 +380,8 @@ class _Composer:
             self.diagnostics.append(mark.diagnostic(_dotted(path), "the text holds half of a surrogate pair"))
             return Node("", mark)
         # A quoted scalar is text, whatever it looks like.
-        quoted = event.style and event.tag is None  # plain: None, of libyaml an empty text
+        # plain: None, of libyaml an empty text
+        quoted = event.style and event.tag is None
         if quoted or event.tag in ("!", _CORE_TAG + "str"):
             return Node(value, mark)
         resolved = self.resolve(value, path, mark)
@@ -392,6 +405,7 @@ class _Composer:
 
     def resolve(self, text: str, path: tuple[str, ...], mark: Mark) -> bool | float | str | None:
         """Return a plain scalar by the core schema of YAML 1.2."""
+        # the order matters: `1` is an integer before it is a float
         if _NULL.fullmatch(text):
             return None
         if _BOOL.fullmatch(text):
@@ -424,6 +438,7 @@ class _Composer:
 
 def _clipped(message: str) -> str:
     """Return a message without its middle, if it is very long: what it repeats of the deck has no limit."""
+    # the beginning names the mistake, the end what is allowed
     if len(message) <= LONGEST_START + LONGEST_END:
         return message
     return f"{message[:LONGEST_START]} ... {message[-LONGEST_END:]}"
@@ -442,6 +457,8 @@ def _syntax_diagnostic(error: yaml.MarkedYAMLError, source: Source) -> Diagnosti
 def _syntax_message(error: yaml.MarkedYAMLError) -> str:
     """Translate an error of PyYAML's scanner or parser into the words of a deck's author."""
     problem, context = error.problem or "", error.context or ""
+    # PyYAML's texts are matched piece by piece; one that a later version words differently is shown as it
+    # is
     opened = f"line {error.context_mark.line + 1}" if error.context_mark else "a line above"
     # PyYAML's texts name grammar rules; these say what an author has to change. The commonest
     # slips come first.

@@ -1,4 +1,4 @@
-"""Units of results in those of a user: ``kb/hartree`` as ``Mb/eV``.
+"""Conversion of results to units of a user: ``kb/hartree`` as ``Mb/eV``.
 
 A unit of a results file is a product of powers, such as ``a0^2/(hartree sr)``.  Each factor for which the user names a unit of
 the same quantity is given in that; the others stay.

@@ -33,6 +33,7 @@ from qsim.core.text import printable
 from qsim.version import __version__
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 __all__ = [
@@ -74,6 +75,11 @@ class Column:
     kind: str
 
     @property
+    def header(self) -> str:
+        """Name and unit."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+    @property
     def numbers(self) -> np.ndarray[tuple[int], np.dtype[np.float64]] | None:
         """The cells as floats, NaN where there is none; None for texts and truth values."""
         if any(isinstance(cell, str | bool) for cell in self.cells) or all(c is None for c in self.cells):
@@ -92,6 +98,32 @@ class Collection:
     def of(self, kind: str) -> list[Column]:
         """Return the columns of a kind."""
         return [column for column in self.columns if column.kind == kind]
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return the table for pandas, with the runs as index and units in the names of columns: ``time.T (fs)``."""
+        import pandas as pd
+
+        cells = {column.header: list(column.cells) for column in self.columns}
+        return pd.DataFrame(cells, index=pd.Index(self.runs, name="run"))
+
+    def write(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the table as ``.csv`` or ``.h5``; see :func:`write_collection`."""
+        return write_collection(self, Path(path), overwrite=force, command="qsim.collect")
+
+    def draw(self, stem: str | Path) -> list[Path]:
+        """Draw the first scalars against the parameter; return the files."""
+        return draw_collection(self, Path(stem))
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __repr__(self) -> str:
+        """Return title and columns."""
+        return f"<{self.title}; columns: {', '.join(column.header for column in self.columns)}>"
+
+    def _repr_html_(self) -> str:
+        """Return the table that a notebook shows."""
+        return str(self.to_dataframe()._repr_html_())
 
 
 # ------------------------------------------------------------------------------------------- reading
@@ -302,7 +334,7 @@ def write_collection(table: Collection, path: Path, *, overwrite: bool = False, 
         return write_results(path, content, overwrite=overwrite)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["run", *(f"{c.name} ({c.unit})" if c.unit else c.name for c in table.columns)])
+    writer.writerow(["run", *(column.header for column in table.columns)])
     for index, name in enumerate(table.runs):
         writer.writerow([name, *(_text(column.cells[index]) for column in table.columns)])
     return write_text(path, text.getvalue(), overwrite=overwrite)

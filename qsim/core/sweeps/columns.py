@@ -156,7 +156,8 @@ def _place(values: NDArray[Any], wanted: str, dim: str) -> int:
 
 def _in_units(given: Sequence[tuple[str, str, NDArray[Any]]], units: Sequence[str]) -> Columns:
     """Return columns in the wanted units, each of which must fit one of them."""
-    columns, names, texts, used = [], [], [], set()
+    columns, names, texts = [], [], []
+    used: set[str] = set()
     for name, unit, values in given:
         # Errors have the quantity of their array.
         new = convert(unit, units, name.removesuffix("_error"))

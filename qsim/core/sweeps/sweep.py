@@ -37,7 +37,18 @@ from qsim.core.run.pipeline import Options, execute
 from qsim.core.run.stages import Method
 from qsim.core.text import format_bytes, printable, reason, shorten
 
-__all__ = ["Axis", "Done", "Point", "Sweep", "parse_axis", "points", "prepare", "run", "write_array"]
+__all__ = [
+    "Axis",
+    "Done",
+    "Point",
+    "Sweep",
+    "parse_axis",
+    "points",
+    "prepare",
+    "run",
+    "run_here",
+    "write_array",
+]
 
 INDEX = "index.csv"
 FAILED = ".failed.json"
@@ -466,6 +477,12 @@ def run(
     tasks = [_Task(sweep.method, point, device, figures, command) for point in sweep.missing]
     for task, done in Crew(_run_one, _lost, jobs, stop).work(tasks):
         yield task.point, done
+
+
+def run_here(sweep: Sweep, *, device: str | None = None) -> Iterator[tuple[Point, Done]]:
+    """Run the decks that are missing one after another in this process; yield each with what became of it."""
+    for point in sweep.missing:
+        yield point, _run_one(_Task(sweep.method, point, device, figures=False, command="qsim.sweep"))
 
 
 def _run_one(task: _Task) -> Done:

@@ -95,6 +95,7 @@ class PulseField:
         t = np.asarray(t, dtype=float)
         tau = t.ravel() - self.start
         out = np.zeros(tau.size)
+        # functions of a block are defined during the pulse only
         inside = (tau >= 0.0) & (tau <= self.length)
         if np.any(inside):
             out[inside] = in_chunks(function, tau[inside])
@@ -230,6 +231,7 @@ class LaserField:
     @property
     def carrier(self) -> PulseField | None:
         """The pulse with a carrier and the largest ponderomotive energy."""
+        # Up = (E0 / 2 omega)^2: the pulse that drives electrons most sets the scale of harmonics
         pulses = [pulse for pulse in self.pulses if pulse.omega]
         return max(pulses, key=lambda p: p.amplitude / (p.omega or 1.0), default=None)
 
