@@ -18,6 +18,7 @@ import numpy as np
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import InvalidInput
 from qsim.core.physics.functions import in_chunks
+from qsim.tridiag.deck.pulses.given import TablePulse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
