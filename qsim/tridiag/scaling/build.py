@@ -35,8 +35,10 @@ def build(deck: TridiagDeck, device: Device, blame: Blame) -> ScalingProblem:
 
 def plan(deck: TridiagDeck) -> Plan:
     """Estimate memory and work of a timing run."""
+    # without a block `scaling` its default size
     sizes = deck.scaling.n if deck.scaling is not None else [300_000]
     kind = deck.system.dtype if isinstance(deck.system, RandomSystem) else "complex"
+    # a row: 4 numbers as given, 4 that the stages overwrite, x, and 4 more of the Woodbury formula
     need = 13 * max(sizes) * bytes_of_number(kind, deck.precision)
     memory = Memory(device=need, parts={"systems": need}, reduce="scaling.n")
     size = Size(float(max(sizes)), "rows", GPU_ROWS)

@@ -24,7 +24,7 @@ class ScalingResult:
     Attributes
     ----------
     times : (S, I, B) float64
-        Seconds of a solution; NaN where there is no room for that many blocks.
+        Seconds of a solution; NaN where n has no room for the blocks.
     alpha, beta : float
         Of the cost model, seconds per row; fitted to the first number of partitions of the first size.
     backward : (S,) float64
@@ -59,6 +59,7 @@ class ScalingResult:
 
     def exponent(self) -> float | None:
         """Return p of ``best blocks ~ n^p`` for the first number of partitions; the model says 1/2 for one."""
+        # one size has no slope
         if len(set(self.sizes)) < 2:
             return None
         return float(np.polyfit(np.log(self.sizes), np.log(self.measured[:, 0]), 1)[0])

@@ -51,6 +51,7 @@ class Matrix:
     def times(self, x: Array) -> Array:
         """Return ``T x``, x (n, columns)."""
         xp = namespace(x)
+        # periodic neighbours: the corners b[0] and c[n-1] need no case of their own
         left, right = xp.roll(x, 1, axis=0), xp.roll(x, -1, axis=0)
         return self.a[:, None] * x + self.b[:, None] * left + self.c[:, None] * right
 
@@ -75,6 +76,7 @@ class Matrix:
             big_x, big_d = size(x).max(axis=0), size(d).max(axis=0)
             backward = residual / (self.norm * big_x + big_d)
             bound = self.norm * big_x / big_d
+        # 0 / 0 of a zero right-hand side is an exact solution, not a broken one
         backward = np.where(np.asarray(_host(residual)) == 0.0, 0.0, _host(backward))
         bound = np.where(np.asarray(_host(big_d)) == 0.0, 0.0, _host(bound))
         worst = float(np.max(np.where(np.isnan(backward), np.inf, backward)))
@@ -133,6 +135,8 @@ def _sherman_morrison(matrix: Matrix, d: Array, inner: Solve, tolerance: float) 
     # Sherman-Morrison: the corners are a matrix of rank 1 beside a tridiagonal one; gamma is free, and -a_0 keeps the first
     # pivot away from zero
     gamma = -first if abs(first) >= 1e-3 * largest else matrix.a.dtype.type(-largest)
+    # T' = T - u v^T with u = (gamma, 0 .. 0, c_{n-1}) and v = (1, 0 .. 0, b_0 / gamma): the corners vanish, two diagonal
+    # elements change
     main, u = matrix.a.copy(), xp.zeros_like(matrix.a)
     main[0] = first - gamma
     main[-1] = matrix.a[-1] - low / gamma * up
@@ -144,6 +148,7 @@ def _sherman_morrison(matrix: Matrix, d: Array, inner: Solve, tolerance: float) 
         # one solution with one more column, u, gives T0^-1 d and T0^-1 u together
         whole = inner(main, lower, upper, xp.concatenate([d, u[:, None]], axis=1))
         z = whole.x[:, -1]
+        # v.z, and below v.y of every column
         overlap = z[0] + ratio * z[-1]
         # a denominator that cancels leaves no digits: the cyclic matrix is nearly singular
         if not abs(1.0 + overlap) > CANCELLED * (1.0 + abs(z[0]) + abs(ratio * z[-1])):
@@ -173,7 +178,7 @@ def _sherman_morrison(matrix: Matrix, d: Array, inner: Solve, tolerance: float) 
         residual, backward, bound = matrix.errors(x, d)
     except NumericsError:
         return None
-    # x is as good as its worst row: the norms of the backward error are those of the largest unknowns
+    # x is as good as its worst row: the norms of the backward error show the largest unknowns alone
     accurate = backward <= tolerance and worst <= max(tolerance, ROUGH * eps)
     if not accurate or bound * eps > SUSPICIOUS or whole.equilibrated:
         return None
@@ -194,6 +199,7 @@ def _folded(matrix: Matrix, d: Array, tolerance: float, requested: bool) -> Solu
     """Return the solution by pivoted elimination of the folded matrix, on the host."""
     host = Matrix(*(np.asarray(_host(band)) for band in (matrix.a, matrix.b, matrix.c)))
     right = np.asarray(_host(d))
+    # partial pivoting compares elements of different rows, so rows are brought to one size first
     scales = equilibrate.find(*(band[None] for band in (host.a, host.b, host.c)))
     scaled = Matrix(*(band[0] for band in scales.matrix(host.a[None], host.b[None], host.c[None])))
     scaled_rhs, top = scales.rhs(right.T)
@@ -207,7 +213,7 @@ def _folded(matrix: Matrix, d: Array, tolerance: float, requested: bool) -> Solu
             row=factors.row,
             hint="no digit of the solution would be correct",
         )
-    # one refinement after the pivoted elimination makes the backward error that of rounding
+    # one refinement after the pivoted elimination brings the backward error down to rounding
     y = factors.solve(rhs)
     y = y + factors.solve(rhs - scaled.times(y))
     _residual, backward, _bound = scaled.errors(y, rhs)
@@ -217,6 +223,7 @@ def _folded(matrix: Matrix, d: Array, tolerance: float, requested: bool) -> Solu
     if factors.condition * eps > SUSPICIOUS:
         notes.append(f"ill-conditioned: condition number {factors.condition:.1e}")
     if backward <= tolerance and rowwise <= max(tolerance, ROUGH * eps):
+        # judged as given, but for the normwise error, whose norms mean something only in the scaled system
         residual, algorithm = host.errors(x, right)[0], "lapack"
     elif extended.fits(right.shape[1], len(right), right.dtype):
         exact = extended.solve_extended(extended.Numbers(host.a, host.b, host.c, right.T))

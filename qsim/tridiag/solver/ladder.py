@@ -10,7 +10,7 @@ that is small, or the backward error is not, these are tried in turn:
 5. :class:`SingularMatrixError`, which names the row, or :class:`~qsim.core.errors.NumericsError`.
 
 The row-wise backward error, the largest ``|T x - d| / (|T| |x| + |d|)`` of a row, decides (``|z|`` here is ``|Re z| + |Im z|``,
-which cannot overflow): norms are those of the largest rows and hide what is wrong with small ones.  The normwise one, ``max|T x -
+which cannot overflow): norms show the largest rows and hide what is wrong with small ones.  The normwise one, ``max|T x -
 d| / (||T|| max|x| + max|d|)`` with the largest row sum ``||T||``, is never larger but where rows underflow, and is reported.
 """
 
@@ -64,6 +64,7 @@ def doubtful(systems: Systems, errors: Errors, smallest: NDArray[np.float64]) ->
     smallest : (systems,) real
         Smallest relative pivots.
     """
+    # |T| |x| + |d| of the largest row, against the size from which underflow is below rounding
     with np.errstate(all="ignore"):
         size = errors.matrix * errors.x + errors.d
     found = (smallest < WEAK_PIVOT) | systems.failing(errors) | (errors.condition * systems.eps > SUSPICIOUS)
@@ -85,7 +86,9 @@ def scales_of(systems: Systems, doubt: NDArray[np.bool_]) -> equilibrate.Scales 
     """
     host = systems.to_host()
     b, c = host.b.copy(), host.c.copy()
+    # unused corners may hold anything
     b[:, 0] = c[:, -1] = 0
+    # a good solution of rows of similar size needs no scales: the check costs three passes, the matching many more
     if not doubt.any() and equilibrate.spread(host.a, b, c) <= BADLY_SCALED:
         return None
     # scales are powers of two, which round nothing; they are taken only where they change the judgement
@@ -218,6 +221,7 @@ def refine(systems: Systems, x: Array, again: Solver) -> tuple[Any, Errors, int]
     count
         Refinements made.
     """
+    # residuals are formed in the working precision, which is enough for a small backward error, if not for the forward one
     r = systems.device.xp.empty_like(x)
     errors, count = systems.errors(x, r), 0
     while count < REFINEMENTS:
@@ -277,6 +281,7 @@ def _shift_bad(
 ) -> None:
     """Solve some systems again with other joint lines, each with its own."""
     n, device = systems.a.shape[1], systems.device
+    # few rows have no other lines within reach; many systems are faster pivoted
     if n < 8 or bad.size > SHIFTED_SYSTEMS:
         return
     # a block may be singular although the matrix is not: other joint lines cut other blocks
@@ -293,9 +298,12 @@ def _shift_bad(
 def _shifted(one: Systems, first: NDArray[np.int64]) -> tuple[Any, Errors]:
     """Return the solution of one system after its joint lines were moved away from small pivots."""
     device, n = one.device, one.a.shape[1]
+    # a row with a large diagonal element is a good pivot between two blocks
     weight = np.abs(device.to_host(one.a[0]))
+    # the reduced system of many lines is partitioned once more, which keeps its serial part short
     lines, nested = first, 2 if len(first) > 4096 else 1
     for attempt in range(SHIFTS + 1):
+        # block 0 holds row 0 besides, as for `joints`
         sizes = np.diff(lines)
         sizes[0] += 1
         partition = levels(n, sizes.tolist(), nested)
@@ -304,10 +312,12 @@ def _shifted(one: Systems, first: NDArray[np.int64]) -> tuple[Any, Errors]:
             device, partition, one.a.copy(), one.b.copy(), one.c.copy(), x, x
         )
         errors = one.errors(x, device.xp.empty_like(x))
+        # the first attempt uses the lines as they are, to learn which blocks have small pivots
         if attempt and np.isfinite(errors.backward).all():
             x, errors, _count = refine(one, x, literal(device, partition))
             if not one.failing(errors)[0]:
                 break
+        # no small pivot in the finest blocks: the weak one lies in the reduced system, and all lines move
         flagged = np.flatnonzero(device.to_host(pivots[0]) < WEAK_PIVOT)
         lines = shift(lines, flagged if flagged.size else np.arange(len(lines) - 1), weight)
     return x, errors
@@ -377,7 +387,15 @@ def _origin(host: Systems, s: int, position: int) -> int:
 
 
 def _pivot_bad(systems: Systems, outcome: Outcome, bad: NDArray[np.int64]) -> None:
+    """Solve some systems by LAPACK, in place, and judge them again.
+
+    Raises
+    ------
+    SingularMatrixError
+        If one of them is singular, with its number in the whole batch.
+    """
     part = systems.take(bad)
+    # in one call for all of them: their numbers in the part are translated to those of the batch
     try:
         found = systems.device.asarray(pivoted(part))
     except SingularMatrixError as error:

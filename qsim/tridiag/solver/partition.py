@@ -108,6 +108,7 @@ def levels(n: int, blocks: int | Sequence[int], iterations: int = 1) -> list[NDA
     ratio = len(found[0]) ** (1.0 / iterations)
     while len(found) < iterations and len(found[-1]) >= 3:
         lines = len(found[-1])
+        # at least one block and at most one for every two lines: a partition must shrink the system
         found.append(_equal(lines, max(1, min(round(lines / ratio), lines // 2))))
     return found
 
@@ -150,6 +151,7 @@ def _counts(n: int, blocks: float, iterations: int) -> list[float]:
 
 def cost(n: int, blocks: float, iterations: int, alpha: float, beta: float) -> float:
     """Return the modelled seconds of a solution (Eq. for t_tot,(n_it) above Eq. 8)."""
+    # alpha for each row of a block on each level, in parallel over the blocks; beta for each line of the last one, serially
     counts = _counts(n, blocks, iterations)
     steps = sum(first / second for first, second in pairwise(counts))
     return alpha * steps + beta * counts[-1]
@@ -214,6 +216,7 @@ def auto(n: int, device: Device, iterations: int | None = None) -> tuple[int, in
     if not device.is_cuda:
         blocks = 1 if n < 2 * CPU_ROWS else n // CPU_ROWS
         return blocks, iterations or nested(n, blocks, device)
+    # every launch costs time that the model of Eq. 9 does not know: it is added before depths are compared
     options = []
     for count in (iterations,) if iterations else range(1, MOST_ITERATIONS + 1):
         blocks = optimum(n, count, CUDA_ALPHA, CUDA_BETA)

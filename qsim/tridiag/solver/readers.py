@@ -66,6 +66,7 @@ def read_system(file: str | Path, rhs: str | Path | None = None) -> System:
             part = np.zeros(found["a"].shape, dtype)
             given = found[letter]
             short = given.shape[-1] < n
+            # b without its unused corner begins in row 1, c without it ends in row n - 2
             part[..., int(short and letter == "b") : n - int(short and letter == "c")] = given
             out[letter] = part
         out["b"][..., 0] = 0
@@ -100,6 +101,13 @@ class OpenFile:
             raise
 
     def _take(self, path: Path, rhs: str | Path | None) -> None:
+        """Find the arrays of a system and of its right-hand side, and check that they belong together.
+
+        Raises
+        ------
+        FileError
+            If an array is missing, has another shape than the others need, or holds no numbers.
+        """
         kind = _require(path, SYSTEMS, "a system")
         if kind.startswith(".mtx"):
             for letter, array in zip("abc", read_matrix(path), strict=True):
@@ -117,6 +125,7 @@ class OpenFile:
                 self._add(letter, held[letter], path)
         if rhs is not None:
             self._add("d", read_rhs(rhs, self._open), Path(rhs))
+        # a MatrixMarket file holds a matrix alone
         elif "d" not in self.arrays:
             raise FileError(
                 f"{path} holds a matrix, but no right-hand side", hint="system.rhs names a file that holds it"
@@ -134,6 +143,7 @@ class OpenFile:
         name = f"{path}: {letter}"
         if array.dtype.kind not in "biufc":
             raise FileError(f"{name} holds {array.dtype}, not numbers")
+        # its digits would be lost without a word
         if array.dtype.kind in "fc" and array.dtype.itemsize > (16 if array.dtype.kind == "c" else 8):
             raise FileError(f"{name} has extended precision ({array.dtype}); store double precision instead")
         self.arrays[letter], self.names[letter] = array, name
@@ -177,6 +187,7 @@ def read_rhs(file: str | Path, opened: list[Any] | None = None) -> Any:
         if "d" not in held and len(held) != 1:
             raise FileError(f"{path}: no array 'd' (the right-hand side); it holds {listed(held)}")
         found = held["d"] if "d" in held else next(iter(held.values()))
+        # an open file is left to the caller; without one to close it, the array is read now
         return found[...] if opened is None else found
     finally:
         if opened is None:

@@ -98,6 +98,7 @@ def spans(rows: int, ranks: int, blocks: int | Sequence[int] | str = "auto") -> 
     count = len(lines) - 1
     if count < ranks:
         raise ValueError(f"{count} blocks cannot be shared by {ranks} processes")
+    # blocks are given out in turn, as equal in number as possible: a process cannot own a part of one
     cuts = [count * rank // ranks for rank in range(ranks + 1)]
     found = []
     for left, right in itertools.pairwise(cuts):
@@ -170,6 +171,7 @@ class SharedSolver:
         device, scale = self.device, None
         lines: tuple[Any, ...] = tuple(part.reshape(1, -1) for part in (a, b, c, d))
         lines = (*lines, lines[3])
+        # stages RD, JD, RU, JU on every level, down to the two joint lines at the ends of this process
         found = []
         for partition in self.partition:
             level = Level.empty(device, partition, lines[0].shape[1], 1, a.dtype)
@@ -178,11 +180,13 @@ class SharedSolver:
             found.append((level, lines))
             scale, lines = level.scale, (level.a, level.b, level.c, level.d, level.x)
         last = found[-1][0]
+        # the only exchange: six numbers each way
         x, pivot = self._reduced(last)
         if self.watched:
             own = min(float(level.pivots.min()) for level, _lines in found)
             self.smallest = float(self.links.gather(np.array([min(own, pivot)])).min())
         last.x[...] = device.asarray(x.reshape(1, 2), a.dtype)
+        # SS of every level, from the coarsest
         for level, outer in reversed(found):
             ss(device, level, *outer)
         return d
@@ -198,6 +202,7 @@ class SharedSolver:
         sent = self.links.gather(np.asarray(self.device.to_host(mine), kind))
         # every process solves the small system of all joint lines by itself: cheaper than sending the result around
         a, b, c, d, x = np.zeros((5, 1, len(sent) + 1), kind)
+        # joint line w gets the left part of process w and the right part of process w - 1
         a[0, :-1] += sent[:, 0]
         c[0, :-1] = sent[:, 1]
         d[0, :-1] += sent[:, 2]

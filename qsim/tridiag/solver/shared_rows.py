@@ -80,6 +80,7 @@ class SharedRows:
             for part in (a, b, c):
                 part[0] = 0
             d[:, 0] = 0
+        # the row after the own ones belongs to the next process: an empty row here, with x filled in for the residual
         if self._next:
             none = xp.zeros(1, a.dtype)
             a, b, c = (xp.concatenate((part, none)) for part in (a, b, c))
@@ -139,6 +140,7 @@ class SharedRows:
         x = namespace(d).zeros_like(d)
         for column in range(self.columns):
             a, b, c = (part[window].copy() for part in (self.a, self.b, self.c))
+            # of the joint line at the left, its coupling to the own rows: the neighbour knows the rest of it
             c[:1] = self._left
             # the residual shows what is not finite
             with np.errstate(all="ignore"):

@@ -153,6 +153,7 @@ def solve(
     where = _device(device, arrays, how.type)
     if how.cyclic:
         return _solve_cyclic(where, arrays, how)
+    # arrays of the user are read only: what works in place gets copies
     with where.use(), out_of_memory(where, Memory(reduce="system.n")):
         systems, finish = _prepare(where, arrays, how.tolerance)
         plan = _plan(systems.a.shape[1], where, how)
@@ -178,7 +179,7 @@ def solve(
 class _Found:
     """Solutions of a batch, with their errors and smallest pivots.
 
-    Residuals and row-wise errors are those of the systems as they were given.
+    Residuals and row-wise errors belong to the systems as they were given.
     """
 
     outcome: Outcome
@@ -197,6 +198,7 @@ class _Found:
 def _climbed(systems: Systems, arrays: Arrays, plan: _Plan, how: _How) -> _Found:
     """Solve a batch, judge it (equilibrated where it is badly scaled), and climb the ladder where a row is not solved well."""
     outcome, smallest = _first(systems, plan)
+    # the residual shows NaN and infinities of the input for nothing: arrays are searched only when it is not finite
     _finite(outcome, arrays, systems)
     again = None if how.pivoted else plan.again(systems.device)
     doubt = ladder.doubtful(systems, outcome.errors, smallest)
@@ -209,6 +211,7 @@ def _climbed(systems: Systems, arrays: Arrays, plan: _Plan, how: _How) -> _Found
     if again is not None and not doubt.any():
         errors = outcome.errors
         return _Found(outcome, errors.residual, errors.backward, errors.rowwise, smallest, equilibrated=False)
+    # pivots and norms of a badly scaled system judge its units: it is solved again in units in which no row is small
     scales = ladder.scales_of(systems, doubt)
     judged, top = (systems, None) if scales is None else systems.scaled(scales)
     if scales is not None:
@@ -252,8 +255,10 @@ def _unscaled(
     outcome, dtype = found.outcome, systems.a.dtype
     y = systems.device.to_host(outcome.x)
     outcome.x = systems.device.asarray(scales.solution(y, top))
+    # the normwise error stays the scaled system's: norms of the given one show its largest rows alone
     given = systems.errors(outcome.x, systems.device.xp.empty_like(outcome.x))
     found = replace(found, residual=given.residual, rowwise=given.rowwise)
+    # good in the scaled units but not in the given ones
     worse = np.setdiff1d(np.flatnonzero(systems.failing(given)), left)
     # what was a good solution: some of its numbers are out of range
     if worse.size:
@@ -277,12 +282,14 @@ def _mend(systems: Systems, judged: Systems, found: _Found, left: NDArray[np.int
         raise give_up(judged, worst, max(found.backward[worst], found.rowwise[worst]))
     host = systems.take(left).to_host()
     b, c = host.b.copy(), host.c.copy()
+    # unused corners may hold anything, and `Numbers` takes them for those of a cyclic matrix
     b[:, 0] = c[:, -1] = 0
     underflows = 0
     for k, s in enumerate(left.tolist()):
         numbers = extended.Numbers(host.a[k], b[k], c[k], host.d[k : k + 1])
         exact = extended.solve_extended(numbers, which(systems, s), s)
         found.put(s, exact)
+        # the exact solution rounded: it fails only where it lies below the range of the precision
         if exact.rowwise > systems.accepted:
             underflows += exact.underflows
     found.outcome.algorithm = "extended"
@@ -304,6 +311,7 @@ def _solve_cyclic(device: Device, arrays: Arrays, how: _How) -> Solution:
     # one matrix, several right-hand sides
     many = a.ndim == 1 and d.ndim == 2
 
+    # tridiagonal systems take the options of the cyclic one, and its tolerance
     def inner(a: Array, b: Array, c: Array, d: Array) -> Solution:
         return solve(
             a,
@@ -324,6 +332,7 @@ def _solve_cyclic(device: Device, arrays: Arrays, how: _How) -> Solution:
         for s in range(1 if many else count):
             matrix = cycles.Matrix(systems.a[s], systems.b[s], systems.c[s])
             right = systems.d.T if many else systems.d[s][:, None]
+            # two rows have one coupling in each direction, a row alone has none
             if n < 3:
                 found.append(_short_cycle(matrix, right, inner))
                 continue
@@ -337,6 +346,7 @@ def _solve_cyclic(device: Device, arrays: Arrays, how: _How) -> Solution:
             )
             found.append(one)
         x = device.xp.ascontiguousarray(device.xp.concatenate([one.x.T for one in found]))
+    # a batch is named after its most difficult system, and has the worst errors of all
     worst = max(found, key=lambda one: (difficulty(one.algorithm), one.backward_error))
     return replace(
         worst,
@@ -389,9 +399,11 @@ class _Plan:
         """Return solutions, smallest pivots (each system or all) and the name of the algorithm."""
         device, matrix = systems.device, (systems.a, systems.b, systems.c)
         if self.type == "lapack":
+            # LAPACK chooses its pivots: 1 says that none was weak
             found = ladder.pivoted(Systems(device, *matrix, d, systems.tolerance))
             return found, np.ones(len(found)), "lapack"
         if self.type == "nshape" and self.partition:
+            # the literal stages work in place: on copies, as the ladder needs the system again
             x = d.copy()
             a, b, c = (v.copy() for v in matrix)
             smallest, _pivots = stages.solve_levels(device, self.partition, a, b, c, x, x)
@@ -399,6 +411,7 @@ class _Plan:
         x = device.xp.empty_like(d)
         if self.type == "nshape":
             a, b, c, right, out = (v.reshape(-1) for v in (*matrix, d, x))
+            # the fast kernels take a batch as one system without couplings at its borders, and report one pivot for all
             pivots = nshape.partition_solve(device, a, b, c, right, out, d.shape[1])
             return x, np.full(len(x), np.nan_to_num(pivots.min_pivot)), f"nshape-{pivots.mode}"
         if self.type == "thomas":
@@ -419,6 +432,7 @@ def _cached(
     iterations: int | None,
     fast: bool,
 ) -> _Plan:
+    """Return the plan of :func:`_plan`, made once for all systems of one shape."""
     if type in ("thomas", "lapack"):
         return _Plan(type, 1, 1)
     if blocks is None:
@@ -427,6 +441,7 @@ def _cached(
         count = blocks if isinstance(blocks, int) else len(blocks)
         depth = iterations or nested(n, max(count, 1), device)
     if type == "woodbury":
+        # at least one cut, or there would be nothing to correct
         cut = joints(n, blocks if blocks is not None else min(max(2, count), max(1, n - 1)))
         return _Plan(type, max(1, len(cut) - 1), 1, (cut,))
     if fast:
@@ -471,6 +486,7 @@ def _selected(name: str) -> Device:
 
 
 def _device(device: Device | str | None, arrays: Arrays, type: str) -> Device:
+    """Return where to compute: where the caller says, else where the arrays are; serial algorithms on the CPU."""
     if type in ("thomas", "lapack", "woodbury"):
         return device if isinstance(device, Device) and not device.is_cuda else _cpu()
     if isinstance(device, Device):
@@ -516,6 +532,7 @@ def _prepare(
         else:
             matrix.append(xp.zeros((count, n), dtype))
             matrix[-1][:, place] = v
+    # columns of right-hand sides become a batch: the kernels run along contiguous rows
     rhs = xp.ascontiguousarray(d.T if columns else d.reshape(count, n), dtype=dtype)
     if tolerance is not None and not tolerance > 0.0:
         raise ValueError(f"tolerance must be positive, not {tolerance}")
@@ -523,6 +540,7 @@ def _prepare(
     shape = d.shape
 
     def finish(x: Array) -> Array:
+        # back to the shape of d, and to where the arrays of the caller are
         x = x.T if columns else x.reshape(shape)
         if on_device and not device.is_cuda:
             moved: Array = import_module("cupy").asarray(x)
@@ -538,7 +556,7 @@ def _systems(a: Array, d: Array) -> int:
     Raises
     ------
     ValueError
-        If a or d has a shape that is none of those of :func:`solve`.
+        If a or d has no shape that :func:`solve` takes.
     """
     n = a.shape[-1] if a.ndim else 0
     if a.ndim not in (1, 2) or n == 0:
@@ -567,6 +585,7 @@ def _dtype(*arrays: Any) -> np.dtype[Any]:
     if len(kinds) == 1 and (only := next(iter(kinds))).char in "fdFD":
         # files of other machines have the other byte order
         return only.newbyteorder("=")
+    # half precision is computed in single, extended precision and integers in double
     wide = np.result_type(*(np.dtype(float) if dtype.kind in "biu" else dtype for dtype in kinds), np.float32)
     if wide.char in "fdFD":
         return wide

@@ -109,7 +109,7 @@ def _matching_scales_cpu(main: Array, lower: Array, upper: Array, rows: Any, col
         # two rows are each other's neighbours on both sides, but have no corners
         if match[i] != i:
             own[i] = lower[i] if match[i] == (i - 1) % n and (n > 2 or i == 1) else upper[i]
-    # dual variables by Bellman-Ford along the ring: log scales such that no entry exceeds those of the matching
+    # dual variables by Bellman-Ford along the ring: log scales such that no entry exceeds the matched ones
     for _sweep in range(SWEEPS):
         changed = False
         # up and down

@@ -208,7 +208,7 @@ def _partition_reduce_cpu(first, last, a, b, c, d, ends, length, chunk, pivots):
         smallest = 1.0
         zero = 0 * a[start]
         # e: coupling of the row at hand to the last row of the chunk above; f, a0, d0: the first row of this chunk as it is found
-        # from above on (d0) and from its last row (f) and that of the chunk above (a0)
+        # from above on (d0), from its last row (f) and from the last row of the chunk above (a0)
         e = b[start] if start % length != 0 else zero
         f = zero + 1
         a0 = zero

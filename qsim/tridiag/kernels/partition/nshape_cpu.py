@@ -241,7 +241,7 @@ def _partition_chunks_cpu(first, last, system, x, joints, length, chunk, work):
         x[stop] = joints[w]
         if stop == start:
             continue
-        # the interior of a chunk lies between two joint lines: that of the chunk before is moved to the right side
+        # the interior of a chunk lies between two joint lines: the one of the chunk before is moved to the right side
         zero = 0 * a[start]
         left = joints[w - 1] if w > 0 else zero
         dd = d[start] - (b[start] if start % length != 0 else zero) * left

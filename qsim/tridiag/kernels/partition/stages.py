@@ -191,7 +191,7 @@ def joint_lines(
 ) -> None:
     """Sum the slots in a fixed order into ``level.a`` and ``level.d``, and note the sizes of the joint lines.
 
-    Parameters are those of :func:`rd_jd_ru_ju`, which comes before.
+    Takes the parameters of :func:`rd_jd_ru_ju`, which comes before.
     """
     systems, n = a.shape
     blocks = level.joints.shape[0] - 1
@@ -422,7 +422,7 @@ def _rd_jd_ru_ju_cpu(first, last, joints, scale, system, rb, rc, slots, pivots):
         slots[2, s, w] = r * ci
         rb[s, w + 1] = r * bi
         slots[3, s, w] = r * di
-        # RU: upwards, every row is left with its couplings to both joint lines; bi, ci, di are those of the row below
+        # RU: upwards, every row is left with its couplings to both joint lines; bi, ci, di belong to the row below
         for i in range(rows - 2, -1, -1):
             r = -(cc[i] * aa[i + 1])
             bi = bb[i] + r * bi

@@ -62,6 +62,7 @@ class Scales:
         """Return ``2^-e R d``, d (systems, n), and e (systems, 1), with which the largest element is about 1."""
         exponents = _exponents(d) + self.rows
         top = exponents.max(axis=1, keepdims=True)
+        # a zero right-hand side keeps its scale
         top = np.where(top > NOTHING // 2, top, 0).astype(np.int32)
         return ldexp(d, self.rows - top), top
 
@@ -118,6 +119,7 @@ def _alternating(main: NDArray[np.int64], lower: NDArray[np.int64], upper: NDArr
 def spread(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> int:
     """Return the largest difference of the exponents of two rows' largest entries in any system."""
     largest = np.maximum(np.maximum(_exponents(a), _exponents(b)), _exponents(c))
+    # rows of zeros have no size
     lowest = np.where(largest > NOTHING // 2, largest, largest.max(axis=1, keepdims=True))
     return int((largest.max(axis=1) - lowest.min(axis=1)).max())
 
@@ -127,6 +129,7 @@ def ldexp(values: NDArray[Any], exponents: NDArray[np.int32]) -> NDArray[Any]:
     with np.errstate(under="ignore", over="ignore"):
         if not np.iscomplexobj(values):
             return np.asarray(np.ldexp(values, exponents))
+        # NumPy's ldexp takes real numbers only
         out = np.empty(values.shape, values.dtype)
         out.real, out.imag = np.ldexp(values.real, exponents), np.ldexp(values.imag, exponents)
     return out

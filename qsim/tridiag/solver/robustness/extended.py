@@ -144,6 +144,7 @@ class _System:
             rows = [{j: +re for j, (re, _im) in row} for row in self.rows]
             return rows, [[+column[i][0] for column in self.right] for i in range(len(rows))]
         rows, right = [], []
+        # (re + i im)(p + i q): the real part has re p - im q, the imaginary part im p + re q
         for i, row in enumerate(self.rows):
             rows.append({2 * j: +re for j, (re, _im) in row} | {2 * j + 1: -im for j, (_re, im) in row})
             rows.append({2 * j: +im for j, (_re, im) in row} | {2 * j + 1: +re for j, (re, _im) in row})
@@ -151,7 +152,7 @@ class _System:
         return rows, right
 
     def unknowns(self, real: list[Decimal]) -> list[Parts]:
-        """Return the unknowns of the rows from those of the equations."""
+        """Return the unknowns of the rows from the real unknowns of the equations."""
         if not self.complex:
             return [(re, ZERO) for re in real]
         return list(zip(real[::2], real[1::2], strict=True))
@@ -169,6 +170,7 @@ class _System:
             worst = max(worst, residual)
             norm = max(norm, sum((_size(z) for _j, z in row), ZERO))
             rowwise = max(rowwise, residual / whole if residual else ZERO)
+        # max|d - T x| / (||T|| max|x| + max|d|)
         scale = norm * max(map(_size, x)) + max(map(_size, d))
         return worst, worst / scale if worst else ZERO, rowwise
 
@@ -203,6 +205,7 @@ def _exact(system: _System) -> tuple[list[list[Parts]] | None, int]:
             try:
                 real, row = _eliminated(*system.equations())
             except _NoPivotError as error:
+                # with these digits; a pivot that is only far smaller than its row appears with more of them
                 before, weakest = None, error.row // stride
                 continue
             weakest = row // stride
@@ -211,6 +214,7 @@ def _exact(system: _System) -> tuple[list[list[Parts]] | None, int]:
             for old, new in zip(before or [], found, strict=agreed):
                 agreed = _settled(old, new, digits) and agreed
         with localcontext(_context(2 * digits)):
+            # judged with twice the digits: every row must be solved to half of the digits in use
             pairs = zip(found, system.right, strict=True)
             if agreed and all(system.errors(x, d)[2].scaleb(digits // 2) < 1 for x, d in pairs):
                 return found, weakest
@@ -226,6 +230,7 @@ def _settled(old: list[Parts], new: list[Parts], digits: int) -> bool:
     for i, (p, q) in enumerate(zip(old, new, strict=True)):
         if _size((p[0] - q[0], p[1] - q[1])) <= AGREED * _size(q):
             continue
+        # noise falls by far more than digits/4 powers of ten from one precision to the next
         if digits < NOISE or _size(q) > _size(p).scaleb(-digits // 4):
             return False
         new[i] = ZERO, ZERO
@@ -254,6 +259,7 @@ def _eliminated(rows: list[Row], right: list[list[Decimal]]) -> tuple[list[list[
     order: list[int] = []
     weakest, least = 0, Decimal("Infinity")
     for j in range(n):
+        # rows that begin in this column join those that earlier pivots have left
         pending += starting[j]
         candidates = [i for i in pending if rows[i].get(j)]
         if not candidates:
@@ -278,6 +284,7 @@ def _eliminated(rows: list[Row], right: list[list[Decimal]]) -> tuple[list[list[
     columns = len(right[0])
     x = [[ZERO] * n for _ in range(columns)]
     for j in reversed(range(n)):
+        # back substitution in the order of the pivots
         row, load = rows[order[j]], right[order[j]]
         others = [(k, value) for k, value in row.items() if k > j]
         for one, value in zip(x, load, strict=True):
@@ -297,6 +304,7 @@ def _judged(system: _System, exact: list[list[Parts]], x: NDArray[Any], which: s
             sizes = [_size(z) for z in unknowns]
             wrong = ~np.isfinite(column)
             largest = int(np.argmax(wrong)) if wrong.any() else sizes.index(max(sizes))
+            # an overflow, or a solution whose largest unknown underflows: no scale of x remains
             if wrong.any() or 0 < sizes[largest] < tiny:
                 raise out_of_range(x.dtype, largest, sizes[largest].adjusted(), which)
             underflows += sum(bool(0 < size < tiny) for size in sizes)
