@@ -21,11 +21,11 @@ from qsim.tridiag.solver.batch import ROUGH
 from qsim.tridiag.solver.ladder import PIVOTED, WEAK_PIVOT
 from qsim.tridiag.solver.robustness import equilibrate, extended
 from qsim.tridiag.solver.robustness.defect import largest_share, size
-from qsim.tridiag.solver.robustness.verdicts import SUSPICIOUS, SingularMatrixError, underflow
+from qsim.tridiag.solver.robustness.verdicts import SUSPICIOUS, SingularMatrixError, difficulty, underflow
 from qsim.tridiag.solver.solution import Solution
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Solve = Callable[[Array, Array, Array, Array], Solution]
 
-__all__ = ["Matrix", "solve_one"]
+__all__ = ["Matrix", "joined", "solve_one", "solve_short"]
 
 REFINEMENTS = 3
 # |1 + v.z| relative to its terms below which the correction is not trusted
@@ -125,6 +125,30 @@ def solve_one(
                 hint="set on_unstable: ladder, or type: lapack",
             )
     return replace(_folded(matrix, d, tolerance, pivoting), seconds=time.perf_counter() - start)
+
+
+def solve_short(matrix: Matrix, right: Array, inner: Solve) -> Solution:
+    """Solve a cyclic system of one or two rows: its corners lie on other elements, which they are added to."""
+    a, b, c = matrix.a, matrix.b, matrix.c
+    if len(a) == 1:
+        return inner(a + b + c, b[:0], c[:0], right)
+    return inner(a, b[1:] + c[1:], c[:1] + b[:1], right)
+
+
+def joined(parts: Sequence[Solution], x: Array) -> Solution:
+    """Return the solution x of several systems from the solutions of each: the worst errors, the most difficult algorithm."""
+    return replace(
+        max(parts, key=lambda part: (difficulty(part.algorithm), part.backward_error)),
+        x=x,
+        residual=max(part.residual for part in parts),
+        backward_error=max(part.backward_error for part in parts),
+        rowwise_error=max(part.rowwise_error for part in parts),
+        min_pivot=min(part.min_pivot for part in parts),
+        refinements=max(part.refinements for part in parts),
+        seconds=sum(part.seconds for part in parts),
+        notes=list(dict.fromkeys(note for part in parts for note in part.notes)),
+        equilibrated=any(part.equilibrated for part in parts),
+    )
 
 
 def _sherman_morrison(matrix: Matrix, d: Array, inner: Solve, tolerance: float) -> Solution | None:

@@ -395,7 +395,7 @@ def _pivot_bad(systems: Systems, outcome: Outcome, bad: NDArray[np.int64]) -> No
         If one of them is singular, with its number in the whole batch.
     """
     part = systems.take(bad)
-    # in one call for all of them: their numbers in the part are translated to those of the batch
+    # all of them in one call: an error names a system by its number in this part
     try:
         found = systems.device.asarray(pivoted(part))
     except SingularMatrixError as error:

@@ -27,7 +27,6 @@ from qsim.tridiag.solver.robustness import extended
 from qsim.tridiag.solver.robustness.verdicts import (
     SingularMatrixError,
     check_condition,
-    difficulty,
     give_up,
     out_of_range,
     underflow,
@@ -282,7 +281,7 @@ def _mend(systems: Systems, judged: Systems, found: _Found, left: NDArray[np.int
         raise give_up(judged, worst, max(found.backward[worst], found.rowwise[worst]))
     host = systems.take(left).to_host()
     b, c = host.b.copy(), host.c.copy()
-    # unused corners may hold anything, and `Numbers` takes them for those of a cyclic matrix
+    # unused corners may hold anything, and `Numbers` takes them for the corners of a cyclic matrix
     b[:, 0] = c[:, -1] = 0
     underflows = 0
     for k, s in enumerate(left.tolist()):
@@ -334,7 +333,7 @@ def _solve_cyclic(device: Device, arrays: Arrays, how: _How) -> Solution:
             right = systems.d.T if many else systems.d[s][:, None]
             # two rows have one coupling in each direction, a row alone has none
             if n < 3:
-                found.append(_short_cycle(matrix, right, inner))
+                found.append(cycles.solve_short(matrix, right, inner))
                 continue
             one = cycles.solve_one(
                 matrix,
@@ -346,34 +345,13 @@ def _solve_cyclic(device: Device, arrays: Arrays, how: _How) -> Solution:
             )
             found.append(one)
         x = device.xp.ascontiguousarray(device.xp.concatenate([one.x.T for one in found]))
-    # a batch is named after its most difficult system, and has the worst errors of all
-    worst = max(found, key=lambda one: (difficulty(one.algorithm), one.backward_error))
-    return replace(
-        worst,
-        x=finish(x),
-        residual=max(one.residual for one in found),
-        backward_error=max(one.backward_error for one in found),
-        rowwise_error=max(one.rowwise_error for one in found),
-        min_pivot=min(one.min_pivot for one in found),
-        refinements=max(one.refinements for one in found),
-        seconds=sum(one.seconds for one in found),
-        notes=list(dict.fromkeys(note for one in found for note in one.notes)),
-        equilibrated=any(one.equilibrated for one in found),
-    )
+    return cycles.joined(found, finish(x))
 
 
 def _array(v: ArrayLike) -> Array:
     """Return an array of a device as it is, anything else as an array of NumPy."""
     on_device: Any = v
     return on_device if hasattr(v, "__cuda_array_interface__") else np.asarray(v)
-
-
-def _short_cycle(matrix: cycles.Matrix, right: Array, inner: cycles.Solve) -> Solution:
-    """Solve a cyclic system of one or two rows: its corners lie on other elements, which they are added to."""
-    a, b, c = matrix.a, matrix.b, matrix.c
-    if len(a) == 1:
-        return inner(a + b + c, b[:0], c[:0], right)
-    return inner(a, b[1:] + c[1:], c[:1] + b[:1], right)
 
 
 def _require_finite_corners(systems: Systems) -> None:

@@ -30,10 +30,9 @@ from qsim.tridiag.solver.batch import ROUGH
 from qsim.tridiag.solver.ladder import WEAK_PIVOT
 from qsim.tridiag.solver.pieces import Reduced, stubborn, substitute
 from qsim.tridiag.solver.robustness.defect import Defect, largest_share, size
+from qsim.tridiag.solver.slot import Slot
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from numpy.typing import DTypeLike, NDArray
     from typing_extensions import Unpack
 
@@ -294,8 +293,8 @@ class _Stream:
         self._residuals: list[NDArray[np.float64]] = []
         self._places: dict[str, complex] = {}
         self._carry: tuple[Any, ...] | None = None
-        self._slots: list[_Slot] = (
-            [_Slot(device, rows, self.k, self.dtype) for _ in range(SLOTS)] if device.is_cuda else []
+        self._slots: list[Slot] = (
+            [Slot(device, rows, self.k, self.dtype) for _ in range(SLOTS)] if device.is_cuda else []
         )
 
     # ------------------------------------------------------------------------------------------ passes
@@ -360,7 +359,7 @@ class _Stream:
         while pending:
             self._end(pending.popleft(), end)
 
-    def _on_device(self, w: int, slot: _Slot, host: Block | None) -> list[Array]:
+    def _on_device(self, w: int, slot: Slot, host: Block | None) -> list[Array]:
         """Return a block on the device: copied there, or made there if there is none on the host."""
         lo, hi = self._bounds(w)
         arrays = slot.arrays(hi - lo)
@@ -386,7 +385,7 @@ class _Stream:
 
     # ---------------------------------------------------------------------------------- first pass
 
-    def _reduce(self, w: int, arrays: Block, slot: _Slot | None) -> Any:
+    def _reduce(self, w: int, arrays: Block, slot: Slot | None) -> Any:
         """Reduce the pieces of a block, on the device; nothing is waited for."""
         a, b, c, d = arrays
         xp, pieces = self.device.xp, -(-len(a) // self.piece)
@@ -401,7 +400,7 @@ class _Stream:
         last = there[1:] - 1
         return edges, pivots, links, loads, a[last], b[last], c[last], d[:, last]
 
-    def _reduced(self, w: int, arrays: Block, slot: _Slot | None, begun: tuple[Array, ...]) -> None:
+    def _reduced(self, w: int, arrays: Block, slot: Slot | None, begun: tuple[Array, ...]) -> None:
         """Take a reduced block to the host, and reduce pieces with small pivots again.
 
         Raises
@@ -454,7 +453,7 @@ class _Stream:
 
     # --------------------------------------------------------------------------------- second pass
 
-    def _substitute(self, w: int, arrays: Block, slot: _Slot | None) -> Any:
+    def _substitute(self, w: int, arrays: Block, slot: Slot | None) -> Any:
         """Substitute the joint lines into a block, measure its residual, and start the copy of x to the host."""
         a, b, c, d = arrays
         lo, hi = self._bounds(w)
@@ -494,7 +493,7 @@ class _Stream:
         ends = [part[..., -1] for part in arrays]
         return x, stats, sums, ends
 
-    def _substituted(self, w: int, arrays: Block, slot: _Slot | None, begun: Any) -> None:
+    def _substituted(self, w: int, arrays: Block, slot: Slot | None, begun: Any) -> None:
         """Add the norms of a block, write x, and keep what the last row's residual needs of the next block."""
         lo, hi = self._bounds(w)
         x, stats, sums, ends = begun
@@ -566,49 +565,3 @@ class _Stream:
         first = np.arange(0, len(joint), step)
         last = np.minimum(first + step, len(joint)) - 1
         return joint[last], self.x[0, last], np.maximum.reduceat(residual, first)
-
-
-class _Slot:
-    """Place for one block on a CUDA device: buffers there, pinned ones on the host, and a stream of its own."""
-
-    def __init__(self, device: Device, rows: int, columns: int, dtype: np.dtype[Any]) -> None:
-        xp = device.xp
-        with device.use():
-            self.stream = xp.cuda.Stream(non_blocking=True)
-            self._flat = [xp.empty(rows * k, dtype) for k in (1, 1, 1, columns, columns)]
-            self.work = xp.empty(rows, dtype)
-            self._pinned = [_pinned(xp, rows * k, dtype) for k in (1, 1, 1, columns, columns)]
-        self._columns = columns
-
-    def arrays(self, rows: int) -> list[Any]:
-        """Return a, b, c, d on the device."""
-        return [self._view(self._flat[i], i, rows) for i in range(4)]
-
-    def x(self, rows: int) -> Any:
-        """Return x (columns, rows) on the device."""
-        return self._view(self._flat[4], 4, rows)
-
-    def _view(self, flat: Array, i: int, rows: int) -> Any:
-        return flat[:rows] if i < 3 else flat[: rows * self._columns].reshape(self._columns, rows)
-
-    def upload(self, host: Block) -> None:
-        """Start copying a block to the device."""
-        rows = len(host[0])
-        for i, part in enumerate(host):
-            pinned = self._view(self._pinned[i], i, rows)
-            pinned[...] = part
-            self._view(self._flat[i], i, rows).set(pinned, stream=self.stream)
-
-    def download(self, rows: int) -> None:
-        """Start copying x to the host."""
-        self.x(rows).get(stream=self.stream, out=self.fetched(rows), blocking=False)
-
-    def fetched(self, rows: int) -> NDArray[Any]:
-        """Return x on the host, once the stream has come to its end."""
-        view: NDArray[Any] = self._view(self._pinned[4], 4, rows)
-        return view
-
-
-def _pinned(xp: ModuleType, size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    memory = xp.cuda.alloc_pinned_memory(max(1, size) * dtype.itemsize)
-    return np.frombuffer(memory, dtype, size)

@@ -229,7 +229,7 @@ class ArraySource:
         """Return a copy of rows lo .. hi - 1; entry i of `array` belongs to row i + shift, missing ones are zero."""
         out = np.zeros(hi - lo, self.dtype)
         size = int(array.shape[-1])
-        # systems are rows of a (batch, n) array: a range of the long system is pieced together from those it crosses
+        # systems are rows of a (batch, n) array: a range of the long system is pieced together from the rows it crosses
         for system in range(lo // self._row, (hi - 1) // self._row + 1):
             base = system * self._row + shift
             start, stop = max(lo, base), min(hi, base + size)

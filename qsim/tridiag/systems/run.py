@@ -279,7 +279,7 @@ def _corners(problem: SolveProblem, source: BatchSource) -> tuple[NDArray[Any], 
 def _solve_cyclic(a: Array, b: Array, c: Array, d: Array, rows: int, options: dict[str, Any]) -> Any:
     """Solve cyclic systems that lie one after another, d (columns, n); x is (n,) or (n, columns)."""
     from qsim.core.device.device import namespace
-    from qsim.tridiag.solver.robustness.verdicts import difficulty
+    from qsim.tridiag.solver.cyclic import joined
     from qsim.tridiag.solver.solve import solve
 
     parts = []
@@ -288,19 +288,7 @@ def _solve_cyclic(a: Array, b: Array, c: Array, d: Array, rows: int, options: di
         part = slice(low, low + rows)
         parts.append(solve(a[part], b[part], c[part], d[:, part].T, cyclic=True, **options))
     x = namespace(parts[0].x).concatenate([part.x for part in parts])
-    # named after the most difficult system, with the worst errors of all
-    return replace(
-        max(parts, key=lambda part: (difficulty(part.algorithm), part.backward_error)),
-        x=x[:, 0] if x.shape[1] == 1 else x,
-        residual=max(part.residual for part in parts),
-        backward_error=max(part.backward_error for part in parts),
-        rowwise_error=max(part.rowwise_error for part in parts),
-        min_pivot=min(part.min_pivot for part in parts),
-        refinements=max(part.refinements for part in parts),
-        seconds=sum(part.seconds for part in parts),
-        notes=list(dict.fromkeys(note for part in parts for note in part.notes)),
-        equilibrated=any(part.equilibrated for part in parts),
-    )
+    return joined(parts, x[:, 0] if x.shape[1] == 1 else x)
 
 
 def _without_corners(parts: list[Any], x: NDArray[Any], rows: int) -> list[Any]:

@@ -259,7 +259,7 @@ def _eliminated(rows: list[Row], right: list[list[Decimal]]) -> tuple[list[list[
     order: list[int] = []
     weakest, least = 0, Decimal("Infinity")
     for j in range(n):
-        # rows that begin in this column join those that earlier pivots have left
+        # rows that begin in this column join the rows that earlier pivots have left
         pending += starting[j]
         candidates = [i for i in pending if rows[i].get(j)]
         if not candidates:
