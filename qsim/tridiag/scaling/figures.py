@@ -76,6 +76,7 @@ def _draw_others(ax: Axes, r: Results) -> None:
             name.removeprefix("compare/"), name.removeprefix("compare/").capitalize()
         )
         value = float(r[name][0])
+        # other solvers are timed once for all numbers of blocks: a level across the axis
         if np.isfinite(value):
             ax.axhline(
                 1e3 * value, color="0.45", linestyle=styles[k % len(styles)], linewidth=0.9, label=label

@@ -70,6 +70,7 @@ class ScalingResult:
         from qsim.tridiag.solver.partition import cost
 
         n = self.sizes[0]
+        # the fit itself, continued to the numbers of partitions that it was not made with
         return np.array(
             [
                 [cost(n, float(b), i, self.alpha, self.beta) if b < n else np.nan for b in self.blocks]

@@ -139,6 +139,7 @@ class _Timings:
         alpha, beta = 0.0, 0.0
         # two parameters need two times
         if len(counts) > 1:
+            # a fit that fails costs the two parameters, not the times
             alpha, beta = self.monitor.judged(
                 "the cost model",
                 lambda: fit(counts, first[usable].tolist(), sizes[0], self.nested[0]),

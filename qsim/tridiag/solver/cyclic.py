@@ -119,6 +119,7 @@ def solve_one(
         found = _sherman_morrison(matrix, d, inner, tolerance)
         if found is not None:
             return replace(found, seconds=time.perf_counter() - start)
+        # a correction of rank 1 that fails is the cyclic form of a weak pivot
         if strict:
             raise NumericsError(
                 f"{PIVOTED}: the backward error exceeds the tolerance {tolerance:.0e}",
@@ -227,6 +228,7 @@ def _folded(matrix: Matrix, d: Array, tolerance: float, requested: bool) -> Solu
     scales = equilibrate.find(*(band[None] for band in (host.a, host.b, host.c)))
     scaled = Matrix(*(band[0] for band in scales.matrix(host.a[None], host.b[None], host.c[None])))
     scaled_rhs, top = scales.rhs(right.T)
+    # a condition number times eps of 1 leaves no digit, whatever the residual says
     rhs = scaled_rhs.T
     factors = _Factors(scaled)
     eps = float(np.finfo(host.a.dtype).eps)
@@ -243,12 +245,14 @@ def _folded(matrix: Matrix, d: Array, tolerance: float, requested: bool) -> Solu
     _residual, backward, _bound = scaled.errors(y, rhs)
     x = scales.solution(y.T, top).T
     rowwise = host.rowwise(x, right)
+    # requested pivoting is no news
     notes = [] if requested else [f"{PIVOTED}: the cyclic system was solved by LAPACK gbtrf"]
     if factors.condition * eps > SUSPICIOUS:
         notes.append(f"ill-conditioned: condition number {factors.condition:.1e}")
     if backward <= tolerance and rowwise <= max(tolerance, ROUGH * eps):
         # judged as given, but for the normwise error, whose norms mean something only in the scaled system
         residual, algorithm = host.errors(x, right)[0], "lapack"
+    # the last rung, as for tridiagonal systems: decimal numbers for what is small enough
     elif extended.fits(right.shape[1], len(right), right.dtype):
         exact = extended.solve_extended(extended.Numbers(host.a, host.b, host.c, right.T))
         x, residual, algorithm = exact.x.T, exact.residual, "extended"
@@ -297,12 +301,14 @@ class _Factors:
         self.place = np.where(rows < (n + 1) // 2, 2 * rows, 2 * (n - 1 - rows) + 1)
         # two diagonals on either side, two more for the pivoting
         band = np.zeros((7, n), matrix.a.dtype)
+        # LAPACK's band storage: element (i, j) in row 4 + i - j; two corners may meet a diagonal, so they are added
         for values, column in ((matrix.a, rows), (matrix.b, rows - 1), (matrix.c, rows + 1)):
             i, j = self.place, self.place[column % n]
             np.add.at(band, (4 + i - j, j), values)
         norm = float(np.abs(band).sum(axis=0).max())
         factor, self._solve, condition = get_lapack_funcs(("gbtrf", "gbtrs", "gbcon"), (band,))
         self.lu, self.pivots, info = factor(band, 2, 2)
+        # the diagonal of U, in row 4
         weakest = info - 1 if info > 0 else int(np.argmin(np.abs(self.lu[4])))
         self.row = int(np.flatnonzero(self.place == weakest)[0])
         if info > 0 or norm == 0.0:

@@ -175,6 +175,7 @@ def _refuse(systems: Systems, smallest: NDArray[np.float64], outcome: Outcome) -
             f" (tolerance {systems.tolerance:.0e}), smallest relative pivot {smallest.min():.1e}",
             hint="set on_unstable: ladder, or type: lapack",
         )
+    # small pivots with a small backward error are an answer, of which the user hears
     outcome.notes.append(f"smallest relative pivot {smallest.min():.1e}, but the backward error is small")
 
 
@@ -198,6 +199,7 @@ def _refine(systems: Systems, outcome: Outcome, index: NDArray[np.int64], again:
     part = systems.take(index)
     whole = part is systems
     where = systems.device.asarray(index)
+    # a part of a batch is a copy, and is written back
     x = outcome.x if whole else outcome.x[where]
     x, errors, count = refine(part, x, again)
     outcome.refinements = max(outcome.refinements, count)
@@ -269,6 +271,7 @@ def literal(device: Device, partition: Sequence[Any]) -> Solver:
 
     def solve(systems: Systems, d: Array) -> Any:
         x = d.copy()
+        # the stages work in place; x begins as the right-hand side
         work = (systems.a.copy(), systems.b.copy(), systems.c.copy())
         stages.solve_levels(device, partition, *work, x, x)
         return x
@@ -347,6 +350,7 @@ def pivoted(systems: Systems) -> NDArray[Any]:
     b[:, 0] = c[:, -1] = 0
     (gtsv,) = get_lapack_funcs(("gtsv",), (a,))
     with np.errstate(all="ignore"):
+        # LAPACK's wrapper takes no matrix of one row
         if count * n == 1:
             x, info = host.d / a, int(a[0, 0] == 0)
         else:
@@ -405,6 +409,7 @@ def _pivot_bad(systems: Systems, outcome: Outcome, bad: NDArray[np.int64]) -> No
             row=error.row,
             system=s,
         ) from None
+    # the residual judges LAPACK as it judges everything else
     errors = part.errors(found, systems.device.xp.empty_like(found))
     outcome.errors.put(bad, errors)
     if part is systems:

@@ -85,6 +85,7 @@ def _diagonals(table: _Table) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
     for diagonal, offset in zip(diagonals, (0, -1, 1), strict=True):
         chosen = (j - i) == offset
         rows = i[chosen]
+        # programs differ in what duplicates mean: some add them, others take the last
         if len(rows) != len(np.unique(rows)):
             order = np.argsort(rows, kind="stable")
             row = int(rows[order][1:][np.diff(rows[order]) == 0][0])
@@ -210,6 +211,7 @@ def _kind(path: Path, first: str) -> _Kind:
         if word not in known:
             raise FileError(f"{path}:1: unknown {what} {shorten(repr(word))}; known are {', '.join(known)}")
     kind = _Kind(*words[2:])
+    # every field of the standard is known, so that a valid file of no use gets a message of its own
     if kind.field == "pattern":
         raise FileError(f"{path}:1: a pattern has no values; store a real or a complex matrix")
     if kind.symmetry == "hermitian" and kind.field != "complex":
@@ -223,6 +225,7 @@ def _sizes(path: Path, lines: Iterator[tuple[int, str]], kind: _Kind) -> tuple[i
     for number, sizes in lines:  # noqa: B007 - the line number is used below
         if sizes.strip() and not sizes.lstrip().startswith("%"):
             break
+    # a coordinate file says how many entries it lists, an array has as many as its shape
     wanted = 3 if kind.format == "coordinate" else 2
     counts = sizes.split()
     if len(counts) != wanted or not all(word.isdecimal() and len(word) < 19 for word in counts):

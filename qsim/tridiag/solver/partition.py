@@ -66,6 +66,7 @@ def joints(n: int, blocks: int | Sequence[int]) -> NDArray[np.int64]:
         raise ValueError(f"block sizes must be at least 1 ({found})")
     if sum(sizes) != n:
         raise ValueError(f"the block sizes sum to {sum(sizes)}, but the system has {n} rows")
+    # a row alone is a joint line, and no block
     if n == 1:
         return np.zeros(1, np.int64)
     if sizes[0] < 2:
@@ -77,6 +78,7 @@ def joints(n: int, blocks: int | Sequence[int]) -> NDArray[np.int64]:
 
 
 def _equal(n: int, blocks: int) -> NDArray[np.int64]:
+    """Return the joint lines of equal blocks, sizes of which differ by one row at most."""
     if blocks < 1:
         raise ValueError(f"at least one block is needed, not {blocks}")
     if n == 1:
@@ -85,6 +87,7 @@ def _equal(n: int, blocks: int) -> NDArray[np.int64]:
         raise ValueError(f"{n} rows have room for at most {n - 1} blocks, not {blocks}")
     if blocks == 1:
         return np.array([0, n - 1], np.int64)
+    # n - 1 rows after row 0, spread evenly
     return np.arange(blocks + 1, dtype=np.int64) * (n - 1) // blocks
 
 

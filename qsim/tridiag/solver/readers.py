@@ -94,6 +94,7 @@ class OpenFile:
         self._open: list[Any] = []
         self.arrays: dict[str, Any] = {}
         self.names: dict[str, str] = {}
+        # whatever goes wrong, no file stays open
         try:
             self._take(path, rhs)
         except BaseException:
@@ -114,6 +115,7 @@ class OpenFile:
                 self._add(letter, array, path)
         else:
             held = _arrays(path, kind, self._open)
+            # a right-hand side that is given apart goes before `d` of the file
             for letter in "abc" if rhs is not None else "abcd":
                 if letter not in held:
                     wanted = "system.rhs names a file that holds it" if letter == "d" else None
@@ -201,6 +203,7 @@ def read_rhs(file: str | Path, opened: list[Any] | None = None) -> Any:
 def _require(path: Path, allowed: tuple[str, ...], what: str) -> str:
     """Return the ending of a file that exists and has one of the allowed endings."""
     name = path.name.lower()
+    # the longest endings, such as .mtx.gz, are no suffix of `pathlib`
     kind = next((ending for ending in allowed if name.endswith(ending)), None)
     if kind is None:
         raise FileError(f"{path}: {what} is read from {', '.join(allowed)}, not '{path.suffix or path.name}'")

@@ -117,6 +117,7 @@ class SharedRows:
             trial = self.x + self._applied(r)
             rest = namespace(r).empty_like(r)
             found = self._judged(trial, rest)
+            # column by column: a correction that does not help one right-hand side is not taken there
             better = found.worst < self.errors.worst
             if not better.any():
                 break

@@ -26,6 +26,7 @@ class Slot:
             self.stream = xp.cuda.Stream(non_blocking=True)
             self._flat = [xp.empty(rows * k, dtype) for k in (1, 1, 1, columns, columns)]
             self.work = xp.empty(rows, dtype)
+            # page-locked memory: copies from pageable memory would wait for the host
             self._pinned = [_pinned(xp, rows * k, dtype) for k in (1, 1, 1, columns, columns)]
         self._columns = columns
 
@@ -45,6 +46,7 @@ class Slot:
         rows = len(host[0])
         for i, part in enumerate(host):
             pinned = self._view(self._pinned[i], i, rows)
+            # one copy on the host, then one that overlaps with kernels of other slots
             pinned[...] = part
             self._view(self._flat[i], i, rows).set(pinned, stream=self.stream)
 

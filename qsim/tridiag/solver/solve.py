@@ -157,6 +157,7 @@ def solve(
         systems, finish = _prepare(where, arrays, how.tolerance)
         plan = _plan(systems.a.shape[1], where, how)
         found = _climbed(systems, arrays, plan, how)
+        # the copy to the host still needs the device
         x = finish(found.outcome.x)
     return Solution(
         x,
@@ -439,6 +440,7 @@ def _plan(n: int, device: Device, how: _How) -> _Plan:
     depth = None if isinstance(iterations, str) else int(iterations)
     if depth is not None and depth < 1:
         raise ValueError(f"iterations must be at least 1, not {depth}")
+    # a partition that was given, by blocks or by nesting, is the user's: the literal stages follow it
     fast = sizes is None and depth is None
     return _cached(n, device, type, sizes, depth, fast)
 
@@ -465,6 +467,7 @@ def _selected(name: str) -> Device:
 
 def _device(device: Device | str | None, arrays: Arrays, type: str) -> Device:
     """Return where to compute: where the caller says, else where the arrays are; serial algorithms on the CPU."""
+    # libraries and serial algorithms have no kernels; a CPU with a given number of threads is kept
     if type in ("thomas", "lapack", "woodbury"):
         return device if isinstance(device, Device) and not device.is_cuda else _cpu()
     if isinstance(device, Device):
@@ -492,6 +495,7 @@ def _prepare(
 
     def fit(v: Array) -> Array:
         """Return v with a batch axis; copied only where it has to be."""
+        # one matrix for several right-hand sides is repeated: the kernels know batches alone
         v = v.reshape(1, n) if count == 1 else xp.broadcast_to(v, (count, n))
         return xp.ascontiguousarray(v, dtype=dtype)
 

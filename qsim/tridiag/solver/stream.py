@@ -308,6 +308,7 @@ class _Stream:
             self.x = self.lines.solve()
             # number of the first joint line of each block
             self._first = np.cumsum([0, *(len(part.joint) for part in self._parts)])
+            # joined: the parts would double the memory of the joint lines
             self._parts = []
             self._out, self._add = out, corrected is not None
             self._norms = np.zeros((self.k, 4))
@@ -377,6 +378,7 @@ class _Stream:
         context: AbstractContextManager[Any] = slot.stream if slot is not None else nullcontext()
         with context:
             if slot is not None:
+                # copies back from the device have arrived, and the slot is free for another block
                 slot.stream.synchronize()
             end(*block)
         self._done += 1
@@ -545,6 +547,7 @@ class _Stream:
 
             each_part(work, parts, hi - lo, self.device.threads)
             self._sums.append(np.array([*sums[:, :3].sum(0), sums[:, 3].real.max()]))
+        # rows that every run of a system reports, wherever its blocks begin
         for name, row in (("first", 0), ("mid", self.n // 2), ("last", self.n - 1)):
             if lo <= row < hi:
                 self._places[name] = x[0, row - lo].item()

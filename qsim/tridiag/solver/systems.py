@@ -519,6 +519,7 @@ def check_shapes(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...], d: 
     if len(a) not in (1, 2) or 0 in a:
         raise ValueError(f"a has shape {a}; it must be (n,) or (batch, n) with at least one row")
     n = a[-1]
+    # b and c with or without their unused corner
     for letter, shape in (("b", b), ("c", c)):
         if shape[:-1] != a[:-1] or len(shape) != len(a) or shape[-1] not in (n, n - 1):
             expected = f"{a} or {(*a[:-1], n - 1)}"

@@ -103,6 +103,7 @@ def _check(name: str, text: str) -> Q:
     """Return the quantity of a check sum: one number, or real and imaginary part."""
 
     def parts(r: SolveResult) -> dict[str, Scalar]:
+        # a solution without check sums has no such quantity
         value = r.checks.get(name)
         if value is None:
             return {}
@@ -296,6 +297,7 @@ def joined_checks(parts: list[Checks]) -> Checks:
     out = dict(parts[0])
     for part in parts[1:]:
         for name, value in part.items():
+            # all but the largest |x| are sums; single rows are zero in the parts that do not hold them
             out[name] = (
                 max(float(np.real(out[name])), float(np.real(value)))
                 if name == "max_abs"

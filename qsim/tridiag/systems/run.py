@@ -375,6 +375,7 @@ def _streamed(problem: SolveProblem, source: BatchSource, limit: int, monitor: M
     with ExitStack() as stack:
         out, path, notes = None, None, []
         shape = (source.n,) if source.columns == 1 else (source.n, source.columns)
+        # x in memory where it is small, else on disk block by block, else nowhere: its check sums are known in any case
         if stored:
             out = np.empty(shape, source.dtype)
         else:

@@ -96,6 +96,7 @@ def shared(
 def _require_work(problem: SolveProblem, source: BatchSource, comm: Comm) -> None:
     """Refuse more ranks than there are systems, or rows, and what one rank alone can solve."""
     if source.batch > 1:
+        # a system of a batch stays with one rank
         if source.batch < comm.size:
             raise by_all(
                 DeviceError(
@@ -176,6 +177,7 @@ def _rows(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> tuple
         mine = agreed(comm, lambda: SharedRows(device, span, links, source, solver.iterations))
     start = time.perf_counter()
     with monitor.stage("solve"):
+        # one unit of work: ranks meet in a collective call, where none can be stopped alone
         drive(_Work(lambda: mine.solve(tolerance)), monitor, total=1, unit="systems", what="solve")
         device.synchronize()
     # the slowest rank decides how long the solution took
@@ -270,6 +272,7 @@ def _joined(part: Solved, low: int, source: BatchSource, monitor: Monitor) -> So
     flat = (source.n,) if source.columns == 1 else (source.n, source.columns)
     with ExitStack() as stack:
         out: Any = None
+        # other ranks take part in the collection without a place of their own
         if comm.rank == 0 and stored:
             out = kept = np.empty(flat, source.dtype)
         elif comm.rank == 0 and path is not None:

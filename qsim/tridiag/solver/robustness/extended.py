@@ -110,6 +110,7 @@ def solve_extended(numbers: Numbers, which: str = "", system: int = 0) -> Extend
         )
     x = np.zeros((len(exact), len(numbers.a)), numbers.a.dtype)
     for column, unknowns in enumerate(exact):
+        # rounded once: decimal numbers convert to the nearest double
         floats = np.array([(float(re), float(im)) for re, im in unknowns])
         with np.errstate(over="ignore", under="ignore"):
             x[column] = floats[:, 0] + 1j * floats[:, 1] if x.dtype.kind == "c" else floats[:, 0]

@@ -78,6 +78,7 @@ def out_of_range(dtype: np.dtype[Any], row: int, power: int, which: str) -> Nume
     """Return what to say of a solution whose unknown in a row, about 10^power, is too large, or too small as all of them are."""
     limits, precision = np.finfo(dtype), "single" if np.finfo(dtype).bits == 32 else "double"
     hint = "multiply d by a power of two: the solution is multiplied by it, too"
+    # scaling the right-hand side scales the solution, without any other change
     if power > 0:
         return NumericsError(
             f"the solution{which} overflows: x[{row}] is about 1e{power:+d}, but the largest number"
