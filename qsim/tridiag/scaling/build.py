@@ -42,8 +42,8 @@ def plan(deck: TridiagDeck) -> Plan:
     need = 13 * max(sizes) * bytes_of_number(kind, deck.precision)
     memory = Memory(device=need, parts={"systems": need}, reduce="scaling.n")
     size = Size(float(max(sizes)), "rows", GPU_ROWS)
-    found = {"rows": max(sizes), "sizes": len(sizes)}
-    return Plan(memory, found, 0, list(_scaling_findings(deck)), size)
+    table = {"rows": max(sizes), "sizes": len(sizes)}
+    return Plan(memory, table, 0, list(_scaling_findings(deck)), size)
 
 
 def _scaling_findings(deck: TridiagDeck) -> Iterator[Finding]:

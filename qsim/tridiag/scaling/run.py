@@ -38,9 +38,9 @@ def block_numbers(sizes: Sequence[int]) -> list[int]:
     """Return powers of two from 16 to an eighth of the largest size."""
     top = max(MOST, max(sizes) // MOST)
     # equal steps on the logarithmic axis of Fig. 2; below 16 blocks few processors work, above n / 8 blocks have few rows
-    found = [1 << k for k in range(int(math.log2(LEAST)), int(math.log2(top)) + 1)]
+    powers = [1 << k for k in range(int(math.log2(LEAST)), int(math.log2(top)) + 1)]
     # too few rows for 16 blocks
-    return found or [min(2, max(1, max(sizes) - 1))]
+    return powers or [min(2, max(1, max(sizes) - 1))]
 
 
 def measure(

@@ -116,9 +116,9 @@ def solve_one(
     """
     start = time.perf_counter()
     if not pivoting:
-        found = _sherman_morrison(matrix, d, inner, tolerance)
-        if found is not None:
-            return replace(found, seconds=time.perf_counter() - start)
+        solution = _sherman_morrison(matrix, d, inner, tolerance)
+        if solution is not None:
+            return replace(solution, seconds=time.perf_counter() - start)
         # a correction of rank 1 that fails is the cyclic form of a weak pivot
         if strict:
             raise NumericsError(
@@ -193,11 +193,11 @@ def _sherman_morrison(matrix: Matrix, d: Array, inner: Solve, tolerance: float) 
             if not bool(xp.isfinite(rest).all()):
                 return None
             trial = x + corrected(inner(main, lower, upper, rest).x)
-            found = matrix.rowwise(trial, d)
-            if not found <= max(worst, 4 * eps):
+            error = matrix.rowwise(trial, d)
+            if not error <= max(worst, 4 * eps):
                 break
-            done = found > 0.5 * worst
-            x, worst = trial, found
+            done = error > 0.5 * worst
+            x, worst = trial, error
             if done:
                 break
         residual, backward, bound = matrix.errors(x, d)

@@ -67,10 +67,10 @@ def doubtful(systems: Systems, errors: Errors, smallest: NDArray[np.float64]) ->
     # |T| |x| + |d| of the largest row, against the size from which underflow is below rounding
     with np.errstate(all="ignore"):
         size = errors.matrix * errors.x + errors.d
-    found = (smallest < WEAK_PIVOT) | systems.failing(errors) | (errors.condition * systems.eps > SUSPICIOUS)
+    doubt = (smallest < WEAK_PIVOT) | systems.failing(errors) | (errors.condition * systems.eps > SUSPICIOUS)
     # rows that underflow are not judged: if they all do, nothing is
-    found |= (size > 0.0) & (size * systems.eps < stages.smallest_row(systems.a.dtype))
-    return np.asarray(found)
+    doubt |= (size > 0.0) & (size * systems.eps < stages.smallest_row(systems.a.dtype))
+    return np.asarray(doubt)
 
 
 def scales_of(systems: Systems, doubt: NDArray[np.bool_]) -> equilibrate.Scales | None:
@@ -233,8 +233,8 @@ def refine(systems: Systems, x: Array, again: Solver) -> tuple[Any, Errors, int]
         with np.errstate(all="ignore"):
             trial = x + again(systems, r)
         rest = systems.device.xp.empty_like(x)
-        found = systems.errors(trial, rest)
-        after = found.worst
+        trial_errors = systems.errors(trial, rest)
+        after = trial_errors.worst
         # The first correction repairs digits that the backward error does not see; of two equally good, the later.
         better = (after <= before) | ((after <= ROUNDED * systems.eps) & (before <= ROUNDED * systems.eps))
         if better.all():
@@ -242,7 +242,7 @@ def refine(systems: Systems, x: Array, again: Solver) -> tuple[Any, Errors, int]
         elif better.any():
             mask = systems.device.asarray(better)[:, None]
             x, r = (systems.device.xp.where(mask, new, old) for new, old in ((trial, x), (rest, r)))
-        errors.update(better, found)
+        errors.update(better, trial_errors)
         if (errors.worst <= ROUNDED * systems.eps).all() or not (after < 0.5 * before).any():
             break
     return x, errors, count
@@ -401,7 +401,7 @@ def _pivot_bad(systems: Systems, outcome: Outcome, bad: NDArray[np.int64]) -> No
     part = systems.take(bad)
     # all of them in one call: an error names a system by its number in this part
     try:
-        found = systems.device.asarray(pivoted(part))
+        x = systems.device.asarray(pivoted(part))
     except SingularMatrixError as error:
         s = int(bad[error.system])
         raise SingularMatrixError(
@@ -410,11 +410,11 @@ def _pivot_bad(systems: Systems, outcome: Outcome, bad: NDArray[np.int64]) -> No
             system=s,
         ) from None
     # the residual judges LAPACK as it judges everything else
-    errors = part.errors(found, systems.device.xp.empty_like(found))
+    errors = part.errors(x, systems.device.xp.empty_like(x))
     outcome.errors.put(bad, errors)
     if part is systems:
-        outcome.x = found
+        outcome.x = x
     else:
-        outcome.x[systems.device.asarray(bad)] = found
+        outcome.x[systems.device.asarray(bad)] = x
     outcome.algorithm = "lapack"
     outcome.notes.append(f"{PIVOTED}: {bad.size} system(s) solved by LAPACK gtsv")

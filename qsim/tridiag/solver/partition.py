@@ -62,8 +62,8 @@ def joints(n: int, blocks: int | Sequence[int]) -> NDArray[np.int64]:
     sizes = [int(size) for size in blocks]
     if not sizes or any(size < 1 for size in sizes):
         wrong = next((w for w, size in enumerate(sizes) if size < 1), 0)
-        found = f"block {wrong} has {sizes[wrong]}" if sizes else "the list is empty"
-        raise ValueError(f"block sizes must be at least 1 ({found})")
+        given = f"block {wrong} has {sizes[wrong]}" if sizes else "the list is empty"
+        raise ValueError(f"block sizes must be at least 1 ({given})")
     if sum(sizes) != n:
         raise ValueError(f"the block sizes sum to {sum(sizes)}, but the system has {n} rows")
     # a row alone is a joint line, and no block
@@ -106,14 +106,14 @@ def levels(n: int, blocks: int | Sequence[int], iterations: int = 1) -> list[NDA
     """
     if iterations < 1:
         raise ValueError(f"at least one partition is needed, not {iterations}")
-    found = [joints(n, blocks)]
+    partition = [joints(n, blocks)]
     # every partition shrinks the lines by the same factor, which makes the sum of all steps smallest (Eq. 8)
-    ratio = len(found[0]) ** (1.0 / iterations)
-    while len(found) < iterations and len(found[-1]) >= 3:
-        lines = len(found[-1])
+    ratio = len(partition[0]) ** (1.0 / iterations)
+    while len(partition) < iterations and len(partition[-1]) >= 3:
+        lines = len(partition[-1])
         # at least one block and at most one for every two lines: a partition must shrink the system
-        found.append(_equal(lines, max(1, min(round(lines / ratio), lines // 2))))
-    return found
+        partition.append(_equal(lines, max(1, min(round(lines / ratio), lines // 2))))
+    return partition
 
 
 def shift(

@@ -55,23 +55,23 @@ def read_system(file: str | Path, rhs: str | Path | None = None) -> System:
     """
     with OpenFile(file, rhs) as opened:
         source = opened.source
-        found = {letter: np.asarray(array[...]) for letter, array in opened.arrays.items()}
-        for letter, array in found.items():
+        arrays = {letter: np.asarray(array[...]) for letter, array in opened.arrays.items()}
+        for letter, array in arrays.items():
             _require_finite(
                 array, letter, opened.names[letter], source.batch, corner=source.n // source.batch
             )
-        n, dtype = found["a"].shape[-1], source.dtype
+        n, dtype = arrays["a"].shape[-1], source.dtype
         out = {}
         for letter in "abc":
-            part = np.zeros(found["a"].shape, dtype)
-            given = found[letter]
+            part = np.zeros(arrays["a"].shape, dtype)
+            given = arrays[letter]
             short = given.shape[-1] < n
             # b without its unused corner begins in row 1, c without it ends in row n - 2
             part[..., int(short and letter == "b") : n - int(short and letter == "c")] = given
             out[letter] = part
         out["b"][..., 0] = 0
         out["c"][..., -1] = 0
-        return System(out["a"], out["b"], out["c"], found["d"].astype(dtype, copy=False), source.name)
+        return System(out["a"], out["b"], out["c"], arrays["d"].astype(dtype, copy=False), source.name)
 
 
 def open_system(file: str | Path, rhs: str | Path | None = None) -> OpenFile:
@@ -188,9 +188,9 @@ def read_rhs(file: str | Path, opened: list[Any] | None = None) -> Any:
         held = _arrays(path, kind, keep)
         if "d" not in held and len(held) != 1:
             raise FileError(f"{path}: no array 'd' (the right-hand side); it holds {listed(held)}")
-        found = held["d"] if "d" in held else next(iter(held.values()))
+        rhs = held["d"] if "d" in held else next(iter(held.values()))
         # an open file is left to the caller; without one to close it, the array is read now
-        return found[...] if opened is None else found
+        return rhs[...] if opened is None else rhs
     finally:
         if opened is None:
             for handle in keep:

@@ -116,14 +116,14 @@ class SharedRows:
             self.refinements += 1
             trial = self.x + self._applied(r)
             rest = namespace(r).empty_like(r)
-            found = self._judged(trial, rest)
+            trial_errors = self._judged(trial, rest)
             # column by column: a correction that does not help one right-hand side is not taken there
-            better = found.worst < self.errors.worst
+            better = trial_errors.worst < self.errors.worst
             if not better.any():
                 break
             for column in np.flatnonzero(better).tolist():
                 self.x[column], r[column] = trial[column], rest[column]
-            self.errors.update(better, found)
+            self.errors.update(better, trial_errors)
         self.doubtful = not self._good(tolerance, SUSPICIOUS_PIVOT * eps)
 
     def _good(self, tolerance: float, pivot: float) -> bool:
@@ -148,9 +148,9 @@ class SharedRows:
                 x[column, window] = self.solver.solve(a, b, c, d[column, window].copy())
         # the residual of the last own row needs x of the first row of the next process
         edge = np.ascontiguousarray(self.device.to_host(x[:, self._first]))
-        found = self.links.gather(edge)
+        edges = self.links.gather(edge)
         if self._next:
-            x[:, -1] = self.device.asarray(found[self.links.rank + 1])
+            x[:, -1] = self.device.asarray(edges[self.links.rank + 1])
         return x
 
     def _judged(self, x: Array, r: Array) -> Errors:

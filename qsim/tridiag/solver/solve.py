@@ -156,27 +156,27 @@ def solve(
     with where.use(), out_of_memory(where, Memory(reduce="system.n")):
         systems, finish = _prepare(where, arrays, how.tolerance)
         plan = _plan(systems.a.shape[1], where, how)
-        found = _climbed(systems, arrays, plan, how)
+        solved = _climbed(systems, arrays, plan, how)
         # the copy to the host still needs the device
-        x = finish(found.outcome.x)
+        x = finish(solved.outcome.x)
     return Solution(
         x,
-        float(found.residual.max()),
-        float(found.backward.max()),
-        float(found.rowwise.max()),
-        found.outcome.algorithm,
+        float(solved.residual.max()),
+        float(solved.backward.max()),
+        float(solved.rowwise.max()),
+        solved.outcome.algorithm,
         plan.blocks,
         plan.iterations,
-        float(found.smallest.min()),
-        found.outcome.refinements,
+        float(solved.smallest.min()),
+        solved.outcome.refinements,
         time.perf_counter() - start,
-        found.outcome.notes,
-        found.equilibrated,
+        solved.outcome.notes,
+        solved.equilibrated,
     )
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Solved:
     """Solutions of a batch, with their errors and smallest pivots.
 
     Residuals and row-wise errors belong to the systems as they were given.
@@ -195,7 +195,7 @@ class _Found:
         self.residual[s], self.backward[s], self.rowwise[s] = exact.residual, exact.backward, exact.rowwise
 
 
-def _climbed(systems: Systems, arrays: Arrays, plan: _Plan, how: _How) -> _Found:
+def _climbed(systems: Systems, arrays: Arrays, plan: _Plan, how: _How) -> _Solved:
     """Solve a batch, judge it (equilibrated where it is badly scaled), and climb the ladder where a row is not solved well."""
     outcome, smallest = _first(systems, plan)
     # the residual shows NaN and infinities of the input for nothing: arrays are searched only when it is not finite
@@ -210,7 +210,9 @@ def _climbed(systems: Systems, arrays: Arrays, plan: _Plan, how: _How) -> _Found
     # the usual case
     if again is not None and not doubt.any():
         errors = outcome.errors
-        return _Found(outcome, errors.residual, errors.backward, errors.rowwise, smallest, equilibrated=False)
+        return _Solved(
+            outcome, errors.residual, errors.backward, errors.rowwise, smallest, equilibrated=False
+        )
     # pivots and norms of a badly scaled system judge its units: it is solved again in units in which no row is small
     scales = ladder.scales_of(systems, doubt)
     judged, top = (systems, None) if scales is None else systems.scaled(scales)
@@ -235,29 +237,29 @@ def _climbed(systems: Systems, arrays: Arrays, plan: _Plan, how: _How) -> _Found
         if not left.size or not extended.fits(len(left), systems.a.shape[1], systems.a.dtype):
             raise
     errors = outcome.errors
-    found = _Found(outcome, errors.residual, errors.backward, errors.rowwise, smallest, scales is not None)
+    solved = _Solved(outcome, errors.residual, errors.backward, errors.rowwise, smallest, scales is not None)
     if scales is not None and top is not None:
-        found, left = _unscaled(systems, found, left, scales, top)
+        solved, left = _unscaled(systems, solved, left, scales, top)
     if left.size:
-        _mend(systems, judged, found, left, strict=how.on_unstable == "error")
+        _mend(systems, judged, solved, left, strict=how.on_unstable == "error")
     check_condition(judged, outcome, smallest, left)
-    return found
+    return solved
 
 
 def _unscaled(
     systems: Systems,
-    found: _Found,
+    solved: _Solved,
     left: NDArray[np.int64],
     scales: equilibrate.Scales,
     top: NDArray[np.int32],
-) -> tuple[_Found, NDArray[np.int64]]:
+) -> tuple[_Solved, NDArray[np.int64]]:
     """Return the solutions in the units of the given systems, and those that are not solved well in these."""
-    outcome, dtype = found.outcome, systems.a.dtype
+    outcome, dtype = solved.outcome, systems.a.dtype
     y = systems.device.to_host(outcome.x)
     outcome.x = systems.device.asarray(scales.solution(y, top))
     # the normwise error stays the scaled system's: norms of the given one show its largest rows alone
     given = systems.errors(outcome.x, systems.device.xp.empty_like(outcome.x))
-    found = replace(found, residual=given.residual, rowwise=given.rowwise)
+    solved = replace(solved, residual=given.residual, rowwise=given.rowwise)
     # good in the scaled units but not in the given ones
     worse = np.setdiff1d(np.flatnonzero(systems.failing(given)), left)
     # what was a good solution: some of its numbers are out of range
@@ -272,14 +274,16 @@ def _unscaled(
             tiny = sizes[worse] <= np.finfo(dtype).minexp
             outcome.notes.append(underflow(dtype, int(tiny.sum())))
             worse = worse[~tiny.any(axis=1)]
-    return found, np.union1d(left, worse)
+    return solved, np.union1d(left, worse)
 
 
-def _mend(systems: Systems, judged: Systems, found: _Found, left: NDArray[np.int64], *, strict: bool) -> None:
+def _mend(
+    systems: Systems, judged: Systems, solved: _Solved, left: NDArray[np.int64], *, strict: bool
+) -> None:
     """Solve in extended precision what no other rung has solved, in place; raise what to say of large systems."""
     n, dtype, worst = systems.a.shape[1], systems.a.dtype, int(left[0])
     if strict or not extended.fits(len(left), n, dtype):
-        raise give_up(judged, worst, max(found.backward[worst], found.rowwise[worst]))
+        raise give_up(judged, worst, max(solved.backward[worst], solved.rowwise[worst]))
     host = systems.take(left).to_host()
     b, c = host.b.copy(), host.c.copy()
     # unused corners may hold anything, and `Numbers` takes them for the corners of a cyclic matrix
@@ -288,14 +292,14 @@ def _mend(systems: Systems, judged: Systems, found: _Found, left: NDArray[np.int
     for k, s in enumerate(left.tolist()):
         numbers = extended.Numbers(host.a[k], b[k], c[k], host.d[k : k + 1])
         exact = extended.solve_extended(numbers, which(systems, s), s)
-        found.put(s, exact)
+        solved.put(s, exact)
         # the exact solution rounded: it fails only where it lies below the range of the precision
         if exact.rowwise > systems.accepted:
             underflows += exact.underflows
-    found.outcome.algorithm = "extended"
-    found.outcome.notes.append(f"elements far apart: {len(left)} system(s) solved in extended precision")
+    solved.outcome.algorithm = "extended"
+    solved.outcome.notes.append(f"elements far apart: {len(left)} system(s) solved in extended precision")
     if underflows:
-        found.outcome.notes.append(underflow(dtype, underflows))
+        solved.outcome.notes.append(underflow(dtype, underflows))
 
 
 def _solve_cyclic(device: Device, arrays: Arrays, how: _How) -> Solution:
@@ -326,7 +330,7 @@ def _solve_cyclic(device: Device, arrays: Arrays, how: _How) -> Solution:
             tolerance=systems.tolerance,
         )
 
-    found = []
+    solutions = []
     with device.use():
         _require_finite_corners(systems)
         for s in range(1 if many else count):
@@ -334,7 +338,7 @@ def _solve_cyclic(device: Device, arrays: Arrays, how: _How) -> Solution:
             right = systems.d.T if many else systems.d[s][:, None]
             # two rows have one coupling in each direction, a row alone has none
             if n < 3:
-                found.append(cycles.solve_short(matrix, right, inner))
+                solutions.append(cycles.solve_short(matrix, right, inner))
                 continue
             one = cycles.solve_one(
                 matrix,
@@ -344,9 +348,9 @@ def _solve_cyclic(device: Device, arrays: Arrays, how: _How) -> Solution:
                 strict=how.on_unstable == "error",
                 tolerance=systems.tolerance,
             )
-            found.append(one)
-        x = device.xp.ascontiguousarray(device.xp.concatenate([one.x.T for one in found]))
-    return cycles.joined(found, finish(x))
+            solutions.append(one)
+        x = device.xp.ascontiguousarray(device.xp.concatenate([one.x.T for one in solutions]))
+    return cycles.joined(solutions, finish(x))
 
 
 def _array(v: ArrayLike) -> Array:

@@ -557,8 +557,8 @@ class _Stream:
         sums = np.array(self._sums)
         total, square, weighted = sums[:, :3].sum(0)
         kind: Callable[[Any], Any] = complex if self.dtype.kind == "c" else (lambda z: float(z.real))
-        found = {"sum": kind(total), "sum_abs2": float(square.real), "wsum": kind(weighted)}
-        return {**found, **self._places, "max_abs": float(sums[:, 3].real.max())}
+        checksums = {"sum": kind(total), "sum_abs2": float(square.real), "wsum": kind(weighted)}
+        return {**checksums, **self._places, "max_abs": float(sums[:, 3].real.max())}
 
     def profile(self) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.float64]]:
         """Return rows, x and residuals at some joint lines."""

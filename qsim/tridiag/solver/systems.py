@@ -319,10 +319,10 @@ class Share:
     def corners(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Return the corners of these systems, of a batch from a file."""
         held: Any = self.source
-        found = held.corners()
+        pair = held.corners()
         rows = self.n // self.batch
         mine = slice(self.low // rows, self.low // rows + self.batch)
-        return None if found is None else (found[0][mine], found[1][mine])
+        return None if pair is None else (pair[0][mine], pair[1][mine])
 
 
 def is_random(source: Source) -> bool:
@@ -483,10 +483,10 @@ def crank_nicolson(
 
 
 def _dtype(dtype: DTypeLike | str) -> np.dtype[Any]:
-    found = np.dtype(WORDS.get(dtype, dtype) if isinstance(dtype, str) else dtype)
-    if found.char not in "fdFD":
-        raise ValueError(f"systems are float32, float64, complex64 or complex128, not {found}")
-    return found
+    kind = np.dtype(WORDS.get(dtype, dtype) if isinstance(dtype, str) else dtype)
+    if kind.char not in "fdFD":
+        raise ValueError(f"systems are float32, float64, complex64 or complex128, not {kind}")
+    return kind
 
 
 def _require_rows(n: int) -> None:

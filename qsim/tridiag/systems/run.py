@@ -137,8 +137,8 @@ def _limit(problem: SolveProblem) -> float:
 
 def _in_memory(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> SolveResult:
     """Solve in memory and put the solution into the result, or into a file beside it."""
-    found = _solved(problem, source, monitor)
-    flat, info, notes = found.x, found.info, found.notes
+    solved = _solved(problem, source, monitor)
+    flat, info, notes = solved.x, solved.info, solved.notes
     stored = None
     if flat.size <= STORED:
         stored = flat.reshape(full_shape(source))
@@ -153,9 +153,9 @@ def _in_memory(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> 
         rows,
         source.batch,
         source.columns,
-        found.seconds,
-        found.checks,
-        found.profile,
+        solved.seconds,
+        solved.checks,
+        solved.profile,
         notes=notes,
     )
 
@@ -402,25 +402,25 @@ def _streamed(problem: SolveProblem, source: BatchSource, limit: int, monitor: M
         )
         with monitor.stage("solve"):
             drive(solution, monitor, total=None, unit="blocks", what="solve")
-        found = solution.found
+        streamed = solution.found
     rows = source.n // batch
-    info = {name: getattr(found, name) for name in (*NAMES, "block_rows", "largest_read", "pieces")}
-    info["pivoted_pieces"] = found.pivoted
+    info = {name: getattr(streamed, name) for name in (*NAMES, "block_rows", "largest_read", "pieces")}
+    info["pivoted_pieces"] = streamed.pivoted
     if path is not None:
         info["x_file"] = path.name
         monitor.note(f"solution written to {path}")
     return SolveResult(
-        found.x.reshape(full_shape(source)) if stored else None,
+        streamed.x.reshape(full_shape(source)) if stored else None,
         info,
         source.name,
         str(np.dtype(source.dtype)),
         rows,
         batch,
         source.columns,
-        found.seconds,
-        found.checks,
-        found.profile,
-        notes=[*found.notes, *notes],
+        streamed.seconds,
+        streamed.checks,
+        streamed.profile,
+        notes=[*streamed.notes, *notes],
     )
 
 

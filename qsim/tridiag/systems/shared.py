@@ -231,12 +231,12 @@ def _systems(
     """Return the solutions of the own systems, and the first of their rows; None if any rank failed."""
     comm, rows = monitor.comm, source.n // source.batch
     mine = share(comm, source.batch)
-    found: list[Solved] = []
+    solved: list[Solved] = []
     why = ""
     # no rank waits in here: their systems have nothing to exchange
     with monitor.alone():
         try:
-            found.append(alone(Share(source, mine.start, mine.stop), monitor, mine.start * rows, source.n))
+            solved.append(alone(Share(source, mine.start, mine.stop), monitor, mine.start * rows, source.n))
         except (QsimError, ValueError) as error:
             # rank 0 tells it with the numbers of the whole batch
             why = str(error)
@@ -244,7 +244,7 @@ def _systems(
     if reasons := [text for text in comm.allgather(why) if text]:
         monitor.note(f"rank 0 solves the batch by itself, since for a part of it: {reasons[0]}")
         return None
-    own = found[0]
+    own = solved[0]
     reports = comm.allgather((own.info, own.seconds, own.notes))
     infos = [info for info, _seconds, _notes in reports]
     # the batch has the worst errors of all parts, and the name of the most difficult system's algorithm
@@ -304,7 +304,7 @@ def _collect(comm: Comm, own: NDArray[Any], low: int, out: Any) -> None:
     for rank, (start, count) in enumerate(comm.allgather((low, len(own)))):
         for lo in range(0, count, CHUNK):
             # a collective call: ranks whose turn it is not send nothing
-            found = comm.gather(own[lo : lo + CHUNK] if comm.rank == rank else None)
-            part = None if found is None else found[rank]
+            gathered = comm.gather(own[lo : lo + CHUNK] if comm.rank == rank else None)
+            part = None if gathered is None else gathered[rank]
             if part is not None:
                 out[start + lo : start + lo + len(part)] = part

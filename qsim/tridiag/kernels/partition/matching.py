@@ -44,8 +44,8 @@ def matching_scales(
         None if there is no perfect matching: the matrix is singular whatever its entries are.
     """
     rows, columns = np.zeros(main.shape[0], np.int64), np.zeros(main.shape[0], np.int64)
-    found = _matching_scales_cpu(main, lower, upper, rows, columns)
-    return (rows, columns) if found else None
+    perfect = _matching_scales_cpu(main, lower, upper, rows, columns)
+    return (rows, columns) if perfect else None
 
 
 @nb.njit(**PART)

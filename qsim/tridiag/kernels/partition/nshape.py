@@ -285,9 +285,9 @@ def start_solve(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array
     """
     chunk, halo = _cut(length)
     # zeros: bits of positive doubles are ordered as integers, so that blocks take the largest growth by atomicMax
-    found = device.xp.zeros(2, np.uint64)
-    _launch_solve(a, b, c, d, x, None, length, chunk, halo, found)
-    return found
+    growth = device.xp.zeros(2, np.uint64)
+    _launch_solve(a, b, c, d, x, None, length, chunk, halo, growth)
+    return growth
 
 
 def _cut(length: int) -> tuple[int, int]:
@@ -297,27 +297,27 @@ def _cut(length: int) -> tuple[int, int]:
 
 
 def _solve_cuda(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int) -> Pivots:
-    found = start_solve(device, a, b, c, d, x, length).get()
-    if not found[1]:
-        return Pivots(_pivot(found), "local" if _cut(length)[1] else "exact")
+    growth = start_solve(device, a, b, c, d, x, length).get()
+    if not growth[1]:
+        return Pivots(_pivot(growth), "local" if _cut(length)[1] else "exact")
     return Pivots(_solve_exact(device, a, b, c, d, x, length), "exact")
 
 
-def _pivot(found: Array) -> float:
+def _pivot(bits: Array) -> float:
     """Return the smallest relative pivot from the bits of the largest squared growth."""
-    growth = float(found[:1].view(np.float64)[0])
+    growth = float(bits[:1].view(np.float64)[0])
     return 1.0 / max(growth, 1.0) ** 0.5 if growth > 0 else 1.0
 
 
 def _solve_exact(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int) -> float:
     """Two passes with the reduced system between them, solved in the same way; return the smallest relative pivot."""
-    found = device.xp.zeros(2, np.uint64)
-    _exact_level(device, a, b, c, d, x, length, found)
-    return _pivot(found.get())
+    growth = device.xp.zeros(2, np.uint64)
+    _exact_level(device, a, b, c, d, x, length, growth)
+    return _pivot(growth.get())
 
 
 def _exact_level(
-    device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int, found: Array
+    device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int, growth: Array
 ) -> None:
     """Solve one level: chunks to their last rows, the system of these by the next level, then the interiors of the chunks."""
     xp = device.xp
@@ -325,15 +325,15 @@ def _exact_level(
     blocks = -(-n // rows)
     # a single CUDA block holds the whole system: no halo, no joint lines, nothing to reduce
     if blocks == 1:
-        _launch_solve(a, b, c, d, x, None, length, rows, 0, found)
+        _launch_solve(a, b, c, d, x, None, length, rows, 0, growth)
         return
     ends = xp.empty((6, blocks), a.dtype)
-    _launch_reduce(a, b, c, d, ends, length, rows, found)
+    _launch_reduce(a, b, c, d, ends, length, rows, growth)
     ra, rb, rc, rd, joints = xp.empty((5, blocks), a.dtype)
     _launch_join(ends, c, length, rows, ra, rb, rc, rd)
     # a system of `blocks` rows, whether it came from one system or a batch: couplings across systems are zero in it
-    _exact_level(device, ra, rb, rc, rd, joints, blocks, found)
-    _launch_solve(a, b, c, d, x, joints, length, rows, 0, found)
+    _exact_level(device, ra, rb, rc, rd, joints, blocks, growth)
+    _launch_solve(a, b, c, d, x, joints, length, rows, 0, growth)
 
 
 def _function(name: str, a: Array) -> tuple[Any, int]:
@@ -359,20 +359,20 @@ def _launch_solve(
     length: int,
     chunk: int,
     halo: int,
-    found: Array,
+    growth: Array,
 ) -> None:
     kernel, shared = _function("partition_solve", a)
     known = np.intp(0) if joints is None else joints
     sizes = (np.int64(a.shape[0]), np.int64(length), np.int32(chunk), np.int32(halo))
-    kernel((-(-a.shape[0] // chunk),), (THREADS,), (a, b, c, d, x, known, *sizes, found), shared_mem=shared)
+    kernel((-(-a.shape[0] // chunk),), (THREADS,), (a, b, c, d, x, known, *sizes, growth), shared_mem=shared)
 
 
 def _launch_reduce(
-    a: Array, b: Array, c: Array, d: Array, ends: Array, length: int, chunk: int, found: Array
+    a: Array, b: Array, c: Array, d: Array, ends: Array, length: int, chunk: int, growth: Array
 ) -> None:
     kernel, shared = _function("partition_reduce", a)
     sizes = (np.int64(a.shape[0]), np.int64(length), np.int32(chunk))
-    kernel((ends.shape[1],), (THREADS,), (a, b, c, d, ends, *sizes, found), shared_mem=shared)
+    kernel((ends.shape[1],), (THREADS,), (a, b, c, d, ends, *sizes, growth), shared_mem=shared)
 
 
 def _launch_join(ends: Array, c: Array, length: int, chunk: int, *reduced: Any) -> None:

@@ -110,7 +110,7 @@ def solve_levels(
         joint_lines(device, level, None, a, b, c, d)
         rs(device, level.a, level.b, level.c, level.d, level.scale, x, smallest := level.scale[:, 0].copy())
         return smallest, level.pivots
-    found: list[Any] = []
+    reduced: list[Any] = []
     scale: Any = None
     lines = (a, b, c, d, x)
     # RD, JD, RU, JU of every level: its joint lines are the system that the next level partitions
@@ -118,7 +118,7 @@ def solve_levels(
         level = Level.empty(device, joints, lines[0].shape[1], systems, a.dtype)
         rd_jd_ru_ju(device, level, scale, *lines[:4])
         joint_lines(device, level, scale, *lines[:4])
-        found.append((level, lines))
+        reduced.append((level, lines))
         # all levels compare their pivots with rows of the finest system: what elimination has made small must show
         scale, lines = level.scale, (level.a, level.b, level.c, level.d, level.x)
     xp = np if not device.is_cuda else device.xp
@@ -126,10 +126,10 @@ def solve_levels(
     # RS: what is left is short enough for one thread
     rs(device, *lines[:4], scale, lines[4], smallest)
     # SS, the coarsest level first: its unknowns are x at the joint lines of the level around it
-    for level, outer in reversed(found):
+    for level, outer in reversed(reduced):
         ss(device, level, *outer)
         xp.minimum(smallest, level.pivots.min(axis=1), out=smallest)
-    return smallest, found[0][0].pivots
+    return smallest, reduced[0][0].pivots
 
 
 def _function(name: str, a: Array) -> Any:

@@ -205,8 +205,8 @@ def _launch(name: str, pieces: int, a: Array, arguments: tuple[Any, ...], d: Arr
 @nb.njit(**PART)
 def _ratio(pivot, a, b, c):
     """``|pivot|`` over the largest element of its row; an undefined ratio is a breakdown and counts as zero."""
-    found = magnitude(pivot) / max(magnitude(a), max(magnitude(b), magnitude(c)))
-    return np.float64(found) if found >= 0.0 else 0.0
+    ratio = magnitude(pivot) / max(magnitude(a), max(magnitude(b), magnitude(c)))
+    return np.float64(ratio) if ratio >= 0.0 else 0.0
 
 
 @nb.njit(**JIT)

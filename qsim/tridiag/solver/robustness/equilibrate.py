@@ -86,12 +86,12 @@ def find(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> Scales:
     main, lower, upper = (_exponents(band) for band in (a, b, c))
     rows, columns = np.zeros(a.shape, np.int64), np.zeros(a.shape, np.int64)
     for s in range(a.shape[0]):
-        found = matching_scales(main[s], lower[s], upper[s])
+        scales = matching_scales(main[s], lower[s], upper[s])
         # without a perfect matching there are no such scales
         # singular by its pattern, which elimination will find
-        if found is None:
+        if scales is None:
             return _alternating(main, lower, upper)
-        rows[s], columns[s] = found
+        rows[s], columns[s] = scales
     return Scales(_limited(rows), _limited(columns))
 
 

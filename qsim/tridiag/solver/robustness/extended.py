@@ -210,16 +210,16 @@ def _exact(system: _System) -> tuple[list[list[Parts]] | None, int]:
                 before, weakest = None, error.row // stride
                 continue
             weakest = row // stride
-            found = [system.unknowns(one) for one in real]
+            unknowns = [system.unknowns(one) for one in real]
             agreed = before is not None
-            for old, new in zip(before or [], found, strict=agreed):
+            for old, new in zip(before or [], unknowns, strict=agreed):
                 agreed = _settled(old, new, digits) and agreed
         with localcontext(_context(2 * digits)):
             # judged with twice the digits: every row must be solved to half of the digits in use
-            pairs = zip(found, system.right, strict=True)
+            pairs = zip(unknowns, system.right, strict=True)
             if agreed and all(system.errors(x, d)[2].scaleb(digits // 2) < 1 for x, d in pairs):
-                return found, weakest
-        before = found
+                return unknowns, weakest
+        before = unknowns
     return None, weakest
 
 
