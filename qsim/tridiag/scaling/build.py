@@ -50,6 +50,7 @@ def _scaling_findings(deck: TridiagDeck) -> Iterator[Finding]:
     if deck.scaling is None or isinstance(deck.scaling.blocks, str):
         return
     for index, n in enumerate(deck.scaling.n):
+        # larger numbers of blocks are left out where they do not fit; without the smallest there is nothing to time
         if min(deck.scaling.blocks) >= n:
             text = f"{n} rows have room for at most {n - 1} blocks; the smallest number given is {min(deck.scaling.blocks)}"
             yield Finding(f"scaling.n.{index}", text)

@@ -49,6 +49,7 @@ def time_vs_blocks(r: Results) -> Figure | None:
         if np.isfinite(best) and blocks[0] <= best <= blocks[-1]:
             # the optimum need not be one of the numbers of blocks: interpolated on logarithmic axes
             at = float(np.interp(np.log(best), np.log(blocks), np.log(1e3 * model[k])))
+            # a bar on the line of the model, where Eq. 8 has its minimum
             ax.plot([best], [np.exp(at)], marker="|", markersize=14, color=color, markeredgewidth=1.2)
     _draw_others(ax, r)
     ax.set_xlabel(r"number of blocks $n_{bl}$")
@@ -64,6 +65,7 @@ def time_vs_blocks(r: Results) -> Figure | None:
 
 def _fits(seconds: NDArray[np.float64], model: NDArray[np.float64]) -> bool:
     """Return whether the model describes one partition: within a factor of 2 for most numbers of blocks."""
+    # times that could not be taken are NaN
     good = np.isfinite(seconds) & np.isfinite(model)
     return bool(good.any() and np.median(np.abs(np.log2(seconds[good] / model[good]))) < 1.0)
 

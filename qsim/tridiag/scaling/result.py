@@ -48,6 +48,7 @@ class ScalingResult:
     @property
     def measured(self) -> NDArray[np.int64]:
         """Blocks of the fastest solution (S, I)."""
+        # NaN where n has no room for the blocks
         return np.asarray(self.blocks[np.nanargmin(self.times, axis=2)])
 
     @property
@@ -62,6 +63,7 @@ class ScalingResult:
         # one size has no slope
         if len(set(self.sizes)) < 2:
             return None
+        # slope of a line through log n and log blocks
         return float(np.polyfit(np.log(self.sizes), np.log(self.measured[:, 0]), 1)[0])
 
     @property
@@ -86,6 +88,7 @@ class ScalingResult:
     @property
     def fastest(self) -> tuple[int, int]:
         """Nested partitions and blocks of the fastest solution of the first size."""
+        # over all numbers of partitions and blocks at once
         first, blocks = np.unravel_index(int(np.nanargmin(self.times[0])), self.times[0].shape)
         return self.iterations[int(first)], int(self.blocks[blocks])
 

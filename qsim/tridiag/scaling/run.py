@@ -77,9 +77,11 @@ class _Timings:
     ) -> None:
         self.make, self.device, self.setting, self.monitor = make, device, setting, monitor
         sizes = setting.n
+        # sorted, each once: axes of the results file
         self.counts = sorted(set(block_numbers(sizes) if isinstance(setting.blocks, str) else setting.blocks))
         self.nested = sorted(set(setting.iterations))
         self.compare = list(dict.fromkeys(setting.compare))
+        # NaN: not timed, since n rows allow fewer blocks
         self.times = np.full((len(sizes), len(self.nested), len(self.counts)), np.nan)
         self.backward = np.zeros(len(sizes))
         self.others: dict[str, list[float]] = {name: [] for name in self.compare}
@@ -191,6 +193,7 @@ class _Timer:
         from qsim.tridiag.solver.partition import levels
 
         a, b, c, d = self.used
+        # joint lines are made once for a system of one shape, and are not part of its solution
         partition = levels(a.shape[1], blocks, iterations)
         return self._best(lambda: stages.solve_levels(self.device, partition, a, b, c, d, self.x))
 
@@ -227,6 +230,7 @@ class _Timer:
         a, b, c, d = host
         if name == "thomas":
             return self._best(lambda: serial.thomas(where, a, b, c, d, x))
+        # one system on one thread, as LAPACK offers it
         if name == "lapack":
             return self._best(lambda: gtsv(a[0], b[0], c[0], d.T))
         if name == "woodbury":

@@ -56,6 +56,7 @@ class Systems:
 
     def take(self, index: NDArray[np.int64]) -> Systems:
         """Return the systems of these numbers; the batch itself if these are all."""
+        # the usual case in a batch of one: nothing is copied
         if len(index) == self.a.shape[0]:
             return self
         where = self.device.asarray(index)

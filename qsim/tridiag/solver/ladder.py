@@ -186,6 +186,7 @@ def refine_some(
     systems: Systems, outcome: Outcome, some: NDArray[np.bool_], again: Solver, why: str = "small pivots"
 ) -> None:
     """Refine some systems of a batch, in place."""
+    # a residual that is not finite gives no correction
     index = np.flatnonzero(some & np.isfinite(outcome.errors.worst))
     if not index.size:
         return

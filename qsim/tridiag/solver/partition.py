@@ -187,6 +187,7 @@ def fit(
     table = np.array([[sum(p / q for p, q in pairwise(c)), c[-1]] for c in counts])
     from scipy.optimize import nnls
 
+    # rows are divided by their times: a fast solution weighs as much as a slow one
     (alpha, beta), _rest = nnls(table / times[:, None], np.ones_like(times))
     return float(alpha), float(beta)
 

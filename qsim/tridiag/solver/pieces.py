@@ -106,6 +106,7 @@ def gtsv(
     """
     from scipy.linalg import get_lapack_funcs
 
+    # LAPACK's wrapper takes no matrix of one row
     if len(a) == 1:
         return (d / a[0], None) if a[0] != 0 else (d, 0)
     (solver,) = get_lapack_funcs(("gtsv",), (a, d))

@@ -221,6 +221,7 @@ def _arrays(path: Path, kind: str, opened: list[Any]) -> dict[str, Any]:
 def _hdf5(path: Path, opened: list[Any]) -> dict[str, Any]:
     file, datasets = open_datasets(path)
     opened.append(file)
+    # arrays in groups belong to something else
     return {name: item for name, item in datasets.items() if "/" not in name}
 
 

@@ -158,6 +158,7 @@ def materialise(
 ) -> System:
     """Return the whole of a source in memory."""
     a, b, c, d = source.read(0, source.n)
+    # right-hand sides run along the first axis in a source, along the last one in a system
     if batch > 1:
         a, b, c = (part.reshape(batch, -1) for part in (a, b, c))
         d = d.reshape(batch, -1) if source.columns == 1 else d.T.reshape(batch, -1, source.columns)
