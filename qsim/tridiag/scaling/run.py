@@ -225,7 +225,7 @@ class _Timer:
         from qsim.tridiag.solver.partition import joints
         from qsim.tridiag.solver.pieces import gtsv
 
-        # on the host: these have no kernels
+        # on the host: these have no CUDA kernels
         where, x = cpu(self.device.threads), np.empty_like(host[3])
         a, b, c, d = host
         if name == "thomas":

@@ -228,10 +228,10 @@ def _folded(matrix: Matrix, d: Array, tolerance: float, requested: bool) -> Solu
     scales = equilibrate.find(*(band[None] for band in (host.a, host.b, host.c)))
     scaled = Matrix(*(band[0] for band in scales.matrix(host.a[None], host.b[None], host.c[None])))
     scaled_rhs, top = scales.rhs(right.T)
-    # a condition number times eps of 1 leaves no digit, whatever the residual says
     rhs = scaled_rhs.T
     factors = _Factors(scaled)
     eps = float(np.finfo(host.a.dtype).eps)
+    # no digit is left, whatever the residual says
     if factors.condition * eps >= 1.0:
         raise SingularMatrixError(
             f"the cyclic matrix is singular to working precision near row {factors.row}"
@@ -245,7 +245,7 @@ def _folded(matrix: Matrix, d: Array, tolerance: float, requested: bool) -> Solu
     _residual, backward, _bound = scaled.errors(y, rhs)
     x = scales.solution(y.T, top).T
     rowwise = host.rowwise(x, right)
-    # requested pivoting is no news
+    # pivoting that the user has chosen needs no note
     notes = [] if requested else [f"{PIVOTED}: the cyclic system was solved by LAPACK gbtrf"]
     if factors.condition * eps > SUSPICIOUS:
         notes.append(f"ill-conditioned: condition number {factors.condition:.1e}")
@@ -301,7 +301,7 @@ class _Factors:
         self.place = np.where(rows < (n + 1) // 2, 2 * rows, 2 * (n - 1 - rows) + 1)
         # two diagonals on either side, two more for the pivoting
         band = np.zeros((7, n), matrix.a.dtype)
-        # LAPACK's band storage: element (i, j) in row 4 + i - j; two corners may meet a diagonal, so they are added
+        # LAPACK's band storage: element (i, j) in row 4 + i - j
         for values, column in ((matrix.a, rows), (matrix.b, rows - 1), (matrix.c, rows + 1)):
             i, j = self.place, self.place[column % n]
             np.add.at(band, (4 + i - j, j), values)

@@ -83,7 +83,7 @@ class Reduced:
         c[:-1] = -self.c[:-1] * q_f[1:]
         d = self.d - self.b * self.loads[:, :, 1]
         d[:, :-1] -= self.c[:-1] * self.loads[:, 1:, 0]
-        # pivoting costs nothing here: there is one joint line for thousands of rows
+        # pivoting costs little here: a joint line stands for hundreds of rows
         x, row = gtsv(a, -self.b * p_l, c, d.T)
         if row is not None:
             raise SingularMatrixError(

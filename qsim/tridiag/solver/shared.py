@@ -180,7 +180,7 @@ class SharedSolver:
             done.append((level, lines))
             scale, lines = level.scale, (level.a, level.b, level.c, level.d, level.x)
         last = done[-1][0]
-        # the only exchange: six numbers each way
+        # the only exchange about unknowns: six numbers of every process, to all
         x, pivot = self._reduced(last)
         if self.watched:
             own = min(float(level.pivots.min()) for level, _lines in done)

@@ -198,7 +198,7 @@ class _Solved:
 def _climbed(systems: Systems, arrays: Arrays, plan: _Plan, how: _How) -> _Solved:
     """Solve a batch, judge it (equilibrated where it is badly scaled), and climb the ladder where a row is not solved well."""
     outcome, smallest = _first(systems, plan)
-    # the residual shows NaN and infinities of the input for nothing: arrays are searched only when it is not finite
+    # NaN and infinities of the input show in the residual: arrays are searched only when it is not finite
     _finite(outcome, arrays, systems)
     again = None if how.pivoted else plan.again(systems.device)
     doubt = ladder.doubtful(systems, outcome.errors, smallest)
@@ -471,7 +471,7 @@ def _selected(name: str) -> Device:
 
 def _device(device: Device | str | None, arrays: Arrays, type: str) -> Device:
     """Return where to compute: where the caller says, else where the arrays are; serial algorithms on the CPU."""
-    # libraries and serial algorithms have no kernels; a CPU with a given number of threads is kept
+    # libraries and serial algorithms have no CUDA kernels; a CPU with a given number of threads is kept
     if type in ("thomas", "lapack", "woodbury"):
         return device if isinstance(device, Device) and not device.is_cuda else _cpu()
     if isinstance(device, Device):

@@ -274,7 +274,7 @@ def checks_of(x: NDArray[Any], low: int = 0, n: int | None = None) -> Checks:
     count, n = len(x), len(x) if n is None else n
     total, square, weighted, largest = 0j, 0.0, 0j, 0.0
     for lo in range(0, count, CHUNK):
-        # in double precision at least: a sum of many single numbers has no digits left
+        # in double precision at least: a sum of many single numbers loses digits
         part = np.asarray(x[lo : lo + CHUNK].reshape(-1, x.size // count), np.result_type(x, np.float64))
         rows = part.sum(1)
         total += rows.sum()

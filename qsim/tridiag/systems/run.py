@@ -330,7 +330,7 @@ def _whole(source: BatchSource, device: Device) -> tuple[Any, Any, Any, Any]:
 def _require_finite(*arrays: Any) -> None:
     for letter, array in zip("abcd", arrays, strict=True):
         for lo in range(0, array.shape[-1], CHUNK):
-            # by chunks: the mask of a whole array would take an eighth of its memory again
+            # by chunks: the mask of a whole array would need memory of its own
             good = np.isfinite(array[..., lo : lo + CHUNK])
             if not good.all():
                 row = lo + int(np.unravel_index(int(np.argmin(good)), good.shape)[-1])
