@@ -154,6 +154,7 @@ class _DeckPath:
     """The validator behind `DeckPath`; it finds the deck's folder in the validation context."""
 
     def _resolve(self, value: str | Path, info: "ValidationInfo") -> Path:
+        """Return the path of an existing, readable file; relative ones count from the folder of the deck."""
         base, shown = Path((info.context or {}).get("base", ".")), shorten(repr(str(value)))
         try:
             path = base / Path(value).expanduser()
