@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from qsim import methods
-from qsim.cli.arguments import DeckFile, device_option, formats_option
+from qsim.cli.arguments import DeckFile, DeckKey, device_option, formats_option
 from qsim.cli.decks import findings_of
 from qsim.cli.terminal import columns, say, say_warnings
 from qsim.core.device.parallel import world
@@ -48,6 +48,7 @@ def method_command(name: str) -> click.Command:
         "--set",
         "overrides",
         metavar="KEY=VALUE",
+        type=DeckKey(),
         multiple=True,
         help="Replace a key of the deck; may be repeated.",
     )

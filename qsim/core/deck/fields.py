@@ -7,7 +7,7 @@ Pydantic reports an error at a path that also holds the labels of union members 
 import re
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar, Union
 
@@ -20,11 +20,13 @@ __all__ = [
     "Step",
     "block_of",
     "blocks_below",
+    "dotted_keys",
     "field_named",
     "fields_of",
     "is_block",
     "literals",
     "tags",
+    "tasks_of",
     "walk",
 ]
 
@@ -250,6 +252,21 @@ def blocks_below(model: Model, path: tuple[str, ...] = ()) -> Iterator[tuple[tup
     for key, info in fields_of(model).items():
         for block in _blocks_in(Annotation.of_field(info)):
             yield from blocks_below(block, (*path, key))
+
+
+def dotted_keys(variants: Iterable[Model]) -> list[str]:
+    """Return the keys of all variants of a deck, ``"time.T"``, each once, in their order; of lists, those of their items."""
+    found: dict[str, None] = {}
+    for variant in variants:
+        for path, block in blocks_below(variant):
+            found |= dict.fromkeys(".".join((*path, key)) for key in fields_of(block))
+    return list(found)
+
+
+def tasks_of(variants: Iterable[Model]) -> list[str]:
+    """Return the tasks that the variants of a deck may name."""
+    kinds = [Annotation.of_field(fields_of(one)["task"]) for one in variants if "task" in fields_of(one)]
+    return list(dict.fromkeys(str(name) for kind in kinds for name in (literals(kind) or tags(kind))))
 
 
 def _blocks_in(annotation: Annotation) -> Iterator[Model]:

@@ -75,7 +75,6 @@ class Evolve(Block):
     dt: Positive | None = Field(
         default=None,
         description="longest time step; shortened so that every output time is met",
-        json_schema_extra={"example": 0.05},
     )
     accuracy: Annotated[float, Field(gt=1e-15, lt=1.0)] | None = Field(
         default=None,
