@@ -516,6 +516,6 @@ def test_completion(counter):
     assert {"counter", "compare"} <= set(complete(counter, "qsim co", 1))
     assert complete(counter, "qsim init trotter --task le", 4) == ["levels"]
     assert complete(counter, "qsim examples he_l", 2) == ["he_limit"]
-    assert complete(counter, "qsim counter one.yaml --set count.st", 4) == ["count.start=", "count.steps="]
+    assert complete(counter, "qsim counter one.yaml --set count.st", 4) == ["count.steps=", "count.start="]
     assert "count." in complete(counter, "qsim counter one.yaml --set c", 4)
     assert complete(counter, "qsim sweep one.yaml --over count.gr", 4) == ["count.growth="]

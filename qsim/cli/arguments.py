@@ -129,7 +129,7 @@ class TaskName(click.ParamType):  # type: ignore[type-arg]  # generic since clic
         from qsim.core.deck.fields import tasks_of
         from qsim.core.run.stages import stage
 
-        method = ctx.params.get("method")
+        method = _typed(ctx, "method")
         if not isinstance(method, str) or not methods.is_available(method):
             return []
         names = tasks_of(stage(method, "deck").DECK.variants())
@@ -149,7 +149,7 @@ class DeckKey(click.ParamType):  # type: ignore[type-arg]  # generic since click
         from qsim.core.run.stages import stage
 
         method = (
-            ctx.info_name if methods.is_available(ctx.info_name or "") else _method_of(ctx.params.get("deck"))
+            ctx.info_name if methods.is_available(ctx.info_name or "") else _method_of(_typed(ctx, "deck"))
         )
         if method is None or "=" in incomplete:
             return []
@@ -161,6 +161,11 @@ class DeckKey(click.ParamType):  # type: ignore[type-arg]  # generic since click
         parts = dict.fromkeys(".".join(key.split(".")[: level + 1]) for key in keys)
         blocks = {key.rpartition(".")[0] for key in keys}
         return [CompletionItem(f"{part}." if part in blocks else f"{part}=") for part in parts]
+
+
+def _typed(ctx: click.Context, name: str) -> object:
+    """Return an argument of a line that is being typed: behind an option without its value, click leaves it among the rest."""
+    return ctx.params.get(name) or next(iter(ctx.args), None)
 
 
 def _method_of(deck: object) -> str | None:
