@@ -20,6 +20,7 @@ __all__ = [
     "Step",
     "block_of",
     "blocks_below",
+    "blocks_in",
     "dotted_keys",
     "field_named",
     "fields_of",
@@ -250,7 +251,7 @@ def blocks_below(model: Model, path: tuple[str, ...] = ()) -> Iterator[tuple[tup
         return
     yield path, model
     for key, info in fields_of(model).items():
-        for block in _blocks_in(Annotation.of_field(info)):
+        for block in blocks_in(Annotation.of_field(info)):
             yield from blocks_below(block, (*path, key))
 
 
@@ -269,11 +270,12 @@ def tasks_of(variants: Iterable[Model]) -> list[str]:
     return list(dict.fromkeys(str(name) for kind in kinds for name in (literals(kind) or tags(kind))))
 
 
-def _blocks_in(annotation: Annotation) -> Iterator[Model]:
+def blocks_in(annotation: Annotation) -> Iterator[Model]:
+    """Yield the blocks that a value may be, or hold in a list."""
     for member in annotation.leaves:
         if is_block(member.base):
             yield member.base
         elif member.origin in (list, dict, tuple):
             for arg in member.args:
                 if arg is not Ellipsis:
-                    yield from _blocks_in(Annotation.of(arg))
+                    yield from blocks_in(Annotation.of(arg))
