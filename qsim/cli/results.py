@@ -124,12 +124,14 @@ def table(
     from qsim.core.sweeps.columns import columns_of, scalar_columns
 
     at = dict(_axis_value(place) for place in places)
+    # Wrong names and units are told as mistakes of the command line, all before the first line of output.
     with open_results(file) as results:
         try:
             wanted = split_units(units)
             made = columns_of(results, names, wanted, at) if names else scalar_columns(results, wanted)
         except (ValueError, KeyError) as error:
             raise click.UsageError(str(error.args[0])) from None
+    # Rows are made in full before any is written: a file is whole or absent.
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(made.header)
@@ -304,6 +306,7 @@ def collect(
     else:
         chosen = {k: tuple(Method[Any, Any, Any](k).headline) for k in kinds if methods.is_available(k)}
     table = gather.collect(summaries, chosen)
+    # A scalar of a list may be named with the number of one of its entries: its column holds all of them.
     if absent := [
         name for name in names if not {name, without_index(name)} & {column.name for column in table.columns}
     ]:

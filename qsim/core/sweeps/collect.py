@@ -238,7 +238,7 @@ def _swept(paths: Sequence[Path]) -> dict[str, int]:
     for folder in dict.fromkeys(path.parent for path in paths):
         try:
             with (folder / "index.csv").open(newline="", encoding="utf-8") as file:
-                # the first two columns are number and deck
+                # The first two columns are number and deck.
                 header = next(csv.reader(file), [])[2:]
         except (OSError, UnicodeDecodeError, csv.Error):
             continue
@@ -367,7 +367,7 @@ def _varies(column: Column) -> bool:
     if numbers is None or not np.isfinite(numbers).any():
         return False
     values = numbers[np.isfinite(numbers)]
-    # what is equal but for rounding is no curve
+    # Numbers that are equal but for rounding are no curve.
     return values.size < 2 or bool(np.ptp(values) > 1e-9 * np.abs(values).max())
 
 
@@ -383,6 +383,7 @@ def _second_axis(table: Collection, axis: Column) -> Column | None:
     others = [column for column in _others(table, axis) if len(set(column.cells)) > 1]
     if len(others) != 1 or others[0].numbers is None:
         return None
+    # Full: every pair of values occurs, and once.
     sizes = len(set(axis.cells)), len(set(others[0].cells))
     full = len(set(zip(axis.cells, others[0].cells, strict=True))) == sizes[0] * sizes[1] == len(table.runs)
     return others[0] if full and min(sizes) > LINES else None
@@ -399,6 +400,7 @@ def _maps(table: Collection, axis: Column, second: Column, shown: Sequence[Colum
     fig = figure("double" if columns == 2 else "single", 0.4 + 2.3 * rows)
     panels = fig.subplots(rows, columns, squeeze=False)
     for panel, column in zip(panels.flat, shown, strict=False):
+        # Rows of the map are values of the second key; a pair whose run lacks the scalar stays empty.
         values = np.full((up.size, across.size), math.nan)
         values[k, i] = column.numbers
         drawn = panel.pcolormesh(across, up, values, shading="nearest", rasterized=True)

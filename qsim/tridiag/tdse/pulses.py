@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
-from qsim.core.deck.table_units import Tabulated
 from qsim.core.errors import InvalidInput
 from qsim.core.physics.functions import in_chunks
+from qsim.tridiag.deck.pulses.given import TablePulse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -282,7 +282,9 @@ class LaserField:
     def check_tables(self, t_final: float) -> Iterator[Finding]:
         """Yield a warning for every table whose field is cut off: not small at its end, and zero from there on."""
         for pulse in self.pulses:
-            if not isinstance(pulse.block, Tabulated) or pulse.start + pulse.length >= t_final * (1.0 - 1e-6):
+            if not isinstance(pulse.block, TablePulse) or pulse.start + pulse.length >= t_final * (
+                1.0 - 1e-6
+            ):
                 continue
             last = abs(float(pulse.block.E(np.array([pulse.length * (1.0 - 1e-12)]))[0]))
             end = pulse.start + pulse.length
