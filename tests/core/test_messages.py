@@ -91,7 +91,9 @@ def test_a_home_folder_is_written_out(tmp_path, monkeypatch):
 
 
 def test_run_takes_a_path_or_a_mapping():
-    with pytest.raises(TypeError, match="a deck is the path of a YAML file or a mapping of its keys, not a list"):
+    with pytest.raises(
+        TypeError, match="a deck is the path of a YAML file or a mapping of its keys, not a list"
+    ):
         qsim.run([{"method": "trotter"}])
     with pytest.raises(DeckError, match=r"^<deck>: system.term: unknown key; did you mean 'terms'\?"):
         qsim.run(
