@@ -340,6 +340,16 @@ def test_changed_physics_is_refused_on_resume(counter, command):
     assert command("counter", deck, *changed).exit_code == 0
 
 
+def test_json_answers_when_a_run_fails(counter, command):
+    deck = counter.deck()
+    (counter.folder / "deck.h5").write_text("mine")
+    reply = command("counter", deck, "--json", "-q")
+    found = strict_json(reply.stdout)
+    assert reply.exit_code == found["exit_code"] == 6
+    assert (found["method"], found["status"]) == ("counter", "failed")
+    assert "deck.h5" in found["error"]
+
+
 # --- helper commands: decks -----------------------------------------------------------------------
 
 
