@@ -75,6 +75,8 @@ _LENGTHS = {
 }
 
 
+# Beginning of the example of a list.
+_SUCH = ", such as ["
 # Names of the same thing in other programs and in other methods; the first that is allowed at a place is meant.
 _SYNONYMS: dict[str, tuple[str, ...]] = {
     "dt": ("tau", "timesteps"),
@@ -249,21 +251,8 @@ def _phrase(kind: str, context: dict[str, Any], annotation: Annotation | None, e
         return words.format(context[name], s="" if context[name] == 1 else "s")
     if kind == "string_type" and exact is not None and type(exact.value) in (int, float):
         return "text (in quotes)"
-    blocks = annotation is not None and any(True for _ in blocks_in(annotation))
-    if (
-        kind == "list_type"
-        and not blocks
-        and exact is not None
-        and isinstance(exact.value, str | int | float)
-    ):
-        # what one value is, the values of a list are, too
-        shown = describe(exact)
-        low = (
-            max((limit for name, limit in limits(annotation) if name == "min_length"), default=1)
-            if annotation
-            else 1
-        )
-        return f"a list, such as [{', '.join([shown] * int(low))}]"
+    if kind == "list_type":
+        return _list_phrase(annotation, exact)
     if kind in ("dict_type", "model_type", "model_attributes_type"):
         return _block_phrase(annotation, exact)
     if kind == "multiple_of":
@@ -271,6 +260,15 @@ def _phrase(kind: str, context: dict[str, Any], annotation: Annotation | None, e
     if kind == "string_pattern_mismatch":
         return f"text of the form {context['pattern']}"
     return _EXPECTED.get(kind, "")
+
+
+def _list_phrase(annotation: Annotation | None, exact: Node | None) -> str:
+    """Return what a list of values is, with the one value that was given in its place."""
+    plain = exact is not None and isinstance(exact.value, str | int | float)
+    if annotation is None or exact is None or not plain or any(True for _ in blocks_in(annotation)):
+        return _EXPECTED["list_type"]
+    least = max((limit for name, limit in limits(annotation) if name == "min_length"), default=1)
+    return f"a list{_SUCH}{', '.join([describe(exact)] * int(least))}]"
 
 
 def _missing(path: Path, model: Model, loc: Path) -> str:
@@ -460,7 +458,10 @@ def _settle_union(path: Path, group: list[_Mistake], level: int) -> list[_Mistak
     if complete := [m for m in whole if m.message]:
         return complete[:1]
     words_first = sorted(whole, key=lambda m: m.kind != "literal_error")
+    # the example of a list is for those that can be nothing else
     phrases = list(dict.fromkeys(m.phrase for m in words_first))
+    if len(phrases) > 1:
+        phrases = [phrase.partition(_SUCH)[0] for phrase in phrases]
     guess = next((m.guess for m in whole if m.guess), None)
     likely = next((m.likely for m in whole if m.likely), None)
     merged = _Mistake(
