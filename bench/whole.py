@@ -10,7 +10,7 @@ beside it tells how much of that others had on a shared machine.  *Large* (`--on
 (`--only decks`): every deck of inputs/, or those of ``--decks``, on all cores, for ``--limit`` seconds at most, and on one core
 for somewhat longer than that took, several at once on cores of their own; where all cores were slower, both are measured again
 up to three times, one after the other, and the shortest of each counts.  *Devices* (`--only devices`): some decks on the CPU and
-on a GPU, beside the estimates by which ``auto`` chooses.
+on a GPU, beside the sizes by which ``auto`` chooses.
 
 The record is written after each command.
 """

@@ -15,7 +15,7 @@ from qsim.core.run.stages import MOST_OPERATIONS, Plan, Size, stage
 
 INPUTS = Path(__file__).resolve().parents[2] / "inputs"
 GPU = Device("cuda", 0, "a GPU", 2)
-CLOSE = 1.25  # a choice is right where it takes at most this much longer; whole commands scatter by 5 to 10 %
+CLOSE = 1.2  # a choice is right where it takes at most this much longer; whole commands scatter by 5 to 10 %
 
 # Seconds of whole commands with warm caches on one host (16 cores of a Xeon, one H200): GPU, 16 cores; inf: cut off.
 MEASURED = {
