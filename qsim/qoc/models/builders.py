@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.deck.systems.model import ModelSystem
 from qsim.qoc.models.composite import composite_model
+from qsim.qoc.models.matrices import matrices_model
 
 if TYPE_CHECKING:
     from qsim.qoc.models.quantum import QuantumModel
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["model"]
 
 
-def model(system: ModelSystem, extra: int = 0) -> QuantumModel:
+def model(system: ModelSystem | MatricesSystem, extra: int = 0) -> QuantumModel:
     """Return the matrices, starts and goal of a block `system`.
 
     Parameters
@@ -30,4 +32,6 @@ def model(system: ModelSystem, extra: int = 0) -> QuantumModel:
     FileError
         If a file cannot be read.
     """
+    if isinstance(system, MatricesSystem):
+        return matrices_model(system)
     return composite_model(system, extra)

@@ -183,7 +183,7 @@ def _power(base: Factor, exponent: Factor, dimension: int) -> Factor:
     return result
 
 
-def require_hermitian(matrix: csr_array, key: str, text: str = "") -> None:
+def require_hermitian(matrix: csr_array, key: str, text: str = "", name: str = "operator") -> None:
     """Refuse an operator that is not Hermitian.
 
     Parameters
@@ -193,6 +193,8 @@ def require_hermitian(matrix: csr_array, key: str, text: str = "") -> None:
         Where it stands in the deck.
     text
         Its formula, for the remedy.
+    name
+        How the message calls it.
 
     Raises
     ------
@@ -206,7 +208,7 @@ def require_hermitian(matrix: csr_array, key: str, text: str = "") -> None:
     entries = difference.tocoo()
     worst = int(np.argmax(np.abs(entries.data)))
     place = f"({entries.coords[0][worst]},{entries.coords[1][worst]})"
-    told = f"operator is not Hermitian: |A - A+| = {abs(entries.data[worst]):.6g} at {place}"
+    told = f"{name} is not Hermitian: |A - A+| = {abs(entries.data[worst]):.6g} at {place}"
     opposite = sparse_matrix(matrix + matrix.conj().T)
     skew = float(np.abs(opposite.data).max(initial=0.0)) <= HERMITIAN * scale
     remedy = f"; write i*({text})" if skew and text else "; add its Hermitian conjugate"
