@@ -1,0 +1,1 @@
+"""Blocks `system` beside the molecule on a grid: one file per type."""
