@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,11 +20,13 @@ from qsim.qoc.control.parametrisation import band_modes, parametrisation, shape_
 from qsim.qoc.control.transitions import ladder_rungs
 from qsim.qoc.deck.ensemble import values_of
 from qsim.qoc.deck.propagation import CrankNicolsonPropagator, EigenbasisPropagator
+from qsim.qoc.deck.quantum import QuantumDeck
 from qsim.qoc.memory import Sizes, memory, stores
 from qsim.qoc.models.molecule import Molecule, molecule
 from qsim.qoc.objectives.goal import Goal
 from qsim.qoc.problem import Problem
 from qsim.qoc.propagators.phases import energy_shifts, phase_steps
+from qsim.qoc.quantum import build as quantum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.model import QocDeck
     from qsim.qoc.deck.propagation import Propagator as PropagatorBlock
     from qsim.qoc.propagators.propagator import Members, Propagator
+    from qsim.qoc.quantum.problem import QuantumProblem
 
 # Retained levels of `states: auto`
 MIN_LEVELS = 16
@@ -50,8 +53,18 @@ GPU_PRODUCTS = 2e8
 GRID_PRODUCTS = 6.0
 
 
-def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
+def plan(loaded: LoadedDeck[Any]) -> Plan:
     """Estimate memory and steps and check the physics; nothing large is allocated."""
+    return quantum.plan(loaded) if isinstance(loaded.deck, QuantumDeck) else _plan_grid(loaded)
+
+
+def build(loaded: LoadedDeck[Any], device: Device) -> Problem | QuantumProblem:
+    """Set up what the run needs: matrices or eigenstates, controls, targets."""
+    return quantum.build(loaded) if isinstance(loaded.deck, QuantumDeck) else _build_grid(loaded, device)
+
+
+def _plan_grid(loaded: LoadedDeck[QocDeck]) -> Plan:
+    """Plan the run of a molecule on a grid."""
     deck, findings = loaded.deck, []
     levels, points, modes = level_count(deck), deck.system.grid.points, 0
     steps = deck.time.steps if isinstance(deck.time.steps, int) else 0
@@ -97,7 +110,7 @@ def _products(deck: QocDeck, levels: int, steps: int) -> float:
     return each * steps * trajectories
 
 
-def build(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
+def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
     """Set up eigenstates, propagator, targets and first field."""
     deck = loaded.deck
     notices: list[str] = []
