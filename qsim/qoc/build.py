@@ -26,7 +26,6 @@ from qsim.qoc.models.molecule import Molecule, molecule
 from qsim.qoc.objectives.goal import Goal
 from qsim.qoc.problem import Problem
 from qsim.qoc.propagators.phases import energy_shifts, phase_steps
-from qsim.qoc.quantum import build as quantum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,12 +54,21 @@ GRID_PRODUCTS = 6.0
 
 def plan(loaded: LoadedDeck[Any]) -> Plan:
     """Estimate memory and steps and check the physics; nothing large is allocated."""
-    return quantum.plan(loaded) if isinstance(loaded.deck, QuantumDeck) else _plan_grid(loaded)
+    if isinstance(loaded.deck, QuantumDeck):
+        # sparse matrices and their kernel are loaded for these decks alone
+        from qsim.qoc.quantum import build as quantum
+
+        return quantum.plan(loaded)
+    return _plan_grid(loaded)
 
 
 def build(loaded: LoadedDeck[Any], device: Device) -> Problem | QuantumProblem:
     """Set up what the run needs: matrices or eigenstates, controls, targets."""
-    return quantum.build(loaded) if isinstance(loaded.deck, QuantumDeck) else _build_grid(loaded, device)
+    if isinstance(loaded.deck, QuantumDeck):
+        from qsim.qoc.quantum import build as quantum
+
+        return quantum.build(loaded)
+    return _build_grid(loaded, device)
 
 
 def _plan_grid(loaded: LoadedDeck[QocDeck]) -> Plan:

@@ -14,7 +14,6 @@ from qsim.qoc.errors.verification import Verification, verify
 from qsim.qoc.objectives.objective import Objective
 from qsim.qoc.optimizers.optimisation import Optimisation
 from qsim.qoc.optimizers.search import Search
-from qsim.qoc.quantum import run as quantum
 from qsim.qoc.quantum.problem import QuantumProblem
 from qsim.qoc.result import Result
 
@@ -34,6 +33,9 @@ LARGEST_TABLE = 30_000_000
 def run(problem: Problem | QuantumProblem, monitor: Monitor) -> Result | QuantumResult:
     """Run the deck's optimiser and analyse the controls it found."""
     if isinstance(problem, QuantumProblem):
+        # sparse matrices and their kernel are loaded for these decks alone
+        from qsim.qoc.quantum import run as quantum
+
         return quantum.run(problem, monitor)
     return _run_grid(problem, monitor)
 

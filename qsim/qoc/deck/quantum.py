@@ -45,7 +45,8 @@ class RandomValues(Block):
 
     type: Literal["random"]
     amplitude: FrequencyValue | Literal["auto"] = Field(
-        default="auto", description="root mean square; auto: half of the smaller bound, or a rotation by pi in T"
+        default="auto",
+        description="root mean square; auto: half of the smaller bound, or a rotation by pi in T",
     )
     modes: PositiveCount = Field(default=8, description="number of sine modes")
 
@@ -56,9 +57,7 @@ class ZeroValues(Block):
     type: Literal["zero"]
 
 
-FirstValues = Annotated[
-    ExpressionValues | RandomValues | ZeroValues, Field(discriminator="type"), short_form
-]
+FirstValues = Annotated[ExpressionValues | RandomValues | ZeroValues, Field(discriminator="type"), short_form]
 
 
 class EverySlot(Block):
@@ -132,10 +131,12 @@ class QuantumVerify(Block):
     """Independent propagation of the final controls."""
 
     propagator: Literal["auto", "none"] = Field(
-        default="auto", description="auto: exponentials of each slot by another algorithm and from another generator"
+        default="auto",
+        description="auto: exponentials of each slot by another algorithm and from another generator",
     )
     levels: Annotated[Count, Field(le=20)] = Field(
-        default=2, description="levels more per ladder or transmon for the error of the levels; 0: no such error"
+        default=2,
+        description="levels more per ladder or transmon for the error of the levels; 0: no such error",
     )
     tolerance: Positive = Field(
         default=1e-4, description="warn when both values differ by more, or the claimed error is larger"
@@ -159,9 +160,7 @@ class QuantumDeck(Deck):
     optimizer: Annotated[QuantumLbfgs | NoOptimizer, Field(discriminator="type"), short_form] = Field(
         default=QuantumLbfgs(type="lbfgs"), description="method of maximisation", validate_default=True
     )
-    verify: QuantumVerify = Field(
-        default=QuantumVerify(), description="independent check of the result"
-    )
+    verify: QuantumVerify = Field(default=QuantumVerify(), description="independent check of the result")
 
     def check(self) -> Iterator[Finding]:
         """Yield contradictions that need no calculation."""

@@ -128,8 +128,10 @@ def _outer(start, column, mu, x, outer_re, outer_im):
 
 
 @njit(cache=True, fastmath=True)
-def _part_backward(start, column, re, im, terms, lam, powers, mu, w, outer_re, outer_im):
+def _part_backward(matrix, terms, lam, powers, mu, w, outer):
     """Carry the costate back through one part, and add its K; `powers[0]` holds the columns at its start."""
+    start, column, re, im = matrix
+    outer_re, outer_im = outer
     for k in range(1, terms):
         _product(start, column, re, im, powers[k - 1], powers[k], 1.0)
     inverse = 1.0
@@ -178,7 +180,7 @@ def slot_backward(start, column, values, factors, tau, terms, parts, lam, trajec
         outer_im[:] = 0.0
         for part in range(parts - 1, -1, -1):
             powers[0] = trajectory[n * parts + part]
-            _part_backward(start, column, re, im, terms, lam, powers, mu, w, outer_re, outer_im)
+            _part_backward((start, column, re, im), terms, lam, powers, mu, w, (outer_re, outer_im))
         # one K serves all controls: dJ/df_c = 2 Re (tau sum_e K_e A_c,e)
         for c in range(factors.shape[0]):
             z = 0.0

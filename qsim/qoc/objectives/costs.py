@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Columns = NDArray[np.complex128]
 
-__all__ = ["Cost", "Mean", "GateCost", "Linear", "Overlap", "cost_of"]
+__all__ = ["Cost", "GateCost", "Linear", "Mean", "Overlap", "cost_of"]
 
 # Purity below which a density matrix is no state.
 PURE = 1.0 - 1e-9
@@ -56,7 +56,9 @@ class Mean(Cost):
 
     def derivative(self, x: Columns) -> Columns:
         """Return ``w_s O_s x_s``."""
-        columns = [w * (o @ x[:, s]) for s, (o, w) in enumerate(zip(self.operators, self.weights, strict=True))]
+        columns = [
+            w * (o @ x[:, s]) for s, (o, w) in enumerate(zip(self.operators, self.weights, strict=True))
+        ]
         return np.array(columns).T
 
 
@@ -146,9 +148,13 @@ def cost_of(model: QuantumModel, lindblad: bool) -> tuple[Columns, Cost]:
     goal = model.goal
     if isinstance(goal, GateTarget):
         if goal.free_phases == "local":
-            raise InvalidInput("system.target.free", "local phases of a gate cannot be left free yet; leave it out")
+            raise InvalidInput(
+                "system.target.free", "local phases of a gate cannot be left free yet; leave it out"
+            )
         wanted = goal.columns @ goal.unitary
-        return _open_gate(goal.columns, wanted) if lindblad else (goal.columns, GateCost(wanted, goal.columns))
+        return (
+            _open_gate(goal.columns, wanted) if lindblad else (goal.columns, GateCost(wanted, goal.columns))
+        )
     if isinstance(goal, StateTarget) and goal.coherent:
         if lindblad:
             raise InvalidInput("dissipation", "phases between pairs of states are lost with jumps; use none")

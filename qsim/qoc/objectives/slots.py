@@ -81,9 +81,15 @@ class SlotObjective:
         # of the matrix units |i><j|, the diagonal ones
         return np.eye(d).ravel() / d
 
+    def shown_weights(self) -> NDArray[np.float64]:
+        """Return the weights (S,) of the columns whose populations are shown: of a gate, the first logical state."""
+        if not isinstance(self.model.goal, GateTarget):
+            return self.model.weights
+        return np.eye(1, self.start.shape[1])[0]
+
     def populations(self, columns: NDArray[np.complex128]) -> NDArray[np.float64]:
-        """Return the populations (..., D) of the mean state from columns (..., D or D^2, S)."""
-        weights = self.mean_weights()
+        """Return the populations (..., D) of the mean start, or of a gate's first one, from columns (..., D or D^2, S)."""
+        weights = self.shown_weights()
         if not self.lindblad:
             return np.asarray(np.abs(columns) ** 2 @ weights)
         return np.asarray(columns[..., :: self.model.dimension + 1, :].real @ weights)

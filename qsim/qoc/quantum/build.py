@@ -157,9 +157,7 @@ def _threshold(deck: QuantumDeck, made: QuantumModel) -> float:
     return math.inf if isinstance(made.goal, ObservableTarget) else THRESHOLD
 
 
-def _controls(
-    deck: QuantumDeck, made: QuantumModel, seed: int
-) -> tuple[Controls, NDArray[np.float64]]:
+def _controls(deck: QuantumDeck, made: QuantumModel, seed: int) -> tuple[Controls, NDArray[np.float64]]:
     """Return the maps of all controls, in the order of the system, and their first values (C, N)."""
     duration = Units(deck.system.unit).time(deck.time.T, "time.T")
     times = midpoints(deck.time.slots, duration)
@@ -173,7 +171,9 @@ def _controls(
         size = float(abs(term.operator).sum(axis=1).max(initial=0.0))
         natural = (math.pi / duration / size) ** (1.0 / term.power) if size > 0 else 1.0
         rows.append(_first(deck, block, key, maps[-1], _Clock(times, duration, natural, seed, number)))
-    kept = [r if deck.control[place[t.name]].fixed else None for r, t in zip(rows, made.controls, strict=True)]
+    kept = [
+        r if deck.control[place[t.name]].fixed else None for r, t in zip(rows, made.controls, strict=True)
+    ]
     controls = Controls(maps, kept)
     guess = np.array(rows)
     return controls, controls.field(controls.parameters(guess))
@@ -182,7 +182,9 @@ def _controls(
 class _Clock:
     """Times of the slots, and what the first values of one control depend on besides its block."""
 
-    def __init__(self, times: NDArray[np.float64], duration: float, natural: float, seed: int, number: int) -> None:
+    def __init__(
+        self, times: NDArray[np.float64], duration: float, natural: float, seed: int, number: int
+    ) -> None:
         self.times, self.duration, self.natural = times, duration, natural
         self.seed, self.number = seed, number
 
@@ -238,11 +240,14 @@ def _first(
     """Return the first values (N,) of one control, within its bounds."""
     guess, times, duration = block.guess, clock.times, clock.duration
     if guess.type == "expression":
-        return np.clip(
-            formula(guess.value, f"{key}.guess.value", t=times, T=duration) * np.ones(times.size),
-            made.low,
-            made.high,
-        ) * made.shape
+        return (
+            np.clip(
+                formula(guess.value, f"{key}.guess.value", t=times, T=duration) * np.ones(times.size),
+                made.low,
+                made.high,
+            )
+            * made.shape
+        )
     if guess.type == "zero":
         return np.zeros(times.size)
     units = Units(deck.system.unit)

@@ -31,7 +31,7 @@ def _time(r: Results) -> str:
     unit = r.deck["system"].get("unit")
     if unit is None:
         return "time"
-    return f"time ({names.get(float(r.scalars['time_unit']), 'a.u.')})"
+    return f"time ({names.get(float(r.scalars['time_unit'].value), 'a.u.')})"
 
 
 def _names(r: Results) -> list[str]:
@@ -90,7 +90,7 @@ def fields(r: Results) -> Figure:
 
 
 def populations(r: Results) -> Figure:
-    """Draw the populations of the mean state."""
+    """Draw the populations of the basis states; of a gate, from its first logical state."""
     fig = figure()
     _populations(fig.subplots(), r)
     return fig

@@ -139,7 +139,9 @@ VALUES: tuple[Quantity[QuantumResult], ...] = tuple(
             when=_verified_kind(name),
             headline=True,
         ),
-        Quantity(f"{name}_guess", "", f"{text}, of the first values", lambda r: r.value_guess, when=_kind(name)),
+        Quantity(
+            f"{name}_guess", "", f"{text}, of the first values", lambda r: r.value_guess, when=_kind(name)
+        ),
     )
 )
 
@@ -154,7 +156,12 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         headline=True,
     ),
     Quantity(
-        "leakage", "", "mean population outside of the logical space", _leakage, when=_kind("fidelity"), headline=True
+        "leakage",
+        "",
+        "mean population outside of the logical space",
+        _leakage,
+        when=_kind("fidelity"),
+        headline=True,
     ),
     Quantity("purity", "", "purity of the mean final state", _purity),
     Quantity(
@@ -171,13 +178,23 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         lambda r: float(np.sum(r.fields**2)) * r.problem.objective.tau,
         headline=True,
     ),
-    Quantity("peak", "", "largest |u| of any control", lambda r: float(np.abs(r.fields).max(initial=0.0)), headline=True),
+    Quantity(
+        "peak",
+        "",
+        "largest |u| of any control",
+        lambda r: float(np.abs(r.fields).max(initial=0.0)),
+        headline=True,
+    ),
     Quantity("sweeps", "", "forward and backward propagations", lambda r: r.sweeps, headline=True),
     Quantity("iterations", "", "iterations of the optimiser", lambda r: r.iterations, headline=True),
     Quantity("threshold_reached", "", "whether the threshold was reached", lambda r: r.reached),
     Quantity("stop_reason", "", "why the optimiser stopped", lambda r: r.reason),
     Quantity(
-        "norm_error", "", "largest change of a norm or trace", lambda r: r.problem.objective.norm_error, headline=True
+        "norm_error",
+        "",
+        "largest change of a norm or trace",
+        lambda r: r.problem.objective.norm_error,
+        headline=True,
     ),
     Quantity("error_*", "", "part of the error of the value: *", _parts),
     Quantity(
@@ -203,10 +220,10 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
     Quantity(
         "populations",
         "",
-        "populations of the mean state",
+        "populations of the basis states",
         lambda r: r.populations,
         ("time_populations", "level"),
-        note="at the end of a slot; the last row belongs to T",
+        note="of a gate, from its first logical state; at the end of a slot, the last row belongs to T",
     ),
     Quantity(
         "time_populations",
@@ -229,9 +246,7 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         _unitary,
         ("logical", "logical_to"),
     ),
-    Quantity(
-        "history/objective", "", "objective J", _history("objective"), ("evaluation",)
-    ),
+    Quantity("history/objective", "", "objective J", _history("objective"), ("evaluation",)),
     Quantity("history/probability", "", "value of the goal", _history("probability"), ("evaluation",)),
     Quantity("history/sweeps", "", "propagations so far", _history("sweeps"), ("evaluation",)),
     Quantity("history/fluence", "", "integral of the sum of u^2", _history("fluence"), ("evaluation",)),

@@ -89,7 +89,9 @@ def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
     kind = kind_of(problem.model)
     if problem.memory is not None and not search.reached and np.isfinite(problem.threshold):
         best = max(search.history["probability"], default=0.0)
-        monitor.warn(f"the threshold {problem.threshold:g} was not reached (best {kind} {best:.6g}): {search.reason}")
+        monitor.warn(
+            f"the threshold {problem.threshold:g} was not reached (best {kind} {best:.6g}): {search.reason}"
+        )
     final = problem.guess if search.field is None else search.field
     return _analysed(problem, search, final, monitor)
 
@@ -137,7 +139,9 @@ def _warn(problem: QuantumProblem, check: Check, p: float, monitor: Monitor) -> 
     tolerance = problem.verify.tolerance
     difference = abs(check.value - p)
     if difference > tolerance:
-        monitor.warn(f"the independent propagation gives {check.value:.8g}, the run {p:.8g}: they differ by {difference:.2g}")
+        monitor.warn(
+            f"the independent propagation gives {check.value:.8g}, the run {p:.8g}: they differ by {difference:.2g}"
+        )
     if check.unclaimed is not None:
         monitor.warn(f"no error is claimed: {check.unclaimed}")
     elif check.error > tolerance:
