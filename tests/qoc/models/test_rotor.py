@@ -37,7 +37,9 @@ def alignment(m, times):
 def test_largest_alignment_of_a_kicked_rotor():
     """P = 5 from J = 0: 0.911648583 within a revival, and <J^2> = 8 P^2/15."""
     m = built(KICKED)
-    assert alignment(m, np.linspace(1.4, 1.58, 401)).max() == pytest.approx(0.911648583, abs=1e-6)
+    # The published number is the largest at 20001 times of a revival; between them there is 1.4e-7 more.
+    times = np.linspace(0, np.pi, 20001)[9450:9550]
+    assert alignment(m, times).max() == pytest.approx(0.911648583, abs=2e-8)
     assert np.ptp(alignment(m, [0.5, 0.5 + np.pi])) < 1e-11
     columns = expm(-1j * m.controls[0].operator.toarray()) @ m.states
     energy = (np.abs(columns[:, 0]) ** 2 * m.drift.diagonal().real).sum()
