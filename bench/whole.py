@@ -410,20 +410,16 @@ def every_deck(
 def chosen_devices(
     threads: int, until: float, keep: Callable[[list[dict[str, Any]]], None], limit: float
 ) -> None:
-    """Measure some decks on the CPU and on a GPU, warm, beside the estimates by which ``auto`` chooses; `keep` gets the rows."""
+    """Measure some decks on the CPU and on a GPU, warm, beside the sizes by which ``auto`` chooses; `keep` gets the rows."""
     from qsim.core.deck.load import load_deck
-    from qsim.core.device.device import select
-    from qsim.core.run import choice
     from qsim.core.run.stages import stage
 
-    gpu, _ = select("cuda", threads=threads)
-    speeds = choice.speeds(gpu)
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as cache:
         for name, changes in CLOSE:
             method, _, deck = name.partition("/")
             loaded = load_deck(ROOT / "inputs" / f"{name}.yaml", stage(method, "deck").DECK, list(changes))
-            work = stage(method, "build").plan(loaded).work
+            size = stage(method, "build").plan(loaded).size
             row: dict[str, Any] = {"deck": " ".join((name, *changes))}
             for device in ("cpu", "cuda"):
                 if time.monotonic() > until:
@@ -432,9 +428,9 @@ def chosen_devices(
                 found = command(method, deck, device, threads, cache, changes, limit=limit)
                 row[device] = found["wall"]
                 row |= {f"{device} {key}": found[key] for key in ("cut", "error") if key in found}
-            row["cpu, estimate"] = round(choice.on_host(work, speeds, threads), 3)
-            row["cuda, estimate"] = round(choice.on_cuda(work, speeds), 3)
-            row["auto"] = "cuda" if choice.faster(work, gpu, speeds)[0] else "cpu"
+            if size is not None:
+                row |= {"size": size.value, "of": size.name, "gpu from": size.gpu}
+            row["auto"] = "cuda" if size is None or size.is_for_gpu else "cpu"
             rows.append(row)
             print(row, file=sys.stderr, flush=True)
             keep(rows)

@@ -1,13 +1,13 @@
 """What all tests share: strict floating point, devices, tiers, and a method made for testing.
 
 Three tiers: ``pytest -m "not slow"`` in a few minutes, ``pytest`` for the gate, ``pytest --exhaustive`` with many cases of what
-the others try a few of.  Slow are the tests that ``tests/slow.txt`` lists; exhaustive ones have a marker.  Tests marked `gpu` are
+the others try a few of.  ``tests/slow.txt`` lists how many cases of a function each tier has.  Tests marked `gpu` are
 skipped without a CUDA device, and the last lines of the report say how many, so that a silent skip is seen.
 """
 
 import inspect
 import os
-from collections import Counter as Counted
+from collections import defaultdict
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -71,27 +71,42 @@ def pytest_addoption(parser):
     parser.addoption("--exhaustive", action="store_true", help="run the exhaustive tests, too")
 
 
-def slow_tests():
-    """Return what ``tests/slow.txt`` lists: files and functions, each with the number of its cases that are not slow."""
+def tiers():
+    """Return what ``tests/slow.txt`` lists: functions, with the number of their cases in the quick tier and in the gate."""
     lines = (TESTS / "slow.txt").read_text(encoding="utf-8").splitlines()
     rows = [line.split() for line in lines if line and not line.startswith("#")]
-    return {name: int(quick[0]) if quick else 0 for name, *quick in rows}
+    return {name: tuple(int(count) for count in counts) for name, *counts in rows}
 
 
-def mark_slow(items):
-    """Mark the tests that take long; of a function, all cases but the first few that its line in the list keeps."""
-    slow, seen = slow_tests(), Counted()
+def spread(count, kept):
+    """Return the numbers of `kept` of `count` cases, evenly spread: neighbours often differ in one parameter alone."""
+    kept = min(kept, count)
+    return {(2 * k + 1) * count // (2 * kept) for k in range(kept)}
+
+
+def mark_tiers(items):
+    """Mark the tests that take long: all cases but the few that their line in the list keeps."""
+    cases = defaultdict(list)
     for item in items:
         place = item.path.relative_to(TESTS).as_posix()
         function = f"{place}::{item.nodeid.partition('::')[2].partition('[')[0]}"
-        seen[function] += 1
-        if place in slow or seen[function] > slow.get(function, seen[function]):
-            item.add_marker(pytest.mark.slow)
+        # what needs a GPU is of no tier
+        if item.get_closest_marker("gpu") is None:
+            cases[function].append(item)
+    for function, (quick, *gate) in tiers().items():
+        own = cases[function]
+        in_gate = sorted(spread(len(own), gate[0])) if gate else range(len(own))
+        in_quick = {in_gate[k] for k in spread(len(in_gate), quick)}
+        for k, item in enumerate(own):
+            if k not in in_quick:
+                item.add_marker(pytest.mark.slow)
+            if k not in in_gate:
+                item.add_marker(pytest.mark.exhaustive)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by markers
 def pytest_collection_modifyitems(config, items):
-    mark_slow(items)
+    mark_tiers(items)
     absent = {"mpi"} if find_spec("mpi4py") is None else set()
     if Path(qsim.__file__).resolve().parents[1] != METHODS.parents[1]:
         absent.add("checkout")

@@ -16,7 +16,6 @@ from qsim.core.examples.check import cases, folders, run_case
 from qsim.core.results import plotting
 from qsim.core.results.display import overlay as overlaying
 from qsim.core.results.results import open_results
-from qsim.core.run import pipeline
 from qsim.core.run.pipeline import Options, execute
 from qsim.core.run.stages import stage
 from tests.panels import unexplained
@@ -180,16 +179,12 @@ def colour_of(handle):
     "case",
     [pytest.param(case, id=case.name, marks=[pytest.mark.exhaustive] if case.slow else []) for case in CASES],
 )
-def test_deck(case, tmp_path, request, monkeypatch):
-    least = []
-    told = pipeline.least_time
-    monkeypatch.setattr(pipeline, "least_time", lambda *given: least.append(told(*given)) or least[-1])
+def test_deck(case, tmp_path, request):
     figures = DRAWN.get(case.name, "").split()
     report = run_case(
         case, tmp_path, device="cpu", figures=request.config.getoption("--exhaustive") or figures
     )
     assert report.ok, str(report)
-    assert least[0] <= report.summary["timing"]["run"], "the least time of the plan is a bound"
     for name in figures:
         assert (tmp_path / f"{case.deck.stem}.{name}.png").stat().st_size > 5000, name
         with open_results(tmp_path / f"{case.deck.stem}.h5") as results:

@@ -305,7 +305,7 @@ MAX_ANY = 0.02
 MAX_PARAMETERS = 10
 # Functions of more than LONG lines without a docstring, private ones, per package: the numbers may only fall.
 LONG = 15
-UNDOCUMENTED = {"qoc": 12, "trotter": 16, "tridiag": 48, "sturmian": 36, "qmc": 7}
+UNDOCUMENTED = {"qoc": 12, "tridiag": 14, "qmc": 7}
 # Python files of a folder.
 MAX_FILES = 16
 
@@ -425,6 +425,7 @@ def test_every_line_of_the_list_of_slow_tests_names_a_test():
         if place == "#":
             continue
         file, _, function = place.partition("::")
+        assert function, place
         text = (ROOT / "tests" / file).read_text(encoding="utf-8")
         assert f"def {function.rpartition('::')[2]}" in text, place
 

@@ -1,7 +1,9 @@
-"""The commands that read results files: ``show``, ``compare``, ``cite``, ``collect``."""
+"""The commands that read results files: ``show``, ``table``, ``compare``, ``cite``, ``collect``."""
 
 from __future__ import annotations
 
+import csv
+import io
 import shlex
 import sys
 from collections.abc import Sequence
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from qsim.core.results.compare import Comparison, Tolerance
     from qsim.core.results.results import Results
 
-__all__ = ["cite", "collect", "compare", "show"]
+__all__ = ["cite", "collect", "compare", "show", "table"]
 
 # Most decks without results that `collect` lists.
 MAX_LINES = 20
@@ -34,6 +36,8 @@ def show(file: Path, as_json: bool, deck: bool) -> None:
     from qsim.core.results.results import open_results
 
     with open_results(file) as results:
+        # Three outputs that exclude each other: the deck for a file, JSON for a program,
+        # columns for a reader.
         if deck:
             text = str(results.provenance.get("deck_text", ""))  # a file or a pipe gets it as it was
             click.echo(printable(text, newlines=True) if sys.stdout.isatty() else text, nl=False)
@@ -81,6 +85,7 @@ def _show(results: Results) -> None:
         for name, entry in content["scalars"].items()
     ]
     click.echo("\n" + columns(scalars, ("scalar", "value", "meaning")))
+    # Arrays by shape and meaning only: their numbers are for plots and programs.
     tables = [
         (name, " x ".join(map(str, t["shape"])), ", ".join(t["dims"]), t["unit"], t["description"])
         for name, t in content["tables"].items()
@@ -89,6 +94,60 @@ def _show(results: Results) -> None:
     long = ("deck", "deck_text", "physics")  # --deck and --json print these
     provenance = [(name, one_line(v)) for name, v in content["provenance"].items() if name not in long]
     click.echo("\n" + columns(provenance, ("provenance", "")))
+
+
+@click.command()
+@click.argument("file", type=ResultsFile())
+@click.argument("names", nargs=-1, metavar="[ARRAY]...")
+@click.option(
+    "--units", metavar="LIST", default="", help="Units to give numbers in, such as 'eV, Mb' or 'b/(eV sr^2)'."
+)
+@click.option("--at", "places", metavar="AXIS=VALUE", multiple=True, help="Only rows there; may be repeated.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="File to write instead of printing.",
+)
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+def table(
+    file: Path, names: tuple[str, ...], units: str, places: tuple[str, ...], output: Path | None, force: bool
+) -> None:
+    """Print arrays of a results file as CSV: coordinates, values, errors; without ARRAY, the scalars.
+
+    ARRAYs that share their axes stand side by side.
+    """
+    from qsim.core.physics.conversion import split_units
+    from qsim.core.results.atomic import write_text
+    from qsim.core.results.results import open_results
+    from qsim.core.sweeps.columns import columns_of, scalar_columns
+
+    at = dict(_axis_value(place) for place in places)
+    # Wrong names and units are told as mistakes of the command line, all before the first line of output.
+    with open_results(file) as results:
+        try:
+            wanted = split_units(units)
+            made = columns_of(results, names, wanted, at) if names else scalar_columns(results, wanted)
+        except (ValueError, KeyError) as error:
+            raise click.UsageError(str(error.args[0])) from None
+    # Rows are made in full before any is written: a file is whole or absent.
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(made.header)
+    writer.writerows(made.rows())
+    if output is None:
+        click.echo(text.getvalue(), nl=False)
+    else:
+        print_path(write_text(output, text.getvalue(), overwrite=force))
+
+
+def _axis_value(text: str) -> tuple[str, str]:
+    """Return axis and value of ``AXIS=VALUE``."""
+    axis, equals, value = text.partition("=")
+    if not equals or not axis.strip() or not value.strip():
+        raise click.UsageError(f"--at {text}: expected AXIS=VALUE, such as spin=singlet")
+    return axis.strip(), value.strip()
 
 
 @click.command()
@@ -149,6 +208,7 @@ def _compare(a: Results, b: Results, names: set[str], tolerance: Tolerance, *, s
     from qsim.core.results.compare import compare_results
 
     differences = compare_results(a, b, tolerance)
+    # Files of different methods always differ, whatever is compared.
     if names:
         differences = [item for item in differences if item.name in {*names, "method"}]
     disagreeing = [item for item in differences if not item.same]
@@ -178,6 +238,7 @@ def cite(file: Path) -> None:
     from qsim.core.results.display.bibliography import bibtex, keys_of
     from qsim.core.results.results import open_results
 
+    # A deck tells what a run would use, a results file what its run has used.
     if file.suffix in DECK_SUFFIXES:
         from qsim.core.deck.load import load_deck, peek_method
         from qsim.core.run.stages import stage
@@ -227,11 +288,13 @@ def collect(
     from qsim.core.run.files.paths import refuse_existing
     from qsim.core.run.stages import Method
     from qsim.core.sweeps import collect as gather
+    from qsim.core.sweeps.rows import without_index
 
     if output.suffix not in (".csv", ".h5", ".hdf5"):
         raise click.UsageError(f"-o {output}: a table is a .csv or a .h5 file")
     # The figure lies beside the table, under its name.
     stem = output.with_suffix("")
+    # All formats are looked for: an older figure beside a new table would show other runs.
     drawn = [] if no_figures else [stem.with_name(f"{stem.name}.{ending}") for ending in FORMATS]
     if not force:
         refuse_existing([output, *drawn], "-o FILE writes elsewhere")
@@ -243,7 +306,10 @@ def collect(
     else:
         chosen = {k: tuple(Method[Any, Any, Any](k).headline) for k in kinds if methods.is_available(k)}
     table = gather.collect(summaries, chosen)
-    if absent := [name for name in names if name not in {column.name for column in table.columns}]:
+    # A scalar of a list may be named with the number of one of its entries: its column holds all of them.
+    if absent := [
+        name for name in names if not {name, without_index(name)} & {column.name for column in table.columns}
+    ]:
         raise click.UsageError(f"no run has the scalar '{absent[0]}'; 'qsim show FILE' lists them")
     command = shlex.join(["qsim", *sys.argv[1:]])
     print_path(gather.write_collection(table, output, overwrite=force, command=command))

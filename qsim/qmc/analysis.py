@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from qsim.core.errors import NumericsError
+from qsim.qmc.relaxation import Rows, Start, drift_of, memory_of
 from qsim.qmc.sampling.series import ENERGIES
 from qsim.qmc.statistics import MINIMUM_BLOCKS
-from qsim.qmc.statistics.blocking import ROUNDING, Chains, Estimate, derived, reblock, warm_up, without_error
-from qsim.qmc.statistics.correlation import correlation, drift, memory, slow_part
+from qsim.qmc.statistics.blocking import ROUNDING, Estimate, derived, reblock, warm_up, without_error
+from qsim.qmc.statistics.correlation import correlation
 from qsim.qmc.statistics.timestep import ORDERS, Extrapolation, bounded, extrapolate
 from qsim.qmc.statistics.twists import average
 
@@ -29,21 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["Analysis", "Fit", "analyse", "average_of", "fit_sections"]
 
 DRIFT = 0.01  # chance of a false alarm below which a decay in a series counts as drift
-AWAY = 1.0  # standard deviations of the local energy that walkers may be off where a section starts
-STRAYED = (
-    3.0  # and where they are placed: normal around the atoms, whatever the exponents of the orbitals are
-)
-HINDERED = 4.0 / 3.0  # power of the acceptance: long moves are refused more often, in three dimensions
-INDEPENDENT = 10.0  # times the memory of walkers after which copies do not remember each other
 MEMORIES = 3.0  # memories that a run must last, by those at other time steps
 HEAVY = 0.02  # of the variance: share of a divergence that spoils its error bar
-FORGOTTEN = 0.5  # of the error bar: what may be left of that
-RELAXATION = (
-    4.0 / 3.0
-)  # slowest decay of a 1s electron, 8/3 zeta^2 in time, in units of its inverse kinetic energy
-VALENCE = (
-    8.0 / 3.0
-)  # 1/hartree: that of an electron with zeta = 1, where the mean kinetic energy is that of a core
+# 1/hartree: relaxation of an electron with zeta = 1, where the mean kinetic energy is that of a core.
+VALENCE = 8.0 / 3.0
 RESOLVED = 3.0  # relaxations in a run whose correlation, however uncertain, is not longer than the run itself
 SINGLE = 1e-8  # of the parts of an energy: what single precision leaves of a constant one (traps and atoms: up to 4e-9)
 FEW_ACCEPTED = 0.1  # of the moves of vmc: walkers that stay in place have far too small an error bar
@@ -189,7 +179,7 @@ def analyse(
 
 def _statistics(
     series: Series, particles: int, rounding: float
-) -> tuple[int, dict[str, Estimate], _Rows | None]:
+) -> tuple[int, dict[str, Estimate], Rows | None]:
     """Return the blocks to leave out, the means of the others with their errors, and their sums.
 
     The parts of an energy are added up with a relative error `rounding`, below which no error is claimed.
@@ -201,13 +191,13 @@ def _statistics(
     cut = min(warm_up(series.blocks["energy"]), most)
     # At most half of the blocks are given up for the second one; beyond that there is a
     # warning.
-    start = _Start.of(series, cut, particles)
+    start = Start.of(series, cut, particles)
     missing = start.missing if start else 0
     cut = min(cut + missing, max(cut, min(most, total // 2)))
     blocks = {name: np.asarray(values)[cut:] for name, values in series.blocks.items()}
     # Blocks of diffusion have different weights; those of vmc are equal.
     weights = blocks["weight"] if series.kind == "dmc" else None
-    rows = _Rows.of(series, cut)
+    rows = Rows.of(series, cut)
     # The scale of rounding: parts of an energy are larger than their sum.
     size = sum(abs(float(blocks[name].mean())) for name in ENERGIES[:-1])
     found = {
@@ -278,7 +268,7 @@ def average_of(analyses: Sequence[Analysis], weights: Sequence[float]) -> Analys
     )
 
 
-def _population_bias(series: Series, energy: Estimate, rows: _Rows | None) -> float:
+def _population_bias(series: Series, energy: Estimate, rows: Rows | None) -> float:
     r"""Estimate by how much population control raises the energy of diffusion, hartree.
 
     A population of mean energy e(t) should grow by :math:`\exp(-\int(e-E)dt)`, and the trial energy undoes that within a time
@@ -292,7 +282,7 @@ def _population_bias(series: Series, energy: Estimate, rows: _Rows | None) -> fl
     time = series.info["block_time"] / rows.per_block
     found = rows.mean_of(ENERGIES.index("energy"))
     plain = correlation(found.y, independent=found.independent)
-    memory_time = series.info["feedback"] * max(_memory(found), 0.5) * time
+    memory_time = series.info["feedback"] * max(memory_of(found), 0.5) * time
     return 0.5 * plain.error**2 * found.y.shape[1] * time * memory_time / (1.0 + memory_time)
 
 
@@ -324,7 +314,7 @@ def _without_error(
 
 
 def _warnings(
-    series: Series, cut: int, found: Mapping[str, Estimate], rows: _Rows | None, particles: int
+    series: Series, cut: int, found: Mapping[str, Estimate], rows: Rows | None, particles: int
 ) -> Iterator[str]:
     """Yield what the blocks that are kept, those after the first `cut`, do not show."""
     # Walkers that stay in place look as if they had no correlation.
@@ -341,16 +331,16 @@ def _warnings(
     # compared with its share of the level.
     if energy.error is None or energy.constant or rows is None:
         return  # nothing fluctuates
-    start = _Start.of(series, cut, particles)
+    start = Start.of(series, cut, particles)
     if start and start.missing:
         yield start.text(series)
-    elif not too_short and (chance := min(_drift(rows.mean_of(k)) for k in rows.tested)) < DRIFT / len(
+    elif not too_short and (chance := min(drift_of(rows.mean_of(k)) for k in rows.tested)) < DRIFT / len(
         rows.tested
     ):
         yield f"the energy or a part of it still drifts (by chance: {100 * chance:.1g} %); a longer warm-up helps"
 
 
-def _is_resolved(series: Series, rows: _Rows | None, particles: int) -> bool:
+def _is_resolved(series: Series, rows: Rows | None, particles: int) -> bool:
     """Return True if a run lasts for several relaxations: Student's factor then needs to know the degrees of freedom alone.
 
     A run shorter than its correlation looks the same by itself, but its error bar is too small by any factor.
@@ -364,170 +354,6 @@ def _is_resolved(series: Series, rows: _Rows | None, particles: int) -> bool:
     if particles > 2:
         slowest = max(slowest, VALENCE)
     return 0.0 < RESOLVED * slowest <= length
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Sums (rows, chains, 8) of the kept part of a series, and what they say."""
-
-    sums: NDArray[np.float64]
-    independent: bool
-    per_block: float
-    tested: tuple[int, ...]
-
-    @classmethod
-    def of(cls, series: Series, cut: int) -> _Rows | None:
-        """Return those of a series; None if there are too few."""
-        if series.samples is None:
-            return None
-        sums = series.samples.after(cut)
-        # Too few for any correlation.
-        if sums.shape[0] < 4:
-            return None
-        # Quantities that do not fluctuate carry no information about memory.
-        spread = sums[:, :, :6].std(axis=(0, 1))
-        kinetic, total = ENERGIES.index("kinetic"), ENERGIES.index("energy")
-        tested = tuple(k for k in (total, kinetic) if spread[k] > 1e-10 * np.abs(sums[:, :, k]).mean())
-        per_block = series.samples.rows_per_block
-        found = cls(sums, True, per_block, tested or (total,))
-        # Walkers of vmc that are copies from an earlier diffusion count as independent once
-        # they had ten memories to part.
-        if series.kind == "vmc" and series.info.get("related", 0.0):
-            found = replace(found, independent=False)
-            apart = INDEPENDENT * found.memory() / per_block * series.info["block_time"]
-            found = replace(found, independent=series.info["warm"] >= apart)
-        return found
-
-    def memory(self) -> float:
-        """Return the decay time of the slower one of energy and kinetic energy, in rows."""
-        return max(_memory(self.mean_of(k)) for k in self.tested)
-
-    def slow_need(self) -> tuple[float, float]:
-        """Return the decay time of the slowest part that distant quarters share, in rows, and how far its start must decay.
-
-        The second is the factor by which the mean of a part that starts `STRAYED` deviations off, and decays during the run,
-        would exceed `FORGOTTEN` of the error bar.  Zeros where there is no such part, or where chains are not independent.
-        """
-        worst = 0.0, 0.0
-        for column in self.tested:
-            chains = self.mean_of(column)
-            slow = slow_part(chains.y) if chains.independent else None
-            if slow is None:
-                continue
-            count, rows = chains.y.shape
-            error = float(np.std(chains.y.mean(axis=1), ddof=1)) / math.sqrt(count)
-            average = slow.time / rows * -math.expm1(-rows / slow.time)
-            worst = max(worst, (slow.time, STRAYED * slow.deviation * average / (FORGOTTEN * error)))
-        return worst
-
-    def relaxation(self, particles: int) -> float:
-        """Return the time (1/hartree) in which particles of this kinetic energy spread over the system; 0 if it is unknown."""
-        column = ENERGIES.index("kinetic")
-        kinetic = float(self.sums[:, :, column].sum() / self.sums[:, :, 7].sum())
-        return RELAXATION * particles / abs(kinetic) if kinetic else 0.0
-
-    def mean_of(self, column: int) -> Chains:
-        """Return the influences on a mean."""
-        # Influence of each row on a ratio of sums: (sum - mean * weight) / mean weight.
-        w = self.sums[:, :, 7]
-        mean = float(self.sums[:, :, column].sum() / w.sum())
-        return Chains(((self.sums[:, :, column] - mean * w) / w.mean()).T, self.independent)
-
-    def variance(self) -> Chains:
-        """Return the influences on the variance of the local energy."""
-        w, e = self.sums[:, :, 7], self.sums[:, :, 5]
-        mean = float(e.sum() / w.sum())
-        squares = self.sums[:, :, 6] - 2.0 * mean * e + mean * mean * w
-        return Chains(((squares - float(squares.sum() / w.sum()) * w) / w.mean()).T, self.independent)
-
-
-def _drift(chains: Chains) -> float:
-    return drift(chains.y, independent=chains.independent)
-
-
-def _memory(chains: Chains) -> float:
-    return memory(chains.y, independent=chains.independent)
-
-
-@dataclass(frozen=True)
-class _Start:
-    r"""Warm-up of the walkers: the time they had to forget their start, and the time they need.
-
-    What is left of a start that is `AWAY` standard deviations off has decayed with a time T; its effect on the mean of N walkers
-    and a time t is below `FORGOTTEN` of the error bar once the time before the first block that counts is
-    ``T ln(AWAY sqrt(N T / 2 t) / FORGOTTEN)``.  T is the memory of the slower energy and, since the walkers were placed, also the
-    time that particles of that kinetic energy need to spread over the system: energies fluctuate mostly near the nuclei, fast,
-    while the density far out follows slowly, and a run that is short beside T cannot show it.  Where walkers stay for long
-    between nodes or at one of several centres, distant quarters of the series resemble each other
-    (:func:`~qsim.qmc.statistics.correlation.slow_part`), and that part must have decayed since the walkers were placed.
-    Around a 1s electron the
-    slowest decay is that to 2s, with the rate :math:`\tfrac38\zeta^2`, thus :math:`T=\tfrac43/(\tfrac12\zeta^2)`.
-
-    Attributes
-    ----------
-    warm
-        Time of the warm-up, with that of the sections before, 1/hartree.
-    cut
-        Blocks left out beside it.
-    needed
-        Time that is needed, 1/hartree.
-    block_time
-        That of a block, 1/hartree.
-    """
-
-    warm: float
-    cut: int
-    needed: float
-    block_time: float
-
-    @classmethod
-    def of(cls, series: Series, cut: int, particles: int) -> _Start | None:
-        """Return that of a series whose first blocks are cut; None if it is not known."""
-        rows = _Rows.of(series, cut)
-        if rows is None or "warm" not in series.info:
-            return None
-        time, walkers = series.info["block_time"], series.info["walkers"]
-        length = rows.sums.shape[0] / rows.per_block * time
-        slowest = rows.memory() / rows.per_block * time
-        if not slowest > 0.0:
-            return None
-        # rejected moves take no walker anywhere: the time that it needs in time steps is longer by that
-        # Two scales: that of the energies, from the start of the sections, and that of the
-        # density far out, from where walkers were placed.
-        moved = max(series.info.get("acceptance", 1.0), 1e-3) ** HINDERED
-        scales = [("warm", slowest, AWAY), ("settled", rows.relaxation(particles) / moved, STRAYED)]
-        found = [
-            cls(series.info.get(name, math.inf), cut, scale * math.log(max(1.0, left)), time)
-            for name, scale, away in scales
-            if (left := away * math.sqrt(0.5 * walkers * scale / length) / FORGOTTEN) > 0.0
-        ]
-        # Of the whole series: what is cut off shows the decay best.
-        every = _Rows.of(series, 0)
-        slow, left = every.slow_need() if every else (0.0, 0.0)
-        if left > 1.0:
-            needed = slow / rows.per_block * time * math.log(left)
-            found.append(cls(series.info.get("settled", math.inf), cut, needed, time))
-        # The one that lacks most.
-        return max(found, key=lambda one: one.needed - one.warm)
-
-    @property
-    def missing(self) -> int:
-        """Blocks that must be left out in addition."""
-        return max(0, math.ceil(max(0.0, self.needed - self.warm) / self.block_time - 1e-9) - self.cut)
-
-    def text(self, series: Series) -> str:
-        """Return the warning of a warm-up that is too short."""
-        # In the unit of the deck's key: sweeps for vmc, imaginary time for dmc.
-        also = f" and the {self.cut} blocks left out" if self.cut else ""
-        if series.kind == "vmc" and series.timestep:
-            found = f"{self.warm / series.timestep:.0f} sweeps"
-            wanted = f"about {math.ceil(self.needed / series.timestep)} sweeps"
-        else:
-            found, wanted = f"{self.warm:.2g}/hartree", f"about {self.needed:.2g}/hartree"
-        return (
-            f"the warm-up is too short: {found}{also} are not enough for the walkers to forget where they started, so that means "
-            f"may be wrong by more than their error bars; {wanted} are needed: raise warmup"
-        )
 
 
 def fit_sections(

@@ -13,8 +13,7 @@ from qsim.core.device.device import Memory
 from qsim.core.device.hardware import free_host_memory
 from qsim.core.device.rng import key_from_seed
 from qsim.core.errors import InvalidInput, NumericsError
-from qsim.core.run.stages import Plan
-from qsim.core.run.work import Work
+from qsim.core.run.stages import Plan, Size
 from qsim.qmc import checks
 from qsim.qmc.deck.rules import walkers_of
 from qsim.qmc.deck.series import Dmc, Vmc
@@ -38,11 +37,9 @@ if TYPE_CHECKING:
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 COMPARED = 4  # sets of configurations that an optimisation keeps, as in optimise.py
-# Operations of the least work per second and core, in decks of this kind.  Measured: all electrons 1.2e8 (helium, beryllium) to
-# 2.5e8 (Li2); pseudopotentials 6e7 (water); crystals 1.6e7 (hydrogen, 128 walkers) to 7e7 (electron gas)
-WARP, LAUNCHES = 32.0, 3.0  # lanes of a walker on a GPU, and kernels of a generation
-SPEED, SPEED_ECP, SPEED_CRYSTAL = 1.6e8, 6e7, 4e7
-PLAIN = 4.0  # times that speed without Jastrow functions (OH)
+# Moves of electrons from which a GPU is faster than its host (docs/howto/devices.md): water with 8e5 is a draw, and helium with
+# 3e7 a little faster; hydrogen_bcc with 6e5 takes 0.4 of the time.
+GPU_MOVES, GPU_MOVES_CELL = 3e6, 2e5
 PAIR, QUADRATURE = (
     12,
     12,
@@ -147,12 +144,15 @@ def plan(loaded: LoadedDeck[QmcDeck]) -> Plan:
         text = f"these orbitals and Jastrow functions cannot be tabulated: {error}"
         return Plan(findings=[Finding("wavefunction", text)])
     sizes, memory, steps = _estimate(loaded.deck, system, wavefunction)
+    operations, reduce = _operations(loaded.deck, system)
     return Plan(
         memory=memory,
         sizes=sizes,
         steps=steps,
         findings=findings,
-        work=_work(loaded.deck, system),
+        size=_size(loaded.deck, system),
+        operations=operations,
+        reduce=reduce,
         ranks=min(part.walkers for part in parts_of(loaded.deck)),
         shared="walkers",
     )
@@ -167,29 +167,22 @@ def _fits_host(wavefunction: Wavefunction) -> bool:
     return wavefunction.orbitals.table_bytes < free
 
 
-def _work(deck: QmcDeck, system: System) -> Work:
-    """Return the least work: moves of single electrons, each with its Jastrow factors, orbitals, and a row of the inverse."""
+def _size(deck: QmcDeck, system: System) -> Size:
+    """Return the moves of single electrons: a cell needs few of them to keep a GPU busy, as each sums over images or splines."""
+    moves = sum(part.generations * part.walkers for part in parts_of(deck)) * system.n_electrons
+    return Size(moves, "moves of electrons", GPU_MOVES if deck.system.cell == "open" else GPU_MOVES_CELL)
+
+
+def _operations(deck: QmcDeck, system: System) -> tuple[float, str]:
+    """Return the least operations of all moves, and the key of most of them.
+
+    Of a move: Jastrow functions of all partners, twice, and the Sherman-Morrison update of a row of the inverse.
+    """
     parts, N, M = parts_of(deck), system.n_electrons, max(system.n_up, system.n_dn)
     moves = [part.generations * part.walkers * N for part in parts]
     most = parts[moves.index(max(moves))]
-    # Jastrow functions of all partners, twice, and the Sherman-Morrison update.
-    flops = sum(moves) * (40.0 * N + 4.0 * M * M)
-    return Work(
-        flops=flops,
-        reduce=f"series.{most.section}.{most.kind}.{'iterations' if most.kind == 'optimize' else 'blocks'}",
-        core=flops / _speed(deck, system),
-        lanes=WARP * max(part.walkers for part in parts),
-        launches=LAUNCHES * sum(part.generations for part in parts),
-    )
-
-
-def _speed(deck: QmcDeck, system: System) -> float:
-    """Return the measured number of these operations per second and core: most of the time goes into what they leave out."""
-    if deck.system.cell != "open":
-        return SPEED_CRYSTAL
-    jastrow = deck.wavefunction.jastrow
-    speed = SPEED_ECP if system.pseudopotentials else SPEED
-    return speed * (PLAIN if jastrow.J1 is None and jastrow.J2 is None else 1.0)
+    key = f"series.{most.section}.{most.kind}.{'iterations' if most.kind == 'optimize' else 'blocks'}"
+    return sum(moves) * (40.0 * N + 4.0 * M * M), key
 
 
 def _system(loaded: LoadedDeck[QmcDeck]) -> System:

@@ -10,8 +10,7 @@ import numpy as np
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import InvalidInput
-from qsim.core.run.stages import Plan
-from qsim.core.run.work import Work
+from qsim.core.run.stages import Plan, Size
 from qsim.qoc import checks
 from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.guesses.carriers import weak_seed
@@ -44,12 +43,11 @@ SPARE_LEVELS = 12
 PLAN_TIMES = 200_000
 # Steps per period of `steps: auto`
 PERIOD_STEPS = 64
-# Of the least work per second and core, a sweep with its gradient: measured 0.9e9 to 2.6e9.
-SWEEP_FLOPS = 1.3e9
-# Of an optimisation, roughly, for the choice of a device.
-SWEEPS = 50.0
-# Launches that the steps of a trajectory take, forward and back, which follow each other within a kernel.
-IN_KERNEL = 0.8
+# Products of a sweep, level pairs or grid points of all trajectories and steps, from which a GPU is faster than its host: an
+# estimate from the speeds of kernels (docs/howto/devices.md); morse with 3.5e6 takes 1.2 times as long on it.
+GPU_PRODUCTS = 2e8
+# Products of a grid point in a step beside those of one pair of levels: elimination, substitution and right-hand side.
+GRID_PRODUCTS = 6.0
 
 
 def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
@@ -70,6 +68,7 @@ def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
             first_field(Pulse(deck, nominal, sample, np.ones(sample.size)))
     except InvalidInput as problem:
         findings.append(Finding(problem.key, str(problem)))
+    products = _products(deck, levels, steps)
     return Plan(
         memory=memory(deck, Sizes(levels, steps, modes, member_count(deck))),
         sizes={
@@ -82,29 +81,20 @@ def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
         },
         steps=steps,
         findings=findings,
-        work=_work(deck, levels, steps),
+        size=Size(products, "products of a sweep", GPU_PRODUCTS),
+        operations=4.0 * products,
+        reduce="time.steps",
         ranks=member_count(deck),
         shared="members",
     )
 
 
-def _work(deck: QocDeck, levels: int, steps: int) -> Work:
-    """Return the least work: one propagation of every state of every member."""
+def _products(deck: QocDeck, levels: int, steps: int) -> float:
+    """Return the complex products of one propagation of every state of every member."""
     trajectories = member_count(deck) * len(deck.system.state_pairs())
-    # of a step: elimination, substitution and right-hand side of a row; or the dipole times the amplitudes
     grid = isinstance(deck.propagator, CrankNicolsonPropagator)
-    each = 24.0 * deck.system.grid.points if grid else 4.0 * levels**2
-    flops = each * steps * trajectories
-    lanes = trajectories * (deck.system.grid.points if grid else levels)
-    return Work(
-        flops=flops,
-        reduce="time.steps",
-        core=flops / SWEEP_FLOPS,
-        each="sweep",
-        times=SWEEPS,
-        lanes=lanes,
-        launches=IN_KERNEL * steps,
-    )
+    each = GRID_PRODUCTS * deck.system.grid.points if grid else float(levels**2)
+    return each * steps * trajectories
 
 
 def build(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:

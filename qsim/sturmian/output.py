@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from qsim.core.results.quantities import Quantity
     from qsim.sturmian.run import Result
 
-__all__ = ["FIGURES", "QUANTITIES", "quantities_of"]
+__all__ = ["FIGURES", "LISTS", "QUANTITIES", "quantities_of"]
 
+# Keys of the lists that number scalars: sigma_total_0 is that of the first energy.
+LISTS = ("task.energy",)
 # Quantities of each task.
 QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "bound": bound.QUANTITIES,

@@ -47,6 +47,7 @@ def build(loaded: LoadedDeck[TridiagDeck], device: Device) -> Problem:
 
 
 def _build(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Problem:
+    """Set up the task of the deck; each task imports its own room only."""
     deck = loaded.deck
     if deck.task == "propagate":
         from qsim.tridiag.propagate import build as propagate

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import DeckError, FileError, NumericsError
 from qsim.trotter.deck.couplings import OrientedTerm
+from qsim.trotter.deck.profiles import TableProfile
 from qsim.trotter.initial.ground import GroundState
 from qsim.trotter.model.lattices import bonds
 from qsim.trotter.model.models import GROUND_TERMS
+from qsim.trotter.model.profiles import factor
 from qsim.trotter.model.tensors import undirected
 from qsim.trotter.observables.echo import Echo
 
@@ -54,7 +56,7 @@ def shells_of_terms(terms: Sequence[Term], system: System, key: str) -> Iterator
 
 
 def couplings(deck: TrotterDeck, models: Models) -> Iterator[Finding]:
-    """Yield what building the couplings finds, term by term: files that are missing numbers, pairs given twice, wild sizes."""
+    """Yield mistakes that building the couplings shows, term by term: missing numbers in files, duplicate pairs, wild sizes."""
     end = deck.evolve.end if deck.task == "evolve" else 0.0
     first = len(deck.system.terms)
     yield from _couplings(models, deck.system.terms, 0, "system.terms", end)
@@ -73,8 +75,24 @@ def _couplings(models: Models, terms: Sequence[Term], first: int, key: str, end:
             # where every run asks for it
             for t in (0.0, end):
                 part.at(t)
+            yield from _short_table(term, f"{key}.{number}.profile", end)
         except (DeckError, FileError, NumericsError) as error:
             yield Finding(f"{key}.{number}", str(error))
+
+
+def _short_table(term: Term, key: str, end: float) -> Iterator[Finding]:
+    """Yield a table of a drive that ends before the run does."""
+    if not isinstance(term.profile, TableProfile):
+        return
+    times = factor(term.profile).kinks
+    if times and times[-1] < end * (1.0 - 1e-9):
+        last = factor(term.profile)(end)
+        yield Finding(
+            key,
+            f"the table ends at t = {times[-1]:g}, before the run does (t_final = {end:g}); its last value, {last:g}, "
+            "holds afterwards",
+            "warning",
+        )
 
 
 def mistaken(findings: Sequence[Finding]) -> bool:

@@ -1,4 +1,4 @@
-"""Figures of a trotter results file: those of all tasks, and an overview."""
+"""Figures of a trotter results file: of all tasks, and an overview."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES", "overview"]
 
-# maps first, then curves, echo and entropy, then those of other tasks; figures that are not named here follow
+# maps first, then curves, echo and entropy, then figures of other tasks; figures that are not named here follow
 ORDER = (
     "sz_map",
     "polarisation",
@@ -45,7 +45,7 @@ LEFT_OUT = ("overview", "drift")
 
 
 def overview(r: Results) -> Figure | None:
-    """Draw what was observed on a page."""
+    """Draw an overview of the observables on one page."""
     others = [name for name in FIGURES if name not in (*ORDER, *LEFT_OUT)]
     return compose(r, [FIGURES[name] for name in (*ORDER, *others)])
 

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from qsim.trotter.sectors.operator import SectorOperator
     from qsim.trotter.sectors.symmetric import AnySector, StoredOperator
 
-__all__ = ["TaskProblem"]
+__all__ = ["GPU_AMPLITUDES", "TaskProblem"]
+
+# Amplitudes from which a GPU is faster than its host (docs/howto/devices.md): structure_factor with 4.9e4 takes 1.2 times as long
+# on it, xxz_sector_quench with 2.7e6 a quarter of the time; and numbers enough for all threads of a GPU.
+GPU_AMPLITUDES = 2e5
 
 B = TypeVar("B", Spectrum, Dynamics, Thermal, Levels, Floquet)
 
@@ -41,7 +45,7 @@ class TaskProblem(Generic[B]):
     models : Models
         Couplings and fields of every realisation of the disorder.
     observables : Observables
-        What is observed.
+        Observables of the deck.
     block : Spectrum, Dynamics, Thermal, Levels or Floquet
         Settings of the task.
     sector : SectorBlock or text
@@ -127,8 +131,9 @@ class TaskProblem(Generic[B]):
         Raises
         ------
         DeckError
-            If H does not conserve what is asked for.
+            If H does not conserve what the sector fixes.
         """
+        # a sector of the deck, else every sector that holds the levels of H
         requested: SectorBlock | None = self.sector if isinstance(self.sector, SectorBlock) else None
         spins = self.spins
         inversion = requested.inversion or 0 if requested is not None else 0
@@ -154,6 +159,7 @@ class TaskProblem(Generic[B]):
     def downs(self) -> range:
         """Return the numbers of spins down of the sectors in which every level has a member."""
         half = self.spins // 2
+        # fields along z tell Sz from -Sz: every sector counts
         if not self.doubled:
             return range(self.spins + 1)
         if self.isotropic:
@@ -185,6 +191,7 @@ class TaskProblem(Generic[B]):
         requested = self.sector
         if not isinstance(requested, SectorBlock):
             return True
+        # one sign of inversion or reflection, or one character, is a part of the levels
         if requested.inversion or requested.reflection or requested.permutations:
             return False
         momenta = set(requested.momenta(self.spins))
@@ -194,6 +201,7 @@ class TaskProblem(Generic[B]):
                 momenta |= {-k % self.spins for k in momenta if k is not None}
             if len(momenta) < self.spins:
                 return False
+        # sectors named by the deck, and their mirror images without fields
         named = {self.spins - round(up) for up in requested.ups(self.spins)}
         if self.doubled:
             named |= {self.spins - down for down in named}
@@ -201,7 +209,7 @@ class TaskProblem(Generic[B]):
 
     @property
     def doubled(self) -> bool:
-        """True if a sector stands for that of -Sz as well."""
+        """True if a sector stands for the sector of -Sz as well."""
         return not self.model.h[2].any()
 
     # ---------------------------------------------------------------------------------------- memory
@@ -215,12 +223,13 @@ class TaskProblem(Generic[B]):
         """Return the bytes of the tables of H in a sector of some states, or of its stored matrix."""
         spins = self.spins
         if not (self.stored and states):
+            # as in `evolve.memory`: ranks, strings and energies of both parts
             return (spins + 40) << ((spins + 1) // 2 + 2)
         from qsim.trotter.sectors.symmetric import flips_of
 
         pairs = flips_of(self.model)[0].size
         # strings, and the entries of the matrix while they are sorted
         tables = states * (16 + 40 * (1 + pairs))
-        # what is observed is taken from the state in the sector of Sz: strings, places, factors, amplitudes
+        # observables are taken from the state in the sector of Sz: strings, places, factors, amplitudes
         symmetric = [sector for sector in self.sectors if not isinstance(sector, Sector)]
         return tables + 96 * max(sector.base.dimension for sector in symmetric)

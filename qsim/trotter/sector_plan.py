@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
 from qsim.core.errors import DeckError
-from qsim.core.run.stages import Plan
-from qsim.core.run.work import Work
+from qsim.core.run.stages import Plan, Size
 from qsim.trotter import checks
 from qsim.trotter.deck.model import TrotterDeck
-from qsim.trotter.problem import TaskProblem
+from qsim.trotter.problem import GPU_AMPLITUDES, TaskProblem
 
 __all__ = ["plan_in_sectors"]
 
@@ -27,6 +27,7 @@ def plan_in_sectors(
     problem: TaskProblem[Any],
     memory: Callable[[int], dict[str, int]],
     findings_of: Callable[[int], Iterator[Finding]] = no_findings,
+    gpu: float = GPU_AMPLITUDES,
 ) -> Plan:
     """Return the plan of a task.
 
@@ -39,6 +40,8 @@ def plan_in_sectors(
         Returns the bytes by part, of a sector with a number of states.
     findings_of : function
         Yields what makes the largest sector, with that number of states, unfit for the task.
+    gpu : float
+        States of the largest sector from which a GPU is faster.
     """
     # each check needs what the one before it has found sound: shells, couplings, sectors, their sizes
     findings = list(checks.shells(deck)) or list(checks.couplings(deck, problem.models))
@@ -55,18 +58,8 @@ def plan_in_sectors(
     # sectors are worked on one after the other: the largest one counts
     parts = memory(max(states))
     sizes = {"spins": problem.spins, "sectors": len(states), "states": max(states)}
-    from qsim.trotter.work import task
-
-    work = Work()
-    if states[0]:
-        found = task(problem, states)
-        work = Work(
-            reduce="system.spins",
-            core=found.seconds,
-            lanes=float(max(states)),
-            launches=found.launches,
-            host=found.host,
-        )
+    # stored matrices, of momenta and other symmetries, stay on the host
+    size = Size(float(max(states)), "states", math.inf if problem.stored else gpu)
     return Plan(
         memory=Memory(
             device=sum(parts.values()),
@@ -76,5 +69,5 @@ def plan_in_sectors(
         ),
         sizes=sizes,
         findings=findings,
-        work=work,
+        size=size,
     )

@@ -34,30 +34,25 @@ def test_errors_of_all_ranks_are_told_once_with_one_code(counter):
     """Mistakes of the deck, more ranks than work, systems that cannot be solved: one after another."""
     systems = {
         "n: 901, dominance: 0.0": (5, "the matrix is singular: no pivot is left for row"),
-        "n: 150": (4, "5 ranks were started, but the 2 rows of this tridiag deck occupy at most 2"),
-        "n: 900, corners: [1, 1]": (4, "this tridiag deck runs on one rank, but 5 were started"),
+        "n: 150": (4, "3 ranks were started, but the 2 rows of this tridiag deck occupy at most 2"),
+        "n: 900, corners: [1, 1]": (4, "this tridiag deck runs on one rank, but 3 were started"),
         "n: 50, batch: 2": (4, "the 2 systems of this tridiag deck occupy at most 2"),
     }
     lines = [
         (["counter", counter.deck("wrong"), "--set", "count.steps=0"], 3, "expected a whole number"),
-        (
-            ["counter", counter.deck("few")],
-            4,
-            "5 ranks were started, but the 4 steps of this counter deck occupy at most 4",
-        ),
         # what it measures has no ranks
         (
             ["tridiag", ROOT / "inputs" / "tridiag" / "scaling.yaml", "-o", "scaling"],
             4,
-            "this tridiag deck runs on one rank, but 5 were started",
+            "this tridiag deck runs on one rank, but 3 were started",
         ),
     ]
     for k, (system, (code, told)) in enumerate(systems.items()):
         Path(f"{k}.yaml").write_text(f"method: tridiag\ntask: solve\nsystem: {{source: random, {system}}}\n")
         lines.append((["tridiag", f"{k}.yaml", "--no-figures"], code, told))
-    found = command_lines(5, *(line for line, _, _ in lines))
+    found = command_lines(3, *(line for line, _, _ in lines))
     for (line, code, told), (codes, text) in zip(lines, found, strict=True):
-        assert codes == [code] * 5, (line, text)
+        assert codes == [code] * 3, (line, text)
         assert text.count(told) == 1, (line, text)
     assert not [name for name in counter.files() if name.endswith(".h5")]
 

@@ -28,7 +28,11 @@ from qsim.core.run import checkpoint
 from qsim.qmc.system.pseudopotentials import read_xml
 from qsim.qmc.wavefunction.molecules.cache import open_cache
 from qsim.qoc.control.guesses.files import field_from_file
-from qsim.sturmian.radial.inputs import read_table
+from qsim.qoc.deck.control import FileGuess
+from qsim.qoc.deck.functions.given import TablePotential
+from qsim.sturmian.deck.blocks import GeneratingTable
+from qsim.sturmian.radial.inputs import read_radial
+from qsim.tridiag.deck.electron import FileInitial
 from qsim.tridiag.propagate.initial import _from_file as read_wavefunction
 from qsim.tridiag.solver.readers import read_rhs, read_system
 from qsim.trotter.model.readers import read_component_matrices, read_matrix
@@ -277,16 +281,32 @@ READERS = {
     "system mtx": ("s.mtx", _market, lambda path: read_system(path, path.with_name("d.npy"))),
     "system mtx.gz": ("s.mtx.gz", _market, lambda path: read_system(path, path.with_name("d.npy"))),
     "right-hand sides mtx": ("r.mtx", _rhs, read_rhs),
-    "table of x": ("v.csv", _table, lambda path: spline(path, "x", GRID, "system.potential.file")(GRID)),
-    "qoc field": ("f.csv", _table, lambda path: field_from_file(path, TIMES, 1.0)),
-    "qoc field of results": ("f.h5", _results, lambda path: field_from_file(path, TIMES, 1.0)),
+    "table of x": (
+        "v.csv",
+        _table,
+        lambda path: spline(TablePotential(type="table", file=path), GRID, "system.potential.file")(GRID),
+    ),
+    "qoc field": (
+        "f.csv",
+        _table,
+        lambda path: field_from_file(FileGuess(type="file", file=path), TIMES, 1.0),
+    ),
+    "qoc field of results": (
+        "f.h5",
+        _results,
+        lambda path: field_from_file(FileGuess(type="file", file=path), TIMES, 1.0),
+    ),
     "tridiag wavefunction": (
         "p.csv",
         lambda path: _table(path, 3),
-        lambda path: read_wavefunction(path, np.linspace(0.0, 5.0, 8), "i"),
+        lambda path: read_wavefunction(FileInitial(type="file", file=path), np.linspace(0.0, 5.0, 8), "i"),
     ),
-    "tridiag results": ("p.h5", _results, lambda path: read_wavefunction(path, np.linspace(-1, 1, 5), "i")),
-    "sturmian table": ("v.csv", _table, read_table),
+    "tridiag results": (
+        "p.h5",
+        _results,
+        lambda path: read_wavefunction(FileInitial(type="file", file=path), np.linspace(-1, 1, 5), "i"),
+    ),
+    "sturmian table": ("v.csv", _table, lambda path: read_radial(GeneratingTable(type="table", file=path))),
     "trotter matrix": (
         "j.csv",
         lambda path: np.savetxt(path, np.eye(4)[::-1]),

@@ -14,8 +14,13 @@ import pytest
 from qsim.core.device import workers
 from qsim.core.device.workers import Crew
 from qsim.core.errors import DeckError, FileError
+from qsim.core.results.plotting import style
 from qsim.core.results.results import open_results
-from qsim.core.sweeps.collect import collect, find_runs
+from qsim.core.results.summary import summary, write_summary
+from qsim.core.results.tables import Scalar, Table
+from qsim.core.results.writing import Content, write_results
+from qsim.core.sweeps.collect import _maps, _second_axis, collect, draw_collection, find_runs
+from qsim.core.sweeps.rows import Row, in_units
 from qsim.core.sweeps.sweep import Axis, parse_axis, points, prepare, run
 from tests.faults.inject import wait_until
 
@@ -328,16 +333,95 @@ def test_the_table_has_keys_that_differ_and_scalars_with_errors(swept, command):
         "run",
         "count.start",
         "count.growth",
-        "final [au]",
-        "mean [au]",
-        "mean_error [au]",
+        "final (au)",
+        "mean (au)",
+        "mean_error (au)",
     ]
     assert [row["run"] for row in table] == [f"deck-000{n}" for n in range(1, 7)]
     for row in table:
         with open_results(swept / f"{row['run']}.h5") as results:
             assert float(row["count.start"]) == results.deck["count"]["start"]
-            assert float(row["mean [au]"]) == results.scalars["mean"].value
-            assert float(row["mean_error [au]"]) == results.scalars["mean"].error
+            assert float(row["mean (au)"]) == results.scalars["mean"].value
+            assert float(row["mean_error (au)"]) == results.scalars["mean"].error
+
+
+def run_of(folder, name, method, deck, written, scalars):
+    """Write results and summary of a run that was never made."""
+    provenance = {"deck": deck, "deck_text": written, "overrides": []}
+    declared = {key: Scalar(*value) for key, value in scalars.items()}
+    write_results(
+        folder / f"{name}.h5",
+        Content(method, "t", "complete", [Table("a", ("a",))], {"a": np.zeros(1)}, declared, provenance),
+    )
+    with open_results(folder / f"{name}.h5") as results:
+        content = summary(results, device="cpu", precision="double", seed=1, timing={}, files=[])
+    write_summary(folder / f"{name}.summary.json", content)
+
+
+def test_a_run_with_a_list_has_a_row_for_each_entry(tmp_path):
+    ev = 27.211386245981
+    for n, energies in enumerate(([20, 30, 40], [50])):
+        deck = {"method": "sturmian", "task": {"type": "scatter", "energy": [e / ev for e in energies]}}
+        text = (
+            "method: sturmian\ntask: {type: scatter, energy: ["
+            + ", ".join(f"'{e} eV'" for e in energies)
+            + "]}"
+        )
+        scalars = {f"sigma_total_singlet_{i}": (float(e), "kb", 0.5 * i) for i, e in enumerate(energies)}
+        run_of(tmp_path, f"r-{n}", "sturmian", deck, text, scalars | {"time_steps": (7, "")})
+    table = collect(find_runs([tmp_path]), {"sturmian": ["sigma_total_singlet_0", "time_steps"]})
+    assert table.runs == ("r-0:0", "r-0:1", "r-0:2", "r-1")
+    columns = {column.name: column for column in table.columns}
+    assert list(columns) == ["task.energy", "sigma_total_singlet", "sigma_total_singlet_error", "time_steps"]
+    assert (columns["task.energy"].unit, columns["task.energy"].cells) == ("eV", (20.0, 30.0, 40.0, 50.0))
+    assert columns["sigma_total_singlet"].cells == (20.0, 30.0, 40.0, 50.0)
+    assert columns["sigma_total_singlet_error"].cells == (0.0, 0.5, 1.0, 0.0)
+    assert columns["time_steps"].cells == (7,) * 4
+
+
+def test_keys_have_the_units_of_their_decks(tmp_path, command):
+    fs = 1 / 0.024188843265864
+    for n, (T, text, width) in enumerate(
+        [
+            (200 * fs, "'200 fs'", "'1 nm'"),
+            (300 * fs, "300 fs", "2 nm"),
+            (100 * fs, f"{100 * fs!r}", "3 angstrom"),
+        ]
+    ):
+        deck = {"method": "qoc", "time": {"T": T, "width": float(n)}, "run": {"seed": n}}
+        run_of(
+            tmp_path,
+            f"r-{n}",
+            "qoc",
+            deck,
+            f"time: {{T: {text}, width: {width}}}",
+            {"P": (0.5 + 0.1 * n, "", 0.01)},
+        )
+    (tmp_path / "index.csv").write_text("number,deck,time.width,time.T\n")
+    reply = command("collect", tmp_path, "-o", tmp_path / "t.csv", "--scalar", "P")
+    assert reply.exit_code == 0, reply.stderr
+    table = rows(tmp_path / "t.csv")
+    # those of the sweep first and in its order; two units of one key leave it in atomic units
+    assert list(table[0]) == ["run", "time.width", "time.T (fs)", "run.seed", "P", "P_error"]
+    assert [float(row["time.T (fs)"]) for row in table] == pytest.approx([200.0, 300.0, 100.0], rel=1e-12)
+    assert table[0]["time.T (fs)"] == "200.0"
+
+
+def test_a_grid_of_two_keys_is_a_map(tmp_path):
+    for n in range(81):
+        a, b = divmod(n, 9)
+        deck = {"method": "qoc", "x": {"a": a, "b": b}}
+        run_of(
+            tmp_path, f"r-{n}", "qoc", deck, "", {"P": (float(a * b), "eV"), "same": (1.0 + 1e-13 * n, "")}
+        )
+    table = collect(find_runs([tmp_path]))
+    with style():
+        axis = next(column for column in table.columns if column.name == "x.a")
+        other = _second_axis(table, axis)
+        drawn = _maps(table, axis, other, [column for column in table.of("scalar") if column.name == "P"])
+    (mesh,) = (item for ax in drawn.axes for item in ax.collections if ax.get_xlabel() == "x.a")
+    assert np.asarray(mesh.get_array()).reshape(9, 9)[2, 3] == 6.0
+    assert draw_collection(table, tmp_path / "map")
 
 
 def test_the_table_as_hdf5(swept, command):
@@ -353,7 +437,7 @@ def test_the_table_as_hdf5(swept, command):
 def test_scalars_by_name(swept, command):
     words = ("collect", swept, "-o", "table.csv", "--no-figures", "--scalar")
     assert command(*words, "rate").exit_code == 0
-    assert list(rows(Path("table.csv"))[0])[3:] == ["rate [1/s]"]
+    assert list(rows(Path("table.csv"))[0])[3:] == ["rate (1/s)"]
     reply = command(*words, "rates", "--force")
     assert reply.exit_code == 2
     assert "no run has the scalar 'rates'" in reply.stderr
@@ -387,6 +471,19 @@ def test_runs_are_sorted_by_number_and_found_by_any_of_their_files(tmp_path):
     assert find_runs([tmp_path / "a-9.h5", tmp_path / "a-9.summary.json"]) == [tmp_path / "a-9.summary.json"]
     with pytest.raises(FileError, match="holds no summary of a run"):
         find_runs([tmp_path / "none.h5"])
+
+
+@pytest.mark.parametrize("text", ["1e2eV", "1e2 eV", ".1e3eV", "100. eV", "+100eV"])
+def test_keys_have_the_unit_of_their_decks_however_numbers_are_typed(text):
+    made = [Row(str(n), "counter", {}, {}, {"grid": {"E": t}}) for n, t in enumerate((text, 50 / 27.211386))]
+    assert in_units("grid.E", made, [100.0 / 27.211386, 50.0 / 27.211386]) == (
+        "eV",
+        (100.0, pytest.approx(50.0)),
+    )
+    assert in_units("grid.E", [Row("0", "counter", {}, {}, {"grid": {"E": "1e2"}})], [100.0]) == (
+        "",
+        (100.0,),
+    )
 
 
 def test_a_summary_without_deck_is_completed_from_its_results(swept):

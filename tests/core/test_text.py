@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from qsim.cli.terminal import columns
 from qsim.core.errors import DeckError, Diagnostic, FileError
-from qsim.core.text import json_text, printable, reason, shorten, with_error
+from qsim.core.text import json_text, long_time, printable, reason, rough_time, shorten, with_error
 
 NASTY = "\x1b]0;pwned\a\x1b[2J \u202eevil\u200b \x9b1m \x7f \x85\u2028"
 
@@ -109,3 +109,22 @@ def test_errors_of_hdf5_are_one_line_without_addresses():
 )
 def test_errors_in_parentheses(value, error, text):
     assert with_error(value, error) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (90.0, "1.5 minutes"),
+        (2.0 * 3600.0, "2.0 hours"),
+        (12.3 * 86400.0, "12 days"),
+        (3.0 * 365.25 * 86400.0, "3.0 years"),
+        (1e6 * 365.25 * 86400.0, "1e+06 years"),
+    ],
+)
+def test_long_times_in_words(seconds, text):
+    assert long_time(seconds) == rough_time(seconds) == text
+
+
+def test_short_times_in_words():
+    assert rough_time(8.3) == "8 s"
+    assert rough_time(0.034) == "0.03 s"

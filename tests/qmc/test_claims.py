@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from qsim.core.errors import DeckError
-from qsim.qmc.analysis import STRAYED, _is_resolved, _Rows, _Start
+from qsim.qmc.analysis import _is_resolved
 from qsim.qmc.kernels.walkers import walk
+from qsim.qmc.relaxation import STRAYED, Rows, Start
 from qsim.qmc.sampling.series import Series
 from qsim.qmc.statistics.samples import MOST_ROWS, Samples
 from qsim.qmc.statistics.timestep import bounded, extrapolate
@@ -81,7 +82,7 @@ def rows_of(acceptance=1.0, count=100, walkers=64):
 @pytest.mark.parametrize("acceptance", [1.0, 0.5])
 def test_walkers_need_time_to_leave_where_they_are_placed(acceptance):
     """T ln(2 away sqrt(N T / 2 t)) with T = 4/3 over the kinetic energy, longer where moves are refused."""
-    start = _Start.of(rows_of(acceptance), 0, 1)
+    start = Start.of(rows_of(acceptance), 0, 1)
     slowest = 4.0 / 3.0 / 2.0 / acceptance ** (4.0 / 3.0)
     expected = slowest * math.log(2.0 * STRAYED * math.sqrt(64 * slowest / 2.0 / 10.0))
     assert start.needed == pytest.approx(expected, rel=0.01)
@@ -94,7 +95,7 @@ def test_walkers_need_time_to_leave_where_they_are_placed(acceptance):
 def test_a_run_of_three_relaxations_is_resolved(count, particles, resolved):
     """Of one particle they last 2/3 each; of several, the outer ones are taken to be as slow as in hydrogen, 8/3."""
     series = rows_of(count=count)
-    assert _is_resolved(series, _Rows.of(series, 0), particles) == resolved
+    assert _is_resolved(series, Rows.of(series, 0), particles) == resolved
 
 
 def test_sections_after_a_long_one_need_no_warm_up(qmc):

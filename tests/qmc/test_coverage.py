@@ -23,7 +23,7 @@ from qsim_checks.qmc.oracles import (
     pseudo_atom,
 )
 
-DECKS = 40
+DECKS = 30
 
 
 @pytest.fixture(scope="module")

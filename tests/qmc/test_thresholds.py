@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from qsim.core.run.progress import Monitor
-from qsim.qmc import analysis, checks
+from qsim.qmc import analysis, checks, relaxation
 from qsim.qmc.statistics.blocking import DIFFERENT, _difference, reblock, warm_up
 from qsim.qmc.wavefunction.singular import Divergence
 from tests.qmc.test_claims import rows_of
@@ -71,7 +71,7 @@ def test_the_bias_of_a_population():
     g, h = 0.5, 0.1
     series = replace(rows_of(count=1000), kind="dmc")
     series.info["feedback"] = g
-    rows = analysis._Rows.of(series, 0)
+    rows = relaxation.Rows.of(series, 0)
     found = rows.mean_of(5)
     energy = reblock(found.y.mean(axis=0), None, found)
     lasting = g * h / math.log(2.0)
@@ -125,8 +125,8 @@ def test_a_drift_counts_below_one_per_cent(monkeypatch, chance, told):
     """Of energy and kinetic energy together: half of it for each."""
     series = rows_of(count=200)
     series.info["settled"] = 100.0  # a start that is forgotten
-    monkeypatch.setattr(analysis, "_drift", lambda chains: chance)
-    rows = replace(analysis._Rows.of(series, 0), tested=(0, 5))
+    monkeypatch.setattr(analysis, "drift_of", lambda chains: chance)
+    rows = replace(relaxation.Rows.of(series, 0), tested=(0, 5))
     found = {
         "acceptance": SimpleNamespace(mean=0.5),
         "energy": SimpleNamespace(reason="", error=1e-3, constant=False),

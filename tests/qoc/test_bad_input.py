@@ -325,7 +325,7 @@ TABLES = {
     "three rows": ("1,0\n3,1\n5,0\n", FileError, "at least 4 rows with distinct x, found 3"),
     "twice the same x": ("1,0\n2,1\n2,1\n5,0\n6,1\n", FileError, "distinct x"),
     "a word": ("# x, v\nx,v\n1,0\n2,one\n", FileError, r"v\.csv:4: 'one' is not a finite number"),
-    "one column": ("1\n2\n3\n4\n", FileError, r"v\.csv:1: expected 2 numbers \(x, value\), found '1'"),
+    "one column": ("1\n2\n3\n4\n", FileError, r"v\.csv:1: expected 2 numbers \(x, V\), found '1'"),
     "infinity": ("1,0\n2,inf\n3,0\n5,0\n", FileError, r"v\.csv:2: 'inf' is not a finite number"),
     "nothing": ("# nothing\n", FileError, "holds no numbers"),
     "not covering": (

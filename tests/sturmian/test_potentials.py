@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from scipy.special import zeta
 
 from qsim.core.errors import FileError, InvalidInput
+from qsim.sturmian.deck.blocks import PotentialTable
 from qsim.sturmian.radial import automatic
 from qsim.sturmian.radial.grid import RadialGrid, contour_bounds, element_bounds
-from qsim.sturmian.radial.inputs import read_table
+from qsim.sturmian.radial.inputs import read_radial
 from qsim.sturmian.radial.potentials import OneBody, breaks, generating
 from qsim.sturmian.radial.sturmians import orbitals, sturmians
 from qsim.sturmian.two_electron.extrapolation import leading_power, partial_wave_limit
@@ -38,7 +39,7 @@ def table(tmp_path):
     def write(r, v, kind="table", **keys):
         path = tmp_path / "table.csv"
         path.write_text("r, v\n" + "".join(f"{a:.17g}, {b:.17g}\n" for a, b in zip(r, v, strict=True)))
-        return block(kind, file=path, **keys)
+        return PotentialTable(type=kind, file=path, **keys)
 
     return write
 
@@ -117,13 +118,13 @@ def test_tables_are_refused(tmp_path, text, complaint):
     path = tmp_path / "table.csv"
     path.write_text(text)
     with pytest.raises(FileError) as error:
-        read_table(path)
+        read_radial(PotentialTable(type="table", file=path))
     assert complaint in str(error.value)
 
 
 def test_table_is_missing(tmp_path):
     with pytest.raises(FileError, match="does not exist"):
-        read_table(tmp_path / "none.csv")
+        read_radial(PotentialTable.model_construct(type="table", file=tmp_path / "none.csv"))
 
 
 # --- generating potentials ----------------------------------------------------------------------------

@@ -376,15 +376,6 @@ def test_the_file_of_a_large_solution_is_announced(tmp_path):
     assert all(path.exists() for path in listed)
 
 
-def test_days_of_work_are_announced(tmp_path):
-    deck = {
-        "task": "solve",
-        "system": {"source": "random", "n": 10**12, "dtype": "real"},
-        "solver": {"memory": "1 GB"},
-    }
-    assert any("the run takes about 7.2 days" in text for text in run(tmp_path, deck, dry=True)["warnings"])
-
-
 @pytest.mark.parametrize("stencil", ["numerov", "three_point"])
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
 def test_one_level_of_a_doublet_alone_is_even_or_odd(stencil, level):

@@ -225,7 +225,7 @@ def test_terms_add_up():
 
 def test_a_model_refuses_what_is_no_coupling():
     J = np.zeros((3, 2, 2))
-    with pytest.raises(ValueError, match="not those of 2 spins"):
+    with pytest.raises(ValueError, match="do not fit 2 spins"):
         Model(2, J, np.zeros((3, 3)))
     J[0, 0, 1] = 1.0
     with pytest.raises(ValueError, match="not symmetric"):

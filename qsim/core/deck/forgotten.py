@@ -7,6 +7,7 @@ from pydantic import BaseModel
 from qsim.core.deck.blocks import Block, Finding
 from qsim.core.deck.describe import quantity_of
 from qsim.core.deck.fields import Annotation
+from qsim.core.deck.table_units import Tabulated
 from qsim.core.deck.units import FORGOTTEN, without_unit
 from qsim.core.deck.yaml_marks import Node
 
@@ -29,7 +30,12 @@ def forgotten_units(block: BaseModel, node: Node, key: str = "") -> Iterator[Fin
         Its dotted key.
     """
     prefix = f"{key}." if key else ""
+    if isinstance(block, Tabulated) and block.table_file() is not None:
+        from qsim.core.deck.tables import units_in_doubt
+
+        yield from units_in_doubt(block, key)
     for name, info in type(block).model_fields.items():
+        # Keys that the deck does not write have defaults, which are right.
         below = node.child(info.alias or name)
         if below is None:
             continue
@@ -53,6 +59,7 @@ def _within(
             yield from _inside(value.get(part), below, annotation, key, part)
     elif isinstance(value, list | tuple) and isinstance(node.value, list):
         for index, (item, below) in enumerate(zip(value[:MOST_ITEMS], node.value, strict=False)):
+            # A list of numbers is reported once: all of its numbers lack the unit.
             for finding in _inside(item, below, annotation, key, index):
                 yield finding
                 if not isinstance(item, BaseModel):

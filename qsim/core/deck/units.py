@@ -27,7 +27,7 @@ Two conventions deserve attention.  ``Hz`` counts cycles, so ``"1 THz"`` as a fr
 units is its square root, and an electric field may be given as the intensity of which it is the peak field:
 ``"1e14 W/cm2"`` is 0.0534 a.u.
 
-Constants are those of CODATA 2022; the tests compare them with `scipy.constants`.
+Constants are CODATA 2022 values; the tests compare them with `scipy.constants`.
 """
 
 from __future__ import annotations
@@ -64,9 +64,11 @@ __all__ = [
     "Time",
     "UnitError",
     "Wavelength",
+    "canonical",
     "format_quantity",
     "parse_quantity",
     "to_unit",
+    "unit_named",
     "without_unit",
 ]
 
@@ -265,7 +267,10 @@ _ALIASES = {
     "/bohr": "1/bohr",
     "bohr-1": "1/bohr",
     "A": "angstrom",
+    "Ang": "angstrom",
+    "ang": "angstrom",
     "Angstrom": "angstrom",
+    "angstroms": "angstrom",
     "/angstrom": "1/angstrom",
     "angstrom-1": "1/angstrom",
     "/nm": "1/nm",
@@ -368,6 +373,7 @@ def parse_quantity(value: object, kind: str) -> float:
         If the text cannot be read, names no known unit or one of another dimension, or is not finite.
     """
     expected = _expected(kind)
+    # A truth value is a number in Python, and a mistake here.
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         number, unit = _to_float(value), None
     elif isinstance(value, str) and (match := _QUANTITY.fullmatch(value)):
@@ -386,6 +392,23 @@ def parse_quantity(value: object, kind: str) -> float:
     return result
 
 
+def unit_named(text: str, kind: str) -> tuple[str, float]:
+    """Return a unit of a kind as this program writes it, and its value in atomic units; raise `UnitError` for other texts.
+
+    An intensity is no unit of a field here, as it is not proportional to it.
+    """
+    name = _spelling(text)
+    if name not in UNITS[kind] and name in UNITS["intensity"]:
+        message = f"{text!r} is a unit of intensity; allowed units of {kind}: {', '.join(UNITS[kind])}"
+        raise UnitError(message, _expected(kind), specific=True)
+    return name, UNITS[kind].get(name) or _convert(1.0, name, kind)
+
+
+def canonical(text: str) -> str:
+    """Return a unit as this program writes it, ``"angstrom"`` for ``"Å"``; other texts with their blanks tidied."""
+    return _spelling(text)
+
+
 def without_unit(number: float, kind: str, ranges: Iterable[tuple[float, float, str]]) -> str:
     """Return what to say of a number without a unit that was probably meant in one; empty if it may be in atomic units.
 
@@ -399,7 +422,6 @@ def without_unit(number: float, kind: str, ranges: Iterable[tuple[float, float, 
         As `FORGOTTEN` has them.
     """
     for low, high, unit in ranges:
-        # Usual sizes in the unit that users mean, which would be absurd in atomic units.
         if low < abs(number) < high:
             there, meant = format_quantity(number, kind, 4), f"{number:g} {unit}"
             text = f"{number:g} without a unit is in {BARE[kind]}: {there}"
@@ -426,6 +448,7 @@ def to_unit(value: Any, unit: str, kind: str | None = None) -> Any:
     for candidate in kinds:
         if name in UNITS[candidate]:
             return value / UNITS[candidate][name]
+    # Intensity is proportional to the square of the field; the sign of the field is kept.
     if kind == "electric field" and name in UNITS["intensity"]:
         return value * abs(value) / UNITS["intensity"][name]
     raise KeyError(f"no unit {unit!r}" + (f" of {kind}" if kind else ""))
@@ -442,6 +465,7 @@ def format_quantity(value: float, kind: str, digits: int = 6) -> str:
         # The margin keeps 1 eV from reading 1000 meV after rounding of the factors.
         if abs(value) >= UNITS[kind][name] * (1.0 - 1e-12):
             best = name
+    # Zero has no size: the second unit is a usual one of each kind.
     if value == 0.0:
         best = names[min(1, len(names) - 1)]
     return f"{value / UNITS[kind][best]:.{digits}g} {best}"
@@ -480,6 +504,7 @@ def _to_float(value: float) -> float:
 
 
 def _spelling(unit: str) -> str:
+    # Superscripts, micro signs and Greek letters become ASCII: the table of aliases stays short.
     plain = " ".join(unit.translate(_SPELLINGS).replace("**", "").split()).replace("Angstrom", "angstrom")
     return _ALIASES.get(plain, plain)
 

@@ -81,6 +81,15 @@ class Dataset:
         """Number of axes."""
         return len(self.shape)
 
+    @property
+    def unit(self) -> str:
+        """Unit that the attribute ``units`` or ``unit`` names; empty if there is none."""
+        with self._guard():
+            value = self._item.attrs.get("units", self._item.attrs.get("unit", ""))
+        if isinstance(value, bytes):
+            value = value.decode("utf-8", "replace")
+        return value.strip() if isinstance(value, str) else ""
+
     def __len__(self) -> int:
         return self.shape[0] if self.shape else 0
 

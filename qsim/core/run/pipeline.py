@@ -42,6 +42,7 @@ from qsim.core.run.progress import Monitor, RunClock
 from qsim.core.run.ranks import about_ranks, require_one_deck, require_share
 from qsim.core.run.signals import Signals, leaving_later, on_early_exit
 from qsim.core.run.stages import Method, Plan
+from qsim.core.text import rough_time
 from qsim.version import __version__
 
 if TYPE_CHECKING:
@@ -183,13 +184,8 @@ def _plan(job: Job[D, P, R], comm: Comm) -> tuple[Plan, Device, list[str]]:
     )
     plan = replace(plan, memory=memory)
     device.require(plan.memory.of_processes(comm.local_size))
-    loaded.raise_for(plan.work.findings(least_time(plan, loaded, device)))
+    loaded.raise_for(plan.absurd())
     return plan, device, [*caches.NOTICES, *notices]
-
-
-def least_time(plan: Plan, loaded: LoadedDeck[Any], device: Device) -> float:
-    """Return the seconds that a run takes at least."""
-    return plan.work.least(device, loaded.deck.run.precision, world().size)
 
 
 # ------------------------------------------------------------------------------------ before the work
@@ -335,10 +331,7 @@ def _planned(loaded: LoadedDeck[Any], plan: Plan, device: Device, notices: Seque
             "precision": loaded.deck.run.precision,
             "sizes": plan.sizes,
             "steps": plan.steps,
-            "time": plan.work.estimate(
-                least_time(plan, loaded, device), cuda=device.is_cuda, compiling=compiling
-            ),
-            "seconds": max(least_time(plan, loaded, device), plan.work.core),
+            "compilation": f"about {rough_time(compiling)}, once on this machine" if compiling else "",
             "memory": {
                 "host": plan.memory.host,
                 "device": plan.memory.device,

@@ -26,7 +26,6 @@ from typing_extensions import TypeVar
 from qsim.core.device.device import Memory
 from qsim.core.errors import DeviceError
 from qsim.core.results.quantities import arrays, by_task, headline, scalars, tables
-from qsim.core.run.work import Work
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,6 +68,36 @@ FigureFunction = Callable[["Results"], "Figure | None"]
 
 
 @dataclass(frozen=True)
+class Size:
+    """Size of a run, beside the one from which a GPU is faster.
+
+    Attributes
+    ----------
+    value
+        Size of this run.
+    name
+        What is counted, as a plural: ``"moves of electrons"``.
+    gpu
+        Size from which a whole command takes less time on a GPU (H100, H200) than on 16 cores of its host, import and start
+        included; infinite where a task has nothing for a GPU.
+    """
+
+    value: float
+    name: str
+    gpu: float
+
+    @property
+    def is_for_gpu(self) -> bool:
+        """True if a GPU is faster."""
+        return self.value >= self.gpu
+
+
+# Operations beyond which a deck is taken for a slip of the pen: most of a year of a GPU of 5e12 per second, which
+# is what it reaches in loops of this program.
+MOST_OPERATIONS = 1e20
+
+
+@dataclass(frozen=True)
 class Plan:
     """Sizes, steps and memory of a deck, known before anything is allocated.
 
@@ -82,8 +111,12 @@ class Plan:
         Number of steps of the run; 0 if it is not known.
     findings
         Warnings and mistakes that the rules of the deck could not see.
-    work
-        Operations that the run cannot do without; days of them are announced.
+    size
+        The number that tells whether a GPU is faster; None where it is not known before the run.
+    operations
+        Floating-point operations that the run cannot do without; more than `MOST_OPERATIONS` are refused.
+    reduce
+        Deck key that lowers them, such as ``"evolve.t_final"``.
     ranks
         Most processes that can share the work; 1 where it is not distributed.
     shared
@@ -98,11 +131,25 @@ class Plan:
     sizes: Mapping[str, int | float | str] = field(default_factory=dict)
     steps: int = 0
     findings: Sequence[Finding] = ()
-    work: Work = field(default_factory=Work)
+    size: Size | None = None
+    operations: float = 0.0
+    reduce: str = ""
     ranks: int = 1
     shared: str = ""
     doubling: bool = False
     cpu_only: str = ""
+
+    def absurd(self) -> list[Finding]:
+        """Return a mistake for work that no machine ends: a final time or a size with some zeros too many."""
+        from qsim.core.deck.blocks import Finding
+
+        if self.operations <= MOST_OPERATIONS:
+            return []
+        text = (
+            f"the run takes {self.operations:.1e} operations at least, and more than {MOST_OPERATIONS:g} are refused; "
+            f"reduce {self.reduce}"
+        )
+        return [Finding(self.reduce, text)]
 
 
 class DeckStage(Protocol[D]):

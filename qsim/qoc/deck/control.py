@@ -1,11 +1,13 @@
 """First field and constraints of a qoc deck."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
 from qsim.core.deck.blocks import Block, DeckPath, short_form
 from qsim.core.deck.expression import ExpressionText
+from qsim.core.deck.table_units import UNITS_KEY, Column, FieldUnits, Tabulated
 from qsim.core.deck.units import ElectricField, Frequency, Time
 from qsim.qoc.deck.numbers import SIGNED, SIZE
 
@@ -49,14 +51,23 @@ class ExpressionGuess(Block):
     value: Annotated[str, ExpressionText("t", "T")] = Field(description="formula of t and T, atomic units")
 
 
-class FileGuess(Block):
-    """Columns t and eps in atomic units, or a qsim results file; interpolated to the midpoints, times control.shape.
+class FileGuess(Tabulated):
+    """Columns t and E, or a qsim results file; interpolated to the midpoints, times control.shape.
 
     The shape that the field of a results file bears already is not applied again.
     """
 
     type: Literal["file"]
     file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
+    units: FieldUnits | None = Field(default=None, description=UNITS_KEY)
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return t and E."""
+        return Column("t", "time"), Column("E", "electric field")
+
+    def table_file(self) -> Path | None:
+        """Return the path of a table; None for results of an earlier run, which are in atomic units."""
+        return None if self.file.suffix in (".h5", ".hdf5") else self.file
 
 
 class RandomGuess(Block):

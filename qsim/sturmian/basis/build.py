@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import InvalidInput
-from qsim.core.run.stages import Plan
-from qsim.core.run.work import Work
-from qsim.sturmian import memory, work
+from qsim.core.run.stages import Plan, Size
+from qsim.sturmian import memory
 from qsim.sturmian.trials import build, momenta, settle
 
 if TYPE_CHECKING:
@@ -26,10 +26,9 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     except InvalidInput as error:
         return Plan(findings=[Finding(error.key, str(error))])
     ls = momenta(deck, sectors)
-    seconds = work.basis_seconds(deck, points, memory.finer(deck, values), len(ls))
     return Plan(
         memory=memory.as_memory(memory.basis(deck, values, ls), "grid.R", kernels=False),
         sizes=values.sizes_on(points),
         findings=findings,
-        work=Work(core=seconds, lanes=float(points), host=seconds),
+        size=Size(float(points), "points", math.inf),
     )

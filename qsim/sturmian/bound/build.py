@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import InvalidInput
-from qsim.core.run.stages import Plan
-from qsim.core.run.work import Work
-from qsim.sturmian import memory, work
+from qsim.core.run.stages import Plan, Size
+from qsim.sturmian import memory
 from qsim.sturmian.bound.points import satellites
 from qsim.sturmian.deck.blocks import LESS, FeDvr
 from qsim.sturmian.deck.symmetry import exchange_sign
@@ -27,10 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "plan", "unknowns"]
 
-# With H for a root, roughly, for the choice of a device.
-PRODUCTS = 60.0
-# Of kernels in a product, likewise.
-LAUNCHES = 100.0
+# Unknowns from which a GPU is faster than its host (docs/howto/devices.md): he_limit with 1.1e5 takes 0.6 of the time.
+GPU_UNKNOWNS = 1e5
 
 
 def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
@@ -40,11 +37,14 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
         settled = settle(loaded)
     except InvalidInput as error:
         return Plan(findings=[Finding(error.key, str(error))])
+    sizes = [unknowns(settled.values, sector, settled.points) for sector in settled.sectors]
     return Plan(
         memory=_memory(deck, settled),
         sizes=_sizes(deck, settled),
         findings=settled.findings,
-        work=_work(deck, settled),
+        size=Size(float(max(sizes, default=0)), "unknowns", GPU_UNKNOWNS),
+        operations=_operations(deck, settled),
+        reduce="channels.l_max",
         ranks=_ranks(deck, settled.sectors),
         shared="pairs of momenta and scanned values",
     )
@@ -63,8 +63,8 @@ def _ranks(deck: SturmianDeck, sectors: list[Sector]) -> int:
     return max(1, shared, _points(deck))
 
 
-def _work(deck: SturmianDeck, settled: Settled) -> Work:
-    """Return the least work of bound states: a product of H for each root, or the eigenvalues of a dense matrix; and the time."""
+def _operations(deck: SturmianDeck, settled: Settled) -> float:
+    """Return the least operations of bound states: a product of H for each root, or the eigenvalues of a dense matrix."""
     values, points, sectors, _ = settled
     flops = 0.0
     for sector in sectors:
@@ -76,24 +76,7 @@ def _work(deck: SturmianDeck, settled: Settled) -> Work:
         flops += (
             len(sector.roots) * 2.0 * len(sector.pairs) * float(points) * functions * (points + functions)
         )
-    solutions = (
-        (
-            changed,
-            sectors if kind == "states" else sectors_of(symmetries(deck), deck.channels, changed.l_max),
-            kind == "states",
-        )
-        for changed, kind in _solutions(deck, values, sectors)
-    )
-    sizes = [unknowns(values, sector, points) for sector in sectors]
-    counted = work.bound_seconds(deck, solutions, sizes)
-    return Work(
-        dense=flops,
-        reduce="channels.l_max",
-        core=counted.all,
-        host=counted.host,
-        lanes=float(max(sizes, default=0)),
-        launches=LAUNCHES * PRODUCTS * max(1, _points(deck)),
-    )
+    return flops
 
 
 def unknowns(values: parameters.Values, sector: Sector, points: int) -> int:

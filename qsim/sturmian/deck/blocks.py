@@ -12,6 +12,7 @@ from pydantic import AliasChoices, BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, DeckPath, Finding, PositiveCount, short_form
 from qsim.core.deck.expression import ExpressionText
+from qsim.core.deck.table_units import UNITS_KEY, Column, RadialUnits, Tabulated
 from qsim.core.deck.units import Angle, Energy, InverseLength, Length
 
 __all__ = [
@@ -57,14 +58,19 @@ class CoulombPotential(Block):
     type: Literal["coulomb"]
 
 
-class PotentialTable(Block):
-    """Two columns, r and V in atomic units, interpolated by a cubic spline of ``r V``; beyond them ``-charge / r``."""
+class PotentialTable(Tabulated):
+    """Two columns, r and V, interpolated by a cubic spline of ``r V``; beyond them ``-charge / r``."""
 
     type: Literal["table"]
-    file: DeckPath = Field(description="CSV or white-space file, relative to the deck")
+    file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
+    units: RadialUnits | None = Field(default=None, description=UNITS_KEY)
     charge: Annotated[float, Field(ge=-1000.0, le=1000.0)] | Literal["auto"] = Field(
         default="auto", description="charge that an electron sees far away; auto: from the last row"
     )
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return r and V."""
+        return Column("r", "length"), Column("V", "energy")
 
 
 class PotentialFormula(Block):
@@ -222,11 +228,16 @@ class SquareWell(Block):
     )
 
 
-class GeneratingTable(Block):
-    """Two columns, r and v > 0 in atomic units, interpolated by a cubic spline; beyond them 0."""
+class GeneratingTable(Tabulated):
+    """Two columns, r and v > 0, interpolated by a cubic spline; beyond them 0. Only the shape of v matters."""
 
     type: Literal["table"]
-    file: DeckPath = Field(description="CSV or white-space file, relative to the deck")
+    file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
+    units: RadialUnits | None = Field(default=None, description=UNITS_KEY)
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return r and v."""
+        return Column("r", "length"), Column("V", "energy")
 
 
 Generating = Annotated[

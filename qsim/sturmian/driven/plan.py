@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput
-from qsim.core.run.stages import Plan
-from qsim.core.run.work import Work
+from qsim.core.run.stages import Plan, Size
 from qsim.sturmian.deck.blocks import LESS
 from qsim.sturmian.deck.collision_symmetry import Sector, Settings, pairs_of, sectors_of
 from qsim.sturmian.driven.automatic import numbers_of
 from qsim.sturmian.driven.checks import physics
 from qsim.sturmian.driven.krylov import RESTART
 from qsim.sturmian.driven.operator import BATCH
-from qsim.sturmian.work import RESONANCE, collision_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,10 +23,9 @@ if TYPE_CHECKING:
     from qsim.sturmian.deck.model import SturmianDeck
     from qsim.sturmian.driven.numbers import Numbers
 
-# Of the iteration for a driven equation, roughly, for the choice of a device.
-STEPS = 20.0
-# Of kernels in a step, likewise.
-LAUNCHES = 100.0
+# Unknowns of all energies from which a GPU is faster than its host (docs/howto/devices.md): resonances with 1.6e5 take 0.7 of
+# the time, e_h_full with 2.6e5 as well.
+GPU_UNKNOWNS = 1e5
 
 Library = Literal["cublas", "cusolver, complex"]
 
@@ -89,7 +86,9 @@ def plan(loaded: LoadedDeck[SturmianDeck], demands: Demands) -> Plan:
             "energies": size.energies,
         },
         findings=findings,
-        work=_work(settings, size, demands),
+        size=_size(settings, size),
+        operations=_operations(size),
+        reduce="channels.l_max",
         ranks=demands.ranks,
         shared="symmetries and energies",
     )
@@ -136,29 +135,15 @@ def _memory(settings: Settings, size: _Size, demands: Demands) -> dict[str, int]
     return parts
 
 
-def _work(settings: Settings, size: _Size, demands: Demands) -> Work:
-    """Return the least work, a product with the matrix for each energy and symmetry; and about the time."""
-    pairs, M = float(sum(size.pairs)), size.functions
-    resonances = settings.task.process == "resonances"
-    estimate = collision_seconds(
-        pairs * size.energies * demands.sources,
-        size.points,
-        M,
-        rounds=demands.rounds,
-        ls=size.l_max + 1,
-        resonances=resonances,
-        dense=0.5 * max(size.pairs) * M * M if settings.solver.type == "dense" else 0.0,
-    )
-    steps = STEPS * (RESONANCE if resonances else 1.0) * demands.sources * demands.rounds * len(size.pairs)
-    return Work(
-        # functions of one electron to its grid and back
-        dense=4.0 * pairs * M**2 * size.points * size.energies,
-        reduce="channels.l_max",
-        core=estimate.all,
-        lanes=float(max(size.pairs)) * M**2 * (1 if resonances else size.energies),
-        launches=LAUNCHES * steps,
-        host=estimate.host,
-    )
+def _size(settings: Settings, size: _Size) -> Size:
+    """Return the unknowns of the largest symmetry at all energies that are solved together."""
+    together = 1 if settings.task.process == "resonances" else size.energies
+    return Size(float(max(size.pairs)) * size.functions**2 * together, "unknowns", GPU_UNKNOWNS)
+
+
+def _operations(size: _Size) -> float:
+    """Return the operations of one product with the matrix for each energy and symmetry: to the grid and back."""
+    return 4.0 * float(sum(size.pairs)) * size.functions**2 * size.points * size.energies
 
 
 def _scanned(settings: Settings) -> Iterator[Finding]:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import InvalidInput
-from qsim.core.run.stages import Plan
-from qsim.core.run.work import Work
-from qsim.sturmian import memory, work
-from qsim.sturmian.deck.blocks import FeDvr, as_list
+from qsim.core.run.stages import Plan, Size
+from qsim.sturmian import memory
+from qsim.sturmian.deck.blocks import FeDvr
 from qsim.sturmian.deck.model import Integrals
 from qsim.sturmian.trials import build, settle
 
@@ -19,8 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "plan"]
 
-# Of kernels for the integrals of one size, multipole and route, roughly, for the choice of a device.
-LAUNCHES = 100.0
+# Integrals of the largest N from which a GPU is faster than its host, an estimate: repulsion_tables with 1.7e7
+# spends most of its time on the functions, which are made on the host.
+GPU_INTEGRALS = 1e8
 
 
 def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
@@ -34,13 +34,11 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     functions = values.size(0, points)
     largest = max([functions, *(task.N or [])])
     on_grid = isinstance(deck.basis, FeDvr) or points > 20 * max(functions, 1)
-    seconds = work.integrals_seconds(deck, points, memory.finer(deck, values), functions)
-    cases = len(task.routes) * len(as_list(task.l)) * len(task.N or [0])
     return Plan(
         memory=memory.as_memory(
             memory.integrals(deck, values, points, functions), "grid.R" if on_grid else "basis.N"
         ),
         sizes={**values.sizes_on(points), "integrals": largest**4},
         findings=findings,
-        work=Work(core=seconds.all, lanes=float(largest) ** 4, launches=LAUNCHES * cases, host=seconds.host),
+        size=Size(float(largest) ** 4, "integrals", GPU_INTEGRALS),
     )

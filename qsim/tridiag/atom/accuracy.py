@@ -58,7 +58,7 @@ ROUNDING = 1e-12
 STEP_CAUSE = "the time step (time.dt)"
 # of the trace of a companion
 SAMPLES = 400
-# the powers of h and k are those of small h and k
+# the powers of h and k hold for small h and k
 SAFETY = 1.5
 # error of a population or norm from which a warning is given
 UNSURE = 0.02
@@ -81,6 +81,7 @@ def claim(result: AtomResult, state: Callable[[], State], monitor: Monitor, evol
     problem = result.problem
     work = float(problem.lattice.grid.points) * result.lanes.used * problem.setting.steps
     if problem.verify is False or (problem.verify == "auto" and work > AUTO):
+        # runs too long to repeat claim nothing unless the deck insists
         text = (
             "it is switched off"
             if problem.verify is False
@@ -113,6 +114,7 @@ def _promised(companions: _Companions, shares: Mapping[str, float], monitor: Mon
     allowed = companions.result.problem.accuracy
     if allowed is None:
         return
+    # the deck's accuracy is about the steps alone, not about grid and l
     by_steps = {name: companions.parts[name][STEP_CAUSE] for name in shares if name in companions.parts}
     worst = max(by_steps, key=lambda name: by_steps[name])
     if by_steps[worst] > allowed:
@@ -144,6 +146,7 @@ class _Companions:
         base = self.result.problem
         # short runs get finer companions, long ones coarser and cheaper ones
         h, k = (1.0 / STEP, 1.0 / SPACING) if self.fine else (STEP, SPACING)
+        # the same map with other spacings, and the wall at the same radius
         other = base.make(base.setting.grid(k))
         # up to a whole number of cells
         k = other.grid.step / base.lattice.grid.step
@@ -152,6 +155,7 @@ class _Companions:
         report(Progress(1))
         runs.append(self._run(base, h, other, 0, report))
         report(Progress(2))
+        # a quarter more l, at least two: one l alone would add half a pair
         more = max(2, self.result.lanes.used // 4)
         runs.append(self._run(base, h, other, more, report) if base.pulse.pulses else runs[-1])
         report(Progress(3))
@@ -164,14 +168,15 @@ class _Companions:
             # found beside the propagation, with an error of its own
             if name not in a:
                 continue
-            found = {
+            parts = {
                 STEP_CAUSE: shares[0] * _apart(name, a[name], value),
                 "the spacing (grid.dr, grid.map)": shares[1] * _apart(name, b[name], a[name]),
                 "the angular momenta (grid.lmax)": _apart(name, c[name], b[name]),
             }
-            self.parts[name] = found
+            self.parts[name] = parts
             known = self.result.errors.get(name, 0.0) + SAFETY * self.result.own.get(name, 0.0)
-            self.errors[name] = SAFETY * sum(found.values()) + ROUNDING * (1.0 + abs(value)) + known
+            self.errors[name] = SAFETY * sum(parts.values()) + ROUNDING * (1.0 + abs(value)) + known
+        # spectra: energy by energy, with the same shares, spread over neighbours because differences cross zero
         for name, unsure in self.result.unsure.items():
             seen = [one.spectra[name] for one in runs]
             apart = sum(
@@ -195,6 +200,7 @@ class _Companions:
             lmax=self.result.lanes.lmax + more,
             grows=False,
         )
+        # levels are found anew on another grid: they belong to its own Hamiltonian
         wanted = [(one.n, one.l) for one in base.levels]
         observed = AtomObserved(AtomPopulations(), base.observed.norm_within)
         blocks = [_without_directions(self.result, block) for block in base.spectra]
@@ -216,6 +222,7 @@ class _Companions:
 
 def _without_directions(result: AtomResult, block: Spectrum) -> Spectrum:
     """Return a spectrum as companions need it: azimuths for an attoclock angle alone."""
+    # directions cost the most time of a spectrum, and only the attoclock angle has an error that needs them
     few: dict[str, int | None] = {"polar": None}
     if "attoclock_angle" not in result.numbers or block is not result.problem.spectra[0]:
         few["angles"] = None if block.method == "window" else 2
@@ -229,5 +236,5 @@ def _apart(name: str, one: float, other: float) -> float:
 
 def numbers(result: AtomResult) -> dict[str, float]:
     """Return the numbers that errors are claimed for, by the name of the scalar."""
-    found = scalars((one for one in QUANTITIES if one.error is not None), result)
-    return {name: float(scalar.value) for name, scalar in found.items() if isinstance(scalar.value, float)}
+    values = scalars((one for one in QUANTITIES if one.error is not None), result)
+    return {name: float(scalar.value) for name, scalar in values.items() if isinstance(scalar.value, float)}

@@ -12,8 +12,7 @@ from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
 from qsim.core.device.parallel import connected
 from qsim.core.errors import InvalidInput, NumericsError
-from qsim.core.run.stages import Plan
-from qsim.core.run.work import Work
+from qsim.core.run.stages import Plan, Size
 from qsim.tridiag.atom.checks import Setup, accuracy_of_scans, findings
 from qsim.tridiag.atom.harmonics import fundamental, highest_order
 from qsim.tridiag.atom.photoelectrons.flux import flux_interval, spheres
@@ -52,8 +51,9 @@ CUDA_TABLES, CUDA_TIPS, PADDING = 6.4, {"length": 0.6, "velocity": 1.0}, 1.05
 CUDA_MAKING = {"length": 16, "velocity": 40}
 # of a step, per point and l
 FLOPS = 40.0
-# of these per second and core, spectra and verification included: measured 0.7e9 to 1.2e9
-SPEED = 1e9
+# points times l times steps from which a GPU is faster than its host (docs/howto/devices.md): xuv_ir_streaking with 1.6e8 takes
+# as long on both, h_hhg_800nm with 3.8e8 half as long on a GPU
+GPU_CELL_STEPS = 2e8
 
 
 def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
@@ -88,6 +88,7 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     lengths = 2 if deck.time.order == 4 else 1
     comm = connected()
     ranks = 1 if comm is None else min(comm.size, count)
+    # of all runs of the scan, shared by the ranks
     memory = _memory(size, count, found.gauge, lengths, recorded=recorded, ranks=ranks)
     trial = "" if deck.time.accuracy is None else " of the first trial"
     sizes: dict[str, int | float | str] = {
@@ -102,21 +103,16 @@ def plan(loaded: LoadedDeck[AtomDeck]) -> Plan:
     stages = 5 if deck.time.order == 4 else 1
     if count > 1:
         sizes["runs"] = count
-    # operations per point, l, step and stage; stages of Suzuki's composition are steps of their own
-    flops = count * FLOPS * grid.points * lanes * found.steps * stages
-    work = Work(
-        flops=flops,
-        reduce="time.t_final",
-        core=flops / SPEED,
-        lanes=float(count * grid.points * lanes),
-        launches=float(found.steps * stages),
-    )
+    # stages of Suzuki's composition are steps of their own
+    cell_steps = float(count) * grid.points * lanes * found.steps * stages
     return Plan(
         memory,
         sizes=sizes,
         steps=found.steps,
         findings=problems,
-        work=work,
+        size=Size(cell_steps, "points times l times steps", GPU_CELL_STEPS),
+        operations=FLOPS * cell_steps,
+        reduce="time.t_final",
         cpu_only=_cpu_only(2 * channels.pairs),
         ranks=count,
         shared="runs of the scan",
@@ -186,7 +182,7 @@ def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem | AtomSca
     if observed.hhg is not None:
         top = highest_order(hardest, observed.hhg.max_order, fundamental(hardest, observed.hhg.omega))
         observed = replace(observed, hhg=observed.hhg.model_copy(update={"max_order": top}))
-    # all runs of a scan take samples at the same steps: those of the strongest field
+    # all runs of a scan take samples at the same steps, as the strongest field needs them
     every = sample_steps(hardest)
     problems = [replace(one, observed=observed, every=every, verify=False) for one in tops]
     return AtomScan(problems, runs.values, deck.scan.focal_average, device, first.notices)
@@ -195,18 +191,19 @@ def build(loaded: LoadedDeck[AtomDeck], device: Device) -> AtomProblem | AtomSca
 def _build(loaded: LoadedDeck[AtomDeck], device: Device, runs: Settled) -> AtomProblem:
     """Set up the first run."""
     deck = loaded.deck
-    pulse, frame, found = runs.pulses[0], frame_of(deck), runs.setting
+    pulse, frame, setting = runs.pulses[0], frame_of(deck), runs.setting
     make = lattice_of(deck)
-    lattice = make(found.grid())
+    lattice = make(setting.grid())
     start = loaded.once(start_levels)
     wanted = [(one.n, one.l) for one in deck.levels]
     for n in range(1, deck.observed.populations.nmax + 1):
+        # a field in the plane populates all m, so that levels of every l count
         lowest = 0 if frame.planar else abs(frame.m)
         wanted += [(n, l) for l in range(lowest, n) if (n, l) not in wanted and _holds(lattice, n, l)]
     wanted = list(dict.fromkeys(wanted))
-    notices = list(_notices(deck, found, lattice.grid.points))
+    notices = list(_notices(deck, setting, lattice.grid.points))
     made_problem = AtomProblem(
-        setting=found,
+        setting=setting,
         lattice=lattice,
         pulse=pulse,
         frame=frame,
@@ -239,12 +236,12 @@ def _holds(lattice: AtomLattice, n: int, l: int) -> bool:
     return Radial(lattice, l).below(0.0) > n - l - 1
 
 
-def _notices(deck: AtomDeck, found: Setting, points: int) -> Iterator[str]:
+def _notices(deck: AtomDeck, setting: Setting, points: int) -> Iterator[str]:
     """Yield how open keys were settled."""
     if isinstance(deck.grid.rmax, str):
-        yield f"grid.rmax: auto is {found.rmax:.4g} bohr, {points} points"
+        yield f"grid.rmax: auto is {setting.rmax:.4g} bohr, {points} points"
     if isinstance(deck.grid.lmax, str) and deck.laser is not None:
-        yield f"grid.lmax: auto begins with {found.lmax}"
+        yield f"grid.lmax: auto begins with {setting.lmax}"
     frame = frame_of(deck)
     if not np.array_equal(frame.axes, np.eye(3)):
         rows = ", ".join(
@@ -253,10 +250,10 @@ def _notices(deck: AtomDeck, found: Setting, points: int) -> Iterator[str]:
         where = "in the xy plane" if frame.planar else "along z"
         yield f"laser.polarization: the run has axes of its own, with the field {where}: {rows}"
     if deck.grid.map == "auto":
-        yield f"grid.map: auto is dr0 = {found.dr0:.4g} bohr, width = {found.width:g}"
+        yield f"grid.map: auto is dr0 = {setting.dr0:.4g} bohr, width = {setting.width:g}"
     if deck.laser is not None and deck.laser.gauge == "auto":
-        yield f"laser.gauge: auto is {found.gauge}"
-    yield from deck.time.notices(found.steps, found.dt)
+        yield f"laser.gauge: auto is {setting.gauge}"
+    yield from deck.time.notices(setting.steps, setting.dt)
 
 
 def sample_steps(problem: AtomProblem) -> int:
@@ -264,6 +261,7 @@ def sample_steps(problem: AtomProblem) -> int:
     wanted = [block for block in (problem.observed.hhg, problem.observed.gabor) if block is not None]
     steps, dt = problem.setting.steps, problem.setting.dt
     if not wanted:
+        # at least 400 samples, or a quarter of the steps; TRACE at most
         most = max(1, -(-steps // min(TRACE, max(400, steps // 4))))
         return flux_interval(problem.spectra, steps, dt, most)
     tops = []

@@ -70,12 +70,19 @@ def findings(setup: Setup) -> Iterator[Finding]:
         core,
         turning,
         spectra,
+        tables,
     ):
         yield from check(setup)
 
 
+def tables(setup: Setup) -> Iterator[Finding]:
+    """Yield tables of a field that end within the run."""
+    yield from setup.pulse.check_tables(setup.t_final)
+
+
 def nucleus(setup: Setup) -> Iterator[Finding]:
     """Yield a spacing at the nucleus that the Numerov scheme cannot take."""
+    # the corrected first row of M2 has a pole at Z dr = 1.2
     charge, step = setup.lattice.charge, setup.lattice.grid.step
     if charge * step > NUCLEUS[1]:
         severe = charge * step > NUCLEUS[0]
@@ -92,6 +99,7 @@ def spacing(setup: Setup) -> Iterator[Finding]:
     """Yield a spacing that cannot carry the fastest electrons."""
     if not setup.pulse.pulses:
         return
+    # four points per wavelength
     fastest, widest = setup.fastest, setup.setting.dr
     if fastest and widest > math.pi / (2.0 * fastest):
         yield Finding(
@@ -164,6 +172,7 @@ def momenta(setup: Setup) -> Iterator[Finding]:
         return
     gauge, a = setup.setting.gauge, setup.pulse.peak_vector_potential(setup.t_final)
     lowest = max((one.l for one in setup.deck.levels), default=0)
+    # the estimate is that from which `auto` begins to grow
     need = lowest + angular_estimate(setup.pulse, a, gauge)
     if setup.setting.lmax < need - LEAST_L:
         yield Finding(
@@ -176,6 +185,7 @@ def momenta(setup: Setup) -> Iterator[Finding]:
 
 def absorber(setup: Setup) -> Iterator[Finding]:
     """Yield an absorber that does not fit."""
+    # a strip of most of the box leaves no room for the atom; within the excursion it takes returning electrons
     strip = absorbers.width(setup.deck.absorber)
     wall = setup.lattice.grid.wall
     if strip and strip > 0.7 * wall:
@@ -195,6 +205,7 @@ def absorber(setup: Setup) -> Iterator[Finding]:
 
 def core(setup: Setup) -> Iterator[Finding]:
     """Yield velocity gauge at a dense core with too long steps."""
+    # angular and radial parts of A.p cancel for high l only within dt^2
     if setup.setting.core > CORE:
         dt = setup.setting.dt * CORE / setup.setting.core
         yield Finding(
@@ -210,6 +221,7 @@ def turning(setup: Setup) -> Iterator[Finding]:
     """Yield length gauge with long steps in a large box."""
     if setup.setting.gauge != "length" or not setup.pulse.pulses:
         return
+    # rotation angle of the outermost pairs in a step, with c < 0.6: the splitting error grows with its cube
     turn = setup.lattice.grid.wall * setup.pulse.peak(setup.t_final) * setup.setting.dt
     if turn > 2.0 * TURN:
         yield Finding(
@@ -225,6 +237,7 @@ def spectra(setup: Setup) -> Iterator[Finding]:
     """Yield spectra that the end of the run does not allow."""
     if not setup.deck.spectra:
         return
+    # canonical momenta are final velocities only once A = 0
     rest, largest = abs(setup.pulse.residual(setup.t_final)), setup.pulse.peak_vector_potential(setup.t_final)
     if largest and rest > REST * largest:
         yield Finding(
@@ -243,6 +256,7 @@ def spectra(setup: Setup) -> Iterator[Finding]:
             )
         k = math.sqrt(2.0 * max(one.energy[1], 0.0))
         widest = setup.setting.dr
+        # Numerov waves of k dr = 1 have a relative error of the energy of a few 1e-3
         if k * widest > 1.0:
             yield Finding(
                 f"spectra.{index}.energy",
@@ -253,6 +267,7 @@ def spectra(setup: Setup) -> Iterator[Finding]:
 
 def _sphere(setup: Setup, key: str, radius: float) -> Iterator[Finding]:
     """Yield a sphere of t-SURFF that lies in the absorber, or within the excursion of the electron."""
+    # electrons must pass the sphere before they are absorbed, and must not come back through it
     free = setup.lattice.grid.wall - absorbers.width(setup.deck.absorber)
     if radius > free - 4.0 * setup.setting.dr:
         yield Finding(

@@ -49,10 +49,13 @@ def _draw_norms(ax: Axes, r: Results) -> None:
 def _draw_populations(ax: Axes, r: Results) -> None:
     t, p = femtoseconds(r["time"]), r["populations"]
     order = np.argsort(-p.max(axis=0), kind="stable")
+    # HDF5 returns strings as bytes
     names = [name.decode() if isinstance(name, bytes) else str(name) for name in r["levels"]]
+    # the levels that were populated most, in the order of the file
     shown = sorted(int(k) for k in order[:SHOWN_LEVELS] if p[:, k].max() > 1e-12)
     for k in shown:
         ax.semilogy(t, np.maximum(p[:, k], FLOOR), label=names[k])
+    # down to a thousandth of the weakest curve: rounding below it says nothing
     ax.set_ylim(max(1e-10, 1e-3 * float(p[:, shown].max(axis=0).min()) if shown else 1e-10), 2.0)
     ax.set_ylabel("population")
     ax.legend(title="level", ncols=2, loc="center left", bbox_to_anchor=(1.01, 0.5))
@@ -61,9 +64,11 @@ def _draw_populations(ax: Axes, r: Results) -> None:
 
 def _draw_density(fig: Figure, ax: Axes, r: Results) -> None:
     """Draw the radial density on even radii."""
+    # an image has even rows; the points of the map are dense at the nucleus
     rho, at = r["radial_density"], r["r_density"]
     radii = np.linspace(0.0, float(at[-1]), 400)
     even = np.array([np.interp(radii, at, row) for row in rho])
+    # eight decades below the maximum: what is less is not drawn
     largest = float(even.max())
     level = np.log10(np.maximum(even, largest * 10.0**-DECADES))
     drawn = image(ax, femtoseconds(r["time"]), radii, level.T, np.log10(largest), DECADES)
@@ -79,11 +84,13 @@ def _draw_density(fig: Figure, ax: Axes, r: Results) -> None:
 
 def _draw_angular(fig: Figure, ax: Axes, r: Results) -> None:
     p = r["population_l"]
+    # without a field one l remains, of which there is no map
     if p.shape[1] < 2:
         ax.plot(femtoseconds(r["time"]), p[:, 0])
         ax.set_ylabel(f"norm of l = {int(r['l'][0])}")
         time_axis(ax, r)
         return
+    # down to rounding: l that the run does not need show as empty
     level = np.log10(np.maximum(p, 1e-16))
     drawn = image(ax, femtoseconds(r["time"]), r["l"].astype(float), level.T, 0.0, 16.0)
     ax.set_ylabel("l")
@@ -136,6 +143,7 @@ def _radial(r: Results) -> Any:
         return np.abs(r["u_final"]) ** 2
     out = np.zeros((r["population_l"].shape[1], r["r"].size))
     if "u_channels" in r:
+        # channels of one l and several m add up
         np.add.at(out, r["channels"][:, 0].astype(int) - int(r["l"][0]), np.abs(r["u_channels"]) ** 2)
     return out
 
@@ -148,6 +156,7 @@ def states(r: Results) -> Figure | None:
     e = r["level_energy"]
     names = [name.decode() if isinstance(name, bytes) else str(name) for name in r["levels"]]
     valence = r.scalars["ionisation_potential"].value
+    # core levels of a heavy atom would press the valence levels into a line
     low = -2.0 * float(valence) if isinstance(valence, float) else 1.15 * float(e.min())
     a.plot(radii, np.maximum(v, low), color="0.6")
     written: dict[int, float] = {}
@@ -205,12 +214,14 @@ def photoelectron(r: Results) -> Figure | None:
         if f"{name}_pes" in r:
             ax.semilogy(r[f"{name}_energy"], np.maximum(r[f"{name}_pes"], 1e-300), linewidth=0.7, label=name)
     omega, up, ip = (_scalar(r, name) for name in ("omega", "up", "ionisation_potential"))
+    # photon orders only where their lines stand apart
     if omega and up is not None and ip and 0.01 * (e[-1] - e[0]) < omega:
         first = int(np.ceil((ip + up) / omega))
         for n in range(first, first + int((e[-1]) / omega) + 2):
             if 0.0 < n * omega - ip - up < e[-1]:
                 label = r"$n\omega - I_p - U_p$" if n == first else None
                 ax.axvline(n * omega - ip - up, color="0.75", linewidth=0.6, zorder=0, label=label)
+    # classical limits: direct electrons reach 2 Up, rescattered ones 10 Up
     for factor in (2.0, 10.0):
         if up and factor * up < e[-1]:
             ax.axvline(factor * up, color=COLORS["vermillion"], linestyle=":", linewidth=0.8)
@@ -221,6 +232,7 @@ def photoelectron(r: Results) -> Figure | None:
                 va="top",
                 fontsize=6,
             )
+    # below 0 a window shows bound levels, which would set the scale
     shown = p[e > 0.0]
     top = float(shown.max())
     ax.set_ylim(max(1e-12 * top, 0.3 * float(shown[shown > 0].min())), 5.0 * top)
@@ -272,6 +284,7 @@ def attoclock(r: Results) -> Figure | None:
     # -A is the integral of E
     along, across = (integral(r[name], t) for name in ("trace/field", "trace/field_y"))
     a.plot(along, across, color="w", linewidth=0.6, linestyle=":", label=r"$-A(t)$")
+    # the map about -A(t); far momenta are empty
     reach = min(float(side[-1]), 1.6 * float(np.hypot(along, across).max()) + 0.3)
     a.set_xlim(-reach, reach)
     a.set_ylim(-reach, reach)
@@ -308,6 +321,7 @@ def errors(r: Results) -> Figure | None:
     causes = ("time step", "spacing", "angular momenta")
     for k, (cause, marker) in enumerate(zip(causes, "osx", strict=True)):
         ax.plot(np.maximum(parts[:, k], 1e-14), at, marker, markersize=3.5, label=cause)
+    # errors of a run differ by orders of magnitude
     ax.set_xscale("log")
     ax.set_yticks(at, names, fontsize=6)
     ax.invert_yaxis()

@@ -21,16 +21,17 @@ LEAST_ORDERS = 30
 
 def fundamental(problem: AtomProblem, omega: float | None) -> float:
     """Return the frequency that harmonics count in."""
-    found = problem.pulse.omega if omega is None else omega
+    frequency = problem.pulse.omega if omega is None else omega
     # the plan has seen to it
-    assert found is not None
-    return float(found)
+    assert frequency is not None
+    return float(frequency)
 
 
 def highest_order(problem: AtomProblem, given: float | str, omega: float) -> float:
     """Return the highest harmonic order of a block."""
     if not isinstance(given, str):
         return float(given)
+    # semiclassical cutoff; 1.6 times as far, so that the fall beyond it is seen
     cutoff = (problem.ip + 3.17 * problem.pulse.up) / omega
     return float(math.ceil(max(LEAST_ORDERS, 1.6 * cutoff)))
 
@@ -45,6 +46,7 @@ def spectrum(result: AtomResult) -> None:
         harmonics.hhg(result.traced("time"), signal, omega, block.window, top, form=block.form)
         for signal in result.components(block.form)
     ]
+    # powers of the components add up: they are emitted with perpendicular polarisations
     order, power = parts[0][0], np.sum([one[1] for one in parts], axis=0)
     result.spectra |= {"hhg_order": order, "hhg_spectrum": power}
     if problem.pulse.up > 0.0:

@@ -3,7 +3,7 @@ r"""Direction of the field: axes of the run, components of the field, the initia
 A run has axes of its own.  A field of constant direction lies along their z, where m is conserved, if the initial state has
 one m about that direction, and along their x otherwise.  A field that turns lies in their xy plane: ``E0 / sqrt(1 + e^2)``
 along x, and e times that along y, a quarter of a cycle later (left) or earlier (right).  The cycle average of the intensity
-is that of a linear field of peak E0.
+equals the one of a linear field of peak E0.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Frame:
     Attributes
     ----------
     axes : (3, 3) float64
-        Rows: unit vectors of x, y and z of the run, in those of the deck.
+        Rows: unit vectors of x, y and z of the run, in the axes of the deck.
     planar : bool
         Whether the field lies in the xy plane of the run; otherwise it lies along z.
     parts : tuple of (index, m, amplitude)
@@ -108,8 +108,10 @@ def _turn(l: int, axes: bytes) -> NDArray[np.complex128]:
 def _axes(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return orthonormal axes with x along `first` and y in the plane of both."""
     x = first / np.linalg.norm(first)
+    # Gram-Schmidt, and z = x cross y
     y = second - (second @ x) * x
     y = y / np.linalg.norm(y)
+    # zeros without a sign and without rounding: m is then conserved exactly
     axes = np.array([x, y, np.cross(x, y)])
     return np.where(np.abs(axes) < 1e-15, 0.0, axes) + 0.0
 
@@ -122,11 +124,13 @@ def frame_of(deck: AtomDeck) -> Frame:
     FileError
         If the initial state is in a file that cannot be used.
     """
+    # a field that turns spans the xy plane of the run; its main axis is x
     polarization, sources = deck.polarization, _sources(deck)
     if not isinstance(polarization, LinearPolarization):
         return _frame(sources, _axes(*np.array(polarization.plane)), planar=True)
     # along a line: z of the run is the direction, if the initial state then has one m; otherwise the run goes into a plane
     direction = np.array(polarization.direction)
+    # any axis that is not along the direction completes the frame; the farthest is the safest
     other = np.eye(3)[int(np.argmin(np.abs(direction)))]
     axes = _axes(direction, other)
     along = _frame(sources, np.eye(3) if deck.along_z else axes[[1, 2, 0]], planar=False)
@@ -148,18 +152,21 @@ def _sources(deck: AtomDeck) -> _Sources:
         pieces = [(index, one.l, one.m, one.weight) for index, one in enumerate(deck.levels)]
         return _Sources(pieces, tuple(one.l for one in deck.levels), np.eye(3))
     state = stored.read(deck.stored.file)
+    # channels of a file count like levels, those with rounding alone excepted
     channels = state.channels.tolist()
-    found = np.flatnonzero(stored.kept(state)).tolist()
-    pieces = [(index, channels[index][0], channels[index][1], 1.0 + 0.0j) for index in found]
+    used = np.flatnonzero(stored.kept(state)).tolist()
+    pieces = [(index, channels[index][0], channels[index][1], 1.0 + 0.0j) for index in used]
     return _Sources(pieces, tuple(l for l, _ in channels), state.axes)
 
 
 def _frame(sources: _Sources, axes: NDArray[np.float64], *, planar: bool) -> Frame:
+    # axes of the run, as seen from the axes that l and m of the state refer to
     relative = axes @ sources.axes.T
     if np.allclose(relative, np.eye(3), rtol=0.0, atol=1e-13):
         relative = np.eye(3)
     parts = []
     for index, l, m, weight in sources.pieces:
+        # |l m> about another axis is a sum of all |l m'>; those without an amplitude make no channels
         amplitudes = weight * rotated(l, m, relative)
         parts += [
             (index, k - l, complex(a)) for k, a in enumerate(amplitudes) if abs(a) > NOTHING * abs(weight)
@@ -231,6 +238,7 @@ def _component(laser: AtomLaser, size: float, late: float) -> LaserField:
         changed: dict[str, Any] = {}
         if size != 1.0:
             changed = {"E0": pulse.amplitude * size, "intensity": None}
+        # a quarter of a cycle before or after x, by the phase of the carrier; the envelope stays
         if late:
             changed["cep"] = pulse.cep + late
         pulses.append(pulse.model_copy(update=changed))

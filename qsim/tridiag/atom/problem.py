@@ -223,6 +223,8 @@ class AtomProblem:
         r, setting = self.lattice.grid.r, self.setting
         if setting.begin >= setting.rmax:
             return r.size
+        # the box must hold the initial state to rounding, and a margin in which electrons are seen before they
+        # reach its wall
         weights = np.sum([np.abs(one.phi) ** 2 for one in self.start], axis=0)
         outside = np.cumsum(weights[::-1])[::-1]
         reach = int(np.flatnonzero(outside > BEYOND)[-1])
@@ -239,6 +241,7 @@ class AtomProblem:
         setting = self.setting
         if not (setting.grows or setting.begin < setting.rmax):
             return np.zeros(0, dtype=np.int64)
+        # a fast electron must not cross the watched margin, nor the field turn far, between two looks
         times = [REACH / max(setting.speed, 1.0)]
         if setting.grows and self.pulse.fastest:
             times.append(2.0 * math.pi / (LOOKS * self.pulse.fastest))
@@ -249,6 +252,7 @@ class AtomProblem:
     def beyond(self) -> AtomLattice:
         """The atom on a grid that goes on beyond the wall, to where waves leave undisturbed, without an absorber."""
         grid = self.lattice.grid
+        # as far again as the wall: the WKB start of the recurrence there needs a potential that has flattened
         further = self.make(grid.resized(grid.points + math.ceil((grid.wall + BEYOND_WALL) / grid.widest)))
         return replace(further, cap=None, mask=None)
 
@@ -284,6 +288,7 @@ class AtomProblem:
     def most(self) -> int:
         """Largest l to which the channels may grow."""
         most = self.frame.most
+        # a lane of every channel must fit in the shared memory of a block
         while self.on_cuda and 2 * self.frame.lanes(most).pairs > MOST_LANES:
             most -= 1
         return most
@@ -301,6 +306,7 @@ class AtomProblem:
         """Return the state at t = 0, (used, n): normalised, unless it is from a file."""
         phi = np.zeros((lanes.used, lattice.grid.points), dtype=complex)
         start = self.start if lattice is self.lattice else self.start_on(lattice)
+        # channels by (l, m)
         lane = {pair: k for k, pair in enumerate(zip(lanes.ls.tolist(), lanes.ms.tolist(), strict=True))}
         for index, m, amplitude in self.frame.parts:
             one = start[index]
@@ -366,7 +372,7 @@ def level_states(lattice: AtomLattice, wanted: list[tuple[int, int]]) -> list[Le
 
 
 def stored_states(lattice: AtomLattice, block: StoredState) -> list[LevelState]:
-    """Return the channels of a state from a file, as levels whose energy is that of the level it holds most of.
+    """Return the channels of a state from a file, as levels with the energy of the level that the state holds most of.
 
     Raises
     ------
@@ -382,10 +388,10 @@ def stored_states(lattice: AtomLattice, block: StoredState) -> list[LevelState]:
     for l in range(min(int(state.channels[:, 0].max()), DEEPEST) + 1):
         radial, here = Radial(lattice, l), phi[state.channels[:, 0] == l]
         for k in range(min(radial.below(0.0), DEEPEST)):
-            found = radial.energy(k)
-            share = float(np.sum(np.abs(here @ radial.state(found)) ** 2))
+            level = radial.energy(k)
+            share = float(np.sum(np.abs(here @ radial.state(level)) ** 2))
             if share > best:
-                best, energy = share, found
+                best, energy = share, level
     return [LevelState(0, int(l), energy, one) for (l, _), one in zip(state.channels, phi, strict=True)]
 
 
@@ -458,6 +464,7 @@ def longest_step(pulse: LaserField) -> float:
 
 def _radius(deck: AtomDeck, pulse: LaserField, end: float, peak_a: float) -> float:
     """Return a radius: twice the excursion and the atom, what the fastest electron needs for a spectrum, the absorber."""
+    # the box holds every level whose population is taken
     nmax = max([deck.observed.populations.nmax, *(level.n for level in deck.levels)])
     radius = max(
         40.0,
@@ -492,6 +499,7 @@ def _map(deck: AtomDeck, gauge: Literal["length", "velocity"]) -> tuple[float, f
     grid = deck.grid
     if isinstance(grid.map, RadialMap):
         return grid.map.dr0, grid.map.width
+    # without a map the spacing is the same everywhere
     if grid.map == "none":
         return grid.dr, 1.0
     dr0, width = dense(potential_value(deck, lambda block: block.nucleus), gauge)
@@ -500,7 +508,7 @@ def _map(deck: AtomDeck, gauge: Literal["length", "velocity"]) -> tuple[float, f
 
 def dense(charge: float, gauge: Literal["length", "velocity"]) -> tuple[float, float]:
     """Return the spacing at a nucleus and the width of the automatic map."""
-    # measured maps for nuclei beyond neon, and beyond hydrogen in length gauge; otherwise that of hydrogen, scaled by Z
+    # measured maps for nuclei beyond neon, and beyond hydrogen in length gauge; otherwise the map of hydrogen, scaled by Z
     if charge > 10.5:
         return HEAVY[1]
     if charge > 1.5 and gauge == "length":
@@ -512,6 +520,7 @@ def dense(charge: float, gauge: Literal["length", "velocity"]) -> tuple[float, f
 def angular_estimate(pulse: LaserField, peak_a: float, gauge: str) -> int:
     """Return the l to begin with: what a few photons and the momentum of the field at the edge of the atom need."""
     if gauge == "velocity":
+        # l up to A r within 6 bohr of the nucleus; length gauge adds what A gives over the excursion of the electron
         return math.ceil(6.0 + 6.0 * peak_a)
     return math.ceil(6.0 + 0.7 * pulse.quiver * min(peak_a, 2.0))
 
@@ -534,6 +543,7 @@ def lattice_of(deck: AtomDeck) -> Callable[[RadialGrid], AtomLattice]:
     """Return the function that puts the atom of a deck on a grid."""
 
     def make(grid: RadialGrid) -> AtomLattice:
+        # radii have one wall: the strip at the other end of the box is put far below zero
         cap, mask = absorbers.evaluate(deck.absorber, grid.r, box=(-1e9, grid.wall, 0.0))
         values = potential_value(deck, lambda block: block.V(grid.r))
         slope = potential_value(deck, lambda block: block.dV(grid.r))

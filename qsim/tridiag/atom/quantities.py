@@ -114,6 +114,7 @@ NUMBERS: tuple[Q, ...] = (
 )
 
 SPECTRA: tuple[Q, ...] = (
+    # the first spectrum of the deck has the plain names; others carry that of their method
     Q("energy", "hartree", "energies of the photoelectron spectrum", _spectrum("energy"), ("energy",)),
     Q(
         "pes",
@@ -139,6 +140,7 @@ SPECTRA: tuple[Q, ...] = (
             ("tsurff_error", "1/hartree", "its claimed error"),
         )
     ),
+    # directions, of the first spectrum alone
     Q("theta", "rad", "polar angles; in a plane, from its normal", _spectrum("theta"), ("theta",)),
     Q(
         "pad",

@@ -40,7 +40,7 @@ class AtomResult:
     lanes : Lanes or PlanarLanes
         Channels at the end.
     wall : float
-        Radius of the wall at the end, bohr: less than that of the grid if a box that grows has not reached it.
+        Radius of the wall at the end, bohr: smaller than the radius of the grid if a box that grows has not reached it.
     lost : float
         Norm that velocity gauge has set to zero at the core.
     columns : slice
@@ -96,6 +96,8 @@ class AtomResult:
         """Return dipole, velocity, acceleration or field along the fine trace, (1 or 2, samples), a.u."""
         time = np.asarray(self.trace[:, 0] * self.problem.setting.dt)
         _, dipole, force, _ = unpacked(self.trace[:, 1:].T)
+        # lengths are summed in every sample; velocities would cost a derivative, and follow from the
+        # acceleration
         if name == "dipole":
             return np.asarray(dipole)
         electric = self.problem.electric(time)
@@ -105,6 +107,7 @@ class AtomResult:
         acceleration = np.asarray(-force - electric)
         if name == "acceleration":
             return acceleration
+        # Ehrenfest: the velocity is the integral of the acceleration from that at t = 0
         start = self.frames["velocity"][0][:, None]
         return np.asarray(start + running_integral(acceleration, time))
 
@@ -121,8 +124,8 @@ class AtomResult:
 
     def final(self, name: str, component: int = 0) -> float:
         """Return a number at the end of the run."""
-        found = self.frames[name][-1]
-        return float(found[component] if np.ndim(found) else found)
+        value = self.frames[name][-1]
+        return float(value[component] if np.ndim(value) else value)
 
     def population(self, name: str) -> float | None:
         """Return the population of a level by its name."""
@@ -134,6 +137,7 @@ class AtomResult:
     @property
     def core(self) -> float:
         """Population of the levels below the initial one, of all l that are followed."""
+        # levels below the initial one are unphysical in a model of one active electron
         lowest = min(one.energy for one in self.problem.start)
         below = [k for k, level in enumerate(self.problem.levels) if level.energy < lowest - 1e-6]
         return float(self.frames["populations"][-1, below].sum())
@@ -141,6 +145,7 @@ class AtomResult:
 
 def unpacked(sums: NDArray[np.float64]) -> tuple[Any, Any, Any, Any]:
     """Return norm, dipole and force (1 or 2, ...), norm of the last l, of the rows that the kernels sum."""
+    # one component along z, two in a plane
     d = (len(sums) - 2) // 2
     return sums[0], sums[1 : 1 + d], sums[1 + d : 1 + 2 * d], sums[-1]
 
@@ -157,6 +162,7 @@ def _number(name: str) -> Any:
 
 
 def _continuum(r: AtomResult) -> float | None:
+    # of the norm at t = 0, which a state from a file need not have as 1
     bound = r.numbers.get("bound_population")
     return None if bound is None else float(r.frames["norm"][0]) - float(bound)
 
@@ -169,8 +175,8 @@ def _component(name: str, index: int) -> Any:
     """Return a component of what has one row per output time."""
 
     def value(r: AtomResult) -> Any:
-        found = r.frames[name]
-        return found[:, index] if index < found.shape[1] else None
+        rows = r.frames[name]
+        return rows[:, index] if index < rows.shape[1] else None
 
     return value
 
@@ -203,6 +209,7 @@ def _within(r: AtomResult) -> dict[str, float]:
 
 QUANTITIES: tuple[Q, ...] = (
     Q(
+        # numbers that a summary shows first, with their errors
         "norm_final",
         "",
         "norm in the box at the end",
@@ -277,6 +284,7 @@ QUANTITIES: tuple[Q, ...] = (
         when=_planar,
         error=_errors,
     ),
+    # limits of the box and of l, and what has reached them
     Q("lmax", "", "largest angular momentum at the end", lambda r: r.lanes.lmax),
     Q(
         "lmax_population",
@@ -291,6 +299,7 @@ QUANTITIES: tuple[Q, ...] = (
         lambda r: float(r.frames["wall"].max()),
     ),
     Q("core_cleared", "", "norm set to zero at the core of high l, in velocity gauge", lambda r: r.lost),
+    # what was run: gauge, grid, steps
     Q("gauge", "", "gauge of the run", lambda r: r.problem.setting.gauge),
     Q("points", "", "radial points", lambda r: r.problem.lattice.grid.points),
     Q("rmax", "bohr", "radius of the wall", lambda r: r.problem.lattice.grid.wall),
@@ -310,6 +319,7 @@ QUANTITIES: tuple[Q, ...] = (
     KELDYSH,
     *CUTOFF,
     *NUMBERS,
+    # rows of the output times
     Q("time", "a.u.", "output times", lambda r: r.time, ("time",)),
     Q(
         "field",
@@ -325,6 +335,7 @@ QUANTITIES: tuple[Q, ...] = (
         lambda r: np.asarray(r.problem.pulse.vector_potential(r.time)),
         ("time",),
     ),
+    # the state: norm, moments, and their y components in a plane
     Q("norm", "", "norm of the state in the box", _frame("norm"), ("time",)),
     Q(
         "dipole",
@@ -414,6 +425,7 @@ QUANTITIES: tuple[Q, ...] = (
         when=lambda r: bool(r.problem.observed.norm_within),
     ),
     Q("norm_within", "", "norm within spheres", _frame("norm_within"), ("time", "radius")),
+    # radial grid and the state at the end
     Q("r", "bohr", "radial points", lambda r: r.problem.lattice.grid.r, ("r",)),
     Q("potential", "hartree", "potential energy", lambda r: r.problem.lattice.potential, ("r",)),
     Q("absorber", "hartree", "W of the complex potential -i W", lambda r: r.problem.lattice.cap, ("r",)),
@@ -460,6 +472,7 @@ QUANTITIES: tuple[Q, ...] = (
         ("r_density",),
     ),
     Q("radial_density", "1/bohr", "sum over l of |u_l|^2", _frame("radial_density"), ("time", "r_density")),
+    # the fine trace, for spectra of time
     *traces("<z>", "-<cos(theta) V'> - E"),
     *(
         Q(f"trace/{name}_y", unit, f"{name} along y of the run", _across(name), ("sample",), when=_planar)

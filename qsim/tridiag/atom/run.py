@@ -1,6 +1,6 @@
 """`task: atom`: carry the state from output time to output time, observe it, and analyse what was recorded.
 
-The run is a fixed sequence of calls that depends on the deck alone, so that a resumed run repeats exactly those of an
+The run is a fixed sequence of calls that depends on the deck alone, so that a resumed run repeats exactly the calls of an
 uninterrupted one.  With ``grid.lmax: auto`` the number of angular momenta grows, with ``grid.rmax: auto`` and without an
 absorber the number of points: by what the last of them hold at certain steps.
 """
@@ -81,11 +81,12 @@ class AtomEvolution:
         propagator: AnyPropagator | None = None,
     ) -> None:
         self.problem = problem
-        lattice, found = problem.lattice, problem.setting
+        lattice, setting = problem.lattice, problem.setting
         self.seconds, self.worked = 0.0, 0.0
+        # a run that is continued has the l and the points that it had grown to
         lmax, points = begun(problem, restored)
         self.propagator = (
-            problem.propagator(truncated(lattice, points), lmax, None, found.dt)
+            problem.propagator(truncated(lattice, points), lmax, None, setting.dt)
             if propagator is None
             else propagator
         )
@@ -98,6 +99,7 @@ class AtomEvolution:
         else:
             p = self.propagator
             shape = (points, 4 * p.lanes.pairs)
+            # grid and channels of the state are those to which it had grown
             p.restore(fitting(restored, "state", shape), int(restored["step"]), float(restored["lost"]))
             self.trace = [restored["trace"]]
             self.rows = _unstacked(restored["rows"])
@@ -107,6 +109,7 @@ class AtomEvolution:
     @property
     def phi(self) -> NDArray[np.complex128]:
         """The state on all points of the grid (used, n), zero beyond those that the box has grown to."""
+        # the file has all points of the grid, whatever the box has grown to
         phi, n = self.propagator.phi, self.problem.lattice.grid.points
         return phi if phi.shape[1] == n else np.pad(phi, ((0, 0), (0, n - phi.shape[1])))
 
@@ -136,6 +139,8 @@ class AtomEvolution:
         # marks: output times, samples of the fine trace, and steps at which the grid may grow
         samples = np.arange(0, problem.setting.steps + 1, problem.every)
         marks = np.unique(np.concatenate([problem.frames, samples, problem.looks])).tolist()
+        # on a CPU a call per mark costs nothing; a GPU takes the sums of many marks in one launch, unless the
+        # state itself is needed at them
         alone = not isinstance(self.propagator, CudaMember) or bool(problem.spheres)
         groups: list[list[int]] = [[]]
         for mark in marks:
@@ -173,8 +178,10 @@ class AtomEvolution:
         """
         problem = self.problem
         self.seconds += seconds
+        # for the time per point and step: channels and box may have grown since
         self.worked += (marks[-1] - self.at) * self.propagator.numbers
         self.at = marks[-1]
+        # flux and trace at multiples of `every`; output times and looks are marks of their own
         for mark, one in zip(marks, sums, strict=True):
             if mark % problem.every == 0:
                 self.trace.append(np.array([[float(mark), *one]]))
@@ -193,6 +200,7 @@ class AtomEvolution:
         if not problem.spheres:
             return np.zeros((0, 2, lanes.used), complex)
         a = problem.vector(step * problem.setting.dt)
+        # u is in velocity gauge already: no further turn by A
         if problem.velocity:
             a = np.zeros_like(a)
         near = [self.propagator.near(one.window) for one in problem.spheres]
@@ -208,6 +216,7 @@ class AtomEvolution:
         p, problem = self.propagator, self.problem
         setting, whole = problem.setting, problem.lattice.grid.points
         points, lmax = p.lattice.grid.points, p.lanes.lmax
+        # nothing is propagated after the end
         if p.step == setting.steps or not (setting.grows or points < whole):
             return
         # norm of the last two l, and of the last points: what reaches them would be cut off soon
@@ -237,12 +246,15 @@ class AtomEvolution:
         norm, dipole, force, last = unpacked(self.sums())
         # levels live near the nucleus: the state is turned to length gauge there alone
         reach = max((_reach(level.phi) for level in problem.levels), default=1)
+        # populations refer to the length-gauge state
         bare = observables.length_gauge(phi[:, :reach], grid.r[:reach], p.lanes, a)
+        # norm up to each cell edge, for norms within radii by interpolation
         radial = density.sum(axis=0)
         inside = np.concatenate([[0.0], np.cumsum(radial)])
         row: dict[str, Any] = {
             "norm": norm,
             "dipole": dipole,
+            # Ehrenfest, with what is left of the norm: the field acts on the part that is still there
             "acceleration": -force - problem.electric(t) * norm,
             "velocity": observables.momentum(phi, lattice, p.lanes) + a * norm,
             "populations": observables.populations(bare, problem.levels, p.lanes),
@@ -309,6 +321,7 @@ def _reach(phi: NDArray[np.float64] | NDArray[np.complex128]) -> int:
 
 def _stacked(rows: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
     """Return arrays with one row per output time; rows of l populations are filled up with zeros."""
+    # channels may have grown in between
     wide = max(len(row["population_l"]) for row in rows)
     out = {}
     for name in rows[0]:
@@ -321,6 +334,7 @@ def _stacked(rows: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
 
 def _widened(flux: list[NDArray[np.complex128]]) -> NDArray[np.complex128]:
     """Return the flux of all samples with the channels of the last, (samples, spheres, 2, used)."""
+    # earlier samples had fewer l: zeros stand for the missing ones
     wide = flux[-1].shape[-1]
     return np.array([np.pad(one, ((0, 0), (0, 0), (0, wide - one.shape[-1]))) for one in flux])
 
@@ -348,6 +362,7 @@ def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
         result = evolution.result()
         analyse(result, monitor)
         state, judged = evolution.state, monitor.judged
+        # what fails in the analysis is told, and costs nothing of the rest
         judged("the resonance", lambda: resonance.find(result, monitor), None)
         judged(SPECTRA, lambda: photoelectrons.photoelectrons(result, state, monitor), None)
         judged(
@@ -409,6 +424,7 @@ def _ending(result: AtomResult) -> None:
 
 def _bound(result: AtomResult, phi: NDArray[np.complex128]) -> float:
     """Return the population of all levels of the box below 0."""
+    # sum over every level below 0 that the box holds, l by l; with no level of one l there are none of higher l
     total = 0.0
     for l in np.unique(result.lanes.ls):
         here = phi[result.lanes.ls == l]
@@ -434,6 +450,8 @@ def _rate(result: AtomResult) -> None:
         not pulse.block.constant or math.isfinite(pulse.length) for pulse in problem.pulse.pulses
     ):
         return
+    # the norm decays at a steady rate only after the ramp is over, and after the transient that it leaves: half
+    # of the time
     begin = max(block.delay + kink for block in blocks for kink in block.kinks())
     time, norm = result.traced("time"), result.traced("norm")
     late = time >= begin + 0.5 * (problem.t_final - begin)

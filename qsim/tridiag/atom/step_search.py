@@ -34,7 +34,7 @@ __all__ = ["propagated", "settled_steps"]
 ROUNDING = 1e-13
 # of the accuracy
 MARGIN = 0.4
-# of a step over that of the trials, at most
+# of a step over the step of the trials, at most
 GROWTH = 2.0
 # of trials over those before
 LEAP = 6.0
@@ -51,12 +51,12 @@ SAMPLES = 400
 
 
 def settled_steps(problem: AtomProblem, monitor: Monitor, evolve: Evolve) -> AtomProblem:
-    """Return the problem with the steps that its accuracy needs; those of the checkpoint, if a run is continued.
+    """Return the problem with the steps that its accuracy needs; a continued run keeps the steps of its checkpoint.
 
     Parameters
     ----------
     problem
-        With `accuracy`; its steps are those of the first trial.
+        With `accuracy`; its steps are for the first trial.
     monitor
         Told of progress and of the step that is found.
     evolve
@@ -67,16 +67,17 @@ def settled_steps(problem: AtomProblem, monitor: Monitor, evolve: Evolve) -> Ato
     NumericsError
         If no step reaches the accuracy.
     """
+    # a run that is continued must keep its steps, so that it goes on bit for bit
     if (saved := propagated(monitor)) is not None:
         return _with_steps(problem, int(saved["steps"]))
     with monitor.stage("find the step"):
         trials = _Trials(problem, evolve)
         drive(trials, monitor, total=None, unit="trials", what="find the step")
-    found = _with_steps(problem, math.ceil(problem.t_final / trials.dt))
+    settled = _with_steps(problem, math.ceil(problem.t_final / trials.dt))
     monitor.note(
-        f"time.accuracy: {problem.accuracy:g} takes {found.setting.steps} steps of {found.setting.dt:.6g} a.u."
+        f"time.accuracy: {problem.accuracy:g} takes {settled.setting.steps} steps of {settled.setting.dt:.6g} a.u."
     )
-    return found
+    return settled
 
 
 def propagated(monitor: Monitor) -> Mapping[str, Any] | None:
@@ -134,6 +135,7 @@ class _Trials:
     def _numbers(self, dt: float, report: Report) -> dict[str, float]:
         steps = max(2, round(self.problem.t_final / dt))
         trial = _with_steps(self.problem, steps)
+        # a trial needs norms and populations at the output times, no spectra
         trial = replace(
             trial,
             observed=AtomObserved(AtomPopulations(), self.problem.observed.norm_within),
@@ -155,6 +157,7 @@ def _worst(tried: Sequence[Mapping[str, float]], order: int) -> tuple[float, flo
     for name in tried[0]:
         if not name.startswith(("norm", "pop", "bound")):
             continue
+        # only norms and populations count: their errors are absolute, and time.accuracy is about them
         one, two, four = (numbers[name] for numbers in tried)
         near, far = abs(two - one), abs(four - two)
         # power of h from three steps, between 1 and the order; rounding is not taken for a power
@@ -170,6 +173,7 @@ def _worst(tried: Sequence[Mapping[str, float]], order: int) -> tuple[float, flo
 
 def _with_steps(problem: AtomProblem, steps: int) -> AtomProblem:
     """Return the problem with another number of steps, and as many samples of the trace as it had."""
+    # proportional to dt, like the number of parts of a step that follows from it
     core = problem.setting.core * problem.setting.steps / steps
     setting = replace(problem.setting, steps=steps, dt=problem.t_final / steps, core=core)
     made = replace(problem, setting=setting)

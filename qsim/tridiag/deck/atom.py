@@ -129,6 +129,7 @@ class TurningPolarization(Block):
 
     def check(self, key: str) -> Iterator[Finding]:
         """Yield axes that span no plane."""
+        # cross product of the axes without NumPy, which a deck is read without
         (a, b, c), (d, e, f) = self.plane
         normal = (b * f - c * e, c * d - a * f, a * e - b * d)
         size = math.hypot(a, b, c) * math.hypot(d, e, f)
@@ -205,8 +206,10 @@ class AtomLaser(Block):
 
     def check(self, key: str = "laser") -> Iterator[Finding]:
         """Yield what contradicts itself in the pulses."""
+        # pulses are checked as in one dimension; polarisation is added
         yield from Laser(pulses=self.pulses).check(key)
         yield from self.polarization.check(f"{key}.polarization")
+        # a constant direction takes any pulse
         if isinstance(self.polarization, LinearPolarization):
             return
         for index, pulse in enumerate(self.pulses):
@@ -245,7 +248,7 @@ class AtomTime(TimeGrid):
             yield from exactly_one(self, key, "dt", "steps", "accuracy")
 
     def resolve(self, t_final: float) -> tuple[int, float]:
-        """Return the number of steps and their length for a duration; with `accuracy` those of the first trial."""
+        """Return the number of steps and their length for a duration; with `accuracy`, of the first trial."""
         if self.accuracy is None:
             return super().resolve(t_final)
         steps = max(1, math.ceil(t_final / FIRST_STEP[self.order]))
@@ -274,7 +277,7 @@ _Flag = Annotated[bool, Field(description="always written")]
 
 
 def _resonance_form(value: object) -> object:
-    """Read ``resonance: true`` as that of the initial level, and false as none."""
+    """Read ``resonance: true`` as the resonance of the initial level, and false as none."""
     if isinstance(value, bool):
         return {} if value else None
     return value
@@ -290,9 +293,9 @@ class AtomObservable(Block):
     acceleration: _Flag = False
     field: _Flag = False
     population_l: _Flag = False
-    resonance: Annotated[StarkState | None, BeforeValidator(_resonance_form)] = Field(
-        default=None, description="position and rate of a level in a static field, by complex scaling"
-    )
+    resonance: Annotated[
+        StarkState | None, BeforeValidator(_resonance_form, json_schema_input_type=StarkState | bool | None)
+    ] = Field(default=None, description="position and rate of a level in a static field, by complex scaling")
     populations: AtomPopulations | None = Field(default=None, description="level populations")
     norm_within: (
         Annotated[list[Annotated[Length, Field(gt=0, lt=1e12)]], Field(min_length=1, max_length=100)] | None
@@ -404,6 +407,7 @@ class AtomDeck(Deck):
                 value = getattr(item, name)
                 if value is not None:
                     found.setdefault(name, tuple(value) if isinstance(value, list) else value)
+        # recorded even if the deck does not list them: the first numbers of a summary are among them
         found.setdefault("populations", AtomPopulations())
         return AtomObserved(**found)  # type: ignore[arg-type]
 
@@ -426,6 +430,7 @@ class AtomDeck(Deck):
     def along(self) -> bool:
         """True if the field has a constant direction that conserves the m of the initial state, as far as the deck tells."""
         one = self.polarization
+        # an s level has m = 0 about every direction
         return isinstance(one, LinearPolarization) and (
             not any(one.direction[:2]) or (self.stored is None and all(level.l == 0 for level in self.levels))
         )
@@ -457,6 +462,7 @@ class AtomDeck(Deck):
             )
 
     def _check_initial(self) -> Iterator[Finding]:
+        """Yield levels that do not exist, do not fit lmax, are given twice, or have no weight."""
         if self.stored is not None:
             return
         for index, level in enumerate(self.levels):
@@ -468,6 +474,7 @@ class AtomDeck(Deck):
                 )
         if all(level.weight == 0 for level in self.levels):
             yield Finding("initial", "all weights of the superposition are zero")
+        # equal levels would be added up, which is never meant
         names = [(level.n, level.l, level.m) for level in self.levels]
         if len(set(names)) < len(names):
             yield Finding("initial", "a level is given twice")
@@ -489,6 +496,7 @@ class AtomDeck(Deck):
     def _check_resonance(self, key: str, block: StarkState) -> Iterator[Finding]:
         """Yield what stands against a resonance in a static field."""
         pulses = [] if self.laser is None else self.laser.pulses
+        # the field must be constant for all times: a resonance has no other meaning
         if not pulses or any(not pulse.constant or math.isfinite(pulse.length) for pulse in pulses):
             yield Finding(
                 key, "a resonance is that of a static field: pulses of shape static, without a duration"
@@ -500,6 +508,7 @@ class AtomDeck(Deck):
             )
         yield from block.check(key, self.atom)
         if not self.atom.analytic:
+            # names of the potentials whose formulas take complex radii, for the message
             kinds = tags(Annotation.of(Central))
             allowed = ", ".join(name for name, kind in kinds.items() if getattr(kind, "analytic", False))
             yield Finding(
@@ -507,6 +516,7 @@ class AtomDeck(Deck):
             )
 
     def _check_spectra(self) -> Iterator[Finding]:
+        """Yield spectra that are given twice, or have energies or angles that their method does not take."""
         methods = [one.method for one in self.spectra]
         for index, one in enumerate(self.spectra):
             if one.method in methods[:index]:
@@ -520,6 +530,7 @@ class AtomDeck(Deck):
                     f"spectra.{index}.energy",
                     f"the first energy {low:g} must lie below the last, {high:g} hartree",
                 )
+            # near the threshold the Coulomb phase ln(2 k r) / k and the wave length diverge
             if one.method != "window" and low < 1e-4:
                 what = "scattering states have" if one.method == "scattering" else "tsurff finds"
                 yield Finding(f"spectra.{index}.energy", f"{what} energies above 1e-4 hartree, found {low:g}")

@@ -6,12 +6,14 @@ are in :mod:`qsim.tridiag.propagate.initial` and :mod:`qsim.tridiag.tdse.absorbe
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, ComplexNumber, Count, DeckPath, Finding, PositiveCount, short_form
 from qsim.core.deck.expression import ExpressionText
+from qsim.core.deck.table_units import UNITS_KEY, Column, LengthUnits, Tabulated
 from qsim.core.deck.units import Energy, InverseLength, Length, Time
 from qsim.tridiag.deck.numbers import SIGNED, SIZE, exactly_one
 
@@ -23,6 +25,7 @@ __all__ = [
     "levels_of",
 ]
 
+# two walls, and enough points for differences of fourth order between them
 MIN_POINTS = 8
 
 # ------------------------------------------------------------------------------------------------ grid
@@ -59,6 +62,7 @@ class Grid(Block):
         """Yield what contradicts itself."""
         if self.xmin >= self.xmax:
             yield Finding(f"{key}.xmin", f"xmin = {self.xmin:g} must lie below xmax = {self.xmax:g} bohr")
+        # narrower than the rounding of the coordinates: the spacing would be noise
         elif self.xmax - self.xmin < 1e-9 * (1.0 + max(abs(self.xmin), abs(self.xmax))):
             yield Finding(f"{key}.xmax", f"the grid is only {self.xmax - self.xmin:.3g} bohr wide")
 
@@ -97,6 +101,7 @@ class SuperpositionInitial(Block):
         sizes = [abs(w) for w in self.levels.values()]
         if max(sizes) == 0:
             yield Finding(f"{key}.levels", "all weights of the superposition are zero")
+        # squares of extreme weights would overflow or underflow in the norm
         elif not all(s == 0 or 1e-12 < s < 1e12 for s in sizes):
             yield Finding(
                 f"{key}.levels", "weights of ordinary size are expected (they are normalised anyway)"
@@ -128,11 +133,20 @@ class FormulaInitial(Block):
     imag: Annotated[str, ExpressionText("x")] = Field(default="0", description="imaginary part, formula of x")
 
 
-class FileInitial(Block):
+class FileInitial(Tabulated):
     """A wavefunction from a file: columns x, re, im; or psi_final of a results file; interpolated and normalised."""
 
     type: Literal["file"]
     file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
+    units: LengthUnits | None = Field(default=None, description=UNITS_KEY)
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return x and the two parts of psi, whose unit does not matter: it is normalised."""
+        return Column("x", "length"), Column("Re psi", ignored=True), Column("Im psi", ignored=True)
+
+    def table_file(self) -> Path | None:
+        """Return the path of a table; None for results of an earlier run, which are in atomic units."""
+        return None if self.file.suffix in (".h5", ".hdf5") else self.file
 
 
 def _initial_form(value: object) -> object:
@@ -144,11 +158,16 @@ def _initial_form(value: object) -> object:
     return value
 
 
+_Initial = Annotated[
+    EigenstateInitial | SuperpositionInitial | GaussianInitial | FormulaInitial | FileInitial,
+    Field(discriminator="type"),
+    short_form,
+]
 Initial = Annotated[
     EigenstateInitial | SuperpositionInitial | GaussianInitial | FormulaInitial | FileInitial,
     Field(discriminator="type"),
     short_form,
-    BeforeValidator(_initial_form),
+    BeforeValidator(_initial_form, json_schema_input_type=_Initial | Count | dict[str, ComplexNumber]),
 ]
 
 
@@ -243,17 +262,19 @@ class TimeGrid(Block):
 
     def resolve(self, t_final: float) -> tuple[int, float]:
         """Return the number of steps and their length for a duration: dt as given if it divides it, else shorter."""
+        # a number of steps divides the duration exactly
         if self.steps is not None:
             return self.steps, t_final / self.steps
         # check() has seen to it
         assert self.dt is not None
         ratio = t_final / self.dt
+        # a dt that divides the duration up to rounding of its decimal digits is taken as it is
         nearest = round(ratio)
         steps = nearest if nearest >= 1 and abs(ratio - nearest) <= 1e-6 * nearest else math.ceil(ratio)
         return max(steps, 1), t_final / max(steps, 1)
 
     def notices(self, steps: int, dt: float) -> Iterator[str]:
-        """Yield that the steps of a run are shorter than those of the deck, where they are."""
+        """Yield a note if the steps of a run are shorter than the step of the deck."""
         if self.dt is not None and abs(dt - self.dt) > 1e-5 * dt:
             yield f"time.dt: {self.dt:.6g} does not divide the duration; {steps} steps of {dt:.8g} a.u."
 

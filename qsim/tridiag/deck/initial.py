@@ -37,6 +37,7 @@ class Level(Block):
     def check(self, key: str) -> Iterator[Finding]:
         """Yield quantum numbers that do not go together."""
         if self.n <= self.l:
+            # a level of a list has no keys of its own in a message: it may be written as 3p
             yield Finding(f"{key}.n" if "." not in key else key, f"n = {self.n} must exceed l = {self.l}")
         if abs(self.m) > self.l:
             yield Finding(
@@ -46,6 +47,7 @@ class Level(Block):
 
 def _level_form(value: object) -> object:
     """Read ``3p`` as ``{n: 3, l: 1}``."""
+    # a letter beyond the list is told apart from text that is no level at all
     if isinstance(value, str) and (match := re.fullmatch(r"\s*(\d{1,3})([a-z])\s*", value)):
         if match[2] not in LETTERS:
             raise ValueError(f"expected a level such as 1s, 3p or 4f (letters {LETTERS}), found {value!r}")
@@ -72,6 +74,7 @@ class StoredState(Block):
 
 def _initial_form(value: object) -> object:
     """Read one level as a list of one."""
+    # a mapping with `file` is a stored state; all other mappings and words are one level
     if isinstance(value, (list, StoredState)) or (isinstance(value, dict) and "file" in value):
         return value
     return [value]

@@ -1,4 +1,4 @@
-"""The deck of ``qsim tridiag``: one of four tasks, each with its own blocks; that of ``task: atom`` is `deck.atom`.
+"""The deck of ``qsim tridiag``: one of four tasks, each with its own blocks; ``task: atom`` has its deck in `deck.atom`.
 
 =========== ==============================================================================
 task        blocks
@@ -44,6 +44,7 @@ Positive = Annotated[float, Field(gt=0.0, lt=1e12)]
 
 
 Corners = Annotated[list[ComplexNumber], Field(min_length=2, max_length=2)]
+# text of the key, which four sources share
 CORNERS = "corner elements [T(0, n-1), T(n-1, 0)] of a cyclic system; none by default"
 
 
@@ -112,8 +113,10 @@ _BYTES |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
 def _memory(value: object) -> object:
     """Read ``"2 GB"`` as a number of bytes."""
+    # numbers and auto are judged by the type of the key
     if not isinstance(value, str) or value == "auto":
         return value
+    # number, decimal exponent, unit
     match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)(?:[eE]\+?(\d+))?\s*([kKMGT]?i?B)\s*", value)
     units = {unit.lower(): factor for unit, factor in _BYTES.items()}
     if match is None or match[3].lower() not in units:
@@ -125,7 +128,7 @@ Bytes = Annotated[Integer, Field(ge=2**16), BeforeValidator(_memory, json_schema
 
 
 class Solver(Block):
-    """How tridiagonal systems are solved."""
+    """Solver of tridiagonal systems."""
 
     type: Literal["nshape", "thomas", "lapack", "woodbury"] = Field(
         default="nshape",
@@ -216,6 +219,7 @@ FLAGS = ("norm", "energy", "dipole", "acceleration", "velocity", "field")
 
 
 def _levels_form(value: object) -> object:
+    # `populations: 6` stands for six levels; true and false are integers to Python, and refused
     whole = isinstance(value, int | float) and not isinstance(value, bool)
     return {"levels": value} if whole else value
 
@@ -449,6 +453,7 @@ class TridiagDeck(Deck):
 
     def check(self) -> Iterator[Finding]:
         """Yield contradictions that need no calculation."""
+        # blocks that only another task knows: they would be read and then ignored
         given = self.model_fields_set
         for task, keys in OF_TASK.items():
             for key in keys:
@@ -472,7 +477,9 @@ class TridiagDeck(Deck):
             )
 
     def _check_solver(self) -> Iterator[Finding]:
+        """Yield keys of the solver that its type or the task does not know."""
         solver = self.solver
+        # a key that repeats its default says nothing
         given = {key for key in solver.model_fields_set if getattr(solver, key) != getattr(Solver(), key)}
         if solver.type in ("thomas", "lapack"):
             for key in ("blocks", "iterations"):
@@ -505,11 +512,13 @@ class TridiagDeck(Deck):
             yield from self.initial.check("initial")
 
     def _check_observe(self) -> Iterator[Finding]:
+        """Yield items that name no observable, several, or one that is there already, and ranges the wrong way round."""
         seen: dict[str, int] = {}
         for index, item in enumerate(self.observe):
+            # a list item such as {norm: true, hhg: {}} is probably two, of which a dash is missing
             named = [name for name in type(item).model_fields if getattr(item, name) not in (None, False)]
             if not named:
-                yield Finding(f"observe.{index}", "nothing is asked for here")
+                yield Finding(f"observe.{index}", "no observable is named here")
             if len(named) > 1:
                 yield Finding(
                     f"observe.{index}",

@@ -57,7 +57,7 @@ class Harmonic(Protocol):
 
 
 class StarkState(Block):
-    """Position and rate of a resonance in a static field: that of the initial level, unless it is named here."""
+    """Position and rate of a resonance in a static field: of the initial level, unless another is named here."""
 
     n1: Annotated[Count, Field(lt=MOST_N)] | None = Field(
         default=None,
@@ -80,6 +80,7 @@ class StarkState(Block):
 
     def check(self, key: str, atom: CentralBlock) -> Iterator[Finding]:
         """Yield quantum numbers that do not go together, or not with the potential of an atom."""
+        # one reason at a time: later conditions assume what earlier ones found
         if (self.n1 is None) != (self.n2 is None):
             yield Finding(key, "a Stark state has two parabolic quantum numbers: give both n1 and n2")
         elif self.n1 is not None and self.n2 is not None:
@@ -99,6 +100,7 @@ class StarkState(Block):
 
 def without_fundamental(pulses: Sequence[Block], observe: Sequence[Harmonic]) -> Iterator[Finding]:
     """Yield harmonics that have no fundamental frequency."""
+    # a carrier is the fundamental of all harmonics, unless a block names its own
     if any(isinstance(pulse, CarrierPulse) for pulse in pulses):
         return
     for index, item in enumerate(observe):

@@ -81,6 +81,7 @@ class TsurffSpectrum(Block):
 
     def check(self, key: str, absorber: Absorber) -> Iterator[Finding]:
         """Yield what does not go with the absorber."""
+        # without an absorber in H the resolvent at a real energy has the poles of the box
         if self.tail == "isurfv" and absorber.type not in ("cap", "manolopoulos"):
             yield Finding(
                 f"{key}.tail",

@@ -55,6 +55,7 @@ class Scan(Block):
             yield Finding(key, "nothing is scanned; give intensity, cep or delay")
         count = 1
         for one in lists:
+            # all combinations are run
             count *= len(one)
         if count > MOST:
             yield Finding(key, f"the scan has {count} runs, at most {MOST} are possible")
@@ -63,6 +64,7 @@ class Scan(Block):
                 f"{key}.pulse",
                 f"found {self.pulse}, but the laser has {len(pulses)} pulses: 0 to {len(pulses) - 1}",
             )
+        # only a carrier has an intensity and a phase; every pulse has a delay
         elif not isinstance(pulses[self.pulse], CarrierPulse):
             for name in ("intensity", "cep"):
                 if getattr(self, name) is not None:
@@ -77,6 +79,7 @@ class Scan(Block):
         if self.focal_average is None:
             return
         if (
+            # three intensities are the fewest from which the change of a power law can be seen
             self.intensity is None
             or len(self.intensity) < 3
             or self.cep is not None

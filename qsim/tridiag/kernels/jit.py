@@ -27,6 +27,7 @@ def magnitude(z: Any) -> Any:
 
 @overload(reciprocal, jit_options=JIT)
 def _reciprocal(z):
+    """Return the compiled form of `reciprocal`: by ``|z|^2`` where that is in range, else by Smith's division."""
     if isinstance(z, types.Complex):
         real = np.float32 if z.bitwidth == 64 else np.float64
         one, low, high = (real(1), real(1e-30), real(1e30)) if real is np.float32 else (1.0, 1e-280, 1e280)

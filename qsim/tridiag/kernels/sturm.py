@@ -15,12 +15,15 @@ from typing import Any
 import numba as nb
 
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+# in place of a pivot that is zero: E is then an eigenvalue of a leading block, and either sign gives a count
+# that is right on one side of E; small enough not to shift any count, large enough for off2 / TINY to be finite
 TINY = 1e-290
 
 
 @nb.njit(**JIT)
 def below_three_point(v, dx, energy):
     """Return the number of eigenvalues of the three-point Hamiltonian below `energy`; v (n,) float64."""
+    # square of the off-diagonal -1/(2 dx^2): the recurrence of pivots needs no more
     off2 = 0.25 / dx**4
     count = 0
     pivot = 1e300
@@ -40,9 +43,11 @@ def below_numerov(v, dx, energy):
     count = 0
     pivot = 1e300
     for i in range(v.shape[0]):
+        # the block with Q is diagonal, so its negative entries are counted on the way
         q = c - v[i] + energy
         if abs(q) < TINY:
             q = TINY
+        # M has 10/12 on its diagonal and 1/12 beside it; 1/144 is the product of two of these
         pivot = 10.0 / 12.0 - c / q - (1.0 / 144.0) / pivot
         if abs(pivot) < TINY:
             pivot = -TINY
@@ -63,6 +68,8 @@ def below_radial(a, v, first, energy):
     count = 0
     pivot = 1e300
     for i in range(v.shape[0]):
+        # r' (H - E) r' has as many negative eigenvalues as H - E: it is the compact pencil with dx = 1 and r'^2
+        # (V - E)
         g = 6.0 + a[i] * (energy - v[i])
         if abs(g) < TINY:
             g = TINY
@@ -79,10 +86,12 @@ def below_radial(a, v, first, energy):
 @nb.njit(**JIT)
 def level_radial(a, v, first, k, low, high):
     """Return the k-th eigenvalue (0 first) between `low` and `high`, by bisection to rounding."""
+    # 200 halvings pass any range of doubles; the loop ends when no number lies between the ends
     for _ in range(200):
         middle = 0.5 * (low + high)
         if middle <= low or middle >= high:
             break
+        # more than k levels below: level k is one of them
         if below_radial(a, v, first, middle) > k:
             high = middle
         else:

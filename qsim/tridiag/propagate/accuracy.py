@@ -22,7 +22,7 @@ is at least its difference from the run.
 
 Where the grid does not resolve the potential (an edge between two points), each grid sees another part of it, and the
 difference of two may vanish by accident.  All companions then have the potential as a density between the points feels it
-(:func:`qsim.tridiag.tdse.potentials.averaged`), and one more is that of the run itself, with its step and spacing: what
+(:func:`qsim.tridiag.tdse.potentials.averaged`), and one more has the step and the spacing of the run itself: what
 changes from the run to it is a part of the error, and its number takes the place of Q above.
 
 All companions have the walls and the absorber of the run: the claim is about the problem that the deck states.
@@ -95,7 +95,7 @@ class Accuracy:
     errors : dict
         Claimed error by the name of the scalar; empty if none were found.
     time_step, spacing : dict
-        The parts of it: ``|e_t|``, or that of three steps, and ``|e_x|``.
+        Its parts: ``|e_t|``, or the estimate from three steps, and ``|e_x|``.
     why_not
         Why there are none; empty if there are.
     rest : dict
@@ -122,6 +122,7 @@ def numbers(problem: Propagation, rows: Mapping[str, NDArray[Any]]) -> dict[str,
         "dipole_final": float(rows["dipole"][-1]),
     }
     if "populations" in rows:
+        # of the output time at the end
         last = rows["populations"][-1]
         out |= {f"population_{level}": float(value) for level, value in enumerate(last)}
         out["population_sum"] = float(last.sum())
@@ -144,10 +145,10 @@ def companions(problem: Propagation) -> tuple[tuple[int, int], ...]:
     that no companion has a point outside of it, where a table of V may know nothing.
     """
     steps, points = problem.steps, problem.lattice.points
-    # Edges of a well may lie on points of the run, where their errors are small: those of the companions have to, too.
+    # Edges of a well may lie on points of the run, where their errors are small: they must lie on points of the companions, too.
     ratio = 2.0 if problem.potential.edges else APART
     if steps * points <= FINE:
-        # short runs can afford finer companions: errors of A and B are then smaller than that of the run
+        # short runs can afford finer companions: A and B then have smaller errors than the run
         finer = round(ratio * (points + 1)) - 1
         # A and B differ in their steps alone, so e_t comes from their difference; C tells how e_t grows
         return (2 * steps, finer), (steps, finer), (4 * steps, finer)
@@ -171,12 +172,14 @@ def companion(problem: Propagation, steps: int, points: int, average: bool = Fal
     else:
         potential = potentials.evaluate(problem.potential, x, threads=threads)
     cap, mask = absorbers.evaluate(problem.absorber, x, (box.xmin, box.xmax, 0.0))
+    # the same duration as the run
     dt = problem.steps * problem.dt / steps
     # it acts like -log(mask) / dt, which must stay the same
     if mask is not None:
         mask = mask ** (dt / problem.dt)
     slope = None if old.slope is None else potentials.slope(problem.potential, x, threads=threads)
     lattice = Lattice(xmin, dx, points, old.stencil, potential, slope=slope, cap=cap, mask=mask)
+    # each companion has its own initial state, since an eigenstate has the errors of its grid
     psi0 = initial.initial_state(problem.initial, x, dx, potential, old.stencil, threads=threads)
     energies, vectors, window = None, None, 0
     if problem.states is not None:
@@ -275,6 +278,7 @@ class Companions:
     @property
     def work(self) -> int:
         """Points times steps of all of them, at most."""
+        # progress counts points times steps, to which time is proportional
         own = self.problem.steps * self.problem.lattice.points
         return own + sum(steps * points for steps, points in self.sizes)
 
@@ -301,6 +305,7 @@ class Companions:
 
 def _run(problem: Propagation, comm: Comm, report: Report, done: int) -> dict[str, float]:
     """Propagate a companion and return its numbers; `done` is the work of those before."""
+    # the acceleration is not claimed, so V' is left out
     how = Stepping(problem.precision, slope=False)
     psi, span, links = problem.psi0, None, None
     if 1 < comm.size <= problem.lattice.points // LEAST:
@@ -335,6 +340,8 @@ def _spectral_norms(problem: Propagation, other: Propagation) -> dict[str, float
         and not problem.observed.norm_right
     ):
         return {}
+    # sine waves have no error of dispersion, but kinks of V between points remain: the finer grid has less of
+    # it
     finest = min(problem, other, key=lambda one: one.lattice.dx)
     # free motion is exact there, which no lattice and no Crank-Nicolson step gives: fast electrons arrive in time
     psi = sine_waves.final(finest.lattice, finest.psi0, finest.dt, finest.steps, finest.pulse)
@@ -342,8 +349,8 @@ def _spectral_norms(problem: Propagation, other: Propagation) -> dict[str, float
         return {}
     observer, last = Observer(finest), finest.device.asarray(psi)
     row = observer.row(finest.steps, last, observer.sums(last))
-    found = numbers(finest, {name: np.array([value]) for name, value in row.items()})
-    return {name: value for name, value in found.items() if name.startswith("norm")}
+    values = numbers(finest, {name: np.array([value]) for name, value in row.items()})
+    return {name: value for name, value in values.items() if name.startswith("norm")}
 
 
 # ------------------------------------------------------------------------------------------- errors
@@ -366,7 +373,7 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
     verify = problem.verify
     work = float(problem.steps) * problem.lattice.points
     if verify is False:
-        return Accuracy({}, {}, {}, "not asked for")
+        return Accuracy({}, {}, {}, "it is switched off")
     if verify == "auto" and work > AUTO[problem.device.kind]:
         return Accuracy({}, {}, {}, "the run is too long for it")
     others = Companions(problem, ending, monitor.comm)
@@ -389,13 +396,14 @@ def estimate(problem: Propagation, found: Mapping[str, float], ending: Ending, m
 def _differences(
     problem: Propagation, found: Mapping[str, float], others: Companions
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Return ``|e_t|`` (Eq. T24), or that of three steps, and ``|e_x|`` (Eq. T25) of every number."""
+    """Return ``|e_t|`` (Eq. T24), or the estimate from three steps, and ``|e_x|`` (Eq. T25) of every number."""
     a, b, *third = others.numbers
+    # h and k in units of the run's own
     step_a, step_b = (one.dt / problem.dt for one in others.problems[:2])
     spacing = others.problems[0].lattice.dx / problem.lattice.dx
     time_step, grid = {}, {}
     for name, value in found.items():
-        # Eq. T24: both companions have the same grid, so their difference is that of the steps, of second order
+        # Eq. T24: both companions have the same grid, so they differ by their steps alone, in second order
         e_t = (b[name] - a[name]) / (step_b**2 - step_a**2)
         time_step[name] = _of_slopes(b[name], a[name], third[0][name]) if third else abs(e_t)
         # Eq. T25: what is left of the difference between A and the run after its part by the steps
@@ -429,6 +437,7 @@ def cuts(problem: Propagation, psi: NDArray[Any]) -> dict[str, float]:
     }
     edges |= {f"norm_right_{place:g}": (place,) for place in problem.observed.norm_right}
     out = {}
+    # points are counted from the left wall, which is point 0
     xmin = problem.box.xmin
     for name, places in edges.items():
         out[name] = 0.0
@@ -460,11 +469,14 @@ def _rest(
     # rounding adds up like a random walk over the steps; a norm that should be 1 shows what it did
     relative = ROUNDING[problem.precision] * (1.0 + 0.01 * math.sqrt(problem.steps))
     absorbs = lattice.cap is not None or lattice.mask is not None
+    # a norm that must be 1 shows how far rounding has gone
     relative += 0.0 if absorbs else abs(found["norm_final"] - 1.0)
+    # largest energy of the lattice: residuals of the eigensolver are rounding errors of numbers of that size
     top = 3.0 / lattice.dx**2 + float(np.max(np.abs(lattice.potential)))
     reach = max(abs(problem.box.xmin), abs(problem.box.xmax))
     # what the walls turned back would be elsewhere in an endless box; states of the box itself are meant to feel them
     walls = 0.0 if absorbs or _between_walls(problem.psi0) else turned_back
+    # first-order perturbation theory: residual over distance of the levels
     mixed = min(1.0, RESIDUAL * top / max(_gap(problem), 1e-300))
     out = {}
     for name, value in found.items():
@@ -486,6 +498,7 @@ def _between_walls(psi: NDArray[np.complex128]) -> bool:
     The force ``|psi'|^2 / 2`` on a wall is ``2 <p^2/2> / L`` for every level of a box of length L, however large; `SHAPED` of the
     half of that is more than the tail of a packet or an atom.
     """
+    # |psi'|^2 dx^2 between all points, walls included, where psi is zero
     steps = np.abs(np.diff(np.pad(psi, 1))) ** 2
     return float(max(steps[0], steps[-1])) > SHAPED * float(np.mean(steps))
 
@@ -502,8 +515,10 @@ def _gap(problem: Propagation) -> float:
     centre = mirror(problem.lattice.potential[problem.window : problem.window + states.shape[1]])
     if centre is not None:
         low, high = max(0, centre - states.shape[1] + 1), min(states.shape[1] - 1, centre)
+        # parity of each level about the centre of symmetry
         part = states[:, low : high + 1]
         parity = np.sum(part * part[:, ::-1], axis=1) * problem.lattice.dx
         if np.max(np.abs(parity - (-1.0) ** np.arange(len(energies)))) < PURE:
+            # levels of the same parity are every second one
             distances = np.abs(energies[2:] - energies[:-2])
     return float(np.min(distances, initial=math.inf))

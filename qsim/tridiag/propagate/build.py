@@ -12,8 +12,7 @@ from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
 from qsim.core.device.parallel import connected
 from qsim.core.errors import InvalidInput, NumericsError
-from qsim.core.run.stages import Plan
-from qsim.core.run.work import Work
+from qsim.core.run.stages import Plan, Size
 from qsim.tridiag.deck.observe import without_fundamental
 from qsim.tridiag.propagate.lattice import PSI_LIMIT, Lattice, equidistant
 from qsim.tridiag.propagate.problem import (
@@ -52,8 +51,8 @@ POINT_BYTES = {
 TEMPORARY_BYTES = {"numerov": 88, "three_point": 72}
 # complex ones of a step of the whole system on a GPU: its bands, right-hand side, solution, residual, sums
 EXACT_ARRAYS = 8
-# of a step, on one core: measured, observations included
-STEP_SECONDS, POINT_SECONDS = 40e-6, 4e-9
+# points times steps from which a GPU is faster than its host (docs/howto/devices.md): hhg_800nm with 1.1e8 takes as long on both
+GPU_POINT_STEPS = 2e8
 # rows of the first block: row 0 and its joint line
 LEAST_FIRST = 2
 # points from which energies are taken in windows, and states are not stored
@@ -93,15 +92,15 @@ def plan(loaded: LoadedDeck[TridiagDeck]) -> Plan:
             findings += _physics(loaded, pulse, dt, steps)
     except InvalidInput as problem:
         findings.append(Finding(problem.key, str(problem)))
-    # of a step on a row: elimination, substitution and right-hand side, a complex product and sum each
-    core = steps * (STEP_SECONDS + POINT_SECONDS * n) * (1.0 if blocks.time.verify is False else 2.0)
-    work = Work(flops=24.0 * n * steps, reduce="time.t_final", core=core, lanes=n, launches=steps)
     return Plan(
         _memory(blocks, steps, dt),
         sizes=sizes,
         steps=steps,
         findings=findings,
-        work=work,
+        size=Size(float(n) * steps, "points times steps", GPU_POINT_STEPS),
+        # of a step on a row: elimination, substitution and right-hand side, a complex product and sum each
+        operations=24.0 * n * steps,
+        reduce="time.t_final",
         ranks=_ranks(blocks),
         shared="parts of the grid",
     )
@@ -114,8 +113,10 @@ def _ranks(blocks: PropagationBlocks) -> int:
     whole = blocks.observed.photoelectron is not None or blocks.time.verify is True
     if solver.type != "nshape" or (whole and points > PSI_LIMIT):
         return 1
+    # given blocks stay whole: a process has some of them
     if isinstance(solver.blocks, list):
         return _owners(solver.blocks)
+    # each process needs points of its own beside its halos
     most = max(1, points // LEAST)
     return most if isinstance(solver.blocks, str) else min(most, solver.blocks)
 
@@ -139,6 +140,7 @@ def _memory(blocks: PropagationBlocks, steps: int, dt: float) -> Memory:
     outputs = min(blocks.time.outputs, max(steps, 1)) + 1
     density = blocks.observed.density
     columns = min(n, DENSITY_POINTS if density is None else density.points)
+    # the measured peak is higher where every step solves the whole system
     whole = solver.mode == "exact" or (
         solver.mode == "auto" and not chunks_pay(n, grid.stencil, grid.dx, dt, single=item == 8)
     )
@@ -147,6 +149,7 @@ def _memory(blocks: PropagationBlocks, steps: int, dt: float) -> Memory:
     per_point = POINT_BYTES["numerov" if compact and not large else "three_point"]
     per_point += POINT_BYTES["whole"] if whole else 0
     levels = level_count(blocks)
+    # of the propagator and observer; the rest lies on the host in any case
     on_device = n * (3 * item + 4 * 8) + levels * min(n, LEVEL_POINTS) * 8 + steps * 48
     parts = {
         "wavefunction, potential, absorber": n * (per_point + (0 if blocks.absorber.type == "none" else 8)),
@@ -190,6 +193,7 @@ def _physics(loaded: LoadedDeck[TridiagDeck], pulse: LaserField, dt: float, step
 
     blocks = loaded.deck.propagation
     potential = loaded.once(grid_potential)
+    # before a state exists: a packet outside of the box has none
     findings = list(checks.packet_in_box(blocks))
     if any(finding.severity == "error" for finding in findings):
         return findings
@@ -233,6 +237,7 @@ def between_walls(blocks: PropagationBlocks) -> Solver:
         sizes = sizes.copy()
         sizes[0] -= 1
         sizes[-1] -= 1
+        # a first block without its wall may be too short, and is joined with the next
         if sizes[0] < LEAST_FIRST < sum(sizes):
             sizes[:2] = [sizes[0] + sizes[1]]
         sizes = [size for size in sizes if size]
@@ -243,6 +248,7 @@ def level_count(blocks: PropagationBlocks) -> int:
     """Return the number of eigenstates that a propagation needs."""
     from qsim.tridiag.deck.electron import levels_of
 
+    # levels of the initial state, and of the populations
     wanted = [level + 1 for level in levels_of(blocks.initial)]
     if blocks.observed.populations is not None:
         wanted.append(blocks.observed.populations.levels)
@@ -292,6 +298,7 @@ def build(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Prop
         cap=None if cap is None else cap[BETWEEN],
         mask=None if mask is None else mask[BETWEEN],
     )
+    # absorber at the walls, for the results file alone: psi is zero there
     ends = (None if array is None else array[[0, -1]] for array in (cap, mask))
     pulse = LaserField(blocks.laser)
     steps, dt = step_count(blocks, pulse)

@@ -267,6 +267,7 @@ def grid_spacing(setup: Setup) -> Iterator[Finding]:
             f"({highest:.4g} a.u. of momentum); use four or more, dx of {0.5 * math.pi / highest:.3g} bohr or less",
             "error" if highest * setup.dx > math.pi else "warning",
         )
+    # central differences of A p need a phase A dx well below 1; the compact stencil has that phase exactly
     swing = pulse.peak_vector_potential(setup.t_final) * setup.dx
     if pulse.gauge == "velocity" and setup.blocks.grid.stencil == "three_point" and swing > 0.5:
         yield Finding(
@@ -279,12 +280,14 @@ def grid_spacing(setup: Setup) -> Iterator[Finding]:
 
 def box_and_quiver(setup: Setup) -> Iterator[Finding]:
     """Yield a box or free space smaller than the quiver motion."""
+    # nothing to quiver, or nothing to be ionised
     radius = setup.pulse.quiver
     if radius == 0.0 or setup.threshold is None:
         return
     # a free electron in the field moves by the quiver radius to either side
     centre = float(np.sum(setup.density * setup.x))
     room = min(centre - float(setup.x[0]), float(setup.x[-1]) - centre)
+    # the absorber leaves an electron less room than the wall
     free = room - absorbers.width(setup.blocks.absorber)
     if room < radius:
         yield Finding(
@@ -339,6 +342,7 @@ def absorber_reflection(setup: Setup) -> Iterator[Finding]:
     initial = setup.blocks.initial
     if isinstance(initial, GaussianInitial) and initial.k0:
         momenta.append(abs(initial.k0))
+    # above that k^2 / 2 comes near the top of the band of the lattice
     momenta = [k for k in momenta if 1e-6 < k * setup.dx < 1.5]
     if not momenta:
         return
@@ -355,6 +359,7 @@ def absorber_reflection(setup: Setup) -> Iterator[Finding]:
 
 def walls(setup: Setup) -> Iterator[Finding]:
     """Yield an initial state that feels the walls."""
+    # the walls themselves carry none: the points beside them tell
     ends = float(max(setup.density[1], setup.density[-2]))
     if ends > WALL_DENSITY and not setup.blocks.potential.zero:
         yield Finding(
@@ -370,6 +375,7 @@ def bound_levels(setup: Setup) -> Iterator[Finding]:
     levels, free = levels_of(setup.blocks.initial), setup.threshold
     if not levels or free is None or setup.blocks.potential.zero:
         return
+    # levels above the threshold are standing waves of the box, whose energies move with its walls
     bound = setup.pencil.below(free)
     if max(levels) >= bound:
         key = "initial.level" if setup.blocks.initial.type == "eigenstate" else "initial.levels"
@@ -428,6 +434,7 @@ def field_length(setup: Setup) -> Iterator[Finding]:
             f"the run ends at {setup.t_final:.6g} a.u., before the last pulse does ({duration:.6g} a.u.)",
             "warning",
         )
+    yield from setup.pulse.check_tables(setup.t_final)
     yield from setup.pulse.check_residual(setup.t_final)
 
 

@@ -66,6 +66,7 @@ class Pencil:
         # -1/2 d2/dx2 by three points has 1/dx^2 on the diagonal and -1/(2 dx^2) beside it
         half = 0.5 / self.dx**2
         if not self.compact:
+            # E shifts the diagonal alone without M
             off = np.full(self.size - 1, -half, dtype=np.result_type(self.v, z))
             return off, 2.0 * half + self.v - z, off.copy()
         # M (V - z) with M = (1, 10, 1) / 12: each column has the factor of its own point
@@ -176,6 +177,7 @@ def window_states(
     n = potential.shape[0]
     # bound states lie about the minimum of V, in a small part of a large grid
     size = min(n, max(FIRST_WINDOW, 8 * (first + count)))
+    # windows grow about the deepest point
     centre = int(np.argmin(potential))
     while True:
         low = min(max(centre - size // 2, 0), n - size)
@@ -202,6 +204,7 @@ def _outside(potential: NDArray[np.float64], low: int, size: int) -> float:
 
 def _dead(states: NDArray[np.float64], low: int, size: int, n: int) -> bool:
     largest = np.max(np.abs(states), axis=1)
+    # an end of the window that is an end of the grid has a wall, at which states are zero anyway
     left = low == 0 or bool(np.all(np.abs(states[:, 0]) <= DEAD * largest))
     return left and (low + size == n or bool(np.all(np.abs(states[:, -1]) <= DEAD * largest)))
 
@@ -210,6 +213,7 @@ def _window(
     v: NDArray[np.float64], dx: float, stencil: str, count: int, first: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     pencil = Pencil(v, dx, stencil)
+    # levels that rounding cannot tell apart are found together, so that parity can tell them apart
     energies, low = _with_neighbours(pencil, _bisect(pencil, count, first), first)
     wanted = slice(first - low, first - low + count)
     states = np.empty((len(energies), v.shape[0]))
@@ -233,7 +237,7 @@ def _closeness(pencil: Pencil) -> float:
 def _with_neighbours(
     pencil: Pencil, energies: NDArray[np.float64], first: int
 ) -> tuple[NDArray[np.float64], int]:
-    """Return the energies with those of levels too close to be told apart from them, and the index of the lowest.
+    """Return the energies, also of levels too close to be resolved from them, and the index of the lowest.
 
     One level of a doublet alone is any combination of the two; both are needed to make them even and odd.  A potential that
     is not symmetric gives no rule for that, and no neighbours.
@@ -304,6 +308,7 @@ def _give_parity(
 
 def _bisect(pencil: Pencil, count: int, first: int) -> NDArray[np.float64]:
     """Return the wanted eigenvalues to about 1e-11 of the larger of |E| and 1, or the rounding of the spectrum."""
+    # every eigenvalue lies between min V and the top of the kinetic band above max V
     bottom, top = float(np.min(pencil.v)), pencil.top
     low, high = np.full(count, bottom), np.full(count, top)
     # steps upwards from the bottom: levels of interest lie far below the top of the spectrum
@@ -323,6 +328,7 @@ def _bisect(pencil: Pencil, count: int, first: int) -> NDArray[np.float64]:
     # each count of levels below an energy narrows the brackets of all levels, not only that of level k
     for k in range(count):
         tolerance = max(1e-11 * max(1.0, abs(low[k])), 4e-16 * pencil.top)
+        # bisection on the count: a level cannot be missed, however close to another
         while high[k] - low[k] > tolerance:
             middle = 0.5 * (low[k] + high[k])
             below = pencil.below(middle)
@@ -349,10 +355,13 @@ def _inverse_iteration(
             # the shift is an eigenvalue to the last bit
             shift += 4e-16 * max(pencil.top, 1.0)
             state = pencil.solve(shift, state)
+        # orthogonal to the levels beside it that were found before
         for other in near:
             state = state - (other @ state) * pencil.dx * other
         state = state / np.linalg.norm(state)
         if step >= 1:
+            # the residual bounds the distance from an eigenvalue; below rounding of the largest energy nothing
+            # is gained
             residual = pencil.apply(state) - energy * state
             if float(np.linalg.norm(residual)) < 4e-15 * pencil.top:
                 break

@@ -45,10 +45,12 @@ def populations(r: Results) -> Figure | None:
     ax = fig.subplots()
     t, p = femtoseconds(r["time"]), r["populations"]
     order = np.argsort(-p.max(axis=0), kind="stable")
+    # levels that were populated most, in their order
     shown = sorted(int(k) for k in order[:SHOWN_LEVELS] if p[:, k].max() > 1e-12)
     for k in shown:
         ax.plot(t, np.maximum(p[:, k], 1e-14), label=f"{k}")
     ax.plot(t, np.maximum(p.sum(axis=1), 1e-14), color="0.6", linestyle=":", label="sum")
+    # the second most populated level decides whether a linear axis shows anything but the first
     second = float(np.sort(p.max(axis=0))[-2]) if p.shape[1] > 1 else 1.0
     # seen on a linear axis
     if second > VISIBLE:
@@ -75,6 +77,7 @@ def _draw_norms(ax: Axes, r: Results) -> None:
         parts += [
             (rf"$x >$ {place:g} bohr", r["norm_right"][:, k], "--") for k, place in enumerate(r["place"])
         ]
+    # a norm that rounding alone changes is a flat line: its distance from 1 is drawn
     kept = all(float(np.abs(1.0 - values).max()) < KEPT for _, values, _ in parts)
     for k, (label, values, dashes) in enumerate(parts):
         color = COLORS["black"] if k == 0 else list(COLORS.values())[(k - 1) % 6]
@@ -112,11 +115,13 @@ def norm(r: Results) -> Figure | None:
 
 
 def _draw_density(fig: Figure, ax: Axes, r: Results) -> None:
+    """Draw the density against time and position, in decades below its maximum, with the edges of the absorber."""
     rho = r["density"]
     largest = max(float(rho.max()), 1e-300)
     with np.errstate(divide="ignore"):
         level = np.log10(np.maximum(rho, largest * 10.0**-DECADES))
     drawn = image(ax, femtoseconds(r["time"]), r["x_density"], level.T, np.log10(largest), DECADES)
+    # the axis ends where the density leaves the range of colours
     seen = np.flatnonzero(rho.max(axis=0) > largest * 10.0**-DECADES)
     x = r["x_density"]
     if seen.size:
@@ -156,11 +161,13 @@ def _draw_potential(ax: Axes, r: Results) -> tuple[float, float]:
     # or a wall to cut off
     high = height if height < top + 3.0 * (top - low) + 1e-3 else top + 0.2 * (top - low)
     high = max(high, top)
+    # the region of the initial density and of the classically allowed motion
     bound = np.flatnonzero((rho > 1e-6 * rho.max()) | (v < float(energies.max())))
     inside = bound if bound.size else np.arange(x.size)
     left, right = float(x[inside[0]]), float(x[inside[-1]])
     centre = 0.5 * (left + right)
     half = min(0.6 * (right - left) + 1.0, 0.5 * float(x[-1] - x[0]))
+    # a wide packet would shrink a short-ranged potential to a spike
     if half > 60.0 and float(np.abs(v).max()) > 0.0 and "energies" in r:
         strong = x[np.abs(v - np.median(v)) > 0.02 * np.abs(v - np.median(v)).max()]
         if strong.size:
@@ -221,6 +228,7 @@ def states(r: Results) -> Figure | None:
     a.set_title("potential, levels, initial density")
     _enlarge(a, r)
     rho = np.abs(r["psi_final"]) ** 2
+    # below this both curves are rounding
     floor = 1e-14 * max(float(rho0.max()), float(rho.max()))
     b.semilogy(*curve(x, np.maximum(rho0, floor)), color="0.6", label="t = 0")
     b.semilogy(*curve(x, np.maximum(rho, floor)), linewidth=0.8, label="end")

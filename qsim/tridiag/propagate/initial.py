@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.deck.columns import read_columns, smooth_curve
+from qsim.core.deck.columns import smooth_curve
+from qsim.core.deck.tables import read_table
 from qsim.core.device.pool import each_part
 from qsim.core.errors import FileError, InvalidInput
 from qsim.core.physics.functions import CACHED, formula, in_chunks
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from qsim.tridiag.deck.electron import FileInitial
 
 # norm outside of the grid that a state from a file may have
 LOST = 1e-6
@@ -75,7 +78,7 @@ def initial_state(
         real = in_chunks(lambda part: formula(block.real, f"{key}.real", x=part), x, threads)
         psi = real + 1j * in_chunks(lambda part: formula(block.imag, f"{key}.imag", x=part), x, threads)
     else:
-        psi = _from_file(block.file, x, key)
+        psi = _from_file(block, x, key)
     return normalised(psi, dx, key, threads)
 
 
@@ -85,6 +88,7 @@ def gaussian(
     """Return ``(2 pi width^2)^(-1/4) exp(-(x - x0)^2 / (4 width^2) + i k0 x)``, of standard deviation `width` in density."""
 
     def part(x: NDArray[np.float64]) -> NDArray[np.complex128]:
+        # far tails underflow to 0, as they should
         with np.errstate(under="ignore", over="ignore"):
             size = (2.0 * math.pi * width**2) ** -0.25 * np.exp(-(((x - x0) / (2.0 * width)) ** 2))
         # far away: not worth a phase
@@ -98,7 +102,7 @@ def gaussian(
 def normalised(
     psi: NDArray[np.complex128], dx: float, key: str = "initial", threads: int = 1
 ) -> NDArray[np.complex128]:
-    """Return psi with ``sum |psi|^2 dx = 1``; the sum is that of chunks, whatever the number of threads.
+    """Return psi with ``sum |psi|^2 dx = 1``; chunks are summed in a fixed order, for any number of threads.
 
     Raises
     ------
@@ -155,6 +159,8 @@ def _superpose(
     levels = sorted(level for level, weight in weights.items() if weight != 0)
     lowest, count = levels[0], levels[-1] - levels[0] + 1
     # together, so that levels next to each other are orthogonal
+    # one window for all levels between the lowest and the highest; a wide range of levels would need many
+    # states in it at once
     if count <= 64:
         _, states, low = window_states(dx, potential, stencil, count, lowest)
         for level in levels:
@@ -166,9 +172,11 @@ def _superpose(
     return normalised(psi, dx, key)
 
 
-def _from_file(path: Path, x: NDArray[np.float64], key: str) -> NDArray[np.complex128]:
+def _from_file(block: FileInitial, x: NDArray[np.float64], key: str) -> NDArray[np.complex128]:
     """Return a wavefunction from columns x, re, im or from a results file, interpolated to the grid."""
-    points, values = _read_results(path) if path.suffix in (".h5", ".hdf5") else _read_table(path)
+    path = block.file
+    points, values = _read_results(path) if path.suffix in (".h5", ".hdf5") else _read_table(block)
+    # spacing is compared up to the rounding of positions in a text file
     slack, dx = 1e-9 * (1.0 + float(np.max(np.abs(x)))), float(x[1] - x[0])
     # the walls: a results file has a zero there
     left, right = float(x[0]) - dx, float(x[-1]) + dx
@@ -200,13 +208,15 @@ def _from_file(path: Path, x: NDArray[np.float64], key: str) -> NDArray[np.compl
     return psi
 
 
-def _read_table(path: Path) -> tuple[NDArray[np.float64], NDArray[np.complex128]]:
-    table = read_columns(path, 3, "x, Re psi, Im psi")
+def _read_table(block: FileInitial) -> tuple[NDArray[np.float64], NDArray[np.complex128]]:
+    table = read_table(block)
+    # files need not be sorted
     table = table[np.argsort(table[:, 0], kind="stable")]
     return table[:, 0], table[:, 1] + 1j * table[:, 2]
 
 
 def _read_results(path: Path) -> tuple[NDArray[np.float64], NDArray[np.complex128]]:
+    """Return x and psi of a results file, or of another HDF5 file with the same arrays; complex numbers may be pairs."""
     file, datasets = open_datasets(path)
     arrays: dict[str, NDArray[Any]] = {}
     with file:

@@ -82,6 +82,7 @@ def equidistant(first: float, spacing: float, points: int, threads: int = 1) -> 
     out = np.empty(points)
 
     def work(begin: int, end: int) -> None:
+        # parts that stay in the caches, each with the same arithmetic: no bit depends on the number of threads
         for low in range(begin * CACHED, min(end * CACHED, points), CACHED):
             part = out[low : low + CACHED]
             np.add(first, np.multiply(spacing, np.arange(low, low + part.size), out=part), out=part)
@@ -109,8 +110,10 @@ def step_table(
 
     Here ``tau = dt/2`` and ``sigma = tau / (2 dx^2)``.
     """
+    # rows are divided by the size of their off-diagonals, which leaves six numbers a step for all rows
     tau = 0.5 * dt
     sigma = tau / (2.0 * lattice.dx**2)
+    # a field that is not given is zero: the static table of one row is repeated by the propagator
     field = np.zeros(steps) if electric is None else np.asarray(electric, float)
     a = np.zeros(steps) if vector_potential is None else np.asarray(vector_potential, float)
     table = np.empty((steps, TABLE_COLUMNS))
@@ -147,8 +150,11 @@ def bands(
         phase = np.exp(1j * a * dx)
         main = 10.0 * u + 12j * sigma
         upper, lower = np.zeros_like(u), np.zeros_like(u)
+        # M (1 + i tau V) puts the value of the neighbour beside the diagonal: the matrix is not symmetric where
+        # V changes
         upper[:-1] = phase * u[1:]
         lower[1:] = np.conj(phase) * u[:-1]
+    # psi is zero at the walls, one spacing beyond either end
     lower[0] = upper[-1] = 0.0
     return np.asarray(lower, complex), np.asarray(main, complex), np.asarray(upper, complex)
 
@@ -158,6 +164,7 @@ def mass(lattice: Lattice, psi: Array, a: float = 0.0) -> Array:
     if lattice.stencil == "three_point":
         return psi
     phase = complex(np.exp(1j * a * lattice.dx)) if a else 1.0
+    # real numbers stay real without a field, which halves the work of eigenstates
     out = psi * (10.0 / 12.0 + 0j if a else 10.0 / 12.0)
     out[:-1] += psi[1:] * (phase / 12.0)
     out[1:] += psi[:-1] * (np.conj(phase) / 12.0)
@@ -178,6 +185,7 @@ def apply_h(lattice: Lattice, psi: Array, electric: float = 0.0, a: float = 0.0)
     out = _kinetic(lattice, psi, a)
     v = lattice.potential + (lattice.x * electric if electric else 0.0)
     out += namespace(psi).asarray(v) * psi
+    # (p + A)^2 / 2 = p^2/2 + A p + A^2/2 with the central difference for p
     if lattice.stencil == "three_point" and a:
         out[:-1] += psi[1:] * (-0.5j * a / dx)
         out[1:] += psi[:-1] * (0.5j * a / dx)
@@ -189,6 +197,7 @@ def _kinetic(lattice: Lattice, psi: Array, a: float) -> Array:
     """Return the kinetic part: -D/2 psi, or -M^-1 D/2 psi with the velocity-gauge phases."""
     compact = lattice.stencil == "numerov"
     phase = complex(np.exp(1j * a * lattice.dx)) if a and compact else 1.0
+    # second difference over -2 dx^2
     half = 0.5 / lattice.dx**2
     out: Array = psi * (2.0 * half)
     out[:-1] -= psi[1:] * (half * phase)
@@ -205,6 +214,7 @@ def _inverse_mass(f: Array, phase: complex | float) -> Array:
     if xp is np:
         from scipy.linalg import solve_banded
 
+        # bands of M with the gauge phases, (1, 10, 1) / 12, as scipy lays them out
         rows = np.full((3, n), 1.0 / 12.0, complex)
         rows[0] *= phase
         rows[1] = 10.0 / 12.0

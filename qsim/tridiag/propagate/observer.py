@@ -75,6 +75,8 @@ class Observer:
         lattice = self.lattice
         bounds = [(v - lattice.xmin) / lattice.dx + 0.5 for v in (low, high)]
         cells = [min(max(v, 0.0), float(lattice.points)) for v in bounds]
+        # an edge on a point or between two points is meant exactly there: rounding of the deck's numbers must
+        # not move it
         cells = [float(round(2 * v)) / 2 if abs(2 * v - round(2 * v)) < 1e-6 else v for v in cells]
         first, last = math.floor(cells[0]), math.ceil(cells[1]) - 1
         return first, last, first + 1.0 - cells[0], cells[1] - last
@@ -83,10 +85,12 @@ class Observer:
         """Return the own share of the norm in an interval of `_part`, a number of the device."""
         low, high = self.span.low, self.span.high
         first, last, left, right = part
+        # nothing of the interval lies in the box
         if last < first:
             return self.xp.zeros((), float)
         if first == last:
             left, right = left + right - 1.0, 0.0
+        # cells that the interval cuts count by their part inside it
         ends = self.xp.zeros((), float)
         for point, weight in ((first, left), (last, right)):
             if low <= point < high and weight:
@@ -120,9 +124,11 @@ class Observer:
         time = step * problem.dt
         field, a = float(problem.field_at(time)), float(problem.vector_at(time))
         a = a if problem.velocity_gauge else 0.0
+        # current and energy couple a point with its neighbours, which another process may hold
         wide, offset = self._with_neighbours(psi)
         shares = {
             "velocity": self._current(wide, offset).reshape(1),
+            # density beside the left and the right wall: other processes multiply theirs by 0
             "walls": abs(psi[:: len(psi) - 1]) ** 2 * self.lattice.dx * self.xp.asarray(self._at_walls),
         }
         for name, parts in (("norm_within", self.radii), ("norm_right", self.places)):
@@ -136,26 +142,27 @@ class Observer:
         host = problem.device.to_host(self.xp.concatenate([*shares.values(), density]))
         ends = np.cumsum([share.size for share in shares.values()])
         own = np.append(host[: ends[-1]].astype(float), self._energy(wide, offset, a))
+        # added in the order of the ranks: the same bits on all of them
         summed = total(self.links, own)
-        found = dict(zip(shares, np.split(summed[:-1], ends[:-1]), strict=True))
+        sums_by_name = dict(zip(shares, np.split(summed[:-1], ends[:-1]), strict=True))
         density_map = self._all_columns(host[ends[-1] :])
         if self.states is not None:
-            real, imag = np.split(found.pop("amplitudes"), 2)
-            found["populations"] = (real**2 + imag**2) * self.lattice.dx**2
+            real, imag = np.split(sums_by_name.pop("amplitudes"), 2)
+            sums_by_name["populations"] = (real**2 + imag**2) * self.lattice.dx**2
         norm = float(sums[0])
         return {
             "norm": norm,
             "dipole": float(sums[1]),
             "acceleration": -float(sums[2]) - field,
             "energy": float(summed[-1]),
-            **{name: values for name, values in found.items() if name != "walls"},
+            **{name: values for name, values in sums_by_name.items() if name != "walls"},
             "density": density_map,
-            "wall_density": float(found["walls"].sum()),
-            "velocity": float(found["velocity"][0]) + a * norm,
+            "wall_density": float(sums_by_name["walls"].sum()),
+            "velocity": float(sums_by_name["velocity"][0]) + a * norm,
         }
 
     def _with_neighbours(self, psi: Array) -> tuple[Array, int]:
-        """Return the own points with those of the neighbours around them, and how many come before."""
+        """Return the own points between points of the neighbours, and the number of points before them."""
         if self.links.size == 1:
             return psi, 0
         copy = self.xp.ascontiguousarray
@@ -176,11 +183,13 @@ class Observer:
         end = offset + self.span.size
 
         def pairs(distance: int) -> Array:
+            # pairs are counted by the process of their right point
             start = max(offset, distance)
             return self.xp.vdot(wide[start - distance : end - distance], wide[start:end]).imag
 
         current = pairs(1)
         if self.lattice.stencil == "numerov":
+            # fourth-order first difference, (8 (f_1 - f_-1) - (f_2 - f_-2)) / 12, as pairs
             current = (8.0 * current - pairs(2)) / 6.0
         return self.xp.asarray(current)
 
@@ -212,6 +221,7 @@ class Observer:
         start = self.problem.window + self._levels(self.problem.states.shape[1])[0] - self.span.low
         window = slice(start, start + states.shape[1])
         psi = psi[window]
+        # populations refer to the length-gauge state, exp(i A x) psi
         if a:
             psi = psi * self.xp.exp(1j * a * self.x[window])
         real, imag = self.xp.ascontiguousarray(psi.real), self.xp.ascontiguousarray(psi.imag)
@@ -219,7 +229,7 @@ class Observer:
 
 
 def _within(columns: range, span: Span) -> slice:
-    """Return those of some columns that lie in a span, counted from its start."""
+    """Select the columns that lie in a span, counted from its start."""
     start, stop, step = columns.start, columns.stop, columns.step
     first = start + step * max(0, -(-(span.low - start) // step))
     last = min(stop, span.high)

@@ -95,7 +95,7 @@ def photoelectrons(
     area = gamma * (np.pi / half) / math.sin(np.pi / (2.0 * half))
     pencil = Pencil(np.asarray(lattice.potential, float), lattice.dx, lattice.stencil)
     start = np.asarray(psi, complex)
-    # energies are those of length gauge, in which A does not appear in H
+    # energies refer to length gauge, in which A does not appear in H
     if vector_potential:
         start = start * np.exp(1j * vector_potential * lattice.x)
     energies = np.asarray(energies, float)
@@ -106,6 +106,7 @@ def photoelectrons(
         # one tridiagonal solution per root, one after the other
         for shift in shifts:
             chi = gamma * pencil.solve(complex(energy + shift), chi)
+        # electrons that have flown to the left, and to the right
         weight = chi.real**2 + chi.imag**2
         parts[0, k] = np.sum(weight[:origin])
         parts[1, k] = np.sum(weight[origin:])

@@ -49,7 +49,7 @@ SAMPLES_PER_PERIOD = 8
 DENSITY_POINTS = 400
 # harmonics, where the deck leaves them open and the cutoff law gives fewer
 DEFAULT_ORDERS = 30
-# grid points of a process at least: observables need those of neighbours around its own
+# grid points of a process at least: observables need some points of the neighbours beside its own
 LEAST = 64
 # points times steps of one call: about half a second
 PIECE = {"cpu": 5e7, "cuda": 2e10}
@@ -192,6 +192,8 @@ class Propagation:
         if block.energies is not None:
             low, high = block.energies
         else:
+            # from below the ground state, whose line normalises the picture, to the rescattering cutoff 10 Up
+            # and a margin
             low, high = min(-1.2 * (self.ip or 0.0), -0.05), 10.0 * self.pulse.up + 0.5
         return np.linspace(low, high, block.points)
 
@@ -214,7 +216,7 @@ class Propagation:
                 at = int(target)
 
     def fields(self) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-        """Return E and A of every step, (steps,) each: one of them, that of the gauge; none without a laser."""
+        """Return E and A of every step, (steps,) each: E in length gauge, A in velocity gauge; None for the other or no laser."""
         if self.velocity_gauge:
             return None, np.asarray(self.pulse.vector_potential(self.midpoints), float)
         return (self.pulse.steps(self.steps, self.dt) if self.pulse.pulses else None), None
@@ -287,6 +289,7 @@ class Propagation:
         first, last = 0, n
         if block is not None and block.range is not None:
             x, half = self.x, 0.5 * self.lattice.dx
+            # half a spacing beyond each end, so that rounding does not drop the points on the ends
             first, last = (int(np.searchsorted(x, v)) for v in (block.range[0] - half, block.range[1] + half))
         most = block.points if block is not None else DENSITY_POINTS
         # every stride-th point, so that at most that many columns are stored
@@ -306,6 +309,7 @@ def pieces_of(start: int, target: int, every: int, largest: int) -> Iterator[tup
     """
     step = start
     while step < target:
+        # first the way to the next multiple of `every`, then whole intervals, then the rest
         offset = (every - step % every) % every
         if offset:
             count = min(offset, target - step)

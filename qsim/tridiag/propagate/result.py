@@ -76,6 +76,7 @@ class Propagated:
             return np.asarray(trace[:, 1])
         if name == "dipole":
             return np.asarray(trace[:, 2])
+        # Ehrenfest: the sums of the trace hold V', the field is added here
         electric = np.asarray(problem.field_at(time), float)
         if name == "field":
             return electric
@@ -156,6 +157,7 @@ def _step(name: str, text: str, *, headline: bool = False) -> Q:
 
 QUANTITIES: tuple[Q, ...] = (
     Q(
+        # numbers that a summary shows first, with their errors
         "norm_final",
         "",
         "norm in the box at the end",

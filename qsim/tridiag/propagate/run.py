@@ -105,6 +105,7 @@ class Evolution:
         propagator, norm = self.propagator, float(self.rows[-1]["norm"])
         for target, calls in self.problem.schedule(self.start):
             for count, every in calls:
+                # samples of a call: at multiples of the trace's interval, or one at an output time
                 samples = np.asarray(propagator.advance(count, every), float)
                 self._keep(samples, count, every)
                 norm = float(samples[-1, 0])
@@ -119,6 +120,7 @@ class Evolution:
     def _keep(self, samples: NDArray[np.float64], count: int, every: int) -> None:
         """Add to the trace those samples of the last `count` steps whose step number is a multiple of its interval."""
         number = self.propagator.step - count + every * np.arange(1, len(samples) + 1)
+        # calls that end between two samples of the trace return one that does not belong to it
         kept = number % self.problem.every == 0
         self.trace.append(np.column_stack([number, samples])[kept])
 
@@ -138,16 +140,19 @@ class Evolution:
         """Return what the complete propagation leaves; of a state that is not stored, each process its part."""
         own = self.problem.device.to_host(self.propagator.own)
         stored = self.problem.lattice.points <= PSI_LIMIT
+        # the density beside the walls without the whole state, which no process may have
         ends = joined(self.comm.allgather(own[:: len(own) - 1]))
-        found = Propagated(
+        propagated = Propagated(
             self.problem,
             _stacked(self.rows),
             np.concatenate(self.trace),
             joined(self.comm.allgather(own)) if stored else own,
             self.propagator.info(),
         )
-        found.numbers["wall_density"] = float(max(abs(ends[0]), abs(ends[-1])) ** 2 * self.problem.lattice.dx)
-        return found
+        propagated.numbers["wall_density"] = float(
+            max(abs(ends[0]), abs(ends[-1])) ** 2 * self.problem.lattice.dx
+        )
+        return propagated
 
 
 def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
@@ -232,13 +237,14 @@ def turned_back(result: Propagated) -> float:
     """Return the norm that the walls have turned back, as a rough number.
 
     A hard wall pushes with the force ``|psi'|^2 / 2``, psi' its slope there; density of momentum k that it turns back takes
-    ``2 k`` of its integral over time.  k is taken as 1, or as that of the packet.
+    ``2 k`` of its integral over time.  k is taken as 1, or as the momentum of the packet.
     """
     problem, frames = result.problem, result.frames
     if "wall_density" not in frames or len(frames["wall_density"]) < 2:
         return 0.0
     initial = problem.initial
     momentum = max(abs(initial.k0), 0.1) if isinstance(initial, GaussianInitial) else 1.0
+    # psi is zero at the wall: its slope is psi / dx one spacing from it
     force = frames["wall_density"] / (2.0 * problem.lattice.dx**3)
     return min(float(np.trapezoid(force, problem.frames * problem.dt)) / (2.0 * momentum), 1.0)
 
@@ -249,18 +255,20 @@ def _claim(result: Propagated, state: Callable[[], State], monitor: Monitor) -> 
     from qsim.tridiag.propagate import accuracy
 
     problem = result.problem
-    found = accuracy.numbers(problem, result.frames)
+    values = accuracy.numbers(problem, result.frames)
     turned = float(result.numbers["turned_back"] or 0.0)
-    result.accuracy = accuracy.estimate(problem, found, accuracy.Ending(result.psi, turned, state), monitor)
+    result.accuracy = accuracy.estimate(problem, values, accuracy.Ending(result.psi, turned, state), monitor)
     if result.accuracy.why_not:
         text = f"no errors are claimed: {result.accuracy.why_not}"
         monitor.note(text if problem.verify is False else f"{text}; time.verify: true finds them")
         return
+    # only norms and populations have a scale of their own, by which an error is large or not
     shares = {
         name: error for name, error in result.accuracy.errors.items() if name.startswith(("norm", "pop"))
     }
     worst = max(shares, key=lambda name: shares[name])
     if shares[worst] > UNSURE:
+        # the largest part tells what to change in the deck
         parts = result.accuracy.parts(worst)
         listed = [
             f"{cause} {parts[cause]:.2g}"
@@ -292,6 +300,7 @@ def _harmonics(result: Propagated, block: Hhg) -> None:
     from qsim.tridiag.tdse import harmonics
 
     problem = result.problem
+    # harmonics come from the fine trace, not from the output times, which are too few
     omega, top = problem.fundamental(block), problem.max_order(block)
     time, signal = result.traced("time"), result.traced(block.form)
     order, power = harmonics.hhg(time, signal, omega, block.window, top, form=block.form)
@@ -333,7 +342,9 @@ class _Spectrum:
         from qsim.tridiag.propagate import photoelectrons
 
         problem, lattice, block = self.result.problem, self.result.problem.lattice, self.block
+        # the window operator is defined in length gauge
         a = float(problem.vector_at(problem.steps * problem.dt)) if problem.velocity_gauge else 0.0
+        # lines as wide as the spacing of the energies make a smooth curve
         gamma = block.gamma if block.gamma is not None else float(self.energies[1] - self.energies[0])
         self.found = photoelectrons.photoelectrons(
             lattice,
@@ -351,10 +362,10 @@ def _photoelectrons(
 ) -> None:
     spectrum = _Spectrum(result, block, state)
     drive(spectrum, monitor, total=spectrum.energies.size, unit="energies", what="photoelectrons")
-    found = spectrum.found
+    electrons = spectrum.found
     result.spectra |= {
-        "photoelectron_energy": found.energy,
-        "photoelectron_spectrum": found.spectrum,
-        "photoelectron_left": found.left,
-        "photoelectron_right": found.right,
+        "photoelectron_energy": electrons.energy,
+        "photoelectron_spectrum": electrons.spectrum,
+        "photoelectron_left": electrons.left,
+        "photoelectron_right": electrons.right,
     }

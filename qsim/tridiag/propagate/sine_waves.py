@@ -1,8 +1,8 @@
 """State at the end of a run, by a method in which free motion is exact: sine waves and Strang steps.
 
 Three-point and compact stencils and the Crank-Nicolson step slow fast components down, and finer ones do so a little less.  The
-norm that has reached an absorber, or a far part of the box, early on is that of the fastest components; it can be wrong by orders
-of magnitude in a run and in all its refinements alike.  A Strang step
+norm that has reached an absorber, or a far part of the box, early on consists of the fastest components; it can be wrong by
+orders of magnitude in a run and in all its refinements alike.  A Strang step
 
     exp(-i V h/2 - W h/2) exp(-i p^2 h/2) exp(-i V h/2 - W h/2)
 
@@ -67,7 +67,9 @@ def final(
     if lattice.mask is not None:
         # the mask of a step of length dt, for half of a step of length h
         half = half * np.asarray(lattice.mask) ** (0.5 * h / dt)
+    # the kinetic factor of a step, one number per sine
     whole = np.exp(-0.5j * h * k * k)
+    # the field of a step at its midpoint keeps second order
     field = pulse.steps(steps, h) if pulse.pulses else None
     psi = np.array(psi0, dtype=complex)
     for i in range(steps):

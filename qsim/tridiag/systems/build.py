@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
 from qsim.core.device.device import Memory
 from qsim.core.device.hardware import free_host_memory
 from qsim.core.device.parallel import connected
-from qsim.core.run.stages import Plan
-from qsim.core.run.work import CACHED, Work
+from qsim.core.run.stages import Plan, Size
 from qsim.tridiag.checks import partition_findings
 from qsim.tridiag.deck.model import FileSystem, LaplaceSystem, RandomSystem
 from qsim.tridiag.systems.problem import SolveProblem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from qsim.core.device.device import Device
     from qsim.tridiag.checks import Blame
@@ -31,7 +30,6 @@ __all__ = [
     "bytes_of_number",
     "max_ranks",
     "plan",
-    "solve_seconds",
     "streamable",
 ]
 
@@ -49,23 +47,15 @@ CHECKED = 5.0
 STREAMED, KEPT = 0.8, 1.7
 # solved block by block on a CPU of a few cores
 ROWS_PER_SECOND = 1.6e6
-# s per row and right-hand side of all solvers, and per byte of a text that is read; measured on a core of a server of 2024
-ROW_SECONDS = {"complex": 7.5e-7, "real": 4e-7}
-# rows of a system with corners, which is solved twice, per row
-CYCLIC_ROWS = 2.5
-TEXT_SECONDS, FILE_SECONDS = 2.5e-8, 8e-9
 # rows of a process at least: with fewer there is nothing to share
 LEAST = 64
 # processes for a file, of which the run finds out how many rows and systems it holds
 ANY = 1 << 30
-# s, of a run that hardly computes
-START = 0.08
-# of the time of a solution: its file; numbers that are not made where it is solved
-WRITTEN, MADE = 0.3, 0.5
-# of a file: four complex numbers of a row
-ROW_BYTES = 64.0
-# launches of a solution on a GPU, one after the other
-PASSES = 50.0
+# rows times right-hand sides from which a GPU is faster than its host, which makes the numbers and writes the file in both
+# cases: an estimate from the speeds of kernels (docs/howto/devices.md)
+GPU_ROWS = 3e6
+# days of a system that is solved block by block beyond which it is refused
+MOST_DAYS = 1000.0
 # of real elimination and substitution: 3 divisions or products and 2 x 3 more
 ROW_FLOPS = 9.0
 
@@ -104,11 +94,6 @@ def _kind(block: SystemSource | None) -> str:
     return "real" if isinstance(block, LaplaceSystem) else "complex"
 
 
-def solve_seconds(rows: int, columns: int, kind: str, *, cyclic: bool = False) -> float:
-    """Return about how long a solution takes on one core with its generation, its checks and its file, s."""
-    return START + ROW_SECONDS[kind] * rows * columns * (CYCLIC_ROWS if cyclic else 1.0)
-
-
 def _plan_generated(block: SystemSource, solver: Solver, precision: Precision) -> Plan:
     """Estimate the memory of a generated system, in memory or block by block."""
     assert not isinstance(block, FileSystem)
@@ -120,7 +105,7 @@ def _plan_generated(block: SystemSource, solver: Solver, precision: Precision) -
     findings = list(block_findings(solver, block.n))
     cyclic = block.corners is not None
     literal = solver.blocks != "auto"
-    peak, about = _peak(solver.type, literal, rows, columns, cyclic) * item, 0.0
+    peak = _peak(solver.type, literal, rows, columns, cyclic) * item
     on_gpu = _on_gpu(solver.type, literal, rows, columns, cyclic) * item
     less = int(rows * (CHECKED - NUMBERS["nshape"])) * item if on_gpu and columns == 1 and not cyclic else 0
     comm = connected()
@@ -135,27 +120,23 @@ def _plan_generated(block: SystemSource, solver: Solver, precision: Precision) -
             stored = rows * columns if rows * columns <= STORED and rows * columns * item <= limit else 0
             budget: float = limit if solver.memory != "auto" else 0.5 * limit
             peak = min(int(STREAMED * budget), peak) + int(KEPT * stored * item)
-            about = rows * columns / ROWS_PER_SECOND
+            findings += _years(rows * columns)
             on_gpu = less = 0
-    # the diagonals and the right-hand side are read, the solution is written
-    # speed is that of the memory where a system does not fit into the caches
-    moved = float(rows * (3 + 2 * columns) * item)
-    core = solve_seconds(rows, columns, _kind(block), cyclic=cyclic)
-    share = WRITTEN + (0.0 if isinstance(block, RandomSystem) else MADE)
-    work = Work(
-        ROW_FLOPS * rows * columns,
-        bytes=moved if moved > CACHED else 0.0,
-        about=about,
-        reduce="system.n",
-        core=core,
-        lanes=float(rows * columns),
-        launches=PASSES * (2.0 if cyclic else 1.0),
-        # libraries and the sequential method have the host alone
-        host=START + share * (core - START) if solver.type == "nshape" else core,
-    )
+    # libraries and the sequential method have the host alone
+    size = Size(float(rows * columns), "rows", GPU_ROWS if solver.type == "nshape" else math.inf)
     memory = Memory(host=peak, parts={"system": peak}, reduce="system.n", on_gpu=on_gpu, on_gpu_host=less)
     ranks, shared = _ranks(block, solver)
-    return Plan(memory, found, 0, findings, work, ranks=ranks, shared=shared)
+    return Plan(
+        memory,
+        found,
+        0,
+        findings,
+        size,
+        operations=ROW_FLOPS * rows * columns,
+        reduce="system.n",
+        ranks=ranks,
+        shared=shared,
+    )
 
 
 def _ranks(block: SystemSource, solver: Solver) -> tuple[int, str]:
@@ -178,9 +159,13 @@ def max_ranks(solver: Solver, rows: int) -> int:
     return max(1, min(rows // 2, blocks))
 
 
-def _of_file(core: float, path: Path) -> Work:
-    """Return the work of a system in a file: nearly all of the time goes into reading it and writing the solution."""
-    return Work(core=core, lanes=path.stat().st_size / ROW_BYTES, launches=PASSES, host=core)
+def _years(rows: int) -> list[Finding]:
+    """Return a mistake for a system whose streaming would take years: a number of rows with some zeros too many."""
+    days = rows / ROWS_PER_SECOND / 86400.0
+    if days <= MOST_DAYS:
+        return []
+    text = f"{rows:.1e} rows take about {days:.1e} days block by block, and more than {MOST_DAYS:g} days are refused"
+    return [Finding("system.n", text)]
 
 
 def _plan_file(block: FileSystem | None, solver: Solver) -> Plan:
@@ -189,14 +174,14 @@ def _plan_file(block: FileSystem | None, solver: Solver) -> Plan:
     sizes = {"file": str(path or "")}
     if path is None or not path.is_file():
         return Plan(sizes=sizes, ranks=ANY, shared="rows")
+    # nearly all of the time goes into reading the file and writing the solution
+    bytes_read = Size(float(path.stat().st_size), "bytes", math.inf)
     if path.suffix not in (".npz", ".h5", ".hdf5"):
-        work = _of_file(START + TEXT_SECONDS * path.stat().st_size, path)
-        return Plan(sizes=sizes, work=work, ranks=ANY, shared="rows")
-    work = _of_file(START + FILE_SECONDS * path.stat().st_size, path)
+        return Plan(sizes=sizes, size=bytes_read, ranks=ANY, shared="rows")
     need = int(NUMBERS["nshape"] / 4 * path.stat().st_size)
     limit = _limit(solver)
     peak = min(need, int(STREAMED * 0.5 * limit)) if streamable(solver) and need > limit else need
-    return Plan(Memory(host=peak, parts={"system": peak}), sizes, work=work, ranks=ANY, shared="rows")
+    return Plan(Memory(host=peak, parts={"system": peak}), sizes, size=bytes_read, ranks=ANY, shared="rows")
 
 
 def _limit(solver: Solver) -> float:

@@ -50,6 +50,7 @@ def evaluate(
     x = np.asarray(x, float)
     first, last, gap = (float(x[0]), float(x[-1]), 0.0) if box is None else box
     strip = width(block)
+    # depth behind the inner edge of the nearer strip, 0 between the strips
     depth = np.maximum(x - (last + gap - strip), (first - gap + strip) - x)
     depth = np.clip(depth, 0.0, strip)
     if block.type == "cap":
@@ -60,6 +61,7 @@ def evaluate(
         return None, np.where(end, 0.0, np.clip(np.cos(0.5 * np.pi * depth / strip), 0.0, 1.0) ** block.power)
     c = LEMNISCATE
     a, b = 1.0 - 16.0 / c**3, (1.0 - 17.0 / c**3) / c**2
+    # W diverges at u = c, the wall: its value is cut a millionth before
     u = np.minimum(2.0 * block.delta * block.kmin * depth, c * (1.0 - 1e-6))
     cap = 0.5 * block.kmin**2 * (a * u - b * u**3 + 4.0 / (c - u) ** 2 - 4.0 / (c + u) ** 2)
     return np.maximum(cap, 0.0), None
@@ -95,16 +97,19 @@ def reflection(
     x = np.asarray(dx * np.arange(2 * count + 6), dtype=float)
     cap, mask = evaluate(block, x)
     if mask is not None:
+        # a mask once a step is the same as W = -ln(mask) / dt; 1e-12 keeps its zero at the wall finite
         cap = -np.log(np.maximum(mask, 1e-12)) / dt
     assert cap is not None
     # from beside the wall inwards, down to where it is zero
     w = cap[-count - 3 : -1][::-1]
+    # Numerov's recurrence for (H - i W - E) psi = 0, whose terms beside the kinetic ones are (V - E) / 12
     half, energy = 0.5 / dx**2, 0.5 * k**2
     step = [(-1j * value - energy) / 12.0 for value in w]
     before, now = np.zeros(k.shape, complex), np.ones(k.shape, complex)
     for i in range(w.size - 1):
         behind = step[i - 1] if i else -energy / 12.0
         after = -((10.0 * step[i] + 2.0 * half) * now + (behind - half) * before) / (step[i + 1] - half)
+        # the solution grows behind the absorber: only ratios are needed
         size = np.maximum(np.abs(after), 1.0)
         before, now = now / size, after / size
     # (10 w + 2 h) + 2 (w - h) cos(q dx) = 0 with w = -E/12
@@ -112,6 +117,7 @@ def reflection(
     cosine = -(10.0 * free + 2.0 * half) / (2.0 * (free - half))
     # one point towards the wall
     turn = np.exp(1j * np.arccos(np.clip(cosine, -1.0, 1.0)))
+    # psi = towards e^(i q) + back e^(-i q) at two neighbouring points of the free space
     towards = (before - now / turn) / (turn - 1.0 / turn)
     back = now - towards
     return np.abs(back / towards) ** 2

@@ -33,6 +33,7 @@ def curve(t: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Thin a long oscillating curve to its minima and maxima, so that no peak is lost."""
     if y.size <= MAX_POINTS:
         return t, y
+    # two points per block: its minimum and its maximum
     block = -(-y.size // (MAX_POINTS // 2))
     n = y.size // block
     parts = y[: n * block].reshape(n, block)
@@ -57,6 +58,7 @@ def image(
 ) -> AxesImage:
     """Draw values (y, t) on even axes; an image is drawn a hundred times faster than a mesh."""
     ax.grid(visible=False)
+    # pixels are centred on their values
     dt, dy = 0.5 * (t[1] - t[0]), 0.5 * (y[1] - y[0])
     return ax.imshow(
         values,

@@ -45,6 +45,7 @@ def field(r: Results) -> Figure | None:
     for name, line in (
         (("trace/field", "--"), ("trace/field_y", "-.")) if turning else (("trace/field", "--"),)
     ):
+        # A along y begins at 0: the rows of the file have only that along x
         A = start - integral(r[name], t) if name == "trace/field" else -integral(r[name], t)
         other.plot(*curve(femtoseconds(t), A), color=COLORS["vermillion"], linestyle=line, linewidth=0.8)
     if turning:
@@ -117,6 +118,7 @@ def hhg(r: Results) -> Figure | None:
                 linewidth=1.0,
                 label=f"{label} = {value:.1f}",
             )
+    # odd orders, of which an atom emits; thinned out on a long axis
     step = max(1, int(h[-1]) // 30)
     ax.set_xticks(np.arange(1, int(h[-1]) + 1, 2 * step))
     ax.set_xlabel(r"harmonic order $\omega_h/\omega$")

@@ -1,6 +1,6 @@
 r"""High harmonics: spectrum, cutoff, time-frequency map.
 
-Harmonic spectra are those of the dipole acceleration in all three forms: ``S = |\int s(t) w(t) exp(-i omega t) dt|^2`` by the
+Harmonic spectra belong to the dipole acceleration in all three forms: ``S = |\int s(t) w(t) exp(-i omega t) dt|^2`` by the
 trapezoid rule, times ``omega^2`` for the velocity and ``omega^4`` for the dipole.
 """
 
@@ -74,6 +74,7 @@ def hhg(
     time, signal = np.asarray(time, float), np.asarray(signal, float)
     m, step = time.shape[0], float(time[1] - time[0])
     cycles = (time[-1] - time[0]) * omega0 / (2.0 * math.pi)
+    # Nyquist: the samples know no faster component
     highest = math.pi / step / omega0
     if max_order is None:
         max_order = 100.0
@@ -81,6 +82,7 @@ def hhg(
     # four points per width of a line of that duration, within 16 to 128 per order
     density = points_per_order or int(min(max(math.ceil(4.0 * cycles), 16), 128))
     order = np.arange(math.floor(max_order * density + 1e-9) + 1) / density
+    # step and window once for all orders
     weighted = (signal * window_values(window, m)).astype(complex) * step
     # trapezoid rule
     weighted[[0, -1]] *= 0.5
@@ -124,6 +126,7 @@ def cutoff_order(
     """
     if classical is None:
         return None
+    # lines of the plateau away from the perturbative orders below and from the cutoff above
     low, high = PLATEAU[0] * classical, PLATEAU[1] * classical
     if order.size < 3 or order[-1] < high + 1.0 or low < 1.0:
         return None
@@ -137,6 +140,7 @@ def cutoff_order(
     plateau = (middle >= low) & (middle <= high)
     if not np.any(plateau):
         return None
+    # one decade below the mean of the plateau
     level = float(np.mean(smooth[plateau])) - 1.0
     below = np.flatnonzero((middle > high) & (smooth < level))
     if below.size == 0:
@@ -180,12 +184,15 @@ def gabor(
     m, step = time.shape[0], float(time[1] - time[0])
     width = 0.2 * math.pi / omega0 if width is None else width
     order = np.linspace(0.0, min(max_order, math.pi / step / omega0), orders)
+    # times of the map are samples of the signal, so that nothing is interpolated
     pick = np.round(np.linspace(0, m - 1, min(times, m))).astype(int)
     from scipy.fft import fft, ifft, next_fast_len
 
     # the window is below 1e-17 beyond nine standard deviations; padding by that much keeps the convolution from wrapping
     reach = min(math.ceil(9.0 * width / step), m)
     size = next_fast_len(m + reach)
+    # convolution of the signal, turned down by each frequency, with the window: one product of transforms per
+    # order
     lag = np.fft.fftfreq(size, 1.0 / size) * step
     kernel = fft(np.exp(-0.5 * (lag / width) ** 2) * step)
     t = time - time[0]

@@ -37,9 +37,11 @@ def running_integral(y: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[
     if x.size < 3:
         parts = 0.5 * width * (y[..., 1:] + y[..., :-1])
     else:
+        # the parabola through three neighbours, integrated over its first interval; reversed, over its last
         onwards = _first_intervals(y, width)
         backwards = _first_intervals(y[..., ::-1], width[::-1])[..., ::-1]
         parts = np.empty((*y.shape[:-1], width.size))
+        # even intervals look ahead, odd ones back, and the last one has nothing ahead
         parts[..., :-1:2] = onwards[..., ::2]
         parts[..., 1::2] = backwards[..., ::2]
         parts[..., -1] = backwards[..., -1]

@@ -93,6 +93,7 @@ def averaged(block: PotentialBlock, x: NDArray[np.float64], key: str = "potentia
     """
     dx = float(x[1] - x[0])
     out = evaluate(block, x, key)
+    # too few points for a polynomial of degree 5 in each cell
     if x.size < 2 * NODES.size:
         return out
     # Gauss points in each cell: V between the points, where the grid does not see it
@@ -135,10 +136,12 @@ def _on_grid(
     """Return a function of a block on the grid; what is wrong with it lies at `key`."""
 
     def quietly(part: NDArray[np.float64]) -> NDArray[np.float64]:
+        # overflow and division by zero are found in the values, and reported with their place
         with np.errstate(all="ignore"):
             return function(part)
 
     x = np.asarray(x, float)
+    # a formula may need all points at once; others are cut for the caches and the threads
     at_once = not block.in_parts or x.size <= CACHED
     try:
         value = quietly(x) if at_once else in_chunks(quietly, x, threads, chunk=CACHED)

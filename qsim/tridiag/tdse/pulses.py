@@ -18,6 +18,7 @@ import numpy as np
 from qsim.core.deck.blocks import Finding
 from qsim.core.errors import InvalidInput
 from qsim.core.physics.functions import in_chunks
+from qsim.tridiag.deck.pulses.given import TablePulse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 # where peaks are looked for
 SAMPLES_PER_CYCLE = 512
+# field at the end of a table, relative to its largest, that is no edge
+CUT = 1e-3
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
@@ -58,7 +61,7 @@ class PulseField:
         self.omega, self.amplitude, self.length = block.carrier, block.peak, block.length
         self.given_a = block.defines == "A"
         self._panels_made: tuple[FloatArray, FloatArray] | None = None
-        # A of the formulas need not vanish at the start; that of the pulse does
+        # A of a formula need not vanish at the start; A of the pulse does
         self._offset = float(self._own(block.A, np.zeros(1))[0]) if self.given_a else 0.0
 
     @property
@@ -82,6 +85,7 @@ class PulseField:
     @cached_property
     def _final(self) -> float:
         """A after the pulse."""
+        # an endless pulse has no time after it
         if math.isinf(self.length):
             return 0.0
         return float(self._local_a(np.array([self.length]))[0])
@@ -91,6 +95,7 @@ class PulseField:
         t = np.asarray(t, dtype=float)
         tau = t.ravel() - self.start
         out = np.zeros(tau.size)
+        # functions of a block are defined during the pulse only
         inside = (tau >= 0.0) & (tau <= self.length)
         if np.any(inside):
             out[inside] = in_chunks(function, tau[inside])
@@ -133,6 +138,7 @@ class PulseField:
             # the horizon of an endless pulse grows by factors of two, so that the panels depend little on the last time
             whole = 2.0 ** (math.floor(math.log2(max(last, 1e-9))) + 1)
         panel = self.block.panel(whole)
+        # panels end where the field has a kink: quadrature is exact to rounding on smooth pieces only
         corners = np.array([0.0, *(k for k in self.block.kinks() if 0.0 < k < whole), whole])
         parts = [
             np.linspace(low, high, max(math.ceil((high - low) / panel), 1) + 1)[:-1]
@@ -140,6 +146,7 @@ class PulseField:
             if high > low
         ]
         edges = np.concatenate([*parts, [max(whole, 1e-300)]])
+        # each panel once; A at any time is a sum of whole panels and one incomplete panel
         pieces = self._quadrature(edges[:-1], edges[1:])
         self._panels_made = (edges, np.concatenate([[0.0], np.cumsum(pieces)]))
         return self._panels_made
@@ -224,6 +231,7 @@ class LaserField:
     @property
     def carrier(self) -> PulseField | None:
         """The pulse with a carrier and the largest ponderomotive energy."""
+        # Up = (E0 / 2 omega)^2: the pulse that drives electrons most sets the scale of harmonics
         pulses = [pulse for pulse in self.pulses if pulse.omega]
         return max(pulses, key=lambda p: p.amplitude / (p.omega or 1.0), default=None)
 
@@ -255,6 +263,7 @@ class LaserField:
 
     def samples(self, t_final: float) -> FloatArray:
         """Return times that resolve the field, (m,) float64, 0 to `t_final`."""
+        # enough samples per cycle that a peak is missed by 2e-5 of its height at most
         count = math.ceil(t_final * self.fastest / (2.0 * math.pi) * SAMPLES_PER_CYCLE) if self.fastest else 0
         return np.linspace(0.0, t_final, min(max(count, 4096), 2_000_000) + 1)
 
@@ -269,6 +278,22 @@ class LaserField:
     def residual(self, t_final: float) -> float:
         """Return A(t_final): the momentum that the field leaves with a free electron, 0 for light."""
         return float(self.vector_potential(np.array([t_final]))[0])
+
+    def check_tables(self, t_final: float) -> Iterator[Finding]:
+        """Yield a warning for every table whose field is cut off: not small at its end, and zero from there on."""
+        for pulse in self.pulses:
+            if not isinstance(pulse.block, TablePulse) or pulse.start + pulse.length >= t_final * (1.0 - 1e-6):
+                continue
+            last = abs(float(pulse.block.E(np.array([pulse.length * (1.0 - 1e-12)]))[0]))
+            end = pulse.start + pulse.length
+            largest = float(np.abs(pulse.block.E(np.linspace(0.0, pulse.length, 1001))).max())
+            if last > CUT * largest:
+                yield Finding(
+                    f"{pulse.key}.file",
+                    f"the table ends at {end:.6g} a.u. with {last / largest:.2g} of its largest field, before "
+                    f"the run does ({t_final:.6g} a.u.); the field is zero afterwards",
+                    "warning",
+                )
 
     def check_residual(self, t_final: float) -> Iterator[Finding]:
         """Yield a warning if a field that should be light has a zero-frequency part."""

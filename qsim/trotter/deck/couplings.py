@@ -434,8 +434,10 @@ class System(Block):
 def plane_shape(lattice: Square | Triangular, spins: int) -> tuple[int, int] | str:
     """Return (Lx, Ly) of a square or triangular lattice, or why there is none."""
     Lx, Ly = lattice.Lx, lattice.Ly
+    # without Lx and Ly the plane is a square
     if Lx is None and Ly is None and math.isqrt(spins) ** 2 != spins:
         return f"{spins} spins make no square; give Lx and Ly"
+    # one of both lengths gives the other
     known = Lx or Ly or math.isqrt(spins)
     if (Lx is None or Ly is None) and spins % known:
         return f"{spins} spins are not made of rows of {known}"

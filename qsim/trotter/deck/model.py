@@ -1,4 +1,4 @@
-"""The deck of ``qsim trotter``: spins and their couplings, a start, an evolution, and what to observe."""
+"""The deck of ``qsim trotter``: spins and their couplings, an initial state, an evolution, and observables."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -121,6 +121,7 @@ class Evolve(Block):
         yield from self._check_outputs()
 
     def _check_step(self) -> Iterator[Finding]:
+        """Yield contradictions of step, accuracy and integrator, or that step and accuracy are missing."""
         if self.dt is not None and self.accuracy is not None:
             yield Finding(
                 "evolve.accuracy",
@@ -128,10 +129,10 @@ class Evolve(Block):
                 "asks to find it",
             )
         elif self.integrator in ("chebyshev", "krylov") and self.dt is not None:
-            found = (
+            reason = (
                 "chebyshev has no time step" if self.integrator == "chebyshev" else "krylov finds its steps"
             )
-            yield Finding("evolve.dt", f"{found}; give accuracy, such as 1.0e-12, instead")
+            yield Finding("evolve.dt", f"{reason}; give accuracy, such as 1.0e-12, instead")
         elif self.integrator == "auto" and self.dt is not None:
             yield Finding(
                 "evolve.integrator",
@@ -153,7 +154,7 @@ class Evolve(Block):
         yield from self._check_list(block.list) if block.list is not None else self._check_grid()
 
     def _check_list(self, times: list[float]) -> Iterator[Finding]:
-        """Yield what contradicts a list of output times, and the first time in it that cannot be kept."""
+        """Yield keys that contradict a list of output times, and the first of its times that cannot be kept."""
         block = self.outputs
         if block.count is not None:
             yield Finding("evolve.outputs.count", "give either count or list, not both")
@@ -199,7 +200,7 @@ class Evolve(Block):
 
 
 class Ensemble(Block):
-    """Repetitions with other random numbers; what is written are means and their errors."""
+    """Repetitions with other random numbers, of which means and errors are written."""
 
     disorder: Annotated[PositiveCount, Field(le=10_000_000)] = Field(
         default=1, description="realisations of the random fields and couplings"

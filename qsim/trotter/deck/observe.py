@@ -1,4 +1,4 @@
-"""Items of the block `observe`: their keys are those of the observables, see :mod:`qsim.trotter.observables`."""
+"""Items of the block `observe`: their keys name the observables, see :mod:`qsim.trotter.observables`."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,15 +12,15 @@ __all__ = ["ObservableItem"]
 
 def _fields() -> dict[str, Any]:
     """Return the fields of an item: type and description of each key."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for kind in OBSERVABLES.values():
         if kind.form is bool:
-            found[kind.key] = (bool, Field(default=False, description=kind.text))
+            fields[kind.key] = (bool, Field(default=False, description=kind.text))
         else:
-            found[kind.key] = (kind.form | None, Field(default=None, description=kind.text))
+            fields[kind.key] = (kind.form | None, Field(default=None, description=kind.text))
         for key, (form, text) in kind.more.items():
-            found[key] = (form | None, Field(default=None, description=text))
-    return found
+            fields[key] = (form | None, Field(default=None, description=text))
+    return fields
 
 
 class _Keys(Item):

@@ -15,7 +15,7 @@ __all__ = ["check_oriented"]
 
 
 def check_oriented(term: OrientedTerm, system: System, key: str) -> Iterator[Finding]:
-    """Yield what contradicts itself in a term of type dm or tensor."""
+    """Yield contradictions in a term of type dm or tensor."""
     name = "D" if isinstance(term, DM) else "J"
     if (term.list is None) == (getattr(term, name) is None):
         yield Finding(key, f"give either {name}, for all bonds of a lattice, or list")
@@ -38,6 +38,7 @@ def check_oriented(term: OrientedTerm, system: System, key: str) -> Iterator[Fin
 
 
 def _check_rows(term: OrientedTerm, rows: list[list[float]], spins: int, key: str) -> Iterator[Finding]:
+    """Yield the first row of a list that names no pair of different sites, or a pair that an earlier row names."""
     seen: dict[tuple[int, int], int] = {}
     for number, row in enumerate(rows):
         where = f"{key}.list.{number}"

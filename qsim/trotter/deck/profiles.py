@@ -38,7 +38,7 @@ class RampProfile(Block):
     )
 
     def check(self, key: str) -> Iterator[Finding]:
-        """Yield what contradicts itself."""
+        """Yield contradictions between the keys."""
         if self.t1 <= self.t0:
             yield Finding(
                 f"{key}.t1", f"the ramp must end after it begins: t0 = {self.t0:g}, t1 = {self.t1:g}"
@@ -71,7 +71,7 @@ class TableProfile(Block):
     file: DeckPath | None = Field(default=None, description="CSV with the columns t, f, instead of points")
 
     def check(self, key: str) -> Iterator[Finding]:
-        """Yield what is missing, given twice, or out of order."""
+        """Yield rows that are missing, duplicate, or out of order."""
         if (self.points is None) == (self.file is None):
             yield Finding(key, "give the table either as points or as file")
         times = [row[0] for row in self.points or ()]
@@ -98,6 +98,6 @@ Profile = Annotated[
 
 
 def check_profile(profile: object, key: str) -> Iterator[Finding]:
-    """Yield what is wrong with a profile."""
+    """Yield the mistakes of a profile."""
     if isinstance(profile, RampProfile | TableProfile):
         yield from profile.check(key)

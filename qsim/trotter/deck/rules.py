@@ -58,6 +58,7 @@ def _check_integrator(deck: TrotterDeck) -> Iterator[Finding]:
     """Yield integrators and accuracies that profiles, precision or an echo exclude."""
     evolve, accuracy = deck.evolve, deck.evolve.accuracy
     echo = Echo.block_in(deck.observe)
+    # a Chebyshev series needs one H; Sigma belongs to the way back
     if evolve.integrator == "chebyshev" and (deck.driven or are_driven(echo.sigma if echo else [])):
         yield Finding(
             "evolve.integrator",
@@ -81,6 +82,7 @@ def _check_layers(deck: TrotterDeck) -> Iterator[Finding]:
     """Yield product formulas for couplings that have no layers."""
     evolve, echo = deck.evolve, Echo.block_in(deck.observe)
     terms = [*deck.system.terms, *(echo.sigma if echo else [])]
+    # terms of unlike components are diagonal in no frame
     name = next((term.type for term in terms if isinstance(term, OrientedTerm)), None)
     if name is None or (isinstance(deck.sector, SectorBlock) and deck.sector.parity is None):
         # in a sector of Sz bonds are rotated, and no layers
@@ -116,11 +118,12 @@ def _check_formula(deck: TrotterDeck, sector: SectorBlock) -> Iterator[Finding]:
 
 
 def _check_sector(deck: TrotterDeck) -> Iterator[Finding]:
-    """Yield what an evolution in a sector that is asked for cannot do."""
+    """Yield keys that an evolution in a sector of the deck cannot have."""
     if not isinstance(deck.sector, SectorBlock):
         return
     if deck.evolve.integrator not in EXPANSIONS:
         yield from _check_formula(deck, deck.sector)
+    # observables that the inversion turns over vanish in a sector of it
     observed = [OBSERVABLES[name] for item in deck.observe for name in item.named()]
     odd = next((kind.key for kind in observed if kind.odd_under_inversion), None)
     if odd is not None and deck.sector.inversion is not None:
@@ -155,6 +158,7 @@ def _check_observe(deck: TrotterDeck) -> Iterator[Finding]:
             yield Finding(where, "empty item; name an observable, such as sz")
         if len(named) > 1:
             yield Finding(where, f"one observable per item, found {', '.join(named)}; begin each with a dash")
+        # keys that belong to an observable and stand without it
         for kind in OBSERVABLES.values():
             for key in kind.more:
                 if item.value(key) is not None and kind.key not in named:

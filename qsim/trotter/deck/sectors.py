@@ -84,7 +84,7 @@ class SectorBlock(Block):
         return self.momentum is not None or self.reflection is not None or bool(self.permutations)
 
     def momenta(self, spins: int) -> list[int | None]:
-        """Return every momentum that is asked for; None where it is not used."""
+        """Return every momentum of the deck; None where it is not used."""
         if self.momentum == "all":
             return list(range(spins))
         return list(self.momentum) if isinstance(self.momentum, list) else [self.momentum]
@@ -106,7 +106,7 @@ Choice = Annotated[
 
 
 def check_symmetries(choice: SectorBlock, spins: int, task: str, key: str = "sector") -> Iterator[Finding]:
-    """Yield what is wrong with the momentum, the reflection and other permutations of a sector."""
+    """Yield the mistakes in momentum, reflection and other permutations of a sector."""
     if not choice.stored:
         return
     name = next(k for k in ("momentum", "reflection", "permutations") if getattr(choice, k) not in (None, []))
@@ -163,7 +163,7 @@ def _check_parity(choice: SectorBlock, spins: int, key: str) -> Iterator[Finding
 
 
 def check_sector(choice: Any, spins: int, several: bool = False, key: str = "sector") -> Iterator[Finding]:
-    """Yield what is wrong with a sector of `spins` spins."""
+    """Yield the mistakes in a sector of `spins` spins."""
     if not isinstance(choice, SectorBlock):
         return
     if choice.parity is not None:

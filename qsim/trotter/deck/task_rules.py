@@ -43,7 +43,7 @@ def check_foreign(deck: TrotterDeck) -> Iterator[Finding]:
 
 
 def check_task(deck: TrotterDeck) -> Iterator[Finding]:
-    """Yield what a task beside an evolution cannot do."""
+    """Yield keys that tasks other than evolve cannot have."""
     yield from check_foreign(deck)
     if deck.driven:
         yield Finding("system.terms", f"task: {deck.task} needs a constant H, but a term has a time profile")
@@ -78,6 +78,7 @@ def check_task(deck: TrotterDeck) -> Iterator[Finding]:
 
 
 def _check_floquet(deck: TrotterDeck) -> Iterator[Finding]:
+    """Yield cycles with unknown, repeated or unused terms, and sectors and starts that a cycle cannot have."""
     block, count = deck.floquet, len(deck.system.terms)
     for key, missing in (
         ("floquet.cycle", not block.cycle),
@@ -119,12 +120,12 @@ def _check_thermal(deck: TrotterDeck) -> Iterator[Finding]:
 
 
 def _check_rows(deck: TrotterDeck) -> Iterator[Finding]:
-    """Yield what contradicts itself in local functions, and in those of the current."""
+    """Yield contradictions in local functions, and in functions of the current."""
     block = deck.dynamics
     if block.sites is not None:
         yield from check_sites(block.sites, deck.system.spins, "dynamics.sites")
     if block.sites is not None and block.operator == "current":
-        yield Finding("dynamics.sites", "the current is that of the whole chain; leave sites out")
+        yield Finding("dynamics.sites", "the current is taken over the whole chain; leave sites out")
     if "q" in block.model_fields_set:
         what = (
             "the current is taken at q = 0" if block.sites is None else "sites stand instead of wave numbers"
@@ -145,6 +146,7 @@ def _check_rows(deck: TrotterDeck) -> Iterator[Finding]:
 
 
 def _check_dynamics(deck: TrotterDeck) -> Iterator[Finding]:
+    """Yield frequencies, methods, sectors and wave numbers that a spectral function cannot have."""
     block, spins = deck.dynamics, deck.system.spins
     if block.omega.to <= block.omega.first:
         yield Finding(

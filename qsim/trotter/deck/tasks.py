@@ -98,7 +98,7 @@ class Dynamics(Block):
         return [2.0 * m / spins for m in range(spins)] if self.q == "all" else list(self.q)
 
     def rows(self, spins: int) -> int:
-        """Return how many spectral functions are asked for."""
+        """Return the number of spectral functions."""
         return len(self.wave_numbers(spins)) if self.sites is None else len(self.sites)
 
 

@@ -1,4 +1,4 @@
-"""Rules of the system: lattices, couplings and fields, also those of an echo and of a ground state."""
+"""Rules of the system: lattices, couplings and fields, also of an echo and of a ground state."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -35,14 +35,14 @@ __all__ = ["check_lattice", "check_system", "check_terms", "pair_problems"]
 
 
 def check_system(system: System, key: str = "system") -> Iterator[Finding]:
-    """Yield what contradicts itself in the lattice and the terms of a system."""
+    """Yield contradictions in the lattice and the terms of a system."""
     if system.lattice is not None:
         yield from check_lattice(system.lattice, system.spins, f"{key}.lattice")
     yield from check_terms(system.terms, system, f"{key}.terms")
 
 
 def check_terms(terms: Sequence[Term], system: System, key: str) -> Iterator[Finding]:
-    """Yield what is wrong with terms of `system`, also with those of an echo."""
+    """Yield the mistakes in terms of `system` and of an echo."""
     for number, term in enumerate(terms):
         yield from _check_term(term, system, f"{key}.{number}")
 
@@ -68,7 +68,7 @@ def _check_random(random: Random | None, key: str) -> Iterator[Finding]:
 
 
 def _check_coupling(term: LatticeTerm, system: System, key: str) -> Iterator[Finding]:
-    """Yield what contradicts itself in a coupling between the sites of a lattice, or between positions."""
+    """Yield contradictions in a coupling between the sites of a lattice, or between positions."""
     lattice = term.lattice if term.lattice is not None else system.lattice
     positions = term.positions if isinstance(term, PlacedTerm) else None
     if positions is not None:
@@ -100,6 +100,7 @@ def _check_positions(
     if len(positions) != spins:
         yield Finding(f"{key}.positions", f"{len(positions)} positions, but system.spins = {spins}")
         return
+    # the first site at each place
     places: dict[tuple[float, ...], int] = {}
     for site, place in enumerate(positions):
         if (other := places.setdefault(tuple(place), site)) != site:
@@ -151,8 +152,8 @@ def _check_field(term: FieldTerm, spins: int, key: str) -> Iterator[Finding]:
 def _check_pairs(term: Pairs, spins: int, key: str) -> Iterator[Finding]:
     given = [name for name in ("list", "file", "matrix") if getattr(term, name) is not None]
     if len(given) != 1:
-        found = " and ".join(given) or "none of them"
-        yield Finding(key, f"give exactly one of list, file and matrix; found {found}")
+        keys = " and ".join(given) or "none of them"
+        yield Finding(key, f"give exactly one of list, file and matrix; found {keys}")
     if "model" in term.model_fields_set and term.matrix is None:
         yield Finding(f"{key}.model", "model belongs to matrix; list and file give the components themselves")
     for problem in pair_problems(term.list or [], spins):

@@ -73,6 +73,7 @@ def chebyshev_moments(
             poll()
             if k == steps:
                 break
+            # T_(k+1) = 2 x T_k - T_(k-1), over the older one
             linear.apply(new, old, 2.0 / half, -2.0 * centre / half, -1.0)
             old, new = new, old
             mu[2 * k + 1] = 2.0 * dot(new, old).real - mu[1]
@@ -88,9 +89,9 @@ def jackson(count: int) -> NDArray[np.float64]:
 
 def _weights(mu: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ``g_0 mu_0, 2 g_1 mu_1, ...`` of moments (..., M)."""
-    found = 2.0 * jackson(mu.shape[-1]) * mu
-    found[..., 0] *= 0.5
-    return np.asarray(found, np.float64)
+    weights = 2.0 * jackson(mu.shape[-1]) * mu
+    weights[..., 0] *= 0.5
+    return np.asarray(weights, np.float64)
 
 
 def smoothed(
@@ -101,14 +102,16 @@ def smoothed(
     x = (energies - centre) / half
     inside = np.abs(x) < 1.0
     angle = np.arccos(np.where(inside, x, 0.0))
+    # A(E) = [g_0 mu_0 + 2 sum_k g_k mu_k cos(k arccos x)] / (pi R sqrt(1 - x^2))
     waves = np.cos(np.arange(mu.shape[-1])[:, None] * angle)
-    found = _weights(mu) @ waves / (math.pi * half * np.sin(angle))
-    return np.where(inside, found, 0.0)
+    density = _weights(mu) @ waves / (math.pi * half * np.sin(angle))
+    return np.where(inside, density, 0.0)
 
 
 def share(mu: NDArray[np.float64], ends: tuple[float, float], band: tuple[float, float]) -> Any:
-    """Return the integral of A between two energies over that of the band, mu_0: (...,) of moments (..., M); 0 of nothing."""
+    """Return the integral of A between two energies over mu_0, its integral over the band: (...,) of moments (..., M)."""
     centre, half = band
+    # integrals of cos(k theta), k = 0, 1, ..., between the angles of the ends
     first, last = (math.acos(min(1.0, max(-1.0, (e - centre) / half))) for e in ends)
     k = np.arange(1, mu.shape[-1])
     pieces = np.concatenate([[first - last], (np.sin(k * first) - np.sin(k * last)) / k]) / math.pi

@@ -61,6 +61,7 @@ class DynamicsResult:
         """``<0| S_q^dagger S_q |0>`` of every q."""
         if self.weights is None:
             assert self.moments is not None
+            # mu_0 = <S_q^dagger S_q>, as T_0 = 1
             return self.moments[:, 0]
         return np.asarray(self.weights.sum(axis=1), np.float64)
 
@@ -89,6 +90,7 @@ class DynamicsResult:
         """Integral of ``w S(q, w)`` of every q."""
         if self.weights is None or self.poles is None:
             assert self.moments is not None
+            # H = R T_1 + c: the first moment is R mu_1 + (c - E_0) mu_0
             return self.band[1] * self.moments[:, 1] + (self.band[0] - self.energy) * self.moments[:, 0]
         return np.asarray((self.weights * np.nan_to_num(self.poles)).sum(axis=1), np.float64)
 
@@ -99,6 +101,7 @@ class DynamicsResult:
         J = float(model.J[2, 0, 1]) if n > 2 else 0.0
         ring = np.zeros((n, n))
         for j in range(n):
+            # a nearest-neighbour ring of equal isotropic couplings, for which the edges are known
             ring[j, (j + 1) % n] = ring[(j + 1) % n, j] = J
         if (
             J <= 0.0
@@ -110,6 +113,7 @@ class DynamicsResult:
         ):
             return None
         q = np.pi * np.array(self.problem.block.wave_numbers(n))
+        # des Cloizeaux and Pearson (1962), and Yamada (1969): (pi / 2) J |sin q| and pi J |sin q/2|
         return np.array([0.5 * np.pi * J * np.abs(np.sin(q)), np.pi * J * np.abs(np.sin(0.5 * q))])
 
 

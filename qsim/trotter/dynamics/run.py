@@ -73,7 +73,7 @@ class Computation:
             self.moments = None if restored["moments"] is None else np.array(restored["moments"])
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {
             "poles": self.poles,
             "weights": self.weights,
@@ -95,12 +95,14 @@ class Computation:
             return 0.0, 1.0
         operator = SectorOperator(problem.place, self.target, problem.model)
         low, high = lanczos_bounds(problem.place, operator, problem.model)
+        # the half width of a band without width must not vanish: energies are divided by it
         return 0.5 * (low + high), max(0.5 * (high - low), 1e-3 * scale_of(problem.model))
 
     def advance(self, report: Report) -> None:
         """Make the recurrences that are left."""
         problem, target = self.problem, self.target
         operator = None if target is None else SectorOperator(problem.place, target, problem.model)
+        # a row of S(q, w) is the unit of a checkpoint
         for number in range(self.done, self.count):
             if operator is not None:
                 self._one(number, operator, report)
@@ -108,15 +110,18 @@ class Computation:
             report(Progress(self.done))
 
     def _one(self, number: int, operator: SectorOperator, report: Report) -> None:
+        """Find the poles and weights, or the moments, of one row of the spectral function."""
         problem, block = self.problem, self.problem.block
         device, factors = problem.place, self._factors(number)
         vector = self.ground.vector
         if block.operator == "current":
             phi = self._current(vector)
         elif block.operator == "sz":
+            # sum_j f_j S^z_j is diagonal; S^+ and S^- lead to the next sector
             phi = weighted(self.sector, device, vector, factors)
         else:
             phi = raised(self.sector, operator.sector, device, vector, factors)
+        # the static factor <0|S_q^+ S_q|0>, and the sum of all weights
         square = dot(phi, phi).real
         if square < EMPTY:
             return
@@ -125,6 +130,7 @@ class Computation:
                 device, operator, phi, self.band, block.steps, lambda: report(Progress())
             )
             return
+        # a small sector exactly: weights are the squared overlaps of S_q|0> with its states
         if operator.size <= min(block.steps, DENSE):
             levels, states = self._exact
             with device.use():
@@ -132,18 +138,21 @@ class Computation:
             poles, weights = joined(levels - self.ground.energy, parts, SAME * scale_of(problem.model))
             self.poles[number, : poles.size], self.weights[number, : poles.size] = poles, weights
             return
+        # continued fraction: the recurrence starts from the normalised S_q|0>
         with device.use():
             phi *= 1.0 / math.sqrt(square)
         made = chain(device, operator, phi)
-        # more products than there are states: what the recurrence has lost by rounding comes back with them
+        # more products than there are states: parts of the state that rounding has lost come back with them
         for _ in range(block.steps):
             goes_on = made.step(scale_of(problem.model))
             report(Progress())
             if not goes_on:
                 break
         count = len(made.alpha)
+        # poles are Ritz values above E_0, weights the squared first components (docs/theory/trotter.md)
         poles, weights = self._poles(made.alpha, made.beta, square)
         self.poles[number, : poles.size], self.weights[number, : poles.size] = poles, weights
+        # not exhausted: the same with four fifths of the products shows whether S(q, w) stands
         if goes_on and count > 1:
             fewer = max(1, 4 * count // 5)
             before = self._poles(made.alpha[:fewer], made.beta[:fewer], square)
@@ -158,13 +167,14 @@ class Computation:
     ) -> float:
         """Return by how much a spectral function differs, relative to its maximum."""
         omega, eta = np.array(self.problem.block.omega.values()), self.problem.block.broadening
-        found = lorentzians(omega, eta, *now)
-        return float(np.abs(found - lorentzians(omega, eta, *before)).max() / found.max())
+        spectrum = lorentzians(omega, eta, *now)
+        return float(np.abs(spectrum - lorentzians(omega, eta, *before)).max() / spectrum.max())
 
     def _factors(self, number: int) -> NDArray[np.complex128]:
         """Return the factors of the sites in the operator of a row."""
         problem, block = self.problem, self.problem.block
         if block.sites is not None:
+            # one site, or the plane wave of a wave number
             return np.asarray(np.arange(problem.spins) == block.sites[number], np.complex128)
         return wave(problem.spins, math.pi * block.wave_numbers(problem.spins)[number])
 
@@ -225,6 +235,7 @@ def run(problem: TaskProblem[Dynamics], monitor: Monitor) -> DynamicsResult:
     total = made.count
     with monitor.stage("recurrences"):
         drive(made, monitor, total=total, unit="functions", what="dynamics", done=made.done)
+    # rows by poles: Lorentzians of all of them; by moments: `_of_moments`
     block, omega = problem.block, np.array(problem.block.omega.values())
     if made.moments is not None:
         return _of_moments(made, omega, made.moments, monitor)
@@ -278,16 +289,18 @@ def lowest(problem: TaskProblem[Dynamics]) -> tuple[Sector, Ground]:
     NumericsError
         If it is degenerate.
     """
-    found = LowestLevels(problem, 1, TOLERANCE * scale_of(problem.model))
-    for number in found.order:
-        found.visit(number)
-    energy, residual, _, _ = min(found.entries)
-    sector = problem.plain_sectors[found.members[0].sector]
-    if found.degeneracy != 1:
-        count = "several" if found.degeneracy is None else str(found.degeneracy)
+    # the ground state of all sectors; several states of the
+    # lowest energy have no spectral function of their own
+    search = LowestLevels(problem, 1, TOLERANCE * scale_of(problem.model))
+    for number in search.order:
+        search.visit(number)
+    energy, residual, _, _ = min(search.entries)
+    sector = problem.plain_sectors[search.members[0].sector]
+    if search.degeneracy != 1:
+        count = "several" if search.degeneracy is None else str(search.degeneracy)
         raise NumericsError(
             f"the ground state is degenerate: {count} states have the energy {energy:.10g}, one of them in the sector {sector}",
             hint="name a sector in which it is not: sector: {sz: ...}, or add a small term that chooses one state",
         )
-    gap = np.inf if found.second is None else found.second[0] - energy
-    return sector, Ground(found.members[0].vector, energy, residual, gap)
+    gap = np.inf if search.second is None else search.second[0] - energy
+    return sector, Ground(search.members[0].vector, energy, residual, gap)

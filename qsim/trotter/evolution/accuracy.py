@@ -2,7 +2,7 @@
 
 The error of a product formula in the state grows linearly in time, ``||psi - psi_exact|| = K t dt^p``, to a few percent over
 decades of dt.  K is measured by pilots (:mod:`qsim.trotter.evolution.error_pilot`): two runs, dt and dt/2, whose distance is
-``1 - 2^-p`` of the error.  An evolution has one pilot for its Hamiltonian, and another for that of the way back of an echo.
+``1 - 2^-p`` of the error.  An evolution has one pilot for its Hamiltonian, and another for the way back of an echo.
 
 Rounding, in units of the last place (1.1e-16 and 6e-8), measured against exact exponentials with 4 to 15 spins, up to 2e5 layers:
 
@@ -146,6 +146,8 @@ def _axes(hamiltonian: Hamiltonian | Model) -> tuple[int, ...]:
 def layers_per_step(hamiltonian: Hamiltonian | Model, method: str) -> int:
     """Return the diagonal layers of a step among others, neighbours merged."""
     axes = _axes(hamiltonian)
+    # one step and two: the difference is a step among others,
+    # whose first layer merges with the last one before
     many = [len(schedule.layers(axes, method, 1.0, steps)) for steps in (1, 2)]
     return max(1, many[1] - many[0])
 
@@ -198,7 +200,7 @@ def choose(
     machine : Machine
         Of the evolution.
     pilot : Pilot, optional
-        With what is known already, such as that of another member of an ensemble.
+        With measured errors, such as the pilot of another member of an ensemble.
 
     Raises
     ------
@@ -210,33 +212,34 @@ def choose(
     static = hamiltonian.is_static
     pilot = pilot or Pilot.of(hamiltonian, psi, end=float(times[-1]))
     # a Chebyshev expansion first: its cost is known without pilots, and formulas that cannot beat it are not tried
-    found = []
+    choices = []
     if method == "chebyshev":
-        found.append(_expanded(pilot, hamiltonian, intervals, accuracy, machine))
+        choices.append(_expanded(pilot, hamiltonian, intervals, accuracy, machine))
     elif method == "auto" and static and machine.vectors >= CHEBYSHEV_VECTORS:
         # too long
         with contextlib.suppress(NumericsError):
-            found.append(_expanded(pilot, hamiltonian, intervals, accuracy, machine))
+            choices.append(_expanded(pilot, hamiltonian, intervals, accuracy, machine))
     # a formula may turn out cheaper than its rough estimate by this factor
-    beaten = min((HOPELESS * c.cost for c in found if c.error <= accuracy), default=math.inf)
+    beaten = min((HOPELESS * c.cost for c in choices if c.error <= accuracy), default=math.inf)
     for name in SPLITTINGS if method == "auto" else (method,):
         if name == "chebyshev" or (name == "ts2" and method == "auto" and accuracy < ROUGH):
             continue
         # the step is searched only if the order of the formula promises enough; 5 % of the accuracy are left for rounding
         if _least_cost(pilot, layers_per_step(hamiltonian, name), name, intervals, accuracy) < beaten:
+            # without any evolution the step does not matter
             dt = pilot.step(name, intervals, 0.95 * accuracy) if duration > 0.0 else 1.0
-            found.append(_split(pilot, hamiltonian, name, intervals, dt, machine))
-    if not any(c.error <= accuracy for c in found):
-        least = min(c.error for c in found)
+            choices.append(_split(pilot, hamiltonian, name, intervals, dt, machine))
+    if not any(c.error <= accuracy for c in choices):
+        least = min(c.error for c in choices)
         raise NumericsError(
             f"an error of {accuracy:.2g} after t = {duration:g} is out of reach in {machine.precision} precision: rounding "
             f"alone makes {least:.2g}",
             hint="ask for a larger evolve.accuracy",
         )
-    found = [c for c in found if c.error <= accuracy]
-    costs = {c.method: c.cost for c in found}
+    choices = [c for c in choices if c.error <= accuracy]
+    costs = {c.method: c.cost for c in choices}
     # among those that reach the accuracy the cheapest in layers; days of work are refused rather than begun
-    best = min(found, key=lambda c: c.cost)
+    best = min(choices, key=lambda c: c.cost)
     if best.cost > MOST_LAYERS:
         raise NumericsError(
             f"{best.method} takes {best.cost:.2g} layers for t = {duration:g} with couplings and fields up to "
@@ -254,6 +257,7 @@ def _least_cost(
     # one run of the pilot, at its longest step; from there the error falls with the order
     error = pilot.rate(name, pilot.longest) * duration
     if error == 0.0:
+        # exact formulas still end a step at every output time
         return layers * len(intervals)
     dt = pilot.longest * min(1.0, (accuracy / error) ** (1.0 / schedule.METHODS[name].order))
     return layers * duration / dt
@@ -278,9 +282,12 @@ def _split(
     error = pilot.total(name, intervals, dt)
     error += rounded_angles(hamiltonian, duration) + _double_rounding(layers * steps, hamiltonian.spins)
     if machine.precision == "single":
+        # small static systems on a CPU keep their numbers in
+        # double precision within a call, and round once for each
         at_once = hamiltonian.spins <= TOGETHER and hamiltonian.is_static
         passes = float(len(intervals)) if at_once and machine.kind == "cpu" else layers * steps
         error += _single_rounding(passes)
+        # a GPU also rounds the phases of single precision, once a layer
         if machine.kind == "cuda":
             error += ROUNDING["single"] * PHASE_ROUNDING * steps * math.sqrt(layers)
     return Choice(name, dt, error, layers, layers * steps)
@@ -294,10 +301,14 @@ def _expanded(
     machine: Machine,
 ) -> Choice:
     """Return the cost of chebyshev; the width of the spectrum grows with the number of spins."""
+    # the width of a small system per spin, times the number
+    # of spins; never more than the sum of all couplings
     low, high = Chebyshev(cpu(1), pilot.hamiltonian).bounds()
     least, most = coupling_bounds(constant(hamiltonian))
     radius = 0.5 * min((high - low) * hamiltonian.spins / pilot.hamiltonian.spins, most - least)
     count = max(1, len(intervals))
+    # half of the accuracy for the rest of the series, shared
+    # by the intervals; less than rounding is not asked of it
     tolerance = max(0.5 * accuracy / count, ROUNDING[machine.precision])
     longest = float(max(intervals, default=0.0))
     if not radius * longest < MOST_TERMS:
@@ -305,8 +316,11 @@ def _expanded(
             f"chebyshev takes {radius * longest:.2g} terms for an interval of {longest:g}; at most {MOST_TERMS:.0g}",
             hint="output times closer together, or a frame in which the largest term does not occur",
         )
+    # intervals of the same length have the same series
     terms = {length: len(coefficients(radius * length, tolerance)[0]) for length in set(intervals.tolist())}
     products = sum(terms[length] for length in intervals.tolist())
+    # costs are compared in layers: a term costs as much as
+    # a product H psi and the recurrence, against a layer
     layers = CUDA_PRODUCT
     if machine.kind != "cuda":
         layers = (operator(cpu(1), constant(hamiltonian)).cost + RECURRENCE_COST) / LAYER_COST
@@ -314,7 +328,13 @@ def _expanded(
     rounding = ulp * (8.0 + PRODUCT_ROUNDING[machine.precision] * products)
     error = tolerance * count + rounding + rounded_angles(hamiltonian, float(intervals.sum()))
     return Choice(
-        "chebyshev", None, error, max(1, round(layers)), layers * (products + LANCZOS_STEPS), tolerance
+        # the ends of the spectrum take LANCZOS_STEPS products before the first term
+        "chebyshev",
+        None,
+        error,
+        max(1, round(layers)),
+        layers * (products + LANCZOS_STEPS),
+        tolerance,
     )
 
 
@@ -331,6 +351,8 @@ def _single_rounding(passes: float) -> float:
 def rounded_angles(hamiltonian: Hamiltonian | Model, duration: float) -> float:
     """Return the error that the rounding of angles makes: the rms energy times the time."""
     model = hamiltonian.average(duration)
+    # rms energy in a random state: J^2 <S^2>^2 = J^2 / 16
+    # per pair, half of the double sum, and h^2 / 4 per spin
     square = (np.asarray(model.J) ** 2).sum() / 32.0 + (np.asarray(model.h) ** 2).sum() / 4.0
     if model.cross is not None:
         square += (model.cross**2).sum() / 32.0

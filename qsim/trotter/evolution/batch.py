@@ -57,12 +57,14 @@ class Batch:
         self.layers = 0
         self._bits = max(self.spins, SMALLEST[device.kind])
         size = 1 << self._bits
+        # spins beside a small system have no couplings and stay up
         if own and psi.shape[1] == size:
             self._psi = psi
         else:
             with device.use():
                 self._psi = device.xp.zeros((len(models), size), psi.dtype)
                 self._psi[:, : psi.shape[1]] = psi
+        # one course of layers for all members: an axis that any of them needs
         self.present = tuple(a for a in range(3) if any(np.any(m.J[a]) or np.any(m.h[a]) for m in models))
         self._members: Members | None = None
         self._still: Members | None = None
@@ -79,6 +81,7 @@ class Batch:
         plan = course(self.present, method, dt, steps)
         with self.device.use():
             if self._members is None:
+                # tabulated at the first step; measurements alone need no tables
                 self._members = self._tabulated()
             stages = _stages(plan.layers, self._bits)
             part = (plan.first, plan.last)
@@ -102,7 +105,8 @@ class Batch:
             With ``"xyz"`` copies of the states go through the frames; the states keep their bits.
         """
         with self.device.use():
-            found = [self._moments(self._psi)]
+            by_axis = [self._moments(self._psi)]
+            # z as the state is; x and y in the frames of a copy, by C^dagger each time
             if axes == "xyz":
                 if self._still is None:
                     self._still = Members.still(self.device, len(self.models), self._bits)
@@ -112,13 +116,13 @@ class Batch:
                 turned[0] = (0.0, 0.5, 2.0 ** (-self._bits / 2), 0, 1)
                 for _ in range(2):
                     member_layers(self.device, states, self._still, turned)
-                    found.append(self._moments(states))
-        names = ("z", "x", "y")[: len(found)]
+                    by_axis.append(self._moments(states))
+        names = ("z", "x", "y")[: len(by_axis)]
         return [
             Moments(
-                float(found[0][0][m]),
-                {name: s[m] for name, (_, s, _) in zip(names, found, strict=True)},
-                {name: ss[m] for name, (_, _, ss) in zip(names, found, strict=True)} if pairs else {},
+                float(by_axis[0][0][m]),
+                {name: s[m] for name, (_, s, _) in zip(names, by_axis, strict=True)},
+                {name: ss[m] for name, (_, _, ss) in zip(names, by_axis, strict=True)} if pairs else {},
             )
             for m in range(len(self.models))
         ]
@@ -132,14 +136,14 @@ class Batch:
 
 
 def _stages(layers: Sequence[Layer], bits: int) -> NDArray[Any]:
-    """Return layers as :data:`STAGE`; the rotation after the last one belongs to what follows."""
+    """Return layers as :data:`STAGE`; the rotation after the last one belongs to the next call."""
     stages = np.zeros(len(layers), STAGE)
     for k, (axis, tau) in enumerate(layers):
         before = turn(layers[k - 1][0], axis) if k > 0 else 0
         after = turn(axis, layers[k + 1][0]) if k + 1 < len(layers) else 0
         # C is a rotation after diag(1, -i): that part is done here, before the rotation, with the layer it follows
         shift = (0.5 if before == -1 else 0.0) - (0.5 if after == 1 else 0.0)
-        # powers of two: those of odd N alternate, so that two rotations together are exact; every way has an even number
+        # powers of two, which alternate for odd N, so that two rotations together are exact; every way has an even number
         scale = 2.0 ** -((bits + k % 2) // 2) if before else 1.0
         stages[k] = (tau / np.pi, shift, scale, axis, before != 0)
     return stages

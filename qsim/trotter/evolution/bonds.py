@@ -35,7 +35,7 @@ KEPT = 256
 
 
 class Bond(NamedTuple):
-    """Two sites with what couples them, and their share of the fields.
+    """Two sites with their coupling and their share of the fields.
 
     Attributes
     ----------
@@ -63,11 +63,17 @@ class Bond(NamedTuple):
 
     def rotation(self, tau: float) -> Rotation:
         """Return ``exp(-i tau (h - h_upup))``, h_upup the energy of both spins up."""
+        # mean energy of the two antiparallel strings, relative to both spins up
         mean = -0.25 * self.J - self.up
+        # half of the difference of their energies, from unequal fields
         delta = 0.5 * (self.second - self.first)
+        # frequency of the turn in the plane of the two strings
         size = math.hypot(delta, abs(self.flip))
         phase = cmath.exp(-1j * mean * tau)
+        # sin(size tau) / size tends to tau; a bond of size
+        # 0 has no off-diagonal element and no difference
         c, s = math.cos(size * tau), math.sin(size * tau) / size if size > 0.0 else 0.0
+        # energy of both spins down, relative to both up: minus the fields
         both = cmath.exp(1j * tau * (self.first + self.second))
         return Rotation(
             phase * complex(c, -s * delta),
@@ -91,11 +97,12 @@ class Bonds:
     groups : list of list of Bond
         Bonds of one group have no site in common.
     up : float
-        Energy of the state with all spins up, the sum of those of the bonds.
+        Energy of the state with all spins up, the sum over all bonds.
     """
 
     def __init__(self, model: Model) -> None:
         spins, field = model.spins, model.h[2]
+        # <up down|H|down up> of one bond: transverse coupling, and i D / 2 of a Dzyaloshinskii-Moriya one
         flip = (model.J[0] + model.J[1]) / 4.0 + 0j
         if model.cross is not None:
             flip = flip + 0.5j * model.cross[0, 1]
@@ -104,6 +111,7 @@ class Bonds:
         # a site without couplings has its field in a bond that couples nothing
         for j in np.flatnonzero((degree == 0) & (field != 0)).tolist():
             coupled[min(j, (j + 1) % spins), max(j, (j + 1) % spins)] = True
+        # the field of a site is shared equally by its bonds, so that the bonds add up to H
         degree = np.maximum((coupled | coupled.T).sum(axis=1), 1)
         self.groups: list[list[Bond]] = []
         taken: list[set[int]] = []
@@ -145,6 +153,7 @@ class Bonds:
     def per_step(self, method: str) -> tuple[int, int]:
         """Return the groups and the bonds of a step among others."""
         one, two = ([g for g, _ in self.layers(method, 1.0, steps)] for steps in (1, 2))
+        # one step and two: the difference is a step among others
         bonds = sum(len(self.groups[g]) for g in two) - sum(len(self.groups[g]) for g in one)
         return max(1, len(two) - len(one)), max(1, bonds)
 
@@ -152,11 +161,14 @@ class Bonds:
 def _tables(sector: Sector, bond: Bond) -> BondTables:
     """Return the columns that a bond pairs."""
     low, nothing = sector.low, np.zeros(0, np.uint32)
+    # two sites of the high part pair whole rows: no columns
     if bond.j >= low.bits:
         return BondTables(np.zeros(1, np.int64), nothing, nothing, nothing)
+    # one of each: lists of strings with the low site down and up, made for the sector
     if bond.k >= low.bits:
         return BondTables(_offsets(low.bits - 1), low.filled[bond.j], low.clear[bond.j], nothing)
     j, k = 1 << bond.j, 1 << bond.k
+    # both low: first site down, second up, and the partners of these
     down = low.strings[(low.strings & j != 0) & (low.strings & k == 0)]
     both = low.strings[(low.strings & j != 0) & (low.strings & k != 0)]
     return BondTables(
@@ -203,6 +215,7 @@ class SectorFormula:
 
     def advance(self, method: str, dt: float, steps: int) -> None:
         """Make steps of a method of :data:`integrators.METHODS`; dt may be negative."""
+        # bonds turn from the energy of all spins up; its phase comes at the end
         energy = self.single_spin
         if self.bonds is not None:
             energy = self.bonds.up
@@ -213,6 +226,7 @@ class SectorFormula:
             self.psi *= self.psi.dtype.type(cmath.exp(-1j * energy * dt * steps))
 
     def _group(self, bonds: Sequence[Bond], group: int, tau: float) -> None:
+        # output times on a logarithmic grid have a step each: tables of old ones are dropped
         if len(self._rotations) > KEPT:
             self._rotations.clear()
         if (group, tau) not in self._rotations:

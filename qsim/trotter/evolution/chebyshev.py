@@ -20,7 +20,7 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.trotter.kernels.product.apply import apply_h
 from qsim.trotter.kernels.product.operators import Operator, operator
-from qsim.trotter.states.vectors import axpy, norm2, overlap, scale
+from qsim.trotter.states.vectors import axpy, hashes, norm2, overlap, scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +83,7 @@ class Expansion:
     products : int
         Products ``H psi``.
     error : float
-        Bound of what was left out of the series and of its rounding, relative to the norm of the state.
+        Bound of the tail of the series and of rounding, relative to the norm of the state.
     """
 
     products: int
@@ -103,7 +103,7 @@ class Chebyshev:
         How the ends of the spectrum are found: ``"lanczos"`` (24 products ``H psi`` at the first use), ``"couplings"``
         (rigorous, but 1.4 times too wide for a Heisenberg ring and 3 times for random all-to-all couplings), or two numbers.
     linear
-        H as it acts on the vectors of a sector; by default that of the whole space.
+        H as it acts on the vectors of a sector; by default H of the whole space.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Chebyshev:
         t : float
             May be negative.
         tolerance : float
-            Error of the state relative to its norm; what the precision allows is reached at most.
+            Error of the state relative to its norm, not below the rounding of the precision.
         poll : callable, optional
             Called after every product.
 
@@ -154,8 +154,10 @@ class Chebyshev:
         """
         if t == 0.0:
             return Expansion(0, 0.0)
+        # H' = (H - c) / R has its spectrum in [-1, 1], where the polynomials T_k are bounded
         low, high = self.bounds(psi.dtype)
         centre, radius = 0.5 * (low + high), 0.5 * (high - low)
+        # the norm before: the check at the end compares with it
         before = norm2(psi)
         if before == 0.0:
             return Expansion(0, 0.0)
@@ -167,9 +169,11 @@ class Chebyshev:
             self._expand(psi, numbers, centre, radius, t / parts, work, poll)
         products = parts * (len(numbers) - 1)
         self.products += products
+        # left out of the series, and rounding that adds up like a random walk over the products
         error = parts * left + EPS[psi.dtype] * math.sqrt(products + 1.0) * 4.0
         # outside of the bounds polynomials grow instead of oscillating, and so does the norm
         drift = abs(norm2(psi) / before - 1.0)
+        # 1e3: an end that is missed makes the norm grow by powers of ten, rounding by a few units
         if not drift <= 1e3 * (error + EPS[psi.dtype] * (products + 10)):
             raise NumericsError(
                 f"the norm changed by {drift:.2g} in a Chebyshev expansion: the spectrum reaches beyond [{low:.6g}, {high:.6g}]",
@@ -196,17 +200,21 @@ class Chebyshev:
         """Sum one series; psi is the first polynomial, then work space, and the result."""
         other, total, space = work
         scale(numbers[0], psi, out=total)
+        # H of one energy: the phase of the centre alone
         inverse = 1.0 / radius if radius > 0 else 0.0
+        # psi and other hold T_(k-1) and T_k in turn; only the sum is a third vector
         old, new = psi, other
         for k in range(1, len(numbers)):
             # T_1 = H', T_(k+1) = 2 H' T_k - T_(k-1), written over T_(k-1)
             twice = 1.0 if k == 1 else 2.0
             gamma = 0.0 if k == 1 else -1.0
             self.linear.apply(old, new, twice * inverse, -twice * centre * inverse, gamma, space)
+            # (-i)^k without rounding
             axpy((1, -1j, -1, 1j)[k % 4] * numbers[k], new, total)
             old, new = new, old
             if poll is not None:
                 poll()
+        # the phase exp(-i c t) of the centre
         angle = -centre * t
         scale(complex(math.cos(angle), math.sin(angle)), total, out=psi)
 
@@ -222,13 +230,15 @@ def coefficients(x: float, tolerance: float) -> tuple[NDArray[np.float64], float
     """Return ``(2 - delta_k0) J_k(x)`` up to the k beyond which the sum of sizes is below the tolerance, and that sum."""
     from scipy.special import jv
 
+    # sizes of the Bessel functions fall faster than exponentially beyond k = |x| + O(|x|^(1/3))
     size = abs(x)
     most = int(size + 40 + 20 * size ** (1 / 3))
     values = 2.0 * jv(np.arange(most), x)
     values[0] *= 0.5
     # tail[k]: sum from k on
     tail = np.cumsum(np.abs(values[::-1]))[::-1]
-    # not empty: the last ones underflow
+    # not empty, as the last ones underflow; 1e-17: below the rounding
+    # of a sum of terms of order one there is nothing to gain
     enough = np.flatnonzero(tail <= max(tolerance, 1e-17))
     keep = max(1, int(enough[0]))
     return values[:keep], float(tail[keep])
@@ -258,6 +268,7 @@ def lanczos_bounds(
     rigorous = coupling_bounds(model)
     linear = Whole(device, op) if isinstance(op, Operator) else op
     size = linear.size
+    # a small space is exhausted before
     steps = min(steps, size)
     xp = device.xp
     v = _random_phases(device, size, dtype)
@@ -270,6 +281,7 @@ def lanczos_bounds(
         diagonal.append(overlap(v, old).real)
         axpy(-diagonal[-1], v, old)
         beside.append(math.sqrt(norm2(old)))
+        # the space is invariant, or nearly: the next vector would be rounding
         if beside[-1] <= 1e-6 * max(map(abs, rigorous), default=0.0):
             break
         scale(1.0 / beside[-1], old)
@@ -285,22 +297,20 @@ def lanczos_bounds(
             # polarised states along an axis are eigenstates of the couplings along it, far from any random vector
             exchange, field = model.J[a].sum() / 8, abs(model.h[a].sum()) / 2
             low, high = min(low, exchange - field), max(high, exchange + field)
+    # a margin for the ends that 24 steps miss, but never beyond the sums of the couplings
     width = MARGIN * 0.5 * (high - low)
     return max(low - width, rigorous[0]), min(high + width, rigorous[1])
 
 
 def _random_phases(device: Device, size: int, dtype: DTypeLike) -> Amplitudes:
     """Return a unit vector of random phases, the same on every device: the hash `splitmix64` of the index."""
+    # as in `random_start`, with phases: every string has the same weight
     xp = device.xp
     out = xp.empty(size, dtype)
     piece = 1 << 20
     with device.use():
         for start in range(0, size, piece):
-            z = xp.arange(start, min(start + piece, size), dtype=np.uint64)
-            z = (z + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            z = z ^ (z >> np.uint64(31))
+            z = hashes(xp, start, min(start + piece, size), 1)
             angle = (z >> np.uint64(11)).astype(np.float64) * (2.0**-53 * 2.0 * math.pi)
             out[start : start + piece] = xp.exp(1j * angle) / math.sqrt(size)
     return out

@@ -1,4 +1,4 @@
-"""A state on 2^g processes: the top g bits of its index are those of the rank.
+"""A state on 2^g processes: the top g bits of its index number the rank.
 
 Phases are local: the spins of the rank have one value there, which acts as fields on the others and as a constant.  Rotations of
 those g spins need amplitudes of other processes.  Layers therefore alternate between two arrangements:
@@ -63,6 +63,7 @@ def _tiles(device: Device, n: int, g: int, item: int) -> list[Tile]:
         If there are none.
     """
     kind, item, most = device_tiles(device, item)
+    # the usual tiles first
     ways = [tiles(n, kind, item, most)]
     # shorter lowest tiles, so that more spins are left for the highest
     if kind == "cpu":
@@ -74,6 +75,7 @@ def _tiles(device: Device, n: int, g: int, item: int) -> list[Tile]:
         ]
     for way in ways:
         last = way[-1]
+        # the highest tile must hold the g bits that are exchanged with the bits of the rank
         if g <= (last.bits if last.low == last.bits else last.bits - last.low):
             return way
     raise ValueError(f"{n} spins per process are too few for 2^{g} processes")
@@ -118,22 +120,25 @@ class SharedEvolver:
         self.n = model.spins - self.g
         self.dtype = np.dtype(np.complex64 if precision == "single" else np.complex128)
         with device.use():
-            # of a CPU or of a GPU
+            # an array of either library, of a CPU or of a GPU; copied, since it is evolved in place
             whole: object = psi
             self.psi = device.asarray(np.array(whole) if isinstance(whole, np.ndarray) else whole, self.dtype)
         if self.psi.shape != (1 << self.n,):
             raise ValueError(f"{self.psi.shape[0]} amplitudes are not 2^{self.n}")
         self.tiles = list(tiling) if tiling else _tiles(device, self.n, self.g, self.dtype.itemsize)
         self.passes = 0
+        # spins of this rank that are down
         self._down = links.rank.bit_count()
         self._zero = Axis(device.asarray(np.zeros((self.n, self.n))), device.asarray(np.zeros(self.n)))
         self._ones = Axis(self._zero.pairs, device.asarray(np.ones(self.n)))
         self.set_model(model)
 
     def set_model(self, model: Model) -> None:
-        """Exchange the Hamiltonian, for example by that of the next time step."""
+        """Exchange the Hamiltonian, for example by H of the next time step."""
         self.model, n, g = model, self.n, self.g
         self.present = tuple(a for a in range(3) if np.any(model.J[a]) or np.any(model.h[a]))
+        # two arrangements: spins n ... N - 1 number ranks, or
+        # they have changed places with the top g local ones
         local = np.arange(n)
         swapped = np.concatenate([local[: n - g], np.arange(n, n + g)])
         self._axes = [
@@ -147,8 +152,11 @@ class SharedEvolver:
         """Return the couplings among local spins with the fields of the others on this rank, and the others' energy by rank."""
         J, h = model.J[axis], model.h[axis]
         ranks = np.arange(self.links.size)
+        # spins of the rank bits, +-1/2, for every rank
         values = 0.5 - (ranks[:, None] >> np.arange(self.g) & 1)
+        # spins outside of this process are fixed: their couplings to local spins are fields
         fields = h[spins] + J[np.ix_(spins, others)] @ values[self.links.rank]
+        # and their own energy a phase of all local amplitudes
         inside = J[np.ix_(others, others)]
         energies = values @ h[others] + 0.5 * np.einsum("rj,jk,rk->r", values, inside, values)
         pairs = np.ascontiguousarray(J[np.ix_(spins, spins)])
@@ -161,6 +169,7 @@ class SharedEvolver:
         if steps <= 0 or not self.present:
             return
         plan = course(self.present, method, dt, steps)
+        # no recorded launches here: exchanges come between the passes
         body = plan.layers[plan.first : plan.last] * plan.repeats
         self._run([*plan.layers[: plan.first], *body, *plan.layers[plan.last :]])
 
@@ -170,31 +179,40 @@ class SharedEvolver:
             self._run(closed(sequence))
 
     def _run(self, sequence: list[Layer]) -> None:
+        """Apply layers that begin and end in the z frame, with an exchange of g spins for every rotation of all of them."""
+        # layers and rotations as in `Evolver._program`; `arranged`
+        # says which g spins number the ranks at present
         turns = [turn(a[0], b[0]) for a, b in pairwise(sequence)]
         arranged = before = 0
         with self.device.use():
             for i, (axis, tau) in enumerate(sequence):
                 after = turns[i] if i < len(turns) else 0
                 shift = (0.5 if before == -1 else 0.0) - (0.5 if after == 1 else 0.0)
-                # powers of two: those of odd N alternate, so that two rotations together are exact
+                # powers of two, which alternate for odd N, so that two rotations together are exact
                 scale = 2.0 ** -((self.spins + i % 2) // 2) if before else 1.0
                 couplings, energies = self._axes[arranged][axis]
                 many = len(self.tiles) > 1
                 self._turn(
                     couplings, self.tiles[-arranged], before != 0, bool(after) and many, (tau, shift, scale)
                 )
+                # of the spins that number ranks: shift of those down,
+                # and the energy among themselves, for each rank
                 phases = np.exp(1j * (np.pi * shift * _downs(self.links.size) - tau * energies))
                 if after:
+                    # a rotation of all spins includes the spins of the rank: they come in by an exchange, and
+                    # the next layer uses the other arrangement
                     self._rearrange(arranged, phases)
                     arranged = 1 - arranged
                 else:
                     self._multiply(complex(phases[self.links.rank]))
                 before = after
+            # an odd number of rotations leaves the spins exchanged
             if arranged:
                 self._exchange()
 
     def _rearrange(self, arranged: int, phases: NDArray[np.complex128]) -> None:
-        """Go to the other arrangement; what has not been rotated between two layers is what the next turning pass rotates."""
+        """Go to the other arrangement, and rotate all bits that the next turning pass leaves."""
+        # phases of this rank before its amplitudes leave, of the senders after they have arrived
         own = np.full(self.links.size, phases[self.links.rank])
         between = self.tiles[1:-1]
         if arranged and len(self.tiles) > 1:
@@ -240,9 +258,11 @@ class SharedEvolver:
             return self._multiply(complex(factors[0]))
         parts = self.psi.reshape(1 << self.g, -1)
         column = self.device.asarray(factors[:, None], self.dtype)
+        # pieces of the columns, so that the copies stay small
         width = max(1, CHUNK >> self.g)
         for low in range(0, parts.shape[1], width):
             some = parts[:, low : low + width] * column
+            # bit k of the top g bits: sum and difference of its two values
             for k in range(self.g):
                 pairs = some.reshape(1 << (self.g - k - 1), 2, 1 << k, -1)
                 some = self.device.xp.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1)
@@ -254,7 +274,9 @@ class SharedEvolver:
         """Exchange the bits of the rank with the top g local bits: part b goes to rank b, whose part of this rank comes here."""
         parts, rank = self.psi.reshape(1 << self.g, -1), self.links.rank
         width = min(parts.shape[1], CHUNK)
+        # one buffer; the part is sent and overwritten piece by piece
         received = self.device.xp.empty(width, self.dtype)
+        # step 1 ... 2^g - 1: rank ^ step pairs all processes without waiting for a third one
         for step in range(1, self.links.size):
             partner = rank ^ step
             for low in range(0, parts.shape[1], width):
@@ -271,10 +293,14 @@ class SharedEvolver:
             scale = 2.0 ** (-self.spins / 2)
             if back:
                 self._turn(self._ones, self.tiles[0], True, False, (0.5 * np.pi, 0.0, scale))
+                # C^3 = exp(-i pi/4) a spin is taken back: up exp(-i
+                # pi/4), down exp(i pi/4), for the spins of the rank
                 factor = np.exp(-0.5j * np.pi * (0.5 * self.g - self._down))
             else:
                 self._turn(self._zero, self.tiles[0], True, False, (0.0, 0.5, scale))
+                # diag(1, i) of C^dagger for the spins of the rank
                 factor = 1j**self._down
+            # the spins of the rank come in, are rotated, and go back
             self._exchange()
             self._rotate_top(np.ones(self.links.size, complex))
             self._exchange()
@@ -302,6 +328,7 @@ class SharedEvolver:
             norm, s, inside = moments_of_axis(self.device, self.psi)
         else:
             norm, s = first_moments(self.device, self.psi)
+        # spins of the rank are +-1/2 in all amplitudes of this process
         others = 0.5 - (self.links.rank >> np.arange(self.g) & 1)
         first = np.concatenate([s[:n], norm * others])
         second = np.zeros((N, N))
@@ -310,8 +337,9 @@ class SharedEvolver:
             second[:n, n:] = np.outer(s[:n], others)
             second[n:, :n] = second[:n, n:].T
             second[n:, n:] = norm * np.outer(others, others)
-        found = total(self.links, np.concatenate([[norm], first, second.ravel()]))
-        return float(found[0]), found[1 : N + 1], found[N + 1 :].reshape(N, N)
+        # one reduction for all numbers
+        sums = total(self.links, np.concatenate([[norm], first, second.ravel()]))
+        return float(sums[0]), sums[1 : N + 1], sums[N + 1 :].reshape(N, N)
 
     def norm(self) -> float:
         """Return <psi|psi>."""
@@ -319,5 +347,5 @@ class SharedEvolver:
 
 
 def _downs(ranks: int) -> NDArray[np.float64]:
-    """Return how many of the rank bits are 1, by rank."""
+    """Return the number of rank bits that are 1, by rank."""
     return np.array([rank.bit_count() for rank in range(ranks)], float)

@@ -9,7 +9,7 @@ that all of its steps are made.
 
 Both a step and its two halves may pass over a pulse that the samples see.  So the sum that a step makes of the values of a
 profile is held against the integral of the profile over the step: where their difference, which a commuting Hamiltonian would
-turn into a wrong phase, is larger than what the halves show, it is the error of the step.
+turn into a wrong phase, is larger than the error of the halves, it is the error of the step.
 
 At a kink or a jump no method keeps its order, unless a step ends there, and steps would pass over a narrow pulse: they are cut at
 the places that :mod:`qsim.trotter.model.structure` finds.  The parts of steps between places closer than a cell are made one by
@@ -42,7 +42,7 @@ __all__ = ["Drive", "Small", "kinks"]
 SIZES, ROUGH = 3, 6
 # steps of a class
 SAMPLES = 3
-# up to which the error of a random state may be far from that of another
+# up to which the error of a random state may be far from the error of another
 FEW_SPINS = 3
 # times the error that the halves of a step show: more than that was passed over
 MISSED = 3.0
@@ -62,16 +62,20 @@ WALKED = 128
 
 
 def _frames(spins: int) -> dict[int, NDArray[np.complex128]]:
-    """Return C^dagger to the k-th power on all spins, k = 0, 1, 2: from the frame of z to those of z, x, y."""
+    """Return C^dagger to the k-th power on all spins, k = 0, 1, 2: from the frame of z to the frames of z, x, y."""
+    # C of the theory page, "Layers and frames": C S^z C^dagger = S^x, C S^x C^dagger = S^y
     C = np.array([[1, -1j], [1, 1j]]) / math.sqrt(2.0)
+    # axis x is z in the frame C^dagger, y in its square
     one = {2: np.eye(2, dtype=complex), 0: C.conj().T, 1: (C @ C).conj().T}
-    found = {}
+    frames = {}
     for a, matrix in one.items():
+        # site 0 is the lowest bit; a global rotation is the same for
+        # all sites, so that the order of the products does not matter
         all_spins = np.eye(1, dtype=complex)
         for _ in range(spins):
             all_spins = np.asarray(np.kron(all_spins, matrix), np.complex128)
-        found[a] = all_spins
-    return found
+        frames[a] = all_spins
+    return frames
 
 
 @dataclass
@@ -113,7 +117,10 @@ class Small:
         self, psi: NDArray[np.complex128], method: str, starts: NDArray[np.float64], dt: NDArray[np.float64]
     ) -> NDArray[np.complex128]:
         """Return states (S, 2^N) after one step each, from times (S,) with lengths (S,)."""
+        # a copy is in one frame at a time, as in `Evolver`; all copies change it together
         frame = 2
+        # the clock of a step moves with its maps (theory page,
+        # "Driven systems"): each copy has its own time and length
         for offset, halves in stages(method, 0.0, 1.0):
             times = starts + offset * dt
             factors = np.array([many(f, times) for f in self.profiles]).T
@@ -121,6 +128,7 @@ class Small:
                 if axis != frame:
                     psi = psi @ self.turns[frame, axis]
                     frame = axis
+                # phases of the layer: energies of each copy from the factors of its parts
                 psi = psi * np.exp(-1j * c * dt[:, None] * (factors @ self.diagonals[:, axis]))
         return psi if frame == 2 else psi @ self.turns[frame, 2]
 
@@ -169,34 +177,43 @@ class Drive:
         times = np.linspace(0.0, end, CELLS + 1)
         # of the parts, root mean square
         norms = np.sqrt((small.diagonals**2).mean(axis=2).sum(axis=1))
+        # static part first: its factor is 1 all along
         size, rough = np.full(CELLS, norms[0]), np.zeros(CELLS)
         for norm, f in zip(norms[1:], small.profiles[1:], strict=True):
+            # a profile on the grid of cells: its size in a cell,
+            # and its second difference as a measure of bending
             values = norm * many(f, times)
             bend = np.zeros(CELLS + 1)
             bend[1:-1] = np.abs(values[2:] - 2.0 * values[1:-1] + values[:-2])
             size += np.maximum(np.abs(values[1:]), np.abs(values[:-1]))
             rough += np.maximum(bend[1:], bend[:-1])
         places, missed = survey(small.profiles[1:], end)
-        found = [t for t, _ in places]
-        # what is narrower than a cell shows at its kinks
-        for t in found:
+        cuts = [t for t, _ in places]
+        # pulses narrower than a cell show at their kinks
+        for t in cuts:
             k = min(int(t / end * CELLS), CELLS - 1)
             values = [abs(n * f(t)) for n, f in zip(norms[1:], small.profiles[1:], strict=True)]
             size[k] = max(size[k], float(norms[0] + sum(values)))
+        # square of the field of each spin from parts p and q, cross
+        # terms included: J / 2 for random neighbours, as in `strength`
         parts = [hamiltonian.static.size, *(part.size for _, part in hamiltonian.driven)]
         J, h = np.array([0.5 * part.J for part in parts]), np.array([part.h for part in parts])
         fields = np.einsum("pajk,qajk->pqj", J, J) + np.einsum("paj,qaj->pqj", h, h)
-        return cls(small, end, size, rough, found, missed, fields)
+        return cls(small, end, size, rough, cuts, missed, fields)
 
     def parts(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Return starts and lengths of the parts between places, and the largest rms field of a spin within each."""
         stops = np.unique(np.array([0.0, *self.places, self.end]))
+        # profiles are looked at within every cell and between
+        # places, at three points each; jumps are ends of parts
         edges = np.unique(np.concatenate([stops, np.linspace(0.0, self.end, CELLS + 1)]))
         begin, length = edges[:-1], np.diff(edges)
         factors = [
             np.max([np.abs(many(f, begin + x * length)) for x in WITHIN], axis=0) for f in self.small.profiles
         ]
+        # square of the rms field of each spin with these factors; the strongest spin counts
         square = np.einsum("pc,qc,pqj->jc", factors, factors, self.fields).max(axis=0)
+        # the largest of the cells between two places
         strongest = np.maximum.reduceat(square, np.searchsorted(begin, stops[:-1]))
         return stops[:-1], np.diff(stops), np.sqrt(strongest)
 
@@ -204,6 +221,7 @@ class Drive:
         """Return the largest rms field of a spin, without parts between places that it takes no more than `widest` through."""
         key = tuple(self.places)
         if key not in self.paces:
+            # parts that end before `widest` are one step in any case
             _, length, field = self.parts()
             self.paces[key] = float(field[length * field > widest].max(initial=0.0))
         return self.paces[key]
@@ -211,17 +229,20 @@ class Drive:
     def strong(self, widest: float, most: int) -> list[float]:
         """Return at most `most` further places, by which short parts with a strong field become shorter than `widest` in it.
 
-        A pulse of a table is cut like those of formulas: no step elsewhere has to be as short as in it.
+        A pulse of a table is cut like a pulse of a formula: no step elsewhere has to be as short as in it.
         """
         begin, length, field = self.parts()
         counts = np.ceil(length * field / widest)
+        # a part counts as strong against the mean field of
+        # the evolution, and if it takes more than one step
         strong = (field > STRONG * float(length @ field) / self.end) & (counts > 1.0)
-        found: list[float] = []
+        cuts: list[float] = []
+        # the strongest first, until `most` places are used
         for k in np.flatnonzero(strong)[np.argsort(-field[strong])]:
-            if len(found) + counts[k] - 1.0 > most:
+            if len(cuts) + counts[k] - 1.0 > most:
                 break
-            found.extend(begin[k] + length[k] * np.arange(1.0, counts[k]) / counts[k])
-        return found
+            cuts.extend(begin[k] + length[k] * np.arange(1.0, counts[k]) / counts[k])
+        return cuts
 
     def error(self, method: str, dt: float) -> float:
         """Return the sum of the errors of all steps of an evolution with steps of dt."""
@@ -241,6 +262,7 @@ class Drive:
         dt : float
             Longest step.
         """
+        # whole steps within each interval, as `Pilot.total` has them
         counts = np.ceil(intervals / dt * (1.0 - 1e-12))
         if not float(counts.sum()) + len(self.places) <= WALKED:
             return None
@@ -252,6 +274,7 @@ class Drive:
                 for stop, length, count in zip(stops[:-1], intervals, counts.astype(int), strict=True)
                 for k in range(count)
             ]
+            # a small system is followed from several random states, a larger one from one
             states = SAMPLES if self.small.spins <= FEW_SPINS else 1
             parts = np.array([part for start, h in steps for part in pieces(start, h, self.places)] * states)
             self.walked[key] = float(self._whole(method, parts[:, 0], parts[:, 1]).sum()) / states
@@ -259,6 +282,7 @@ class Drive:
 
     def step(self, method: str, dt: float, time: float) -> float:
         """Return the error of one step from a time on, the mean over some random states."""
+        # a step over a kink is cut there, as the evolution does it
         parts = pieces(time, dt, self.places) * SAMPLES
         begin, length = np.array(parts).T
         return float(self._local(method, begin, length).sum()) / SAMPLES
@@ -268,9 +292,11 @@ class Drive:
         return (float(np.argmax(self.size)) + 0.5) / CELLS * self.end
 
     def _measure(self, method: str, dt: float) -> float:
+        # samples of steps, each with the weight of those it stands for
         starts, weight = self._samples(dt)
         owner, begin, length = [], [], []
         for k, t in enumerate(starts):
+            # steps over places fall into parts, whose errors are added for their owner
             for a, h in pieces(float(t), dt, self.places):
                 owner.append(k)
                 begin.append(a)
@@ -284,6 +310,7 @@ class Drive:
         begin, gap = self.gaps()
         if not len(gap):
             return 0.0
+        # whole steps in a gap; the middle one stands for all of them
         steps = np.ceil(gap / dt * (1.0 - 1e-12))
         return float(steps @ self._local(method, begin + (steps // 2) * gap / steps, gap / steps))
 
@@ -291,6 +318,7 @@ class Drive:
         """Return starts and lengths of the parts between neighbouring places that are not farther than a cell."""
         places = np.array(self.places)
         gaps = np.diff(places)
+        # 1.01: gaps of exactly a cell, but for rounding
         near = gaps < 1.01 * self.end / CELLS
         return places[:-1][near], gaps[near]
 
@@ -309,14 +337,14 @@ class Drive:
     def _whole(
         self, method: str, begin: NDArray[np.float64], length: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return the errors of single steps, what they pass over included."""
-        found = self._local(method, begin, length)
-        # the integrals know no more than a cell does
+        """Return the errors of single steps, pulses that they pass over included."""
+        errors = self._local(method, begin, length)
+        # integrals are known no better than a cell, and shorter steps follow the profile in any case
         long = length > 1.01 * self.end / CELLS
         if np.any(long):
             missed = self._missed(method, begin[long], length[long])
-            found[long] = np.where(missed > MISSED * found[long], missed, found[long])
-        return found
+            errors[long] = np.where(missed > MISSED * errors[long], missed, errors[long])
+        return errors
 
     def _missed(
         self, method: str, begin: NDArray[np.float64], length: NDArray[np.float64]
@@ -328,10 +356,13 @@ class Drive:
         """
         phases = np.zeros((len(begin), len(self.small.profiles)))
         plan = stages(method, 0.0, 1.0)
+        # phase of part p in a step by the formula, against its integral
         for p, (f, integral) in enumerate(zip(self.small.profiles, self._integrals, strict=True)):
             made = sum(sum(halves) * many(f, begin + offset * length) for offset, halves in plan)
             off = length * made - integral.between(begin, begin + length)
+            # differences within the rounding of the integral are none
             phases[:, p] = np.where(np.abs(off) > integral.rounding, off, 0.0)
+        # Tr H_p H_q / 2^N of all pairs of parts
         square = np.einsum("pab,qab->pq", self.small.diagonals, self.small.diagonals) / (
             1 << self.small.spins
         )
@@ -341,10 +372,12 @@ class Drive:
         self, method: str, begin: NDArray[np.float64], length: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return the errors of single steps from random states."""
+        # the same random states in every run; normal amplitudes, one state for each step
         generator = np.random.default_rng(1)
         shape = (len(begin), 1 << self.small.spins)
         psi = generator.normal(size=shape) + 1j * generator.normal(size=shape)
         psi /= np.linalg.norm(psi, axis=1, keepdims=True)
+        # one step against its two halves
         one = self.small.advance(psi, method, begin, length)
         two = self.small.advance(psi, method, begin, 0.5 * length)
         two = self.small.advance(two, method, begin + 0.5 * length, 0.5 * length)
@@ -355,6 +388,7 @@ class Drive:
         """Return starts of steps and how many steps each of them stands for."""
         from scipy.ndimage import maximum_filter1d
 
+        # cells that a step from each start reaches over
         width = self.end / CELLS
         window = max(1, min(CELLS, math.ceil(dt / width)))
         # over the cells of the step that begins in each
@@ -364,6 +398,7 @@ class Drive:
         last = max(1, CELLS - window + 1)
         size, rough = size[:last], rough[:last]
         with np.errstate(divide="ignore"):
+            # classes: halves of the largest size, tenths of the largest roughness
             a = np.floor(-np.log2(size / max(size.max(), 1e-300)))
             b = np.floor(-np.log10(rough / max(rough.max(), 1e-300)))
         label = np.clip(a, 0, SIZES) * 100 + np.clip(b, 0, ROUGH)
@@ -373,7 +408,9 @@ class Drive:
         for value in np.unique(label):
             cells = np.flatnonzero(label == value)
             count = min(SAMPLES, len(cells))
+            # evenly over the class, each a little off at random
             chosen = cells[((np.arange(count) + generator.random(count)) * len(cells) / count).astype(int)]
             starts.extend(np.minimum((chosen + generator.random(count)) * width, self.end - dt))
+            # a sample stands for its share of the class, among all steps of the evolution
             weight.extend([len(cells) / last * steps / count] * count)
         return np.maximum(np.array(starts), 0.0), np.array(weight)

@@ -30,15 +30,17 @@ NEAR = 2e-15
 def stages(method: str, start: float, dt: float) -> list[tuple[float, tuple[float, ...]]]:
     """Return the stages of a step: the time at which the couplings are taken, and the one or two half maps made there."""
     halves, t = METHODS[method].halves, start
-    found: list[tuple[float, tuple[float, ...]]] = []
+    plan: list[tuple[float, tuple[float, ...]]] = []
     # the middle of the step is as good as its end, and better by one order for the field alone
     if len(halves) == 1:
         return [(start + 0.5 * dt, halves)]
+    # a map chi_c moves the clock by c dt and takes the couplings
+    # of that time; its adjoint takes them first: one time for both
     for k in range(0, len(halves), 2):
         first, second = halves[k], halves[k + 1]
-        found.append((t + first * dt, (first, second)))
+        plan.append((t + first * dt, (first, second)))
         t += (first + second) * dt
-    return found
+    return plan
 
 
 def advance(
@@ -64,6 +66,7 @@ def advance(
     for step in range(steps):
         for begin, length in pieces(start + step * dt, dt, kinks):
             for time, halves in stages(method, begin, length):
+                # merged within a stage only: H differs between stages
                 evolver.set_model(hamiltonian.at(time))
                 evolver.apply(half_maps(evolver.present, halves, length))
 
@@ -74,6 +77,7 @@ def half_maps(axes: tuple[int, ...], halves: tuple[float, ...], dt: float) -> li
     if len(halves) == 1 or not forward:
         return [(axis, halves[0] * dt) for axis in forward]
     first, second = halves
+    # the last axis of the way forward is the first of the way back
     return [
         *((axis, first * dt) for axis in forward[:-1]),
         (forward[-1], (first + second) * dt),
@@ -90,6 +94,7 @@ def pieces(start: float, dt: float, places: Sequence[float]) -> list[tuple[float
         Times of kinks, ascending.
     """
     low, high = min(start, start + dt), max(start, start + dt)
+    # relative to the times, whose rounding decides on which side of a kink a step ends
     near = NEAR * max(abs(low), abs(high))
     left = int(np.searchsorted(places, low + near, "right"))
     right = int(np.searchsorted(places, high - near, "left"))

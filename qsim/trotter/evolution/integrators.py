@@ -3,7 +3,7 @@
 A first-order map runs through the axes once, ``chi_c = Y(c) X(c) Z(c)`` (Z acts first), its adjoint backwards.  A method is
 a list of coefficients of alternating half maps ``chi_c1, chi*_c2, chi_c3, ...``; equal neighbours merge; a second-order step is
 ``Z(1/2) X(1/2) Y(1) X(1/2) Z(1/2)``: four layers when steps follow each other.  The paper's fourth order (Suzuki) is five such
-steps.  The coefficients of Blanes and Moan (J. Comput. Appl. Math. 142, 313) are those of an A-B splitting, converted by
+steps.  The coefficients of Blanes and Moan (J. Comput. Appl. Math. 142, 313) belong to an A-B splitting, and are converted by
 McLachlan's rule.
 """
 
@@ -35,6 +35,7 @@ class Method:
 
 
 def _composition(stages: list[float]) -> tuple[float, ...]:
+    # each stage of a composition is a map and its adjoint, half a step each
     return tuple(0.5 * g for g in stages for _ in (0, 1))
 
 
@@ -50,15 +51,19 @@ def _splitting(a: list[float], b: list[float]) -> tuple[float, ...]:
 
 def _mirrored(half: list[float], middle: bool) -> list[float]:
     """Complete the first half of a symmetric list whose sum is one; with or without an entry of its own in the middle."""
+    # coefficients of a consistent method add up to one: the last one follows from the others
     rest = 1.0 - 2.0 * sum(half)
     return half + ([rest] if middle else [0.5 * rest, 0.5 * rest]) + half[::-1]
 
 
+# Suzuki (1990): five Strang steps of order 4
 _A = 1.0 / (4.0 - 4.0 ** (1.0 / 3.0))
+# Blanes and Moan, J. Comput. Appl. Math. 142, 313 (2002): six stages of order 4
 _BM4 = (
     _mirrored([0.0792036964311957, 0.353172906049774, -0.0420650803577195], middle=True),
     _mirrored([0.209515106613362, -0.143851773179818], middle=False),
 )
+# the same, ten stages of order 6
 _BM6 = (
     _mirrored(
         [0.0502627644003922, 0.413514300428344, 0.0450798897943977, -0.188054853819569, 0.541960678450780],
@@ -66,6 +71,7 @@ _BM6 = (
     ),
     _mirrored([0.148816447901042, -0.132385865767784, 0.067307604692185, 0.432666402578175], middle=False),
 )
+# Kahan and Li, Math. Comput. 66, 1089 (1997): seventeen Strang steps of order 8
 _KL8 = _mirrored(
     [
         0.13020248308889008087881763,
@@ -109,6 +115,7 @@ def composed(parts: tuple[int, ...], method: str, dt: float, steps: int = 1) -> 
     """Return the (part, time) of some steps, neighbours merged, for a Hamiltonian whose parts take turns in the given order."""
     sequence: list[Layer] = []
     for _ in range(steps):
+        # even half maps run through the parts in order, odd ones (adjoints) back
         for i, c in enumerate(METHODS[method].halves):
             for axis in parts if i % 2 == 0 else parts[::-1]:
                 if sequence and sequence[-1][0] == axis:
@@ -147,18 +154,22 @@ class Course:
 
 
 def course(axes: tuple[int, ...], method: str, dt: float, steps: int) -> Course:
-    """Return steps of a method: the first half of a step, what follows it again and again, the rest of the last step.
+    """Return steps of a method: the first half of a step, the repeated part, the rest of the last step.
 
     Steps share their first and last layer.  The frame is changed to and from z only at the ends, so that a Hamiltonian without
     z couplings pays for it once and not in every step.
     """
     step = layers(axes, method, dt)
+    # a diagonal H commutes with itself: all steps are one exact layer
     if len(step) == 1:
         whole = closed([(step[0][0], step[0][1] * steps)])
         return Course(whole, len(whole), len(whole), 1)
+    # ts1 does not end with the axis that it begins with: a layer
+    # of time 0 makes the repeated part begin and end alike
     if step[0][0] != step[-1][0]:
         step.append((step[0][0], 0.0))
     step = _unwound(step)
+    # the last layer of a step and the first of the next are one
     z, (axis, first), (_, last) = ORDER[0], step[0], step[-1]
     ends: list[Layer] = [] if axis == z else [(z, 0.0)]
     body = [*step[1:-1], (axis, first + last)] if steps > 1 else []
@@ -191,18 +202,21 @@ def _unwound(sequence: list[Layer]) -> list[Layer]:
     rotations.
     """
     z, x, y = ORDER
+    # changes between neighbours: in the order z, x, y a way
+    # round crosses between y and z once more in one direction
     steps = [(a, b) for (a, _), (b, _) in pairwise(sequence)]
     if steps.count((y, z)) == steps.count((z, y)):
         return sequence
-    found = sequence[:1]
+    path = sequence[:1]
     for layer in sequence[1:]:
-        if {found[-1][0], layer[0]} == {y, z}:
-            found.append((x, 0.0))
-        found.append(layer)
-    return found
+        if {path[-1][0], layer[0]} == {y, z}:
+            path.append((x, 0.0))
+        path.append(layer)
+    return path
 
 
 def turn(axis: int, following: int) -> int:
     """Return the rotation between two frames: 0 none, -1 C^dagger, 1 C."""
     step = (ORDER.index(following) - ORDER.index(axis)) % 3
+    # from an axis to the next one in the order z, x, y: C^dagger; to the one before: C
     return (0, -1, 1)[step]

@@ -12,8 +12,8 @@ of Gauss (Blanes and Moan, Appl. Numer. Math. 56, 1519 (2006)).  Each is made on
 is the error of the halves, which are kept, and decides about the step.  The errors of unitary steps add up at most.  Steps end at
 the kinks of the profiles.
 
-A share of the accuracy that is less than what rounding makes of a step, ``eps (1 + ||H|| h)``, is not asked for: in narrow pulses
-there are few such steps.
+A share of the accuracy below the rounding of a step, ``eps (1 + ||H|| h)``, is raised to it: in narrow pulses there are few such
+steps.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.linalg import eigh_tridiagonal
 
 from qsim.core.errors import NumericsError
+from qsim.trotter.sectors.lanczos import ritz
 from qsim.trotter.states.vectors import axpy, norm2, overlap, scale
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ VECTORS = 20
 # of the integral in the bound of an error
 POINTS = 24
 ORDER = 4
-# of the evolution: steps of H(t), so that none passes over what the profiles do in between
+# of the evolution: longest step of H(t), so that none passes over a feature of the profiles
 LONGEST = 1.0 / 64.0
 # of a time in which the profiles are smooth
 SHORTEST = 1e-9
@@ -77,6 +77,7 @@ class Combined:
         """Compute ``out = alpha H psi + beta psi + gamma out``."""
         for number, (weight, linear) in enumerate(self.parts):
             first = number == 0
+            # the first part sets out, the others add to it
             linear.apply(psi, out, alpha * weight, beta if first else 0.0, gamma if first else 1.0, work)
 
 
@@ -100,6 +101,7 @@ class Exponential:
             Error, relative to the norm.
         """
         left = t
+        # each step takes as long a time as its space allows; the error is shared by time
         while left != 0.0:
             left -= self._step(linear, psi, left, tolerance / abs(t))
 
@@ -113,6 +115,7 @@ class Exponential:
         v = self.space
         scale(1.0 / norm, psi, out=v[0])
         done = t
+        # Lanczos in vectors that are all kept: the exponential needs them
         for k in range(self.most):
             linear.apply(v[k], v[k + 1], work=self.work)
             self.products += 1
@@ -121,17 +124,21 @@ class Exponential:
             alpha.append(overlap(v[k], v[k + 1]).real)
             axpy(-alpha[-1], v[k], v[k + 1])
             beta.append(math.sqrt(norm2(v[k + 1])))
+            # size of H among the vectors so far
             size = max(map(abs, alpha)) + max(beta)
             # the space is invariant
             if beta[-1] <= 1e-14 * size or k + 1 == linear.size:
                 done = t
                 break
+            # the bound is looked at after every product: H of short steps needs few vectors
             if _bound(alpha, beta, t) <= max(rate, self.ulp * size) * abs(t):
                 break
             scale(1.0 / beta[-1], v[k + 1])
+        # all vectors are used: a shorter step, from the same space
         else:
             done = _longest(alpha, beta, t, max(rate, self.ulp * size))
-        values, vectors = _levels(alpha, beta)
+        # psi = V exp(-i T h) e_1 |psi|
+        values, vectors = ritz(alpha, beta)
         numbers = vectors @ (np.exp(-1j * done * values) * vectors[0])
         scale(norm * complex(numbers[0]), v[0], out=psi)
         for k in range(1, len(alpha)):
@@ -139,16 +146,10 @@ class Exponential:
         return done
 
 
-def _levels(alpha: list[float], beta: list[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    if len(alpha) == 1:
-        return np.array(alpha), np.ones((1, 1))
-    values, vectors = eigh_tridiagonal(np.array(alpha), np.array(beta[: len(alpha) - 1]))
-    return np.asarray(values), np.asarray(vectors)
-
-
 def _bound(alpha: list[float], beta: list[float], t: float) -> float:
     """Return the bound of the error of a step t, the integral from above by the larger end of each part."""
-    values, vectors = _levels(alpha, beta)
+    values, vectors = ritz(alpha, beta)
+    # the integrand oscillates with the energies of T; of each part the larger end counts
     times = np.linspace(0.0, t, POINTS + 1)
     last = np.abs(np.exp(-1j * np.outer(times, values)) @ (vectors[0] * vectors[-1]))
     return float(beta[-1] * abs(t) / POINTS * np.maximum(last[1:], last[:-1]).sum())
@@ -163,6 +164,7 @@ def _longest(alpha: list[float], beta: list[float], t: float, rate: float) -> fl
         If even a tiny one is not.
     """
     fraction = 1.0
+    # a fifth less at a time: each try is a small matrix, not a product
     while _bound(alpha, beta, fraction * t) > rate * fraction * abs(t):
         fraction *= 0.8
         if fraction < SHORTEST:

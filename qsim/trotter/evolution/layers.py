@@ -91,6 +91,7 @@ def tiles(spins: int, device: str, item: int = 16, most: int = CUDA_LARGEST) -> 
         If three groups do not cover the spins.
     """
     sizes = ((CPU_BITS, CPU_BITS),) if device == "cpu" else _sizes(most)
+    # fewest groups first: a layer takes a pass for each group above the lowest tile
     largest = CPU_BITS if device == "cpu" else most
     if spins <= largest:
         return [Tile(spins, spins, spins)]
@@ -111,16 +112,17 @@ def _sizes(most: int) -> tuple[tuple[int, int], ...]:
 
 def tilings(spins: int, device: str, item: int = 16, most: int = CUDA_LARGEST) -> list[list[Tile]]:
     """Return the tilings that may be the fastest somewhere, without more passes than :func:`tiles`, whose tiling comes first."""
-    found = [tiles(spins, device, item, most)]
-    if len(found[0]) == 1:
-        return found
+    choices = [tiles(spins, device, item, most)]
+    if len(choices[0]) == 1:
+        return choices
+    # larger and smaller tiles trade the number of passes against shared memory and blocks at once
     sizes = tuple((bits, bits) for bits in CPU_SIZES) if device == "cpu" else _sizes(most)
     for lowest, bits in sizes:
         ways = (grouped(spins, device, groups, lowest, bits) for groups in GROUPS)
         fewest = next((way for way in ways if way), None)
-        if fewest and len(fewest) <= len(found[0]) and fewest not in found:
-            found.append(fewest)
-    return found
+        if fewest and len(fewest) <= len(choices[0]) and fewest not in choices:
+            choices.append(fewest)
+    return choices
 
 
 def device_tiles(device: Device, item: int) -> tuple[str, int, int]:
@@ -130,18 +132,20 @@ def device_tiles(device: Device, item: int) -> tuple[str, int, int]:
 
 
 def grouped(spins: int, device: str, groups: int, lowest: int, bits: int) -> list[Tile]:
-    """Return the lowest tile and those of `groups` groups above it; nothing if they cannot hold the spins."""
+    """Return the lowest tile and the tiles of `groups` groups above it; nothing if they cannot hold the spins."""
     # the registers of a thread are the top bits of its tile
     least = 1 if device == "cpu" else 4
     rest = spins - lowest
+    # the upper bits in groups as equal as possible
     parts = [rest // groups + (k < rest % groups) for k in range(groups)]
+    # a tile holds the rotated bits and at least MIN_RUN of the lowest ones, for contiguous access
     if min(parts) < least or max(parts) > bits - MIN_RUN[device]:
         return []
-    found, high = [Tile(lowest, lowest, lowest)], lowest
+    way, high = [Tile(lowest, lowest, lowest)], lowest
     for part in parts:
-        found.append(Tile(bits - part, high, bits))
+        way.append(Tile(bits - part, high, bits))
         high += part
-    return found
+    return way
 
 
 class Evolver:
@@ -194,6 +198,7 @@ class Evolver:
         # and the arrays that they read
         self._graphs: dict[tuple[Any, ...], tuple[Graph, list[Any]]] = {}
         self._zero = self._axis(np.zeros((self.spins, self.spins)), np.zeros(self.spins))
+        # fields of 1 on every spin, without couplings: a global phase per spin, see `rotate_frame`
         self._ones = Axis(self._zero.pairs, device.asarray(np.ones(self._padded)))
         self.set_model(model)
 
@@ -210,14 +215,17 @@ class Evolver:
             self._psi[1 << self.spins :] = 0
 
     def set_model(self, model: Model) -> None:
-        """Exchange the Hamiltonian, for example by that of the next time step."""
+        """Exchange the Hamiltonian, for example by H of the next time step."""
         self.model = model
+        # an axis without couplings and fields has no layers
         self._axes = tuple(self._axis(model.J[a], model.h[a]) for a in range(3))
         self.present = tuple(a for a in range(3) if np.any(model.J[a]) or np.any(model.h[a]))
+        # recorded launches and tables belong to the old Hamiltonian
         self._graphs.clear()
         self._batch: Batch | None = None
 
     def _axis(self, pairs: NDArray[np.float64], fields: NDArray[np.float64]) -> Axis:
+        # spins of the padding have no couplings and stay up
         n = self._padded
         wide, long = np.zeros((n, n)), np.zeros(n)
         wide[: self.spins, : self.spins] = pairs
@@ -239,6 +247,8 @@ class Evolver:
                 self.passes += batch.layers - before
                 return
             self._forget()
+            # first and last layers of a run differ from those between
+            # steps, whose neighbours merge: only the middle repeats
             plan = course(self.present, method, dt, steps)
             self._run(self._program(plan.layers, 0, plan.first))
             self._repeat((method, dt), self._program(plan.layers, plan.first, plan.last), plan.repeats)
@@ -247,12 +257,16 @@ class Evolver:
     def _repeat(self, key: tuple[Any, ...], program: list[Pass], count: int) -> None:
         """Run passes again and again; where launches take the time they are recorded."""
         recorded = self.device.is_cuda and self._padded < RECORDED_SPINS and count > 1
+        # the first time runs as usual: kernels are compiled and tables
+        # made, which must not happen while launches are recorded
         if recorded and key not in self._graphs:
             self._run(program)
             count -= 1
             with Graph.capture(self.device) as graph:
                 self._run(program, recorded=True)
+            # the graph reads these tables: they are kept as long as it
             self._graphs[key] = graph, [dict(axis.factors) for axis in self._axes]
+            # recording runs nothing
             self.passes -= len(program)
         for _ in range(count):
             if recorded:
@@ -262,7 +276,7 @@ class Evolver:
                 self._run(program)
 
     def _forget(self) -> None:
-        """Drop what belongs to time steps of long ago: output times on a logarithmic grid have a step each."""
+        """Drop graphs and tables of old time steps: output times on a logarithmic grid have a step each."""
         if len(self._graphs) > KEPT_STEPS:
             self._graphs.clear()
         for axis in self._axes:
@@ -283,7 +297,8 @@ class Evolver:
 
     def _program(self, sequence: list[Layer], start: int = 0, stop: int | None = None) -> list[Pass]:
         """Return the passes of layers ``start .. stop - 1`` of a sequence; all rotations up to the next layer belong to it."""
-        n, found = self._padded, []
+        # passes of a layer: one that turns, and the groups in between
+        n, passes = self._padded, []
         # rotations of the frame between neighbours: C, C^dagger or none
         turns = [turn(a[0], b[0]) for a, b in pairwise(sequence)]
         stop = len(sequence) if stop is None else stop
@@ -295,15 +310,15 @@ class Evolver:
             shift = (0.5 if before == -1 else 0.0) - (0.5 if after == 1 else 0.0)
             scale = 1.0
             if before:
-                # powers of two: those of odd N alternate, so that two rotations together are exact; every way has an even number
+                # powers of two, which alternate for odd N, so that two rotations together are exact; every way has an even number
                 scale = 2.0 ** -((n + i % 2) // 2)
             # layers turn at the first tile and at the last one alternately: a pass ends the rotation of one layer and begins that
             # of the next, so that a layer costs as many passes as there are tiles, less one
             end = 0 if i % 2 == 0 else len(self.tiles) - 1
-            found.append(Pass(self.tiles[end], axis, before != 0, self._leaves(after), tau, shift, scale))
+            passes.append(Pass(self.tiles[end], axis, before != 0, self._leaves(after), tau, shift, scale))
             if after:
-                found.extend(Pass(tile) for tile in self.tiles[1:-1])
-        return found
+                passes.extend(Pass(tile) for tile in self.tiles[1:-1])
+        return passes
 
     def _leaves(self, after: int) -> bool:
         """Return True if a turning pass does the next rotation already: only if the next layer turns at another tile."""
@@ -339,11 +354,12 @@ class Evolver:
 
         ``C^dagger`` on every spin; ``C^3 = exp(-i pi/4)`` a spin.
         """
+        # H on every bit, with the factor 2^(-1/2) of each; the diagonal part of C^dagger is the shift
         for tile in self.tiles[1:]:
             mid_pass(self.device, self._psi, tile.low, tile.high, tile.bits)
         scale = 2.0 ** (-self._padded / 2)
         if back:
-            # up exp(-i pi/4), down i exp(-i pi/4): a field of a quarter turn on every spin, those of the padding too
+            # up exp(-i pi/4), down i exp(-i pi/4): a field of a quarter turn on every spin, the padding included
             self._turn(self._ones, Pass(self.tiles[0], None, True, False, 0.5 * np.pi, 0.0, scale))
         else:
             self._turn(self._zero, Pass(self.tiles[0], None, True, False, 0.0, 0.5, scale))
@@ -367,6 +383,7 @@ class Evolver:
             firsts, seconds, norm = {}, {}, 0.0
             for name in ("z", "x", "y"):
                 weight, s, ss = self._measured(pairs)
+                # the norm is the same in all frames; rounding apart
                 norm = weight if name == "z" else norm
                 firsts[name] = s
                 if pairs:
@@ -376,6 +393,7 @@ class Evolver:
 
     def _measured(self, pairs: bool) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
         n = self.spins
+        # first moments come from the same pass; pairs are left out of the result
         if not pairs:
             norm, s = first_moments(self.device, self._psi)
             return norm, s[:n], np.zeros((0, 0))
@@ -388,8 +406,10 @@ class Evolver:
 
     def energy(self, moments: Moments | None = None) -> float:
         """Return <H>, not divided by the norm."""
+        # all axes at the same instant: with x and y missing everything is measured again
         m = moments if moments is not None and len(moments.ss) == 3 else self.measure("xyz")
         total = 0.0
         for a, name in enumerate(("x", "y", "z")):
+            # every pair twice in the double sum
             total += float(self.model.h[a] @ m.s[name]) + 0.5 * float(np.sum(self.model.J[a] * m.ss[name]))
         return total

@@ -23,7 +23,7 @@ __all__ = ["OrbitSeries"]
 
 
 def _numbers(x: float, tolerance: float) -> NDArray[np.float64]:
-    """Return what :func:`qsim.trotter.evolution.chebyshev.coefficients` does, in a hundredth of the time."""
+    """Return the numbers of :func:`qsim.trotter.evolution.chebyshev.coefficients`, in a hundredth of the time."""
     if x < SMALL:
         return coefficients(x, tolerance)[0]
     values = np.empty(int(x + 40 + 20 * x ** (1 / 3)))
@@ -47,8 +47,10 @@ class OrbitSeries:
         if t == 0.0:
             return 0
         low, high = self.bounds
+        # as in `Chebyshev.advance`: centre, half width, and parts of at most LONGEST terms
         centre, radius = 0.5 * (low + high), 0.5 * (high - low)
         parts = max(1, math.ceil(radius * abs(t) / LONGEST))
+        # every output interval of the same length has the same series
         key = (abs(t), tolerance)
         if key not in self._known:
             self._known[key] = _numbers(radius * abs(t) / parts, tolerance / parts)

@@ -11,14 +11,14 @@ from qsim.core.deck.load import LoadedDeck
 from qsim.core.device.device import Memory
 from qsim.core.device.parallel import connected
 from qsim.core.errors import DeckError, FileError, NumericsError
-from qsim.core.run.stages import Plan
-from qsim.core.run.work import CACHED, Work
+from qsim.core.run.stages import Plan, Size
 from qsim.trotter import checks
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.evolve.checks import physics
 from qsim.trotter.evolve.memory import memory, memory_on_gpu, sector_memory
 from qsim.trotter.evolve.problem import Problem
 from qsim.trotter.model.models import Models
+from qsim.trotter.problem import GPU_AMPLITUDES
 from qsim.trotter.sectors.basis import Sector
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ __all__ = ["build", "plan"]
 LEAST_SPINS = 9
 # of the number of such processes: those that the highest tile of a CUDA device rotates
 MOST_BITS = 4
-# operations of a layer on an amplitude, beside two for each spin
-PHASE_FLOPS = 50.0
+# operations of a phase on an amplitude
+PHASE_FLOPS = 6.0
 # up to which the plan builds the couplings, to find mistakes of files early
 PLAN_SPINS = 30
 
@@ -41,7 +41,9 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     """Estimate memory and steps and check the physics; nothing large is allocated."""
     deck = loaded.deck
     spins = deck.system.spins
+    # a plan has no device: sizes and physics alone
     problem = _problem(deck, device=None)
+    # each check needs sound results of the one before: shells, couplings, sector, then times and steps
     findings = list(checks.shells(deck))
     if not findings and spins <= PLAN_SPINS:
         findings = list(checks.couplings(deck, problem.models))
@@ -55,12 +57,14 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     # there may be no couplings to estimate from
     if checks.mistaken(findings):
         return Plan(findings=findings)
+    # with an accuracy the steps are known only after the pilots
     dt = deck.evolve.dt
     steps = sum(problem.steps(k, dt)[0] for k in range(len(problem.times) - 1)) if dt is not None else 0
     parts, host = memory(problem)
+    # ranks share trajectories, or the amplitudes of one state
     most = problem.members if problem.members > 1 else _shared_ranks(problem)
     comm = connected()
-    # of a state that ranks share, each has its part; on a CPU those of the others are on the host, too
+    # of a state that ranks share, each has its part; on a CPU the other parts are on the host, too
     ranks = 1 if comm is None or problem.members > 1 else min(comm.size, most)
     whole = sum(parts.values())
     others = whole - whole // ranks
@@ -86,7 +90,9 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
         sizes=sizes,
         steps=steps * problem.members,
         findings=findings,
-        work=_work(problem, steps),
+        size=_size(problem),
+        operations=_operations(problem, steps),
+        reduce="ensemble" if problem.members > max(steps, len(problem.times)) else "evolve.t_final",
         ranks=most,
         shared="trajectories" if problem.members > 1 else "amplitudes",
         doubling=problem.members == 1,
@@ -111,6 +117,7 @@ def build(loaded: LoadedDeck[TrotterDeck], device: Device) -> Problem:
         )
     dt = deck.evolve.dt
     if dt is not None:
+        # intervals are divided equally: a notice says how long the steps become
         lengths = [problem.steps(k, dt)[1] for k in range(len(problem.times) - 1)]
         if lengths and min(lengths) < dt * (1.0 - 1e-9):
             problem.notices.append(
@@ -123,6 +130,7 @@ def _problem(deck: TrotterDeck, device: Device | None) -> Problem:
     """Return the problem of an evolution in the whole space; a plan has no device."""
     output = deck.evolve.times()
     end = deck.evolve.end
+    # the end is the last output time, but for rounding of a grid
     end = output[-1] if abs(output[-1] - end) <= 1e-12 * end else end
     return Problem(
         device=device,  # type: ignore[arg-type]
@@ -152,7 +160,7 @@ def _sector(deck: TrotterDeck, models: Models) -> Sector | ParitySector | None:
 
 
 def _shared_ranks(problem: Problem) -> int:
-    """Return how many processes can share the state of a problem: a power of two, 1 where it is needed whole."""
+    """Return the number of processes that can share the state of a problem: a power of two, 1 where it is needed whole."""
     whole = (
         problem.sector is not None
         or problem.evolution.integrator in ("auto", "chebyshev", "krylov")
@@ -167,10 +175,15 @@ def _shared_ranks(problem: Problem) -> int:
     )
 
 
-def _work(problem: Problem, steps: int) -> Work:
-    """Return the least work: a diagonal layer per step; of chebyshev, the terms that the rms energy needs."""
-    amplitudes = float(problem.dimension)
-    # a layer multiplies every amplitude by a phase
+def _size(problem: Problem) -> Size:
+    """Return the amplitudes of all trajectories, which are propagated together."""
+    # formulas in a sector go bond by bond, for which there is no GPU kernel
+    gpu = math.inf if problem.path == "bonds" else GPU_AMPLITUDES
+    return Size(float(problem.dimension) * problem.members, "amplitudes", gpu)
+
+
+def _operations(problem: Problem, steps: int) -> float:
+    """Return the least operations: a diagonal layer per step; of chebyshev, the terms that the rms energy needs."""
     layers = float(max(steps, len(problem.times) - 1))
     if problem.evolution.integrator == "chebyshev" and problem.spins <= PLAN_SPINS:
         # told before
@@ -179,38 +192,21 @@ def _work(problem: Problem, steps: int) -> Work:
             model = problem.hamiltonian().at(0.0)
             square = float((model.J**2).sum() / 32.0 + (model.h**2).sum() / 4.0)
             layers = max(layers, math.sqrt(square) * problem.times[-1])
-    from qsim.trotter.work import Counted, evolution
-
-    found = Counted(0.0, 0.0, 0.0)
-    # told before
-    with contextlib.suppress(DeckError, FileError, NumericsError):
-        found = evolution(problem)
-    whole = layers * amplitudes * problem.members
-    item = 8 if problem.precision == "single" else 16
-    moved = 2.0 * item * whole if amplitudes * item > CACHED else 0.0
-    return Work(
-        flops=6.0 * whole,
-        bytes=moved,
-        reduce="ensemble" if problem.members > layers else "evolve.t_final",
-        core=found.seconds,
-        operations=(2.0 * problem.spins + PHASE_FLOPS) * whole,
-        lanes=amplitudes * problem.members,
-        launches=max(layers, found.launches),
-        host=found.host,
-    )
+    return PHASE_FLOPS * layers * problem.dimension * problem.members
 
 
 def _fits(problem: Problem, free: int) -> str:
-    """Describe how many spins fit into the free bytes."""
-    found = []
+    """Describe the number of spins that fit into the free bytes."""
+    sentences = []
     for single, name in ((False, "double"), (True, "single")):
         most = 0
+        # memory grows with every spin: the largest number that fits
         for spins in range(2, 41):
             if sum(memory(problem, spins, single)[0].values()) <= free:
                 most = spins
         if (most and most < problem.spins) or (single and most >= problem.spins):
-            found.append(f"{min(most, problem.spins)} spins fit in {name} precision")
-    return ", ".join(dict.fromkeys(found + _formula_fits(problem, free)))
+            sentences.append(f"{min(most, problem.spins)} spins fit in {name} precision")
+    return ", ".join(dict.fromkeys(sentences + _formula_fits(problem, free)))
 
 
 def _formula_fits(problem: Problem, free: int) -> list[str]:

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 # change of a mean value from which it is drawn itself, not just its drift
 MOVES = 1e-3
-# relative change of a variance below which it is that of a constant H
+# relative change of a variance below which H is taken as constant
 CONSERVED = 1e-3
 
 
 def drift(r: Results) -> Figure | None:
-    """Draw the drift of what should not change (energy, norm, total Sz), and what of these changes."""
+    """Draw the drifts of conserved quantities (energy, norm, total Sz), and energy and total Sz where they change."""
     t = times(r)
     if "energy" not in r or t.size < 2:
         return None

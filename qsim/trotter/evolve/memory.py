@@ -23,7 +23,7 @@ BATCH = {"cpu": 64, "cuda": 1024}
 PILOT_SPINS, COMPARED_SPINS = 12, 26
 # beside the state: as in krylov.VECTORS, work space and copies of a step
 KRYLOV_VECTORS = 24
-# state vectors that the memory pool holds beside those of a Chebyshev expansion
+# state vectors that the memory pool holds beside the vectors of a Chebyshev expansion
 GPU_EXPANSION = 3
 
 
@@ -38,11 +38,12 @@ def memory(
     state = (8 if single else 16) << spins
     parts = {"state": state}
     halved = problem.sector is not None
-    # by parity; what is observed is taken from the state of all spins
+    # by parity; observables are taken from the state of all spins
     if halved:
         state //= 2
         parts["state"] = state
     echo, needs, expansion = problem.echo, problem.observables.needs, 0
+    # of a series: second polynomial, sum and work space; or the vectors of a Krylov space
     if problem.evolution.integrator == "chebyshev" or problem.path in ("chebyshev", "krylov"):
         expansion = (KRYLOV_VECTORS if problem.path == "krylov" else 3) * state
     if needs.start:
@@ -54,13 +55,15 @@ def memory(
     if expansion:
         parts["krylov" if problem.path == "krylov" else "chebyshev"] = expansion
     if (batch := _batch(problem, spins)) > 1:
-        # of the states and what is measured of them: copies in other frames, and moments
+        # states, their copies in other frames, and moments
         parts["batch"] = (batch - 1) * sum(parts.values()) + batch * (3 * state + 24 * spins**2)
     if needs.reference is not None:
         parts["fidelity"] = state
     parts["observables"] = _work(problem, spins, state) + (2 * state if halved else 0)
     parts |= _passing(problem, spins, state, expansion, sum(parts.values()))
+    # a row of numbers of one output time: spins, pairs, entropies and a few scalars
     row = 2 + 3 * spins + sum(len(p) for p in needs.pairs.values()) + len(needs.cuts) + 8
+    # rows of the run and of the result; an ensemble has sums for its errors as well
     host = 8 * row * len(problem.times) * (4 if problem.members > 1 else 2)
     if problem.start.held_twice:
         host += state
@@ -70,21 +73,23 @@ def memory(
 def sector_memory(
     problem: Problem, spins: int | None = None, single: bool | None = None, path: Path | None = None
 ) -> tuple[dict[str, int], int]:
-    """Return what `memory` does, of an evolution in a sector; other numbers of spins have the same share of them down.
+    """Return the memory of an evolution in a sector, as `memory` does; other numbers of spins have the same share of spins down.
 
     Parameters
     ----------
     path : Path, optional
-        By default that of the problem.
+        By default the path of the problem.
     """
     sector = problem.sector
     assert isinstance(sector, Sector)
     chosen = problem.spins if spins is None else spins
     single = problem.precision == "single" if single is None else single
+    # other sizes keep the magnetisation per spin
     down = sector.down if chosen == problem.spins else round(sector.down * chosen / problem.spins)
     states = math.comb(chosen - bool(sector.inversion), min(down, chosen - bool(sector.inversion)))
     state = (8 if single else 16) * states
     path = problem.path if path is None else path
+    # ranks and strings of both parts, and energies, of 2^(N / 2) entries each
     tables = (chosen + 40) << ((chosen + 1) // 2 + 2)
     vectors: dict[str, int] = {}
     if path == "bonds":
@@ -108,10 +113,12 @@ def sector_memory(
     if path == "bonds" and not needs.variance and not problem.has_tensors:
         work = moments
     if needs.cuts:
+        # the largest Gram matrix, of half of the spins down in the part
         half = max(math.comb(part, part // 2) for part in _parts(problem, chosen))
         work = max(
             work, (2 * state if sector.inversion else 0) + 16 * 4 * half**2 + 16 * min(1 << 22, states)
         )
+    # the state of the file fills the whole space
     if State in problem.observables:
         work = max(work, (16 << chosen) + 32 * states)
     parts["observables"] = work
@@ -127,7 +134,7 @@ def sector_memory(
 
 
 def memory_on_gpu(problem: Problem, parts: Mapping[str, int]) -> int:
-    """Return the bytes that the memory pool of a GPU holds beyond those of a CPU (measured peaks, H100).
+    """Return the bytes that the memory pool of a GPU holds beyond the needs of a CPU (measured peaks, H100).
 
     Chebyshev expansions and the comparison of a step by the pilot leave vectors in the pool: its two vectors for either start,
     and the state that is made anew.
@@ -149,15 +156,15 @@ def memory_on_gpu(problem: Problem, parts: Mapping[str, int]) -> int:
 def _work(problem: Problem, spins: int, state: int) -> int:
     """Return the bytes that the observables take in passing, of which the largest counts."""
     # sums of the moments for every 4096 amplitudes: 79 doubles, 13, a copy (a GPU: 13)
-    found = 840 << max(spins - 12, 0)
+    most = 840 << max(spins - 12, 0)
     if problem.observables.needs.variance:
-        found = max(found, 2 * state)
+        most = max(most, 2 * state)
     for rows in _parts(problem, spins):
         # as in entanglement.entropy_bytes, which would load the kernels
         piece = min(spins, 20)
         matrix, gathered = 16 << 2 * rows, 40 << max(rows, piece)
-        found = max(found, 2 * matrix + gathered, 3 * matrix)
-    return found
+        most = max(most, 2 * matrix + gathered, 3 * matrix)
+    return most
 
 
 def _parts(problem: Problem, spins: int) -> list[int]:
@@ -182,14 +189,15 @@ def _batch(problem: Problem, spins: int) -> int:
 
 def _passing(problem: Problem, spins: int, state: int, expansion: int, run: int) -> dict[str, int]:
     """Return the bytes that stages before and after the evolution take beyond its own."""
-    found: dict[str, int] = {}
+    stages: dict[str, int] = {}
     if PILOT_SPINS < spins <= COMPARED_SPINS and not expansion and 2 * (16 << spins) > run:
         # a step of the whole system, in double precision
-        found["pilot"] = 2 * (16 << spins) - run
+        stages["pilot"] = 2 * (16 << spins) - run
     if problem.evolution.verify:
         echo = problem.echo
+        # states of the run that are kept, and states of the repetition
         kept = state * (1 + (echo is not None and echo.overlap))
         replay = state * (1 + (echo is not None)) + expansion
         start = state if echo is not None and not echo.overlap else 0
-        found["verification"] = max(0, kept + replay + start - run - sum(found.values()))
-    return found
+        stages["verification"] = max(0, kept + replay + start - run - sum(stages.values()))
+    return stages

@@ -66,13 +66,13 @@ class Problem:
     evolution : Evolve
         Integrator with its step or accuracy.
     observables : Observables
-        What is observed.
+        Observables of the deck.
     precision : {"single", "double"}
         Of the amplitudes.
     times : list of float
         All times at which the evolution stops, 0 and t_final among them, 1/J.
     output_times : list of float
-        Those of the deck, which the arrays hold.
+        Output times of the deck, which the arrays hold.
     sector : Sector, ParitySector or None
         Sector of conserved Sz, or parity, in which the states are carried; None for the whole space.
     ranks : int
@@ -127,6 +127,7 @@ class Problem:
 
     @property
     def part(self) -> slice:
+        # rank r holds the amplitudes whose top bits spell r
         """Amplitudes of a state that this process has: all, or those whose top bits are its number."""
         ranks, rank = (1, 0) if self.links is None else (self.links.size, self.links.rank)
         size = self.dimension // ranks
@@ -140,6 +141,7 @@ class Problem:
     @property
     def group(self) -> int:
         """Trajectories whose average is one sample of the ensemble."""
+        # with disorder a realisation is one sample: its states are averaged first
         return self.models.states if self.models.disorder > 1 else 1
 
     @property
@@ -164,6 +166,7 @@ class Problem:
 
     def initial(self, member: int) -> StateVector:
         """Return a new array on the device with the initial state of a trajectory: all of it, or the part of this process."""
+        # a part of a state is made where it lives, never the whole
         device, dtype, seed = self.device, self.dtype, self.models.seed
         if self.links is not None:
             return self.start.part(self.spins, device, dtype, self.part)
@@ -187,6 +190,7 @@ class Problem:
         from qsim.trotter.sectors.selection import obstacle
 
         realisation = self.models.realisation(member)
+        # ensembles go through the realisations in order: one ground state is enough
         if realisation not in self._grounds:
             terms, sector = self.models.ground(member), self._ground_sector
             if why := obstacle(terms, sector.inversion):
@@ -208,6 +212,7 @@ class Problem:
         vector = self.ground(member).vector.astype(self.dtype)
         if isinstance(self.sector, Sector):
             return vector
+        # made in its sector of Sz, then unfolded for runs elsewhere
         state = whole_state(self._ground_sector, self.device, vector)
         return state if self.sector is None else self.sector.restricted(self.device, state)
 
@@ -226,6 +231,7 @@ class Problem:
         times = observable.times
         if observable.everywhere:
             return list(range(len(self.times)))
+        # the last output time, or a number of them, evenly chosen, the last among them
         count = min(times, len(self.stored)) if isinstance(times, int) else 1
         last = len(self.stored) - 1
         return sorted({self.stored[round(last * (k + 1) / count)] for k in range(count)})
@@ -256,13 +262,16 @@ class Problem:
     def steps(self, k: int, dt: float | None) -> tuple[int, float]:
         """Return number and length of the steps from time k to time k + 1."""
         interval = self.times[k + 1] - self.times[k]
+        # expansions and Krylov steps go from time to time
         if dt is None:
             return 1, interval
+        # 1e-12: an interval that is a multiple of dt but for rounding gets no step more
         count = max(1, math.ceil(interval / dt * (1.0 - 1e-12)))
         return count, interval / count
 
     def pieces(self, steps: int, layers: int) -> Iterator[int]:
         """Yield the steps of each call: a split that depends on the deck alone, so that resumed runs repeat it."""
+        # of about a second, so that reports and checkpoints come in time
         largest = max(1, min(MOST_STEPS, int(PIECE[self.device.kind] / (self.dimension * max(layers, 1)))))
         while steps > 0:
             yield min(steps, largest)

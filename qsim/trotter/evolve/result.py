@@ -41,7 +41,7 @@ class Result:
     numbers : dict
         Scalars: drifts, steps, layers.
     psi : (2^N,) complex or None
-        State of the last trajectory at t_final, if it is asked for.
+        State of the last trajectory at t_final, if it is observed.
     info : dict of (value, unit, description)
         More scalars.
     """
@@ -69,7 +69,7 @@ def _rows(
     if values is None:
         return None
     observable = None if kind is None else result.problem.observables.get(kind)
-    # what every evolution stores
+    # arrays of every evolution
     if observable is None:
         return values[result.problem.stored]
     if observable.everywhere:
@@ -78,7 +78,7 @@ def _rows(
 
 
 def _axes(kind: type[Observable], array: Array) -> Callable[[Result], Axes]:
-    """Return a function that gives the axes of an array: its times, and what the deck names."""
+    """Return a function that gives the axes of an array: its times, and the axes of the observable."""
 
     def axes(result: Result) -> Axes:
         observable = result.problem.observables.get(kind)
@@ -192,8 +192,8 @@ def _finals(*, headline: bool) -> Iterator[Quantity[Result]]:
     for kind in OBSERVABLES.values():
         for final in kind.finals:
             if final.headline == headline:
-                found = _at(final.name, final.unit, final.text, final.array, final.index)
-                yield replace(found, headline=headline)
+                quantity = _at(final.name, final.unit, final.text, final.array, final.index)
+                yield replace(quantity, headline=headline)
 
 
 def _number(name: str, unit: str, text: str, key: str = "", *, headline: bool = False) -> Quantity[Result]:

@@ -51,6 +51,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     # several ranks share the state of a single trajectory, or the trajectories of an ensemble
     problem.ranks = comm.size if problem.members == 1 else 1
 
+    # pilots run on one rank; all go on with the same choice
     def choose() -> Choice:
         with monitor.stage("pilot"), monitor.alone():
             return first(comm, lambda: _chosen(problem, monitor))
@@ -68,6 +69,7 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     done = None if monitor.restored is None else made.member * each
     with monitor.stage("evolve"):
         drive(made, monitor, total=each * problem.members, unit="steps", what="evolve", done=done)
+    # of large states the traffic of memory is the time: each pass reads and writes all amplitudes
     if problem.spins >= BUSY_SPINS and problem.sector is None:
         moved = 2.0 * made.passes * np.dtype(problem.dtype).itemsize * 2.0**problem.spins
         monitor.note(
@@ -78,12 +80,12 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     last = comm.size - 1
     if problem.evolution.verify:
         with monitor.stage("verify"), monitor.alone():
-            found: tuple[dict[str, tuple[Any, str, str]], Choice] = ({}, how)
+            verified: tuple[dict[str, tuple[Any, str, str]], Choice] = ({}, how)
             if comm.rank == last:
-                found = monitor.judged(
-                    "verification_error", lambda: verify(problem, how, made.current, monitor), found
+                verified = monitor.judged(
+                    "verification_error", lambda: verify(problem, how, made.current, monitor), verified
                 )
-        info, how = comm.bcast(found, root=last)
+        info, how = comm.bcast(verified, root=last)
     return Result(
         problem=problem,
         integration=how,
@@ -97,9 +99,10 @@ def run(problem: Problem, monitor: Monitor) -> Result:
 
 
 def _stored(problem: Problem, psi: StateVector) -> StateVector | None:
-    """Return the state (2^N,) that the file holds, None if it is not asked for."""
+    """Return the state (2^N,) that the file holds, None if it is not observed."""
     if State not in problem.observables:
         return None
+    # a file holds all strings, whatever the sector
     if problem.sector is not None:
         psi = whole_state(problem.sector, problem.device, psi)
     return problem.device.to_host(psi)
@@ -116,8 +119,10 @@ def _chosen(problem: Problem, monitor: Monitor) -> Choice:
 
 
 def _numbers(problem: Problem, how: Choice, drifts: Drifts, steps: int) -> dict[str, Any]:
+    # drifts of conserved quantities alone; the energy is one if H is constant
     kept = conserved(problem.hamiltonian())
     count = steps * how.layers + (len(problem.times) - 1 if steps else 0)
+    # layers of all steps, and the last one of each interval, which is not merged with a next one
     return {
         "energy_drift": None if problem.models.driven else drifts.energy,
         "norm_drift": drifts.norm,
@@ -150,6 +155,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
     sector = problem.sector
     if sector is not None:
         monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
+    # four paths, see `Problem.path`: each estimates its error in its own way
     if problem.path == "bonds":
         choice = bond_choice(problem, monitor)
         if block.dt is not None and choice.error > LARGE_ERROR:
@@ -165,6 +171,7 @@ def integration(problem: Problem, monitor: Monitor) -> Choice:
             monitor.note(
                 f"{len(orbits.symmetries)} symmetries of H and the start: {orbits.size} amplitudes are carried"
             )
+        # an echo or correlations carry states without these symmetries, expanded in the whole sector
         alone = orbits is not None and problem.echo is None and not problem.observables.needs.sigma_sites
         return chebyshev_choice(problem, several, orbits if alone else None)
     choice = _piloted(problem, monitor)
@@ -182,8 +189,9 @@ def _piloted(problem: Problem, monitor: Monitor) -> Choice:
     """Return integrator and step of layers over the whole space, with the error that pilots tell of."""
     block = problem.evolution
     machine = Machine(problem.precision, problem.device.kind, _vectors(problem))
+    # pilots of all Hamiltonians of the run; the worst decides
     panel, hamiltonians = pilots.panel(problem)
-    # the one with the most layers: that of the way back, if there is one
+    # the formula with most layers: the backward one of an echo
     hamiltonian, end = hamiltonians[-1], problem.times[-1]
     kinks = pilots.kinks_of(panel)
     pilots.tell(panel, end, monitor)
@@ -194,7 +202,7 @@ def _piloted(problem: Problem, monitor: Monitor) -> Choice:
         layers = layers_per_step(hamiltonian, block.integrator)
         return Choice(block.integrator, block.dt, error, layers, layers * end / block.dt)
 
-    def found() -> Choice:
+    def selected() -> Choice:
         """Estimate the error of the given step, or choose a step for the given accuracy."""
         if block.dt is not None:
             intervals = np.diff(problem.times)
@@ -221,9 +229,11 @@ def _piloted(problem: Problem, monitor: Monitor) -> Choice:
 
     def compared() -> Choice:
         """Do so, with one step of the whole system beside the pilots."""
-        choice = found()
+        choice = selected()
+        # the pilots are compared with the whole system at the
+        # step that they chose, and the choice is made again
         if choice.method in METHODS and pilots.compare(problem, panel, hamiltonians, choice):
-            choice = found()
+            choice = selected()
         return choice
 
     # of a step that is given the error is judged, and nothing hangs on it
@@ -240,9 +250,10 @@ def _large(error: float, dt: float) -> str:
 
 
 def _vectors(problem: Problem) -> int:
-    """Return the number of state vectors that the evolution itself may take, without those of echoes and the like."""
+    """Return the number of state vectors that the evolution itself may take, without the vectors of echoes and the like."""
     state = np.dtype(problem.dtype).itemsize * problem.dimension
     free = problem.device.free_memory()
     parts = memory(problem)[0]
     others = sum(size for name, size in parts.items() if name not in ("pilot", "verification")) - state
+    # observables, echoes and the like are set aside; the state itself is one of the vectors
     return int((free - others) // state) if free else CHEBYSHEV_VECTORS

@@ -1,4 +1,4 @@
-"""The pilots of a run: for the Hamiltonian, for that of the way back of an echo, and one step of the whole system beside them."""
+"""The pilots of a run: for both ways of an echo, and one step of the whole system for comparison."""
 
 from __future__ import annotations
 
@@ -71,17 +71,21 @@ def _cut(made: list[Pilot], problem: Problem) -> None:
     Narrow pulses are cut until a longer step elsewhere costs no accuracy in them.
     """
     end, block = problem.times[-1], problem.evolution
+    # constant Hamiltonians have no kinks
     drives = [pilot.drive for pilot in made if pilot.drive is not None]
     if not drives:
         return
-    found, missed = survey([f for drive in drives for f in drive.small.profiles[1:]], end)
-    found = sorted(sorted(found, key=lambda kink: -kink[1])[:MOST_KINKS])
+    kinks, missed = survey([f for drive in drives for f in drive.small.profiles[1:]], end)
+    # the sharpest kinks of all profiles; more would make more parts than steps
+    kinks = sorted(sorted(kinks, key=lambda kink: -kink[1])[:MOST_KINKS])
     for drive in drives:
-        drive.places = [t for t, _ in found]
+        # all pilots are cut at the same times, as the evolution is
+        drive.places = [t for t, _ in kinks]
         drive.missed = missed
     more = {t for drive in drives for t in drive.strong(SHORT, MOST_KINKS // 2 // len(drives))}
     for drive in drives:
         drive.places = sorted({*drive.places, *more})
+    # any method of order 4 tells which parts of pulses are too long
     method = "bm4" if block.integrator == "auto" else block.integrator
     error = PULSE_SHARE * (block.accuracy or PULSE_ACCURACY)
     # halving the parts of narrow pulses until a step there costs less than a share of the accuracy
@@ -99,7 +103,7 @@ def kinks_of(panel: Panel) -> tuple[float, ...]:
 
 
 def tell(panel: Panel, end: float, monitor: Monitor) -> None:
-    """Tell how finely formulas of time were searched for pulses, and warn of those that steps are not cut for."""
+    """Tell the resolution of the search for pulses, and warn of pulses that no step is cut for."""
     drives = [pilot.drive for pilot in panel.pilots if pilot.drive is not None]
     if any(getattr(f, "formula", None) is not None for drive in drives for f in drive.small.profiles[1:]):
         monitor.note(
@@ -118,18 +122,23 @@ def tell(panel: Panel, end: float, monitor: Monitor) -> None:
 
 def compare(problem: Problem, panel: Panel, hamiltonians: list[Hamiltonian], choice: Choice) -> bool:
     """Let pilots that are smaller than the system see one step of it; tell whether there were any."""
+    # one step of the whole system, in double precision: where
+    # it would take long, the margin of the pilots remains
     dt = choice.dt
     if dt is None or problem.times[-1] <= 0.0 or problem.spins > COMPARED_SPINS:
         return False
+    # the longest step that the output times leave
     dt = max(problem.steps(k, dt)[1] for k in range(len(problem.times) - 1))
-    found = False
+    compared = False
     for pilot, hamiltonian in zip(panel.pilots, hamiltonians, strict=True):
+        # a pilot of all spins, or without any error, has nothing to learn
         if len(pilot.sites) == problem.spins or pilot.exact:
             continue
+        # where a driven system is strongest its error is largest
         time = pilot.drive.worst() if pilot.drive is not None else 0.0
         pilot.compare(choice.method, dt, _local(problem, hamiltonian, time, kinks_of(panel)), time)
-        found = True
-    return found
+        compared = True
+    return compared
 
 
 def _local(
@@ -156,6 +165,7 @@ def _starts(problem: Problem) -> list[Callable[[], Any]]:
         state = RandomPhaseState(type="random_phase", seed=1)
         return state.vector(problem.spins, problem.device, np.complex128, seed=1)
 
+    # a random start stands for a random state itself
     return [random] if problem.start.is_random else [initial, random]
 
 
@@ -187,6 +197,7 @@ def _error(
     time: float,
     places: tuple[float, ...],
 ) -> float:
+    # made at the start of the step: a state for the evolver, and another one to compare with
     evolver = Evolver(problem.device, hamiltonian.at(time), start(), own=True)
     with problem.device.use():
         psi = problem.device.asarray(start(), np.complex128)

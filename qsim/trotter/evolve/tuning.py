@@ -25,7 +25,7 @@ __all__ = ["tuned"]
 LEAST_SPINS = {"cpu": 16, "cuda": 20}
 # of a run that is worth the trial
 LEAST_STEPS = 200
-# of a trial; on a GPU recorded ones, as those of the run
+# of a trial; on a GPU recorded ones, as in the run
 STEPS = {"cpu": 1, "cuda": 8}
 # the first of them compiles
 TRIALS = 3
@@ -43,9 +43,10 @@ def tuned(problem: Problem, how: Choice, steps: int, monitor: Monitor) -> Choice
     steps : int
         Of all trajectories.
     monitor : Monitor
-        Is told what was chosen.
+        Is told the choice.
     """
     device, spins = problem.device, problem.spins
+    # tiles matter to layers of large states, and trials pay only in long runs
     if (
         how.method not in METHODS
         or problem.sector is not None
@@ -59,11 +60,13 @@ def tuned(problem: Problem, how: Choice, steps: int, monitor: Monitor) -> Choice
         return how
     names = [_name(tiling) for tiling in candidates]
     key = {"spins": spins, "dtype": np.dtype(problem.dtype).name}
+    # timings of this device are kept from run to run
     name, origin = tuning.recall("trotter", device, key), "as found earlier"
     if name not in names:
         with monitor.stage("tuning"):
             seconds = _timed(problem, candidates)
         best = int(np.argmin(seconds))
+        # within GAIN of the usual tiles timings do not differ
         name = names[best if seconds[best] < (1.0 - GAIN) * seconds[0] else 0]
         path = tuning.remember("trotter", device, key, name)
         origin = "kept in " + str(path) if path is not None else "not kept, since the cache cannot be written"
@@ -86,18 +89,20 @@ def _timed(problem: Problem, candidates: Sequence[Sequence[Tile]]) -> list[float
     """Return the seconds of a few steps with each tiling, on an array that the first trajectory takes over after it."""
     device, steps = problem.device, STEPS[problem.device.kind]
     model = problem.hamiltonian().at(0.0)
-    found = []
+    seconds = []
     with device.use():
+        # any state will do: passes cost the same whatever the amplitudes
         psi = device.xp.full(1 << problem.spins, 2.0 ** (-problem.spins / 2), problem.dtype)
     precision = problem.precision
     for tiling in candidates:
         evolver = Evolver(device, model, psi, precision=precision, own=True, tiling=tiling)
         times = []
+        # the fastest of some trials, against other load of the machine
         for _ in range(TRIALS):
             device.synchronize()
             start = time.perf_counter()
             evolver.advance("ts2", 1e-3, steps)
             device.synchronize()
             times.append(time.perf_counter() - start)
-        found.append(min(times))
-    return found
+        seconds.append(min(times))
+    return seconds

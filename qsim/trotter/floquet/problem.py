@@ -40,7 +40,7 @@ class FloquetProblem(TaskProblem[Floquet]):
         return self.models.part(self.block.cycle[number].terms)
 
     def _sector(self) -> Sector:
-        """Return the sector of a cycle: that of the deck, or of the start."""
+        """Return the sector of a cycle, from the deck or from the start."""
         for number in range(len(self.block.cycle)):
             if why := mixing(self.step_model(number)):
                 raise DeckError(f"sector: step {number} of the cycle does not conserve total Sz: {why}")

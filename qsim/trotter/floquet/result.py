@@ -31,7 +31,7 @@ class FloquetResult:
     problem : FloquetProblem
     sector : Sector
     rows : dict of arrays
-        ``cycle``, ``norm``, ``sz`` and what was asked for, one row per observation.
+        ``cycle``, ``norm``, ``sz`` and the observables of the deck, one row per observation.
     error : float
         Claimed error of the last state.
     products : int
@@ -56,11 +56,12 @@ class FloquetResult:
         return sum(step.time for step in self.problem.block.cycle)
 
     def row(self, name: str) -> NDArray[Any] | None:
-        """Return what was observed, None if it was not; of one cut without the axis of the cuts."""
-        found = self.rows.get(name)
-        if found is not None and found.ndim == 2 and name != "sz" and found.shape[1] == 1:
-            return np.asarray(found[:, 0])
-        return found
+        """Return a row of observations, None if there is none; of one cut without the axis of the cuts."""
+        values = self.rows.get(name)
+        # one row per observation, and one column per cut
+        if values is not None and values.ndim == 2 and name != "sz" and values.shape[1] == 1:
+            return np.asarray(values[:, 0])
+        return values
 
 
 def _row_of(name: str) -> Callable[[FloquetResult], NDArray[Any] | None]:
@@ -68,7 +69,7 @@ def _row_of(name: str) -> Callable[[FloquetResult], NDArray[Any] | None]:
 
 
 def _axes_of(kind: type[Observable], array: Array) -> Callable[[FloquetResult], tuple[str, ...]]:
-    """Return a function that gives the axes of an array, which may depend on what the deck names."""
+    """Return a function that gives the axes of an array, which may depend on the observables of the deck."""
 
     def axes(result: FloquetResult) -> tuple[str, ...]:
         observable = result.problem.observables.get(kind)
@@ -78,18 +79,18 @@ def _axes_of(kind: type[Observable], array: Array) -> Callable[[FloquetResult], 
 
 
 def _label(kind: type[Observable], label: Label) -> Quantity[FloquetResult]:
-    def found(result: FloquetResult) -> Any:
+    def labels(result: FloquetResult) -> Any:
         return result.problem.observables.label(kind, label, "floquet")
 
-    return Quantity(label.name, label.unit, label.text, found, axes=label.axes)
+    return Quantity(label.name, label.unit, label.text, labels, axes=label.axes)
 
 
 def _final(name: str) -> Callable[[FloquetResult], float | None]:
-    def found(result: FloquetResult) -> float | None:
+    def last(result: FloquetResult) -> float | None:
         values = result.row(name)
         return None if values is None or values.ndim > 1 else float(values[-1])
 
-    return found
+    return last
 
 
 QUANTITIES: tuple[Quantity[FloquetResult], ...] = (

@@ -68,6 +68,7 @@ class Step:
         if model.J[:2].any() or model.cross is not None:
             self.expansion = Chebyshev(device, model, linear=self.operator)
             return
+        # H of a diagonal step times a vector of ones is its diagonal
         with device.use():
             ones, diagonal = device.xp.ones(sector.dimension), device.xp.empty(sector.dimension)
             self.operator.apply(ones, diagonal)
@@ -85,6 +86,7 @@ class Step:
         if self.expansion is None:
             return np.diag(self.operator.device.to_host(self.phases))
         made = self.operator.device.to_host(matrix_of(self.operator))
+        # exp(-i H t) from the eigenstates of the step
         energies, vectors = np.linalg.eigh(made)
         return np.asarray((vectors * np.exp(-1j * self.time * energies)) @ vectors.conj().T, np.complex128)
 
@@ -117,6 +119,7 @@ class Computation:
     def tolerance(self) -> float:
         """Error of one step: its share of the accuracy."""
         block = self.problem.block
+        # half of the accuracy for the series, shared by all steps; the other half is left for rounding
         return max(0.5 * block.accuracy / (block.cycles * len(block.cycle)), ROUNDING["double"])
 
     @property
@@ -127,19 +130,23 @@ class Computation:
         return self.tolerance * block.cycles * len(block.cycle) + rounding
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         rows = {name: np.array(values) for name, values in self.rows.items()}
         return {"psi": self.psi, "done": self.done, "products": self.products, "rows": rows}
 
     def advance(self, report: Report) -> None:
         """Make the cycles that are left."""
         block = self.problem.block
+        # the start is the first row
         if not self.rows:
             self._observe()
         while self.done < block.cycles:
             for step in self.steps:
                 self.products += step.advance(
-                    self.psi, self.tolerance, lambda: report(Progress(savable=False))
+                    # within a cycle nothing can be saved: a checkpoint holds whole cycles
+                    self.psi,
+                    self.tolerance,
+                    lambda: report(Progress(savable=False)),
                 )
             self.done += 1
             if self.done % block.every == 0 or self.done == block.cycles:
@@ -147,15 +154,16 @@ class Computation:
             report(Progress(self.done))
 
     def _observe(self) -> None:
+        # pairs are not needed: observables of a cycle take <S^z> and the state
         moments = sector_moments(self.steps[0].operator, self.psi, ())
         sz = moments.s["z"] / moments.norm
-        found: dict[str, Any] = {"cycle": self.done, "norm": moments.norm, "sz": sz}
+        row: dict[str, Any] = {"cycle": self.done, "norm": moments.norm, "sz": sz}
         view = Stroboscopic(self, sz, moments.norm)
         for observable in self.problem.observables:
             # sz is stored in any case, and the imbalance follows from its rows after the last cycle
             if not isinstance(observable, Sz | Imbalance):
-                found |= observable.values(view)
-        for name, value in found.items():
+                row |= observable.values(view)
+        for name, value in row.items():
             self.rows.setdefault(name, []).append(value)
 
 
@@ -185,7 +193,7 @@ class Stroboscopic(View):
 
 
 def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
-    """Carry the state through all cycles, and find the quasi-energies if they are asked for."""
+    """Carry the state through all cycles, and find the quasi-energies if the deck names them."""
     sector, block = problem.plain_sectors[0], problem.block
     monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
     made = Computation(problem, monitor.restored)
@@ -196,6 +204,7 @@ def run(problem: FloquetProblem, monitor: Monitor) -> FloquetResult:
         monitor.warn(
             f"floquet.accuracy: {block.accuracy:.2g} is out of reach; rounding of {made.products} products makes {made.error:.2g}"
         )
+    # the pattern <S^z_j> of the start, against which later ones are projected
     if Imbalance in problem.observables:
         pattern = rows["sz"][0]
         square = float(pattern @ pattern)
@@ -219,5 +228,6 @@ def quasienergies(steps: list[Step], size: int) -> NDArray[np.float64]:
     """Return the angles theta of the eigenvalues exp(i theta) of a cycle, ascending in (-pi, pi]."""
     cycle = np.eye(size, dtype=np.complex128)
     for step in steps:
+        # the first step acts first
         cycle = step.matrix() @ cycle
     return np.asarray(np.sort(np.angle(np.linalg.eigvals(cycle))), np.float64)

@@ -1,6 +1,6 @@
 """The base class of initial states: block of the deck, properties, amplitudes.
 
-Files of this folder are loaded with every deck, so that they import nothing heavy; what makes amplitudes imports it.
+Files of this folder are loaded with every deck, so that they import nothing heavy; functions that make amplitudes do.
 Site j is bit j of the index, bit 1 is down.
 """
 
@@ -44,8 +44,8 @@ class InitialState(Block):
     @property
     def word(self) -> str:
         """The value of `type` in the deck."""
-        found: str = getattr(self, "type", "")
-        return found
+        kind: str = getattr(self, "type", "")
+        return kind
 
     def check(self, spins: int, key: str) -> Iterator[Finding]:
         """Yield contradictions between the keys and the number of spins."""

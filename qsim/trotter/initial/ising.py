@@ -42,12 +42,12 @@ class BasisState(InitialState):
     )
 
     def check(self, spins: int, key: str) -> Iterator[Finding]:
-        """Yield what is missing, given twice or of another length."""
+        """Yield keys that are missing, duplicate or of another length."""
         values = {"bits": self.bits, "up": self.up, "down": self.down_sites}
         given = [name for name, value in values.items() if value is not None]
         if len(given) != 1:
-            found = " and ".join(given) or "none of them"
-            yield Finding(key, f"give exactly one of bits, up and down; found {found}")
+            keys = " and ".join(given) or "none of them"
+            yield Finding(key, f"give exactly one of bits, up and down; found {keys}")
         if self.bits is not None and len(self.bits) != spins:
             yield Finding(f"{key}.bits", f"{len(self.bits)} bits, but system.spins = {spins}")
         yield from check_sites(self.up, spins, f"{key}.up")
@@ -59,6 +59,7 @@ class BasisState(InitialState):
             return _string([bit == "1" for bit in self.bits])
         if self.up is not None:
             up = set(self.up)
+            # a bit is 1 where the spin is down
             return _string([site not in up for site in range(spins)])
         down = set(self.down_sites or ())
         return _string([site in down for site in range(spins)])
@@ -93,6 +94,7 @@ class NeelState(InitialState):
 
     def string(self, spins: int) -> int:
         """Return the index."""
+        # checkerboard: parity of column plus row; without rows 0101...
         row = self.row or spins
         odd = [(site % row + site // row) % 2 == 1 for site in range(spins)]
         return _string([not value for value in odd] if self.first == "down" else odd)

@@ -9,20 +9,20 @@ from qsim.trotter.initial.base import InitialState
 __all__ = ["STATES"]
 
 
-def _found() -> tuple[type[InitialState], ...]:
+def _all_states() -> tuple[type[InitialState], ...]:
     """Return the initial states, in the order of their files."""
     for module in pkgutil.iter_modules(sys.modules[__package__].__path__):
         name = f"{__package__}.{module.name}"
         if name != __name__:
             importlib.import_module(name)
-    found: list[type[InitialState]] = []
+    kinds: list[type[InitialState]] = []
     waiting = list(InitialState.__subclasses__())
     while waiting:
         kind = waiting.pop(0)
         waiting = kind.__subclasses__() + waiting
         if "type" in kind.model_fields:
-            found.append(kind)
-    return tuple(found)
+            kinds.append(kind)
+    return tuple(kinds)
 
 
-STATES = _found()
+STATES = _all_states()

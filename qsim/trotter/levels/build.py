@@ -20,6 +20,8 @@ __all__ = ["build", "plan"]
 
 # states of a sector that is diagonalised: 10 GB
 MOST_LEVELS = 20_000
+# states from which a GPU diagonalises faster than the host's LAPACK, its start included: an estimate from the speeds of both
+GPU_MATRIX = 4000.0
 
 
 def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
@@ -27,7 +29,11 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     deck = loaded.deck
     problem = LevelsProblem.of(deck, deck.levels, None)
     return plan_in_sectors(
-        deck, problem, lambda states: memory(problem, states), lambda states: _sizes(deck.levels, states)
+        deck,
+        problem,
+        lambda states: memory(problem, states),
+        lambda states: _sizes(deck.levels, states),
+        gpu=GPU_MATRIX,
     )
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def gap_ratio(r: Results) -> Figure | None:
-    """Draw the distribution of gap ratios, with those of random levels and of the orthogonal ensemble."""
+    """Draw the distribution of gap ratios, beside random levels and of the orthogonal ensemble."""
     if "gap_ratios" not in r:
         return None
     x = np.linspace(0.0, 1.0, 201)

@@ -31,7 +31,7 @@ class LevelsResult:
     all_ratios : (n,) float64 or None
         Gap ratios of all realisations in the window.
     participation, entropies : (members, levels) float64 or None
-        Participation entropy, and that of half of the chain, of every eigenstate.
+        Participation entropy, and entropy of half of the chain, of every eigenstate.
     """
 
     task: ClassVar[str] = "levels"

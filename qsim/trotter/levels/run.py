@@ -52,12 +52,13 @@ class Computation:
             self.kept = {name: np.array(values) for name, values in restored["kept"].items()}
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {"done": self.done, "kept": dict(self.kept)}
 
     def advance(self, report: Report) -> None:
         """Diagonalise the realisations that are left."""
         problem, device = self.problem, self.problem.place
+        # a realisation is the unit of a checkpoint
         for member in range(self.done, problem.models.disorder):
             sector, model = problem.sectors[0], problem.of_realisation(member).at(0.0)
             matrix = matrix_of(problem.operator(sector, model))
@@ -77,16 +78,18 @@ class Computation:
         device, sector = self.problem.place, self.problem.sectors[0]
         host = device.to_host(vectors)
         if "participation" in self.kept:
+            # participation entropy -sum p ln p in the Ising basis; 0 ln 0 = 0
             p = np.abs(self._whole(host)) ** 2
             logs = np.log(np.where(p > 0.0, p, 1.0))
             self.kept["participation"][member] = -(p * logs).sum(axis=0)
         if "entropies" in self.kept:
             half = range(sector.spins // 2)
             base = sector.base if isinstance(sector, SymmetricSector) else sector
+            # state by state: unfolded vectors of all of them would not fit into memory
             for k in range(sector.dimension):
                 vector = np.ascontiguousarray(self._whole(host[:, [k]])[:, 0])
-                found = sector_schmidt(base, device, device.asarray(vector), half)
-                self.kept["entropies"][member, k] = found.entropy
+                schmidt = sector_schmidt(base, device, device.asarray(vector), half)
+                self.kept["entropies"][member, k] = schmidt.entropy
 
     def _whole(self, vectors: NDArray[Any]) -> NDArray[Any]:
         """Return vectors (columns) in the Ising basis of a sector of Sz."""
@@ -98,6 +101,7 @@ class Computation:
 
 def gap_ratios(levels: NDArray[np.float64], least: float) -> NDArray[np.float64]:
     """Return ``min(s_n, s_(n+1)) / max(s_n, s_(n+1))`` of neighbouring spacings s; 0 where both are below `least`."""
+    # ratios of neighbouring spacings need no unfolding of the spectrum
     spacing = np.diff(levels)
     small, large = np.minimum(spacing[1:], spacing[:-1]), np.maximum(spacing[1:], spacing[:-1])
     return np.where(large > least, small / np.maximum(large, 1e-300), 0.0)
@@ -108,6 +112,7 @@ def left_over(model: Model, sector: AnySector, inversion: bool) -> str:
     n = model.spins
     resolved = sector if isinstance(sector, SymmetricSector) else None
     momentum = resolved.momentum if resolved else None
+    # reflections and shifts are tried on H itself, the inversion follows from the sector
     if inversion and not model.h[2].any():
         return "the inversion of all spins (give sector.inversion)"
     # the reflection leads to another momentum
@@ -123,6 +128,7 @@ def run(problem: LevelsProblem, monitor: Monitor) -> LevelsResult:
     """Diagonalise all realisations and return their level statistics."""
     sector, model = problem.sectors[0], problem.model
     monitor.note(f"sector {sector}: {sector.dimension} of {2**problem.spins} states")
+    # the inversion is a symmetry at Sz = 0 without fields, and unresolved unless the deck names it
     open_inversion = sector.sz == 0.0 and not sector.inversion and not obstacle(problem.hamiltonian, 1)
     inside = problem.block.within(sector.dimension)
     enough = inside.stop - inside.start >= LEAST_LEVELS
@@ -132,27 +138,30 @@ def run(problem: LevelsProblem, monitor: Monitor) -> LevelsResult:
     if symmetry and enough:
         monitor.warn(
             f"levels of different symmetry under {symmetry} are mixed: they do not repel each other, and the gap ratio looks "
-            "like that of random levels"
+            "like the ratio of random levels"
         )
     made = Computation(problem, monitor.restored)
     members = problem.models.disorder
     with monitor.stage("levels"):
         drive(made, monitor, total=members, unit="realisations", what="levels", done=made.done)
     levels = made.kept["levels"]
-    found: list[NDArray[np.float64]] = []
+    ratios_of: list[NDArray[np.float64]] = []
     # where the deck itself asks for the ratio, it was refused
     if not enough:
         monitor.warn(
             f"{inside.stop - inside.start} levels in the window of {levels.shape[1]} are too few for a gap ratio; it is left out"
         )
     else:
+        # spacings that are rounding of a degenerate level
         least = SAME * max(scale_of(model), math.ulp(1.0))
-        found = monitor.judged("gap_ratio", lambda: [gap_ratios(row[inside], least) for row in levels], [])
+        ratios_of = monitor.judged(
+            "gap_ratio", lambda: [gap_ratios(row[inside], least) for row in levels], []
+        )
     return LevelsResult(
         problem,
         levels,
-        np.array([ratios.mean() for ratios in found]),
-        np.concatenate(found) if found else None,
+        np.array([ratios.mean() for ratios in ratios_of]),
+        np.concatenate(ratios_of) if ratios_of else None,
         made.kept.get("participation"),
         made.kept.get("entropies"),
     )

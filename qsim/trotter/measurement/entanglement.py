@@ -47,7 +47,7 @@ def schmidt(device: Device, psi: Amplitudes, sites: Iterable[int]) -> NDArray[np
     small, large = (part, rest) if len(part) <= len(rest) else (rest, part)
     xp = device.xp
     with device.use(), large_matrices(1 << len(small)):
-        # indices of the small part times those of a piece of the large part; the other bits of the large part count the pieces
+        # indices of the small part times a piece of the large part; the other bits of the large part count the pieces
         rows = _deposit(xp, small)
         inner = max(0, min(len(large), PIECE_BITS - len(small)))
         columns = _deposit(xp, large[:inner])
@@ -57,6 +57,7 @@ def schmidt(device: Device, psi: Amplitudes, sites: Iterable[int]) -> NDArray[np
             matrix = psi[rows[:, None] | columns[None, :]].astype(np.complex128)
             values = xp.linalg.svd(matrix, compute_uv=False) ** 2
         else:
+            # sum over pieces of M M^dagger, each a matrix product
             density = xp.zeros((1 << len(small), 1 << len(small)), np.complex128)
             for start in starts:
                 matrix = psi[rows[:, None] | (columns[None, :] | start)].astype(np.complex128, copy=False)
@@ -71,13 +72,14 @@ def entropy(device: Device, psi: Amplitudes, sites: Iterable[int]) -> float:
 
 
 def entropies(device: Device, states: Amplitudes, sites: Sequence[int]) -> NDArray[np.float64]:
-    """Return the entropies (M,) of small states (M, 2^N), N <= 16; on the CPU those of :func:`entropy`, bit for bit."""
+    """Return the entropies (M,) of small states (M, 2^N), N <= 16; on the CPU equal to :func:`entropy`, bit for bit."""
     spins = int(states.shape[1]).bit_length() - 1
     part = sorted(set(sites))
     rest = [site for site in range(spins) if site not in part]
     small, large = (part, rest) if len(part) <= len(rest) else (rest, part)
     xp = device.xp
     with device.use():
+        # all members at once: one gathering, and one call of the library
         index = _deposit(xp, small)[:, None] | _deposit(xp, large)[None, :]
         matrices = states[:, index].astype(np.complex128)
         # singular values would be found one matrix after the other
@@ -90,8 +92,9 @@ def entropies(device: Device, states: Amplitudes, sites: Sequence[int]) -> NDArr
 
 def _normalised(p: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return weights descending and of sum 1, rounding below zero removed."""
-    found = np.sort(np.maximum(p, 0.0))[::-1]
-    return np.asarray(found / found.sum())
+    # eigenvalues of a density matrix may be below zero by rounding
+    values = np.sort(np.maximum(p, 0.0))[::-1]
+    return np.asarray(values / values.sum())
 
 
 def _entropy(p: NDArray[np.float64]) -> float:

@@ -1,7 +1,7 @@
 """Expectation values of spins and energy.
 
 Moments (:class:`qsim.trotter.kernels.states.measure.Moments`) hold ``norm = <psi|psi>``, ``s["z"][j] = <S^z_j>`` and
-``ss["z"][j, k] = <S^z_j S^z_k>``, and those of the other axes that were measured, not divided by the norm; everything here is
+``ss["z"][j, k] = <S^z_j S^z_k>``, and the same of the other axes that were measured, not divided by the norm; everything here is
 divided by it.  Site j is bit j of the index, bit 0 is up.
 """
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 __all__ = ["correlators", "energy", "energy_and_variance", "local"]
 
 
-def _of_axis(found: Mapping[str, NDArray[np.float64]], axis: str) -> NDArray[np.float64]:
+def _of_axis(by_axis: Mapping[str, NDArray[np.float64]], axis: str) -> NDArray[np.float64]:
     """Moments of one axis."""
-    if axis not in found:
-        raise ValueError(f"the moments hold the axes {', '.join(found) or 'none'}, not {axis}")
-    return np.asarray(found[axis], float)
+    if axis not in by_axis:
+        raise ValueError(f"the moments hold the axes {', '.join(by_axis) or 'none'}, not {axis}")
+    return np.asarray(by_axis[axis], float)
 
 
 def local(moments: Moments, axis: str) -> NDArray[np.float64]:
@@ -97,6 +97,7 @@ def energy_and_variance(
         op = op if op is not None else operator(device, hamiltonian.at(time))
         apply_h(device, op, psi, out)
     norm = norm2(psi)
+    # ||(H - <H>) psi||^2: no difference of large numbers
     mean = overlap(psi, out).real / norm
     axpy(-mean, psi, out)
     return mean, norm2(out) / norm

@@ -52,9 +52,11 @@ def draw(
     (count,) float64
         Numbers of mean 0.
     """
+    # couplings and fields, and each term without a seed of its own, have streams apart
     stream = COUPLING_STREAM if coupling else FIELD_STREAM
     stream += 0 if random.seed is not None else number + 1
     key = rng.key_from_seed(seed if random.seed is None else random.seed)
+    # a normal number takes two draws: components of a field are two apart
     if isinstance(random, blocks.RandomNormal):
         return random.sigma * rng.normal(key, stream, realisation, count, draw=2 * axis)
     uniform = rng.uniform(key, stream, realisation, count, draw=2 * axis)

@@ -73,7 +73,7 @@ class Model:
     def __post_init__(self) -> None:
         """Refuse arrays that are no couplings."""
         if self.J.shape != (3, self.spins, self.spins) or self.h.shape != (3, self.spins):
-            raise ValueError(f"J {self.J.shape} and h {self.h.shape} are not those of {self.spins} spins")
+            raise ValueError(f"J {self.J.shape} and h {self.h.shape} do not fit {self.spins} spins")
         if not np.array_equal(self.J, self.J.transpose(0, 2, 1)):
             raise ValueError("J is not symmetric")
         if self.J.diagonal(axis1=1, axis2=2).any():
@@ -106,7 +106,7 @@ class Model:
         """Return minus the Hamiltonian."""
         return -1.0 * self
 
-    # A model is a Hamiltonian without driven parts: what asks for these need not tell the two apart.
+    # A model is a Hamiltonian without driven parts: a caller need not tell the two apart.
 
     @property
     def is_static(self) -> bool:
@@ -155,6 +155,7 @@ class Model:
     def bounds(self) -> tuple[float, float]:
         """Bounds of the spectrum: the sums of the extreme energies of all pairs and fields (not tight)."""
         pair = extremes(self.J, self.cross)
+        # the extreme energies of a spin in its field are -+|h| / 2
         tilt = 0.5 * np.sqrt((self.h**2).sum(axis=0)).sum()
         return float(pair.min(axis=0).sum() - tilt), float(pair.max(axis=0).sum() + tilt)
 
@@ -180,7 +181,7 @@ class Hamiltonian:
     static : Model
         Everything without a time profile.
     driven : tuple of (f, Model)
-        Profiles, as functions of t, and what they multiply.
+        Profiles, as functions of t, and the models that they multiply.
     """
 
     static: Model
@@ -199,10 +200,11 @@ class Hamiltonian:
     @property
     def envelope(self) -> Model:
         """A model in which every coupling or field that can occur at some time is not zero; its sizes mean nothing."""
-        found = self.static.size
+        # sizes, so that parts of either sign cannot cancel
+        total = self.static.size
         for _, part in self.driven:
-            found = found + part.size
-        return found
+            total = total + part.size
+        return total
 
     def at(self, t: float) -> Model:
         """Return H at a time."""
@@ -210,10 +212,11 @@ class Hamiltonian:
 
     def mean(self, times: Sequence[float], weights: Sequence[float]) -> Model:
         """Return ``sum_i w_i H(t_i)``, the stages of Magnus integrators."""
+        # weights of a Magnus stage need not add up to one: the constant part has their sum
         total = math.fsum(weights)
         model = self.static if total == 1.0 else total * self.static
         for f, part in self.driven:
-            # what overflows is found by its size
+            # a coupling that overflows is refused below, by its size
             with np.errstate(over="ignore", invalid="ignore"):
                 scale = math.fsum(w * f(t) for t, w in zip(times, weights, strict=True))
                 scaled = scale * part
@@ -231,15 +234,16 @@ class Hamiltonian:
 
     def peak(self, end: float) -> Model:
         """Return a model with every coupling and field as large as it can become until some time."""
-        found = self.static.size
+        total = self.static.size
         for f, part in self.driven:
+            # profiles peak between kinks as well as at them
             times = [
                 *np.linspace(0.0, end, PEAK_SAMPLES),
                 *(k for k in getattr(f, "kinks", None) or () if 0 < k < end),
             ]
             size = max(abs(f(float(t))) for t in times)
-            found = found + size * part.size
-        return found
+            total = total + size * part.size
+        return total
 
     def average(self, end: float, places: Sequence[float] = ()) -> Model:
         """Return a model with every coupling and field as large as it is on average until some time.
@@ -249,13 +253,14 @@ class Hamiltonian:
         places
             Times within narrow pulses, if they are known.
         """
-        found = self.static.size
+        total = self.static.size
         for f, part in self.driven:
             kinks = [k for k in getattr(f, "kinks", None) or () if 0.0 < k < end]
+            # trapezoids between sampled times and kinks, and within pulses narrower than the samples
             times = np.unique([*np.linspace(0.0, end, PEAK_SAMPLES), *kinks, *places])
             size = np.trapezoid([abs(f(float(t))) for t in times], times) / end if end > 0.0 else abs(f(0.0))
-            found = found + float(size) * part.size
-        return found
+            total = total + float(size) * part.size
+        return total
 
     def __add__(self, other: Hamiltonian) -> Hamiltonian:
         """Return the sum, such as that with the perturbation of an echo."""
@@ -284,21 +289,23 @@ def build_hamiltonian(
     realisation
         Number of the member of the disorder ensemble.
     terms
-        Other terms of the same spins, such as the perturbation of an echo; by default those of the system.
+        Other terms of the same spins, such as the perturbation of an echo; by default the terms of the system.
     first
-        Number of the first term, which keeps the disorder of other terms apart from that of the system.
+        Number of the first term, which keeps the disorder of other terms apart from the disorder of the system.
 
     Raises
     ------
     FileError, DeckError
         If a file is wrong, or numbers are that only show here (two spins at one place, say).
     """
+    # Pauli matrices are 2 S: a pair counts four times, a
+    # field twice; `full` is the double sum over j and k
     pair_scale = (4.0 if system.operators == "pauli" else 1.0) * (2.0 if system.sum == "full" else 1.0)
     field_scale = 2.0 if system.operators == "pauli" else 1.0
     static = Model.zero(system.spins)
     driven: list[tuple[Callable[[float], float], Model]] = []
     for number, term in enumerate(system.terms if terms is None else terms, first):
-        # what overflows, or divides by a distance that is too short, is found by its size
+        # a coupling that overflows, or has too short a distance, is refused below, by its size
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             part = Model.zero(system.spins)
             if isinstance(term, blocks.FieldTerm):
@@ -311,6 +318,7 @@ def build_hamiltonian(
                 part = replace(part, J=pair_scale * _coupling(term, system, seed, number, realisation))
         if not (largest := _largest(part)) <= LARGEST:
             raise DeckError(f"{term.type}: a coupling or field of {largest:.3g}; at most {LARGEST:.0e}")
+        # a constant profile makes no driven part: the evolution stays one of a constant H
         if is_constant(term.profile):
             static = static + factor(term.profile)(0.0) * part
         else:
@@ -320,11 +328,11 @@ def build_hamiltonian(
 
 def _largest(model: Model) -> float:
     """Return the size of the largest coupling or field; not a number if one is none."""
-    found = np.maximum(np.abs(model.J).max(), np.abs(model.h).max())
+    largest = np.maximum(np.abs(model.J).max(), np.abs(model.h).max())
     if model.cross is not None:
-        found = np.maximum(found, np.abs(model.cross).max())
-    # unlike max, np.maximum hands on what is no number
-    return float(found)
+        largest = np.maximum(largest, np.abs(model.cross).max())
+    # unlike max, np.maximum keeps NaN
+    return float(largest)
 
 
 def _field(
@@ -333,6 +341,7 @@ def _field(
     """Return (3, N) fields of one term."""
     sites = np.array(term.sites if term.sites is not None else range(spins))
     axis = AXES.index(term.axis)
+    # values first: given for each site, by a formula of j, or from a file; disorder is added to them
     random, values = term.random, np.zeros(sites.size)
     if isinstance(term.values, blocks.RandomValues):
         random = term.values.random
@@ -373,16 +382,12 @@ def _coupling(
             upper = np.triu_indices(spins, 1)
             place[upper] = np.arange(upper[0].size)
             drawn = disorder.draw(
-                term.random,
-                upper[0].size,
-                seed=seed,
-                number=number,
-                realisation=realisation,
-                coupling=True,
+                term.random, upper[0].size, seed=seed, number=number, realisation=realisation, coupling=True
             )
             strength = strength + drawn[place[pairs[:, 0], pairs[:, 1]]]
         if term.alpha is not None:
             strength = strength * distance**-term.alpha
+        # with positions of its own a term knows no lattice, and no images
         if not isinstance(term, blocks.PowerLaw) or term.positions is None:
             strength = strength * _ways(lattice, pairs, spins)
     J = np.zeros((3, spins, spins))
@@ -415,25 +420,28 @@ def _bonds(
     J = 1.0 if isinstance(term, blocks.XXZ | blocks.XYZ) else term.J
     if isinstance(term, blocks.PowerLaw) and term.positions is not None:
         places = _positions(term, lattice, spins)
+        # a term with positions couples every pair
         pairs = np.argwhere(np.triu(np.ones((spins, spins), bool), 1))
         distance = np.linalg.norm(_apart(places, pairs, term), axis=1)
         return pairs, np.full(len(pairs), J if isinstance(J, float) else J[0]), distance
     # the rules ask for one
     assert lattice is not None
     shells = term.shells
+    # without a choice of shells or a decay: nearest neighbours
     if shells is None and term.alpha is None and not isinstance(lattice, blocks.AllToAll):
         shells = [1]
-    found = lattices.bonds(lattice, spins, shells)
-    pairs = np.array([bond[:2] for bond in found], dtype=np.int64).reshape(-1, 2)
-    distance = np.array([bond.distance for bond in found])
+    bonds = lattices.bonds(lattice, spins, shells)
+    pairs = np.array([bond[:2] for bond in bonds], dtype=np.int64).reshape(-1, 2)
+    distance = np.array([bond.distance for bond in bonds])
+    # one strength for each shell
     if isinstance(J, list):
         by_shell = dict(zip(shells or [1], J, strict=True))
-        return pairs, np.array([by_shell[bond.shell] for bond in found]), distance
-    return pairs, np.full(len(found), J), distance
+        return pairs, np.array([by_shell[bond.shell] for bond in bonds]), distance
+    return pairs, np.full(len(bonds), J), distance
 
 
 def _ways(lattice: blocks.Lattice | None, pairs: NDArray[np.int64], spins: int) -> NDArray[np.float64]:
-    """Return how many bonds each pair is, (P,): the equally near ways round with ``images: all``."""
+    """Return the number of bonds of each pair, (P,): the equally near ways round with ``images: all``."""
     if getattr(lattice, "images", "one") == "one":
         return np.ones(len(pairs))
     assert lattice is not None
@@ -441,17 +449,17 @@ def _ways(lattice: blocks.Lattice | None, pairs: NDArray[np.int64], spins: int) 
 
 
 def _positions(term: blocks.PlacedTerm, lattice: blocks.Lattice | None, spins: int) -> NDArray[np.float64]:
-    """Return (N, 3) positions of a term, or those of the lattice."""
+    """Return (N, 3) positions of a term, or of the lattice."""
     if term.positions is None:
         # the rules ask for one
         assert lattice is not None
         return np.array(lattices.positions(lattice, spins), dtype=np.float64)
     if isinstance(term.positions, list):
         return np.array(term.positions, dtype=np.float64)
-    found = np.array(read_rows(term.positions, "x, y, z", (3,), most=spins))
-    if len(found) != spins:
-        raise FileError(f"{term.positions}: {len(found)} positions, but system.spins = {spins}")
-    return found
+    places = np.array(read_rows(term.positions, "x, y, z", (3,), most=spins))
+    if len(places) != spins:
+        raise FileError(f"{term.positions}: {len(places)} positions, but system.spins = {spins}")
+    return places
 
 
 def _apart(
@@ -479,9 +487,11 @@ def _dipolar(
         pairs = np.argwhere(np.triu(np.ones((spins, spins), bool), 1))
     apart = _apart(places, pairs, term)
     r = np.linalg.norm(apart, axis=1)
+    # 1e-9: a cutoff that equals a distance includes it
     if term.cutoff is not None:
         near = r <= term.cutoff * (1 + 1e-9)
         pairs, apart, r = pairs[near], apart[near], r[near]
+    # theta is the angle between the axis and the vector from j to k
     axis = np.array(_of_axis(term.axis) if isinstance(term.axis, str) else term.axis)
     cosine = apart @ (axis / np.linalg.norm(axis)) / r
     return pairs, term.coupling * (1.0 - 3.0 * cosine**2) / r**3
@@ -508,6 +518,7 @@ def _listed(term: blocks.Pairs, spins: int, *, full: bool) -> NDArray[np.float64
             raise FileError(f"{term.file}, pair {number + 1}: {message}")
     J = np.zeros((3, spins, spins))
     for row in rows:
+        # pairs are listed once, in either order
         j, k = int(row[0]), int(row[1])
         J[:, j, k] = J[:, k, j] = row[2:]
     return J
@@ -522,18 +533,21 @@ def conserved(model: Model | Hamiltonian) -> tuple[str, ...]:
     Total S^a is conserved if the other two components of every coupling are equal and no field points across a.
     """
     if isinstance(model, Hamiltonian):
+        # conserved at all times: by the constant part and by each driven one
         kept = set(conserved(model.static)).intersection(*(conserved(part) for _, part in model.driven))
         return tuple(axis for axis in AXES if axis in kept)
+    # 1e-14: equal couplings that come from sums of terms differ by rounding
     scale = max(float(np.abs(model.J).max(initial=0.0)), 1e-300)
     largest = scale if model.cross is None else max(scale, float(np.abs(model.cross).max()))
-    found = []
+    axes = []
     for a, axis in enumerate(AXES):
         b, c = (a + 1) % 3, (a + 2) % 3
         equal = np.abs(model.J[b] - model.J[c]).max(initial=0.0) <= 1e-14 * scale
         fields = model.h[b].any() or model.h[c].any()
+        # couplings of different components must keep the total as well
         if equal and not fields and mixed(model.cross, 1e-14 * largest, a) is None:
-            found.append(axis)
-    return tuple(found)
+            axes.append(axis)
+    return tuple(axes)
 
 
 def energies(model: Model, axis: int) -> NDArray[np.float64]:
@@ -563,9 +577,11 @@ def dense(model: Model) -> NDArray[np.complex128]:
         H[index ^ (1 << j), index] += 0.5 * model.h[0, j] + 1j * s[j] * model.h[1, j]
         for k in range(j):
             flipped = index ^ (1 << j) ^ (1 << k)
+            # products of the flips of j and k; <S^y S^y> = (i s_j)(i s_k) of the old spins
             H[flipped, index] += 0.25 * model.J[0, j, k] - s[j] * s[k] * model.J[1, j, k]
             if model.cross is None:
                 continue
+            # mixed components: one flip and one diagonal factor, or two flips
             K = model.cross[:, :, j, k]
             H[flipped, index] += 0.5j * (K[0, 1] * s[k] + K[1, 0] * s[j])
             H[index ^ (1 << j), index] += (0.5 * K[0, 2] + 1j * s[j] * K[1, 2]) * s[k]
@@ -578,4 +594,5 @@ def scale_of(model: Model) -> float:
     pairs = float(np.abs(np.triu(model.J, 1)).sum())
     if model.cross is not None:
         pairs += float(np.abs(np.triu(model.cross, 1)).sum())
+    # no couplings at all: the smallest positive number, as tolerances divide by it
     return 0.25 * pairs + 0.5 * float(np.abs(model.h).sum()) or math.ulp(1.0)

@@ -37,6 +37,7 @@ class Antiderivative:
 
     def __init__(self, f: Profile, end: float, places: Sequence[float]) -> None:
         self.f = f
+        # cells of the sampling grid, cut at kinks: f is smooth within each
         self.edges = np.union1d(np.linspace(0.0, end, CELLS + 1), places)
         cells = self._gauss(self.edges[:-1], self.edges[1:])
         self.sums = np.concatenate([[0.0], np.cumsum(cells)])
@@ -52,6 +53,7 @@ class Antiderivative:
         return EPS * self.size
 
     def _at(self, times: Values) -> Values:
+        # whole cells from the table, and the part of one cell by its own Gauss points
         cell = np.clip(np.searchsorted(self.edges, times, "right") - 1, 0, len(self.edges) - 2)
         return np.asarray(self.sums[cell] + self._gauss(self.edges[cell], times), float)
 

@@ -31,7 +31,7 @@ SAME = 1e-9
 
 
 class Bond(NamedTuple):
-    """A pair of sites j < k of a lattice, its distance, the number of its shell, from 1, and that of the equally near ways."""
+    """A pair of sites j < k of a lattice, its distance, its shell, counted from 1, and the number of equally near ways."""
 
     j: int
     k: int
@@ -61,14 +61,18 @@ def bonds(lattice: blocks.Lattice, spins: int, shells: Sequence[int] | None = No
     # a single site: a sum over no pairs, whatever the shells
     if not pairs:
         return []
+    # ways to the nearest image: more than one where the site is equally near both ways round
     ways = [images_of(lattice, spins, j, k) for j, k in pairs]
-    found = [(*pair, _distance(lattice, each[0]), len(each)) for pair, each in zip(pairs, ways, strict=True)]
-    radii = _radii(r for _, _, r, _ in found)
+    measured = [
+        (*pair, _distance(lattice, each[0]), len(each)) for pair, each in zip(pairs, ways, strict=True)
+    ]
+    radii = _radii(r for _, _, r, _ in measured)
     for shell in shells or ():
         if shell > len(radii):
             raise ValueError(_no_shell(lattice, spins, shell, radii))
-    everything = [Bond(j, k, r, _shell(radii, r), ways) for j, k, r, ways in found]
+    everything = [Bond(j, k, r, _shell(radii, r), ways) for j, k, r, ways in measured]
     if isinstance(lattice, blocks.Ladder) and lattice.bonds != "all":
+        # shells are counted among all pairs, then legs or rungs are chosen
         same = _same_rung if lattice.bonds == "rungs" else _same_leg
         everything = [bond for bond in everything if same(lattice.legs, bond)]
         held = {bond.shell: bond.distance for bond in everything}
@@ -99,18 +103,20 @@ def images_of(lattice: blocks.Lattice, spins: int, j: int, k: int) -> list[tuple
         return [(float(k - j), 0.0)]
     here, there = _flat(lattice, spins, j), _flat(lattice, spins, k)
     dx, dy = there[0] - here[0], there[1] - here[1]
-    found = [(dx + ax, dy + ay) for ax, ay in _translations(lattice, spins)]
-    nearest = min(math.hypot(*way) for way in found)
-    return [way for way in found if math.hypot(*way) - nearest <= SAME * nearest]
+    # all images of the other site by the translations of the periodic directions
+    images = [(dx + ax, dy + ay) for ax, ay in _translations(lattice, spins)]
+    nearest = min(math.hypot(*way) for way in images)
+    return [way for way in images if math.hypot(*way) - nearest <= SAME * nearest]
 
 
 def directions(lattice: blocks.Lattice, spins: int, j: int, k: int) -> tuple[int, int]:
-    """Return how many of the nearest ways from site j to site k lead forwards, and how many backwards.
+    """Return the numbers of nearest ways from site j to site k that lead forwards and backwards.
 
     Forwards is along x in a row and to higher rows; of a ladder, to further rungs and from leg to leg on one.
     """
     ahead = 0
     ways = images_of(lattice, spins, j, k)
+    # of a ladder x counts first, of others y: along rows, then to higher rows
     for dx, dy in ways:
         first, second = (dx, dy) if isinstance(lattice, blocks.Ladder) else (dy, dx)
         ahead += first > SAME or (abs(first) <= SAME and second > 0.0)
@@ -199,7 +205,7 @@ def _shell(radii: list[float], r: float) -> int:
 def _not_along(what: str, shell: int, radius: float, held: Mapping[int, float]) -> str:
     along = ", ".join(f"{number} (distance {held[number]:.4g})" for number in sorted(held)[:8])
     return (
-        f"shell {shell} (distance {radius:.4g}) has no bonds along the {what}: shells are those of the whole ladder, of which "
+        f"shell {shell} (distance {radius:.4g}) has no bonds along the {what}: shells count in the whole ladder, of which "
         f"the {what} hold {along}"
     )
 

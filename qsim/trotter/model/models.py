@@ -81,7 +81,7 @@ class Models:
     @property
     def notes(self) -> list[str]:
         """Notices about bonds across periodic boundaries, one for each kind."""
-        found = []
+        texts = []
         for term in (*self.system.terms, *self.sigma_terms, *self.ground_terms):
             lattice = getattr(term, "lattice", None) or self.system.lattice
             placed = getattr(term, "positions", None) is not None or isinstance(term, Dipolar)
@@ -92,11 +92,12 @@ class Models:
                 or getattr(term, "list", None)
             ):
                 continue
+            # as `_bonds` of the Hamiltonian chooses shells
             shells = term.shells
             if shells is None and getattr(term, "alpha", None) is None and not isinstance(lattice, AllToAll):
                 shells = [1]
-            found.append(wrapped(lattice, self.spins, shells))
-        return [text for text in dict.fromkeys(found) if text]
+            texts.append(wrapped(lattice, self.spins, shells))
+        return [text for text in dict.fromkeys(texts) if text]
 
     @property
     def has_tensors(self) -> bool:
@@ -112,7 +113,7 @@ class Models:
         return build_hamiltonian(self.system, seed=self.seed, realisation=self.realisation(member))
 
     def part(self, numbers: Sequence[int]) -> Model:
-        """Return some of the terms alone, without time profiles; their disorder is that of the whole Hamiltonian."""
+        """Return some of the terms alone, without time profiles; with the disorder of the whole Hamiltonian."""
         total = Model.zero(self.spins)
         for number in numbers:
             term = self.system.terms[number]

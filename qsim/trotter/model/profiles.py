@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from qsim.core.deck.columns import read_rows
 from qsim.core.deck.expression import Expression
+from qsim.core.deck.table_units import Column
+from qsim.core.deck.tables import column_units
 from qsim.core.errors import FileError
 from qsim.trotter.deck import profiles as blocks
 
@@ -62,17 +64,20 @@ def factor(profile: blocks.Profile | None) -> Factor:
         If the file of a table cannot be read or its times do not ascend.
     """
     if profile is None:
+        # without a profile: 1 at all times
         return Factor(lambda t: 1.0)
     if isinstance(profile, blocks.ConstantProfile):
         value = profile.value
         return Factor(lambda t: value)
     if isinstance(profile, blocks.RampProfile):
+        # slope of a linear ramp, curvature of a smooth one: both ends are kinks
         return Factor(_ramp(profile), (profile.t0, profile.t1))
     if isinstance(profile, blocks.CosineProfile):
         offset, amplitude, omega, phase = profile.offset, profile.amplitude, profile.omega, profile.phase
         return Factor(lambda t: offset + amplitude * math.cos(omega * t + phase))
     if isinstance(profile, blocks.TableProfile):
         return _table(profile)
+    # the kinks of a formula are not known; `structure` searches them
     formula = Expression(profile.value, ("t",))
     return Factor(
         lambda t: float(formula(t=t)), None, lambda times: np.asarray(formula(t=times), float), formula
@@ -100,6 +105,7 @@ def _table(table: blocks.TableProfile) -> Factor:
     if points is None:
         # check() has seen to it
         assert table.file is not None
+        column_units(table.file, (Column("t", unit="1/J"), Column("f", ignored=True)))
         points = read_rows(table.file, "t, f", (2,), most=MOST_ROWS)
         for k, (a, b) in enumerate(pairwise(points)):
             if b[0] <= a[0]:
@@ -109,6 +115,7 @@ def _table(table: blocks.TableProfile) -> Factor:
     times, values = [row[0] for row in points], [row[1] for row in points]
 
     def value(t: float) -> float:
+        # beyond the ends the first and the last value hold
         right = bisect.bisect_right(times, t)
         if right in (0, len(times)):
             return values[0 if right == 0 else -1]

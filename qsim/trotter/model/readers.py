@@ -28,18 +28,19 @@ def read_matrix(path: Path, spins: int, *, symmetric: bool) -> NDArray[np.float6
         arrays = read_arrays(path, COUPLINGS)
         if "J" not in arrays and len(arrays) != 1:
             raise FileError(f"{path} holds {listed(arrays)}; expected one matrix J")
-        found = arrays.get("J", next(iter(arrays.values()), None))
+        matrix = arrays.get("J", next(iter(arrays.values()), None))
     elif path.suffix == ".npy":
-        found = next(iter(read_arrays(path, COUPLINGS).values()), None)
+        matrix = next(iter(read_arrays(path, COUPLINGS).values()), None)
     else:
-        found = np.array(read_rows(path, "J of site j with every site k", most=spins))
-    return _checked(path, "J", found, spins, symmetric)
+        matrix = np.array(read_rows(path, "J of site j with every site k", most=spins))
+    return _checked(path, "J", matrix, spins, symmetric)
 
 
 def read_component_matrices(path: Path, spins: int, *, symmetric: bool) -> NDArray[np.float64]:
     """Return (3, N, N) couplings of x, y and z from Jx, Jy, Jz, or from J, in an .npz file; a missing component is 0."""
     arrays = read_arrays(path, COUPLINGS)
     J = np.zeros((3, spins, spins))
+    # three matrices in one array, in the order x, y, z
     if "J" in arrays and arrays["J"].ndim == 3:
         if arrays["J"].shape != J.shape:
             raise FileError(f"{path}: J has shape {arrays['J'].shape}, expected {J.shape}")
@@ -49,6 +50,7 @@ def read_component_matrices(path: Path, spins: int, *, symmetric: bool) -> NDArr
         raise FileError(f"{path} holds {listed(arrays)}; expected Jx, Jy and Jz, or J for equal components")
     for name in known:
         matrix = _checked(path, name, arrays[name], spins, symmetric)
+        # one J stands for equal components
         J[slice(None) if name == "J" else "xyz".index(name[1])] = matrix
     return J
 
@@ -72,6 +74,7 @@ def _checked(
         raise FileError(
             f"{path}: site {j} is coupled to itself, {name}[{j}, {j}] = {matrix[j, j]:g}; S^2 of a spin 1/2 is a constant"
         )
+    # symmetric within rounding of the text
     wrong = np.abs(matrix - matrix.T) > 1e-12 * max(np.abs(matrix).max(), 1e-300)
     if symmetric and wrong.any():
         j, k = np.argwhere(wrong)[0]

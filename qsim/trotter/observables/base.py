@@ -48,7 +48,7 @@ def without_order(pairs: Iterable[Collection[int]]) -> list[Pair]:
     return [(min(pair), max(pair)) for pair in pairs]
 
 
-# ------------------------------------------------------------------------------------ what it asks for
+# ----------------------------------------------------------------------------------------------- needs
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Needs:
         return sorted(self.pairs.get("z", frozenset()))
 
     def __or__(self, other: "Needs") -> "Needs":
-        """Return what either needs."""
+        """Return the needs of both together."""
         pairs = dict(self.pairs)
         for axis, more in other.pairs.items():
             pairs[axis] = pairs.get(axis, frozenset()) | more
@@ -136,7 +136,7 @@ class SchmidtSpectrum(Protocol):
 
 
 class View:
-    """A state as observables see it; a task fills in what it can give.
+    """A state as observables see it; a task overrides the methods that it can serve.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ class View:
         return [self.schmidt(cut).entropy for cut in cuts]
 
     def fidelity(self, state: Literal["start", "reference"]) -> float:
-        """Return ``|<phi|psi>|^2`` of the normalised states, phi the state at t = 0 or that of `Needs.reference`."""
+        """Return ``|<phi|psi>|^2`` of the normalised states, phi the state at t = 0 or `Needs.reference`."""
         raise NotImplementedError(f"this task has no state {state}")
 
     def variance(self) -> float:
@@ -181,7 +181,7 @@ class View:
         raise NotImplementedError("this task has no variance of the energy")
 
     def first(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what `make` returned when this state was first observed, at t = 0."""
+        """Return the result of `make` from the first observation of this state, at t = 0."""
         raise NotImplementedError("this task keeps nothing from t = 0")
 
 
@@ -202,7 +202,7 @@ class Setting:
     conserves_sz: bool
 
 
-# ------------------------------------------------------------------------------------- what it returns
+# --------------------------------------------------------------------------------------------- results
 
 
 @dataclass(frozen=True)
@@ -212,11 +212,11 @@ class Array:
     Attributes
     ----------
     name, unit, text, note : str
-        As those of a quantity.
+        As in `Quantity`.
     axes : tuple of str
         At one time, or of one level; see also :meth:`Observable.axes`.
     tasks : tuple of str, optional
-        Tasks that have it, by default those of the observable.
+        Tasks that have it, by default all tasks of the observable.
     """
 
     name: str
@@ -229,12 +229,12 @@ class Array:
 
 @dataclass(frozen=True)
 class Label:
-    """An array that says what an axis runs over: sites, pairs, parts.
+    """An array of the labels of an axis: sites, pairs, parts.
 
     Attributes
     ----------
     name, unit, text, axes
-        As those of a quantity.
+        As in `Quantity`.
     value : function
         Returns it for an observable of a task, None where there is no such axis.
     """
@@ -259,14 +259,14 @@ class Final:
 
 
 class Item(Block):
-    """One thing to observe; the keys are those of the observables (see ``deck/observe.py``)."""
+    """One thing to observe; the keys name the observables (see ``deck/observe.py``)."""
 
     def named(self) -> list[str]:
         """Return the observables that this item names."""
         return [key for key in self.observable_keys() if self.value(key) is not None]
 
     def value(self, key: str) -> Any:
-        """Return what the deck gives for a key, None for nothing or false; site 0 is something."""
+        """Return the value of a key, None if the key is absent or false; site 0 is a value."""
         given = getattr(self, key, None)
         return None if given is False else given
 
@@ -360,7 +360,7 @@ class Observable:
         return self.times in ("all", "output")
 
     def axes(self, array: Array, task: Task) -> tuple[str, ...]:
-        """Return the axes of an array, which may depend on what the deck names."""
+        """Return the axes of an array, which may depend on the keys of the deck."""
         return array.axes
 
     def column(self, values: "NDArray[Any]") -> "NDArray[Any]":
@@ -376,7 +376,7 @@ class Observable:
 
     @classmethod
     def names(cls, item: Item) -> list[str]:
-        """Return what an item names, of which a deck may have each only once."""
+        """Return the names of an item's observables, each of which a deck may have once."""
         return [cls.key]
 
     @classmethod
@@ -394,5 +394,5 @@ class Observable:
 
     @classmethod
     def physics(cls, item: Item, key: str, setting: Setting) -> Iterator[Finding]:
-        """Yield why an evolution cannot give what an item names."""
+        """Yield why an evolution cannot serve the observable of an item."""
         yield from ()

@@ -89,7 +89,7 @@ def correlator(r: "Results") -> "Figure | None":
 def _connected(
     r: "Results", name: str, pairs: "NDArray[Any]", chosen: "NDArray[Any]"
 ) -> "tuple[NDArray[Any], str]":
-    """Return the correlator of the chosen pairs without the product of the means, where those of all sites are known."""
+    """Return the correlator of the chosen pairs less the product of the means, where the means of all sites are known."""
     s = f"s{name[-1]}"
     values = r[name][:, chosen]
     if s not in r or f"site_{s}" in r:
@@ -121,12 +121,12 @@ class Correlator(Observable):
     @cached_property
     def pairs(self) -> dict[PairAxes, list[Pair]]:
         """Pairs of each correlator, by its axes such as ``zz``."""
-        found: dict[PairAxes, list[Pair]] = {}
+        by_axes: dict[PairAxes, list[Pair]] = {}
         for item in self.items:
             pairs = item.value("pairs")
             for axes in _axes_of(item):
-                found[axes] = without_order(pairs) if isinstance(pairs, list) else all_pairs(self.spins)
-        return found
+                by_axes[axes] = without_order(pairs) if isinstance(pairs, list) else all_pairs(self.spins)
+        return by_axes
 
     @property
     def needs(self) -> Needs:

@@ -46,6 +46,8 @@ class EchoBlock(Block):
     def overlap(self) -> bool:
         """True if two states go forward."""
         if self.scheme == "auto":
+            # two states forward are cheaper for many times; without
+            # Sigma, or for local values, the state itself must come back
             return bool(self.sigma) and self.local is None
         return self.scheme == "overlap"
 

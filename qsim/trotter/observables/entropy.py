@@ -53,6 +53,7 @@ class EntropyBlock(Block):
 
     def parts(self, spins: int) -> list[list[int]]:
         """Return the sites of every part."""
+        # every cut of a chain: the first 1 ... N - 1 sites
         if self.cuts is not None:
             return [list(range(count)) for count in range(1, spins)]
         if isinstance(self.sites, list):
@@ -82,14 +83,17 @@ def entropy(r: "Results") -> "Figure | None":
     fig = figure("single")
     ax = fig.subplots()
     values = r["entropy"]
+    # a curve for each part, as many as a figure can hold
     for k in range(min(CURVES, 1 if values.ndim == 1 else values.shape[1])):
         sites = np.flatnonzero(r["entropy_sites"][k])
         curve(ax, r, "entropy", t, None if values.ndim == 1 else k, label=f"sites {_site_list(sites)}")
+        # ln 2 for each site of the smaller part, drawn where the curve comes near it
         most = min(sites.size, r["site"].size - sites.size) * np.log(2.0)
         if float(np.max(values)) > 0.6 * most:
             ax.axhline(
                 most, color="0.6", linestyle=":", linewidth=0.7, label="largest possible" if k == 0 else None
             )
+    # other kinds of the single part
     if values.ndim == 1:
         for name, label in (("number_entropy", "of the number"), ("renyi2", "Renyi 2")):
             if name in r:
@@ -202,7 +206,7 @@ class Entropy(Observable):
 
     @cached_property
     def kinds(self) -> list[str]:
-        """Kinds of entropy beside that of von Neumann: ``number``, ``renyi2``."""
+        """Kinds of entropy beside von Neumann's: ``number``, ``renyi2``."""
         named = [kind for block in self.blocks for kind in block.kinds]
         return [kind for kind in ("number", "renyi2") if kind in named]
 
@@ -219,23 +223,24 @@ class Entropy(Observable):
     def values(self, view: View) -> dict[str, Any]:
         """Return the entropies of all parts, and their largest Schmidt coefficients."""
         kinds = ["number", "renyi2"] if view.complete else self.kinds
+        # without kinds and spectra a batch has its entropies already, made for all members together
         if not (kinds or self.stored):
             return {"entropy": view.entropies(self.cuts)}
         spectra = [view.schmidt(cut) for cut in self.cuts]
-        found: dict[str, Any] = {"entropy": [s.entropy for s in spectra]}
+        arrays: dict[str, Any] = {"entropy": [s.entropy for s in spectra]}
         if "number" in kinds:
-            found["number_entropy"] = [s.number_entropy for s in spectra]
+            arrays["number_entropy"] = [s.number_entropy for s in spectra]
         if "renyi2" in kinds:
-            found["renyi2"] = [s.renyi2 for s in spectra]
+            arrays["renyi2"] = [s.renyi2 for s in spectra]
         if self.stored:
             largest = [s.largest(self.stored) for s in spectra]
-            found["schmidt"] = [values for values, _ in largest]
+            arrays["schmidt"] = [values for values, _ in largest]
             if view.labelled:
-                found["schmidt_sz"] = [sz for _, sz in largest]
-        return found
+                arrays["schmidt_sz"] = [sz for _, sz in largest]
+        return arrays
 
     def axes(self, array: Array, task: Task) -> tuple[str, ...]:
-        """Return the axes of an array: in time that of the parts only where there are several."""
+        """Return the axes of an array; in time the axis of the parts only where there are several."""
         return array.axes[1:] if task != "spectrum" and len(self.cuts) == 1 else array.axes
 
     def column(self, values: "NDArray[Any]") -> "NDArray[Any]":

@@ -131,13 +131,13 @@ class Autocorrelation(Observable):
         return Needs(axes=frozenset({"z"}))
 
     def values(self, view: View) -> dict[str, Any]:
-        """Return the polarisation of all sites, and that of the site which was up at t = 0."""
-        found = 2.0 * view.spins("z")
-        return {"polarisation": found, "autocorrelation": float(found[self.given])}
+        """Return the polarisation of all sites, and of the site which was up at t = 0."""
+        twice_sz = 2.0 * view.spins("z")
+        return {"polarisation": twice_sz, "autocorrelation": float(twice_sz[self.given])}
 
     @classmethod
     def check(cls, item: Item, key: str, deck: Any) -> Iterator[Finding]:
-        """Yield a site that does not exist, and another initial state than that of the site."""
+        """Yield a site that does not exist, and an initial state that does not belong to the site."""
         site, place = item.value(cls.key), f"{key}.{cls.key}"
         yield from check_sites([site], deck.system.spins, place)
         if not (isinstance(deck.initial, A1State) and deck.initial.up == [site]):

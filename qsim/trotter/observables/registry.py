@@ -1,4 +1,4 @@
-"""All observables: the subclasses of :class:`Observable` in the files of this folder; and those of a run."""
+"""All observables: the subclasses of :class:`Observable` in the files of this folder; and the observables of a run."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ __all__ = ["OBSERVABLES", "Observables", "arrays_of", "labels_of"]
 K = TypeVar("K", bound=Observable)
 
 
-def _found() -> dict[str, type[Observable]]:
+def _all_observables() -> dict[str, type[Observable]]:
     """Return the observables by their keys, in the order of their files."""
     for module in pkgutil.iter_modules(sys.modules[__package__].__path__):
         name = f"{__package__}.{module.name}"
         if name != __name__:
             importlib.import_module(name)
-    found: dict[str, type[Observable]] = {}
+    kinds: dict[str, type[Observable]] = {}
     waiting = list(Observable.__subclasses__())
     while waiting:
         kind = waiting.pop(0)
         waiting = kind.__subclasses__() + waiting
         if "key" in vars(kind):
-            found[kind.key] = kind
-    return found
+            kinds[kind.key] = kind
+    return kinds
 
 
-OBSERVABLES = _found()
+OBSERVABLES = _all_observables()
 """By key."""
 
 
@@ -47,7 +47,7 @@ def arrays_of(task: Task) -> list[tuple[type[Observable], Array]]:
 
 
 def labels_of(task: Task) -> list[tuple[type[Observable], Label]]:
-    """Return the arrays that say what the axes of those are."""
+    """Return the arrays that label the axes of these."""
     return [(kind, label) for kind in OBSERVABLES.values() if task in kind.tasks for label in kind.labels]
 
 
@@ -68,37 +68,37 @@ class Observables:
         for item in items:
             for key in item.named():
                 by_key.setdefault(key, []).append(item)
-        self._found = {key: OBSERVABLES[key](own, spins) for key, own in by_key.items()}
+        self._by_key = {key: OBSERVABLES[key](own, spins) for key, own in by_key.items()}
 
     def __iter__(self) -> Iterator[Observable]:
         """Iterate over the observables."""
-        return iter(self._found.values())
+        return iter(self._by_key.values())
 
     def __bool__(self) -> bool:
         """Return True if the deck names any."""
-        return bool(self._found)
+        return bool(self._by_key)
 
     def get(self, kind: type[K]) -> K | None:
         """Return the observable of a class, None if the deck does not name it."""
-        found: Any = self._found.get(kind.key)
-        return found
+        observable: Any = self._by_key.get(kind.key)
+        return observable
 
     def __contains__(self, kind: type[Observable]) -> bool:
         """Return True if the deck names an observable of that class."""
-        return kind.key in self._found
+        return kind.key in self._by_key
 
     def label(self, kind: type[Observable], label: Label, task: Task) -> Any:
         """Return the array of a label, None where the deck names no such observable or there is no such axis."""
         import numpy as np
 
-        observable = self._found.get(kind.key)
-        found = None if observable is None else label.value(observable, task)
-        return None if found is None else np.array(found)
+        observable = self._by_key.get(kind.key)
+        values = None if observable is None else label.value(observable, task)
+        return None if values is None else np.array(values)
 
     @cached_property
     def needs(self) -> Needs:
         """Needs of all of them."""
-        found = Needs()
+        together = Needs()
         for observable in self:
-            found |= observable.needs
-        return found
+            together |= observable.needs
+        return together

@@ -75,10 +75,11 @@ class Spins(Observable):
     def values(self, view: View) -> dict[str, Any]:
         """Return ``<S^a_j>`` of the sites, and the total."""
         name, spins = f"s{self.axis}", view.spins(self.axis)
+        # a level is stored with all sites, and without the total
         if view.complete:
             return {name: spins}
-        found = {f"total_{name}": math.fsum(spins)}
-        return found if self.sites is None else found | {name: spins[self.sites]}
+        totals = {f"total_{name}": math.fsum(spins)}
+        return totals if self.sites is None else totals | {name: spins[self.sites]}
 
     def own_axis(self, task: Task) -> bool:
         """Return True if the sites are not all sites."""

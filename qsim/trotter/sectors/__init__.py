@@ -1,1 +1,1 @@
-"""Sectors of conserved Sz: numbering of their states, H psi in them, and what is read off their states."""
+"""Sectors of conserved Sz: numbering of their states, H psi in them, and moments and entropies of their states."""

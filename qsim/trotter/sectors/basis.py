@@ -38,7 +38,7 @@ class Part:
     strings : (2^bits,) int64
         By weight, in each weight ascending.
     rank : (2^bits,) int32
-        Place of each string among those of its weight.
+        Place of each string among the strings of its weight.
     offset : (bits + 2,) int64
         First place of each weight in `strings`.
     """
@@ -77,11 +77,13 @@ class Part:
 @cache
 def part(bits: int) -> Part:
     """Return the strings of a number of bits."""
+    # stable: within a weight strings keep their numeric order, which all ranks rely on
     numbers = np.arange(1 << bits, dtype=np.int64)
     weight = np.bitwise_count(numbers).astype(np.int64)
     order = np.argsort(weight, kind="stable")
     offset = np.concatenate([[0], np.cumsum([math.comb(bits, w) for w in range(bits + 1)])])
     rank = np.empty(1 << bits, np.int32)
+    # rank: place among the strings of the same weight, the inverse of `order`
     rank[order] = np.arange(1 << bits) - offset[weight[order]]
     return Part(bits, numbers[order], rank, offset.astype(np.int64))
 
@@ -139,6 +141,7 @@ class Sector:
     @cached_property
     def block(self) -> NDArray[np.int64]:
         """First index of the block of each weight of the high part, (H + 2,)."""
+        # rows are high strings of weight p, columns low strings of weight n - p
         sizes = [math.prod(self.shape(p)) for p in range(self.high.bits + 1)]
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
@@ -150,26 +153,28 @@ class Sector:
 
     def blocks(self) -> list[tuple[int, int, int, int]]:
         """Return (p, first index, rows, columns) of the blocks that are not empty."""
-        found = [(p, int(self.block[p]), *self.shape(p)) for p in range(self.high.bits + 1)]
-        return [entry for entry in found if entry[3]]
+        entries = [(p, int(self.block[p]), *self.shape(p)) for p in range(self.high.bits + 1)]
+        return [entry for entry in entries if entry[3]]
 
     def index(self, strings: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the index of strings of `bits` sites, which must have n sites down."""
+        # index = b_p + rank_high C(L, n - p) + rank_low (docs/theory/trotter.md, "Numbering")
         high, low = strings >> self.low.bits, strings & ((1 << self.low.bits) - 1)
         p = np.bitwise_count(high).astype(np.int64)
         columns = np.array([self.shape(int(k))[1] for k in range(self.high.bits + 1)], np.int64)
-        found = self.block[p] + self.high.rank[high].astype(np.int64) * columns[p] + self.low.rank[low]
-        return np.asarray(found, np.int64)
+        index = self.block[p] + self.high.rank[high].astype(np.int64) * columns[p] + self.low.rank[low]
+        return np.asarray(index, np.int64)
 
     def strings(self) -> NDArray[np.int64]:
         """Return the string of every index, (D,) int64; for small sectors."""
         low, high = self.low, self.high
-        found = [np.zeros(0, np.int64)]
+        parts = [np.zeros(0, np.int64)]
         for p, _, rows, columns in self.blocks():
             first, w = high.offset[p], low.offset[self.down - p]
+            # rows times columns of a block, in the order of the index
             tops, bottoms = high.strings[first : first + rows], low.strings[w : w + columns]
-            found.append((tops[:, None] << low.bits | bottoms[None, :]).ravel())
-        return np.concatenate(found)
+            parts.append((tops[:, None] << low.bits | bottoms[None, :]).ravel())
+        return np.concatenate(parts)
 
     def __str__(self) -> str:
         """Return ``Sz = 0, even under inversion``."""

@@ -55,19 +55,25 @@ def ground_state(device: Device, sector: Sector, model: Model) -> Ground:
     Raises
     ------
     NumericsError
-        If it is degenerate in the sector, to what the residuals can tell.
+        If it is degenerate in the sector, within the residuals.
     """
     scale, linear = scale_of(model), SectorOperator(device, sector, model)
-    found = lowest_levels(linear, 1, TOLERANCE * scale, scale)
-    first = float(found.energies[0]), float(found.errors[0])
+    # two levels at least are searched: the gap to the next one bounds the error of the vector
+    levels = lowest_levels(linear, 1, TOLERANCE * scale, scale)
+    first = float(levels.energies[0]), float(levels.errors[0])
     states = sum(
-        same(first, other, scale) is not False for other in zip(found.energies, found.errors, strict=True)
+        same(first, other, scale) is not False for other in zip(levels.energies, levels.errors, strict=True)
     )
-    if states > 1 or not found.known:
+    if states > 1 or not levels.known:
         raise NumericsError(
-            f"the ground state is degenerate in the sector {sector}: {'' if found.known else 'at least '}{states} states have "
+            f"the ground state is degenerate in the sector {sector}: {'' if levels.known else 'at least '}{states} states have "
             f"the energy {first[0]:.10g}",
             hint="another sz, the sign of the inversion (sector: {sz: 0, inversion: 1}), or a small term that chooses one state",
         )
-    gap = np.inf if found.every and len(found.energies) == 1 else float(found.energies[1] - found.energies[0])
-    return Ground(found.vectors[0], first[0], float(found.residuals[0]), gap)
+    # a sector of one state has no other level
+    gap = (
+        np.inf
+        if levels.every and len(levels.energies) == 1
+        else float(levels.energies[1] - levels.energies[0])
+    )
+    return Ground(levels.vectors[0], first[0], float(levels.residuals[0]), gap)

@@ -17,6 +17,7 @@ from scipy.linalg import eigh_tridiagonal
 
 from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
+from qsim.trotter.states.vectors import hashes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,6 +68,8 @@ def _pieces(size: int, xp: Any) -> range:
 
 def dot(a: NDArray[Any], b: NDArray[Any]) -> complex:
     """Return ``<a|b>``, summed in a fixed order."""
+    # sums of pieces of fixed length, added exactly on a CPU:
+    # the result does not depend on the number of threads
     xp = namespace(a)
     step = _pieces(a.size, xp).step
     parts = [xp.vdot(a[k : k + step], b[k : k + step]) for k in _pieces(a.size, xp)]
@@ -78,6 +81,7 @@ def dot(a: NDArray[Any], b: NDArray[Any]) -> complex:
 def add(c: complex, x: NDArray[Any], y: NDArray[Any]) -> None:
     """Add ``c x`` to y in place."""
     xp = namespace(y)
+    # a real vector stays real; the imaginary part of the factor is rounding there
     factor = y.dtype.type(c if y.dtype.kind == "c" else complex(c).real)
     step = _pieces(y.size, xp).step
     for k in _pieces(y.size, xp):
@@ -91,6 +95,7 @@ def turn_vectors(device: Device, vectors: list[Any], turn: NDArray[Any]) -> None
         factors = device.asarray(np.ascontiguousarray(turn.T))
         step = _pieces(vectors[0].size, xp).step
         for start in _pieces(vectors[0].size, xp):
+            # a piece of all vectors at a time, so that no second set of vectors is needed
             made = factors @ xp.stack([x[start : start + step] for x in vectors])
             for x, row in zip(vectors, made, strict=True):
                 x[start : start + step] = row
@@ -101,13 +106,11 @@ def random_start(device: Device, size: int, seed: int, dtype: Any = np.float64) 
     xp = device.xp
     with device.use():
         out = xp.empty(size, dtype)
+        # in pieces: the hash takes four arrays of integers
         for start in range(0, size, 1 << 20):
             end = min(start + (1 << 20), size)
-            z = xp.arange(start, end, dtype=np.uint64) + np.uint64((1 + seed * 0x100000001) & 0xFFFFFFFFFFFF)
-            z = z * np.uint64(0x9E3779B97F4A7C15)
-            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            z = z ^ (z >> np.uint64(31))
+            z = hashes(xp, start, end, (1 + seed * 0x100000001) & 0xFFFFFFFFFFFF)
+            # 53 bits to (-1, 1)
             out[start:end] = (z >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0
         out *= 1.0 / math.sqrt(dot(out, out).real)
     return out
@@ -154,13 +157,18 @@ class chain:
         """Make one product; return whether the recurrence goes on: beta is more than rounding of a number of size `scale`."""
         v, w = self.vector, self.old
         with self.device.use():
+            # w = H v - beta_(k-1) v_(k-1), with v_(k-1) in w
+            # before: the product overwrites the older vector
             self.linear.apply(v, w, gamma=-(self.beta[-1] if self.beta else 0.0))
             self.alpha.append(dot(v, w).real)
             add(-self.alpha[-1], v, w)
+            # rounding brings locked vectors back, multiplied
+            # at every step: they are projected out each time
             for x in self.locked:
                 add(-dot(x, w), x, w)
             beta = math.sqrt(max(dot(w, w).real, 0.0))
             self.beta.append(beta)
+            # the Krylov space is invariant: a further vector would be rounding alone
             if beta <= 8.0 * EPS * max(scale, 1e-300):
                 return False
             w *= w.dtype.type(1.0 / beta)
@@ -226,6 +234,7 @@ class Search:
         self.count = min(count, linear.size)
         self.sign = -1.0 if highest else 1.0
         self.scale = scale
+        # rounding of a product leaves no smaller residual
         self.tolerance = max(tolerance, self.floor)
         self.found = Levels()
         self.products = 0
@@ -249,15 +258,19 @@ class Search:
         NumericsError
             If the residual does not come down to the tolerance.
         """
+        # each level from another start: one of multiplicity g
+        # is found g times, in the complement of those before
         start = self._orthogonal(
             random_start(self.device, self.linear.size, 1 + len(self.found.energies), self.dtype)
         )
         residual = math.inf
+        # few hundred steps lose orthogonality to rounding; the best vector so far starts the next round
         for _ in range(ROUNDS):
             vector = self._round(start, poll)
             energy, residual = self._judged(vector)
             if residual <= self.tolerance:
                 self.found.add(energy, residual, vector, self.sign)
+                # the residual of the vector itself, not of the recurrence, decides
                 return
             start = vector
         raise NumericsError(
@@ -268,14 +281,18 @@ class Search:
 
     def separate(self, least: float) -> None:
         """Diagonalise H among the vectors of levels that are at most `least` apart, which residuals do not tell apart."""
-        found, self.found = self.found, Levels()
+        levels, self.found = self.found, Levels()
         first = 0
-        for last in range(1, len(found.energies) + 1):
-            if last < len(found.energies) and abs(found.energies[last] - found.energies[last - 1]) <= least:
+        # neighbours in a chain of levels less than `least` apart make one group
+        for last in range(1, len(levels.energies) + 1):
+            if (
+                last < len(levels.energies)
+                and abs(levels.energies[last] - levels.energies[last - 1]) <= least
+            ):
                 continue
-            group = found.vectors[first:last]
+            group = levels.vectors[first:last]
             if len(group) == 1:
-                self.found.add(found.energies[first], found.residuals[first], group[0], self.sign)
+                self.found.add(levels.energies[first], levels.residuals[first], group[0], self.sign)
             else:
                 self._rotate(group)
                 for vector in group:
@@ -285,16 +302,18 @@ class Search:
     def _rotate(self, group: list[Any]) -> None:
         """Turn orthonormal vectors into those with which H is diagonal among them, in place."""
         rows = np.empty((len(group), len(group)), self.dtype)
+        # matrix of H among the vectors of the group, (g, g)
         with self.device.use():
             out = self.device.xp.empty_like(group[0])
             for k, vector in enumerate(group):
                 self.linear.apply(vector, out)
                 self.products += 1
-                found = [dot(other, out) for other in group]
-                rows[:, k] = found if rows.dtype.kind == "c" else np.real(found)
+                column = [dot(other, out) for other in group]
+                rows[:, k] = column if rows.dtype.kind == "c" else np.real(column)
             turn_vectors(self.device, group, np.linalg.eigh(0.5 * (rows + rows.conj().T))[1])
 
     def _orthogonal(self, vector: NDArray[Any]) -> Any:
+        # twice: the first projection leaves rounding of the size of the removed part
         for _ in range(2):
             for x in self.found.vectors:
                 add(-dot(x, vector), x, vector)
@@ -304,6 +323,7 @@ class Search:
 
     def _round(self, start: NDArray[Any], poll: Callable[[], None] | None) -> Any:
         """Return the best vector that one recurrence finds."""
+        # at most as many steps as the complement of the locked vectors has dimensions
         made = chain(self.device, self.linear, start.copy(), self.found.vectors)
         limit = min(STEPS, self.linear.size - len(self.found.energies))
         weights = np.ones(1)
@@ -315,10 +335,14 @@ class Search:
             if goes_on and k % CHECK and k < limit:
                 continue
             values, vectors = ritz(made.alpha, made.beta)
+            # the lowest Ritz value, or the highest
             best = int(np.argmin(self.sign * values))
             weights = vectors[:, best]
+            # beta_m |y_m| is the residual of the Ritz vector; 0.3
+            # of the tolerance, as the second run rounds differently
             if not goes_on or made.beta[-1] * abs(weights[-1]) <= 0.3 * self.tolerance:
                 break
+        # two vectors less before the second run takes its own
         del made
         return self._summed(start, weights, poll)
 
@@ -328,6 +352,8 @@ class Search:
         """Return the sum of the vectors of a recurrence with these weights, by running it again."""
         made = chain(self.device, self.linear, start.copy(), self.found.vectors)
         with self.device.use():
+            # the same numbers again: vectors of the recurrence
+            # are not stored, but made anew with their weights
             total = start * start.dtype.type(weights[0])
         for weight in weights[1:]:
             made.step(0.0)

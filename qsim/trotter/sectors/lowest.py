@@ -1,10 +1,10 @@
 """Lowest levels of a sector, and which of them are one level: as many as it takes to see all states of the lowest energy.
 
 Levels of a sector are sought one after the other (:mod:`qsim.trotter.sectors.lanczos`).  The search goes on beyond the number
-asked for until it has passed the lowest level known, so that all states of this level are found, and the level above it.  Levels
+of the deck until it has passed the lowest level known, so that all its states are found, and the level above it.  Levels
 whose residuals do not tell them apart are separated by diagonalising H among their vectors; with r the residuals of such a group
-and D its distance from all other levels, its energies are right to ``r^2 / D`` (Kato and Temple).  What is then closer than
-`RESOLUTION` is one level.
+and D its distance from all other levels, its energies are right to ``r^2 / D`` (Kato and Temple).  Levels that are then closer
+than `RESOLUTION` are one level.
 """
 
 from __future__ import annotations
@@ -68,10 +68,11 @@ class LowLevels:
 
 
 def same(first: tuple[float, float], second: tuple[float, float], scale: float) -> bool | None:
-    """Return whether two levels (energy, error) are one; None where their errors are too large to tell."""
+    """Return True if two levels (energy, error) are one, False if not; None if their errors are too large to tell."""
     errors = first[1] + second[1]
     if abs(first[0] - second[0]) > errors + RESOLUTION * scale:
         return False
+    # errors overlap: one level, unless they are so coarse that two levels would overlap as well
     return True if errors <= COARSE * scale else None
 
 
@@ -110,12 +111,15 @@ def lowest_levels(
         The highest levels instead; `lowest` is then the highest one.
     """
     device, size = linear.device, linear.size
+    # vectors of other levels are projected out; levels closer than the errors of both are one group
     search = Search(device, linear, size, tolerance, scale, highest=highest, dtype=linear.dtype)
     sign, near = search.sign, 4.0 * search.tolerance + RESOLUTION * scale
+    # first the levels that the deck wants
     while len(search.found.energies) < min(count, size):
         search.next_level(poll)
     energies = search.found.energies
     known = passing
+    # then on until a level lies above the lowest one of all sectors: its degeneracy and the gap are known
     while passing and len(energies) < size:
         first = sign * energies[0] if lowest is None else min(sign * energies[0], sign * lowest)
         if sign * energies[-1] - first > near:
@@ -128,15 +132,17 @@ def lowest_levels(
             break
         search.next_level(poll)
     search.separate(near)
-    found = search.found
-    every = len(found.energies) == size
-    energy, residual = np.array(found.energies), np.array(found.residuals)
+    levels = search.found
+    every = len(levels.energies) == size
+    energy, residual = np.array(levels.energies), np.array(levels.residuals)
+    # levels of a group are told apart only by H among their vectors
     errors = _sharpened(energy, residual, near, every)
-    return LowLevels(energy, residual, errors, found.vectors, every, known, search.products)
+    return LowLevels(energy, residual, errors, levels.vectors, every, known, search.products)
 
 
 def _fits(device: Device, size: int) -> bool:
-    """Return whether there is room for another level and for the recurrence that finds it; what is not known is no obstacle."""
+    """Return True if memory holds another level and its recurrence, or if the free memory is not known."""
+    # a level takes five vectors at most, work space included
     free = device.free_memory()
     return not free or 5 * size < free
 
@@ -148,12 +154,15 @@ def _sharpened(
     errors = residuals.copy()
     groups = grouped(energies, near)
     for group, after in zip(groups, [*groups[1:], None], strict=True):
-        # what lies beyond is not known
+        # the next level above is not known
         if after is None and not every:
             continue
+        # Kato-Temple: |E - level| <= r^2 / distance to the
+        # other levels, for the residuals of a group together
         square = float((residuals[group] ** 2).sum())
         below = abs(energies[group.start] - energies[group.start - 1]) if group.start else np.inf
         beyond = np.inf if after is None else abs(energies[after.start] - energies[group.stop - 1])
+        # the other levels are known within their own errors: the residual is taken off the distance
         distance = min(below, beyond) - np.sqrt(square)
         if distance > 0.0:
             errors[group] = np.minimum(errors[group], square / distance)
@@ -167,8 +176,10 @@ def _diagonalised(linear: SectorOperator | StoredOperator, count: int, end: floa
         xp, matrix = device.xp, matrix_of(linear)
         values, states = xp.linalg.eigh(matrix if sign > 0 else -matrix)
         signed = np.asarray(device.to_host(values), np.float64)
+        # up to the end, and one level beyond it, from which the gap follows
         kept = min(signed.size, max(count, int(np.searchsorted(signed, end)) + 1))
         chosen = states[:, :kept]
+        # residuals of the eigenvectors themselves, as of a search
         rest = matrix @ chosen - sign * values[:kept] * chosen
         residuals = np.asarray(device.to_host(xp.linalg.norm(rest, axis=0)), np.float64)
         vectors = [xp.ascontiguousarray(chosen[:, k]) for k in range(kept)]

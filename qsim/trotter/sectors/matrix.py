@@ -29,5 +29,5 @@ def matrix_of(operator: SectorOperator | StoredOperator) -> NDArray[Any]:
             operator.apply(unit, out[k])
             unit[k] = 0.0
     # each product is a column
-    found = out.T if operator.dtype.kind == "c" else out
-    return np.asarray(found) if device.kind == "cpu" else found
+    matrix = out.T if operator.dtype.kind == "c" else out
+    return np.asarray(matrix) if device.kind == "cpu" else matrix

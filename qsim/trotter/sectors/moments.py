@@ -27,7 +27,7 @@ PIECE_CUDA = 1 << 24
 def sector_moments(
     operator: SectorOperator, psi: NDArray[Any], pairs: Sequence[tuple[int, int]] | None = None
 ) -> Moments:
-    """Return norm, <S^z_j>, <S^z_j S^z_k>, and <S^x_j S^x_k> = <S^y_j S^y_k> of the pairs asked for.
+    """Return norm, <S^z_j>, <S^z_j S^z_k>, and <S^x_j S^x_k> = <S^y_j S^y_k> of some pairs.
 
     All <S^x_j>, <S^y_j> and, with inversion, <S^z_j> vanish by symmetry.
 
@@ -35,7 +35,7 @@ def sector_moments(
     ----------
     psi : (D,) real or complex
     pairs : of (j, k), optional
-        Pairs whose transverse moments are wanted; those of others are not a number.
+        Pairs whose transverse moments are wanted; all others are not a number.
     """
     sector, device = operator.sector, operator.device
     norm, s, ss = diagonal_moments(sector, device, psi)
@@ -63,11 +63,14 @@ def diagonal_moments(sector: Sector, device: Device, psi: NDArray[Any]) -> tuple
     with device.use():
         for p, first, rows, columns in sector.blocks():
             w = sector.down - p
+            # block p: probabilities are a matrix, row sums
+            # belong to high strings and column sums to low ones
             inside = device.asarray(low.spins[low.offset[w] : low.offset[w + 1]])
             outside = device.asarray(high.spins[high.offset[p] : high.offset[p + 1]])
             step = max(1, most // columns)
             column, row = xp.zeros(columns), []
             cross = xp.zeros((high.bits, L))
+            # pieces of rows whose squares stay in cache; single precision is widened before it is squared
             for r in range(0, rows, step):
                 end = min(rows, r + step)
                 x = psi[first + r * columns : first + end * columns].reshape(end - r, columns)
@@ -76,6 +79,7 @@ def diagonal_moments(sector: Sector, device: Device, psi: NDArray[Any]) -> tuple
                     weight += x.imag.astype(np.float64) ** 2
                 column += weight.sum(axis=0)
                 row.append(weight.sum(axis=1))
+                # <S_j S_k> across the cut: spins of the row, probabilities, spins of the column
                 cross += outside[r:end].T @ (weight @ inside)
             rows_of = xp.concatenate(row)
             norm += float(rows_of.sum())
@@ -83,11 +87,13 @@ def diagonal_moments(sector: Sector, device: Device, psi: NDArray[Any]) -> tuple
             s[L:] += device.to_host(rows_of @ outside)
             ss[:L, :L] += device.to_host(inside.T @ (column[:, None] * inside))
             ss[L:, L:] += device.to_host(outside.T @ (rows_of[:, None] * outside))
-            found = device.to_host(cross)
-            ss[L:, :L] += found
-            ss[:L, L:] += found.T
+            products = device.to_host(cross)
+            ss[L:, :L] += products
+            ss[:L, L:] += products.T
     # the site that is left out is up
     if sector.inversion:
+        # states s and its complement have equal weight: <S_j>
+        # = 0, and products of two spins are the same in both
         whole = np.zeros((bits + 1, bits + 1))
         whole[:bits, :bits] = ss
         whole[bits, :bits] = whole[:bits, bits] = 0.5 * s

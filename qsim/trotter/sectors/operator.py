@@ -76,7 +76,10 @@ class Reduced:
         bits = sector.bits
         mirrored = np.zeros(bits)
         if sector.inversion:
+            # a flip of spin j with the last one leads to the
+            # complement, whose amplitude has the sign of the inversion
             mirrored = sector.inversion * flip[:bits, bits]
+            # the last spin is up, s = +1/2
             field = field[:bits] + 0.5 * J[:bits, bits]
         return cls(flip[:bits, :bits], J[:bits, :bits], field, mirrored)
 
@@ -119,6 +122,8 @@ class SectorOperator:
         work: NDArray[Any] | None = None,
     ) -> None:
         """Compute ``out = alpha H psi + beta psi + gamma out``; ``work`` is not needed."""
+        # kernels, flips of real value; currents are added by
+        # a pass of their own, since they need complex vectors
         self.products += 1
         sector_product(self.device, self.tables, psi, out, alpha, beta, gamma)
         if self.currents is not None:
@@ -132,7 +137,7 @@ class SectorOperator:
         # a pair with the site that is left out has one bit
         kept = (1 << self.sector.bits) - 1
         masks = np.array([mask & kept for mask in bits], np.uint64)
-        found = sector_flips(
+        sums = sector_flips(
             self.device,
             self.tables.strings,
             self.tables.blocks,
@@ -141,13 +146,16 @@ class SectorOperator:
             masks,
             self.sector.inversion,
         )
-        return 0.25 * found
+        # the kernel sums S^+ S^- + S^- S^+ = 2 (S^x S^x + S^y S^y), each
+        # pair of strings from both sides, and <S^x S^x> = <S^y S^y>
+        return 0.25 * sums
 
     @cached_property
     def currents(self) -> tuple[Any, Any] | None:
         """Pairs (P, 2) of int64 masks and values ``D_z / 2`` of the flips whose sign depends on the direction; None without."""
         if self.model.cross is None:
             return None
+        # pairs j < k: (S_j x S_k)_z = S^x_j S^y_k - S^y_j S^x_k changes its sign with their order
         D = np.triu(self.model.cross[0, 1], 1)
         j, k = np.nonzero(D)
         masks = np.stack([np.int64(1) << j, np.int64(1) << k], axis=1).astype(np.int64)
@@ -172,17 +180,20 @@ class SectorOperator:
 def _flips_within(
     part: Part, flip: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float64]]:
-    """Return first entry of every string (2^b + 1,), ranks of what flips into it, and values."""
+    """Return first entry of every string (2^b + 1,), ranks of the strings that flip into it, and values."""
     first, second = np.nonzero(np.triu(flip, 1))
     size = part.strings.size
     # half of the strings, or fewer, take part in a flip
     owner, to, value = [np.zeros(0, np.int64)], [np.zeros(0, np.uint32)], [np.zeros(0)]
     for j, k in zip(first, second, strict=True):
+        # the flip needs antiparallel spins
         differ = np.flatnonzero((part.strings >> j ^ part.strings >> k) & 1)
         owner.append(differ)
         to.append(part.rank[part.strings[differ] ^ (1 << j | 1 << k)].astype(np.uint32))
         value.append(np.full(differ.size, flip[j, k]))
     owners = np.concatenate(owner)
+    # sorted by the string that they lead to; stable, so
+    # that sums of a row have one order on every machine
     order = np.argsort(owners, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=size))]).astype(np.int64)
     return starts, np.concatenate(to)[order], np.concatenate(value)[order]
@@ -200,11 +211,15 @@ def _grouped(
     """Return the flips within the low part, strings of a weight with equally many after each other."""
     starts, to, value = _flips_within(part, flip)
     count, weight = np.diff(starts), part.weights
+    # by weight, within a weight by the number of flips: loops of one length follow each other
     order = np.lexsort((count, weight))
+    # a group ends where weight or number changes; both
+    # as one number, flips of b bits being fewer than b^2
     change = np.flatnonzero(np.diff(weight[order] * (part.bits**2 + 1) + count[order])) + 1
     # string of every group
     first = np.concatenate([[0], change])
     entries = np.concatenate([[0], np.cumsum(count[order])])
+    # entries of the sorted strings, copied to where their strings are now
     taken = np.repeat(starts[:-1][order] - entries[:-1], count[order]) + np.arange(to.size)
     return {
         "group_first": np.searchsorted(weight[order][first], np.arange(part.bits + 2)),
@@ -219,6 +234,7 @@ def _grouped(
 
 def _near(part: Part) -> NDArray[np.uint32]:
     """Return the bits of every string, those that are 0 first: rank of the string with that bit flipped, and the bit above it."""
+    # bits that are 0 first, each kind in ascending order
     down = part.strings[:, None] >> np.arange(part.bits) & 1
     bit = np.argsort(down, axis=1, kind="stable")
     to = part.rank[part.strings[:, None] ^ (1 << bit)]
@@ -230,17 +246,21 @@ def _joined(part: Part) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     entries = _near(part)
     # (2^b, 2, b)
     places = np.stack([LANES * (entries & RANK), LANES * (entries >> 24)], axis=1)
-    found, first = [np.zeros(0, np.uint32)], [0]
+    entries_of, first = [np.zeros(0, np.uint32)], [0]
     for w in range(part.bits + 1):
         rows = np.arange(part.offset[w], part.offset[w + 1])
+        # strings in fours, filled up with the last one of the weight
         rows = np.append(rows, np.repeat(rows[-1:], -rows.size % 4)).reshape(-1, 4)
+        # w bits of a string are 1, they come last; for every
+        # four strings flip after flip, places then bits
         for bits in (slice(None, part.bits - w), slice(part.bits - w, None)):
-            found.append(places[rows][..., bits].transpose(0, 3, 2, 1).ravel())
-            first.append(first[-1] + found[-1].size)
-    return np.concatenate(found), np.array(first[:-1], np.int64)
+            entries_of.append(places[rows][..., bits].transpose(0, 3, 2, 1).ravel())
+            first.append(first[-1] + entries_of[-1].size)
+    return np.concatenate(entries_of), np.array(first[:-1], np.int64)
 
 
 def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
+    """Return the tables of the CPU twin: flips by kind, and the diagonal."""
     low, high = sector.low, sector.high
     L = low.bits
     # flips within the high part: whole rows are added to whole rows
@@ -298,8 +318,10 @@ def _of_cpu(sector: Sector, reduced: Reduced) -> ProductTables:
 
 
 def _of_gpu(device: Device, sector: Sector, reduced: Reduced) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return flips and diagonal as `SectorTables` describes them."""
     low, high = sector.low, sector.high
     L = low.bits
+    # the kernel takes flips by kind: within the low part, within the high part, across the cut, mirrored
     first, second = np.nonzero(np.triu(reduced.flip, 1))
     # -1 within the low part, 0 across, 1 within the high part
     kind = (first >= L).astype(int) - (second < L).astype(int)
@@ -315,6 +337,7 @@ def _of_gpu(device: Device, sector: Sector, reduced: Reduced) -> tuple[tuple[Any
     coupled = (one << j.astype(np.uint64)) | (one << (L + k).astype(np.uint64))
     energies = []
     for piece, sites in ((low, slice(0, L)), (high, slice(L, None))):
+        # the kernel looks energies up by string, not by rank
         by_place = _energy(piece, reduced.J[sites, sites], reduced.field[sites])
         by_string = np.empty_like(by_place)
         by_string[piece.strings] = by_place

@@ -35,20 +35,24 @@ MOST_STATES = 1 << 31
 def symmetries_of(model: Model, sector: Sector, string: int) -> tuple[Symmetry, ...]:
     """Return the shifts and reflections of all sites, with or without inversion, that leave H and a string as they are."""
     spins = sector.spins
+    # Dzyaloshinskii-Moriya couplings make H complex; the orbits have real matrices
     if model.cross is not None:
         return ()
+    # with the inversion if H and the magnetisation allow it
     turns = [False] if mixing(model, 1) or 2 * sector.down != spins else [False, True]
-    found = []
+    symmetries = []
     shift = tuple(range(spins))
+    # all products of shifts with the reflection: 2 N elements,
+    # each tried on the string first, which costs less than H
     for _ in range(spins):
         for sites in (shift, tuple(shift[j] for j in reflected(spins))):
             for turned in turns:
                 image = sum(1 << sites[j] for j in range(spins) if string >> j & 1)
                 image ^= ((1 << spins) - 1) if turned else 0
                 if image == string and not broken(model, sites):
-                    found.append(Symmetry("", sites, turned, Fraction(0)))
+                    symmetries.append(Symmetry("", sites, turned, Fraction(0)))
         shift = tuple(shifted(spins)[j] for j in shift)
-    return tuple(found)
+    return tuple(symmetries)
 
 
 @dataclass
@@ -78,6 +82,7 @@ class Orbits:
         """Orbit of every index of the sector, and index of the first string of every orbit."""
         sector = self.sector
         tables, turned = image_tables(sector.spins, [(s.sites, s.turned) for s in self.symmetries])
+        # -1: not yet in an orbit
         place = np.full(sector.dimension, -1, np.int32)
         first = np.empty(sector.dimension, np.int64)
         columns = np.array([sector.shape(p)[1] for p in range(sector.high.bits + 1)], np.int64)
@@ -100,22 +105,25 @@ class Orbits:
         from scipy.sparse import coo_array
 
         place, first = self.numbered
-        found, model = self.strings[first], self.model
+        representatives, model = self.strings[first], self.model
         flip = np.triu((model.J[0] + model.J[1]) / 4.0, 1)
         rows, columns, values = [], [], []
+        # each flip of a representative leads to a string, and that to its orbit; states are equal on an
+        # orbit, so that no factor remains
         for j, k in np.argwhere(flip):
             mask = (1 << int(j)) | (1 << int(k))
-            inside = found & mask
+            inside = representatives & mask
             here = np.flatnonzero((inside != 0) & (inside != mask))
             rows.append(here)
-            columns.append(place[self.sector.index(found[here] ^ mask)])
+            columns.append(place[self.sector.index(representatives[here] ^ mask)])
             values.append(np.full(here.size, flip[j, k]))
         diagonal = np.zeros(first.size)
-        spin = 0.5 - (found >> np.arange(self.sector.spins)[:, None] & 1)
+        spin = 0.5 - (representatives >> np.arange(self.sector.spins)[:, None] & 1)
         diagonal += 0.5 * np.einsum("ji,jk,ki->i", spin, model.J[2], spin, optimize=True) + model.h[2] @ spin
         if not rows:
             nothing = np.zeros(0, np.int32)
             return np.zeros(0), nothing, np.zeros(first.size + 1, np.int32), diagonal
         entries = (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns)))
+        # entries of one row and column are added up by the conversion
         made = coo_array(entries, shape=(first.size, first.size)).tocsr()
         return made.data, made.indices.astype(np.int32), made.indptr.astype(np.int32), diagonal

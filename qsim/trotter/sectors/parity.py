@@ -1,4 +1,4 @@
-"""States whose number of spins down is even, or odd: what couplings of unlike x and y components conserve.
+"""States whose number of spins down is even, or odd: conserved by couplings of unlike x and y components.
 
 The last site is left out of the index; its spin follows from the others. 2^(N-1) amplitudes, no tables.
 """
@@ -43,6 +43,7 @@ class ParitySector:
 
     def _last(self, device: Device, start: int, end: int) -> Any:
         """Return the spin of the last site (1: down) of some indices."""
+        # parity of the bits by folding: each shift adds the upper half of the bits to the lower one
         n = device.xp.arange(start, end, dtype=np.int64)
         for shift in (32, 16, 8, 4, 2, 1):
             n = n ^ (n >> shift)
@@ -55,6 +56,7 @@ class ParitySector:
             out = device.xp.zeros(2 * size, psi.dtype)
             for start in range(0, size, PIECE):
                 end = min(start + PIECE, size)
+                # the last site is the highest bit: of every pair of amplitudes one is zero
                 down, x = self._last(device, start, end), psi[start:end]
                 out[start:end] = x * (1 - down)
                 out[size + start : size + end] = x * down
@@ -74,8 +76,11 @@ class ParitySector:
 
 def parity_obstacle(hamiltonian: Hamiltonian) -> str:
     """Return why H does not conserve the parity of the number of spins down, ``""`` if it does."""
+    # conserved by every part, at all times
     for model in (hamiltonian.static, *(part for _, part in hamiltonian.driven)):
         for axis, name in enumerate("xy"):
+            # S^x and S^y of one site change the number of spins
+            # down by one, and so do their products with S^z
             if model.h[axis].any():
                 return f"the field along {name} at site {int(np.flatnonzero(model.h[axis])[0])} flips a single spin"
             if model.cross is not None and model.cross[axis, 2].any():

@@ -1,4 +1,4 @@
-"""H in a sector of parity: that of N - 1 spins, and the couplings of the last one."""
+"""H in a sector of parity: H of N - 1 spins, and the couplings of the last one."""
 
 from __future__ import annotations
 
@@ -57,14 +57,17 @@ class ParityOperator:
         """Those of the last site."""
         model, device = self.model, self.device
         site = model.spins - 1
+        # S^y S^y flips with - s_j s_k: its sign depends on whether the spins of the result are equal
         # of the two spins of the result
         same = np.array([1.0, -1.0, -1.0, 1.0])
         sites, rows = [], []
         tables = None if model.cross is None else exchange_tables(device, model.cross)
+        # pairs with the last site; all others belong to H of N - 1 spins
         for j in range(site):
             row = (0.25 * (model.J[0, j, site] - same * model.J[1, j, site])).astype(np.complex128)
             if tables is not None:
                 masks = device.to_host(tables.mask)
+                # xy and yx couplings flip both spins as well
                 for t in np.flatnonzero(masks == np.uint64(1 << j | 1 << site)):
                     row += device.to_host(tables.coefficient)[t] @ np.array([1.0, 1.0j])
             if row.any():
@@ -90,5 +93,6 @@ class ParityOperator:
     ) -> None:
         """Compute ``out = alpha H psi + beta psi + gamma out``."""
         self.products += 1
+        # the last site adds to `out`, which the others have set
         apply_h(self.device, self.others, psi, out, alpha=alpha, beta=beta, gamma=gamma, work=work)
         parity_last(self.device, self.last, psi, out, alpha)

@@ -64,10 +64,10 @@ class Spectrum:
         return max(0.0, -math.log(math.fsum(self.values**2)))
 
     def largest(self, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the largest values and their Sz, (count,) each; what is missing is 0."""
+        """Return the largest values and their Sz, (count,) each, filled up with 0."""
         values, sz = np.zeros(count), np.zeros(count)
-        found = min(count, self.values.size)
-        values[:found], sz[:found] = self.values[:found], self.sz[:found]
+        held = min(count, self.values.size)
+        values[:held], sz[:held] = self.values[:held], self.sz[:held]
         return values, sz
 
 
@@ -94,11 +94,13 @@ def sector_schmidt(sector: Sector, device: Device, psi: NDArray[Any], sites: Ite
         raise ValueError(f"one part of {sector.spins} sites must hold 1 to {sector.spins - 1} of them")
     values, charges = [], []
     with device.use():
+        # spins down in the part: as many as both parts allow
         for down in range(max(0, sector.down - len(outer)), min(len(inner), sector.down) + 1):
-            found = _weights(_matrices(sector, device, psi, inner, outer, down), device)
-            values.append(found)
-            charges.append(np.full(found.size, 0.5 * len(inner) - down))
+            weights = _weights(_matrices(sector, device, psi, inner, outer, down), device)
+            values.append(weights)
+            charges.append(np.full(weights.size, 0.5 * len(inner) - down))
     p, sz = np.maximum(np.concatenate(values), 0.0), np.concatenate(charges)
+    # stable, so that equal values keep their order by charge
     order = np.argsort(-p, kind="stable")
     return Spectrum(p[order] / p.sum(), sz[order])
 
@@ -118,17 +120,20 @@ def _matrices(
     kind = np.complex128 if psi.dtype.kind == "c" else np.float64
     L = sector.low.bits
     ours, theirs = math.comb(len(inner), down), math.comb(len(outer), sector.down - down)
-    # a block as it lies
+    # the cut of the numbering: a block of the vector is M as it lies
     if inner == list(range(L)):
         p = sector.down - down
         start = int(sector.block[p])
         matrix = psi[start : start + ours * theirs].reshape(theirs, ours).astype(kind, copy=False)
+        # the smaller side: M M^dagger or its transpose has the same eigenvalues but zeros
         return matrix @ matrix.conj().T if theirs <= ours else matrix.T @ matrix.conj()
     small, large = (_strings(inner, down), _strings(outer, sector.down - down))
+    # rows: strings of the smaller side
     if small.size > large.size:
         small, large = large, small
     density = xp.zeros((small.size, small.size), kind)
     step = max(1, PIECE // small.size)
+    # columns in pieces, found by their strings; products add up to the density matrix
     for first in range(0, large.size, step):
         index = sector.index((small[:, None] | large[None, first : first + step]).ravel())
         matrix = psi[device.asarray(index)].reshape(small.size, -1).astype(kind, copy=False)
@@ -139,6 +144,7 @@ def _matrices(
 def _strings(sites: list[int], down: int) -> NDArray[np.int64]:
     """Return all strings with `down` of the sites down, and all others up."""
     by_weight = [np.zeros(1, np.int64)] + [np.zeros(0, np.int64)] * down
+    # each site doubles the strings: left up, or turned down, which moves them to the next weight
     for site in sites:
         flipped = [np.zeros(0, np.int64), *(strings | (1 << site) for strings in by_weight[:-1])]
         by_weight = [np.concatenate(pair) for pair in zip(by_weight, flipped, strict=True)]

@@ -43,9 +43,11 @@ def mixing(model: Model, inversion: int = 0) -> str:
         return (
             f"the coupling of sites {j} and {k}, with Jx = {x:g} and Jy = {y:g}, flips two spins the same way"
         )
+    # couplings of different components: only Dzyaloshinskii-Moriya
+    # ones along z keep Sz, odd under the inversion
     largest = scale if model.cross is None else max(scale, float(np.abs(model.cross).max()))
-    if (found := mixed(model.cross, EQUAL * largest)) is not None:
-        j, k, what = found
+    if (pair := mixed(model.cross, EQUAL * largest)) is not None:
+        j, k, what = pair
         return f"the coupling of sites {j} and {k}, with {what}, changes the number of spins up"
     if inversion and model.cross is not None:
         j, k = (int(site) for site in np.argwhere(model.cross[0, 1])[0])
@@ -57,16 +59,16 @@ def mixing(model: Model, inversion: int = 0) -> str:
 
 
 def _of_parity(
-    found: ParitySector, hamiltonian: Hamiltonian, sigma: Hamiltonian | None, down: int | None
+    sector: ParitySector, hamiltonian: Hamiltonian, sigma: Hamiltonian | None, down: int | None
 ) -> ParitySector:
     for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):
         if part is not None and (why := parity_obstacle(part)):
             raise DeckError(f"sector.parity: parity is not conserved ({key}): {why}; use sector: full")
-    if down is not None and down % 2 != found.odd:
+    if down is not None and down % 2 != sector.odd:
         raise DeckError(
-            f"sector.parity: the initial state has {down} spins down, the sector an {found}; use the other one"
+            f"sector.parity: the initial state has {down} spins down, the sector an {sector}; use the other one"
         )
-    return found
+    return sector
 
 
 def sector_of(
@@ -104,17 +106,18 @@ def sector_of(
     assert isinstance(requested, SectorBlock)
     if requested.parity is not None:
         return _of_parity(ParitySector(spins, int(requested.parity == "odd")), hamiltonian, sigma, down)
-    found = Sector(spins, spins - round(requested.ups(spins)[0]), requested.inversion or 0)
+    # a sector of Sz named by the deck: refused with the reason unless H, Sigma and the start lie in it
+    sector = Sector(spins, spins - round(requested.ups(spins)[0]), requested.inversion or 0)
     for part, key in ((hamiltonian, "system.terms"), (sigma, "observe: echo: sigma")):
-        if part is not None and (why := obstacle(part, found.inversion)):
-            raise DeckError(f"sector: {found} is not conserved ({key}): {why}; use sector: full")
-    if down is not None and down != found.down:
+        if part is not None and (why := obstacle(part, sector.inversion)):
+            raise DeckError(f"sector: {sector} is not conserved ({key}): {why}; use sector: full")
+    if down is not None and down != sector.down:
         raise DeckError(
-            f"sector: the initial state has Sz = {0.5 * spins - down:g}, the sector {found}; use sector: auto"
+            f"sector: the initial state has Sz = {0.5 * spins - down:g}, the sector {sector}; use sector: auto"
         )
-    if down is not None and found.inversion and not isinstance(deck.initial, GroundState):
+    if down is not None and sector.inversion and not isinstance(deck.initial, GroundState):
         raise DeckError(
             f"sector.inversion: the initial state {deck.initial.word} is turned into another one by the inversion of all spins, "
             "so that it has parts of both signs; leave inversion out"
         )
-    return found
+    return sector

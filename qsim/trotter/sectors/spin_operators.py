@@ -24,6 +24,7 @@ PIECE = 1 << 20
 def target_of(sector: Sector, operator: str) -> Sector | None:
     """Return the sector that an operator (``sz``, ``sp``, ``sm``, ``current``) leads to; None where it annihilates all states."""
     if operator in ("sz", "current"):
+        # S^z is odd under the inversion
         return Sector(sector.spins, sector.down, -sector.inversion)
     down = sector.down + (-1 if operator == "sp" else 1)
     return Sector(sector.spins, down) if 0 <= down <= sector.spins else None
@@ -45,6 +46,7 @@ def weighted(
         out = xp.empty(sector.dimension, np.complex128)
         # of a site that is left out, which is up
         constant = 0.5 * factors[sector.bits :].sum()
+        # diagonal: sum over low sites plus sum over high sites, a number for each column and each row
         of_low = device.asarray(low.spins @ factors[:L] + constant)
         of_high = device.asarray(high.spins @ factors[L : sector.bits])
         for p, first, rows, columns in sector.blocks():
@@ -67,6 +69,7 @@ def raised(
     host, strings = device.to_host(psi), target.strings()
     out = np.zeros(target.dimension, np.complex128)
     more = target.down > sector.down
+    # gathered: each target string asks for the source with site j flipped
     for start in range(0, target.dimension, PIECE):
         piece = strings[start : start + PIECE]
         for j in range(sector.spins):
@@ -91,10 +94,12 @@ def current_of(model: Model, ring: bool) -> Model:
     # [j, k]
     distance = (site[None, :] - site[:, None]).astype(float)
     if ring:
+        # the shorter way round
         distance -= n * np.round(distance / n)
         coupled = (
             model.J[0] != 0.0 if model.cross is None else (model.J[0] != 0.0) | (model.cross[0, 1] != 0.0)
         )
+        # half of the ring away both ways are equal, and the current has no direction
         opposite = np.argwhere(coupled & (2 * np.abs(distance) == n))
         if len(opposite):
             j, k = (int(place) for place in opposite[0])
@@ -102,16 +107,16 @@ def current_of(model: Model, ring: bool) -> Model:
                 f"dynamics.operator: sites {j} and {k} are coupled and lie opposite each other on the ring: the current between "
                 "them has no direction"
             )
-    found = Model.zero(n)
+    zero = Model.zero(n)
     cross = np.zeros((3, 3, n, n))
     # odd in j and k, as the difference of the two products is
     cross[0, 1] = distance * model.J[0]
     cross[1, 0] = cross[0, 1].T
-    J = found.J
+    J = zero.J
     if model.cross is not None:
         J = J.copy()
         J[0] = J[1] = -distance * model.cross[0, 1]
-    return Model(n, J, found.h, cross)
+    return Model(n, J, zero.h, cross)
 
 
 def wave(spins: int, q: float) -> NDArray[np.complex128]:

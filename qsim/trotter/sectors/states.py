@@ -47,6 +47,7 @@ def initial_state(
     """
     with device.use():
         psi = device.xp.zeros(sector.dimension, dtype=dtype)
+    # random states are drawn in the sector itself
     if block.fill(psi, device, seed=seed, member=member):
         return psi
     # an Ising state is one amplitude; all others are made in the whole space, and the part in the sector is taken
@@ -70,6 +71,7 @@ def initial_state(
         if isinstance(sector, ParitySector)
         else restricted(sector, device, full)
     )
+    # the part outside is refused unless it is rounding
     inside = norm2(psi)
     if not inside > 1.0 - OUTSIDE:
         raise DeckError(
@@ -84,11 +86,12 @@ def restricted(sector: Sector, device: Device, full: NDArray[Any]) -> Any:
     xp = device.xp
     with device.use():
         strings = device.asarray(sector.strings())
-        found = full[strings]
+        amplitudes = full[strings]
         if sector.inversion:
+            # (|s> + z |complement>) / sqrt 2
             other = full[((1 << sector.spins) - 1) ^ strings]
-            found = (found + sector.inversion * other) * math.sqrt(0.5)
-        return xp.ascontiguousarray(found)
+            amplitudes = (amplitudes + sector.inversion * other) * math.sqrt(0.5)
+        return xp.ascontiguousarray(amplitudes)
 
 
 def unfolded(sector: Sector, device: Device, psi: NDArray[Any]) -> tuple[Sector, Any]:
@@ -111,8 +114,8 @@ def whole_state(sector: Sector | ParitySector, device: Device, psi: NDArray[Any]
     """Return a vector of a sector as a state (2^N,) of all spins."""
     if isinstance(sector, ParitySector):
         return sector.whole(device, psi)
-    plain, found = unfolded(sector, device, psi)
+    plain, amplitudes = unfolded(sector, device, psi)
     with device.use():
         out = device.xp.zeros(1 << sector.spins, dtype=psi.dtype)
-        out[device.asarray(plain.strings())] = found
+        out[device.asarray(plain.strings())] = amplitudes
     return out

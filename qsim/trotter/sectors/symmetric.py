@@ -6,7 +6,7 @@ strings into orbits; a is the smallest string of its orbit,
     |a, chi> = (|G| nu_a)^(-1/2) sum_g chi(g)* |g a>,   nu_a = sum of chi(g) over g with g a = a,
 
 and g |a, chi> = chi(g) |a, chi>; orbits with nu_a = 0 have no such state.  H is a stored matrix: a sector has about |G| times
-fewer states than that of Sz.  A permutation takes the spin of site j to site p[j]; a state of momentum 2 pi k / N gets
+fewer states than the sector of Sz.  A permutation takes the spin of site j to site p[j]; a state of momentum 2 pi k / N gets
 exp(-2 pi i k / N) from the shift of all spins by one site, as ``sum_j exp(2 pi i k j / N) |down at j>`` does.
 """
 
@@ -87,18 +87,18 @@ def reflected(spins: int) -> tuple[int, ...]:
 
 def _cycles(sites: Sequence[int]) -> list[int]:
     """Return the lengths of the cycles of a permutation."""
-    left, found = set(range(len(sites))), []
+    left, lengths = set(range(len(sites))), []
     while left:
         j, length = min(left), 0
         while j in left:
             left.remove(j)
             j, length = sites[j], length + 1
-        found.append(length)
-    return found
+        lengths.append(length)
+    return lengths
 
 
 def order_of(sites: Sequence[int]) -> int:
-    """Return how often a permutation must be repeated to change nothing."""
+    """Return the order of a permutation: its least power that is the identity."""
     return math.lcm(*_cycles(sites))
 
 
@@ -198,28 +198,29 @@ class SymmetricSector:
         DeckError
             If no state has all these eigenvalues, or the group is too large.
         """
-        found = {(tuple(range(self.spins)), False): Fraction(0)}
-        fresh = list(found)
+        # the identity, with phase 0
+        phases = {(tuple(range(self.spins)), False): Fraction(0)}
+        fresh = list(phases)
         # products with the generators until nothing new appears; the phase of an element must not depend on the way to it
         while fresh:
             element = fresh.pop()
             for _, sites, turned, phase in self.symmetries:
                 made = tuple(sites[j] for j in element[0]), element[1] != turned
-                f = (found[element] + phase) % 1
-                if made not in found:
-                    found[made] = f
+                f = (phases[element] + phase) % 1
+                if made not in phases:
+                    phases[made] = f
                     fresh.append(made)
-                elif found[made] != f:
+                elif phases[made] != f:
                     names = "; ".join(symmetry.text for symmetry in self.symmetries)
                     raise DeckError(
                         f"sector: no state has all of these properties: {names}. Two products of the symmetries are the same "
                         "permutation with different eigenvalues, such as a reflection of a momentum other than 0 and pi"
                     )
-                if len(found) > MOST_ELEMENTS:
+                if len(phases) > MOST_ELEMENTS:
                     raise DeckError(
                         f"sector.permutations: the permutations generate more than {MOST_ELEMENTS} others"
                     )
-        return found
+        return phases
 
     @cached_property
     def group(self) -> _Group:
@@ -228,6 +229,7 @@ class SymmetricSector:
         tables, turned = image_tables(self.spins, [element for element, _ in elements])
         phases = np.array([float(f) for _, f in elements])
         characters = np.exp(-2j * np.pi * phases)
+        # chi = +-1 without the rounding of the exponential, so that the matrix is real exactly
         if self.is_real:
             characters = np.round(characters.real) + 0j
         return _Group(tables, turned, characters)
@@ -240,6 +242,7 @@ class SymmetricSector:
     @cached_property
     def dimension(self) -> int:
         """Number of states: the mean over the group of ``chi(g)*`` times the number of strings that g leaves as they are."""
+        # Burnside's formula with characters: (1 / |G|) sum_g chi(g)* (number of strings fixed by g)
         total = 0.0
         for (sites, turned), f in self.elements.items():
             cycles, down = _cycles(sites), self.down
@@ -247,28 +250,32 @@ class SymmetricSector:
             if turned:
                 fixed = 2 ** len(cycles) if all(c % 2 == 0 for c in cycles) and 2 * down == self.spins else 0
             else:
+                # without inversion a fixed string is constant on every cycle: ways to choose cycles with
+                # `down` sites in all (knapsack)
                 ways = [1] + [0] * down
                 for c in cycles:
                     for k in range(down, c - 1, -1):
                         ways[k] += ways[k - c]
                 fixed = ways[down]
+            # real part: elements come in pairs g, g^-1 with conjugate characters
             total += fixed * math.cos(2.0 * math.pi * float(f))
         return round(total / len(self.elements))
 
     @cached_property
     def orbits(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Smallest string and nu of every orbit that has a state."""
-        found, norms = np.empty(self.dimension, np.int64), np.empty(self.dimension)
-        count = representatives(self.spins, self.down, *self.group, found, norms)
+        strings, norms = np.empty(self.dimension, np.int64), np.empty(self.dimension)
+        count = representatives(self.spins, self.down, *self.group, strings, norms)
         if count != self.dimension:
             raise AssertionError(f"{count} orbits, {self.dimension} expected")
-        return found, norms
+        return strings, norms
 
     def whole(self, psi: NDArray[Any]) -> NDArray[Any]:
         """Return a state as a vector of `base`."""
         strings = self.base.strings()
         place, factor = np.empty(strings.size, np.int64), np.empty(strings.size, np.complex128)
         images_of(strings, self.spins, *self.group, *self.orbits, place, factor)
+        # strings of an orbit without a state have the amplitude 0
         out = np.where(place >= 0, factor * psi[np.maximum(place, 0)], 0.0)
         return np.ascontiguousarray(out.real if self.is_real and psi.dtype.kind == "f" else out)
 
@@ -279,9 +286,9 @@ class SymmetricSector:
 
 def _symmetries(block: SectorBlock, momentum: int | None, spins: int) -> tuple[Symmetry, ...]:
     """Return the generators that a deck asks for."""
-    found = []
+    generators = []
     if momentum is not None:
-        found.append(
+        generators.append(
             Symmetry(f"momentum 2 pi {momentum}/{spins}", shifted(spins), False, Fraction(momentum, spins))
         )
     for sign, name, sites, turned in (
@@ -290,12 +297,12 @@ def _symmetries(block: SectorBlock, momentum: int | None, spins: int) -> tuple[S
     ):
         if sign is not None:
             text = f"{'even' if sign > 0 else 'odd'} under {name}"
-            found.append(Symmetry(text, sites, turned, Fraction(int(sign < 0), 2)))
+            generators.append(Symmetry(text, sites, turned, Fraction(int(sign < 0), 2)))
     for index, item in enumerate(block.permutations):
         order = order_of(item.sites)
         text = f"exp(-2 pi i {item.number}/{order}) under permutation {index}"
-        found.append(Symmetry(text, tuple(item.sites), False, Fraction(item.number, order)))
-    return tuple(found)
+        generators.append(Symmetry(text, tuple(item.sites), False, Fraction(item.number, order)))
+    return tuple(generators)
 
 
 def symmetric_sectors(block: SectorBlock, model: Model) -> list[SymmetricSector]:
@@ -306,7 +313,7 @@ def symmetric_sectors(block: SectorBlock, model: Model) -> list[SymmetricSector]
     DeckError
         If H is not invariant, or no state is left.
     """
-    spins, found = model.spins, []
+    spins, sectors = model.spins, []
     for momentum in block.momenta(spins):
         symmetries = _symmetries(block, momentum, spins)
         for symmetry in symmetries:
@@ -318,7 +325,7 @@ def symmetric_sectors(block: SectorBlock, model: Model) -> list[SymmetricSector]
                 )
                 raise DeckError(f"sector: H is not invariant under {what}: {why}")
         for up in block.ups(spins):
-            found.append(
+            sectors.append(
                 SymmetricSector(
                     Sector(spins, spins - round(up)),
                     symmetries,
@@ -327,9 +334,9 @@ def symmetric_sectors(block: SectorBlock, model: Model) -> list[SymmetricSector]
                     block.reflection or 0,
                 )
             )
-    left = [sector for sector in found if sector.dimension]
+    left = [sector for sector in sectors if sector.dimension]
     if not left:
-        raise DeckError(f"sector: no state has {found[0]}: the sector is empty")
+        raise DeckError(f"sector: no state has {sectors[0]}: the sector is empty")
     return left
 
 
@@ -340,6 +347,7 @@ def flips_of(
     model: Model,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Return the pairs j < k that H flips, and v and c of ``(v + i c) S^+_j S^-_k`` and its adjoint, (pairs,) each."""
+    # v of S^+_j S^-_k + S^-_j S^+_k, c of i (S^+_j S^-_k - S^-_j S^+_k)
     flip = (model.J[0] + model.J[1]) / 4.0
     current = np.zeros_like(flip) if model.cross is None else 0.5 * model.cross[0, 1]
     j, k = np.nonzero(np.triu((flip != 0.0) | (current != 0.0), 1))
@@ -379,25 +387,27 @@ class StoredOperator:
         """H, (D, D)."""
         from scipy.sparse import csr_array
 
-        found, norms = self.sector.orbits
+        strings, norms = self.sector.orbits
         j, k, flip, current = flips_of(self.model)
         masks = (1 << j.astype(np.int64)) | (1 << k.astype(np.int64))
-        first = np.zeros(found.size + 1, np.int64)
+        # one pass counts, the next one fills
+        first = np.zeros(strings.size + 1, np.int64)
         # entries of each row first, so that rows can be filled in any order
         for mask in masks:
-            inside = found & mask
+            inside = strings & mask
             first[1:] += (inside != 0) & (inside != mask)
         first = np.cumsum(first)
         to, data = np.empty(first[-1], np.int32), np.empty(first[-1], np.complex128)
         entries_of_orbits(
-            self.sector.spins, self.sector.group, found, norms, masks, flip, current, first, to, data
+            self.sector.spins, self.sector.group, strings, norms, masks, flip, current, first, to, data
         )
+        # real H and real characters make real entries; the imaginary parts are zero
         values = data.real.copy() if self.dtype.kind == "f" else data
-        made = csr_array((values, to, first), shape=(found.size, found.size))
+        made = csr_array((values, to, first), shape=(strings.size, strings.size))
         # flips of one string may lead to the same orbit
         made.sum_duplicates()
         return csr_array(
-            made + csr_array((self._diagonal(found), (np.arange(found.size),) * 2), shape=made.shape)
+            made + csr_array((self._diagonal(strings), (np.arange(strings.size),) * 2), shape=made.shape)
         )
 
     def _diagonal(self, strings: NDArray[np.int64]) -> NDArray[np.float64]:

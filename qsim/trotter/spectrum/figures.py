@@ -29,8 +29,8 @@ def levels(r: Results) -> Figure | None:
     ax = fig.subplots()
     end = r.scalars["energy_0"].value
     for place, row in zip(sz, values, strict=True):
-        found = row[np.isfinite(row)] - end
-        ax.hlines(found, place - 0.3, place + 0.3, color=COLORS["blue"], linewidth=1.2)
+        energies = row[np.isfinite(row)] - end
+        ax.hlines(energies, place - 0.3, place + 0.3, color=COLORS["blue"], linewidth=1.2)
     ax.set_xticks(sz)
     ax.set_xlabel(name)
     ax.set_ylabel(r"$E - E_0$ ($J$)")

@@ -1,4 +1,4 @@
-"""Levels of the sectors, and what was observed in the lowest (highest) one."""
+"""Levels of the sectors, and observables of the lowest (highest) one."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ class SpectrumResult:
     def order(self) -> list[tuple[int, int]]:
         """Sector and number of all levels, the lowest (highest) first."""
         sign = -1.0 if self.problem.block.which == "highest" else 1.0
+        # sectors with fewer levels than others are filled up with NaN
         places = [tuple(map(int, place)) for place in np.argwhere(np.isfinite(self.levels))]
         return sorted(((i, k) for i, k in places), key=lambda place: sign * self.levels[place])
 
@@ -75,6 +76,7 @@ class SpectrumResult:
     @property
     def rounding(self) -> float:
         """Rounding of an energy."""
+        # of sums as large as the bound of the spectrum
         return 4.0 * EPS * scale_of(self.problem.model)
 
     def error(self, number: int) -> float:
@@ -87,6 +89,7 @@ class SpectrumResult:
         if self.second is None:
             return None
         energy, residual = self.second
+        # errors of two levels add up
         return abs(energy - float(self.listed[0, 0])), self.error(0) + residual + self.rounding
 
 
@@ -95,10 +98,10 @@ def _observed(name: str) -> Any:
 
 
 def _label(kind: type[Observable], label: Label) -> Quantity[SpectrumResult]:
-    def found(result: SpectrumResult) -> Array | None:
+    def labels(result: SpectrumResult) -> Array | None:
         return result.problem.observables.label(kind, label, "spectrum")
 
-    return Quantity(label.name, label.unit, label.text, found, axes=label.axes)
+    return Quantity(label.name, label.unit, label.text, labels, axes=label.axes)
 
 
 def _energies(result: SpectrumResult) -> dict[str, float]:
@@ -114,9 +117,11 @@ def _gap(part: int) -> Callable[[SpectrumResult], float | None]:
 
 
 def _momenta(result: SpectrumResult) -> NDArray[np.float64] | None:
-    found = [getattr(sector, "momentum", None) for sector in result.sectors]
+    momenta = [getattr(sector, "momentum", None) for sector in result.sectors]
     return (
-        None if None in found else np.array([2.0 * k / result.problem.spins for k in found if k is not None])
+        None
+        if None in momenta
+        else np.array([2.0 * k / result.problem.spins for k in momenta if k is not None])
     )
 
 

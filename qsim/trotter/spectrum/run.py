@@ -1,4 +1,4 @@
-"""Lowest levels of the sectors of H, and what is observed in the lowest level of all."""
+"""Lowest levels of the sectors of H, and observables of the lowest level of all."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["run"]
 
 
 class Computation:
-    """The search for the levels of all sectors; what is found of complete sectors is kept in a checkpoint."""
+    """The search for the levels of all sectors; complete sectors are kept in a checkpoint."""
 
     def __init__(self, problem: TaskProblem[Spectrum], restored: Mapping[str, Any] | None) -> None:
         self.problem = problem
@@ -56,7 +56,7 @@ class Computation:
         )
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {
             "levels": self.levels,
             "residuals": self.residuals,
@@ -67,14 +67,15 @@ class Computation:
 
     def advance(self, report: Report) -> None:
         """Find the levels of the sectors that are left."""
+        # the largest sectors first; the unit of a checkpoint is a sector
         for number in self.lowest.order[self.done :]:
-            found = self.lowest.visit(number, lambda: report(Progress()))
-            count = min(self.problem.block.levels, len(found.energies))
-            self.levels[number, :count] = found.energies[:count]
-            self.residuals[number, :count] = found.residuals[:count]
-            self.products += found.products
+            levels = self.lowest.visit(number, lambda: report(Progress()))
+            count = min(self.problem.block.levels, len(levels.energies))
+            self.levels[number, :count] = levels.energies[:count]
+            self.residuals[number, :count] = levels.residuals[:count]
+            self.products += levels.products
             self.done += 1
-            report(Progress(self.done, {"energy": float(found.energies[0])}))
+            report(Progress(self.done, {"energy": float(levels.energies[0])}))
 
 
 def run(problem: TaskProblem[Spectrum], monitor: Monitor) -> SpectrumResult:
@@ -96,7 +97,7 @@ def run(problem: TaskProblem[Spectrum], monitor: Monitor) -> SpectrumResult:
         products=made.products,
     )
     energy, which = result.listed[0, 0], problem.block.which
-    # what is known of the level decides what is given: its degeneracy, then the gap, then what is observed in it
+    # in this order: degeneracy, gap, observables; each needs all states of the level
     if problem.block.gap and not lowest.known:
         monitor.warn(
             f"the {which} level, {energy:.12g}, has more states than were found, or lies closer to others than the tolerance "
@@ -166,32 +167,34 @@ class Level(View):
 
 
 def observe(problem: TaskProblem[Spectrum], members: Sequence[Member]) -> dict[str, Array]:
-    """Return what the deck asks for, as the mean over the states of a level; entropies of a single state alone."""
+    """Return the observables of the deck, as means over the states of a level; entropies of a single state alone."""
     total = sum(member.states for member in members)
     # the mean over a multiplet has no direction
     averaged = problem.multiplets and total > 1
     needs, spins = problem.observables.needs, problem.spins
     across = sorted({*needs.across, *(needs.along if averaged else ())})
+    # the mean over a level: weights of its states, xx from pairs and zz from probabilities
     sz, ss = np.zeros(spins), {"x": np.zeros((spins, spins)), "z": np.zeros((spins, spins))}
     for member in members:
         sector, psi = plain(problem, member)
         moments = sector_moments(SectorOperator(problem.place, sector, problem.model), psi, across)
         # the mean over all states of the level, each sector with as many as it stands for
         share = member.states / total / moments.norm
-        # otherwise that of -Sz has the opposite one
+        # <S^z> counts where H tells Sz from -Sz; states of both together have no mean
         if member.states == 1 or not problem.mirrored:
             sz += share * moments.s["z"]
         x, z = moments.ss["x"], moments.ss["z"]
+        # a full multiplet is isotropic: every component is the mean of xx, yy and zz
         if averaged:
             x = z = (2.0 * x + z) / 3.0
         ss["x"] += share * x
         ss["z"] += share * z
     level = Level(problem, sz, ss, plain(problem, members[0]) if total == 1 else None)
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for observable in problem.observables:
         if total == 1 or not observable.needs.cuts:
-            found |= {name: np.asarray(value) for name, value in observable.values(level).items()}
-    return found
+            arrays |= {name: np.asarray(value) for name, value in observable.values(level).items()}
+    return arrays
 
 
 def plain(problem: TaskProblem[Spectrum], member: Member) -> tuple[Sector, NDArray[Any]]:

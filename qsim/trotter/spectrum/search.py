@@ -1,7 +1,7 @@
 """The lowest level of H in all sectors of a task: its states, and the levels above it.
 
-Without a sector in the deck these are the levels of H, each as often as H has it: a sector of Sz > 0 stands for that of -Sz too
-(without fields), and that of Sz = 0 or 1/2 for all members of the multiplets of an isotropic H, whose spin S is read from the
+Without a sector in the deck these are the levels of H, each as often as H has it: a sector of Sz > 0 stands for -Sz too
+(without fields), and Sz = 0 or 1/2 for all members of the multiplets of an isotropic H, whose spin S is read from the
 states, ``S^2 = 3N/4 + 2 sum_(j<k) S_j . S_k``.
 """
 
@@ -108,7 +108,7 @@ class LowestLevels:
             ]
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {
             "entries": [list(entry) for entry in self.entries],
             "ends": list(self.ends),
@@ -127,7 +127,9 @@ class LowestLevels:
         """Find the levels of a sector and add them."""
         problem = self.problem
         sector = problem.sectors[number]
-        found = lowest_levels(
+        # lowest: a sector is searched beyond `count` until
+        # it has passed the lowest level so far (`passing`)
+        levels = lowest_levels(
             problem.operator(sector, problem.model),
             self.count,
             self.tolerance,
@@ -138,27 +140,30 @@ class LowestLevels:
             poll=poll,
         )
         # each level counts as many states of H as its sector stands for: -Sz, and multiplets
-        states = self._states(sector, found)
+        states = self._states(sector, levels)
         self.entries += zip(
-            found.energies.tolist(), found.residuals.tolist(), found.errors.tolist(), states, strict=True
+            levels.energies.tolist(), levels.residuals.tolist(), levels.errors.tolist(), states, strict=True
         )
         # beyond the last level of a sector nothing is known; the list of all levels ends at the lowest of these
-        self.ends.append(math.inf if found.every else self.sign * float(found.energies[-1]))
-        self._add(number, found, states)
-        return found
+        self.ends.append(math.inf if levels.every else self.sign * float(levels.energies[-1]))
+        self._add(number, levels, states)
+        return levels
 
-    def _add(self, number: int, found: LowLevels, states: list[int]) -> None:
+    def _add(self, number: int, levels: LowLevels, states: list[int]) -> None:
         """Take the states of a sector that belong to the lowest level."""
         # levels are the same if their errors overlap; if they may or may not be (None), the degeneracy is not known
-        first = float(found.energies[0]), float(found.errors[0])
+        first = float(levels.energies[0]), float(levels.errors[0])
         equal = None if self.lowest is None else same(first, self.lowest, self.scale)
+        # a lower level than all before: its states replace the members
         if self.lowest is None or (equal is False and self.sign * first[0] < self.sign * self.lowest[0]):
             self.lowest, self.members, self.known, equal = first, [], self.passing, True
+        # a sector whose first level lies higher has no state of the lowest one
         if equal is False:
             return
-        self.known = self.known and found.known and equal is not None
-        for k, vector in enumerate(found.vectors):
-            one = same((float(found.energies[k]), float(found.errors[k])), self.lowest, self.scale)
+        self.known = self.known and levels.known and equal is not None
+        # further levels of the sector that are the same within errors
+        for k, vector in enumerate(levels.vectors):
+            one = same((float(levels.energies[k]), float(levels.errors[k])), self.lowest, self.scale)
             self.known = self.known and one is not None
             if one is False:
                 break
@@ -175,6 +180,7 @@ class LowestLevels:
 
         They end where a sector may have a level that was not found, or after `MOST_LISTED`.
         """
+        # the sector that is known least far ends the list
         end = min(self.ends)
         rows = [entry for entry in self.entries if self.sign * entry[0] <= end]
         rows.sort(key=lambda entry: self.sign * entry[0])
@@ -191,21 +197,23 @@ class LowestLevels:
         ]
         return min((entry[:2] for entry in above), key=lambda entry: self.sign * entry[0], default=None)
 
-    def _states(self, sector: Any, found: LowLevels) -> list[int]:
-        """Return how many states of H each level of a sector stands for."""
+    def _states(self, sector: Any, levels: LowLevels) -> list[int]:
+        """Return the number of states of H for each level of a sector."""
         problem = self.problem
         if not problem.multiplets:
-            return [2 if problem.mirrored and sector.sz else 1] * len(found.energies)
-        states = [1] * len(found.energies)
-        groups = grouped(found.energies, found.errors[:-1] + found.errors[1:] + RESOLUTION * self.scale)
+            # without multiplets a sector of Sz > 0 stands for -Sz too
+            return [2 if problem.mirrored and sector.sz else 1] * len(levels.energies)
+        states = [1] * len(levels.energies)
+        # levels that errors do not separate are one group, in which S is read from the states
+        groups = grouped(levels.energies, levels.errors[:-1] + levels.errors[1:] + RESOLUTION * self.scale)
         # of the last one some members may be missing
-        for group in groups if found.every else groups[:-1]:
-            states[group] = multiplets(problem.place, sector, found.vectors[group])
+        for group in groups if levels.every else groups[:-1]:
+            states[group] = multiplets(problem.place, sector, levels.vectors[group])
         return states
 
 
 def multiplets(device: Device, sector: Sector, vectors: list[Any]) -> list[int]:
-    """Turn the states of one level into those of total spin S, in place, and return 2 S + 1 of each.
+    """Turn the states of one level into states of total spin S, in place, and return 2 S + 1 of each.
 
     Parameters
     ----------
@@ -213,6 +221,7 @@ def multiplets(device: Device, sector: Sector, vectors: list[Any]) -> list[int]:
         Orthonormal, and all states of the level in the sector.
     """
     spins = sector.spins
+    # S^2 - 3 N / 4 = sum_(j<k) 2 S_j . S_k, a Hamiltonian of the sector
     couplings = np.broadcast_to(2.0 * (1.0 - np.eye(spins)), (3, spins, spins)).copy()
     operator = SectorOperator(device, sector, Model(spins, couplings, np.zeros((3, spins))))
     rows = np.empty((len(vectors), len(vectors)))
@@ -224,4 +233,5 @@ def multiplets(device: Device, sector: Sector, vectors: list[Any]) -> list[int]:
     values, turn = np.linalg.eigh(0.5 * (rows + rows.T))
     if len(vectors) > 1:
         turn_vectors(device, vectors, turn)
+    # S^2 = S (S + 1), hence 2 S + 1 = sqrt(1 + 4 S (S + 1))
     return [round(math.sqrt(max(0.0, 1.0 + 4.0 * (value + 0.75 * spins)))) for value in values]

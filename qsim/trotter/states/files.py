@@ -57,8 +57,8 @@ def load_state(
         psi = device.asarray(vector.astype(dtype, copy=False))
         size = _norm(psi)
         if not (np.isfinite(size) and size > 0.0):
-            found = "zero" if size == 0.0 else "too large for a number"
-            raise FileError(f"{path}: the norm of the state is {found}, so it cannot be normalised")
+            reason = "zero" if size == 0.0 else "too large for a number"
+            raise FileError(f"{path}: the norm of the state is {reason}, so it cannot be normalised")
         psi *= 1.0 / size
         return psi
 

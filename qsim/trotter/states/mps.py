@@ -32,6 +32,7 @@ def read_mps(path: Path, spins: int) -> list[NDArray[np.complex128]]:
     if path.suffix != ".npz":
         raise FileError(f"{path}: tensors are read from an .npz file, one array per site")
     arrays = read_arrays(path, f"tensors of {spins} sites, A0 to A{spins - 1}, in an .npz file")
+    # names of numpy.savez with and without keywords
     prefix = next((p for p in ("A", "arr_") if f"{p}0" in arrays), None)
     if prefix is None or len(arrays) != spins or any(f"{prefix}{k}" not in arrays for k in range(spins)):
         raise FileError(
@@ -41,6 +42,7 @@ def read_mps(path: Path, spins: int) -> list[NDArray[np.complex128]]:
     for site in range(spins):
         name = f"{prefix}{site}"
         tensor = arrays[name]
+        # open boundaries: end tensors may lack their outer bond
         if tensor.ndim == 2 and site == 0:
             tensor = tensor[None]
         elif tensor.ndim == 2 and site == spins - 1:
@@ -53,6 +55,7 @@ def read_mps(path: Path, spins: int) -> list[NDArray[np.complex128]]:
             raise FileError(f"{path}: {name} has shape {tensor.shape}; bonds have at least the size 1")
         require_finite(path, name, arrays[name])
         tensors.append(tensor.astype(np.complex128))
+    # the last tensor closes the ring with the first, over a bond of size 1 in an open chain
     for site, tensor in enumerate(tensors):
         after = tensors[(site + 1) % spins]
         if tensor.shape[2] != after.shape[0]:
@@ -87,14 +90,15 @@ def contract_mps(
             _chain(tensors[:half], tensors[0].shape[0]),
             _chain(tensors[half:], tensors[half].shape[0]),
         )
-        # psi[h, l] = sum_ab low[l, a, b] high[h, b, a]
+        # psi[h, l] = sum_ab low[l, a, b] high[h, b, a]: one matrix product of high by low strings
         left = high.transpose(0, 2, 1).reshape(high.shape[0], -1)
         right = low.reshape(low.shape[0], -1)
+        # the norm from small Gram matrices, before the vector is made
         size = np.sqrt(abs(np.vdot(left.conj().T @ left, (right.conj().T @ right).conj())))
     if not (np.isfinite(size) and size > 0.0):
-        found = "zero" if size == 0.0 else "not finite"
+        reason = "zero" if size == 0.0 else "not finite"
         raise FileError(
-            f"{origin}: the norm of the matrix product state is {found}, so it cannot be normalised"
+            f"{origin}: the norm of the matrix product state is {reason}, so it cannot be normalised"
         )
     with device.use():
         psi = device.xp.empty(left.shape[0] * right.shape[0], dtype=dtype)
@@ -110,6 +114,7 @@ def _chain(tensors: list[NDArray[np.complex128]], bond: int) -> NDArray[np.compl
     """Return (2^n, left bond, right bond): the products of matrices for every setting of n sites, the first least significant."""
     product = np.eye(bond, dtype=np.complex128)[None]
     for tensor in tensors:
+        # site after site becomes a higher bit: n counts the earlier ones, i is next
         product = np.einsum("nab,bic->inac", product, tensor, optimize=True)
         product = product.reshape(-1, bond, tensor.shape[2])
     return product

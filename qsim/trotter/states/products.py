@@ -27,7 +27,9 @@ def product_state(
     theta, phi : (N,)
         Angles, rad.
     """
+    # spin up along (theta, phi): cos(theta/2) |up> + e^(i phi) sin(theta/2) |down>
     spinors = np.stack([np.cos(0.5 * theta), np.exp(1j * phi) * np.sin(0.5 * theta)], axis=1)
+    # two halves on the host, of 2^(N / 2) numbers each; their outer product on the device
     half = len(spinors) // 2
     low, high = _product(spinors[:half]), _product(spinors[half:])
     with device.use():
@@ -60,6 +62,7 @@ def part_of_product(
     part : slice
         Amplitudes that are wanted.
     """
+    # sites above n have one setting in the whole part: a single number
     n = (part.stop - part.start).bit_length() - 1
     above = product_state(theta[n:], phi[n:], cpu(1), complex) if n < theta.size else np.ones(1)
     return product_state(theta[:n], phi[:n], device, dtype) * complex(above[part.start >> n])

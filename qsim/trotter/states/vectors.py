@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from qsim.core.device.device import namespace
 
-__all__ = ["Amplitudes", "axpy", "norm2", "overlap", "scale"]
+__all__ = ["Amplitudes", "axpy", "hashes", "norm2", "overlap", "scale"]
 
 # single or double precision, NumPy or CuPy
 Amplitudes = NDArray[np.complexfloating[Any, Any]]
@@ -51,6 +51,7 @@ def axpy(c: complex, x: Amplitudes, y: Amplitudes) -> None:
     """Add ``c x`` to ``y`` in place; x and y are (n,) complex of one dtype."""
     xp = namespace(y)
     factor = y.dtype.type(c)
+    # one piece of work space, whatever the length
     term = xp.empty_like(y[next(_pieces(y))])
     for s in _pieces(y):
         piece = y[s]
@@ -63,6 +64,17 @@ def scale(c: complex, x: Amplitudes, out: Amplitudes | None = None) -> None:
     """Set ``out`` (by default x itself) to ``c x``."""
     xp = namespace(x)
     xp.multiply(x, x.dtype.type(c), out=x if out is None else out)
+
+
+def hashes(xp: Any, start: int, end: int, offset: int) -> Any:
+    """Return the hash `splitmix64` (Steele, Lea and Flood 2014) of ``offset + n``, n = start ... end - 1, uint64.
+
+    Numbers of one index are the same on every device; integers wrap around at 2^64.
+    """
+    z = (xp.arange(start, end, dtype=np.uint64) + np.uint64(offset)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
 
 
 def _pieces(a: Amplitudes) -> Iterator[slice]:

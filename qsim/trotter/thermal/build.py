@@ -47,9 +47,9 @@ def memory(problem: ThermalProblem, states: int) -> dict[str, int]:
 
 
 def _temperature_vectors(problem: ThermalProblem, states: int) -> int:
-    """Return the vectors that correlators against temperature take beside those of the recurrence."""
+    """Return the vectors that correlators against temperature take beside the vectors of the recurrence."""
     if not problem.observables.needs.pairs:
         return 0
-    # those of temperatures, and of the recurrence that are added at once; as in correlators.MOST_NUMBERS and TOGETHER
+    # vectors of temperatures, and vectors of the recurrence that are added at once; as in correlators.MOST_NUMBERS and TOGETHER
     most = max(1, (1 << 27) // max(states, 1))
     return min(len(problem.block.grid()), most) + min(16, most) + 3

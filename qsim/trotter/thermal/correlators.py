@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_NUMBERS", "Correlators"]
 
-# vectors of the recurrence that are added to those of all temperatures at once
+# vectors of the recurrence that are added to the vectors of all temperatures at once
 TOGETHER = 16
 # of vectors of temperatures that are kept at once; with more the recurrence runs again
 MOST_NUMBERS = 1 << 27
@@ -43,6 +43,7 @@ def _coefficients(
     """Return the coefficients (T, steps) of phi in the basis of the first steps of a recurrence, energies from `low`."""
     values, Y = ritz(made.alpha[:steps], made.beta[:steps])
     low = float(values[0]) if low is None else low
+    # phi = exp(-(H - low) / 2T) r in the basis of the recurrence: Y exp(-(values - low) / 2T) Y^T e_1
     return np.asarray((Y * np.exp(-(values - low) / (2.0 * T[:, None]))[:, None, :]) @ Y[0], np.float64)
 
 
@@ -93,29 +94,30 @@ class Correlators:
         # (D, T)
         # diagonal operators need the weight of every string alone, flips the overlap of strings in which the spins differ
         weight = (np.abs(vectors) ** 2) @ boltzmann.T
-        found = [(spin[:, j] * spin[:, k]) @ weight for j, k in self.along]
+        rows = [(spin[:, j] * spin[:, k]) @ weight for j, k in self.along]
         for j, k in self.across:
             differ = np.flatnonzero((strings >> j ^ strings >> k) & 1)
             other = sector.index(strings[differ] ^ (1 << j | 1 << k))
             overlap = np.einsum("sn,sn->n", vectors[differ].conj(), vectors[other]).real
-            found.append(0.25 * (boltzmann @ overlap))
-        return np.array(found).reshape(self.count, T.size).T
+            rows.append(0.25 * (boltzmann @ overlap))
+        return np.array(rows).reshape(self.count, T.size).T
 
     @staticmethod
     def change(made: chain, T: NDArray[np.float64], counts: Sequence[int]) -> NDArray[np.float64]:
-        """Return how far ``D |phi|^2`` may be off (T,), if the recurrence had ended after one of some smaller numbers of steps.
+        """Return the largest change of ``D |phi|^2``, (T,), had the recurrence ended after a smaller number of steps.
 
         An operator A has ``|<phi|A|phi> - <phi'|A|phi'>|`` of at most ``|A| |phi - phi'| (|phi| + |phi'|)``.
         """
+        # one common zero of energy: the shorter recurrences have higher lowest values
         low = float(ritz(made.alpha, made.beta)[0][0])
         whole = _coefficients(made, T, len(made.alpha), low)
-        found = np.zeros(T.size)
+        largest = np.zeros(T.size)
         for count in counts:
             fewer = np.zeros_like(whole)
             fewer[:, :count] = _coefficients(made, T, count, low)
             sizes = np.linalg.norm(whole, axis=1) + np.linalg.norm(fewer, axis=1)
-            found = np.maximum(found, np.linalg.norm(whole - fewer, axis=1) * sizes)
-        return found * made.linear.size
+            largest = np.maximum(largest, np.linalg.norm(whole - fewer, axis=1) * sizes)
+        return largest * made.linear.size
 
     def sampled(
         self,
@@ -138,6 +140,7 @@ class Correlators:
             Size of the spectrum, as in the first run.
         """
         c = _coefficients(made, T, len(made.alpha))
+        # vectors of all temperatures at once, if they fit; else the recurrence runs again for each part
         step = max(1, MOST_NUMBERS // start.size)
         parts = [
             self._of_temperatures(operator, start, c[k : k + step], scale, poll)
@@ -157,7 +160,9 @@ class Correlators:
         device, xp = operator.device, operator.device.xp
         steps = c.shape[1]
         with device.use():
+            # vectors of the recurrence are made anew, and added to every temperature
             phi = xp.zeros((len(c), start.size), start.dtype)
+            # several together: a matrix product instead of a vector after the other
             together = max(1, min(TOGETHER, steps, MOST_NUMBERS // start.size))
             block = xp.empty((together, start.size), start.dtype)
             again = chain(device, operator, start.copy())
@@ -178,16 +183,16 @@ class Correlators:
             [moments.ss["z"][pair] for pair in self.along] + [moments.ss["x"][pair] for pair in self.across]
         )
 
-    # ----------------------------------------------------------------------------------- what is given
+    # -------------------------------------------------------------------------------------------- results
 
     def named(self, means: FloatArray) -> dict[str, FloatArray]:
         """Return the arrays of the results file from means (T, count): correlators (T, pairs) and structure factors (T, N)."""
         views = [Temperature(self, row) for row in means]
-        found: dict[str, FloatArray] = {}
+        arrays: dict[str, FloatArray] = {}
         for observable in self.observables:
             rows = [observable.values(view) for view in views]
-            found |= {f"{name}_T": np.array([row[name] for row in rows]) for name in rows[0]}
-        return found
+            arrays |= {f"{name}_T": np.array([row[name] for row in rows]) for name in rows[0]}
+        return arrays
 
 
 class Temperature(View):

@@ -34,7 +34,7 @@ class ThermalResult:
     values : (4, T) float64
         Energy, specific heat, susceptibility and entropy, per site.
     errors : (4, T) float64 or None
-        Standard errors with those of the end of the recurrences; None where every sector was diagonalised.
+        Standard errors with the errors of the end of the recurrences; None where every sector was diagonalised.
     observed, observed_errors : dict of (T, ...) float64
         Correlators and structure factors, and their errors.
     steps : int
@@ -72,10 +72,10 @@ def _observed_error(name: str) -> Callable[[ThermalResult], NDArray[np.float64] 
 
 
 def _label(kind: type[Observable], label: Label) -> Quantity[ThermalResult]:
-    def found(result: ThermalResult) -> Array | None:
+    def labels(result: ThermalResult) -> Array | None:
         return result.problem.observables.label(kind, label, "thermal")
 
-    return Quantity(label.name, label.unit, label.text, found, axes=label.axes)
+    return Quantity(label.name, label.unit, label.text, labels, axes=label.axes)
 
 
 def _against_temperature(array: Observed) -> Iterator[Quantity[ThermalResult]]:

@@ -8,7 +8,7 @@ instead, without error.
 ``2 D / (D + 2) [Tr A^2 - (Tr A)^2 / D]`` at most.  To first order a ratio of such traces is off like one trace of
 ``phi(H) = sum_i dg/dS_i f_i(H)``, the influence function of the quantity g of the traces S; ``Tr phi^2`` is found from the same
 recurrences.  Z itself has the relative variance u: error bars are Student's with 2 / u degrees of freedom.  The Tr A^2 of
-correlators is not known, their errors are those of a jackknife: the k-th vectors of all sectors are one sample.
+correlators is not known, their errors come from a jackknife: the k-th vectors of all sectors are one sample.
 
 **Errors of the recurrence.**  The averages are found with three and four fifths of the steps as well.  x(T) is the largest change
 of ln Z and of <H> / T, or of ln Z if one sector is off by twice its own change.  Levels that are off by x T change the root of
@@ -73,7 +73,7 @@ class Computation:
     energies, weights : list of (lengths, vectors, m) float64
         Of each sector: of the whole recurrences and of shorter ones; of length 1 and one row where it was diagonalised.
     sums : list of (vectors, T, count) float64
-        Sums of correlators of each sector, energies from the lowest of their row; empty if none are asked for.
+        Sums of correlators of each sector, energies from the lowest of their row; empty without correlators.
     changes : list of (vectors, T) float64
         Bounds of how far the sums are off by the end of the recurrence, of operators of norm 1.
     steps : int
@@ -97,7 +97,7 @@ class Computation:
             self.weights = [np.array(part) for part in restored["weights"]]
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {
             "energies": list(self.energies),
             "weights": list(self.weights),
@@ -108,8 +108,11 @@ class Computation:
 
     def advance(self, report: Report) -> None:
         """Do the sectors that are left."""
+        # a sector is the unit of a checkpoint: those that are complete are not made again
         sectors = self.problem.plain_sectors
         for number in range(len(self.energies), len(sectors)):
+            # small sectors exactly, with all their levels; in
+            # large ones traces are means over random vectors
             if sectors[number].dimension <= self.problem.block.exact:
                 self._exact(sectors[number])
             else:
@@ -126,6 +129,7 @@ class Computation:
             sums[0] = self.correlators.exact(sector, values, vectors, self.temperatures)
         else:
             values = np.linalg.eigvalsh(matrix)
+        # one length and one row, as of a recurrence with weight 1 for each level
         self.energies.append(values[None, None])
         self.weights.append(np.ones((1, 1, values.size)))
         self.sums.append(sums)
@@ -136,17 +140,19 @@ class Computation:
         problem, block = self.problem, self.problem.block
         sector = problem.plain_sectors[number]
         operator = SectorOperator(problem.place, sector, problem.model)
-        found = []
+        recurrences = []
         sums = np.zeros((block.vectors, self.temperatures.size, self.correlators.count))
         changes = np.zeros((block.vectors, self.temperatures.size))
         for k in range(block.vectors):
+            # seeds of run, sector and vector in separate bits: no vector is used twice
             seed = (problem.models.seed << 20) + (number << 10) + k
             start = random_start(problem.place, sector.dimension, seed, operator.dtype)
             kept = start.copy() if self.correlators.count else start
             made = chain(problem.place, operator, start)
+            # counts: the whole recurrence, and the shorter ones that show how far it is converged
             counts = self._recurrence(made, report)
             self.steps = max(self.steps, counts[0])
-            found.append([ritz(made.alpha[:count], made.beta[:count]) for count in counts])
+            recurrences.append([ritz(made.alpha[:count], made.beta[:count]) for count in counts])
             if self.correlators.count:
                 changes[k] = self.correlators.change(made, self.temperatures, counts[1:])
                 sums[k] = self.correlators.sampled(
@@ -158,11 +164,13 @@ class Computation:
                     lambda: report(Progress()),
                 )
         # recurrences end after different numbers of steps: missing energies are infinite, with weight 0
-        shape = (1 + len(FEWER), block.vectors, max(row[0][0].size for row in found))
+        shape = (1 + len(FEWER), block.vectors, max(row[0][0].size for row in recurrences))
         energies, weights = np.full(shape, np.inf), np.zeros(shape)
-        for k, row in enumerate(found):
+        for k, row in enumerate(recurrences):
             for length, (values, vectors) in enumerate(row):
                 energies[length, k, : values.size] = values
+                # <r|phi_j>^2 is the squared first component; times
+                # D, as the mean over random vectors is Tr / D
                 weights[length, k, : values.size] = sector.dimension * vectors[0] ** 2
         self.energies.append(energies)
         self.weights.append(weights)
@@ -170,7 +178,7 @@ class Computation:
         self.changes.append(changes)
 
     def _recurrence(self, made: chain, report: Report) -> tuple[int, ...]:
-        """Make the steps of one vector; return how many, and those of the shorter recurrences."""
+        """Make the steps of one vector; return how many, and how many the shorter recurrences have."""
         steps, scale = self.problem.block.steps, scale_of(self.problem.model)
         most = MOST_THERMAL_STEPS if steps == "auto" else steps
         for step in range(1, most + 1):
@@ -183,17 +191,19 @@ class Computation:
         return shorter(len(made.alpha))
 
     def _settled(self, made: chain, scale: float) -> bool:
-        """Tell whether the averages of one vector would be the same after fewer steps, at all temperatures."""
+        """Return True if the averages of one vector would be the same after fewer steps, at all temperatures."""
+        # few temperatures, spread like the grid of the deck: the lowest are the last to settle
         T = np.unique(np.quantile(self.temperatures, np.linspace(0.0, 1.0, THINNED)))
         tallies = []
         for count in shorter(len(made.alpha)):
             values, vectors = ritz(made.alpha[:count], made.beta[:count])
+            # energies and weights as if the vector were a sector of its own
             tallies.append(Tally.of([Part(0.0, 1.0, 0, values.size, values, vectors[0] ** 2)], T))
         return bool(np.all(change(tallies) <= SETTLED + FLOOR * scale / T))
 
 
 def shorter(steps: int) -> tuple[int, ...]:
-    """Return a number of steps, and those of the recurrences that are compared with it."""
+    """Return a number of steps, and the numbers of the recurrences that are compared with it."""
     return (steps, *(max(1, min(steps - 1, int(share * steps))) for share in FEWER))
 
 
@@ -207,13 +217,13 @@ def run(problem: ThermalProblem, monitor: Monitor) -> ThermalResult:
     )
     with monitor.stage("sectors"):
         drive(made, monitor, total=len(sectors), unit="sectors", what="thermal", done=len(made.energies))
-    found = ThermalResult(problem, made.temperatures, values(problem, made), None, steps=made.steps)
+    result = ThermalResult(problem, made.temperatures, values(problem, made), None, steps=made.steps)
     if made.correlators.count:
-        found.observed = observed(problem, made)
+        result.observed = observed(problem, made)
     # a sector was sampled
     if made.steps:
-        monitor.judged("the errors of the thermal averages", lambda: judge(found, made, monitor), None)
-    return found
+        monitor.judged("the errors of the thermal averages", lambda: judge(result, made, monitor), None)
+    return result
 
 
 @dataclass(frozen=True)
@@ -223,7 +233,7 @@ class Part:
     Attributes
     ----------
     sz, copies : float
-        Total Sz, and 2 for a sector that stands for that of -Sz as well.
+        Total Sz, and 2 for a sector that stands for -Sz as well.
     vectors : int
         Random vectors; 0 where it was diagonalised.
     dimension : int
@@ -241,23 +251,25 @@ class Part:
 
 def parts_of(problem: ThermalProblem, made: Computation, length: int = 0) -> list[Part]:
     """Return the levels of all sectors; of the whole recurrences, or of one of the shorter ones."""
-    found = []
+    parts = []
     for sector, e, w in zip(problem.plain_sectors, made.energies, made.weights, strict=True):
         sampled = len(e) > 1
         energies, weights = e[length if sampled else 0], w[length if sampled else 0]
+        # shorter recurrences are filled up with infinite energies
         known, count = np.isfinite(energies), len(energies)
         copies = 2.0 if problem.doubled and sector.sz != 0.0 else 1.0
-        found.append(
+        parts.append(
             Part(
                 sector.sz,
                 copies,
                 count if sampled else 0,
                 sector.dimension,
                 energies[known],
+                # the mean over the vectors of a sector
                 weights[known] / count,
             )
         )
-    return found
+    return parts
 
 
 @dataclass(frozen=True)
@@ -283,16 +295,20 @@ class Tally:
 
     @classmethod
     def of(cls, parts: list[Part], T: NDArray[np.float64]) -> Tally:
-        """Add up the sectors; where one stands for that of -Sz as well, the mean of Sz vanishes."""
+        """Add up the sectors; where one stands for -Sz as well, the mean of Sz vanishes."""
+        # from the lowest energy: no Boltzmann factor overflows, the lowest one is 1
         low = min(float(part.energies.min()) for part in parts)
         sums = np.zeros((5, T.size))
         doubled = any(part.copies > 1.0 for part in parts)
         for part in parts:
             up = part.energies - low
+            # one row for each temperature; the copies of Sz > 0 stand for -Sz
             boltzmann = np.exp(-up / T[:, None]) * (part.copies * part.weights)
             Z = boltzmann.sum(axis=1)
             m = 0.0 if doubled else part.sz
+            # Tr 1, Tr (H - low), Tr (H - low)^2, Tr Sz, Tr Sz^2, each with exp(-H / T)
             sums += [Z, boltzmann @ up, boltzmann @ up**2, m * Z, part.sz**2 * Z]
+        # means; then variances, free of the shift of the energies
         Z, (e, e2, m, m2) = sums[0], sums[1:] / sums[0]
         return cls(T, low, Z, e, e2 - e**2, m, m2)
 
@@ -314,9 +330,12 @@ class Tally:
         )
 
     def influence(self, part: Part) -> NDArray[np.float64]:
-        """Return what a level of a sector adds to the values, and to ln Z, to first order: (5, T, m)."""
+        """Return the part of each level of a sector in the values, and in ln Z, to first order: (5, T, m)."""
+        # derivatives of energy, specific heat, susceptibility,
+        # entropy and ln Z by the traces, applied to one level
         T, h = self.T[:, None], part.energies - self.low
         he, m = h - self.e[:, None], (part.sz - self.m)[:, None]
+        # of Sz^2 - <Sz>^2, less its mean
         moment = part.sz**2 - self.m2[:, None] - 2.0 * self.m[:, None] * m
         whole = np.ones_like(he)
         rows = np.array([he, (he**2 - self.v[:, None]) / T**2, moment / T * whole, 1.0 + he / T, whole])
@@ -326,36 +345,40 @@ class Tally:
 def change(tallies: Sequence[Tally]) -> NDArray[np.float64]:
     """Return the largest change of ln Z and <H> / T (T,) from the first to one of the others."""
     first = tallies[0]
-    found = [np.zeros(first.T.size)]
+    # both are numbers of order one: ln Z = S - <H> / T
+    differences = [np.zeros(first.T.size)]
     for other in tallies[1:]:
-        found.append(np.abs(other.log_Z - first.log_Z))
-        found.append(np.abs(other.low + other.e - first.low - first.e) / first.T)
-    return np.max(found, axis=0)
+        differences.append(np.abs(other.log_Z - first.log_Z))
+        differences.append(np.abs(other.low + other.e - first.low - first.e) / first.T)
+    return np.max(differences, axis=0)
 
 
 def changes(
     lengths: Sequence[list[Part]], T: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return how far ln Z and <H> / T, and the susceptibility may be off, (T,) each.
+    """Return bounds of the errors of ln Z and <H> / T, and of the susceptibility, (T,) each.
 
     Changes of the whole, and what becomes of it if ln Z of one sector is larger by twice its own change: recurrences that have
     not come down to the lowest levels of a sector, and so give it no weight, are alike.
     """
     tallies = [Tally.of(parts, T) for parts in lengths]
-    first, found, shift = tallies[0], [change(tallies)], np.zeros(T.size)
+    first, bounds, shift = tallies[0], [change(tallies)], np.zeros(T.size)
     for sector in zip(*lengths, strict=True):
         if sector[0].vectors:
             own = [Tally.of([part], T) for part in sector]
+            # ln of the weight of the sector, and of all others
             share = np.minimum(own[0].log_Z - first.log_Z, 0.0)
             rest = np.log(np.maximum(-np.expm1(share), 1e-300))
+            # change of ln Z if the sector grows by twice its own change; below zero by rounding alone
             more = np.maximum(np.logaddexp(rest, share + 2.0 * change(own)), 0.0)
-            found.append(more)
+            bounds.append(more)
+            # weight that the sector would take from the others
             shift += _shifted(first, sector[0].sz, -np.expm1(-more))
-    return np.max(found, axis=0), shift
+    return np.max(bounds, axis=0), shift
 
 
 def _shifted(tally: Tally, sz: float, weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how far the susceptibility may be off if a sector takes a weight of at most so much from the others, (T,)."""
+    """Return the error of the susceptibility if a sector takes at most this weight from the others, (T,)."""
     # Sz and -Sz alike
     if not tally.m.any():
         return weight * np.abs(sz**2 - tally.m2) / tally.T
@@ -385,6 +408,7 @@ def _samples(
 ) -> NDArray[np.float64]:
     """Return Z and ``Z <A>`` (samples, T, 1 + count) from the sums of every sector, energies from the lowest of all."""
     T, total = made.temperatures, np.zeros(())
+    # every sector from the lowest energy of all; sums of correlators are from the lowest of their own row
     low = min(float(e[0].min()) for e in made.energies)
     for part, e, w, own in zip(parts_of(problem, made), made.energies, made.weights, sums, strict=True):
         up = np.where(np.isfinite(e[0]), e[0] - low, np.inf)
@@ -401,18 +425,24 @@ def _samples(
 def judge(result: ThermalResult, made: Computation, monitor: Monitor) -> None:
     """Add the errors to a result, and warn where they are uncertain, or where too few steps were made."""
     problem, T = result.problem, made.temperatures
+    # the same averages from three and four fifths of the steps
     lengths = [parts_of(problem, made, length) for length in range(1 + len(FEWER))]
     tallies = [Tally.of(parts, T) for parts in lengths]
     # to first order: Tr phi^2 of the influence function phi, by the same quadrature as the averages
     variance = np.zeros((5, T.size))
+    # sectors that were diagonalised have no statistical error
     for part in lengths[0]:
         if part.vectors:
             influence, D = tallies[0].influence(part), part.dimension
+            # variance of D <r|phi|r> over random real unit vectors
+            # r: 2 D / (D + 2) times [Tr phi^2 - (Tr phi)^2 / D]
             square = (influence**2 @ part.weights) - (influence @ part.weights) ** 2 / D
             variance += 2.0 * D / (D + 2.0) * np.maximum(square, 0.0) / part.vectors
+    # Student's factor for the degrees of freedom 2 / u that the relative variance u of Z stands for
     factor = np.array([student(2.0 / max(u, 1e-300)) for u in variance[4]])
     x, shift = changes(lengths, T)
     result.change = x
+    # statistical and truncation errors are independent: squares add up; per site, as the values
     result.errors = np.hypot(factor * np.sqrt(variance[:4]), truncation(tallies, x, shift)) / problem.spins
     if made.correlators.count and problem.block.vectors >= LEAST_SAMPLES:
         result.observed_errors = _observed_errors(problem, made, x)
@@ -440,10 +470,12 @@ def judge(result: ThermalResult, made: Computation, monitor: Monitor) -> None:
 def truncation(
     tallies: Sequence[Tally], x: NDArray[np.float64], shift: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return what the end of the recurrences may make of energy, specific heat, susceptibility and entropy, (4, T)."""
+    """Return the truncation errors of energy, specific heat, susceptibility and entropy, (4, T)."""
     first = tallies[0]
     seen = np.max([np.abs(other.values - first.values) for other in tallies[1:]], axis=0)
     heat = np.maximum(first.v / first.T**2, 0.0)
+    # energy: T x; heat: (sqrt(heat) + x)^2 - heat;
+    # susceptibility from weights that move; entropy like ln Z
     bounds = [first.T * x, 2.0 * np.sqrt(heat) * x + x**2, shift, x]
     return np.maximum(seen, bounds)
 
@@ -453,6 +485,7 @@ def _observed_errors(
 ) -> dict[str, NDArray[np.float64]]:
     """Return the errors of correlators: of a jackknife over the samples, and of the end of the recurrences."""
     samples = max(len(part) for part in made.sums)
+    # jackknife: the means without one sample each
     left_out = [observed(problem, made, k) for k in range(samples)]
     cut = [np.repeat(part[..., None], made.correlators.count, axis=2) for part in made.changes]
     mean = _samples(problem, made, cut).mean(axis=0)
@@ -460,11 +493,12 @@ def _observed_errors(
     off = np.maximum(
         0.5 * mean[:, 1:2] / mean[:, :1], 0.5 * np.minimum(np.expm1(np.minimum(x, 1.0)), 1.0)[:, None]
     )
-    found = {}
+    errors = {}
     for name in left_out[0]:
         rows = np.array([one[name] for one in left_out])
+        # variance of a jackknife: (n - 1) / n times the sum of squares
         square = (samples - 1.0) / samples * ((rows - rows.mean(axis=0)) ** 2).sum(axis=0)
         # of each site, in a structure factor
         pairs = problem.spins if name.startswith("structure") else 1
-        found[name] = np.hypot(student(samples - 1.0) * np.sqrt(square), pairs * off)
-    return found
+        errors[name] = np.hypot(student(samples - 1.0) * np.sqrt(square), pairs * off)
+    return errors

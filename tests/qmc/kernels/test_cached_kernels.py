@@ -35,4 +35,3 @@ def test_systems_keep_their_own_kernels(tmp_path, monkeypatch):
     alone = energies("He") | energies("H2O")
     assert any(walker[3] != 0.0 for walker in alone["H2O"])  # nonlocal
     assert energies("He", "H2O") == alone
-    assert energies("H2O", "He") == alone

@@ -220,3 +220,42 @@ MISTAKES = {
 def test_mistakes(tridiag, name):
     changes, message = MISTAKES[name]
     tridiag.refuses(message, **{**SMALL, **changes})
+
+
+@pytest.mark.parametrize("phases", [2, 5])
+def test_a_scan_of_two_keys_is_drawn_over_both(tmp_path, phases):
+    from qsim.core.results.results import open_results
+    from qsim.core.results.tables import Scalar, Table
+    from qsim.core.results.writing import Content, write_results
+
+    intensity, cep = (
+        a.ravel() for a in np.meshgrid([1e13, 2e13, 4e13, 8e13], 0.5 * np.arange(phases), indexing="ij")
+    )
+    arrays = {
+        "scan_intensity": intensity,
+        "scan_cep": cep,
+        "run_continuum_population": (intensity / 1e14) ** 3 * (2 + np.cos(cep)),
+        "hhg_order": np.linspace(0, 30, 31),
+        "scan_hhg": np.exp(-np.arange(31.0)) * intensity[:, None],
+    }
+    axes = {"hhg_order": ("hhg_order",), "scan_hhg": ("run", "hhg_order")}
+    tables = [Table(name, axes.get(name, ("run",))) for name in arrays]
+    path = tmp_path / "scan.h5"
+    scalars = {"runs": Scalar(intensity.size)}
+    write_results(
+        path, Content("tridiag", "t", "complete", tables, arrays, scalars, {"deck": {"task": "atom"}})
+    )
+    with open_results(path) as results:
+        fig = results.plot("scan")
+    left, right = fig.axes[:2]
+    assert left.get_xlabel() == "intensity (W/cm$^2$)"
+    if phases == 5:
+        assert left.get_ylabel() == "carrier-envelope phase (rad)"
+        (mesh,) = left.collections
+        drawn = np.asarray(mesh.get_array()).reshape(phases, 4)
+        assert drawn[3, 2] == arrays["run_continuum_population"][2 * phases + 3]
+    else:
+        assert [line.get_label() for line in left.get_lines()] == ["0", "0.5"]
+        assert left.get_lines()[1].get_ydata().tolist() == arrays["run_continuum_population"][1::2].tolist()
+    assert right.get_lines()[1].get_label() == "1e+13, 0.5"
+    fig.savefig(tmp_path / "scan.png")

@@ -12,7 +12,6 @@ from qsim.trotter.evolution.chebyshev import Whole
 from qsim.trotter.evolution.krylov import Exponential
 from qsim.trotter.kernels.product.operators import operator
 from qsim.trotter.model.hamiltonian import dense
-from qsim.trotter.work import krylov_products
 from tests.trotter.kernels.test_exchange import model as random_model
 from tests.trotter.kernels.test_exchange import spin, state
 
@@ -177,34 +176,6 @@ def test_bad_input(trotter, change, message):
 def test_a_driven_term_that_leaves_the_sector(trotter):
     with pytest.raises(DeckError, match="mixes magnetisations"):
         run(trotter, [RING, DRIVE | {"axis": "x"}], sector={"up": 3})
-
-
-@pytest.mark.parametrize(
-    ("terms", "accuracy", "t_final"),
-    [
-        ([RING, FIELD], 1e-9, 3.0),
-        ([RING, FIELD], 1e-5, 30.0),
-        ([RING, DRIVE], 1e-4, 3.0),
-        ([RING, FIELD, DRIVE], 1e-8, 9.0),
-    ],
-)
-def test_products_are_foreseen(trotter, terms, accuracy, t_final, monkeypatch):
-    """The dry run counts products H psi before it knows the steps: within a factor of three."""
-    made = []
-    monkeypatch.setattr(Exponential, "__init__", counted(Exponential.__init__, made))
-    evolve = {"t_final": t_final, "outputs": 4, "accuracy": accuracy, "integrator": "krylov"}
-    result = run(trotter, terms, evolve=evolve)
-    problem = result.problem
-    foreseen = krylov_products(problem.hamiltonian(), problem.times, accuracy)
-    assert 1 / 3 < foreseen / sum(one.products for one in made) < 3
-
-
-def counted(initialise, made):
-    def remember(self, *arguments):
-        initialise(self, *arguments)
-        made.append(self)
-
-    return remember
 
 
 NARROW = [[0.0, 0.0], [131.7, 0.0], [131.70002, 700.0], [131.70162, 700.0], [131.70163, 0.0]]

@@ -29,7 +29,16 @@ if TYPE_CHECKING:
 
     from qsim.core.results.file import ResultsFile
 
-__all__ = ["array_rows", "as_html", "as_text", "figure_functions", "plot", "scalar_rows", "to_xarray"]
+__all__ = [
+    "array_rows",
+    "as_html",
+    "as_text",
+    "coordinate_name",
+    "figure_functions",
+    "plot",
+    "scalar_rows",
+    "to_xarray",
+]
 
 # Most scalars that a text shows.
 MAX_SCALARS = 12
@@ -40,7 +49,7 @@ MAX_SCALARS = 12
 
 def scalar_rows(results: ResultsFile) -> list[tuple[str, str, str]]:
     """Return name, value with unit and error, and meaning of the scalars, those of the method's headline first."""
-    module = _output(results.method)
+    module = output_of(results.method)
     first = () if module is None else headline(*by_task(module.QUANTITIES))
     names = list(dict.fromkeys([*(name for name in first if name in results.scalars), *results.scalars]))
     return [
@@ -119,10 +128,21 @@ def to_xarray(results: ResultsFile, group: str = "") -> xarray.Dataset:
             name = f"{above}/{dim}" if above else dim
             if name in results and results.dims(name) == (dim,):
                 variables[dim] = _variable(results, name)
+    # what no array runs along is data: xarray would take it for an axis by its name
+    used = {dim for name in results.names for dim in results.dims(name) if leaf(name) != dim}
+    variables = {
+        name: xarray.Variable((f"{name}_index",), v.data, v.attrs)
+        if v.dims == (name,) and name not in used
+        else v
+        for name, v in variables.items()
+    }
     coordinates = {name: v for name, v in variables.items() if v.dims == (name,)}
     data = {name: v for name, v in variables.items() if name not in coordinates}
     attributes = {"method": results.method, "title": results.title, "created": results.created}
-    numbers = {name: s.value for name, s in results.scalars.items() if s.value is not None}
+    numbers: dict[str, Any] = {}
+    for name, s in results.scalars.items():
+        known = {name: s.value, f"{name}_error": s.error, f"{name}_units": s.unit or None}
+        numbers |= {key: value for key, value in known.items() if value is not None}
     return xarray.Dataset(data, coords=coordinates, attrs=attributes | numbers)
 
 
@@ -130,13 +150,15 @@ def _variable(results: ResultsFile, name: str) -> xarray.Variable:
     import xarray
 
     attributes = {"units": results.unit(name), "long_name": results.description(name)}
+    if f"{name}_error" in results:
+        attributes["ancillary_variables"] = f"{leaf(name)}_error"
     return xarray.Variable(results.dims(name), results[name], attributes)
 
 
 # ------------------------------------------------------------------------------------------- figures
 
 
-def _output(method: str) -> Any:
+def output_of(method: str) -> Any:
     """Return the module ``output`` of a method; None for a method that this installation does not have."""
     # The name comes from the file: nothing else than a folder of this package may be imported.
     if not re.fullmatch(r"[a-z]+", method) or find_spec(f"qsim.{method}") is None:
@@ -146,7 +168,7 @@ def _output(method: str) -> Any:
 
 def figure_functions(results: R) -> Mapping[str, Callable[[R], Figure | None]]:
     """Return the figure functions of the method of a results file by name."""
-    return getattr(_output(results.method), "FIGURES", {})
+    return getattr(output_of(results.method), "FIGURES", {})
 
 
 def plot(
@@ -195,7 +217,7 @@ def _plot_array(results: ResultsFile, name: str, ax: Any, line: Mapping[str, Any
     return cast("Figure | SubFigure", ax.figure)
 
 
-def _coordinate_name(results: ResultsFile, name: str, axis: int) -> str | None:
+def coordinate_name(results: ResultsFile, name: str, axis: int) -> str | None:
     """Return the array that holds the coordinate of an axis, the nearest one above; None for a plain index."""
     dim, group = results.dims(name)[axis], parent(name)
     # The nearest group upwards, as when the file was written.
@@ -209,7 +231,7 @@ def _coordinate_name(results: ResultsFile, name: str, axis: int) -> str | None:
 
 
 def _coordinate(results: ResultsFile, name: str, axis: int) -> Any:
-    coordinate = _coordinate_name(results, name, axis)
+    coordinate = coordinate_name(results, name, axis)
     size = results.shape(name)[axis]
     if coordinate is None:
         return np.arange(size)
@@ -218,7 +240,7 @@ def _coordinate(results: ResultsFile, name: str, axis: int) -> Any:
 
 
 def _axis_labels(results: ResultsFile, name: str) -> list[str]:
-    coordinates = [_coordinate_name(results, name, axis) for axis in range(len(results.shape(name)))]
+    coordinates = [coordinate_name(results, name, axis) for axis in range(len(results.shape(name)))]
     return [
         results.label(each) if each else dim
         for each, dim in zip(coordinates, results.dims(name), strict=True)

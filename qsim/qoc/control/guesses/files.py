@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.deck.columns import read_columns, smooth_curve
+from qsim.core.deck.columns import smooth_curve
+from qsim.core.deck.tables import read_table
 from qsim.core.errors import FileError, InvalidInput
 from qsim.core.results.arrays import require_finite
 
@@ -23,11 +24,11 @@ KEY = "control.guess.file"
 
 def file(block: FileGuess, pulse: Pulse) -> NDArray[np.float64]:
     """Return the field of a file, times the shape of the deck."""
-    field = pulse.checked(field_from_file(block.file, pulse.times, pulse.duration), KEY)
+    field = pulse.checked(field_from_file(block, pulse.times, pulse.duration), KEY)
     return field * _shape_to_apply(block.file, pulse.times, pulse.shape)
 
 
-def field_from_file(path: Path, times: NDArray[np.float64], duration: float) -> NDArray[np.float64]:
+def field_from_file(block: FileGuess, times: NDArray[np.float64], duration: float) -> NDArray[np.float64]:
     """Return a field read from two columns (t, eps) or from a qsim results file, at the midpoints (zero outside its range).
 
     Raises
@@ -37,10 +38,11 @@ def field_from_file(path: Path, times: NDArray[np.float64], duration: float) -> 
     InvalidInput
         If it holds no field, or one at other times.
     """
+    path = block.file
     if str(path).endswith((".h5", ".hdf5")):
         t, eps = _field_of_results(path)
     else:
-        columns = read_columns(path, 2, "t, field")
+        columns = read_table(block)
         order = np.argsort(columns[:, 0], kind="stable")
         t, eps = columns[order, 0], columns[order, 1]
     if t.shape == times.shape and np.allclose(t, times, rtol=0, atol=1e-9 * duration):

@@ -6,18 +6,18 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import DeckPath
 from qsim.core.deck.expression import ExpressionText
-from qsim.qoc.deck.functions.base import DipoleBlock, Points, PotentialBlock
+from qsim.core.deck.table_units import UNITS_KEY, Column, DipoleUnits, PotentialUnits, Tabulated
+from qsim.qoc.deck.functions.base import DipoleBlock, FunctionBlock, Points, PotentialBlock
 
-__all__ = ["FormulaOfX", "TableFile"]
+__all__ = ["FormulaOfX", "TableDipole", "TablePotential"]
 
 
-class TableFile(PotentialBlock, DipoleBlock):
-    """Two columns, x and value in atomic units, interpolated by a cubic spline."""
+class _Table(FunctionBlock, Tabulated):
+    """Two columns, interpolated by a cubic spline."""
 
     place = 8
 
-    type: Literal["table"]
-    file: DeckPath = Field(description="CSV or white-space file, relative to the deck")
+    file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
 
     def at(self, x: Points, mass: float, key: str) -> Points:
         """Return the value of the spline (L,); the mass does not matter."""
@@ -25,7 +25,29 @@ class TableFile(PotentialBlock, DipoleBlock):
 
         from qsim.core.physics.functions import spline
 
-        return np.asarray(spline(self.file, "x", x, f"{key}.file")(x))
+        return np.asarray(spline(self, x, f"{key}.file")(x))
+
+
+class TablePotential(_Table, PotentialBlock):
+    """Two columns, x and V, interpolated by a cubic spline."""
+
+    type: Literal["table"]
+    units: PotentialUnits | None = Field(default=None, description=UNITS_KEY)
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return x and V."""
+        return Column("x", "length"), Column("V", "energy")
+
+
+class TableDipole(_Table, DipoleBlock):
+    """Two columns, x and mu, interpolated by a cubic spline."""
+
+    type: Literal["table"]
+    units: DipoleUnits | None = Field(default=None, description=UNITS_KEY)
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return x and mu."""
+        return Column("x", "length"), Column("mu", "dipole")
 
 
 class FormulaOfX(PotentialBlock, DipoleBlock):

@@ -42,6 +42,7 @@ __all__ = ["AnyPropagator", "CudaBatch", "CudaMember", "Stepping", "families_of"
 def families_of(lanes: AnyLanes) -> Families:
     """Return the pairs of lanes in the order in which a step begins."""
     k, l = lanes.pairs, lanes.momenta
+    # even pairs are lanes (k, K + k), odd pairs (K + k, k + 1)
     here, there = np.arange(k), np.arange(k) + k
     even, odd = lanes.even, lanes.odd
     own = [
@@ -55,10 +56,12 @@ def families_of(lanes: AnyLanes) -> Families:
         swaps = np.where(lanes.swaps < k, lanes.swaps, lanes.swaps - kernels.HALF + k)
         place[swaps] = swaps[:, ::-1]
         # pairs to m + 1 are those to m - 1 after an exchange of lanes, with the other sign; here they are families of their own
+        # a step begins with the pairs to m + 1, then comes to those to m - 1
         own = [(place[a], place[b], -c, -g) for a, b, c, g in own] + own
         momenta = -lanes.turns
     pairs, coupling, growth = [], [], []
     for a, b, c, g in own:
+        # lanes without a partner, and empty ones, have no coupling
         used = c != 0.0
         pairs.append(np.array([a[used], b[used]], dtype=np.int32))
         coupling.append(np.asarray(c[used], dtype=float))
@@ -78,15 +81,17 @@ def shape_of(
     """
     with device.use():
         runtime = device.xp.cuda.runtime
-        found = runtime.getDeviceProperties(device.index)
-        shared = int(found.get("sharedMemPerBlockOptin", found["sharedMemPerBlock"]))
+        properties = runtime.getDeviceProperties(device.index)
+        shared = int(properties.get("sharedMemPerBlockOptin", properties["sharedMemPerBlock"]))
+        # blocks that wait for each other must all run at once: a cooperative launch promises it, and the driver
+        # must know it
         able = getattr(device.xp.cuda.Device(device.index), "attributes", {}).get("CooperativeLaunch", 0)
         able = able and runtime.driverGetVersion() >= TOGETHER
         return shape(
             points,
             lanes,
             members,
-            int(found["multiProcessorCount"]),
+            int(properties["multiProcessorCount"]),
             shared,
             velocity=velocity,
             waits=bool(able),
@@ -159,6 +164,7 @@ class CudaBatch:
             along = not isinstance(lanes, PlanarLanes)
             found = shape_of(device, n, width, self.members, velocity=how.velocity, warps=along)
         self.shape = found
+        # the stages of order 4 have two lengths, hence two sets of tables
         made = {q: self._tables(q * dt / self.parts) for q in dict.fromkeys(STAGES[order])}
         self.stages = [(q, made[q]) for q in STAGES[order]]
         self.made = list(made.values())
@@ -166,6 +172,7 @@ class CudaBatch:
             self.state = device.xp.zeros((self.members, self.shape.padded, width), dtype=np.complex128)
         self._decay = None
         if order == 4 and lattice.cap is not None:
+            # as on the CPU, the absorber is left out of the stages of order 4
             decay = np.ones((self.shape.padded, 1))
             decay[:n, 0] = np.exp(-lattice.cap * dt)
             self._decay = device.asarray(decay)
@@ -199,6 +206,7 @@ class CudaBatch:
         )
         if self.velocity:
             inner = emptied(lattice, lanes) if self.cleared else np.zeros((0, 2 * lanes.pairs))
+            # the reach of a Cayley step grows with its coupling: the strongest one is safe for all pairs
             strongest = max((float(np.abs(one).max(initial=0.0)) for one in families.coupling), default=0.0)
             grid = lattice.grid
             made.mix = Mixing(
@@ -215,6 +223,7 @@ class CudaBatch:
 
     def set(self, member: int, phi: NDArray[np.complex128]) -> None:
         """Take the state of a member, (used, n), in the order of the channels."""
+        # rows beyond the grid, which fill up the last chunk, and lanes without a channel stay zero
         f = np.zeros(self.state.shape[1:], dtype=np.complex128)
         f[: phi.shape[1], self.lanes.order] = (phi * self.lattice.grid.slope).T
         with self.device.use():
@@ -246,8 +255,10 @@ class CudaBatch:
         """
         start = self.step * self.dt
         if len(self.stages) == 1:
+            # one launch makes all steps and takes all sums: the state does not leave the device
             sums = self._run(self.made[0], start, count, self.dt, marks)
         else:
+            # order 4: five launches per step; sums are taken by a launch of no steps
             taken = [] if marks.size == 0 or marks[0] > 0 else [self._sums()]
             for k in range(count):
                 at = start + k * self.dt
@@ -274,10 +285,12 @@ class CudaBatch:
         """Make `count` steps of length `dt` from a time on; return the sums on the device."""
         dt, count = dt / self.parts, count * self.parts
         middle = start + (np.arange(count) + 0.5) * dt
+        # place in the result of the sums after each step, -1 where none are taken
         samples = np.full(count + 1, -1, dtype=np.int32)
         samples[marks * self.parts] = np.arange(len(marks))
         fields = [np.asarray(one(middle), dtype=float) for one in self.fields]
         if isinstance(self.lanes, PlanarLanes):
+            # as size and angle: the frame of each step has the field along its x axis
             size = np.array([np.hypot(*one) for one in fields])
             angle = np.array([np.arctan2(one[1], one[0]) for one in fields])
             if not self.velocity:
@@ -286,6 +299,7 @@ class CudaBatch:
         else:
             table = np.array(fields).reshape(self.members, count)
             if not self.velocity:
+                # chunks that fit into registers have kernels of their own (warps.cu)
                 make = warp_length_steps if tables.shape.warps else kernels.length_steps
                 return make(self.state, tables, table, dt, samples)
             ends = start + np.arange(count + 1) * dt
@@ -352,6 +366,7 @@ class CudaMember:
 
     def restore(self, state: NDArray[np.float64], step: int, lost: float) -> None:
         """Take what `snapshot` returned, after `step` steps."""
+        # checkpoints have the layout of a CPU, so that a run can be continued on either
         half = state.shape[1] // 2
         f = np.zeros(self.batch.state.shape[1:], dtype=np.complex128)
         f[: state.shape[0]] = state[:, :half] + 1j * state[:, half:]
@@ -364,11 +379,12 @@ class CudaMember:
         self.batch.step, self.batch.lost[self.index] = step, lost
 
     def edges(self, rows: int) -> tuple[float, float]:
-        """Return the norm of the last two l, and that of the last points."""
+        """Return the norm of the last two l, and the norm of the last points."""
         batch, n = self.batch, self.lattice.grid.points
         xp = batch.device.xp
         last = self.lanes.order[self.lanes.ls >= self.lanes.lmax - 1]
         with batch.device.use():
+            # norm from f = r' phi
             weight = batch.device.asarray(1.0 / self.lattice.grid.slope[:, None] ** 2)
             state = batch.state[self.index][:n]
             high = xp.sum(weight * xp.abs(state[:, batch.device.asarray(last)]) ** 2)
@@ -391,6 +407,7 @@ class CudaMember:
 
 def merged(members: list[CudaMember]) -> CudaBatch:
     """Return one batch of members of several, which have the same grid, channels and steps."""
+    # batches of one that were made member by member: states and fields are taken over, tables are made once
     first = members[0].batch
     batch = CudaBatch(
         first.device,

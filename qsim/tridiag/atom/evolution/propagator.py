@@ -42,6 +42,8 @@ __all__ = [
 ]
 
 # Euler-Maclaurin weight of the first point
+# an integrand that starts linearly at r = 0 adds h^2 f'(0) / 12 to the trapezoid sum, a twelfth of f at the
+# first point
 FIRST = 13.0 / 12.0
 # bohr per l: u_l ~ r^(l+1) is below 1e-9 of its maximum within INNER (l - 1)
 INNER = 0.05
@@ -124,6 +126,8 @@ def radial_arrays(
 ) -> tuple[NDArray[np.float64], ...]:
     """Return a, potential, rotation, l (l + 1) and first entries: the arguments of `length/pivots`."""
     grid, l = lattice.grid, lanes.momenta
+    # the kernels carry f = r' phi: every term of H is multiplied by r'^2, and by tau / 6 with a = r'^2 / (6
+    # tau)
     square = grid.slope**2
     w = lattice.cap if cap and lattice.cap is not None else np.zeros(grid.points)
     potential = np.column_stack([square * (lattice.potential + grid.curvature) / 6.0, -square * w / 6.0])
@@ -134,6 +138,7 @@ def radial_arrays(
 def emptied(lattice: AtomLattice, lanes: AnyLanes) -> NDArray[np.float64]:
     """Return ``1 / r'^2`` where the core of high l is emptied and 0 elsewhere, (rows, lanes)."""
     grid, l = lattice.grid, lanes.momenta
+    # the lowest l of the run is never emptied: it holds the electron near the nucleus
     reach = np.where(l > lanes.lowest, INNER * (l - 1.0), 0.0)
     rows = int(np.searchsorted(grid.r, reach.max()))
     return np.where(grid.r[:rows, None] < reach, 1.0 / grid.slope[:rows, None] ** 2, 0.0)
@@ -150,6 +155,7 @@ def tables(
     even, odd = lanes.even, lanes.odd
     inner = emptied(lattice, lanes) if clear else np.zeros((0, 2 * pairs))
     planar = isinstance(lanes, PlanarLanes)
+    # pairs of planar lanes are mixed row by row over the whole grid; those along z have a ring in the sweep
     rows = n if velocity and planar else 1
     even_growth, odd_growth = even * (l[:pairs] + 1.0), odd * (l[pairs:] + 1.0)
     return Tables(
@@ -177,7 +183,9 @@ def tables(
     )
 
 
+# 4 q^3 + (1 - 4 q)^3 = 0: the third-order errors of the five steps cancel
 SUZUKI = 1.0 / (4.0 - 4.0 ** (1.0 / 3.0))
+# the middle stage goes back in time by 0.66 dt
 STAGES = {2: (1.0,), 4: (SUZUKI, SUZUKI, 1.0 - 4.0 * SUZUKI, SUZUKI, SUZUKI)}
 
 
@@ -205,7 +213,7 @@ class Propagator:
     Attributes
     ----------
     sharing : Sharing
-        CPU threads that share the steps, one until others are given; those of elliptical light are not shared.
+        CPU threads that share the steps, one until others are given; steps in elliptical light are not shared.
     """
 
     def __init__(
@@ -225,7 +233,9 @@ class Propagator:
         self.stages = STAGES[order]
         self.parts = max(parts, 1)
         if lattice.mask is not None and parts > 1:
+            # applied after each of the parts, it must have its full effect after all of them
             lattice = replace(lattice, mask=lattice.mask ** (1.0 / parts))
+        # stages of the same length share their tables: two sets for order 4
         made = {
             q: tables(lattice, lanes, q * dt / self.parts, velocity=velocity, clear=parts > 0, cap=order == 2)
             for q in set(self.stages)
@@ -235,12 +245,15 @@ class Propagator:
         self.set(u)
         self.step = 0
         self.lost = 0.0
+        # in order 4 the absorber would amplify in the stage that goes backwards: it is left out there and
+        # applied once a step
         self._decay = None
         if order == 4 and lattice.cap is not None:
             self._decay = np.exp(-lattice.cap * dt)[:, None]
 
     def set(self, u: NDArray[np.complex128]) -> None:
         """Take a state (used, n), in the order of the channels."""
+        # from phi to f = r' phi, real parts before imaginary parts
         f = (u * self.lattice.grid.slope).T
         order, half = self.lanes.order, 2 * self.lanes.pairs
         self.state[:] = 0.0
@@ -287,25 +300,28 @@ class Propagator:
         return np.asarray(kernels.atom_sums(self.state, self.tables[0], weight, force, int(last[0])))
 
     def edges(self, rows: int) -> tuple[float, float]:
-        """Return the norm of the last two l, and that of the last points."""
+        """Return the norm of the last two l, and the norm of the last points."""
         last, half = self.lanes.order[self.lanes.ls >= self.lanes.lmax - 1], 2 * self.lanes.pairs
         weight = 1.0 / self.lattice.grid.slope[:, None] ** 2
+        # both lie at the edge of what the run represents, l and r: norm there tells that lmax or rmax is too
+        # small
         high = np.sum(weight * (self.state[:, last] ** 2 + self.state[:, half + last] ** 2))
         return float(high), float(np.sum(weight[-rows:] * self.state[-rows:] ** 2))
 
     def sampled(self, marks: list[int]) -> NDArray[np.float64]:
         """Go on to each mark, a number of steps from the start, and return the `sums` there, (marks, ...)."""
-        found = []
+        sums = []
         for mark in marks:
             self.advance(mark - self.step)
-            found.append(self.sums())
-        return np.array(found)
+            sums.append(self.sums())
+        return np.array(sums)
 
     def advance(self, count: int) -> None:
         """Make `count` steps."""
         if len(self.stages) == 1:
             self._run(0, self.step * self.dt, count, self.dt)
         else:
+            # the stages of one step follow each other, so steps of order 4 cannot share a sweep
             for k in range(count):
                 at = (self.step + k) * self.dt
                 for i, q in enumerate(self.stages):
@@ -318,6 +334,7 @@ class Propagator:
     def _run(self, stage: int, start: float, count: int, dt: float) -> None:
         """Make `count` steps of length `dt` from a time on, with the tables of a stage."""
         count, dt = count * self.parts, dt / self.parts
+        # fields at the midpoint of each step make it symmetric in time, hence of second order
         middle = start + (np.arange(count) + 0.5) * dt
         if isinstance(self.lanes, PlanarLanes):
             x, y = self.field(middle)
@@ -327,6 +344,7 @@ class Propagator:
             else:
                 planar_length_steps(self.state, self.tables[stage], *vector, dt)
         elif self.velocity:
+            # even pairs of neighbouring steps are joined at the ends of the steps, where they take A
             ends = start + np.arange(count + 1) * dt
             self.lost += velocity_steps(
                 self.state,

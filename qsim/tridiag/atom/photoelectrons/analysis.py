@@ -34,6 +34,7 @@ PEAKS = 5
 # points of the momentum map in each direction
 MAP = 121
 # norm that is missing at the end, which a projection does not see
+# what an absorber took belongs to the spectrum, but is gone when it is taken
 ABSORBED = 1e-6
 # relative distance of the potential from its Coulomb tail at the wall
 TAIL = 1e-4
@@ -56,7 +57,7 @@ class _Window:
         block, result = self.block, self.result
         # lines as wide as the spacing of the energies give a smooth curve
         gamma = block.gamma if block.gamma is not None else float(self.energy[1] - self.energy[0])
-        found = spectra.window(
+        spectrum = spectra.window(
             (result.problem.lattice, result.problem.beyond),
             result.lanes,
             self.phi,
@@ -66,11 +67,11 @@ class _Window:
             spectra.Angles(block.angles, block.polar),
             each=lambda done: report(Progress(done)),
         )
-        self.found = _against_flux(found, result, self.phi)
+        self.found = _against_flux(spectrum, result, self.phi)
 
 
 class _Scattering:
-    """Projection on scattering states; those of other runs on the same grid serve again."""
+    """Projection on scattering states; runs on the same grid share the states."""
 
     def __init__(
         self,
@@ -90,24 +91,26 @@ class _Scattering:
     def advance(self, report: Report) -> None:
         """Project on all states."""
         problem, angles = self.result.problem, spectra.Angles(self.block.angles, self.block.polar)
-        found = spectra.scattering(
+        spectrum = spectra.scattering(
             problem.lattice, self.result.lanes, self.phi, self.energy, angles, problem.tail, self.states
         )
-        self.found = _against_flux(found, self.result, self.phi)
+        self.found = _against_flux(spectrum, self.result, self.phi)
         report(Progress(1))
 
 
-def _against_flux(found: Photoelectrons, result: AtomResult, phi: NDArray[np.complex128]) -> Photoelectrons:
+def _against_flux(
+    spectrum: Photoelectrons, result: AtomResult, phi: NDArray[np.complex128]
+) -> Photoelectrons:
     """Return a spectrum with the error that its method leaves: its distance from the flux out of the box.
 
     Below 0 there are levels, whatever the window shows: nothing is claimed.
     """
-    problem, energy = result.problem, found.energy
+    problem, energy = result.problem, spectrum.energy
     # the spectrum without angles of a box without an end: what a projection in a finite box should give
     exact = spectral_density(problem.lattice, problem.beyond, result.lanes, phi, energy)
     free = energy > 0.0
-    error = flux.spread(np.where(free, np.abs(found.spectrum - exact), 0.0))
-    return replace(found, error=np.where(free, error, np.nan))
+    error = flux.spread(np.where(free, np.abs(spectrum.spectrum - exact), 0.0))
+    return replace(spectrum, error=np.where(free, error, np.nan))
 
 
 def _computation(
@@ -142,6 +145,7 @@ def _at_end(result: AtomResult) -> NDArray[np.complex128]:
 
 def of_companion(result: AtomResult, report: Report) -> None:
     """Find the spectra of a companion of a run."""
+    # spectra refer to the length-gauge state, which equals the velocity-gauge state once A = 0
     phi = _at_end(result)
     for index, block in enumerate(result.problem.spectra):
         wanted = _computation(result, block, phi, {})
@@ -183,6 +187,7 @@ def warnings(result: AtomResult) -> Iterator[tuple[str, float, str]]:
     """Yield what the spectra do not hold: a short name, its size, and the text."""
     yield from result.remarks
     lattice, tail = result.problem.lattice, result.problem.tail
+    # norm lost to the absorber, without what was set to zero at the core
     missing = float(result.frames["norm"][0] - result.frames["norm"][-1]) - result.lost
     if missing > ABSORBED:
         for method in result.methods:
@@ -204,18 +209,23 @@ def warnings(result: AtomResult) -> Iterator[tuple[str, float, str]]:
         )
 
 
-def _store(result: AtomResult, found: Photoelectrons, block: Spectrum, *, first: bool) -> None:
+def _store(result: AtomResult, spectrum: Photoelectrons, block: Spectrum, *, first: bool) -> None:
     """Store a spectrum, of the first in the deck all that belongs to it."""
     result.methods.append(block.method)
     name = "pes" if first else f"{block.method}_pes"
-    result.spectra |= {"energy" if first else f"{block.method}_energy": found.energy, name: found.spectrum}
+    result.spectra |= {
+        "energy" if first else f"{block.method}_energy": spectrum.energy,
+        name: spectrum.spectrum,
+    }
     # of every method
-    assert found.error is not None
-    result.unsure[name] = found.error
+    assert spectrum.error is not None
+    result.unsure[name] = spectrum.error
+    # t-SURFF knows its own error from two spheres; those of the other methods come from companions, and are
+    # added later
     if block.method == "tsurff":
-        result.spectra[error_of(name)] = found.error
+        result.spectra[error_of(name)] = spectrum.error
     if first:
-        _keep(result, found, block)
+        _keep(result, spectrum, block)
 
 
 def error_of(name: str) -> str:
@@ -223,30 +233,31 @@ def error_of(name: str) -> str:
     return "pes_error" if name == "pes" else name.replace("_pes", "_error")
 
 
-def _keep(result: AtomResult, found: Photoelectrons, block: Spectrum) -> None:
+def _keep(result: AtomResult, electrons: Photoelectrons, block: Spectrum) -> None:
     """Store the integral, the peaks, and what belongs to directions, of the first spectrum of the deck."""
-    result.spectra["pes_l"] = found.partial
-    free = found.energy > 0.0
-    if np.count_nonzero(free) > 1 and found.error is not None:
-        _total(result, found.energy[free], found.spectrum[free], found.error[free])
-        for k, energy in enumerate(_peaks(found.energy[free], found.spectrum[free])):
+    result.spectra["pes_l"] = electrons.partial
+    # below 0 a window shows levels: they are no photoelectrons
+    free = electrons.energy > 0.0
+    if np.count_nonzero(free) > 1 and electrons.error is not None:
+        _total(result, electrons.energy[free], electrons.spectrum[free], electrons.error[free])
+        for k, energy in enumerate(_peaks(electrons.energy[free], electrons.spectrum[free])):
             result.peaks[f"peak_energy_{k}"] = energy
-    if found.phase is not None:
-        result.spectra["scattering_phase"] = found.phase
+    if electrons.phase is not None:
+        result.spectra["scattering_phase"] = electrons.phase
     if isinstance(block, WindowSpectrum) and block.angles is None:
         return
     if result.problem.frame.planar:
-        result.remarks += attoclock(result, found)
+        result.remarks += attoclock(result, electrons)
         return
-    result.spectra |= {"theta": found.theta, "pad": found.angular}
+    result.spectra |= {"theta": electrons.theta, "pad": electrons.angular}
     if np.count_nonzero(free) > 3:
-        result.spectra |= _momentum_map(found.energy[free], found.theta, found.angular[free])
+        result.spectra |= _momentum_map(electrons.energy[free], electrons.theta, electrons.angular[free])
 
 
 def _total(
     result: AtomResult, energy: NDArray[np.float64], spectrum: NDArray[np.float64], error: NDArray[np.float64]
 ) -> None:
-    """Store the integral of a spectrum, with the error of its method and that of the sum over energies."""
+    """Store the integral of a spectrum, with the error of its method and the error of the sum over energies."""
     from scipy.integrate import simpson
 
     total = float(np.trapezoid(spectrum, energy))
@@ -263,13 +274,13 @@ def _peaks(energy: NDArray[np.float64], spectrum: NDArray[np.float64]) -> list[f
     """Return the energies of the highest peaks, each by a parabola through the logarithms of three points."""
     log = np.log(np.maximum(spectrum, 1e-300))
     tops = np.flatnonzero((log[1:-1] > log[:-2]) & (log[1:-1] >= log[2:])) + 1
-    found = []
+    energies = []
     for k in sorted(tops, key=lambda k: -log[k])[:PEAKS]:
         # vertex of the parabola through three logarithms: exact for a Gaussian line
         bend = log[k - 1] - 2.0 * log[k] + log[k + 1]
         shift = 0.5 * (log[k - 1] - log[k + 1]) / bend if bend else 0.0
-        found.append(float(energy[k] + shift * (energy[1] - energy[0])))
-    return found
+        energies.append(float(energy[k] + shift * (energy[1] - energy[0])))
+    return energies
 
 
 def _momentum_map(
@@ -278,10 +289,12 @@ def _momentum_map(
     """Return d3P/dk^3 in the plane of the field, interpolated from energies and angles."""
     from scipy.interpolate import RegularGridInterpolator
 
+    # d3P/dk3 = (d2P/dE dOmega) / k, since dE = k dk and d3k = k^2 dk dOmega
     k = np.sqrt(2.0 * energy)
     density = RegularGridInterpolator((k, theta), angular / k[:, None], bounds_error=False, fill_value=0.0)
     across, along = np.linspace(-k[-1], k[-1], MAP), np.linspace(-k[-1], k[-1], MAP)
     size = np.hypot(along[:, None], across[None, :])
+    # the map is symmetric about the axis: both signs of p_x have the polar angle of |p_x|
     angle = np.arctan2(np.abs(across)[None, :], along[:, None])
     points = np.stack([size, np.clip(angle, 0.0, math.pi)], axis=-1)
     return {"momentum_x": across, "momentum_z": along, "momentum_map": np.asarray(density(points))}

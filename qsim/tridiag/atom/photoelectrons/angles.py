@@ -35,6 +35,7 @@ def nodes(lanes: PlanarLanes, band: float) -> tuple[NDArray[np.float64], NDArray
 
     With one parity of l + m, above and below the plane are equal: the nodes above have the weight of both.
     """
+    # Gauss-Legendre with n nodes is exact up to degree 2 n - 1, and |sum c Y|^2 has twice the band
     count = int(band) + SPARE
     cosine, weights = roots_legendre(count + count % 2)
     if len(lanes.parities) == 1:
@@ -78,10 +79,11 @@ class Sky:
 
     def by_m(self, values: NDArray[np.complex128]) -> NDArray[np.complex128]:
         """Return the sums over l (a, k, m) of channels (k, used)."""
-        found = np.empty((self.theta.size, values.shape[0], len(self._columns)), dtype=complex)
+        # the azimuth enters as exp(i m phi) alone: sums over l first, per m, then one product over m
+        sums = np.empty((self.theta.size, values.shape[0], len(self._columns)), dtype=complex)
         for index, (_, here) in enumerate(self._columns):
-            found[:, :, index] = (values[:, here] @ self.polar[here]).T
-        return found
+            sums[:, :, index] = (values[:, here] @ self.polar[here]).T
+        return sums
 
     def total(self, values: NDArray[np.complex128]) -> NDArray[np.complex128]:
         """Return ``sum c Y`` (a, k, b) of channels (k, used)."""
@@ -89,9 +91,9 @@ class Sky:
 
     def density(self, values: NDArray[np.complex128]) -> NDArray[np.float64]:
         """Return ``sum_k |sum c Y|^2`` (a, b) of channels (k, used)."""
-        found = self.by_m(values)
+        sums = self.by_m(values)
         # (a, m, m')
-        products = np.swapaxes(found, 1, 2) @ found.conj()
+        products = np.swapaxes(sums, 1, 2) @ sums.conj()
         return np.asarray(np.sum(self.turns * (products @ self.turns.conj()), axis=1).real)
 
     def projected(
@@ -100,10 +102,10 @@ class Sky:
         """Return ``int dOmega Y*_lm b`` (k, used) of b (a, k, b), with weights of cos(theta) and even azimuths."""
         # (a, k, m)
         around = values @ self.turns.conj().T * (2.0 * math.pi / self.azimuth.size)
-        found = np.empty((values.shape[1], self.lanes.used), dtype=complex)
+        parts = np.empty((values.shape[1], self.lanes.used), dtype=complex)
         for index, (_, here) in enumerate(self._columns):
-            found[:, here] = around[:, :, index].T @ (weights[:, None] * self.polar[here].T)
-        return found
+            parts[:, here] = around[:, :, index].T @ (weights[:, None] * self.polar[here].T)
+        return parts
 
 
 def sphere_of(lanes: PlanarLanes, polar: int, azimuths: int) -> Sky:

@@ -29,7 +29,7 @@ MAP = 161
 LIMIT = 3.0
 # energies of an angle: every second one must do as well
 FEWEST = 8
-# points around a maximum, and how often their distance shrinks: to 1e-8 of that of the azimuths
+# points around a maximum, and how often their distance shrinks, to 1e-8 of the distance of the azimuths
 NEAR, ROUNDS = (41, 6)
 # contrast of W below which it has no direction
 ROUND = 0.02
@@ -50,6 +50,7 @@ def attoclock(result: AtomResult, found: Photoelectrons) -> list[tuple[str, floa
         return []
     energy, azimuth, angular = found.energy[free], found.theta, found.angular[free]
     k = np.sqrt(2.0 * energy)
+    # distribution of azimuths, integrated over the momenta of the deck
     over = _over(k, angular)
     result.spectra |= {"azimuth": azimuth, "pad_azimuth": found.angular, "attoclock_distribution": over}
     result.spectra |= _map(k, azimuth, angular / k[:, None])
@@ -92,6 +93,7 @@ def attoclock(result: AtomResult, found: Photoelectrons) -> list[tuple[str, floa
 
 def _peak(result: AtomResult, pulse: PlaneField) -> float:
     """Return the time at which |E| is largest, between samples, a.u."""
+    # the largest sample, then finer samples between its neighbours, over and over
     t = pulse.samples(result.problem.t_final)
     for _ in range(ROUNDS):
         size = np.hypot(*result.problem.electric(t))
@@ -105,10 +107,13 @@ def _own_error(
 ) -> float:
     """Return the error of the maximum that azimuths, energies and the sphere of t-SURFF leave, degrees."""
     azimuth = found.theta
+    # the same angle from half of the energies, and from half of the azimuths: the difference is what their
+    # number leaves open
     others = [highest(azimuth, _over(k[::2], angular[::2]))]
     if azimuth.size % 2 == 0:
         others.append(highest(azimuth[::2], _over(k, angular)[::2]))
     total = sum(abs(math.remainder(one - best, 2.0 * math.pi)) for one in others)
+    # t-SURFF leaves out the tail beyond the sphere: two spheres show how much it turns the maximum
     if found.inner is not None:
         inner = found.inner[found.energy > 0.0]
         near = highest(azimuth, _over(k, inner))
@@ -126,6 +131,7 @@ def _over(k: NDArray[np.float64], angular: NDArray[np.float64]) -> NDArray[np.fl
 def highest(angle: NDArray[np.float64], values: NDArray[np.float64]) -> float:
     """Return the angle of the maximum of a periodic function on even angles, from its Fourier sum, radian."""
     n = values.size
+    # even angles without the last are what a Fourier transform takes
     weights = np.fft.rfft(values) / n
     # real Fourier sum: every frequency but 0 (and the highest of an even number) stands for itself and its negative
     weights[1:] *= 2.0
@@ -172,11 +178,13 @@ def _upright(
     """Return d3P/dk3 in the plane of x and z of the run (p_y = 0), interpolated from momenta and angles."""
     from scipy.interpolate import RegularGridInterpolator
 
+    # close the circle, as in `_map`
     around = np.concatenate([azimuth, [azimuth[-1] + (azimuth[1] - azimuth[0])]])
     closed = np.concatenate([density, density[:, :, :1]], axis=2)
     value = RegularGridInterpolator((k, polar, around), closed, bounds_error=False, fill_value=0.0)
     side = np.linspace(-k[-1], k[-1], MAP)
     z, x = np.meshgrid(side, side, indexing="ij")
+    # x < 0 is the azimuth pi; the polar angle counts from z
     angle = np.where(x >= 0.0, 0.0, math.pi)
     angle = np.mod(angle - azimuth[0], 2.0 * math.pi) + azimuth[0]
     points = np.stack([np.hypot(x, z), np.arctan2(np.abs(x), z), angle], axis=-1)

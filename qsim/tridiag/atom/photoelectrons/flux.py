@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Flux", "flux_interval", "flux_of", "spheres", "spread"]
 
-# radius of the second sphere over that of the first
+# radius of the second sphere over the radius of the first
 INNER = 0.75
 # error over the difference of both, of an error that falls as 1/R
+# b(R) = b + c / R: b(R) - b = LIMIT (b(3R/4) - b(R))
 LIMIT = INNER / (1.0 - INNER)
 # of the range of energies, over which differences that cross zero are spread
 NEAR = 0.05
@@ -82,6 +83,7 @@ class Flux:
         self.energy = np.linspace(block.energy[0], block.energy[1], block.points)
         self.k = np.sqrt(2.0 * self.energy)
         self.time, self.a, self.alpha = _field(result.problem, result.trace[:, 0] * result.problem.setting.dt)
+        # largest phase k alpha: it sets how many directions the integral over angles needs
         self.reach = float(self.k[-1] * np.hypot.reduce(self.alpha, axis=0).max())
         self.passed: list[NDArray[np.complex128]] = []
 
@@ -105,6 +107,7 @@ class Flux:
             value, slope = self.result.flux[:, k, 0], self.result.flux[:, k, 1]
             b = self.amplitudes(surface.Surface(sphere, self.time, value, slope, a, alpha), each)
             if self.block.tail == "isurfv":
+                # the resolvent adds what passes from the end of the run to infinity
                 b += self.tail(sphere, float(self.time[-1]))
             self.passed.append(b)
         self.found = _finished(self)
@@ -121,7 +124,7 @@ class Flux:
         """Return dP/dE, and its parts by l."""
         raise NotImplementedError
 
-    def resolved(self, found: Photoelectrons) -> Photoelectrons:
+    def resolved(self, spectrum: Photoelectrons) -> Photoelectrons:
         """Return the spectrum with its angles."""
         raise NotImplementedError
 
@@ -154,16 +157,17 @@ class _Along(Flux):
     def spectrum(self, b: NDArray[np.complex128]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return dP/dE, and its parts by l."""
         inner = b[:, : self.weights.size]
-        # the first directions are nodes of an integral over cos(theta), the rest those of the result
+        # the first directions are nodes of an integral over cos(theta), the rest are reported
         whole = 2.0 * math.pi * self.k * (np.abs(inner) ** 2 @ self.weights)
+        # parts of l by projection on Y_lm with the weights of the nodes
         y = surface.spherical_harmonics(self.lanes, self.cosine[: self.weights.size])
         parts = 2.0 * math.pi * (inner * self.weights) @ y.T
         return whole, self.k[:, None] * np.abs(parts) ** 2
 
-    def resolved(self, found: Photoelectrons) -> Photoelectrons:
+    def resolved(self, spectrum: Photoelectrons) -> Photoelectrons:
         """Return the spectrum with its polar angles."""
         angular = self.k[:, None] * np.abs(self.passed[0][:, self.weights.size :]) ** 2
-        return replace(found, theta=self.theta, angular=angular)
+        return replace(spectrum, theta=self.theta, angular=angular)
 
 
 class _Around(Flux):
@@ -194,15 +198,15 @@ class _Around(Flux):
         whole, parts = self.rays.spectrum(b, self.k)
         return whole, by_momentum(parts, self.lanes)
 
-    def resolved(self, found: Photoelectrons) -> Photoelectrons:
+    def resolved(self, spectrum: Photoelectrons) -> Photoelectrons:
         """Return the spectrum with its azimuths, and with polar angles if requested."""
         azimuth = self.rays.sky.azimuth[:: self.rays.stride]
         outer, inner = (self.rays.in_plane(b, self.k) for b in self.passed)
-        found = replace(found, theta=azimuth, angular=outer, inner=inner)
+        spectrum = replace(spectrum, theta=azimuth, angular=outer, inner=inner)
         if self.block.polar is None:
-            return found
+            return spectrum
         polar = self.rays.sky.theta[self.rays.nodes + 1 :]
-        return replace(found, polar=polar, sphere=self.rays.requested(self.passed[0], self.k))
+        return replace(spectrum, polar=polar, sphere=self.rays.requested(self.passed[0], self.k))
 
 
 def _field(

@@ -46,6 +46,7 @@ def leaving(far: AtomLattice, points: int, l: int, z: NDArray[np.complex128]) ->
     z : (k,) complex128
         Energies, not below the real axis, hartree.
     """
+    # the same recurrence on a longer grid: the wall of the box is no longer a wall
     radial = Radial(far, l)
 
     def both(j: int) -> NDArray[np.complex128]:
@@ -74,6 +75,7 @@ def beyond(rho: NDArray[np.complex128], z: NDArray[np.complex128]) -> NDArray[np
     rho, z : (k, s) complex128
         As of `leaving`.
     """
+    # shifts are never below the real axis, so no difference vanishes
     apart = z[:, :, None] - z.conj()[:, None, :]
     # sum of a geometric kind: the overlap of two waves beyond the wall follows from their values there
     overlap = (rho[:, :, None] - rho.conj()[:, None, :]) / (72.0 * apart)
@@ -101,6 +103,7 @@ def spectral_density(
     out, free = np.zeros(energy.size), np.flatnonzero(energy > 0.0)
     weights = np.sum(np.abs(phi) ** 2, axis=1)
     for l in np.unique(lanes.ls[weights > QUIET]):
+        # channels of one l share the matrix and its boundary condition; their fluxes add up
         here = np.flatnonzero((lanes.ls == l) & (weights > QUIET))
         radial = Radial(lattice, int(l))
         rho = leaving(far, lattice.grid.points, int(l), energy[free].astype(complex))

@@ -137,7 +137,7 @@ def window(
     Parameters
     ----------
     atom : (box, beyond)
-        Grid and potential of the box, whose absorber is left out, and those of a larger box.
+        Grid and potential of the box, without its absorber, and of a larger box.
     lanes, phi
         Channels and the length-gauge state (used, n).
     energy : (k,) float64
@@ -153,16 +153,19 @@ def window(
     # (H - E)^p + gamma^p has its roots on a circle about E; half of them give an operator whose square is the window
     shifts = gamma * np.exp(1j * np.pi * (2 * np.arange(1, p // 2 + 1) - 1) / p)
     area = 2.0 * math.pi * gamma / (p * math.sin(math.pi / p))
+    # |gamma^(p/2) prod (H - E - s_k)^-1 psi|^2 is <W>; the area of the window makes it a density
     factor = gamma**p / area
     theta = directions(lanes, angles.count or 2)
     sky = _sky(lanes, angles, theta)
     y = np.zeros((0, 0)) if isinstance(lanes, PlanarLanes) else spherical_harmonics(lanes, theta)
+    # channels without norm have no spectrum: their systems are not solved
     alive = np.sum(np.abs(phi) ** 2, axis=1) > QUIET
     used = {int(l): np.flatnonzero((lanes.ls == l) & alive) for l in np.unique(lanes.ls[alive])}
     lattice, far = atom
     radials = {l: Radial(lattice, l) for l in used}
     # partial fractions: the product of resolvents becomes a sum, one solution per root
     parts = np.array([1.0 / np.prod((one - shifts)[shifts != one]) for one in shifts])
+    # all energies and shifts at once: the recurrence from far away is a loop over points, not over energies
     z = energy[:, None] + shifts
     # boundary condition of an outgoing wave at the wall, so that the box has no levels of its own
     rho = {l: leaving(far, phi.shape[1], l, z.ravel()).reshape(z.shape) for l in used}
@@ -170,6 +173,7 @@ def window(
     partial, angular = np.zeros((energy.size, lanes.used)), np.zeros((energy.size, theta.size))
     sphere = np.zeros((energy.size, 0 if sky is None else sky.theta.size, theta.size))
     for i in range(energy.size):
+        # the points of the box, and for each shift one number for all that lies beyond the wall
         left = np.zeros((phi.shape[0], phi.shape[1] + shifts.size), dtype=complex)
         for l, here in used.items():
             for s, part in enumerate(parts):
@@ -184,8 +188,8 @@ def window(
             angular[i] = factor * np.sum(np.abs(left.T @ y) ** 2, axis=0)
         each(i + 1)
     partial = by_momentum(partial, lanes)
-    found = Photoelectrons(energy, partial.sum(axis=1), partial, theta, angular)
-    return found if sky is None else _around(found, sky, sphere)
+    spectrum = Photoelectrons(energy, partial.sum(axis=1), partial, theta, angular)
+    return spectrum if sky is None else _around(spectrum, sky, sphere)
 
 
 def _sky(lanes: AnyLanes, angles: Angles, azimuth: NDArray[np.float64]) -> Sky | None:
@@ -196,10 +200,10 @@ def _sky(lanes: AnyLanes, angles: Angles, azimuth: NDArray[np.float64]) -> Sky |
     return Sky(lanes, np.concatenate([[0.5 * math.pi], polar]), azimuth)
 
 
-def _around(found: Photoelectrons, sky: Sky, sphere: NDArray[np.float64]) -> Photoelectrons:
+def _around(spectrum: Photoelectrons, sky: Sky, sphere: NDArray[np.float64]) -> Photoelectrons:
     """Return a spectrum with its angles: the first polar angle is the plane, the rest are the requested ones."""
-    found = replace(found, angular=sphere[:, 0])
-    return found if sky.theta.size == 1 else replace(found, polar=sky.theta[1:], sphere=sphere[:, 1:])
+    spectrum = replace(spectrum, angular=sphere[:, 0])
+    return spectrum if sky.theta.size == 1 else replace(spectrum, polar=sky.theta[1:], sphere=sphere[:, 1:])
 
 
 def scattering(
@@ -243,10 +247,12 @@ def scattering(
     angular = np.zeros((energy.size, theta.size))
     if sky is None:
         angular = np.abs(amplitude @ spherical_harmonics(lanes, theta)) ** 2
-    found = Photoelectrons(energy, partial.sum(axis=1), partial, theta, angular, np.mod(phase, 2.0 * math.pi))
+    spectrum = Photoelectrons(
+        energy, partial.sum(axis=1), partial, theta, angular, np.mod(phase, 2.0 * math.pi)
+    )
     if sky is None:
-        return found
-    return _around(found, sky, np.swapaxes(np.abs(sky.total(amplitude)) ** 2, 0, 1))
+        return spectrum
+    return _around(spectrum, sky, np.swapaxes(np.abs(sky.total(amplitude)) ** 2, 0, 1))
 
 
 def scattering_states(
@@ -263,8 +269,10 @@ def scattering_states(
     tail : float
         Charge that is seen from far away.
     """
+    # outward from the nucleus: the regular solution grows, so that the recurrence is stable in this direction
     radial, grid = Radial(lattice, l), lattice.grid
     n = grid.points
+    # all energies side by side: one loop over the points
     g = 6.0 + radial.square[:, None] * (energy[None, :] - radial.potential[:, None])
     z = np.zeros((n, energy.size))
     z[0] = 1e-30 * g[0]
@@ -280,8 +288,10 @@ def scattering_states(
             before = z[j]
     x = z / g
     # points within a steep centrifugal wall alternate
+    # sign: positive in the first lobe that is clear of rounding
     lobe = np.argmax(np.abs(x) > 1e-4 * np.abs(x).max(axis=0), axis=0)
     x = x * np.sign(np.take_along_axis(x, lobe[None, :], axis=0))
+    # amplitude and phase at the end of the grid by matching value and slope to sqrt(2 / (pi zeta)) sin(Phi)
     u = np.sqrt(grid.slope)[:, None] * x
     # value and slope in the middle of the last five points, by a quartic through them; spacing is even there
     last = u[-5:]
@@ -298,6 +308,7 @@ def scattering_states(
     eta = (
         here - (k * r + tail / k * np.log(2.0 * k * r) - 0.5 * l * math.pi) + _to_infinity(energy, l, tail, r)
     )
+    # phi = r' X, normalised to delta(E - E') by the amplitude far away
     phi = (grid.slope[:, None] * x) * (math.sqrt(2.0 / math.pi) / size)
     return np.ascontiguousarray(phi.T), eta
 
@@ -312,6 +323,8 @@ def _zeta(
     energy: NDArray[np.float64], l: int, tail: float, r: float | NDArray[np.float64], sweeps: int
 ) -> NDArray[np.float64]:
     """Return zeta(r) after a number of iterations, each with differences of the one before."""
+    # amplitude equation of Milne, solved by iteration from the WKB wave number kappa outward; each sweep takes
+    # the derivatives of the one before
     square = _kappa(energy, l, tail, r)
     if sweeps == 0:
         return np.sqrt(np.maximum(square, 1e-6))
@@ -335,6 +348,7 @@ def _to_infinity(energy: NDArray[np.float64], l: int, tail: float, r: float) -> 
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     k = np.sqrt(2.0 * energy)
     total = np.zeros(energy.size)
+    # integral over r from the radius to infinity in s = 1/r, where the integrand is smooth
     for node, weight in zip(nodes, weights, strict=True):
         s = 0.5 * (1.0 + node) / r
         at = 1.0 / s

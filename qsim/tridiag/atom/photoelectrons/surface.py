@@ -50,6 +50,7 @@ __all__ = [
 
 # points on either side of R that the slope is taken from
 SIDE = 3
+# central difference of sixth order
 SLOPE = np.array([-1.0, 9.0, -45.0, 0.0, 45.0, -9.0, 1.0]) / 60.0
 # weights at the ends of an integral over even samples, order 4
 GREGORY = np.array([251.0, 897.0, 633.0, 739.0]) / 720.0
@@ -121,6 +122,7 @@ def values(
     `phi` is the state on the window of the sphere, (used, 7); a box that grows and has not reached it has fewer points there.
     """
     grid, near = lattice.grid, sphere.window
+    # nothing has arrived there yet
     if phi.shape[1] < 2 * SIDE + 1:
         return np.zeros((2, lanes.used), dtype=complex)
     u = length_gauge(phi, grid.r[near], lanes, -a) / np.sqrt(grid.slope[near])
@@ -131,6 +133,7 @@ def sample_weights(time: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the weights of an integral over even samples, of fourth order if there are enough, (samples,)."""
     weights = np.full(time.size, float(time[1] - time[0]))
     ends = GREGORY.size
+    # corrections at both ends must not overlap
     if weights.size >= 2 * ends:
         weights[:ends] *= GREGORY
         weights[-ends:] *= GREGORY[::-1]
@@ -262,16 +265,18 @@ def tail(
         radial = Radial(lattice, int(l))
         for i, e in enumerate(energy):
             # the absorber -i W belongs to H, so that it adds to E point by point
+            # int_0^inf dt exp(i E t) exp(-i H t) = -i (H - E)^-1 of the state at the end; the absorber makes it
+            # converge
             w = -1j * radial.resolvent_absorbed(float(e), phi[k], lattice.cap)[near] / root[near]
             u[i, k], du[i, k] = w[SIDE], w @ SLOPE / lattice.grid.slope[sphere.index]
-    found = free.phase(*end) * free.flux(u, du, np.zeros_like(u))
-    return 1j * math.sqrt(2.0 / math.pi) * found
+    passed = free.phase(*end) * free.flux(u, du, np.zeros_like(u))
+    return 1j * math.sqrt(2.0 / math.pi) * passed
 
 
 def reflection(
     lattice: AtomLattice, l: int, sphere: Sphere, energy: NDArray[np.float64], charge: float
 ) -> NDArray[np.float64]:
-    """Return the size of the wave that absorber and wall send back, over that of the outgoing wave at R, (energy,).
+    """Return the size of the wave that absorber and wall send back, relative to the outgoing wave at R, (energy,).
 
     Parameters
     ----------
@@ -298,9 +303,12 @@ def reflection(
         if large > 1e100:
             z[j - 1 :] /= large
             after = z[j]
+    # u = sqrt(r') X on the points of the sphere, from Z = g X
     near = sphere.window
     u = np.sqrt(grid.slope[near])[:, None] * z[: 2 * SIDE + 1] / g[near]
     slope = SLOPE @ u / grid.slope[sphere.index]
+    # beyond the sphere the waves are exp(+-i int zeta) / sqrt(zeta), whose logarithmic slopes are +-i zeta -
+    # zeta' / (2 zeta)
     zeta, growth = local_wave(energy, l, charge, sphere.radius)
     fall = 0.5 * growth / zeta
     # WKB waves that come back and go out, by value and slope at R

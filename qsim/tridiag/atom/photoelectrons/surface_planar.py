@@ -60,6 +60,7 @@ class Rays:
         self, b: NDArray[np.complex128], k: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return dP/dE (k,), and the part of each channel (k, used), of amplitudes (angles, k, azimuths)."""
+        # integral over azimuths by even points, which is exact for a finite Fourier sum
         inner = b[: self.nodes]
         size = np.sum(np.abs(inner) ** 2, axis=2) * (2.0 * math.pi / b.shape[2])
         parts = Sky(self.sky.lanes, self.sky.theta[: self.nodes], self.sky.azimuth).projected(
@@ -73,14 +74,17 @@ class Rays:
 
     def requested(self, b: NDArray[np.complex128], k: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return d2P/(dE dOmega) in the requested directions, (k, polar, azimuths)."""
-        found = np.abs(b[self.nodes + 1 :, :, :: self.stride]) ** 2
-        return np.asarray(np.swapaxes(found, 0, 1) * k[:, None, None])
+        density = np.abs(b[self.nodes + 1 :, :, :: self.stride]) ** 2
+        return np.asarray(np.swapaxes(density, 0, 1) * k[:, None, None])
 
 
 def rays(lanes: PlanarLanes, reach: float, polar: int, azimuths: int) -> Rays:
     """Return directions for degrees up to ``l_max + reach``, with these numbers of polar angles (or none) and azimuths."""
+    # exp(i k alpha.n) of size `reach` has degrees up to about that: nodes and azimuths must resolve their
+    # product with Y_lm
     band = lanes.lmax + reach
     theta, weights = nodes(lanes, band)
+    # at least two azimuths per order of the band, with room, in a multiple of the requested ones
     stride = math.ceil((2.0 * band + 16.0) / azimuths)
     reported = np.linspace(0.0, math.pi, polar) if polar else np.zeros(0)
     sky = Sky(lanes, np.concatenate([theta, [0.5 * math.pi], reported]), even_azimuths(stride * azimuths))
@@ -90,6 +94,7 @@ def rays(lanes: PlanarLanes, reach: float, polar: int, azimuths: int) -> Rays:
 def _phase(sky: Sky, k: NDArray[np.float64], t: float, alpha: NDArray[np.float64]) -> NDArray[np.complex128]:
     """Return ``exp(i k^2 t / 2 + i k alpha.n)``, (a, k, b)."""
     along_field = alpha[0] * np.cos(sky.azimuth) + alpha[1] * np.sin(sky.azimuth)
+    # alpha lies in the plane: alpha.n = sin(theta) times its part along the azimuth
     across = np.sin(sky.theta)[:, None, None] * k[None, :, None] * along_field
     return np.asarray(np.exp(1j * (across + (0.5 * t * k**2)[None, :, None])))
 
@@ -114,8 +119,10 @@ def planar_amplitudes(
         Called after each sample.
     """
     lanes, k = sky.lanes, np.sqrt(2.0 * energy)
+    # r j_l(k r) and its slope on the sphere, once for all samples
     wave, slope = waves(k, lanes.ls, surface.sphere.radius)
     x, y = along(lanes, np.array([1.0, 0.0])), along(lanes, np.array([0.0, 1.0]))
+    # phases of the partial waves of a plane wave
     turn = (-1j) ** lanes.ls
     weights = sample_weights(surface.time)
     total = np.zeros((sky.theta.size, k.size, sky.azimuth.size), dtype=complex)
@@ -123,6 +130,7 @@ def planar_amplitudes(
         u, du = surface.value[i], surface.slope[i]
         if float(np.abs(u).max()) ** 2 > QUIET:
             a = surface.a[i]
+            # A.n couples neighbours in l: x and y parts of the field with their own matrices
             driven = a[0] * (x @ u) + a[1] * (y @ u)
             flux = 0.5 * (slope * u - wave * du) - 1j * wave * driven
             total += weights[i] * _phase(sky, k, float(t), surface.alpha[i]) * sky.total(turn * flux)
@@ -156,6 +164,7 @@ def planar_tail(
     near, root = sphere.window, np.sqrt(lattice.grid.slope)
     u = np.zeros((energy.size, lanes.used), dtype=complex)
     du = np.zeros_like(u)
+    # channels without norm stay zero; those of one l share their matrix and are solved together
     held = np.any(np.abs(phi) > 1e-15, axis=1)
     for l in np.unique(lanes.ls[held]):
         here = np.flatnonzero(held & (lanes.ls == l))

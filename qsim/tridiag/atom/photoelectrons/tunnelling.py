@@ -43,8 +43,10 @@ def adk_rate(field: NDArray[np.float64], ip: float, charge: float, l: int, m: in
     """
     m = abs(m)
     strong, n = (2.0 * ip) ** 1.5, charge / math.sqrt(2.0 * ip)
+    # as a logarithm: Gamma(2 n*) overflows for weakly bound levels
     log_c = 2.0 * n * math.log(2.0) - math.log(n) - math.lgamma(2.0 * n)
     shape = (2 * l + 1) * math.factorial(l + m) / (2**m * math.factorial(m) * math.factorial(l - m))
+    # the exponent is about -670 there: the rate is 0, without a division by zero
     f = np.maximum(field, WEAKEST * strong)
     return np.asarray(
         shape * ip * np.exp(log_c + (2.0 * n - m - 1.0) * np.log(2.0 * strong / f) - 2.0 * strong / (3.0 * f))
@@ -57,6 +59,7 @@ def adk_yield(problem: AtomProblem) -> float | None:
     if len(parts) != 1 or start[0].n == 0 or problem.tail <= 0.0 or not problem.pulse.pulses:
         return None
     t = np.linspace(0.0, problem.t_final, SAMPLES)
+    # quasi-static: the rate of each instant is that in a static field of its size
     size = np.hypot.reduce(problem.electric(t), axis=0)
     m = parts[0][1]
     # about the field, of which a level along the normal has no one m

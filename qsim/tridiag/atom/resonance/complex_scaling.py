@@ -88,7 +88,7 @@ class Parabolic:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which resonance of which atom.
+    """A resonance to be found, and its atom.
 
     Attributes
     ----------
@@ -146,9 +146,10 @@ class _Pencil:
         self.grid, self.m = grid, abs(wanted.m)
         self.r = grid.r * turn
         self.square = ((grid.slope * turn) ** 2)[:, None]
+        # m is conserved by a field along z
         l = np.arange(self.m, lmax + 1)
         self.c = np.sqrt(((l[:-1] + 1.0) ** 2 - self.m**2) / ((2.0 * l[:-1] + 1.0) * (2.0 * l[:-1] + 3.0)))
-        # Numerov's mass matrix, its first entry that of u ~ r^(l+1) at the nucleus
+        # Numerov's mass matrix, with the first entry for u ~ r^(l+1) at the nucleus
         self.mass = np.full((grid.points, l.size), 10.0 / 12.0, dtype=complex)
         self.mass[0] = [first_entry(int(one), wanted.nucleus, grid.step * turn) for one in l]
         centrifugal = l * (l + 1.0) / (2.0 * self.r[:, None] ** 2)
@@ -173,6 +174,7 @@ class _Pencil:
 
     def dipole(self, x: Waves, y: Waves) -> complex:
         """Return ``<x|z|y>`` in this product."""
+        # z = r cos(theta) couples l with l - 1 and l + 1
         z = np.zeros_like(y)
         z[:, 1:] += self.c * y[:, :-1]
         z[:, :-1] += self.c * y[:, 1:]
@@ -193,7 +195,7 @@ class _Pencil:
         band = np.zeros((3 * wide + 1, n, count), dtype=complex)
         inner = self.square * (self.potential - shift)
         driven = field * self.square * self.r[:, None]
-        # from the radius of a row to that of a column
+        # from the radius of a row to the radius of a column
         for step in (-1, 0, 1):
             # Numerov in matrix form: -6 (M2 - 1) is the kinetic part, M2 times the potential the rest
             mass = self.mass if step == 0 else np.full(self.shape, 1.0 / 12.0, dtype=complex)
@@ -245,18 +247,21 @@ class _Pencil:
 
 def parabolic_weights(n: int, l: int, m: int) -> list[tuple[Parabolic, float]]:
     """Return the Stark states of a level n, l, m of hydrogen with their shares, the largest and the uphill ones first."""
+    # within one n, z is tridiagonal in l; its eigenvectors are the parabolic states, in rising order of n1 - n2
     ls = np.arange(abs(m), n)
     # <n l|r|n l-1> = 3/2 n sqrt(n^2 - l^2), here without the factor that all have
     c = np.sqrt((ls[1:] ** 2.0 - m * m) / (4.0 * ls[1:] ** 2.0 - 1.0)) * np.sqrt(n * n - ls[1:] ** 2.0)
     _, states = np.linalg.eigh(np.diag(c, 1) + np.diag(c, -1))
     last = ls.size - 1
-    found = [(Parabolic(k, last - k, m), float(states[l - abs(m), k] ** 2)) for k in range(last, -1, -1)]
-    return sorted(found, key=lambda one: -round(one[1], 9))
+    shares = [(Parabolic(k, last - k, m), float(states[l - abs(m), k] ** 2)) for k in range(last, -1, -1)]
+    return sorted(shares, key=lambda one: -round(one[1], 9))
 
 
 def _field_free(wanted: Wanted, pencil: _Pencil, n: int, l: int) -> tuple[complex, Waves]:
     """Return a level without a field, followed from its energy on real radii."""
     grid = pencil.grid
+    # the level on real radii starts the inverse iteration: its energy does not depend on the angle, its state
+    # is turned by it
     real = AtomLattice(grid, np.asarray(wanted.potential(grid.r)), np.zeros(grid.points), wanted.nucleus)
     energy, phi = level(real, n, l)
     x = np.zeros(pencil.shape, dtype=complex)
@@ -265,7 +270,7 @@ def _field_free(wanted: Wanted, pencil: _Pencil, n: int, l: int) -> tuple[comple
 
 
 def _start(wanted: Wanted, pencil: _Pencil) -> tuple[complex, Waves]:
-    """Return energy and state for a vanishing field: a level, or the parabolic state of those of one n."""
+    """Return energy and state for a vanishing field: a level, or a parabolic state of the levels of one n."""
     if not isinstance(wanted.which, Parabolic):
         assert isinstance(wanted.which, tuple)
         return _field_free(wanted, pencil, *wanted.which)
@@ -292,7 +297,7 @@ def _follow(pencil: _Pencil, field: float, energy: complex, x: Waves) -> tuple[c
     while at < field:
         f = min(at + step, field)
         try:
-            # the energy is predicted, the state is that of the stage before; a small overlap means that another level was caught
+            # the energy is predicted, the state is taken from the stage before; a small overlap means another level
             found, y = pencil.nearest(f, _ahead(known, f), x)
             alike = abs(pencil.product(x, y))
         except NumericsError:
@@ -352,6 +357,7 @@ def _first(wanted: Wanted, field: float) -> tuple[_Found, int, float]:
     """Return the resonance on the first grid, its lmax, and the share of the level it was followed from."""
     which = wanted.which
     if isinstance(which, float):
+        # a level of that energy would have n = Z / sqrt(2 |E|): it sizes the box
         n, lowest = 1.0 / math.sqrt(2.0 * max(abs(which), 1e-4)) * max(wanted.tail, 1.0), abs(wanted.m)
     else:
         n, lowest = (which.n, which.n - 1) if isinstance(which, Parabolic) else which
@@ -361,6 +367,7 @@ def _first(wanted: Wanted, field: float) -> tuple[_Found, int, float]:
     dr0, dr, width = wanted.spacings
     pencil = _Pencil(wanted, mapped(box, dr, dr0, width), lmax)
     if isinstance(which, float):
+        # no state to begin with: something smooth with all l
         x = np.exp(-pencil.grid.r[:, None]) * np.ones(pencil.shape, dtype=complex)
         return _Found(pencil, *pencil.nearest(field, which, x)), lmax, math.nan
     energy, start = _start(wanted, pencil)
@@ -392,6 +399,7 @@ def resonance(wanted: Wanted, field: float) -> Resonance:
             value.again(wanted, field, grid, lmax + MORE_L),
             value.again(wanted, field, wide, lmax),
         )
+        # as small as rounding of the energy makes them, or negligible beside the rate
         small = SAME * abs(value.energy.imag) + ROUNDING * abs(value.energy)
         cut = (abs(more.energy - value.energy), abs(larger.energy - value.energy))
         # converged, or changes that no longer fall and are as small as rounding
@@ -413,6 +421,7 @@ def _extrapolated(wanted: Wanted, field: float, value: _Found, cut: float) -> Re
     base = value.pencil
     lmax = base.m + base.shape[1] - 1
     dr0, dr, width = base.grid.step, base.grid.far, base.grid.width
+    # spacings of a geometric ladder; each pair of neighbours gives a limit, and two limits the error
     ladder: list[tuple[float, complex]] = []
     limits: list[complex] = []
     uncertain = math.inf
@@ -428,6 +437,7 @@ def _extrapolated(wanted: Wanted, field: float, value: _Found, cut: float) -> Re
             continue
         spaced = abs(limits[-1] - limits[-2])
         before, uncertain = uncertain, SAFETY * (spaced + cut) + ROUNDING * abs(limits[-1])
+        # good enough, or no longer getting better: rounding grows as spacings shrink
         if uncertain < ENOUGH * abs(limits[-1].imag) or uncertain > 0.5 * before:
             break
     fine = limits[-1]

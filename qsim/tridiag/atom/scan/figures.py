@@ -11,7 +11,7 @@ from qsim.core.results.plotting import COLORS, figure
 from qsim.tridiag.tdse.drawing import image
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES", "is_scan", "scan"]
 
+# Values of a scanned quantity, from which on two of them make a map.
+FEW = 4
+# Most spectra in one panel.
+MOST_LINES = 12
 LABELS = {"intensity": "intensity (W/cm$^2$)", "cep": "carrier-envelope phase (rad)", "delay": "delay (fs)"}
 
 
@@ -31,14 +35,66 @@ def is_scan(r: Results) -> bool:
 
 def _scanned(r: Results) -> tuple[str, np.ndarray[Any, Any]]:
     """Return the name and the values of what varies; the number of the run where several do."""
-    names = [name for name in LABELS if f"scan_{name}" in r and np.unique(r[f"scan_{name}"]).size > 1]
+    names = _varied(r)
     if len(names) != 1:
         return "run", np.arange(int(r.scalars["runs"].value or 1), dtype=float)
-    values = r[f"scan_{names[0]}"]
-    return names[0], values * float(to_unit(1.0, "fs", "time")) if names[0] == "delay" else values
+    return names[0], _values(r, names[0])
+
+
+def _varied(r: Results) -> list[str]:
+    """Return the names of what varies from run to run."""
+    return [name for name in LABELS if f"scan_{name}" in r and np.unique(r[f"scan_{name}"]).size > 1]
+
+
+def _values(r: Results, name: str) -> FloatArray:
+    """Return the value of each run (runs,), in the unit of its label."""
+    values = r[f"scan_{name}"]
+    return values * float(to_unit(1.0, "fs", "time")) if name == "delay" else values
+
+
+def _draw_grid(fig: Figure, ax: Axes, r: Results, names: Sequence[str]) -> None:
+    """Draw the yields over two scanned values: a map, or curves where one of them has few values."""
+    x, y = _values(r, names[0]), _values(r, names[1])
+    yields = r["run_continuum_population"]
+    (across, i), (up, k) = (np.unique(values, return_inverse=True) for values in (x, y))
+    positive = bool(np.all(yields > 0.0))
+    if min(across.size, up.size) < FEW:
+        for value in up:
+            chosen = np.flatnonzero(y == value)[np.argsort(x[y == value])]
+            ax.plot(x[chosen], yields[chosen], marker=".", label=f"{value:.3g}")
+        ax.legend(title=LABELS[names[1]], fontsize="small", title_fontsize="small")
+        ax.set_ylabel("continuum population")
+        if positive and names[0] == "intensity":
+            ax.set_xscale("log")
+            ax.set_yscale("log")
+    else:
+        from matplotlib.colors import LogNorm
+
+        values = np.full((up.size, across.size), np.nan)
+        values[k, i] = yields
+        norm = LogNorm() if positive and yields.max() > 10.0 * yields.min() else None
+        drawn = ax.pcolormesh(across, up, values, shading="nearest", norm=norm, rasterized=True)
+        fig.colorbar(drawn, ax=ax, label="continuum population")
+        ax.set_ylabel(LABELS[names[1]])
+    ax.set_xlabel(LABELS[names[0]])
+
+
+def _captions(r: Results) -> list[str]:
+    """Return what tells each run from the others, in the units of the labels."""
+    names = _varied(r)
+    columns = [_values(r, name) for name in names]
+    return [", ".join(f"{value:.3g}" for value in row) for row in zip(*columns, strict=True)]
+
+
+def _caption_title(r: Results) -> str:
+    """Return the title of a legend of `_captions`."""
+    runs = int(r.scalars["runs"].value or 1)
+    more = f"\n({MOST_LINES} of {runs} runs)" if runs > MOST_LINES else ""
+    return (",\n".join(LABELS[name] for name in _varied(r)) or "run") + more
 
 
 def _draw_yields(ax: Axes, r: Results, name: str, x: FloatArray) -> None:
+    """Draw the ionisation of all runs, its ADK value, and its integral over the focus, against what is scanned."""
     ax.plot(x, r["run_continuum_population"], marker=".", label="continuum")
     if name == "intensity" and "run_adk_yield" in r:
         low = 1e-2 * float(r["run_continuum_population"].min())
@@ -66,13 +122,15 @@ def _draw_map(fig: Figure, ax: Axes, r: Results, name: str, x: FloatArray) -> No
     values = r["scan_pes_along"] if along else r["scan_pes"]
     order = np.argsort(x, kind="stable")
     steps = np.diff(x[order])
+    # an image needs even columns and at least three of them; otherwise one line per run
     even = steps.size > 0 and float(np.ptp(steps)) < 1e-6 * float(np.abs(steps).max())
-    if x.size < 3 or not even:
-        for k in order:
-            ax.semilogy(r["energy"], np.maximum(values[k], 1e-300), linewidth=0.7, label=f"{x[k]:.3g}")
+    if x.size < 3 or not even or name == "run":
+        labels = _captions(r) or [""] * x.size
+        for k in order[:MOST_LINES]:
+            ax.semilogy(r["energy"], np.maximum(values[k], 1e-300), linewidth=0.7, label=labels[k])
         top = float(values.max())
         ax.set_ylim(1e-8 * top, 3.0 * top)
-        ax.legend(title=LABELS.get(name, "run"), ncols=2, fontsize=5)
+        ax.legend(title=_caption_title(r), ncols=2, fontsize=5, title_fontsize=5)
         ax.set_xlabel("energy (hartree)")
         ax.set_ylabel(f"dP/dE ({r.unit('scan_pes_along' if along else 'scan_pes') or '1/hartree'})")
     else:
@@ -92,17 +150,19 @@ def scan(r: Results) -> Figure | None:
     name, x = _scanned(r)
     fig = figure("double", 2.9)
     a, b = fig.subplots(1, 2)
-    _draw_yields(a, r, name, x)
+    if len(names := _varied(r)) == 2:
+        _draw_grid(fig, a, r, names)
+    else:
+        _draw_yields(a, r, name, x)
     if "scan_pes" in r:
         _draw_map(fig, b, r, name, x)
     elif "scan_hhg" in r:
-        for k, value in enumerate(x):
-            b.semilogy(
-                r["hhg_order"], np.maximum(r["scan_hhg"][k], 1e-300), linewidth=0.6, label=f"{value:.3g}"
-            )
+        labels = _captions(r) or [""] * x.size
+        for k, label in enumerate(labels[:MOST_LINES]):
+            b.semilogy(r["hhg_order"], np.maximum(r["scan_hhg"][k], 1e-300), linewidth=0.6, label=label)
         b.set_xlabel("harmonic order")
         b.set_ylabel("power (a.u.)")
-        b.legend(title=LABELS.get(name, "run"), ncols=2, fontsize=5)
+        b.legend(title=_caption_title(r), ncols=2, fontsize=5, title_fontsize=5)
         b.set_title("harmonics")
     else:
         b.plot(x, r["run_norm_final"], marker=".")

@@ -71,12 +71,15 @@ def focal_average(
     dimensions : int
         3 or 2.
     """
+    # yields are power laws of the intensity piece by piece: straight lines in logarithms
     x, logs = np.log(intensity), np.log(np.maximum(values, SMALLEST))
     rise = np.diff(logs, axis=0) / np.diff(x).reshape(-1, *(1,) * (values.ndim - 1))
     power, least = np.asarray(rise[0]), least_power(dimensions)
     # a yield that has already ended has no tail
     some = values[0] > SMALLEST
+    # the tail towards low intensities converges if the yield falls faster than the volume grows
     exists = (power > least + EDGE) | ~some
+    # distance from divergence: the nearer, the farther down the tail comes from
     margin = np.where(exists & some, power - least, 1.0)
     # the tail comes from about 1 / margin below the first intensity, in logarithms: how its power changes until there
     bend = (rise[1] - rise[0]) / (0.5 * (x[2] - x[0]))
@@ -97,16 +100,17 @@ def _tail(
 
     exists = power > least_power(dimensions) + EDGE
     p = np.where(exists, power, 3.0)
+    # dS / dI = 1 / (2 I): the integral of a power is elementary
     if dimensions == 2:
-        found = value / (2.0 * p)
+        integral = value / (2.0 * p)
     else:
         # int u^(p - 5/2) (2 u + 1) sqrt(1 - u) du / 3, u = I / peak: incomplete beta functions
         u = min(first / peak, 1.0)
         parts = 2.0 * beta(p - 0.5, 1.5) * betainc(p - 0.5, 1.5, u) + beta(p - 1.5, 1.5) * betainc(
             p - 1.5, 1.5, u
         )
-        found = value * parts / (3.0 * np.exp(p * math.log(u)))
-    return np.where(exists, found, np.inf)
+        integral = value * parts / (3.0 * np.exp(p * math.log(u)))
+    return np.where(exists, integral, np.inf)
 
 
 def _known(
@@ -134,7 +138,7 @@ def _known(
     )
     # a spline may overshoot
     highest = logs.max(axis=0) + 1.0
-    found = [
+    integrals = [
         np.tensordot(measure, np.exp(np.minimum(curve(log_i), highest)), axes=(0, 0)) for curve in curves
     ]
-    return found[0], np.maximum(np.abs(found[1] - found[0]), np.abs(found[2] - found[0]))
+    return integrals[0], np.maximum(np.abs(integrals[1] - integrals[0]), np.abs(integrals[2] - integrals[0]))

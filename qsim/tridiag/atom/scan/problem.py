@@ -91,21 +91,23 @@ def settled(deck: AtomDeck) -> Settled:
     """
     decks, values = _decks(deck)
     pulses = [field_of(one) for one in decks]
-    found = [setting(one, pulse) for one, pulse in zip(decks, pulses, strict=True)]
-    if len(found) == 1:
-        return Settled(decks, pulses, found[0], values)
-    longest = max(found, key=lambda one: one.dt * one.steps)
-    velocity = [one for one in found if one.gauge == "velocity"]
+    settings = [setting(one, pulse) for one, pulse in zip(decks, pulses, strict=True)]
+    if len(settings) == 1:
+        return Settled(decks, pulses, settings[0], values)
+    # one batch needs one grid and the same steps: the largest of each
+    longest = max(settings, key=lambda one: one.dt * one.steps)
+    # one gauge for all: velocity as soon as one run needs it, with its map of points
+    velocity = [one for one in settings if one.gauge == "velocity"]
     common = replace(
         longest,
         gauge="velocity" if velocity else "length",
-        rmax=max(one.rmax for one in found),
-        lmax=max(one.lmax for one in found),
-        core=max(one.core for one in found),
-        begin=max(one.begin for one in found),
-        speed=max(one.speed for one in found),
-        dr0=(velocity or found)[0].dr0,
-        width=(velocity or found)[0].width,
+        rmax=max(one.rmax for one in settings),
+        lmax=max(one.lmax for one in settings),
+        core=max(one.core for one in settings),
+        begin=max(one.begin for one in settings),
+        speed=max(one.speed for one in settings),
+        dr0=(velocity or settings)[0].dr0,
+        width=(velocity or settings)[0].width,
     )
     return Settled(decks, pulses, common, values)
 
@@ -121,6 +123,7 @@ def _decks(deck: AtomDeck) -> tuple[list[AtomDeck], dict[str, list[float]]]:
     for combination in combinations:
         changed: dict[str, Any] = dict(zip(given, combination, strict=True))
         if "intensity" in changed:
+            # in atomic units the intensity is E0^2
             changed |= {"E0": math.sqrt(changed["intensity"]), "intensity": None}
         pulses = list(deck.laser.pulses)
         pulses[scan.pulse] = pulses[scan.pulse].model_copy(update=changed)

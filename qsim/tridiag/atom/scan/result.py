@@ -55,22 +55,24 @@ class AtomScanResult:
 
     def each(self) -> dict[str, NDArray[np.float64]]:
         """Return the numbers of all runs by the name of the scalar, (run,)."""
-        found = [quantities.scalars(RUN, one) for one in self.runs]
+        numbers = [quantities.scalars(RUN, one) for one in self.runs]
+        # numbers that every run has, and at least one knows
         names = [
             name
-            for name in found[0]
+            for name in numbers[0]
             if name.startswith(PATTERNS)
-            and all(name in one for one in found)
-            and any(isinstance(one[name].value, float) for one in found)
+            and all(name in one for one in numbers)
+            and any(isinstance(one[name].value, float) for one in numbers)
         ]
         out = {}
         for name in names:
-            values = [one[name].value for one in found]
+            values = [one[name].value for one in numbers]
             out[name] = np.array([np.nan if value is None else value for value in values], dtype=float)
         return out
 
     def stacked(self, name: str) -> NDArray[Any] | None:
         """Return an array of all runs, (run, ...), if all have it with one shape."""
+        # runs whose axes differ cannot be stacked: such an array is left out
         values = [one.spectra[name] for one in self.runs if name in one.spectra]
         if len(values) < len(self.runs) or len({value.shape for value in values}) > 1:
             return None
@@ -85,7 +87,7 @@ Q = Quantity[AtomScanResult]
 
 
 def _largest(values: NDArray[np.float64] | None) -> float | None:
-    """Return the largest number of the runs; None if that of a run is unknown."""
+    """Return the largest number of the runs; None if a run does not know it."""
     return None if values is None or bool(np.isnan(values).any()) else float(values.max())
 
 
@@ -172,6 +174,7 @@ QUANTITIES: tuple[Q, ...] = (
         ("run",),
         note="infinite where the extrapolated integral may diverge",
     ),
+    # spectra of all runs on one axis
     Q("energy", "hartree", "energies of the photoelectron spectra", _axis("energy"), ("energy",)),
     Q("scan_pes", "1/hartree", "photoelectron spectrum of each run", _stack("pes"), ("run", "energy")),
     Q(

@@ -40,7 +40,7 @@ EXTRAPOLATED = 0.05
 
 
 class _Batch:
-    """The propagations of the runs of this rank, kept in step with one another and with those of other ranks.
+    """The propagations of the runs of this rank, kept in step with one another and with the runs of other ranks.
 
     Attributes
     ----------
@@ -55,9 +55,11 @@ class _Batch:
     ) -> None:
         self.problem = problem
         self.comm = SerialComm() if comm is None else comm
+        # neighbouring runs of a scan cost alike, so ranks take turns
         self.own = list(range(self.comm.rank, len(problem.runs), self.comm.size))
         mine = [problem.runs[k] for k in self.own]
         saved = [None if restored is None else restored[f"run{k}"] for k in self.own]
+        # on a CPU each run has a propagator of its own
         members: list[CudaMember | None] = [None] * len(mine)
         if problem.device.is_cuda:
             grown = [begun(one, state) for one, state in zip(mine, saved, strict=True)]
@@ -69,12 +71,14 @@ class _Batch:
     def advance(self, report: Report) -> None:
         """Propagate all runs to the end."""
         first = self.runs[0]
+        # runs are independent between marks: kernels release the interpreter lock, so threads work side by side
         with ThreadPoolExecutor(max_workers=self.problem.device.threads) as pool:
             for marks in first.remaining:
                 if self.problem.device.is_cuda:
                     sums = self._together(marks)
                 else:
                     sums = list(pool.map(lambda one, marks=marks: one.to(marks), self.runs))
+                # all ranks must report at the same marks, where the run may be stopped for all of them
                 norms = [float(one[0]) for one in sums]
                 extremes = self.comm.gather_numbers(np.array([min(norms), max(norms)]))
                 smallest, largest = float(extremes[:, 0].min()), float(extremes[:, 1].max())
@@ -82,26 +86,29 @@ class _Batch:
 
     def _together(self, marks: list[int]) -> list[NDArray[np.float64]]:
         """Propagate the runs of this rank to the next marks, batch by batch, and record."""
-        found: list[NDArray[np.float64] | None] = [None] * len(self.runs)
+        sums_of_runs: list[NDArray[np.float64] | None] = [None] * len(self.runs)
         for batch, numbers in self._batches():
             begun = clock.perf_counter()
+            # marks count from the start, a batch from where it stands
             ahead = np.array(marks) - batch.step
             sums = batch.advance(int(ahead[-1]), ahead)
             seconds = (clock.perf_counter() - begun) / len(numbers)
             for k in numbers:
                 member = self.runs[k].propagator
                 assert isinstance(member, CudaMember)
-                found[k] = self.runs[k].record(marks, member.components(sums[member.index]), seconds)
-        return [one for one in found if one is not None]
+                sums_of_runs[k] = self.runs[k].record(marks, member.components(sums[member.index]), seconds)
+        return [one for one in sums_of_runs if one is not None]
 
     def _batches(self) -> list[tuple[CudaBatch, list[int]]]:
         """Return the batches with the numbers of their runs; runs whose channels and box have grown alike become one batch."""
         members = [one.propagator for one in self.runs if isinstance(one.propagator, CudaMember)]
+        # a batch has one shape: largest l and points of the box
         kinds: dict[tuple[int, int], list[int]] = {}
         for k, one in enumerate(members):
             kinds.setdefault((one.lanes.lmax, one.lattice.grid.points), []).append(k)
         batches = []
         for numbers in kinds.values():
+            # a batch stays as it is while exactly its members have that shape
             batch = members[numbers[0]].batch
             if any(members[k].batch is not batch for k in numbers) or batch.members != len(numbers):
                 batch = merged([members[k] for k in numbers])
@@ -115,13 +122,13 @@ class _Batch:
 
         Run by run, so that a message has one state per rank.
         """
-        found: dict[str, object] = {}
+        states: dict[str, object] = {}
         for rounds in range(self.most):
             one = self.runs[rounds].state() if rounds < len(self.runs) else None
             for rank, state in enumerate(self.comm.gather(one) or []):
                 if state is not None:
-                    found[f"run{rounds * self.comm.size + rank}"] = state
-        return found
+                    states[f"run{rounds * self.comm.size + rank}"] = state
+        return states
 
     @property
     def most(self) -> int:
@@ -133,9 +140,10 @@ def _members(
     problem: AtomScan, runs: list[AtomProblem], sizes: list[tuple[int, int]]
 ) -> list[CudaMember | None]:
     """Return the members of batches, one for each run with its size (largest l, points), at t = 0."""
-    found: list[CudaMember | None] = [None] * len(sizes)
+    members: list[CudaMember | None] = [None] * len(sizes)
     for size in dict.fromkeys(sizes):
         numbers = [k for k, one in enumerate(sizes) if one == size]
+        # runs of a scan have the same atom and the same initial state: one state for all members
         first = runs[numbers[0]]
         lanes, lattice = first.frame.lanes(size[0]), truncated(first.lattice, size[1])
         phi = [first.state(first.lattice, lanes)[:, : size[1]]] * len(numbers)
@@ -143,8 +151,8 @@ def _members(
         how = Stepping(first.setting.dt, first.velocity, first.order, first.setting.parts)
         batch = CudaBatch(problem.device, lattice, lanes, phi, fields, how)
         for index, k in enumerate(numbers):
-            found[k] = CudaMember(batch, index)
-    return found
+            members[k] = CudaMember(batch, index)
+    return members
 
 
 def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
@@ -188,7 +196,7 @@ def run_scan(problem: AtomScan, monitor: Monitor) -> AtomScanResult:
 
 
 def _judge(one: AtomResult, batch: _Batch, monitor: Monitor, states: dict[int, Any]) -> None:
-    """Add what the end of a run tells, and its spectra; `states` are those of the runs before."""
+    """Add what the end of a run tells, and its spectra; `states` holds the scattering states of the runs before."""
     analyse(one, monitor)
     monitor.judged(SPECTRA, lambda: photoelectrons.photoelectrons(one, batch.state, monitor, states), None)
 
@@ -196,6 +204,7 @@ def _judge(one: AtomResult, batch: _Batch, monitor: Monitor, states: dict[int, A
 def _worst(said: list[tuple[int, str, float, str]]) -> Iterator[str]:
     """Yield the worst warning of each kind, from (run, kind, how bad, text) of all runs, whoever carried them."""
     for kind in dict.fromkeys(one[1] for one in sorted(said)):
+        # of equal badness the first run
         alike = [one for one in said if one[1] == kind]
         run, _, _, text = max(alike, key=lambda one: (one[2], -one[0]))
         others = f" (the worst of {len(alike)} runs)" if len(alike) > 1 else ""
@@ -203,13 +212,13 @@ def _worst(said: list[tuple[int, str, float, str]]) -> Iterator[str]:
 
 
 def _of_all(batch: _Batch, own: list[AtomResult]) -> list[AtomResult]:
-    """Return the results of all runs on every rank, those of other ranks without their states; a collective call."""
+    """Return the results of all runs on every rank, without the states of other ranks; a collective call."""
     comm, problem = batch.comm, batch.problem
-    found: list[AtomResult] = []
+    results: list[AtomResult] = []
     for k, one in enumerate(problem.runs):
         rounds, owner = divmod(k, comm.size)
         if comm.size == 1:
-            found.append(own[rounds])
+            results.append(own[rounds])
             continue
         mine = own[rounds] if owner == comm.rank else None
         # every rank has the problem, and nothing of a scan needs the state any more
@@ -218,8 +227,8 @@ def _of_all(batch: _Batch, own: list[AtomResult]) -> list[AtomResult]:
         # the owner has it
         assert parts is not None
         phi = np.zeros((0, one.lattice.grid.points), complex) if mine is None else mine.phi
-        found.append(AtomResult(problem=one, phi=phi, **parts))
-    return found
+        results.append(AtomResult(problem=one, phi=phi, **parts))
+    return results
 
 
 def _focus(result: AtomScanResult, monitor: Monitor) -> None:
@@ -228,9 +237,10 @@ def _focus(result: AtomScanResult, monitor: Monitor) -> None:
     if block is None:
         return
     x = np.array(result.problem.values["intensity"])
+    # every intensity of the scan serves as the peak of a focus: intensities above it do not occur in it
     yields = result.each()["continuum_population"]
-    found = [focal_average(x, yields, peak, block.dimensions) for peak in x]
-    last, least = found[-1], least_power(block.dimensions)
+    averages = [focal_average(x, yields, peak, block.dimensions) for peak in x]
+    last, least = averages[-1], least_power(block.dimensions)
     if np.isnan(last.value):
         monitor.warn(
             f"no average over the focus: its integral in {block.dimensions} dimensions diverges, because the yield falls off with"
@@ -238,14 +248,15 @@ def _focus(result: AtomScanResult, monitor: Monitor) -> None:
             f" above {least:g} is needed; add lower intensities if it is higher there, or set dimensions: 2"
         )
     else:
-        result.focal["focal_yield"] = np.array([float(one.value) for one in found])
-        result.focal["focal_yield_error"] = np.array([float(one.error) for one in found])
+        result.focal["focal_yield"] = np.array([float(one.value) for one in averages])
+        result.focal["focal_yield_error"] = np.array([float(one.error) for one in averages])
         share = float(last.below / last.value) if last.value > 0.0 else 0.0
         if share > EXTRAPOLATED:
             monitor.warn(
                 f"{share:.0%} of the yield of the focus comes from below the first intensity of the scan, where it is "
                 f"extrapolated with power {last.power:.3g}: add lower ones"
             )
+    # energy by energy, since each has a power law of its own
     pes = result.stacked("pes")
     if pes is not None:
         spectrum = focal_average(x, pes, float(x[-1]), block.dimensions)

@@ -107,8 +107,11 @@ def mapped(rmax: float, dr: float, dr0: float, width: float, coarser: float = 1.
         cells -= excess / (dr - (dr - dr0) * (1.0 - t * t))
     # a whole number of cells ends at rmax: all spacings shrink by one factor
     whole = max(math.ceil(cells * (1.0 - 1e-12)), 2)
+    # only the spacings are changed, not the width: r is linear in them
     shorter = rmax / (dr * whole - (dr - dr0) * width * math.tanh(whole / width))
     fewer = max(round(whole / coarser), 2)
+    # x is counted in coarser units: spacings grow and the width shrinks by the same factor, and r(x) stays the
+    # same curve
     stretch = whole / fewer
     return _on_map(fewer - 1, dr * shorter * stretch, dr0 * shorter * stretch, width / stretch)
 
@@ -123,6 +126,7 @@ def _on_map(points: int, dr: float, dr0: float, width: float) -> RadialGrid:
     s = 1.0 - t * t
     slope = dr - (dr - dr0) * s
     second = 2.0 * (dr - dr0) * s * t / width
+    # r'' and r''' of the map, from derivatives of tanh
     third = 2.0 * (dr - dr0) * s * (1.0 - 3.0 * t * t) / width**2
     # half of the (negative) Schwarzian derivative of the map: what the change of variables adds to the potential
     q = 0.75 * (second / slope) ** 2 - 0.5 * third / slope

@@ -84,18 +84,22 @@ class Lanes:
     @property
     def momenta(self) -> NDArray[np.int64]:
         """L of each lane (2 K,)."""
+        # kernels have the even lanes before the odd ones, so that pairs (0, 1), (2, 3), ... lie at equal
+        # distances
         k = np.arange(2 * self.pairs)
         return np.asarray(abs(self.m) + np.concatenate([k[::2], k[1::2]]))
 
     @property
     def order(self) -> NDArray[np.int64]:
         """Lane of each channel (used,), lowest l first."""
+        # the inverse: channel l = |m| + k lies in lane k/2 of its half
         k = np.arange(self.used)
         return np.asarray(np.where(k % 2 == 0, k // 2, self.pairs + k // 2))
 
     def coupling(self, l: Any) -> NDArray[np.float64]:
         """Return ``c_lm = <l+1 m|cos|l m>``; 0 beyond the largest l."""
         l = np.asarray(l)
+        # <l+1 m|cos|l m> from the recurrence of the associated Legendre functions
         c = np.sqrt(((l + 1.0) ** 2 - self.m**2) / ((2.0 * l + 1.0) * (2.0 * l + 3.0)))
         return np.where(l < self.lmax, c, 0.0)
 
@@ -149,6 +153,8 @@ class PlanarLanes:
         """Parity, p and q of each lane, (2 K, 3); q = -1 of an empty one."""
         even, odd = [], []
         for s in self.parities:
+            # l = p + q + s <= lmax bounds the triangle; rows of q begin at q = 0, even q in the even half of
+            # the lanes
             last = self.lmax - s
             for p in range(last + 1):
                 for i in range((last - p) // 2 + 1):
@@ -164,8 +170,8 @@ class PlanarLanes:
     @cached_property
     def channels(self) -> NDArray[np.int64]:
         """L and m of each channel (used, 2), lowest l first, then lowest m."""
-        found = [(p + q + s, p - q) for s, p, q in self._lane]
-        return np.array(sorted(found), dtype=np.int64)
+        pairs = [(p + q + s, p - q) for s, p, q in self._lane]
+        return np.array(sorted(pairs), dtype=np.int64)
 
     @property
     def used(self) -> int:
@@ -230,8 +236,9 @@ class PlanarLanes:
     def swaps(self) -> NDArray[np.int64]:
         """Places in the scratch array of the lanes that exchange p and q, (count, 2)."""
         lane, k = self._lane, self.pairs
-        found = [(lane[s, p, q], lane[s, q, p]) for s, p, q in lane if p < q]
-        places = np.array(found, dtype=np.int64).reshape(-1, 2)
+        exchanged = [(lane[s, p, q], lane[s, q, p]) for s, p, q in lane if p < q]
+        places = np.array(exchanged, dtype=np.int64).reshape(-1, 2)
+        # odd lanes lie HALF places on in the scratch array of a row
         return np.where(places < k, places, places - k + HALF)
 
     @cached_property
@@ -246,6 +253,7 @@ class PlanarLanes:
         lane, pairs, coupling, sign = self._lane, [], [], []
         for (s, p, q), here in lane.items():
             l, m = p + q + s, p - q
+            # neighbours in p have m + 1, neighbours in q have m - 1; k turns one formula into the other
             for to, up in (((s, p + 1, q), 1), ((s, p, q + 1), -1)):
                 if to in lane:
                     pairs.append((here, lane[to]))

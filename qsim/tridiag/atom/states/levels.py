@@ -37,6 +37,8 @@ class Radial:
         self.square = grid.slope**2
         self.potential = lattice.potential + l * (l + 1.0) / (2.0 * grid.r**2) + grid.curvature
         self.first = first_entry(l, lattice.charge, grid.step)
+        # below the ground state of a bare nucleus of one more charge; `energy` goes lower where a table is
+        # deeper
         self.deepest = -0.5 * (lattice.charge + 1.0) ** 2 - 1.0
 
     def below(self, energy: float) -> int:
@@ -56,17 +58,20 @@ class Radial:
                 f"the box holds {self.below(highest)} levels of l = {self.l} below {highest:g} hartree"
             )
         low = self.deepest
+        # potentials from formulas may be deeper than any Coulomb potential
         while self.below(low) > 0:
             low *= 2.0
         return float(sturm.level_radial(self.square, self.potential, self.first, k, low, highest))
 
     def state(self, energy: float) -> NDArray[np.float64]:
         """Return phi (n,) at an eigenvalue, ``sum phi^2 = 1``, positive near the nucleus."""
+        # a little off the eigenvalue, at which the matrix would be singular to rounding
         shift = energy + 1e-13 * max(abs(energy), 1e-3)
         x = np.ones(self.square.size)
         for _ in range(ITERATIONS):
             x = self.resolvent(shift, x).real
             x /= np.linalg.norm(x)
+        # in the first point that is not deep in the centrifugal barrier, where rounding decides the sign
         near = np.flatnonzero(np.abs(x) > 1e-6 * np.abs(x).max())[0]
         return x if x[near] > 0 else -x
 
@@ -77,10 +82,12 @@ class Radial:
 
         It vanishes at the wall, unless `rho` says how it goes on (:mod:`qsim.tridiag.atom.photoelectrons.outgoing`).
         """
+        # with X = phi / r' and Z = g X the equation (H - z) phi = phi0 becomes (M2 - 6 / g) Z = -M2 (r' phi0)
         g = 6.0 + self.square * (z - self.potential)
         bands, (slope, divisor) = self._bands(6.0 / g), (self.slope, g)
         if rho:
             bands = bands.astype(complex)
+            # Z beyond the last point is rho times that in it
             bands[1, -1] += rho / 12.0
         if phi.ndim == 2:
             slope, divisor = slope[:, None], g[:, None]
@@ -111,6 +118,7 @@ class Radial:
 
     def apply(self, phi: NDArray[Any]) -> NDArray[Any]:
         """Return ``H phi``, (n,)."""
+        # H = -6 (1/r') (1 - M2^-1) (1/r') + V, since D2 = 12 (M2 - 1)
         x = phi / self.slope
         inner = solve_banded((1, 1), self._bands(0.0), x)
         return -6.0 * (x - inner) / self.slope + self.potential * phi

@@ -68,6 +68,7 @@ def length_gauge(
         return phi
     if isinstance(lanes, PlanarLanes):
         return _planar_length_gauge(phi, r, lanes, a)
+    # cos(theta) within the l of the run: a Jacobi matrix, whose eigenvectors do not depend on r
     x, q = eigh_tridiagonal(np.zeros(lanes.used), lanes.coupling(lanes.ls)[:-1])
     return np.asarray(q @ (np.exp(1j * a[0] * x[:, None] * r) * (q.T @ phi)))
 
@@ -77,9 +78,11 @@ def _planar_length_gauge(
 ) -> NDArray[np.complex128]:
     """Return ``exp(i |A| r X) phi`` by Chebyshev polynomials of X, the direction of A in the channels, whose norm is below 1."""
     x = along(lanes, a / np.linalg.norm(a))
+    # exp(i a x) = J_0(a) + 2 sum i^k J_k(a) T_k(x): J_k falls off exponentially once k exceeds a
     reach = np.linalg.norm(a) * r
     terms = int(1.2 * reach.max() + 30)
     weights = jv(np.arange(terms)[:, None], reach)
+    # T_(k+1) = 2 x T_k - T_(k-1)
     before, here = phi, x @ phi
     total = weights[0] * phi + 2j * weights[1] * here
     for k in range(2, terms):
@@ -90,9 +93,11 @@ def _planar_length_gauge(
 
 def along(lanes: PlanarLanes, direction: NDArray[np.float64]) -> Any:
     """Return ``sin(theta) cos(phi - alpha)`` in the channels, sparse (used, used), alpha the angle of a unit vector."""
+    # from lanes of the kernels to channels
     links, channel = lanes.links, np.full(2 * lanes.pairs, -1)
     channel[lanes.order] = np.arange(lanes.used)
     low, high = channel[links.pairs].T
+    # x and y components of the direction enter as real and imaginary part, with the sign of m' - m
     up = links.coupling * (direction[0] - 1j * links.sign * direction[1])
     half = coo_array((up, (high, low)), shape=(lanes.used, lanes.used))
     return (half + half.conj().T).tocsr()
@@ -102,6 +107,7 @@ def momentum(phi: NDArray[np.complex128], lattice: AtomLattice, lanes: AnyLanes)
     """Return ``<p>`` along z, or along x and y, a.u.: of pairs ``2 c Im <phi_{l+1}| d/dr - (l + 1)/r |phi_l>``."""
     grid = lattice.grid
     n = grid.points
+    # d/dr of u = phi / sqrt(r') is r'^-1/2 M1^-1 D1 r'^-1/2 phi, the derivative of the module `grid`
     root = np.sqrt(grid.slope)
     u = (phi / root).T
     bands = np.full((3, n), 1.0 / 6.0)
@@ -113,16 +119,17 @@ def momentum(phi: NDArray[np.complex128], lattice: AtomLattice, lanes: AnyLanes)
     right[0] += 0.5 * CORNER * u[0]
     right[-1] -= 0.5 * CORNER * u[-1]
     slope = (solve_banded((1, 1), bands, right) / root[:, None]).T
+    # less (l + 1) / r: the radial part of the gradient from l to l + 1
     slope -= (lanes.ls[:, None] + 1.0) / grid.r * phi
     if isinstance(lanes, PlanarLanes):
         # half the operator, from l to l + 1: its conjugate is the other half
-        found = []
+        components = []
         for direction in np.eye(2):
             up = along(lanes, direction).tocoo()
             rising = lanes.ls[up.row] > lanes.ls[up.col]
             each = np.sum(phi[up.row[rising]].conj() * slope[up.col[rising]], axis=1)
-            found.append(2.0 * float(np.sum(up.data[rising] * each).imag))
-        return np.array(found)
+            components.append(2.0 * float(np.sum(up.data[rising] * each).imag))
+        return np.array(components)
     c = lanes.coupling(lanes.ls[:-1])
     return np.array([2.0 * float(np.sum(c * np.sum(phi[1:].conj() * slope[:-1], axis=1).imag))])
 
@@ -142,10 +149,10 @@ def populations(
     phi: NDArray[np.complex128], levels: list[LevelState], lanes: AnyLanes
 ) -> NDArray[np.float64]:
     """Return ``|<n l m|phi>|^2`` of the levels, summed over the m of the run, (levels,)."""
-    found = [
+    shares = [
         float(np.sum(np.abs(phi[lanes.ls == level.l] @ level.phi[: phi.shape[1]]) ** 2)) for level in levels
     ]
-    return np.array(found)
+    return np.array(shares)
 
 
 def by_momentum(values: NDArray[np.float64], lanes: AnyLanes) -> NDArray[np.float64]:

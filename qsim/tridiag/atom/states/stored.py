@@ -59,7 +59,7 @@ class Stored:
     u : (k, n) complex128
         ``u_lm(r)``, bohr^(-1/2).
     axes : (3, 3) float64
-        Rows: axes of l and m, in those of the deck.
+        Rows: axes of l and m, in the axes of the deck.
     """
 
     path: Path
@@ -71,6 +71,7 @@ class Stored:
     @property
     def weights(self) -> NDArray[np.float64]:
         """Return ``|u|^2 dr`` of every channel and point (k, n), by the trapezoid rule; u vanishes at the nucleus."""
+        # the last point gets half a cell, the first one the cell that reaches to the nucleus
         r = np.concatenate([[0.0], self.r, self.r[-1:]])
         return np.asarray(np.abs(self.u) ** 2 * 0.5 * (r[2:] - r[:-2]))
 
@@ -82,6 +83,7 @@ class Stored:
     def _largest(self, share: float) -> int:
         """Return the smallest l above which less than a share of the norm lies."""
         weights, ls = self.weights.sum(axis=1), self.channels[:, 0]
+        # norm above each l: falls from all to nothing
         above = [float(weights[ls > l].sum()) for l in range(int(ls.max()) + 1)]
         return int(np.flatnonzero(np.array(above) <= share * weights.sum())[0])
 
@@ -117,9 +119,11 @@ class Stored:
             If more than 1e-6 of the norm lies outside of the box.
         """
         root = np.sqrt(grid.slope)
+        # the same grid: no interpolation, so that a continued run has the same bits
         if self.r.shape == grid.r.shape and np.allclose(self.r, grid.r, rtol=1e-13, atol=0.0):
             return np.asarray(self.u * root)
         weights = self.weights.sum(axis=0)
+        # what lies beyond the wall would be cut off without a word
         share = float(weights[self.r >= grid.wall].sum() / weights.sum())
         if share > LOST:
             outside = np.cumsum(weights[::-1])[::-1]
@@ -132,13 +136,15 @@ class Stored:
         from scipy.interpolate import make_interp_spline
 
         inside = grid.r <= self.r[-1]
+        # u vanishes at the nucleus, which the points do not hold
         points = np.concatenate([[0.0], self.r])
         values = np.concatenate([np.zeros((self.channels.shape[0], 1)), self.u], axis=1)
+        # real and imaginary parts side by side: one spline for all channels
         both = np.concatenate([values.real, values.imag]).T
-        found = make_interp_spline(points, both, k=5)(grid.r[inside]).T
+        values_there = make_interp_spline(points, both, k=5)(grid.r[inside]).T
         phi = np.zeros((self.channels.shape[0], grid.points), dtype=complex)
         half = phi.shape[0]
-        phi[:, inside] = (found[:half] + 1j * found[half:]) * root[inside]
+        phi[:, inside] = (values_there[:half] + 1j * values_there[half:]) * root[inside]
         return phi
 
     def amplitudes(self, grid: RadialGrid, *, normalise: bool) -> NDArray[np.complex128]:
@@ -181,6 +187,7 @@ def read(path: Path) -> Stored:
 
 @lru_cache(maxsize=4)
 def _read(path: Path, stamp: int) -> Stored:
+    """Return the state in a file; `stamp`, its time of change, keeps the cache from returning an older one."""
     file, datasets = open_datasets(path)
     with file:
 
@@ -188,11 +195,11 @@ def _read(path: Path, stamp: int) -> Stored:
             for name in names:
                 item = datasets.get(f"results/{name}", datasets.get(name))
                 if item is not None:
-                    found = item[()]
-                    if found.dtype.kind not in "iufc":
-                        raise FileError(f"{path}: {name} holds {found.dtype}, not numbers")
-                    require_finite(path, name, found)
-                    return np.asarray(found)
+                    values = item[()]
+                    if values.dtype.kind not in "iufc":
+                        raise FileError(f"{path}: {name} holds {values.dtype}, not numbers")
+                    require_finite(path, name, values)
+                    return np.asarray(values)
             return None
 
         r, channels, u = array("r"), array("channels"), array("u_channels", "u_final")
@@ -220,6 +227,7 @@ def _checked(
         raise FileError(f"{path}: channels must be different pairs of l and m, |m| <= l")
     if axes.shape != (3, 3) or not np.allclose(axes @ axes.T, np.eye(3), atol=1e-8):
         raise FileError(f"{path}: axes must be three orthogonal unit vectors")
+    # squares of garbage may overflow: that is the finding, not an accident
     with np.errstate(over="ignore"):
         size = float(np.sum(np.abs(u) ** 2))
     if not 0.0 < size < 1e300:
@@ -238,16 +246,18 @@ def _in_length_gauge(state: Stored, kick: NDArray[np.float64]) -> Stored:
     path, lmax = state.path, int(state.channels[:, 0].max())
     if kick.shape != (3,):
         raise FileError(f"{path}: kick has shape {kick.shape}, expected (3,)")
+    # A in the plane couples all m of a parity; A along z one m
     planar = bool(np.any(kick[:2]))
     lanes: Lanes | PlanarLanes = Lanes(int(state.channels[0, 1]), lmax)
     if planar:
         lanes = PlanarLanes(tuple(sorted({int(l + m) % 2 for l, m in state.channels})), lmax)
-    found = np.column_stack([lanes.ls, lanes.ms])
-    if (planar and kick[2] != 0.0) or not np.array_equal(found, state.channels):
+    expected = np.column_stack([lanes.ls, lanes.ms])
+    if (planar and kick[2] != 0.0) or not np.array_equal(expected, state.channels):
         raise FileError(
             f"{path}: a state in velocity gauge needs A along z and all l of one m, or A in the xy plane and all l and m of "
             "one or both parities of l + m, in rising order"
         )
+    # exp(i A.r) acts on the channels of each radius, whatever the grid
     u = length_gauge(state.u, state.r, lanes, kick[:2] if planar else kick[2:])
     return replace(state, u=np.asarray(u, complex))
 

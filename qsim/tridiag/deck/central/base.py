@@ -56,4 +56,5 @@ class CentralBlock(Block):
     @property
     def tail(self) -> float:
         """Charge that is seen from far away."""
+        # a neutral atom without one electron
         return 1.0

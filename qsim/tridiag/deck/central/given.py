@@ -7,6 +7,7 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import Block, DeckPath
 from qsim.core.deck.expression import ExpressionText
+from qsim.core.deck.table_units import UNITS_KEY, Column, RadialUnits, Tabulated
 from qsim.core.errors import InvalidInput
 from qsim.tridiag.deck.central.base import CentralBlock, Charge
 from qsim.tridiag.deck.numbers import SIGNED, Points
@@ -46,12 +47,14 @@ class SumOfExponentials(CentralBlock):
         """Return dV/dr (n,), hartree/bohr."""
         import numpy as np
 
+        # product rule: (N / r - A) of each term
         slopes = (one.C * r ** float(one.N) * np.exp(-one.A * r) * (one.N / r - one.A) for one in self.terms)
         return np.asarray(self.Z / r**2 + sum(slopes))
 
     @property
     def nucleus(self) -> float:
         """Charge at the nucleus."""
+        # terms with r^-1 add to the charge at the nucleus and die out far away
         return self.Z - sum(one.C for one in self.terms if one.N == -1)
 
     @property
@@ -97,6 +100,7 @@ class FormulaAtom(CentralBlock):
         """
         import numpy as np
 
+        # -r V = Z + b r near the nucleus: two radii give Z, a third tells whether that is so
         near = np.array([1e-6, 2e-6, 1e-5])
         values = -near * self.V(near)
         limit = float(2.0 * values[0] - values[1])
@@ -107,6 +111,7 @@ class FormulaAtom(CentralBlock):
             )
         if limit < -1e-9:
             raise InvalidInput("value", f"-r V tends to {limit:.6g} at the nucleus; it must not be negative")
+        # a charge that the formula contradicts would spoil the first row of the Numerov matrix
         if self.Z is not None and abs(self.Z - limit) > 1e-6 * (1.0 + limit):
             raise InvalidInput(
                 "Z", f"the formula tends to -{limit:.8g}/r at the nucleus, not to -{self.Z:g}/r"
@@ -118,17 +123,23 @@ class FormulaAtom(CentralBlock):
         """Charge that is seen from far away."""
         import numpy as np
 
+        # at 10 000 bohr screening has died out
         return float(-1e4 * self.V(np.array([1e4]))[0])
 
 
-class TableAtom(CentralBlock):
-    """Two columns, r and V in atomic units; r V is interpolated by a cubic spline and goes on as ``-Zc / r`` outside."""
+class TableAtom(CentralBlock, Tabulated):
+    """Two columns, r and V; r V is interpolated by a cubic spline and goes on as ``-Zc / r`` outside."""
 
     place = 9
     analytic = False
 
     type: Literal["table"]
-    file: DeckPath = Field(description="CSV or white-space file, relative to the deck")
+    file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
+    units: RadialUnits | None = Field(default=None, description=UNITS_KEY)
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return r and V."""
+        return Column("r", "length"), Column("V", "energy")
 
     def _curve(self) -> tuple[Points, object]:
         """Return the radii and the spline of ``r V``.
@@ -138,18 +149,22 @@ class TableAtom(CentralBlock):
         InvalidInput
             If the table does not begin near the nucleus, or does not end in a Coulomb tail.
         """
-        from qsim.core.deck.columns import by_first_column, read_columns, smooth_curve
+        from qsim.core.deck.columns import by_first_column, smooth_curve
+        from qsim.core.deck.tables import read_table
 
-        table = by_first_column(self.file, read_columns(self.file, 2, "r, V", distinct="r"), "r")
+        # r V instead of V: it is smooth at the nucleus, where V diverges, and constant in the tail
+        table = by_first_column(self.file, read_table(self, distinct="r"), "r")
         r, product = table[:, 0], table[:, 0] * table[:, 1]
         if r[0] < 0.0 or r.size < 8:
             raise InvalidInput(
                 "file", f"expected at least 8 radii from 0 on, found {r.size} from {r[0]:g} bohr"
             )
+        # r V is continued by its first value to the nucleus: an error within 0.01 bohr only
         if r[0] > 0.01:
             raise InvalidInput(
                 "file", f"the table begins at r = {r[0]:g} bohr; V is needed from 0.01 bohr on"
             )
+        # the potential goes on as -Zc / r: the table must have reached that form
         if abs(product[-1] - product[-2]) > 1e-3 * (1.0 + abs(product[-1])):
             raise InvalidInput(
                 "file",
@@ -163,6 +178,7 @@ class TableAtom(CentralBlock):
         radii, curve = self._curve()
         inside = np.clip(r, radii[0], radii[-1])
         values = np.asarray(curve(inside, derivative))  # type: ignore[operator]
+        # constant outside of the table, so that the slope is zero there
         return np.where((r < radii[0]) | (r > radii[-1]), 0.0, values) if derivative else values
 
     def V(self, r: Points) -> Points:

@@ -50,6 +50,7 @@ class TongLinAtom(CentralBlock):
                 "element", f"give either element ({', '.join(TONG_LIN)}) or a, a list of a1 to a6"
             )
         found = TONG_LIN[self.element] if self.element is not None else tuple(self.a or ())
+        # an exponent counts only where its factor is not zero
         if any(found[k] * (found[k - 1] != 0.0) < 0.0 for k in (1, 3, 5)):
             raise InvalidInput(
                 "a", f"a2, a4 and a6 must not be negative, found {found[1]:g}, {found[3]:g}, {found[5]:g}"
@@ -70,6 +71,7 @@ class TongLinAtom(CentralBlock):
         import numpy as np
 
         a1, a2, a3, a4, a5, a6 = self.parameters
+        # V = -g / r: dV/dr = (-g' - V) / r
         slope = a1 * a2 * np.exp(-a2 * r) - a3 * (1.0 - a4 * r) * np.exp(-a4 * r) + a5 * a6 * np.exp(-a6 * r)
         return np.asarray((slope - self.V(r)) / r)
 
@@ -77,6 +79,7 @@ class TongLinAtom(CentralBlock):
     def nucleus(self) -> float:
         """Charge at the nucleus."""
         a1, _, _, _, a5, _ = self.parameters
+        # at r = 0 the exponentials are 1, and the term with r vanishes
         return self.Zc + a1 + a5
 
     @property
@@ -129,6 +132,8 @@ class ScreenedAtom(CentralBlock):
         import numpy as np
 
         _, xi, eta = self.parameters
+        # Omega in terms of exp(-xi r), which cannot overflow; 700 keeps the exponential above the smallest
+        # number
         e = np.exp(-np.minimum(xi * r, 700.0))
         below = e + eta / xi * (1.0 - e)
         return e / below, -eta * e / below**2
@@ -151,6 +156,7 @@ class ScreenedAtom(CentralBlock):
     @property
     def tail(self) -> float:
         """Charge that is seen from far away."""
+        # the active electron sees the nucleus and the N - 1 others
         return self.Z - self.parameters[0] + 1.0
 
 
@@ -177,4 +183,5 @@ class MullerArgon(CentralBlock):
     @property
     def nucleus(self) -> float:
         """Charge at the nucleus."""
+        # 1 + 5.4 + 11.6
         return 18.0

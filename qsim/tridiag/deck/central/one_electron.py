@@ -68,6 +68,7 @@ class YukawaAtom(CentralBlock):
     @property
     def tail(self) -> float:
         """Charge that is seen from far away."""
+        # screened: nothing is left of the charge
         return 0.0
 
 

@@ -58,5 +58,6 @@ class Yukawa(PotentialBlock):
         import numpy as np
 
         y = x - self.x0
+        # chain rule with dr/dx = y / r
         r = np.sqrt(y * y + self.a2)
         return np.asarray(self.Z * np.exp(-r / self.range) * y / (r * r) * (1.0 / r + 1.0 / self.range))

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import DeckPath
 from qsim.core.deck.expression import ExpressionText
+from qsim.core.deck.table_units import UNITS_KEY, Column, PotentialUnits, Tabulated
 from qsim.tridiag.deck.numbers import Points
 from qsim.tridiag.deck.potentials.base import PotentialBlock
 
@@ -15,15 +16,21 @@ if TYPE_CHECKING:
 __all__ = ["FreeParticle", "PotentialFormula", "PotentialTable"]
 
 
-class PotentialTable(PotentialBlock):
-    """Two columns, x and V in atomic units, interpolated by a cubic spline."""
+class PotentialTable(PotentialBlock, Tabulated):
+    """Two columns, x and V, interpolated by a cubic spline."""
 
     place = 11
+    # nothing is known beyond the table: the walls of the grid decide what is free
     limit = None
     in_parts = False
 
     type: Literal["table"]
-    file: DeckPath = Field(description="CSV or white-space file, relative to the deck")
+    file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
+    units: PotentialUnits | None = Field(default=None, description=UNITS_KEY)
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return x and V."""
+        return Column("x", "length"), Column("V", "energy")
 
     def V(self, x: Points) -> Points:
         """Return V (n,), hartree."""
@@ -41,7 +48,7 @@ class PotentialTable(PotentialBlock):
         """Return the spline; it must cover the points x."""
         from qsim.core.physics.functions import spline
 
-        return spline(self.file, "x", x)
+        return spline(self, x)
 
 
 class PotentialFormula(PotentialBlock):
@@ -58,6 +65,7 @@ class PotentialFormula(PotentialBlock):
         """Return V (n,), hartree."""
         from qsim.core.physics.functions import formula, in_chunks
 
+        # a formula makes temporaries of the size of its points: parts keep them in the caches
         return in_chunks(lambda part: formula(self.value, "value", x=part), x)
 
     def dV(self, x: Points) -> Points:

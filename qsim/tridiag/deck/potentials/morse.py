@@ -33,6 +33,7 @@ class Morse(PotentialBlock):
         """Return V (n,), hartree."""
         import numpy as np
 
+        # expm1 keeps the digits near the minimum
         return np.asarray(self.D * np.expm1(-self.beta * (x - self.r0)) ** 2 - self.D)
 
     def dV(self, x: Points) -> Points:

@@ -16,6 +16,7 @@ class Harmonic(PotentialBlock):
     """``V = omega^2 (x - x0)^2 / 2``."""
 
     place = 3
+    # nothing is free in it: no threshold, no ionisation potential
     limit = math.inf
 
     type: Literal["harmonic"]

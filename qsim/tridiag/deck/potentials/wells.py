@@ -39,6 +39,7 @@ class SquareWell(PotentialBlock):
         """Return V (n,), hartree: ``-depth/2 (erf((y + width/2)/edge) - erf((y - width/2)/edge))`` with ``y = |x - x0|``."""
         import numpy as np
 
+        # by |x - x0|, so that V is even to the last bit
         y, half = np.abs(x - self.x0), 0.5 * self.width
         if self.edges:
             inside = np.where(y < half, 1.0, 0.0)
@@ -54,6 +55,7 @@ class SquareWell(PotentialBlock):
         import numpy as np
 
         if self.edges:
+            # a jump has no slope: the difference quotient gives the force that the grid sees
             return np.asarray(np.gradient(self.V(x), x))
         y, half = x - self.x0, 0.5 * self.width
         left, right = np.exp(-(((y + half) / self.edge) ** 2)), np.exp(-(((y - half) / self.edge) ** 2))

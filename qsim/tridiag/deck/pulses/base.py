@@ -99,6 +99,7 @@ class PulseBlock(Block):
 
     def panel(self, whole: float) -> float:
         """Return the interval over which 12 Gauss points integrate the field to rounding, for a pulse of length `whole`."""
+        # a pulse without a carrier may have structure anywhere
         return max(whole, 1e-300) / PANELS
 
 
@@ -133,6 +134,7 @@ class CarrierPulse(PulseBlock):
             return self.omega
         # check() has seen to it
         assert self.wavelength is not None
+        # omega = 2 pi c / lambda
         return 2.0 * math.pi * SPEED_OF_LIGHT / self.wavelength
 
     @property
@@ -142,6 +144,7 @@ class CarrierPulse(PulseBlock):
             return self.E0
         # check() has seen to it
         assert self.intensity is not None
+        # in atomic units the intensity is the square of the field, of linear light at its peak
         return math.sqrt(self.intensity)
 
     @property

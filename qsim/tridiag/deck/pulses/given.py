@@ -9,6 +9,7 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import DeckPath, Finding
 from qsim.core.deck.expression import Expression, ExpressionText
+from qsim.core.deck.table_units import UNITS_KEY, Column, FieldUnits, Tabulated
 from qsim.core.deck.units import Time
 from qsim.tridiag.deck.numbers import SIZE, Times
 from qsim.tridiag.deck.pulses.base import PulseBlock
@@ -56,6 +57,7 @@ class ExpressionPulse(PulseBlock):
         from qsim.core.physics.functions import formula, formula_slope
 
         if self.of == "A":
+            # E = -dA/dt by the derivative of the formula itself, which has no error of differences
             return -formula_slope(self.value, "value", "t", **self._variables(tau))
         return formula(self.value, "value", **self._variables(tau))
 
@@ -71,27 +73,40 @@ class ExpressionPulse(PulseBlock):
             yield Finding(f"{key}.duration", "missing key; the formula uses T, the duration of the pulse")
 
 
-class TablePulse(PulseBlock):
-    """Two columns, t and the field in atomic units, interpolated by a cubic spline; zero outside of the table."""
+class TablePulse(PulseBlock, Tabulated):
+    """Two columns, t and the field, interpolated by a cubic spline; zero outside of the table."""
 
     place = 8
 
     shape: Literal["table", "file"]
-    file: DeckPath = Field(description="CSV or white-space file, relative to the deck")
+    file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
+    units: FieldUnits | None = Field(default=None, description=UNITS_KEY)
     of: Literal["E", "A"] = Field(
         default="E", description="second column: the field, or the vector potential (E = -dA/dt)"
     )
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return t and E, or A in atomic units."""
+        second = Column("A", unit="au") if self.of == "A" else Column("E", "electric field")
+        return Column("t", "time"), second
+
+    def check(self, key: str) -> Iterator[Finding]:
+        """Yield a unit of E for a table of A."""
+        if self.of == "A" and "E" in self.given_units():
+            yield Finding(f"{key}.units.E", "the table holds A, which is read in atomic units; leave it out")
 
     @cached_property
     def _curve(self) -> "CubicSpline":
         """The table as a spline, read once."""
         from qsim.core.physics.functions import spline
 
-        return spline(self.file, "t")
+        return spline(self)
 
     @property
     def _first(self) -> float:
         """Time of the table at the start of the pulse: 0, or its first time if that is negative."""
+        # a table that begins before 0 begins with the pulse; one that begins later leaves the field zero until
+        # then
         return min(0.0, float(self._curve.x[0]))
 
     @property
@@ -117,6 +132,7 @@ class TablePulse(PulseBlock):
         """Return the spline; constant outside of the table, so that E is zero there."""
         import numpy as np
 
+        # A after the table keeps its last value: a constant has no field
         curve = self._curve
         return np.asarray(curve(np.clip(tau + self._first, curve.x[0], curve.x[-1])))
 
@@ -125,6 +141,7 @@ class TablePulse(PulseBlock):
         import numpy as np
 
         first, last = self._curve.x[0], self._curve.x[-1]
+        # A is exact: a spline has a primitive
         primitive = self._curve.antiderivative()
         t = np.clip(tau + self._first, first, last)
         return np.asarray(primitive(t) - primitive(first))

@@ -18,7 +18,8 @@ GAUSSIAN = 1.8
 
 
 def fwhm_factor(power: float) -> float:
-    """Return fwhm / length of an envelope ``cos^power``; fwhm is that of the intensity, ``cos^(2 power)``."""
+    """Return fwhm / length of an envelope ``cos^power``; fwhm refers to the intensity, ``cos^(2 power)``."""
+    # cos^(2 power)(pi fwhm / (2 length)) = 1/2
     return 2.0 / math.pi * math.acos(2.0 ** (-1.0 / (2.0 * power)))
 
 
@@ -32,10 +33,12 @@ def gaussian_exponent(extent: float) -> float:
     extent
         Distance of the ends from the middle, at least 1.
     """
+    # bisection: without lowering k is log(2) / 2, and lowering narrows the pulse, so k is smaller
     low, high = 0.0, 0.5 * math.log(2.0)
     whole = 4.0 * extent * extent
     for _halving in range(60):
         k = 0.5 * (low + high)
+        # (g(1/2) - g(extent)) / (1 - g(extent)) by expm1, which keeps its digits for small k
         height = math.exp(-k) * math.expm1(-k * (whole - 1.0)) / math.expm1(-k * whole)
         low, high = (k, high) if height > math.sqrt(0.5) else (low, k)
     return 0.5 * (low + high)
@@ -87,11 +90,13 @@ class LobePulse(CarrierPulse):
         """Return ``-E0 f cos(theta)``, or ``-dA/dt`` (Eq. T17)."""
         import numpy as np
 
+        # time from the middle, where the envelope has its maximum and the phase is `cep`
         s = tau - 0.5 * self.length
         f, df = self.envelope(s)
         phase, omega = self.phase(s)
         if self.envelope_on == "E":
             return -self.amplitude * f * np.cos(phase)
+        # E = -d/dt (E0/omega) f sin(theta): the derivative of the envelope keeps the integral of E zero
         peak = self.amplitude / self.frequency
         return -peak * (df * np.sin(phase) + f * omega * np.cos(phase))
 
@@ -106,6 +111,7 @@ class LobePulse(CarrierPulse):
 
     def panel(self, whole: float) -> float:
         """Return an eighth of the shortest cycle; the envelope alone needs 64 panels."""
+        # short pulses have fewer cycles than their envelope needs panels
         return min(super().panel(whole), whole / 64.0)
 
     def check(self, key: str) -> Iterator[Finding]:
@@ -170,7 +176,7 @@ class CosPulse(CosineLobe):
 
 
 class GaussianPulse(LobePulse):
-    """Envelope ``f = (g - g_end) / (1 - g_end)`` with a Gaussian g: lowered to vanish at its ends, with fwhm that of ``f^2``.
+    """Envelope ``f = (g - g_end) / (1 - g_end)`` with a Gaussian g: lowered to vanish at its ends; fwhm refers to ``f^2``.
 
     With an extent of 2 or more it is a Gaussian within 4e-3 of its peak.
     """
@@ -193,6 +199,7 @@ class GaussianPulse(LobePulse):
 
         # exponent k of exp(-4 k u^2), u = s / fwhm, such that the lowered pulse has the fwhm of the deck
         exponent = gaussian_exponent(self.extent)
+        # in units of the length: fwhm = length / (2 extent)
         rate = 8.0 * exponent * (2.0 * self.extent / self.length) ** 2
         edge = math.exp(-4.0 * exponent * self.extent**2)
         g = np.exp(-0.5 * rate * s * s)

@@ -18,6 +18,7 @@ def ramped(y: Times, dy: Times, form: str) -> tuple[Times, Times]:
     """Return a ramp of the given form and its derivative, from the linear ramp and its derivative."""
     import numpy as np
 
+    # sin^2 of the linear ramp: no kink at its ends
     if form == "linear":
         return y, dy
     return np.sin(0.5 * np.pi * y) ** 2, 0.5 * np.pi * np.sin(np.pi * y) * dy
@@ -29,6 +30,7 @@ def switched_on(tau: Times, ramp: float) -> Times:
 
     if ramp == 0.0:
         return np.ones_like(tau)
+    # 1 after the ramp
     rising = np.minimum(tau / ramp, 1.0)
     return np.asarray(np.sin(0.5 * np.pi * rising) ** 2)
 
@@ -66,6 +68,7 @@ class FlatTopPulse(CarrierPulse):
     @property
     def lengths(self) -> tuple[float, float]:
         """Length of a ramp and of the plateau, atomic units."""
+        # the plateau by itself, or the whole length less two ramps
         ramp = self.ramp if self.ramp is not None else (self.ramp_cycles or 0.0) * self.cycle
         if self.flat is not None:
             return ramp, self.flat
@@ -90,6 +93,7 @@ class FlatTopPulse(CarrierPulse):
         import numpy as np
 
         f, df = self.envelope(tau)
+        # the phase counts from the start of the pulse
         phase, omega = self.phase(tau)
         if self.envelope_on == "E":
             return self.amplitude * f * np.sin(phase)
@@ -113,6 +117,7 @@ class FlatTopPulse(CarrierPulse):
         if ramp == 0.0:
             return np.ones_like(tau), np.zeros_like(tau)
         rising, falling = tau < ramp, tau > length - ramp
+        # linear ramp from 0 to 1, and its slope; the form of the ramp is applied to both
         y = np.where(rising, tau / ramp, np.where(falling, (length - tau) / ramp, 1.0))
         sign = np.where(rising, 1.0, np.where(falling, -1.0, 0.0)) / ramp
         return ramped(y, sign, self.ramp_shape)
@@ -124,12 +129,13 @@ class FlatTopPulse(CarrierPulse):
 
     def check(self, key: str) -> Iterator[Finding]:
         """Yield what is missing, given twice, or too short."""
-        found = list(super().check(key))
-        found += exactly_one(self, key, "ramp_cycles", "ramp")
-        found += exactly_one(self, key, "flat_cycles", "flat", "cycles", "duration")
-        yield from found
-        if not found:
+        findings = list(super().check(key))
+        findings += exactly_one(self, key, "ramp_cycles", "ramp")
+        findings += exactly_one(self, key, "flat_cycles", "flat", "cycles", "duration")
+        yield from findings
+        if not findings:
             ramp, flat = self.lengths
+            # less than nothing, beyond the rounding of a difference
             if flat < -1e-9 * ramp:
                 yield Finding(
                     key,

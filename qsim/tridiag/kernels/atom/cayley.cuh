@@ -59,6 +59,7 @@ QSIM_DEVICE real inverse_root(real x) {
 }
 
 QSIM_DEVICE CayleyAlike cayley_uniform(real k) {
+    // fixed point of p = 2/3 - (1/36 - k^2) / p, the pivot of an endless uniform grid
     const real sixth = real(1.0 / 6.0), third = real(1.0 / 3.0), square = fma(k, k, real(1.0 / 12.0)), root = inverse_root(square);
     const real pivot = -inverse(fma(square, root, third)), gain = real(0.5) * root, low = sixth - k, high = sixth + k;
     const real a = low * pivot, b = high * pivot;
@@ -91,6 +92,7 @@ QSIM_DEVICE CayleyEnds cayley_ends(const Mix& x, int first, int warm, real k) {
     real back = x.inverse_slope[j < 0 ? 0 : j], fore = x.inverse_slope[i >= n ? n - 1 : i];
     real p[2][2] = {{0, 1}, {0, 1}}, q[2][2] = {{0, 1}, {0, 1}};  // determinants before and here, of both signs
     for (int step = 0; step <= warm; ++step, ++j, --i) {
+        // from rows before, towards `first`; corners of M1 and D in the first and the last row of the grid
         if (j >= 0 && j < n) {
             const real here = x.inverse_slope[j], side = k * here, other = k * back;
             const real edge = j == 0 || j == n - 1 ? (j == n - 1 ? -corner : corner) * side : real(0);
@@ -101,6 +103,7 @@ QSIM_DEVICE CayleyEnds cayley_ends(const Mix& x, int first, int warm, real k) {
             p[0][0] = p[0][1], p[0][1] = one, p[1][0] = p[1][1], p[1][1] = two;
             back = here;
         }
+        // from rows after, towards the last row of the part, at the same time: both chains are independent
         if (i >= end && i < n) {
             const real here = x.inverse_slope[i], side = k * here, other = k * fore;
             const real edge = i == 0 || i == n - 1 ? (i == n - 1 ? -corner : corner) * side : real(0);
@@ -112,6 +115,7 @@ QSIM_DEVICE CayleyEnds cayley_ends(const Mix& x, int first, int warm, real k) {
             fore = here;
         }
     }
+    // a pivot is the ratio of two determinants: one division at the end instead of one per row
     CayleyEnds e = {{0, 0}, {0, 0}};
 #pragma unroll
     for (int sign = 0; sign < 2; ++sign) {
@@ -125,6 +129,7 @@ QSIM_DEVICE void cayley_rows(const Mix& x, int first, real beyond, real above, r
     const real sixth = real(1.0 / 6.0);
     const int n = x.points;
     real p[ROWS], q[ROWS];  // pivots from either end
+    // pivots of the rows of the thread, from either end, each from the inverse pivot beside it
     real last = beyond;
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
@@ -146,6 +151,7 @@ QSIM_DEVICE void cayley_rows(const Mix& x, int first, real beyond, real above, r
         const int j = first + r;
         const real slope = j < n ? x.inverse_slope[j] : real(0);
         const real low = fma(-k, slope, sixth), high = fma(k, slope, sixth);
+        // factors of the recurrences; zero at the ends of the grid, where nothing comes from beyond
         c.as[r] = j + 1 < n ? -low * c.as[r] : real(0);
         c.bs[r] = j > 0 && j < n ? -high * c.bs[r] : real(0);
     }
@@ -161,6 +167,7 @@ QSIM_DEVICE void cayley_rows(const Mix& x, int first, real beyond, real above, r
         real left = 0, right = 0;  // a_(j-1) and b_(j+1)
         if (j > 0) left = r > 0 ? c.as[r > 0 ? r - 1 : 0] : -fma(-k, x.inverse_slope[j - 1], sixth) * beyond;
         if (j + 1 < n) right = r + 1 < ROWS ? c.bs[r + 1 < ROWS ? r + 1 : r] : -fma(k, x.inverse_slope[j + 1], sixth) * above;
+        // what a row adds to either recurrence, and to its own value
         c.ss[r] = fma(c.as[r], fma(left, low, other), high);
         c.zs[r] = fma(c.bs[r], fma(right, high, other), low);
         c.gains[r] = inverse(p[r] + q[r] - diagonal);
@@ -183,6 +190,8 @@ QSIM_DEVICE void cayley_sums(const T& c, const cplx (&v)[ROWS], cplx& down, cplx
 
 // v' in place of v, from what comes to the rows.
 template <typename T> QSIM_DEVICE void cayley_values(const T& c, cplx (&v)[ROWS], cplx down, cplx up) {
+    // down first, with what comes from before; then up, with what comes from after: v is read until its row is
+    // written
     cplx out[ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {

@@ -100,6 +100,7 @@ QSIM_DEVICE int divided(int i, int d, uint32 magic) { return d == 1 ? i : (int)_
 
 // Wait until the chunks within `window` of this one have finished sweep `wanted`.
 QSIM_DEVICE void wait_for(const int* flags, int at, int chunks, int window, int wanted) {
+    // a thread per chunk that is waited for: all are looked at together
     const int low = at - window < 0 ? 0 : at - window, high = at + window >= chunks ? chunks - 1 : at + window;
     for (int c = low + (int)threadIdx.x; c <= high; c += blockDim.x)
         while (read_flag(flags + c) - wanted < 0) {
@@ -111,6 +112,7 @@ QSIM_DEVICE void wait_for(const int* flags, int at, int chunks, int window, int 
 QSIM_DEVICE void publish(int* flags, int at, int value) {
     __threadfence();
     __syncthreads();
+    // the fence of every thread orders its writes before the flag, which one thread raises after all
     if (threadIdx.x == 0) {
         __threadfence();
         atomicExch(flags + at, value);
@@ -233,6 +235,7 @@ QSIM_DEVICE void radial_come(const Chunk& m, const Radial& t, const cplx* tips) 
         const int reach = t.reach[(back ? m.chunks : 0) + m.at];
         const cplx* chunk = back ? t.beta_chunk : t.alpha_chunk;
         cplx sum = {0, 0};
+        // from the farthest chunk that is felt inwards: each sum is carried over the next chunk by its product
         for (int k = reach; k > 0; --k) {
             const int c = back ? m.at + k : m.at - k;
             sum = cfma(chunk[c * m.lanes + lane], sum,
@@ -251,6 +254,7 @@ QSIM_DEVICE void radial_finish(const Chunk& m, const Radial& t, int begin_part, 
         const int part = divided(i, m.lanes, m.magic), lane = i - part * m.lanes;
         const int begin = part * ROWS * m.lanes + lane;
         cplx z[ROWS], f[ROWS], down = m.come[lane], up = m.come[m.lanes + lane];
+        // what comes to the chunk, carried to this part, and what comes from the parts before it
         if (m.parts > 1) {
             down = cfma(prefix[i], down, m.ends[i]);
             up = cfma(prefix[all + i], up, m.ends[m.parts * m.lanes + i]);
@@ -264,6 +268,7 @@ QSIM_DEVICE void radial_finish(const Chunk& m, const Radial& t, int begin_part, 
 #pragma unroll
         for (int k = ROWS - 1; k >= 0; --k) {
             const int j = begin + k * m.lanes;
+            // f' needs the recurrence from above in the row itself; then the row joins it
             const cplx beyond = t.beta[first + j] * up;
             m.f[j] = cfma(t.gain[first + j], z[k] + beyond, -(t.keep[first + j] * f[k]));
             up = f[k] + beyond;
@@ -327,7 +332,7 @@ QSIM_DEVICE void multiply_rows(const Chunk& m, const real* mask) {
 // weight: 1/r'^2, force: dV/dr with the weights of its integral, edge (lanes): 1 for the last l.
 QSIM_DEVICE void chunk_sums(const Chunk& m, const Family* families, int count, const real* r, const real* weight,
                             const real* force, const real* edge, real* scratch, real* out) {
-// every thread adds up its rows and lanes; the order is fixed, so that a run repeats bit for bit
+    // every thread adds up its rows and lanes; the order is fixed, so that a run repeats bit for bit
     real sums[SUMS] = {0, 0, 0, 0, 0, 0};
     for (int i = threadIdx.x; i < m.rows * m.lanes; i += blockDim.x) {
         const int row = divided(i, m.lanes, m.magic);
@@ -335,7 +340,7 @@ QSIM_DEVICE void chunk_sums(const Chunk& m, const Family* families, int count, c
         sums[0] += here;
         sums[5] = fma(edge[i - row * m.lanes], here, sums[5]);
     }
-// dipole and force couple the two lanes of a pair: one pass per family of pairs
+    // dipole and force couple the two lanes of a pair: one pass per family of pairs
     for (int k = 0; k < count; ++k) {
         const Family& family = families[k];
         for (int i = threadIdx.x; i < m.rows * family.count; i += blockDim.x) {
@@ -430,7 +435,7 @@ QSIM_DEVICE void length_sweeps(const Steps& s, const Radial& t) {
     __shared__ real scratch[QSIM_WARP];
     __shared__ Family families[FAMILIES];
     const int member = blockIdx.x / s.blocks, block = blockIdx.x - member * s.blocks;
-// blocks with one chunk keep it in shared memory for the whole launch; others load and store theirs in every sweep
+    // blocks with one chunk keep it in shared memory for the whole launch; others load and store theirs in every sweep
     const bool resident = s.blocks == s.chunks;
     if ((int)threadIdx.x < s.families) families[threadIdx.x] = family_of(s, threadIdx.x);
     __syncthreads();
@@ -443,8 +448,8 @@ QSIM_DEVICE void length_sweeps(const Steps& s, const Radial& t) {
     for (int k = s.first; k <= s.last; ++k) {
         for (m.at = block; m.at < s.chunks; m.at += s.blocks) {
             if (!resident || k == s.first) load_chunk(m, state);
-// end of the radial step that began in the sweep before: wait for the chunks that this one feels, and take their tips. The
-// first sweep of a launch makes its own sums anew, since shared memory does not outlive a launch.
+            // end of the radial step that began in the sweep before: wait for the chunks that this one feels, and take their
+            // tips. The first sweep of a launch makes its own sums anew, since shared memory does not outlive a launch.
             if (k > 0) {
                 if (!resident) load_ends(m, kept);
                 if (resident && k == s.first) {
@@ -454,7 +459,7 @@ QSIM_DEVICE void length_sweeps(const Steps& s, const Radial& t) {
                 wait_for(flags, m.at, s.chunks, s.window, s.base + k);
                 radial_come(m, t, s.tips + ((int64)((k - 1) & 1) * s.members + member) * tips);
             }
-// a sweep without mask, frame or sums works part by part; otherwise all rows must be complete first
+            // a sweep without mask, frame or sums works part by part; otherwise all rows must be complete first
             const bool simple = !s.mask && !s.momenta && s.samples[k] < 0 && k < s.steps;
             const int width = simple && !resident ? 1 : m.parts;  // part by part, while its tables are in the caches
             for (int part = 0; part < m.parts; part += width) {
@@ -467,7 +472,7 @@ QSIM_DEVICE void length_sweeps(const Steps& s, const Radial& t) {
                     couple_lanes(m, s, families, member, k, phases, scratch);
                 if (k < s.steps) radial_ends(m, t, part, part + width);
             }
-// the tips of this sweep go to one of two places: others may still read those of the sweep before
+            // the tips of this sweep go to one of two places: others may still read those of the sweep before
             if (k < s.steps) {
                 radial_tips(m, t, s.tips + ((int64)(k & 1) * s.members + member) * tips);
                 if (!resident) store_ends(m, kept);

@@ -182,6 +182,8 @@ def shape(
 
     def most(limit: int) -> int:
         """Return the largest number of rows, a multiple of `ROWS`, within a number of bytes."""
+        # state, two ends per thread and OTHERS numbers per lane, 16 bytes each; ROWS rows alone need less,
+        # since one thread has nobody to exchange with
         rows = ROWS * int((limit - STATIC - 16 * OTHERS * lanes) // (16 * lanes * (ROWS + 2)))
         return max(rows, ROWS * (limit - STATIC >= 16 * lanes * (ROWS + 3)))
 
@@ -192,17 +194,17 @@ def shape(
         )
     if warps and lanes <= WARP_LANES and waits:
         chunks = -(-points // WARP_ROWS)
-        found = CudaShape(points, lanes, WARP_ROWS, chunks, chunks, THREADS, 1, waits)
-        at_once = processors * min(found.resident, shared // (found.warps_bytes + STATIC))
-        if found.chunks <= at_once:
-            together = members if found.chunks == 1 else min(members, at_once // found.chunks)
-            return replace(found, together=together, warps=True)
+        layout = CudaShape(points, lanes, WARP_ROWS, chunks, chunks, THREADS, 1, waits)
+        at_once = processors * min(layout.resident, shared // (layout.warps_bytes + STATIC))
+        if layout.chunks <= at_once:
+            together = members if layout.chunks == 1 else min(members, at_once // layout.chunks)
+            return replace(layout, together=together, warps=True)
     each = max(1, processors // members)
     rows = min(-(-max(-(-points // each), LEAST_ROWS) // ROWS) * ROWS, most(shared))
-    found = _of_rows(points, lanes, rows, waits=waits)
-    if found.chunks <= processors:
-        at_once = members if found.chunks == 1 else processors // found.chunks
-        return replace(found, together=min(members, at_once))
+    layout = _of_rows(points, lanes, rows, waits=waits)
+    if layout.chunks <= processors:
+        at_once = members if layout.chunks == 1 else processors // layout.chunks
+        return replace(layout, together=min(members, at_once))
     rows = min(max(most(min(STREAMED_BYTES, shared)), ROWS), STREAMED_ROWS)
     chunks = -(-points // rows)
     two = not velocity and 2 * (16 * lanes * (rows + 2 * (rows // ROWS) + OTHERS) + STATIC) <= shared
@@ -232,13 +234,16 @@ def radial_tables(
     lanes = ll.size
     p = down[:, :lanes] + 1j * down[:, lanes:]
     back = up[:, :lanes] + 1j * up[:, lanes:]
+    # B without the absorber; q, G, gain and keep as in the module's text
     b = potential[:, :1] + rotation[:, None] * ll - 1.0
     absorbed = potential[:, 1:]
     q = 1.0 / (b - 1j * (a[:, None] - absorbed))
     diagonal = q + 10.0 / 12.0
     diagonal[0] = q[0] + first
+    # 1/G = 1/p + 1/p' - (M2)_jj - q: both eliminations meet in row j
     gain = np.asarray(2j * a[:, None] * q**2 / (1.0 / p + 1.0 / back - diagonal), dtype=np.complex128)
     keep = np.asarray(q * (b + 1j * (a[:, None] + absorbed)), dtype=np.complex128)
+    # the first row has nothing before it, the last one nothing after it
     alpha, beta = np.zeros(q.shape, dtype=np.complex128), np.zeros(q.shape, dtype=np.complex128)
     alpha[1:] = -p[:-1] * q[:-1] / (12.0 * q[1:])
     beta[:-1] = -back[1:] * q[1:] / (12.0 * q[:-1])
@@ -283,12 +288,12 @@ class Observed:
 
 
 class Mixing:
-    """Tables of the Cayley steps of ``A d/dr``, beside those of the radial step.
+    """Tables of the Cayley steps of ``A d/dr``, beside the tables of the radial step.
 
     Parameters
     ----------
     device : Device
-    found : CudaShape
+    layout : CudaShape
     r, slope : (n,) float64
         Radii and r'.
     strongest : float
@@ -303,7 +308,7 @@ class Mixing:
     def __init__(
         self,
         device: Device,
-        found: CudaShape,
+        layout: CudaShape,
         r: NDArray[np.float64],
         slope: NDArray[np.float64],
         strongest: float,
@@ -311,23 +316,23 @@ class Mixing:
         members: int,
         radial: NDArray[np.int32] | None = None,
     ) -> None:
-        self._device, self._shape, self._strongest = device, found, strongest
+        self._device, self._shape, self._strongest = device, layout, strongest
         self._slope = slope
         put = device.asarray
-        padded = np.zeros((3, found.padded))
+        padded = np.zeros((3, layout.padded))
         padded[:, : r.size] = 1.0 / r, 1.0 / slope, np.sqrt(slope)
         self.inverse_r, self.inverse_slope, self.root = (put(one) for one in padded)
         self.inner_rows = inner.shape[0]
-        self.inner = put(inner if inner.size else np.zeros((1, found.lanes)))
-        segments = found.chunks * (found.rows // ROWS)
+        self.inner = put(inner if inner.size else np.zeros((1, layout.lanes)))
+        segments = layout.chunks * (layout.rows // ROWS)
         with device.use():
             # and groups of them
-            segments += found.chunks * -(-(found.rows // ROWS) // GROUP)
-            parts = (1,) if found.warps else (members, 2, segments, found.lanes)
+            segments += layout.chunks * -(-(layout.rows // ROWS) // GROUP)
+            parts = (1,) if layout.warps else (members, 2, segments, layout.lanes)
             self.products = device.xp.zeros(parts)
-            self.wholes = device.xp.zeros((2, members, 2, found.chunks, found.lanes))
-            self.lost = device.xp.zeros((members, found.chunks))
-        self._radial = np.zeros((2, found.chunks), np.int32) if radial is None else radial
+            self.wholes = device.xp.zeros((2, members, 2, layout.chunks, layout.lanes))
+            self.lost = device.xp.zeros((members, layout.chunks))
+        self._radial = np.zeros((2, layout.chunks), np.int32) if radial is None else radial
         self._felt: dict[int, tuple[Any, Any, int]] = {}
 
     def felt(self, g: float) -> tuple[Any, Any, int]:
@@ -338,6 +343,7 @@ class Mixing:
         With ``k = g c / (4 r')`` the influence of a row decays per row, either way and for either sign of k, by at most
         ``(1/3 + 2 k) / (2/3 + sqrt(1/3 + 4 k^2))``, and that on a pivot by its square.
         """
+        # tables for the next larger power of BUCKET: a pulse needs a few of them instead of one per step
         bucket = math.ceil(math.log(g) / math.log(BUCKET)) if g > 0.0 else -(10**6)
         if bucket not in self._felt:
             k = np.zeros(self._shape.padded)
@@ -346,27 +352,33 @@ class Mixing:
             )
             decay = -np.log((1.0 / 3.0 + 2.0 * k) / (2.0 / 3.0 + np.sqrt(1.0 / 3.0 + 4.0 * k**2)))
             parts = self._shape.rows // ROWS
+            # decay from the first row to the end of each part: differences tell how far two parts are apart in
+            # e-foldings
             sums = np.concatenate([[0.0], np.cumsum(decay.reshape(-1, ROWS).sum(axis=1))])
             edges = np.arange(self._shape.chunks + 1) * parts
             enough = -math.log(NEGLIGIBLE)
+            # first part before a chunk, and first part after it, from which nothing above NEGLIGIBLE comes
             low = np.maximum(np.searchsorted(sums, sums[edges[:-1]] - enough, side="right") - 1, 0)
             high = np.minimum(np.searchsorted(sums, sums[edges[1:]] + enough), sums.size - 1)
             reach = np.array([edges[:-1] - low, high - edges[1:], self._warm(decay)], dtype=np.int32)
+            # the flags of a launch serve the radial step, too: the larger of both distances counts
             waits = waits_of(np.maximum(self._radial, -(-reach[:2] // parts)))
             put = self._device.asarray
             self._felt[bucket] = put(reach), put(waits), int(waits.max(initial=0))
         return self._felt[bucket]
 
     def _warm(self, decay: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the rows before and after those of each team from which pivots are found, -1 for none, (chunks,)."""
+        """Return how many rows before and after each team its pivots depend on, -1 for none, (chunks,)."""
         n, rows = self._slope.size, self._shape.rows
         sums = np.concatenate([[0.0], np.cumsum(decay)])
         first = np.arange(self._shape.chunks) * rows
+        # influence on a pivot goes with the square of the decay: half the distance is enough
         enough = -0.5 * math.log(NEGLIGIBLE)
         inner = np.arange(0, rows + 1, ROWS)[:, None] + first
         low = np.maximum(np.searchsorted(sums, sums[inner] - enough, side="right") - 1, 0)
         high = np.minimum(np.searchsorted(sums, sums[inner] + enough), sums.size - 1)
         warm = np.maximum(inner - low, high - inner).max(axis=0) + 1
+        # where 1 / r' is constant all around, pivots are those of an endless uniform grid and need no warm-up
         change = np.abs(self._slope[1:] / self._slope[:-1] - 1.0) > ALIKE
         changes = np.concatenate([[0], np.cumsum(change)])
         low, high = first - warm - 1, first + rows + warm + 1
@@ -386,7 +398,7 @@ class CudaTables:
     Parameters
     ----------
     device : Device
-    found : CudaShape
+    layout : CudaShape
     radial : tuple of (n, lanes) complex128
         Of `radial_tables`.
     r : (n,) float64
@@ -400,7 +412,7 @@ class CudaTables:
     def __init__(
         self,
         device: Device,
-        found: CudaShape,
+        layout: CudaShape,
         radial: tuple[NDArray[np.complex128], ...],
         r: NDArray[np.float64],
         families: Families,
@@ -409,8 +421,8 @@ class CudaTables:
         mask: NDArray[np.float64] | None = None,
         members: int = 1,
     ) -> None:
-        self.device, self.shape, self.members = device, found, members
-        chunks, rows, lanes = found.chunks, found.rows, found.lanes
+        self.device, self.shape, self.members = device, layout, members
+        chunks, rows, lanes = layout.chunks, layout.rows, layout.lanes
         put = device.asarray
         padded = [self._rows(one) for one in radial]
         self.alpha, self.beta, self.gain, self.keep = (put(one) for one in padded)
@@ -419,7 +431,7 @@ class CudaTables:
         parts = [one.reshape(-1, ROWS, lanes).prod(axis=1) for one in padded[:2]]
         self.alpha_part, self.beta_part = (put(one) for one in parts)
         self.more = put(
-            np.stack(_before(parts, chunks, lanes)) if found.warps else _more(parts, chunks, lanes)
+            np.stack(_before(parts, chunks, lanes)) if layout.warps else _more(parts, chunks, lanes)
         )
         whole = [one.reshape(chunks, rows // ROWS, lanes).prod(axis=1) for one in parts]
         self.alpha_chunk, self.beta_chunk = (put(one) for one in whole)
@@ -441,14 +453,14 @@ class CudaTables:
         self.edge = put(edge)
         xp = device.xp
         with device.use():
-            # two sets, which take turns: others may still read that of the sweep before
+            # two sets, which take turns: others may still read the set of the sweep before
             self.tips = xp.zeros((2, members, 2, chunks, lanes), dtype=np.complex128)
             self.flags = xp.zeros((members, chunks), dtype=np.int32)
-            several = found.blocks < chunks
-            wide = (found.together, chunks, 2, rows // ROWS, lanes) if several else (1,)
+            several = layout.blocks < chunks
+            wide = (layout.together, chunks, 2, rows // ROWS, lanes) if several else (1,)
             self.kept = xp.zeros(wide, dtype=np.complex128)
             # messages of warps: 16 bytes each, with the number of the operation in them
-            letters = (2, 2, chunks, lanes, MAIL, 4) if found.warps else (1,)
+            letters = (2, 2, chunks, lanes, MAIL, 4) if layout.warps else (1,)
             self.mail = xp.zeros((members, *letters), dtype=np.uint32)
         self.base = 0
         self.mix: Mixing | None = None
@@ -467,27 +479,29 @@ class CudaTables:
 
 def _before(parts: list[NDArray[np.complex128]], chunks: int, lanes: int) -> list[NDArray[np.complex128]]:
     """Return products over the parts of a chunk before each and after each, (chunks, parts, lanes) each."""
-    found = []
+    products = []
     for back, one in enumerate(parts):
+        # from the end for the recurrence that comes from the last row
         each = one.reshape(chunks, -1, lanes)
         each = each[:, ::-1] if back else each
         before = np.ones_like(each)
         before[:, 1:] = np.cumprod(each[:, :-1], axis=1)
-        found.append(before[:, ::-1] if back else before)
-    return found
+        products.append(before[:, ::-1] if back else before)
+    return products
 
 
 def _more(parts: list[NDArray[np.complex128]], chunks: int, lanes: int) -> NDArray[np.complex128]:
-    """Return products over groups of parts, in the direction of each sum, and those of `_before`, flat."""
-    found = []
+    """Return products over groups of parts, in the direction of each sum, then the products of `_before`, flat."""
+    products = []
     for back, one in enumerate(parts):
         each = one.reshape(chunks, -1, lanes)
         each = each[:, ::-1] if back else each
         count = -(-each.shape[1] // GROUP)
+        # factors of 1 fill up the last group
         wide = np.ones((chunks, count * GROUP, lanes), dtype=np.complex128)
         wide[:, : each.shape[1]] = each
-        found.append(wide.reshape(chunks, count, GROUP, lanes).prod(axis=2))
-    return np.concatenate([one.ravel() for one in found + _before(parts, chunks, lanes)])
+        products.append(wide.reshape(chunks, count, GROUP, lanes).prod(axis=2))
+    return np.concatenate([one.ravel() for one in products + _before(parts, chunks, lanes)])
 
 
 def _joined(parts: list[NDArray[Any]], dtype: type) -> NDArray[Any]:
@@ -507,6 +521,7 @@ def waits_of(reach: NDArray[np.int32]) -> NDArray[np.int32]:
         Chunks before and after each that are felt.
     """
     waits = np.array(reach, dtype=np.int32)
+    # symmetric closure: repeated until nobody has to wait for one more
     while True:
         before, after = waits.copy()
         for d in range(1, min(int(waits.max(initial=0)) + 1, before.size)):
@@ -519,8 +534,11 @@ def waits_of(reach: NDArray[np.int32]) -> NDArray[np.int32]:
 def _reach(products: NDArray[np.complex128]) -> NDArray[np.int64]:
     """Return how many chunks before each are felt: up to a product of magnitude `NEGLIGIBLE`, (chunks,)."""
     chunks = products.shape[0]
+    # logarithms, since products of many factors underflow; FLOOR stands for those that have
     size = np.maximum(np.log(np.maximum(np.abs(products), 1e-300)), FLOOR)
     sums = np.concatenate([np.zeros((1, products.shape[1])), np.cumsum(size, axis=0)])
+    # a chunk has no more others before it than its number; then the shortest distance over which every lane's
+    # product is small
     reach = np.arange(chunks)
     for d in range(1, chunks):
         small = (sums[d:chunks] - sums[: chunks - d]).max(axis=1) <= np.log(NEGLIGIBLE)

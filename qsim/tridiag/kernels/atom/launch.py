@@ -52,6 +52,7 @@ def moves(
     """
     members, steps = fields.shape
     out = np.zeros((members, steps + 1, 4))
+    # the sweep between two steps ends the one before and begins the one after: half a step of each field
     out[:, 1:, 0] = 0.5 * dt * fields
     out[:, :-1, 1] = 0.5 * dt * fields
     if directions is not None:
@@ -96,6 +97,7 @@ def operations(
     # the last half has no other beside it
     split[steps:] = False
     # a step has odd, radial, odd, even; the even pairs of two steps are one operation, or two where the state is needed between
+    # numbers of the first operations of the steps; operation 0 is the first half of the even pairs
     begin = 1 + np.concatenate([[0], np.cumsum(4 + split[1:])])[: steps + 1] if steps else np.zeros(1, int)
     first, last = begin[:-1], begin[-1]
     kinds = np.full(last + 1, NOTHING, dtype=np.int32)
@@ -104,9 +106,14 @@ def operations(
     if steps:
         kinds[0] = 0
         out[:, 0, 0] = 0.5 * ends[:, 0]
+    # odd, radial, odd, even: with the even half of the step before this is the palindrome that makes a step of
+    # second order
     for place, kind in enumerate((1, RADIAL_STEP, 1, 0)):
         kinds[first + place] = kind
+    # both halves of the odd pairs have A at the midpoint, even pairs A at the ends of the step, whose halves
+    # join
     out[:, first, 0] = out[:, first + 2, 0] = 0.5 * middle
+    # half a step of the even pairs where the state is needed afterwards, and at the end of the run
     halves = split[1:].copy()
     halves[steps - 1 :] = True
     out[:, first + 3, 0] = np.where(halves, 0.5, 1.0) * ends[:, 1:]
@@ -114,6 +121,8 @@ def operations(
     kinds[second] = 0
     out[:, second, 0] = 0.5 * ends[:, 1:][:, split[1:]]
     # where a step is complete
+    # the operation before which step k is whole: the second half of the even pairs begins there, or the next
+    # step
     after = np.where(split[1:], first + 4, begin[1:])
     actions[after] = CLEAR | MASK * masked
     turning = np.flatnonzero(kinds >= 0)
@@ -141,10 +150,12 @@ def planar_operations(
     masked : bool
     """
     members, steps = g.shape
+    # all operations of a step have A at its midpoint, so no two of neighbouring steps can be joined
     length = len(PLANAR)
     kinds = np.array([*PLANAR * steps, NOTHING], dtype=np.int32)
     actions = np.zeros(kinds.size, dtype=np.int32)
     places = np.full(kinds.size, -1, dtype=np.int32)
+    # the core is emptied, and the mask applied, when a step is complete; sums are taken at the same places
     actions[length::length] = CLEAR | MASK * masked
     places[::length] = samples
     out = np.zeros((members, kinds.size, 3))
@@ -214,6 +225,7 @@ def launch_velocity(
     kinds, actions, samples, table = made
     put, mix = tables.device.asarray, tables.mix
     assert mix is not None
+    # how far Cayley steps are felt depends on the strongest A dt of the call
     felt, waits, window = mix.felt(float(np.abs(table[:, :, 0]).max()))
     mix.lost.fill(0.0)
     extra, threads = _place(kernel, tables, MIX_THREADS, waits)
@@ -243,31 +255,32 @@ def _launch(
     threads: int,
 ) -> Any:
     """Launch all sweeps, wave after wave of members; return the sums."""
-    found, device = tables.shape, tables.device
+    layout, device = tables.shape, tables.device
     steps = samples.size - 1
     places = int(samples.max(initial=-1)) + 1
     null = np.intp(0)
     with device.use():
-        sums = device.xp.zeros((tables.members, max(places, 1), found.chunks, SUMS))
+        sums = device.xp.zeros((tables.members, max(places, 1), layout.chunks, SUMS))
         moved, taken = device.asarray(np.ascontiguousarray(table)), device.asarray(samples)
-        waits = found.waits and found.chunks > 1
-        shared = found.warps_bytes if kernel[0] == WARPS else found.shared_bytes
+        waits = layout.waits and layout.chunks > 1
+        shared = layout.warps_bytes if kernel[0] == WARPS else layout.shared_bytes
         macros = {"ROWS": ROWS, "WARPS": threads // WARP} if kernel[0] == WARPS else {"ROWS": ROWS}
         run = kernels.function("tridiag/kernels/atom", *kernel, macros, shared_bytes=shared)
         frame = [] if tables.momenta is None else [tables.momenta]
         # one launch for all steps where blocks can wait for each other; otherwise one launch per sweep
-        spans = [(0, steps)] if waits or found.chunks == 1 else [(k, k) for k in range(steps + 1)]
-        for low in range(0, tables.members, found.together):
-            high = min(low + found.together, tables.members)
+        spans = [(0, steps)] if waits or layout.chunks == 1 else [(k, k) for k in range(steps + 1)]
+        for low in range(0, tables.members, layout.together):
+            high = min(low + layout.together, tables.members)
             # of each member
+            # arrays with a row per member are cut like the states; the others serve all members
             own = [tables.mail, None if tables.mix is None else tables.mix.lost]
             inner = [one[low:high] if any(one is each for each in own) else one for one in middle]
             for first, last in spans:
                 numbers = (
-                    found.lanes, found.rows, found.chunks, found.blocks, window, first, last, steps, tables.base,
+                    layout.lanes, layout.rows, layout.chunks, layout.blocks, window, first, last, steps, tables.base,
                     max(places, 1), tables.members,
                 )  # fmt: skip
-                blocks = (high - low) * found.blocks
+                blocks = (high - low) * layout.blocks
                 arguments = (
                     s[low:high], tables.tips, tables.flags[low:high], tables.alpha, tables.beta, tables.gain,
                     tables.keep, tables.alpha_part, tables.beta_part, tables.alpha_chunk, tables.beta_chunk,

@@ -1,5 +1,5 @@
-// Steps in length gauge of an electron in a central potential, in a field along z: many steps, and the observables of those that
-// are asked for, in one launch.  One block holds `rows` points with all l (chunks.cuh).
+// Steps in length gauge of an electron in a central potential, in a field along z: many steps, and their observables on request,
+// in one launch.  One block holds `rows` points with all l (chunks.cuh).
 //
 // Per point, l and step: about 24 fused multiply-adds of the radial step, 12 and 25 of the couplings and their angles;
 // bytes, where a block has several chunks: 64 of tables, 32 of the state.

@@ -43,6 +43,8 @@ def _pivots_cpu(a, potential, rotation, ll, first, up, out):
     n, lanes = a.shape[0], ll.shape[0]
     for i in range(lanes):
         pr, pi = 0.0, 0.0
+        # p_j = 1 / ((M2)_jj + q_j - p_(j-1) / 144) with q = 1 / (B - i a): a chain of divisions along r, one
+        # per lane, made once for a length of step
         for k in range(n):
             j = n - 1 - k if up else k
             br = potential[j, 0] + rotation[j] * ll[i] - 1.0
@@ -118,12 +120,14 @@ def _turn(name, shift, c):
     @variant(name, **PART)
     def turn(x, size, angle):
         for i in range(size):
+            # cosine and sine from t, the tangent of half the angle: their squares add up to 1 whatever t is
             t = _tangent(0.5 * angle * x[c + i])
             s = 1.0 / (1.0 + t * t)
             cos = (1.0 - t * t) * s
             sin = 2.0 * t * s
             ar, br = x[shift + i], x[HALF + i]
             ai, bi = x[IMAG + shift + i], x[IMAG + HALF + i]
+            # a' = cos a - i sin b, b' = cos b - i sin a, in real and imaginary parts
             x[shift + i] = cos * ar + sin * bi
             x[IMAG + shift + i] = cos * ai - sin * br
             x[HALF + i] = cos * br + sin * ai
@@ -160,6 +164,8 @@ def _turns_planar(x, angles, r, k, swaps):
 
     ``angles``: half a step of the field before and after, and whether the frame turns.
     """
+    # Qo Qe Po Pe of the step that ends, the turn of the frame in swapped order (its phases are those of swapped
+    # lanes), then Pe Po Qe Qo of the step that begins; pairs to m + 1, when swapped, couple with the other sign
     here, after = angles[0] * r, angles[1] * r
     if here != 0.0:
         _turn_odd(x, k - 1, here)
@@ -201,16 +207,20 @@ def _next_row(x, yr, yi, pr, pi, k, ci, v, rotation, edge):
     x begins with the even lanes, or with the odd ones; `edge`: 1 if the new row is the first of the grid.
     """
     for i in range(k):
+        # w of this row from w of the row before
         cr, ci_ = x[C + i], x[C + IMAG + i]
         dr = yr[i] - TWELFTH * cr
         di = yi[i] - TWELFTH * ci_
         wr = pr[i] * dr - pi[i] * di
         wi = pr[i] * di + pi[i] * dr
+        # its last term completes M2 w of the row before: f' there is final
         mr = x[T + i] + TWELFTH * wr
         mi = x[T + IMAG + i] + TWELFTH * wi
         br = v + rotation * x[LL + i] - 1.0
         x[F + i] = cr + br * mr - ci * mi
         x[F + IMAG + i] = ci_ + br * mi + ci * mr
+        # T becomes what is known of M2 w in this row; the first row of the grid has its own entry of M2, which
+        # makes u ~ r^(l+1) exact to the order of the scheme
         m = 10.0 * TWELFTH + edge * x[FIRST + i]
         x[T + i] = TWELFTH * cr + m * wr
         x[T + IMAG + i] = TWELFTH * ci_ + m * wi
@@ -223,6 +233,7 @@ def _eliminate(x, pr, pi, k, bi, v, rotation):
     """``y = -q f - p y / 12`` with the inverse pivot p and y of the row before."""
     for i in range(k):
         br = v + rotation * x[LL + i] - 1.0
+        # q = 1 / (B - i a): one real division per row and lane
         d = 1.0 / (br * br + bi * bi)
         qr, qi = br * d, bi * d
         fr, fi = x[F + i], x[F + IMAG + i]
@@ -274,6 +285,7 @@ def _sweep(s, pivots, way, angles, tables, zero, swaps, x):
     r, a, potential, rotation = tables
     n = s.shape[0]
     k = s.shape[1] // 4
+    # an elimination that came from the last row is substituted from the first row on, and the reverse
     ps, pe = (pu, pd) if down else (pd, pu)
     step = 1 if down else -1
     j = 0 if down else n - 1
@@ -423,6 +435,8 @@ def _atom_sums_cpu(s, weight, r, force, even, odd, last, out):
     k = even.shape[0]
     half = 2 * k
     out[:] = 0.0
+    # <z> couples l to l + 1: twice the real part of conj(u_l) u_(l+1), with the even pairs (even i, odd i) and
+    # the odd pairs (odd i, even i + 1) of the lanes
     for j in range(s.shape[0]):
         norm = 0.0
         cosine = 0.0
@@ -434,6 +448,7 @@ def _atom_sums_cpu(s, weight, r, force, even, odd, last, out):
             cosine += odd[i] * (s[j, k + i] * s[j, i + 1] + s[j, half + k + i] * s[j, half + i + 1])
         out[0] += weight[j] * norm
         out[1] += 2.0 * weight[j] * r[j] * cosine
+        # cos(theta) dV/dr has the angular factor of z = r cos(theta)
         out[2] += 2.0 * weight[j] * force[j] * cosine
         out[3] += weight[j] * (s[j, last] * s[j, last] + s[j, half + last] * s[j, half + last])
 

@@ -1,5 +1,5 @@
-// Steps of an electron in a central potential and a field that turns in the xy plane: many steps, and the observables of those that
-// are asked for, in one launch (chunks.cuh).  Lanes are channels (l, m); four families of pairs, two to m + 1 and two to m - 1, with
+// Steps of an electron in a central potential and a field that turns in the xy plane: many steps, and their observables on request,
+// in one launch (chunks.cuh).  Lanes are channels (l, m); four families of pairs, two to m + 1 and two to m - 1, with
 // the x axis along the field; the frame turns between steps.
 //
 // qsim-compile: -DREAL=double -DROWS=4

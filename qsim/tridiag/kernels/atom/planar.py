@@ -2,7 +2,7 @@ r"""Steps of an electron in a central potential and a field that turns in the xy
 
 Channels (l, m) with l + m even (or odd) lie on a triangle, ``p = (l + m) / 2``, ``q = (l - m) / 2``: the field couples
 neighbours in q (l + 1, m - 1) and neighbours in p (l + 1, m + 1).  Lanes run along q, row by row of p, so that the pairs in q
-are those of linear polarisation, with other couplings; exchanging p and q (`swaps`) puts the pairs in p into the same places,
+are the pairs of linear polarisation, with other couplings; exchanging p and q (`swaps`) puts the pairs in p into the same places,
 where their couplings are the same up to the sign:
 
     r sin(theta) cos(phi): (l, m) to (l + 1, m -+ 1): +- r c,   c = 1/2 sqrt((l -+ m + 1) (l -+ m + 2) / ((2 l + 1) (2 l + 3))).
@@ -57,15 +57,17 @@ def _masked(s, mask):
 
 @nb.njit(**JIT)
 def _planar_length_steps_cpu(s, pivots, field, tables, mask, planar):
+    """Make steps in length gauge, each sweep completing one and beginning the next; see `planar_length_steps`."""
     fields, directions, dt = field
     zero, swaps, turns, x = planar
     steps = fields.shape[0]
     angles = np.zeros(3)
     rest = (angles, tables, zero, swaps, x)
-    # the frame turns with the field: its x axis is that of the field in the step that begins
+    # the frame turns with the field: its x axis lies along the field of the step that begins
     frame = 0.0
     down = True
     for k in range(steps + 1):
+        # one sweep ends step k - 1 and begins step k: half a step of either field
         before = 0.5 * dt * fields[k - 1] if k > 0 else 0.0
         after = 0.5 * dt * fields[k] if k < steps else 0.0
         target = directions[k] if k < steps else 0.0
@@ -78,8 +80,10 @@ def _planar_length_steps_cpu(s, pivots, field, tables, mask, planar):
         angles[0] = 0.0 if mask.shape[0] > 0 else before
         angles[1] = after
         angles[2] = 1.0 if target != frame else 0.0
+        # only the difference of two directions turns the state, so a field along a line costs no phases
         _set_phase(x, turns, target - frame)
         frame = target
+        # with a mask the sweep above has substituted already
         solve = k > 0 and mask.shape[0] == 0
         _sweep(s, pivots, Way(down, solve, k < steps), *rest)
         down = not down
@@ -107,6 +111,7 @@ def planar_length_steps(s, tables, fields, directions, dt, samples=None):
         Sums as of :func:`qsim.tridiag.kernels.atom.launch.launch_length`.
     """
     if isinstance(tables, CudaTables):
+        # without a list no sums are taken
         taken = np.full(fields.shape[1] + 1, -1, np.int32) if samples is None else samples
         table = moves(fields, dt, taken, directions)
         return launch_length(("planar", "planar_length_steps"), s, tables, table, taken)
@@ -157,6 +162,7 @@ def _exchange(s, swaps, x):
 
 @nb.njit(**JIT)
 def _planar_velocity_steps_cpu(s, pivots, field, tables, mask, planar, slope, inner, work):
+    """Make steps ``Pe Po Qe Qo R Qo Qe Po Pe`` in velocity gauge; return the norm that was set to zero near the nucleus."""
     fields, directions, dt = field
     zero, swaps, turns, x = planar
     pivot, y = work
@@ -170,13 +176,16 @@ def _planar_velocity_steps_cpu(s, pivots, field, tables, mask, planar, slope, in
         g = 0.5 * dt * fields[step]
         _set_phase(x, turns, directions[step] - frame)
         frame = directions[step]
-        # Pe Po of the pairs to m - 1, Qe Qo of those to m + 1, R, and back: all with A at the middle of the step
+        # Pe Po of the pairs to m + 1, Qe Qo of the pairs to m - 1, R, and back: all with A at the middle of the step
+        # lanes are swapped before the first step and stay so from one step to the next, since pairs to m + 1
+        # begin and end each step
         _pass(s, step == 0, False, swaps, x)
         _pairs(s, False, -g, *rest)
         _pairs(s, True, -g, *rest)
         _exchange(s, swaps, x)
         _pairs(s, False, g, *rest)
         _pairs(s, True, g, *rest)
+        # the radial step in two sweeps of its own: eliminate down, substitute up
         _sweep(s, pivots, Way(True, False, True), *radial)
         _sweep(s, pivots, Way(False, True, False), *radial)
         _pairs(s, True, g, *rest)
@@ -187,6 +196,7 @@ def _planar_velocity_steps_cpu(s, pivots, field, tables, mask, planar, slope, in
         lost += _clear(s, inner)
         if mask.shape[0] > 0:
             _masked(s, mask)
+    # back to the fixed frame, in which the lanes of the caller are
     _set_phase(x, turns, -frame)
     _pass(s, False, True, swaps, x)
     return lost
@@ -225,8 +235,9 @@ def _planar_sums_cpu(s, weight, r, force, pairs, coupling, sign, last, out):
         along = 0.0
         for i in range(pairs.shape[0]):
             a, b = pairs[i, 0], pairs[i, 1]
+            # the real part of conj(b) a belongs to <x>, the imaginary part to <y>, with opposite signs for
+            # pairs to m + 1 and to m - 1
             re = s[j, a] * s[j, b] + s[j, half + a] * s[j, half + b]
-            # of conj(b) a
             im = s[j, b] * s[j, half + a] - s[j, a] * s[j, half + b]
             along += coupling[i] * re
             across += sign[i] * coupling[i] * im

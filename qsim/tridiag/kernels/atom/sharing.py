@@ -58,8 +58,10 @@ class Sharing:
     """
 
     def __init__(self, threads: int = 1, pairs: int = 1) -> None:
+        # a thread with less than a full vector of pairs would do the work of one with a full vector
         most = max(1, min(threads, -(-pairs // WIDTH)))
         self.threads = threads
+        # powers of two: each choice costs a trial
         self.choices = sorted({1, *(2**k for k in range(1, 8) if 2**k < most), most})
         self.parts = 1
         # seconds of a step
@@ -83,10 +85,13 @@ class Sharing:
         if len(self.choices) == 1 or steps == 0:
             run(1)
             return
+        # what the other processes of the machine do changes in a run, so the choice is made anew now and then
         if perf_counter() > self._next:
             self._choose(trial(), min(steps, TRIAL))
         begun = perf_counter()
         run(self.parts)
+        # a thread that has lost its core holds up all others at the next exchange: the step then takes longer
+        # than alone
         late = self.parts > 1 and perf_counter() - begun > LATE * steps * self._alone
         self._late = self._late + 1 if late else 0
         # once may be an accident
@@ -100,23 +105,25 @@ class Sharing:
         self._alone = best = _shortest(trial, 1) / steps
         self.parts = 1
         for parts in self.choices[1:]:
-            found = _shortest(trial, parts, LATE * best * steps) / steps
-            if found > LATE * best:
+            seconds = _shortest(trial, parts, LATE * best * steps) / steps
+            # still more threads would wait still longer
+            if seconds > LATE * best:
                 break
-            if found < WORTH * best:
-                self.parts, best = parts, found
+            if seconds < WORTH * best:
+                self.parts, best = parts, seconds
+        # if one thread wins again and again, trials are a waste: the pause doubles up to RARELY
         self._pause = AGAIN if self.parts > 1 else min(2.0 * self._pause, RARELY)
         self._next = perf_counter() + self._pause
 
 
 def _shortest(trial: Callable[[int], None], parts: int, limit: float = np.inf) -> float:
     """Return the shortest time of some trials; one that takes far longer than `limit` is the only one."""
-    found: list[float] = []
-    while len(found) < TRIALS and not (found and found[-1] > 4.0 * limit):
+    seconds: list[float] = []
+    while len(seconds) < TRIALS and not (seconds and seconds[-1] > 4.0 * limit):
         begun = perf_counter()
         trial(parts)
-        found.append(perf_counter() - begun)
-    return min(found)
+        seconds.append(perf_counter() - begun)
+    return min(seconds)
 
 
 ALONE = Sharing()

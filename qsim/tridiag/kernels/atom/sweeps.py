@@ -6,7 +6,7 @@ in r; in velocity gauge each follows the one before it at the distance from whic
 
 Threads share a sweep by pairs (`Share`), each with lanes ``first ... last`` of the even and of the odd l.  Its odd pairs reach
 into the even lane ``last`` of the next thread.  So before odd pairs a thread waits for the next one, after them for the one
-before it, range by range; the arithmetic of a lane is that of one thread alone.
+before it, range by range; the arithmetic of a lane does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ _mix_up, _mix_up_last = mix_up
 @nb.njit(**PART)
 def share_of(part, parts, lanes, progress):
     """Return a thread's share: whole tiles of pairs, as many as the other threads have, up to one."""
+    # shares begin at whole vectors: only the last thread has a tile that is not full
     pairs = lanes // 2
     tiles = (pairs + WIDTH - 1) // WIDTH
     first, last = tiles * part // parts * WIDTH, min(tiles * (part + 1) // parts * WIDTH, pairs)
@@ -101,6 +102,7 @@ def _substituted(s, p, share, rows, n, radial, carries):
 
 @nb.njit(**BARE)
 def _substituted_lanes(s, p, lanes, part, rows, n, radial, carry):
+    # the last tile may be narrower than a vector: its kernel loads and stores only the lanes that are there
     start, end = part
     for at in range(start, end, WIDTH):
         if at + WIDTH <= end:
@@ -155,8 +157,10 @@ def length_sweep(s, pivots, share, way, angles, r, radial, couplings, carries):
     # the substitution runs against the elimination that it completes, hence with the pivots of the other direction
     ps, pe = (pivots.up, pivots.down) if way.down else (pivots.down, pivots.up)
     begin, step = (0, 1) if way.down else (n - 1, -1)
+    # outside the grid w, y and f are zero: a sweep begins with empty carries
     carries.own[:] = 0.0
     carries.other[:] = 0.0
+    # rows whose turns are complete, from the sweep's first position on
     done = 0
     # they wait for each other once per range
     size = RANGE if share.parts == 1 else 2 * RANGE * share.parts
@@ -200,11 +204,14 @@ def _felt(inverse_slope, strongest, size, down, until):
     The influence of a row decays per row by at most ``(1/3 + 2 k) / (2/3 + sqrt(1/3 + 4 k^2))``, ``k = g c / (4 r')``, for
     steps g up to `size` and couplings c up to `strongest`.
     """
+    # rate of decay at each position of the sweep: 1 over the larger root of (1/6 + k) z^2 + 2/3 z + 1/6 - k,
+    # the row of M1 + k D on an endless uniform grid
     n = inverse_slope.shape[0]
     decay = np.empty(n)
     for i in range(n):
         k = max(0.25 * strongest * size * inverse_slope[i if down else n - 1 - i], FLOOR)
         decay[i] = -np.log((1.0 / 3.0 + 2.0 * k) / (2.0 / 3.0 + np.sqrt(1.0 / 3.0 + 4.0 * k * k)))
+    # two ends move along the rows: the largest `first` from which the decay to `end` is enough
     total = 0.0
     first = 0
     longest = 0
@@ -233,7 +240,9 @@ def mix_work(inverse_slope, lanes, strongest, g):
     longest = 0
     for down in range(2):
         longest = max(longest, _felt(inverse_slope, strongest, _bucket(g), down == 1, until[down]))
+    # a ring holds what waits for its substitution: the longest distance, and the range that is taken next
     tiles = (lanes // 2 + WIDTH - 1) // WIDTH
+    # a power of two: positions are taken modulo its size by a bitwise and
     ring = 1
     while ring < MIX_RANGE + longest + 2:
         ring *= 2
@@ -254,6 +263,7 @@ def _mixed(s, share, cayley, rows, n, place, mix, until, ring, carry):
 
     ``place``: positions taken and completed so far.  Return those completed.
     """
+    # without a field the step is the identity
     begin, step, _, ready = rows
     pairs = share.lanes // 2
     size = pairs - 1 if cayley.odd else pairs
@@ -306,6 +316,7 @@ def _emptied(s, share, rows, inner, lost):
         row = 2 * lanes * j
         for half in range(2):
             for lane in range(begin0 if half == 0 else begin1, end0 if half == 0 else end1):
+                # `inner` is 1 / r'^2 where the row lies within r_in(l): the weight of |f|^2 in the norm, too
                 if inner[j, lane] != 0.0:
                     lost[lane] += inner[j, lane] * (s[row + lane] ** 2 + s[row + lanes + lane] ** 2)
                     s[row + lane] = 0.0
@@ -336,6 +347,7 @@ def velocity_sweep(s, pivots, share, way, kicks, after, tables, lost, work):
     ``after``: the number of steps after which the core is emptied and the mask applied, -1 for none; ``tables``: radial, mix,
     couplings, mask, inner; ``lost`` (2 K,): what was set to zero in the core, in each lane; ``work``: of `mix_work`.
     """
+    # see `mix_work` and `_velocity_steps_cpu` for the members
     kinds, gs = kicks
     radial, mix, couplings, mask, inner = tables
     reach, held, strongest, y, ring, carries, cayley_carries = work
@@ -352,6 +364,7 @@ def velocity_sweep(s, pivots, share, way, kicks, after, tables, lost, work):
     carries.own[:] = 0.0
     carries.other[:] = 0.0
     cayley_carries[:] = 0.0
+    # for each Cayley step the positions that it has taken and those that it has completed
     places = np.zeros((steps, 2), np.int64)
     acted = 0
     done = 0

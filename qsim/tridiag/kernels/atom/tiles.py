@@ -27,13 +27,17 @@ __all__ = [
     "turn",
 ]
 
+# elements beside the diagonals of M2 and M1
 TWELFTH, SIXTH = 1.0 / 12.0, 1.0 / 6.0
+# y of the corners of M1 and D, for which the derivative is antisymmetric
 CORNER = 3.0**0.5 - 2.0
 # numbers per tile
 RADIAL_CARRY, MIX_CARRY, MIX_ROW = 6 * WIDTH, 16 * WIDTH, 8 * WIDTH
 
 
 def _substitute(name, load, store):
+    """Return the kernel that substitutes the radial step, for whole tiles or for the last one."""
+
     @variant(name, **PART)
     def kernel(s, p, tile, rows, n, radial, carry):
         """``w = p (y - w(before) / 12)`` in place of y, and ``f' = w + (B + i a) M2 w`` of the row before, in its place."""
@@ -83,6 +87,8 @@ def _substitute(name, load, store):
 
 
 def _eliminate(name, load, store):
+    """Return the kernel that eliminates the radial step, for whole tiles or for the last one."""
+
     @variant(name, **PART)
     def kernel(s, p, tile, rows, radial, carry):
         """``y = -q f - p(before) y(before) / 12`` in place of f."""
@@ -96,11 +102,13 @@ def _eliminate(name, load, store):
         for i in range(low, high):
             j = begin + step * i
             here = 2 * lanes * j + at
+            # q = 1 / (B - i a), B and a as in `length`
             br = fma(rotation[j], number, potential[2 * j] - 1.0)
             bi = a[j] - potential[2 * j + 1]
             d = 1.0 / fma(br, br, bi * bi)
             qr, qi = br * d, bi * d
             fr, fi = load(s, here, count), load(s, here + lanes, count)
+            # -q f, its imaginary part with the other sign
             gr = qi * fi - qr * fr
             gi = qr * fi + qi * fr
             if i > 0:
@@ -118,6 +126,8 @@ def _eliminate(name, load, store):
 
 
 def _turn(name, load, store):
+    """Return the kernel that turns pairs in length gauge, for whole tiles or for the last one."""
+
     @variant(name, **PART)
     def kernel(s, pairs, rows, coupling, angle, r):
         """Turn the pairs of lanes ``lower + i``, ``upper + i`` by ``exp(-i angle r c sigma_x)``."""
@@ -147,6 +157,8 @@ def _turn(name, load, store):
 
 
 def _mix_down(name, load, store):
+    """Return the kernel that eliminates a Cayley step of velocity gauge, for whole tiles or for the last one."""
+
     @variant(name, **PART)
     def kernel(s, pairs, rows, n, cayley, mix, ring, carry):
         """Take the positions low to high, and eliminate those up to high - 1 (at the end, ``high = n + 1``, all)."""
@@ -156,6 +168,7 @@ def _mix_down(name, load, store):
         coupling, growth = cayley.coupling, cayley.growth
         # in an odd pair the lower l is the odd lane; going up, d/dr has the other sign
         angle = -0.5 * cayley.g if cayley.odd else 0.5 * cayley.g
+        # k = g c / 4 of the row, without its 1 / r'
         rate = -0.25 * cayley.g if cayley.mirrored else 0.25 * cayley.g
         y, size = ring
         tile = at // WIDTH
@@ -178,6 +191,7 @@ def _mix_down(name, load, store):
             ka = full(0.0)
             if i < n:
                 ka = inverse_slope[j] * k
+            # the elements beside the diagonal that this row's 1 / r' enters, in the rows before and after it
             plus, minus = SIXTH + ka, SIXTH - ka
             nsr, nsi, ndr, ndi = full(0.0), full(0.0), full(0.0), full(0.0)
             # turn the pair by its angle, and go over to sums and differences of v = f / sqrt(r')
@@ -256,14 +270,18 @@ def _mix_down(name, load, store):
 
 
 def _mix_up(name, load_ring, store):
+    """Return the kernel that substitutes a Cayley step; the ring has whole vectors of every tile."""
+
     @variant(name, **PART)
     def kernel(s, pairs, rows, end, root, ring):
         """Substitute from position ``end - 1`` back, and write the pairs of the positions low to high."""
         lanes, lower, upper, at, count = pairs
+        # v = y - u v(after), for sums with +k and differences with -k; see `_mix_down` for y and u
         begin, step, low, high = rows
         y, size = ring
         base = (at // WIDTH) * size * MIX_ROW
         vsr, vsi, vdr, vdi = full(0.0), full(0.0), full(0.0), full(0.0)
+        # from the last eliminated position backwards: v(end) = 0 is wrong, but felt only down to `high`
         for back in range(end - low):
             i = end - 1 - back
             row = base + (i & (size - 1)) * MIX_ROW
@@ -288,6 +306,7 @@ def _mix_up(name, load_ring, store):
     return kernel
 
 
+# whole tiles load and store vectors; the last tile of a share masks the lanes that are not its own
 substitute = _substitute("whole", load, store), _substitute("some", load_some, store_some)
 eliminate = _eliminate("whole", load, store), _eliminate("some", load_some, store_some)
 turn = _turn("whole", load, store), _turn("some", load_some, store_some)

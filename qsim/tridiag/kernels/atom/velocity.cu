@@ -1,5 +1,5 @@
-// Steps in velocity gauge of an electron in a central potential, in a field along z: many steps, and the observables of those that
-// are asked for, in one launch (velocity.cuh).
+// Steps in velocity gauge of an electron in a central potential, in a field along z: many steps, and their observables on request,
+// in one launch (velocity.cuh).
 //
 // Per point, l and step: about 24 fused multiply-adds of the radial step and 75 of each of three families of pairs.
 //

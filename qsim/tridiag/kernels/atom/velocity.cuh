@@ -22,6 +22,7 @@ QSIM_DEVICE void load_pair(const Chunk& m, const Mix& x, int lower, int upper, r
     for (int k = 0; k < ROWS; ++k) {
         const int row = begin + k, j = m.at * m.rows + row;
         const cplx a = m.f[row * m.lanes + lower], b = m.f[row * m.lanes + upper];
+        // real rotation in Cayley's form; rows beyond the grid have root 0, and stay zero
         const real t = angle * x.inverse_r[j], root = x.root[j];
         const real scale = root > real(0) ? inverse(root * fma(t, t, real(1))) : real(0);
         const real c = fma(-t, t, real(1)) * scale, s = real(2) * t * scale;
@@ -70,6 +71,7 @@ QSIM_DEVICE void mix_ends(const Chunk& m, const Mix& x, const Family& family, re
             mix_fold(m, c, sum, p.part, p.pair, products);
             mix_fold(m, c.other(), difference, p.part, family.count + p.pair, products);
         } else {
+            // the numbers are made for sums, used, and made again for differences: registers hold one set
             const CayleyEnds e = cayley_ends(x, p.first, warm, p.rate);
             CayleyRows c;
             cayley_rows(x, p.first, e.beyond[0], e.above[0], p.rate, c);
@@ -168,12 +170,12 @@ QSIM_DEVICE void mix_finish(const Chunk& m, const Mix& x, const Family& family, 
     for (int i = threadIdx.x; i < m.parts * family.count; i += blockDim.x) {
         const MixPlace p = mix_place(m, family, g, i);
         cplx sum[ROWS], difference[ROWS];
-// the rows are read again, turned to sums and differences: cheaper than to keep them over the exchange
+        // the rows are read again, turned to sums and differences: cheaper than to keep them over the exchange
         load_pair(m, x, p.lower, p.upper, p.angle, p.part * ROWS, sum, difference);
         const int there = family.count + p.pair;
         const cplx down = mix_carry(m, products, 0, p.part, p.pair), up = mix_carry(m, products, 1, p.part, p.pair);
         const cplx other_down = mix_carry(m, products, 0, p.part, there), other_up = mix_carry(m, products, 1, p.part, there);
-// warm < 0: 1 / r' is the same in all rows that are felt, and the pivots have a closed form
+        // warm < 0: 1 / r' is the same in all rows that are felt, and the pivots have a closed form
         if (warm < 0) {
             const CayleyAlike c = cayley_uniform(p.rate * x.inverse_slope[p.first]);
             cayley_values(c, sum, down, up);
@@ -191,7 +193,7 @@ QSIM_DEVICE void mix_finish(const Chunk& m, const Mix& x, const Family& family, 
             const int row = p.part * ROWS + k, j = m.at * m.rows + row;
             const real t = p.angle * x.inverse_r[j], scale = real(0.5) * x.root[j] * inverse(fma(t, t, real(1)));
             const real c = fma(-t, t, real(1)) * scale, s = real(2) * t * scale;
-// back to the pair, turned by the same angle once more
+            // back to the pair, turned by the same angle once more
             const cplx a = sum[k] + difference[k], b = sum[k] - difference[k];
             m.f[row * m.lanes + p.lower] = {fma(c, a.re, -s * b.re), fma(c, a.im, -s * b.im)};
             m.f[row * m.lanes + p.upper] = {fma(s, a.re, c * b.re), fma(s, a.im, c * b.im)};
@@ -243,8 +245,8 @@ QSIM_DEVICE void velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, 
     const int64 tips = 2 * (int64)s.chunks * s.lanes;
     real* products = o.products + member * tips * (m.parts + groups_of(m.parts));
     cplx* kept = s.kept + member * tips * m.parts;
-// Operation k of the list ends the one before it, acts between them (core, mask, frame, sums), and begins the next: one exchange
-// between blocks per operation.
+    // Operation k of the list ends the one before it, acts between them (core, mask, frame, sums), and begins the next: one
+    // exchange between blocks per operation.
     for (int k = s.first; k <= s.last; ++k) {
         const real* move = s.moves + ((int64)member * (s.steps + 1) + k) * MIX_MOVES;
         const int ends = k > 0 ? o.kinds[k - 1] : NOTHING, begins = o.kinds[k];
@@ -253,7 +255,7 @@ QSIM_DEVICE void velocity_sweeps(const Steps& s, const Radial& t, const Mix& x, 
             if (!resident || k == s.first) load_chunk(m, state);
             if (k > 0) {
                 if (!resident) load_ends(m, kept);
-// the first operation of a launch makes its own sums anew, since shared memory does not outlive a launch
+                // the first operation of a launch makes its own sums anew, since shared memory does not outlive a launch
                 if (resident && k == s.first) {
                     if (ends == RADIAL_STEP) {
                         radial_ends(m, t);

@@ -50,7 +50,9 @@ def _load(name, shift, growth):
 
     @variant(name, **PART)
     def kernel(x, size, angle, scale):
+        """Write sums and differences of the turned pairs."""
         for i in range(size):
+            # half the turn of the pair in Cayley's form, c (l + 1) / r per A dt: unitary for any angle
             t = 0.5 * angle * x[growth + i]
             s = scale / (1.0 + t * t)
             cos = (1.0 - t * t) * s
@@ -61,6 +63,8 @@ def _load(name, shift, growth):
             pi = cos * ai - sin * bi
             qr = sin * ar + cos * br
             qi = sin * ai + cos * bi
+            # d/dr mixes a and b of a pair; a + b and a - b are eigenvectors of that mixing, so each obeys a
+            # tridiagonal system of its own, with real matrices for real and imaginary parts alike
             x[Z2 + i] = pr + qr
             x[Z2 + HALF + i] = pi + qi
             x[Z2 + 2 * HALF + i] = pr - qr
@@ -76,6 +80,7 @@ def _store(name, shift, growth):
     def kernel(x, size, angle, scale):
         for i in range(size):
             t = 0.5 * angle * x[growth + i]
+            # 0.5 undoes the sum and the difference
             s = 0.5 * scale / (1.0 + t * t)
             cos = (1.0 - t * t) * s
             sin = 2.0 * t * s
@@ -97,22 +102,28 @@ _store_even, _store_odd = _store("even", 0, EVEN_GROWTH), _store("odd", 1, ODD_G
 def _mix_eliminate(x, size, low, mid, high, above, m):
     """Eliminate one row of ``(M1 + k D / r') v' = (M1 - k D / r') v`` for sums (+k) and differences (-k).
 
-    R and P become those of this row.  ``low``, ``high``: 1 / r' of the rows before and after, ``mid``: the diagonal of D / r',
+    R and P are overwritten.  ``low``, ``high``: 1 / r' of the rows before and after, ``mid``: the diagonal of D / r',
     ``above``: 1 / r' of this row, in the off-diagonal of the row before; ``m``: the diagonal of M1.
     """
     sixth = 1.0 / 6.0
     for i in range(size):
+        # lower and upper elements of M1 -+ k D / r' for k (sums) and -k (differences): the right side has the
+        # sign that the left side has not
         k = x[RATE + i]
         lp, lm = sixth + k * low, sixth - k * low
         hp, hm = sixth + k * high, sixth - k * high
         mp, mm = m + k * mid, m - k * mid
+        # Thomas elimination with the inverse pivots of the row before
         fs = lm * x[P + i]
         fd = lp * x[P + HALF + i]
         ps = mp - fs * (sixth + k * above)
         pd = mm - fd * (sixth - k * above)
+        # two reciprocals for one division
         both = 1.0 / (ps * pd)
         x[P + i] = both * pd
         x[P + HALF + i] = both * ps
+        # right side of this row, less what the row before contributes: [Re sum | Im sum | Re difference | Im
+        # difference]
         x[R + i] = lp * x[Z0 + i] + mm * x[Z1 + i] + hm * x[Z2 + i] - fs * x[R + i]
         x[R + HALF + i] = (
             lp * x[Z0 + HALF + i] + mm * x[Z1 + HALF + i] + hm * x[Z2 + HALF + i] - fs * x[R + HALF + i]
@@ -120,6 +131,7 @@ def _mix_eliminate(x, size, low, mid, high, above, m):
         a, b = 2 * HALF + i, 3 * HALF + i
         x[R + a] = lm * x[Z0 + a] + mp * x[Z1 + a] + hp * x[Z2 + a] - fd * x[R + a]
         x[R + b] = lm * x[Z0 + b] + mp * x[Z1 + b] + hp * x[Z2 + b] - fd * x[R + b]
+        # the window of three rows moves on by one
         x[Z0 + i], x[Z0 + HALF + i], x[Z0 + a], x[Z0 + b] = x[Z1 + i], x[Z1 + HALF + i], x[Z1 + a], x[Z1 + b]
         x[Z1 + i], x[Z1 + HALF + i], x[Z1 + a], x[Z1 + b] = x[Z2 + i], x[Z2 + HALF + i], x[Z2 + a], x[Z2 + b]
 
@@ -159,12 +171,14 @@ def _pairs(s, odd_pairs, g, r, slope, pivot, y, x):
     size, c = (k - 1, ODD) if odd_pairs else (k, EVEN)
     if size == 0 or g == 0.0:
         return
+    # D and M1 have corners of y = sqrt(3) - 2, with which M1^-1 D is antisymmetric and the step unitary
     sixth = 1.0 / 6.0
     corner = 3.0**0.5 - 2.0
     # the rows before the first are zero: right side, substituted row and pivots begin with zero
     # the lower l is the odd lane of an odd pair
     turn = -0.5 * g if odd_pairs else 0.5 * g
     for i in range(size):
+        # k = g c / 4 of every pair, without its 1 / r'
         x[RATE + i] = 0.25 * g * x[c + i]
     x[Z0 : Z0 + 16 * HALF] = 0.0
     x[V : V + 4 * HALF] = 0.0
@@ -298,6 +312,7 @@ def velocity_steps(s, tables, kicks, halves, dt, samples=None, sharing=ALONE):
         return launch_velocity(("velocity", "velocity_steps"), s, tables, made)
     t = tables
     pivots, grid = Pivots(t.down, t.up), (t.radial, t.mix, t.couplings, t.mask, t.inner)
+    # summed lane by lane: a lane has one thread, so the result does not depend on their number
     lost = np.zeros(s.shape[1] // 2)
 
     def run(parts, s=s, kicks=kicks, halves=halves, lost=lost):

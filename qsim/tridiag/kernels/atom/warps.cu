@@ -1,5 +1,5 @@
 // Steps of an electron in a central potential, in a field along z, of runs that fit into the registers of the device: many steps, and
-// the observables of those that are asked for, in one launch (warps.cuh).
+// their observables on request, in one launch (warps.cuh).
 //
 // Per point, l and step: about 26 fused multiply-adds of the radial step, 20 of the couplings of length gauge; in velocity gauge
 // about 45 of each of three families of pairs.

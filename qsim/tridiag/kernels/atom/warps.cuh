@@ -20,7 +20,7 @@
 #define STRIDE (CHAINS + PAIRS)        // between those of the threads along r: free of bank conflicts
 #define MAIL 3                         // numbers of a message: a sum (complex), and in velocity gauge the product over the block
 #ifndef WARPS
-#define WARPS 8  // of a block: as many as its pairs ask for
+#define WARPS 8  // of a block: its pairs over PAIRS, rounded up
 #endif
 #define LAUNCHED (WARPS * QSIM_WARP)
 #define PLACES 36                      // complex numbers per thread in shared memory: see `table`
@@ -118,6 +118,7 @@ QSIM_DEVICE cplx receive_all(const Warps& w, int wait, int reach, int farthest, 
     cplx come = {0, 0};
     const bool adds = threadIdx.x % QSIM_WARP < CHAINS;
 #pragma unroll 1
+    // two blocks per round, the farther by the upper half of the warp: half as many waits one after the other
     for (int even = (farthest + 1) / 2 * 2; even > 0; even -= 2) {
         const int away = adds ? even - 1 : even, chunk = w.direction ? w.at + away : w.at - away;
         const bool there = w.active && away <= wait && chunk >= 0 && chunk < w.chunks;
@@ -126,6 +127,7 @@ QSIM_DEVICE cplx receive_all(const Warps& w, int wait, int reach, int farthest, 
         const bool felt = there && away <= reach;
         const cplx own = felt ? make_cplx(x[0], x[1]) : make_cplx(0, 0);
         const auto across = over(felt ? chunk : w.at, felt ? x[2] : real(0));
+        // the farther sum first, then the nearer: each takes what came before times the product over its block
         const cplx before = from_across(come), far = felt ? cfma(across, before, own) : own;
         const cplx beyond = from_across(far);
         come = felt ? cfma(across, beyond, own) : own;
@@ -170,6 +172,7 @@ QSIM_DEVICE void make_odd(const Warps& w, cplx (&lower)[ROWS], cplx (&upper)[ROW
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) to[r] = lower[r];
     }
+    // other warps read the edge only when it is written
     __syncthreads();
     cplx next[ROWS];
 #pragma unroll
@@ -243,6 +246,7 @@ QSIM_DEVICE void load_tables(const Warps& w, const Radial& t) {
 // thread from the others of its warp.
 QSIM_DEVICE void radial_chain(const Warps& w, uint32 tag) {
     if (w.adds) {
+        // into registers first: the loads do not wait for each other, the chain of sums alone does
         cplx own[TEAMS], sum = {0, 0};
         const int begin = w.direction ? TEAMS - 1 : 0, step = w.direction ? -1 : 1;
         cplx* ends = w.sums + begin * STRIDE;
@@ -371,8 +375,8 @@ QSIM_DEVICE Warps warps_of(const Steps& s, char* raw, uint4* mail) {
     w.adds = thread < CHAINS && w.active;
     w.chain = w.active ? odd_lane(w, side) : 0;
     w.box = (int64)(w.active ? side * w.pairs + w.pair : 0) * MAIL;
-// shared memory, in this order: tables per thread, sums of the chains, products and pivots beside them, edges between warps,
-// rows kept of pairs that are not turned, slopes and radii of the block and around it, products over its parts
+    // shared memory, in this order: tables per thread, sums of the chains, products and pivots beside them, edges between warps,
+    // rows kept of pairs that are not turned, slopes and radii of the block and around it, products over its parts
     w.table = (cplx*)raw + threadIdx.x;
     w.spare = (cplx*)raw + (PLACES - ROWS) * LAUNCHED + w.warp * ROWS * QSIM_WARP;
     cplx* sums = (cplx*)raw + PLACES * LAUNCHED;
@@ -418,7 +422,7 @@ QSIM_DEVICE void warp_length_sweeps(const Steps& s, const Radial& t, const int* 
     find_turns(r, even * moves[1], even_turn);
     find_turns(r, odd * moves[1], odd_turn);
     int sample = s.samples[0];
-// the tag of a message is the number of its operation: whoever reads that number has the message
+    // the tag of a message is the number of its operation: whoever reads that number has the message
     for (int k = 0;; ++k) {
         const uint32 tag = (uint32)(s.base + k);
         if (k > 0) {
@@ -426,7 +430,7 @@ QSIM_DEVICE void warp_length_sweeps(const Steps& s, const Radial& t, const int* 
             const bool merged = k < s.steps && !s.mask && sample < 0;
             find_turns(r, odd * move[1], next_turn);  // while others are waited for
             find_turns(r, even * (merged ? move[0] + move[1] : move[0]), even_turn);
-// end of step k: radial step, odd and even pairs; the even pairs of both steps are one turn if nothing lies between
+            // end of step k: radial step, odd and even pairs; the even pairs of both steps are one turn if nothing lies between
             radial_finish(w, t, reach, tag, lower, upper);
             turn(odd_turn, lower, upper);
             make_even(w, lower, upper);
@@ -445,7 +449,7 @@ QSIM_DEVICE void warp_length_sweeps(const Steps& s, const Radial& t, const int* 
             if (k == s.steps) break;
             turn(even_turn, lower, upper);
         }
-// begin of step k + 1: odd pairs, and the sums of the radial step, sent at once
+        // begin of step k + 1: odd pairs, and the sums of the radial step, sent at once
         sample = s.samples[k + 1];
         make_odd(w, lower, upper);
         turn(odd_turn, lower, upper);

@@ -1,6 +1,6 @@
 """Steps along z on a GPU with the state in registers, for runs of up to 64 lanes and 32 rows per multiprocessor.
 
-The steps are those of `atom/length` and `atom/velocity`, and so are their CPU twins;
+Steps and CPU twins are the same as in `atom/length` and `atom/velocity`;
 what differs is where the numbers lie and how blocks exchange them (``warps.cuh``).
 """
 

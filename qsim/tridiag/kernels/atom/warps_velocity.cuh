@@ -123,7 +123,7 @@ QSIM_DEVICE void find_pivots(const Warps& w, const Mix& x, int warm, real rate) 
     const int n = x.points, first = w.at * BLOCK_ROWS, after = first + BLOCK_ROWS;
     const Slopes s = slopes_of(w, x.points);
 #pragma unroll
-// off-diagonal products of neighbouring rows, which the determinants need; each thread writes those of its own rows
+    // off-diagonal products of neighbouring rows, which the determinants need; each thread writes those of its own rows
     for (int side = 0; side < 2; ++side) {
         const real k = side ? -rate : rate;
         real low = fma(-k, s.before, real(1));
@@ -137,7 +137,7 @@ QSIM_DEVICE void find_pivots(const Warps& w, const Mix& x, int warm, real rate) 
     if (w.adds) {
         const int side = threadIdx.x / PAIRS % 2;
         const real k = side ? -rate : rate;
-// a chain begins with the determinants of the rows outside of the block, as far as they are felt
+        // a chain begins with the determinants of the rows outside of the block, as far as they are felt
         Determinants d = determinants_outside(w, x, warm, k);
         const bool back = w.direction != 0, plain = first > 0 && after < n;  // plain: rows of the block without corners
         const int row = back ? after - 1 : first, step = back ? -1 : 1;
@@ -149,7 +149,7 @@ QSIM_DEVICE void find_pivots(const Warps& w, const Mix& x, int warm, real rate) 
         else
             product = bonds[0];
 #pragma unroll 4  // teams
-// a pivot is the ratio of two determinants: no division per row, one per thread of the chain
+        // a pivot is the ratio of two determinants: no division per row, one per thread of the chain
         for (int i = 0; i < TEAMS; ++i) {
             to[i * step * STRIDE] = d.before * inverse(d.here);
             if (i == TEAMS - 1) break;
@@ -187,7 +187,7 @@ QSIM_DEVICE void find_numbers(const Warps& w, const Mix& x, real rate, RowByRow&
             diagonal[r] = corner_or_not(x, w.first + r, k * s.here[r]);
         }
 #pragma unroll
-// continued fractions within the rows of the thread, from the pivots on either side of them
+        // continued fractions within the rows of the thread, from the pivots on either side of them
         for (int r = 0; r < ROWS; ++r) {
             c.as[side][r] = -low[r] * inverse(fma(high[r], c.a(side, r - 1), diagonal[r]));
             const int u = ROWS - 1 - r;
@@ -255,6 +255,7 @@ template <typename T> QSIM_DEVICE void cayley_begin(const Warps& w, const T& c, 
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
         const int u = ROWS - 1 - r;
+        // recurrences from zero in both directions side by side, and the products over the rows
         const real there = m.middle(r) + c.a(side, r - 1), here = m.middle(u) + c.b(side, u + 1);
         const cplx x = r == 0 ? there * v[0] : cfma(there, v[r], down), z = r == 0 ? here * v[u] : cfma(here, v[u], up);
         down = cfma(c.a(side, r), x, v[r]), along *= c.a(side, r);
@@ -355,7 +356,7 @@ QSIM_DEVICE void warp_operations(const Warps& w, const Steps& s, const Radial& t
     load_rows(w, state, lower, upper);
     Listed list = listed_from(s, o, moves, 0);
     int kind = listed(list, list.kind, 0);
-// numbers of the first Cayley step; later ones are made while messages are under way
+    // numbers of the first Cayley step; later ones are made while messages are under way
     T numbers;
     if (kind >= 0) {
         const real g = listed(list, list.g, 0);
@@ -373,7 +374,7 @@ QSIM_DEVICE void warp_operations(const Warps& w, const Steps& s, const Radial& t
         if (k + 1 >= list.begin + QSIM_WARP) list = listed_from(s, o, moves, k + 1);
         const bool changes = (listed(list, list.action, k + 1) & CHANGES) != 0;  // whether the next part needs other numbers
         const uint32 tag = (uint32)(s.base + k + 1);
-// the radial step couples no lanes; it follows odd pairs, in whose order its tables lie
+        // the radial step couples no lanes; it follows odd pairs, in whose order its tables lie
         if (kind == RADIAL_STEP) {
             radial_begin(w, lower, 0);
             radial_begin(w, upper, 1);
@@ -388,7 +389,7 @@ QSIM_DEVICE void warp_operations(const Warps& w, const Steps& s, const Radial& t
                 else
                     make_even(w, lower, upper);
             }
-// the last odd pair has one lane only: it goes through the step with the others, and is restored
+            // the last odd pair has one lane only: it goes through the step with the others, and is restored
             const bool alone = odd && w.pair == w.pairs - 1;
             if (alone) {
 #pragma unroll
@@ -400,7 +401,7 @@ QSIM_DEVICE void warp_operations(const Warps& w, const Steps& s, const Radial& t
                 lower[r] = cfma(turns[r].re, a, turns[r].im * b);
                 upper[r] = cfma(turns[r].im, a, -turns[r].re * b);
             }
-// sums and differences: ends of the recurrences, their sums over the warp, a message to the blocks beside
+            // sums and differences: ends of the recurrences, their sums over the warp, a message to the blocks beside
             cayley_begin(w, numbers, m, lower, 0);
             cayley_begin(w, numbers, m, upper, 1);
             __syncwarp();

@@ -83,6 +83,7 @@ QSIM_DEVICE Row row_of(const Step& p, real v, real w, bool inside, real tau, rea
     r.g = {1, 0};
     r.s = {p.kappa * (v + p.shift), ABSORB == 1 ? fma(tau, w, real(1)) * p.inverse_sigma : p.inverse_sigma};
 #endif
+    // a row beyond the grid decouples: its unknown is 0 to rounding, without a branch in the elimination
     if (!inside) r.s.re = WALL;
     return r;
 }
@@ -113,8 +114,8 @@ QSIM_DEVICE Shared carve(char* raw) {
 // shift: phase that a coupling across one thread carries.  Returns this thread's unknown.
 QSIM_DEVICE cplx reduce_joints(const Shared& m, cplx a, cplx q, cplx d, cplx shift) {
     const int t = threadIdx.x, threads = blockDim.x;
-// every round eliminates the neighbours at distance h; the couplings decay faster than h doubles, so few rounds are needed. Two sets
-// of lines take turns: one synchronisation per round, and no one overwrites what another still reads.
+    // every round eliminates the neighbours at distance h; the couplings decay faster than h doubles, so few rounds are needed.
+    // Two sets of lines take turns: one synchronisation per round, and no one overwrites what another still reads.
     cplx inv = inverse(a);
     m.inv(0) = inv;
     m.q(0) = q;
@@ -125,7 +126,7 @@ QSIM_DEVICE cplx reduce_joints(const Shared& m, cplx a, cplx q, cplx d, cplx shi
 #pragma unroll 1
     for (; __syncthreads_or(more) && h < threads; h *= 2) {
         cplx down = {0, 0};
-// the matrix is symmetric up to phases: the coupling to the thread above is the q of this one
+        // the matrix is symmetric up to phases: the coupling to the thread above is the q of this one
         if (t >= h) {
             const cplx k = q * (&m.inv(turn))[-h];
             cplx dn = (&m.d(turn))[-h];
@@ -173,8 +174,8 @@ QSIM_DEVICE void make_step(const Shared& m, const Step& p, real x0, real dx, int
     cplx* psi = m.psi + first;
     const real* v = m.v + first;
     // ---- reduce
-// one sweep down: inverse pivots of the interior; e couples the row to the joint line above; a0 and d0 are what the interior takes
-// from the equation of that line. In velocity gauge psi is turned so that all couplings are real.
+    // one sweep down: inverse pivots of the interior; e couples the row to the joint line above; a0 and d0 are what the interior
+    // takes from the equation of that line. In velocity gauge psi is turned so that all couplings are real.
     cplx e = {1, 0}, a0 = {0, 0}, d0 = {0, 0}, before = {0, 0}, d = {0, 0}, gauge = {1, 0}, a;
 #pragma unroll
     for (int k = 0; k < ROWS; ++k) {
@@ -203,7 +204,7 @@ QSIM_DEVICE void make_step(const Shared& m, const Step& p, real x0, real dx, int
     m.inv(1) = a0;
     m.d(1) = d0;
     __syncthreads();
-// the joint line of this thread also loses what the interior of the next thread takes from it
+    // the joint line of this thread also loses what the interior of the next thread takes from it
     if (t + 1 < threads) {
         cplx dn = (&m.d(1))[1];
         if (VELOCITY) dn = next * dn;
@@ -226,7 +227,7 @@ QSIM_DEVICE void make_step(const Shared& m, const Step& p, real x0, real dx, int
 #endif
     // ---- substitute
 #pragma unroll
-// down and up with the pivots that are kept; psi' = 2 T^-1 M psi - psi without an explicit half step
+    // down and up with the pivots that are kept; psi' = 2 T^-1 M psi - psi without an explicit half step
     for (int k = 0; k < INNER; ++k) y[k] = k > 0 ? cfma(-inv[k - 1], y[k - 1], psi[k]) : psi[0] - left;
 #if NUMEROV
     cplx up = joint;
@@ -294,11 +295,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MINBLOCKS)
              int chunk, int halo, int steps, int every, real xmin, real dx, real tau, real sigma, real* __restrict__ sums) {
     extern __shared__ char raw[];
     __shared__ real scratch[QSIM_WARP];
+    // rows of this block in the grid: its chunk and a halo on either side; rows beyond the grid are outside of
+    // lo ... hi
     const Shared m = carve(raw);
     const int rows = blockDim.x * ROWS;
     const int64 start = (int64)blockIdx.x * chunk - halo;
     const int lo = start < 0 ? (int)-start : 0, hi = n - start < rows ? (int)(n - start) : rows;
     const int last = halo + chunk < hi ? halo + chunk : hi;
+    // load once, zero beyond the grid
     for (int l = threadIdx.x; l < rows; l += blockDim.x) {
         const bool inside = l >= lo && l < hi;
         m.psi[l] = inside ? psi_in[start + l] : cplx{0, 0};
@@ -306,6 +310,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MINBLOCKS)
         if (ABSORB) m.w[l] = inside ? w[start + l] : real(0);
     }
     __syncthreads();
+    // all steps of the pass in shared memory; the halo loses its outermost rows step by step
     const real x0 = fma((real)start, dx, xmin);
     for (int s = 1; s <= steps; ++s) {
         make_step(m, table[s - 1], x0, dx, lo, hi, tau, sigma);
@@ -315,5 +320,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MINBLOCKS)
         }
     }
     __syncthreads();
+    // only the chunk is written: psi_out of other rows belongs to other blocks
     for (int l = halo + threadIdx.x; l < last; l += blockDim.x) psi_out[start + l] = m.psi[l];
 }

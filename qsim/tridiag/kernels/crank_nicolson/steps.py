@@ -143,6 +143,8 @@ def cn_steps(
     empty = np.zeros(0)
     absorber = empty if operator.absorber is None else operator.absorber
     slope = empty if operator.slope is None else operator.slope
+    # a group of LANES chunks is the unit of work; the scratch of a thread holds its window and three rows of
+    # zeros
     groups = -(-shape.chunks(n) // LANES)
     size = (min(n, shape.chunk + 2 * shape.halo) + 3) * ROW
 
@@ -197,6 +199,7 @@ def _compiled(
 def _launch(
     operator: Operator, psi_in: Any, psi_out: Any, table: Array, shape: Shape, every: int, sums: Array
 ) -> None:
+    """Launch ``cn_steps`` of the device, a block per chunk; arguments as of the wrapper."""
     real = np.float32 if psi_in.dtype.itemsize == 8 else np.float64
     flags = (operator.numerov, operator.velocity, operator.absorb)
     kernel, shared = _compiled(psi_in.device.id, real().itemsize, *flags, shape)
@@ -243,13 +246,16 @@ def _cn_steps_cpu(begin, end, worker, psi_in, psi_out, lattice, table, cut, sums
     chunk, halo, every = cut
     s = scratch[worker]
     n = psi_in.shape[0]
+    # all windows have the same length, so that eight of them go through the same rows in step
     rows = min(n, chunk + 2 * halo)
     windows = np.zeros(LANES, np.int64)
     first = np.zeros(LANES, np.int64)
     last = np.zeros(LANES, np.int64)
+    # a mask (absorb 2) is applied after the step and has no part in the diagonal
     tau_w = tau if absorb == 1 else 0.0
     for group in range(begin, end):
         for k in range(LANES):
+            # rows that lane k writes, none where chunks have run out; and the first row that it reads
             first[k] = min(n, (group * LANES + k) * chunk)
             last[k] = min(n, first[k] + chunk)
             windows[k] = min(max(0, first[k] - halo), n - rows)

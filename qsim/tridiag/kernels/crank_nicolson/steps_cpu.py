@@ -24,10 +24,16 @@ PART: dict[str, Any] = {**JIT, **_PART}
 
 @nb.njit(**PART)
 def _eliminate_three_point(s, field, shift, kappa, invs, tau_w, fr, fi):
+    """Eliminate one row of the three-point system (Eq. T8) in all lanes."""
+    # Eq. T8. `s` begins with the row before; this row follows at ROW. Divided by its off-diagonal size, a row
+    # has exp(+-i theta) = fr +- i fi beside a diagonal of which kappa, shift and 1/sigma' are the numbers of
+    # the step.
     # one flat array with constant offsets: with a single base pointer the compiler can prove that the lanes are independent
     for w in range(LANES):
+        # pivot a = S_jj - 1/a(before), since the product of the two off-diagonals is 1
         ar = kappa * (s[ROW + 2 * LANES + w] + field * s[ROW + 8 * LANES + w] + shift) - s[4 * LANES + w]
         ai = (1.0 + tau_w * s[ROW + 3 * LANES + w]) * invs - s[5 * LANES + w]
+        # |a| >= 1/sigma' > 0: no scaling is needed
         q = 1.0 / (ar * ar + ai * ai)
         # the lower off-diagonal carries conj(f)
         br = fr * s[4 * LANES + w] + fi * s[5 * LANES + w]
@@ -42,13 +48,16 @@ def _eliminate_three_point(s, field, shift, kappa, invs, tau_w, fr, fi):
 
 @nb.njit(**PART)
 def _eliminate_numerov(s, field, sigma12, tau, tau_w, fr, fi):
+    """Eliminate one row of the compact system (Eq. T9) in all lanes."""
     # twelve times T and M: 1, 10, 1 have no rounding errors, which would add up to a drift of the norm
     for w in range(LANES):
+        # u of Eq. T9 and g = 1/u: |u| >= 1, since the absorber only adds to its real part
         ur = 1.0 + tau_w * s[ROW + 3 * LANES + w]
         ui = tau * (s[ROW + 2 * LANES + w] + field * s[ROW + 8 * LANES + w]) - sigma12
         g = 1.0 / (ur * ur + ui * ui)
         gr = ur * g
         gi = -ui * g
+        # S_jj = 10 + 144 i sigma / u, less the inverse pivot of the row before (sigma12 = 12 sigma)
         ar = 10.0 - 12.0 * sigma12 * gi - s[4 * LANES + w]
         ai = 12.0 * sigma12 * gr - s[5 * LANES + w]
         q = 1.0 / (ar * ar + ai * ai)
@@ -60,12 +69,14 @@ def _eliminate_numerov(s, field, sigma12, tau, tau_w, fr, fi):
         pi = s[ROW + LANES + w]
         s[ROW + 4 * LANES + w] = ar * q
         s[ROW + 5 * LANES + w] = -ai * q
+        # right side psi / u, less its part of the row before
         s[ROW + 6 * LANES + w] = (gr * pr - gi * pi) - (br * dr - bi * di)
         s[ROW + 7 * LANES + w] = (gr * pi + gi * pr) - (br * di + bi * dr)
 
 
 @nb.njit(**PART)
 def _substitute(s, fr, fi, own_r, own_i, next_to):
+    """Substitute one row of either system, and finish psi' of the row after it."""
     # y of this row; then psi' = own y + next_to (sum of both neighbours) - psi of the row after it, which has them by now.
     # Both stencils share this form, although three_point has next_to = 0: it is large enough not to be unrolled to scalars.
     for w in range(LANES):
@@ -91,19 +102,23 @@ def _substitute(s, fr, fi, own_r, own_i, next_to):
 def _step(s, rows, step, tau, tau_w, sigma, numerov):
     """One step of all lanes; row 0 and the two rows after the last of the scratch are zero and stand for the outside."""
     if numerov:
+        # psi' = 2 (12 M) y - psi with 12 M = (1, 10, 1)
         own_r, own_i, next_to = 20.0, 0.0, 2.0
         for k in range(rows):
             _eliminate_numerov(
                 s[k * ROW : (k + 2) * ROW], step[0], 12.0 * sigma, tau, tau_w, step[4], step[5]
             )
     else:
+        # psi' = (2 i / sigma') y - psi
         own_r, own_i, next_to = 0.0, 2.0 * step[3], 0.0
         for k in range(rows):
             _eliminate_three_point(
                 s[k * ROW : (k + 2) * ROW], step[0], step[2], step[1], step[3], tau_w, step[4], step[5]
             )
+    # from the last row up; the pass over row `rows` begins the recurrence with the zeros beyond it
     for k in range(rows, -1, -1):
         _substitute(s[k * ROW : (k + 3) * ROW], step[4], step[5], own_r, own_i, next_to)
+    # what substitution has left in the rows that stand for the walls
     s[:ROW] = 0.0
     s[(rows + 1) * ROW : (rows + 3) * ROW] = 0.0
 
@@ -128,6 +143,7 @@ def _measure(s, rows, places, slope, xmin, dx, out):
         force = 0.0
         for j in range(first[w], last[w]):
             here = (j - windows[w] + 1) * ROW + w
+            # only rows that the lane writes: halos belong to other chunks
             density = s[here] * s[here] + s[here + LANES] * s[here + LANES]
             norm += density
             dipole += (xmin + dx * j) * density

@@ -32,7 +32,7 @@ LANES = 8
 CHUNK = 1536
 # rows: chunks are no shorter for the sake of another thread
 SHORT = 256
-# halos that are tried over the one that is found
+# halos that are tried, in units of the halo from the decay
 MARGINS = (1.1, 1.4, 2.0)
 # by bytes of a real number: amplitude that a pass may miss at the end of the halo, and largest relative difference of a tested
 # pass from exact steps
@@ -73,11 +73,14 @@ def halo(
         POINTS / 4 if the effect reaches that far or further.
     """
     worst = 1
+    # constant potentials over the range of V + x E: the slowest decay among them bounds all
     for v0 in potentials:
         t = tail(stencil, dx, dt, steps, v0)
-        found = t < max(tolerance, SEEN[1])
-        m = int(np.argmax(found))
-        if not found[m] or m >= POINTS // 4:
+        small = t < max(tolerance, SEEN[1])
+        # first distance at which the tail is small, if there is one within a quarter of the transform's length:
+        # beyond, images overlap
+        m = int(np.argmax(small))
+        if not small[m] or m >= POINTS // 4:
             return POINTS // 4
         # rounding of the transform hides the tail below SEEN: it falls exponentially, and is continued at the rate that is seen
         if tolerance < SEEN[1]:
@@ -105,7 +108,9 @@ def chunk_rows(points: int, reach: int, threads: int) -> tuple[int, float] | Non
     """
     # more threads than this would spend their time in halos
     threads = min(threads, max(1, points // (LANES * max(SHORT, 2 * reach))))
+    # whole groups of lanes for every thread
     lanes = LANES * threads
+    # chunks near CHUNK rows, or four halos where these are long: halos are computed twice
     chunk = -(-points // (lanes * max(1, round(points / (lanes * max(CHUNK, 4 * reach))))))
     redundancy = min(points, chunk + 2 * reach) / chunk
     return None if chunk < 2 or redundancy > 7 else (chunk, redundancy)
@@ -120,17 +125,19 @@ def chunks_pay(
     the whole grid.
     """
     real = 4 if single else 8
+    # such a grid fits the caches as one chunk
     if points <= 512:
         return False
-    found = []
+    costs = []
     for steps in STEPS:
         reach = halo(stencil, dx, dt, steps, (0.0,), TAIL[real])
         chunk = chunk_rows(points, int(MARGINS[0] * reach) + 1, threads)
         if chunk is not None:
-            found.append((chunk[1] + PASS_COST["cpu"] / steps, steps, reach))
-    if not found:
+            costs.append((chunk[1] + PASS_COST["cpu"] / steps, steps, reach))
+    if not costs:
         return False
-    _cost, steps, reach = min(found)
+    _cost, steps, reach = min(costs)
     if reach < POINTS // 4:
         return True
+    # the test of `_agrees` would compare a pass of the widest halo with exact steps: its tail decides
     return bool(tail(stencil, dx, dt, steps, points=8 * POINTS)[int(MARGINS[-1] * reach)] < AGREE[real])

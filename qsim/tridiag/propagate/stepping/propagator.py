@@ -145,6 +145,7 @@ class Propagator:
         self.complex = np.dtype(np.complex64 if self.single else np.complex128)
         self._static = all(field is None for field in fields)
         self._fields = fields
+        # a run without a field has the same numbers in every step
         count = next((len(f) for f in fields if f is not None), 1)
         self._host_table = step_table(lattice, dt, *fields, count)
         self.blocks, self.iterations = how.blocks, how.iterations
@@ -211,7 +212,7 @@ class Propagator:
         """
         if not self._static and self.step + steps > len(self._host_table):
             raise ValueError(
-                f"step {self.step + steps} is asked for, but the fields have {len(self._host_table)} steps"
+                f"step {self.step + steps} is beyond the end: the fields have {len(self._host_table)} steps"
             )
         with self.device.use():
             shape = self.shape
@@ -219,6 +220,7 @@ class Propagator:
         return samples * self.lattice.dx
 
     def _passes(self, shape: Shape, steps: int, every: int) -> NDArray[np.float64]:
+        """Make passes of several steps over all chunks; return the samples, (steps // every, 3)."""
         slots = sample_slots(self.device, shape, self.lattice.points)
         sums = self.device.xp.zeros((steps // every, slots, 3), self.real if self.device.is_cuda else float)
         done = taken = 0
@@ -276,6 +278,7 @@ class Propagator:
             iterations=iterations,
             device=self.device,
         ).x
+        # Eq. T5: the right side is 2 M - T, so that an absorber acts in both halves of the step
         psi = 2 * y - self.psi
         return psi if self.lattice.mask is None else (psi * self._operator.absorber).astype(self.complex)
 
@@ -308,7 +311,9 @@ class Propagator:
     # -------------------------------------------------------------------------------------- choosing
 
     def _make_operator(self, lattice: Lattice, slope: bool, device: Device) -> Operator:
+        """Return the lattice on the device, with the absorber in the form that the kernels take."""
         real = self.real if device.is_cuda else np.dtype(float)
+        # the kernels have one array for either
         if lattice.cap is not None and lattice.mask is not None:
             raise ValueError("a lattice has a complex potential or a mask, not both")
         kind, absorber = 0, None
@@ -342,6 +347,7 @@ class Propagator:
         """Values of V + x E over the run, as :func:`decay.halo` wants them."""
         lattice, field = self.lattice, self._fields[0]
         strongest = 0.0 if field is None or not len(field) else float(np.abs(field).max())
+        # x E is largest at the farther wall, with either sign
         swing = strongest * max(abs(lattice.xmin), abs(lattice.xmin + lattice.dx * lattice.points))
         return range_of_potential(
             float(lattice.potential.min()) - swing, float(lattice.potential.max()) + swing, lattice.dx
@@ -392,10 +398,10 @@ class Propagator:
         for steps in STEPS:
             lattice = self.lattice
             reach = halo(lattice.stencil, lattice.dx, self.dt, steps, potentials, tolerance)
-            found = fit(n, int(self.margin * reach) + 1, steps)
-            if found is None:
+            fitted = fit(n, int(self.margin * reach) + 1, steps)
+            if fitted is None:
                 continue
-            shape, redundancy = found
+            shape, redundancy = fitted
             # more steps per pass touch memory less often, and have a wider halo to compute twice
             cost = redundancy + PASS_COST[self.device.kind] / steps
             if best is None or cost < best[0]:
@@ -403,8 +409,8 @@ class Propagator:
         return None if best is None else best[1]
 
     def _fit_cpu(self, n: int, reach: int, steps: int) -> tuple[Shape, float] | None:
-        found = chunk_rows(n, reach, self.device.threads)
-        return None if found is None else (Shape(found[0], reach, steps), found[1])
+        chunk = chunk_rows(n, reach, self.device.threads)
+        return None if chunk is None else (Shape(chunk[0], reach, steps), chunk[1])
 
     def _fit_cuda(self, n: int, reach: int, steps: int) -> tuple[Shape, float] | None:
         """Return the block size with the smallest modelled time, and that time of a step over the time of its rows alone."""
@@ -434,6 +440,7 @@ class Propagator:
     def _agrees(self, shape: Shape) -> bool:
         """Compare a pass with exact steps, on noise, where V is deepest and at both ends, at the strongest field."""
         lattice, n, host = self.lattice, self.lattice.points, cpu(1)
+        # columns 0 and 5 are E and sin(theta), the strength of the field in either gauge
         strength = np.abs(self._host_table[:, [0, 5]]).max(axis=1)
         first = max(0, min(int(strength.argmax()) - shape.steps // 2, len(self._host_table) - shape.steps))
         table = self._host_table[first : first + shape.steps]
@@ -446,6 +453,7 @@ class Propagator:
         rng = np.random.default_rng(0)
         for start in starts:
             part = slice(start, start + size)
+            # noise holds all momenta of the lattice: a smooth state would not feel what a halo misses
             noise = rng.standard_normal(size) + 1j * rng.standard_normal(size)
             operator = Operator(
                 lattice.potential[part],
@@ -460,6 +468,7 @@ class Propagator:
             )
             found, wanted = np.empty_like(noise), np.empty_like(noise)
             none = np.zeros((0, 0, 3))
+            # chunks of two halos each, then the whole part as one chunk without a halo
             cn_steps(host, operator, noise, found, table, Shape(2 * shape.halo, shape.halo, 1), 0, none)
             cn_steps(host, operator, noise, wanted, table, Shape(size, 0, 1), 0, none)
             if np.abs(found - wanted).max() > AGREE[self.real.itemsize] * np.abs(wanted).max():

@@ -75,11 +75,13 @@ class SolverPropagator:
         return np.array(samples).reshape(-1, 3)
 
     def _one(self) -> None:
+        # fields at the midpoint of the step, as everywhere
         field = 0.0 if self.electric is None else float(self.electric[self.step])
         a = 0.0 if self.vector_potential is None else float(self.vector_potential[self.step])
         lower, main, upper = bands(self.lattice, self.dt, field, a)
         right = mass(self.lattice, self.psi, a)
         y = self._solve(*(np.asarray(band, self.dtype) for band in (main, lower, upper, right)))
+        # the Cayley form needs no right-hand half step: (1 - i tau H) = 2 - (1 + i tau H)
         self.psi = 2.0 * y - self.psi
         if self.lattice.mask is not None:
             self.psi = self.psi * self.lattice.mask
@@ -91,6 +93,7 @@ class SolverPropagator:
         if self.solver == "lapack":
             from scipy.linalg import get_lapack_funcs
 
+            # pivoted: this path does not rest on the argument that the partition needs no pivoting
             (gtsv,) = get_lapack_funcs(("gtsv",), (main, right))
             *_, y, info = gtsv(lower[1:], main, upper[:-1], right)
             if info:
@@ -99,9 +102,9 @@ class SolverPropagator:
             return np.asarray(y)
         from qsim.tridiag.solver.solve import solve
 
-        found = solve(main, lower, upper, right, type=self.solver, blocks=self.blocks)
-        self._count = found.blocks
-        return np.asarray(found.x)
+        solution = solve(main, lower, upper, right, type=self.solver, blocks=self.blocks)
+        self._count = solution.blocks
+        return np.asarray(solution.x)
 
     def _sums(self) -> tuple[float, float, float]:
         density = np.abs(self.psi) ** 2

@@ -91,13 +91,16 @@ class SharedPropagator(Propagator):
         # all processes take the same chunks: those that the largest part needs
         all_spans = spans(lattice.points, links.size, how.blocks if literal else "auto")
         self.span = all_spans[links.rank]
-        # for the choice, which must be that of all
+        # for the choice, which all processes must make alike
         self.rows = max(span.size for span in all_spans)
         self._least = min(span.size for span in all_spans)
         self.shape = how.shape or self._choose("literal" if how.wanted == "exact" else how.wanted)
         self.mode = self._mode(how)
+        # without chunks a process holds its rows and the joint line at their left; with chunks also a halo on
+        # either side
         window = self.span.window if self.shape is None else self.span.wider(self.shape.halo)
         self._offset = self.span.low - window.start
+        # from here on the propagator sees the window as its lattice
         self.whole, self.lattice = self.lattice, part_of(lattice, window)
         self._allocate(psi0[window], how)
         with device.use():
@@ -107,6 +110,7 @@ class SharedPropagator(Propagator):
                 if self.lattice.cap is not None:
                     self._v = self._v - 1j * device.asarray(self.lattice.cap, self.real)
             self._x = device.asarray(self.lattice.x, self.real)
+            # samples are taken by `_sums` over the own rows, not by the kernel, which would count halos
             self._none = device.xp.zeros((1, 1, 3), self.real if device.is_cuda else float)
 
     # ------------------------------------------------------------------------------------- choosing
@@ -124,6 +128,7 @@ class SharedPropagator(Propagator):
     def _choose(self, mode: Mode) -> Shape | None:
         """Return what process 0 chooses: processors may differ in what they measure, but all must do the same."""
         chosen = super()._choose(mode)
+        # seven numbers make a Shape; all zeros stand for none
         mine = np.zeros(7, np.int64)
         if chosen is not None:
             mine[:] = (
@@ -149,6 +154,7 @@ class SharedPropagator(Propagator):
         """Make passes that end where samples are taken; those are sums over the own rows."""
         samples, done = [], 0
         while done < steps:
+            # a pass ends at a sample: the sums need rows of one time
             boundary = min((done // every + 1) * every, steps)
             length = min(shape.steps, boundary - done)
             cn_steps(
@@ -166,6 +172,7 @@ class SharedPropagator(Propagator):
     def _renew(self, halo: int) -> None:
         """Get the halos of this process from its neighbours."""
         own, xp = self.own, self.device.xp
+        # neighbours exchange the rows at their common edge; at the walls there is nobody
         before, after = self.links.edges(xp.ascontiguousarray(own[:halo]), xp.ascontiguousarray(own[-halo:]))
         if before is not None:
             self.psi[: self._offset] = before[halo - self._offset :]
@@ -193,6 +200,7 @@ class SharedPropagator(Propagator):
         """Return ``psi' = 2 T^-1 M psi - psi`` (Eq. T5), own rows and the joint line at their left."""
         lower, main, upper = self._bands(field, a)
         right = mass(self.lattice, self.psi, a)
+        # `mass` returns psi itself for three points, and right is changed below
         if right is self.psi:
             right = self.psi.copy()
         if self.links.rank:
@@ -211,6 +219,7 @@ class SharedPropagator(Propagator):
         xp, lattice = self.device.xp, self.lattice
         tau, dx, kind = 0.5 * self.dt, lattice.dx, self.complex
         sigma = tau / (2.0 * dx**2)
+        # bands of the own rows alone, on the device: no process has the whole matrix
         v = self._v + self._x * self.real.type(field)
         if lattice.stencil == "three_point":
             main = kind.type(1j * tau) * v + kind.type(1.0 + 1j * tau * (1.0 / dx**2 + 0.5 * a * a))
@@ -236,9 +245,9 @@ class SharedPropagator(Propagator):
 
     def info(self) -> dict[str, Any]:
         """Return how the steps are done: algorithm, halo, steps per pass, blocks, nested partitions."""
-        found = super().info()
+        entries = super().info()
         if self.shape is not None:
-            found["blocks"] = self.shape.chunks(self.whole.points)
-        elif not found["blocks"]:
-            found["blocks"] = self.links.size
-        return found
+            entries["blocks"] = self.shape.chunks(self.whole.points)
+        elif not entries["blocks"]:
+            entries["blocks"] = self.links.size
+        return entries

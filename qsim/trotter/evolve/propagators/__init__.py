@@ -1,1 +1,1 @@
-"""A state and what carries it through time, one file per method."""
+"""States with their propagators, one file per method."""

@@ -64,11 +64,12 @@ class BondPropagator:
         self.formula.advance(self.how.method, dt, steps)
 
     def measure(self, axes: str, pairs: bool = True) -> Moments:
-        """Return the moments of the state, and its energy; the variance only if it is asked for, which takes a second vector."""
+        """Return the moments of the state, and its energy; the variance, which takes a second vector, only if it is observed."""
         from qsim.trotter.evolve.propagators.chebyshev import measured
 
         if not pairs or needs_vector(self.problem, self.model):
             return measured(self.problem, self.model, self.operator, self.psi, axes, pairs)
+        # <S^x S^x> of the coupled pairs makes the energy, without a product
         flips = np.argwhere(np.triu(self.model.J[0] + self.model.J[1], 1))
         coupled = [(int(j), int(k)) for j, k in flips]
         return sector_moments(
@@ -77,7 +78,7 @@ class BondPropagator:
 
 
 def needs_vector(problem: Problem, model: Model) -> bool:
-    """Return whether the energy takes a second vector, H psi: with its variance, and with couplings of different components."""
+    """Return True if the energy takes a second vector, H psi: with its variance, and with couplings of different components."""
     return problem.observables.needs.variance or model.cross is not None
 
 
@@ -85,10 +86,11 @@ def needs_vector(problem: Problem, model: Model) -> bool:
 
 
 class _Small:
-    """A state of all strings of a few spins, made of those of all sectors; the evolver of a pilot."""
+    """A state of all strings of a few spins, made of its parts in all sectors; the evolver of a pilot."""
 
     def __init__(self, model: Model, psi: NDArray[np.complex128]) -> None:
         self.psi = psi
+        # bonds conserve Sz: each sector of the pilot by itself
         self.sectors = [Sector(model.spins, down) for down in range(model.spins + 1)]
         self.places = [sector.strings() for sector in self.sectors]
         self.model = model
@@ -109,25 +111,28 @@ def _pilot(problem: Problem, hamiltonian: Hamiltonian) -> Pilot:
     if model.cross is not None:
         size = np.hypot(model.J[0], np.abs(model.cross[0, 1]))
         plain = replace(model, J=np.stack([size, size, model.J[2]]), cross=None)
-    found = Pilot.of(plain)
-    small = model.restricted(found.sites)
-    own = float(np.abs(plain.restricted(found.sites).J).max(initial=0.0))
-    factor = float(np.abs(found.hamiltonian.at(0.0).J).max(initial=0.0)) / own if own > 0.0 else 1.0
+    # sites and factor of a pilot of the couplings' sizes;
+    # evolved are the couplings themselves, with their signs
+    pilot = Pilot.of(plain)
+    small = model.restricted(pilot.sites)
+    own = float(np.abs(plain.restricted(pilot.sites).J).max(initial=0.0))
+    factor = float(np.abs(pilot.hamiltonian.at(0.0).J).max(initial=0.0)) / own if own > 0.0 else 1.0
     small = replace(small, J=factor * small.J, cross=None if small.cross is None else factor * small.cross)
-    found.hamiltonian = small
-    found.make = lambda _, psi: _Small(small, np.asarray(psi, np.complex128))  # type: ignore[assignment,return-value]
+    pilot.hamiltonian = small
+    pilot.make = lambda _, psi: _Small(small, np.asarray(psi, np.complex128))  # type: ignore[assignment,return-value]
     index = ising_string(problem)
+    # an Ising start: the spins of the pilot as they are in it
     if index is not None:
-        state = np.zeros(1 << len(found.sites), np.complex128)
-        state[sum(1 << n for n, site in enumerate(found.sites) if index >> site & 1)] = 1.0
-        found.states.insert(0, state)
-    return found
+        state = np.zeros(1 << len(pilot.sites), np.complex128)
+        state[sum(1 << n for n, site in enumerate(pilot.sites) if index >> site & 1)] = 1.0
+        pilot.states.insert(0, state)
+    return pilot
 
 
 def bond_choice(problem: Problem, monitor: Monitor) -> Choice:
     """Return the step of a product formula in the sector of a problem, as given or for the accuracy, and its error.
 
-    The error is that of pilots of at most 12 spins (:mod:`qsim.trotter.evolution.error_pilot`) under the same bonds, for the
+    The error comes from pilots of at most 12 spins (:mod:`qsim.trotter.evolution.error_pilot`) under the same bonds, for the
     realisation of the disorder with the largest error, and for the way back of an echo.
 
     Raises
@@ -141,6 +146,7 @@ def bond_choice(problem: Problem, monitor: Monitor) -> Choice:
     panel = Panel([_pilot(problem, hamiltonian) for hamiltonian in hamiltonians])
     intervals = np.diff(np.asarray(problem.times, float))
     duration = float(intervals.sum())
+    # a group is a layer: bonds without a common site at once
     counts = [Bonds(h.at(0.0)).per_step(name) for h in hamiltonians] if problem.spins > 1 else [(1, 1)]
     groups, bonds = max(g for g, _ in counts), max(b for _, b in counts)
     if duration <= 0.0:
@@ -151,8 +157,10 @@ def bond_choice(problem: Problem, monitor: Monitor) -> Choice:
         assert accuracy is not None
         dt = panel.step(name, intervals, 0.95 * accuracy)
     panel.duration = duration
+    # 1e-12: intervals that are multiples of dt but for rounding
     steps = float(np.ceil(intervals / dt * (1.0 - 1e-12)).sum())
     made = bonds * steps
+    # angles are rounded once; the rounding of bonds adds up
     rounding = max(rounded_angles(h, duration) for h in hamiltonians)
     rounding += ROUNDING["double"] * (8.0 + BOND_ROUNDING * made)
     if problem.precision == "single":

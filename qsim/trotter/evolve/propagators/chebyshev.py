@@ -1,4 +1,4 @@
-"""A state in a sector of conserved Sz and the Chebyshev expansion that carries it, and what such an evolution costs."""
+"""A state in a sector of conserved Sz and the Chebyshev expansion that carries it, and the cost of such an evolution."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def measured(
 ) -> Moments:
     """Return the moments of a vector of a problem, and its energy with the variance.
 
-    In a sector of Sz, of pairs only those that are asked for are taken; elsewhere a copy of the state of all spins is measured.
+    In a sector of Sz only pairs that observables need are taken; elsewhere a copy of the state of all spins is measured.
 
     Parameters
     ----------
@@ -68,16 +68,19 @@ def measured(
         H at that time, and how it acts on the vector.
     """
     device = problem.device
+    # in a sector of Sz moments come from probabilities and flips
     if isinstance(problem.sector, Sector):
         plain = (
             linear if isinstance(linear, SectorOperator) else SectorOperator(device, problem.sector, model)
         )
         moments = sector_moments(plain, psi, problem.observables.needs.across if pairs else [])
     else:
+        # other vectors are unfolded to all spins and measured in all frames, in a copy since these round
         state = psi.copy() if problem.sector is None else problem.sector.whole(device, psi)
         whole = Evolver(device, replace(model, cross=None), state, precision=problem.precision, own=True)
         moments = whole.measure(axes, pairs=pairs)
     if pairs:
+        # once for an output time; the variance shows how far the state is from an eigenstate
         moments.energy, moments.variance = energy_and_variance(device, model, psi, linear=linear)
     return moments
 
@@ -104,10 +107,11 @@ class ChebyshevPropagator:
     def advance(self, start: float, dt: float, steps: int) -> None:
         """Carry the state over some steps; dt may be negative."""
         assert self.expansion is not None
+        # steps of a constant H are one expansion
         self.products += self.expansion.advance(self.psi, steps * dt, self.how.tolerance).products
 
     def measure(self, axes: str, pairs: bool = True) -> Moments:
-        """Return the moments of the state, and its energy with the variance; of pairs only those that are asked for."""
+        """Return the moments of the state, and its energy with the variance; in a sector of the pairs that observables need."""
         assert self.expansion is not None
         return measured(self.problem, self.expansion.model, self.expansion.linear, self.psi, axes, pairs)
 
@@ -136,6 +140,8 @@ def chebyshev_choice(
     precision = problem.precision
     ulp, intervals = ROUNDING[precision], np.diff(problem.times)
     count = max(1, len(intervals))
+    # half of the accuracy for the tails of the series,
+    # shared by the intervals; the rest is left for rounding
     tolerance = max(0.5 * accuracy / count, ulp)
     products, angles = 0, 0.0
     for hamiltonian in hamiltonians:
@@ -151,6 +157,7 @@ def chebyshev_choice(
                 f"chebyshev takes {radius * longest:.2g} terms for an interval of {longest:g}; at most {MOST_TERMS:.0g}",
                 hint="output times closer together",
             )
+        # a grid of output times has few different lengths
         terms = {
             length: len(coefficients(radius * length, tolerance)[0]) for length in set(intervals.tolist())
         }
@@ -158,6 +165,7 @@ def chebyshev_choice(
         angles = max(angles, rounded_angles(hamiltonian, problem.times[-1]))
     rounding = ulp * (8.0 + PRODUCT_ROUNDING[precision] * products)
     error = tolerance * count + rounding + angles
+    # isclose: an accuracy that is exactly the sum passes
     if not (error <= accuracy or math.isclose(error, accuracy)):
         raise NumericsError(
             f"an error of {accuracy:.2g} after t = {problem.times[-1]:g} is out of reach in {precision} precision: rounding "

@@ -62,6 +62,7 @@ class KrylovPropagator:
     def __init__(self, problem: Problem, hamiltonian: Hamiltonian, psi: NDArray[Any], how: Choice) -> None:
         self.problem, self.hamiltonian, self.how, self.psi = problem, hamiltonian, how, psi
         self.time = 0.0
+        # parts of H with their profiles; the constant one has profile 1
         parts = [(_one, hamiltonian.static), *hamiltonian.driven]
         self.parts = [(f, linear_in(problem, model)) for f, model in parts]
         self.exponential = Exponential(problem.device, psi.shape[0], psi.dtype)
@@ -78,11 +79,12 @@ class KrylovPropagator:
 
     def _mean(self, times: Sequence[float], weights: Sequence[float]) -> Combined:
         """Return ``sum_i w_i H(t_i)``; parts that do nothing are left out."""
-        found = [
+        entries = [
             (math.fsum(w * f(t) for t, w in zip(times, weights, strict=True)), linear)
             for f, linear in self.parts
         ]
-        return Combined([entry for entry in found if entry[0] != 0.0] or found[:1])
+        # at least one part, since the sum must have a size
+        return Combined([entry for entry in entries if entry[0] != 0.0] or entries[:1])
 
     def measure(self, axes: str, pairs: bool = True) -> Moments:
         """Return the moments of the state, and its energy with the variance."""
@@ -93,6 +95,7 @@ class KrylovPropagator:
         """Carry the state over some intervals of dt from a time on; dt may be negative."""
         for number in range(steps):
             begin = start + number * dt
+            # a constant H needs no quadrature: one exponential of the interval
             if self.hamiltonian.is_static:
                 self.exponential.advance(
                     self._mean((0.0,), (1.0,)), self.psi, dt, self.how.tolerance * abs(dt)
@@ -104,18 +107,23 @@ class KrylovPropagator:
 
     def _driven(self, start: float, length: float) -> None:
         """Carry the state over a time in which the profiles are smooth."""
+        # steps between kinks; h is carried on from one to the next
         end, shortest = self.problem.times[-1], SHORTEST * abs(length)
         sign, done = math.copysign(1.0, length), 0.0
         # within the part: at its ends a profile may jump
         strength = max(self._size(start + x * length) for x in (1e-3, 0.5, 0.999))
+        # the first try: within the inverse field the order of the formula shows
         h = min(abs(length), LONGEST * end, 1.0 / max(strength, 1e-300))
         rate = self._rate(abs(length))
         while done < abs(length):
             h = min(h, abs(length) - done, LONGEST * end)
+            # no tiny last step from rounding
             if abs(length) - done - h < 1e-12 * abs(length):
                 h = abs(length) - done
             error = self._tried(start + sign * done, sign * h, rate)
+            # below rounding no step can be, however short
             allowed = max(rate * h, self._rounding(strength * h))
+            # a step whose error is allowed is kept; else it is tried again, shorter
             if error <= allowed or h <= shortest:
                 if error > allowed:
                     raise NumericsError(
@@ -124,6 +132,7 @@ class KrylovPropagator:
                     )
                 done += h
                 self.psi[...] = self.spare
+            # h^4 per time: the error of a step over h, relative to the allowed one
             ratio = (allowed / error) ** (1.0 / ORDER) if error > 0.0 else GROWTH
             h = max(h * min(GROWTH, max(SHRINK, SAFETY * ratio)), shortest)
 
@@ -136,7 +145,7 @@ class KrylovPropagator:
         return 0.5 * self.how.tolerance * (1.0 + self.problem.times[-1] / (parts * length))
 
     def _rounding(self, angle: float) -> float:
-        """Return what rounding makes of a step in which every spin turns by an angle at most."""
+        """Return the rounding error of a step in which every spin turns by at most an angle."""
         return self.exponential.ulp * (STEP_ROUNDING + self.hamiltonian.spins * angle)
 
     def _size(self, time: float) -> float:
@@ -148,15 +157,19 @@ class KrylovPropagator:
         """Make a step of H(t) in two halves, whose state is left in `spare`; return its error."""
         # of four exponentials
         tolerance = 0.05 * rate * abs(h)
+        # the step as a whole and in two halves: their distance,
+        # over 2^4 - 1, is the error of the halves, which are kept
         whole = self.psi.copy()
         self._magnus(whole, start, h, tolerance)
         self.spare = self.psi.copy()
         self._magnus(self.spare, start, 0.5 * h, tolerance)
         self._magnus(self.spare, start + 0.5 * h, 0.5 * h, tolerance)
         axpy(-1.0, self.spare, whole)
+        # 4: exponentials of the halves
         return math.sqrt(norm2(whole) / norm2(self.spare)) / (2.0**ORDER - 1.0) + 4.0 * tolerance
 
     def _magnus(self, psi: NDArray[Any], start: float, h: float, tolerance: float) -> None:
+        # Gauss nodes of the step (1/2 -+ sqrt(3)/6), with weights a and b of the theory page
         times = (start + (0.5 - NODE) * h, start + (0.5 + NODE) * h)
         for weights in ((HEAVY, LIGHT), (LIGHT, HEAVY)):
             self.exponential.advance(self._mean(times, weights), psi, h, tolerance)
@@ -168,14 +181,15 @@ def _one(t: float) -> float:
 
 def _graded(places: Sequence[float], end: float) -> set[float]:
     """Return the places of kinks, and more at growing distances around narrow pulses: steps end within their tails."""
-    found = set(places)
+    # steps may be long beyond a pulse, but its tails still bend: ends at distances that double
+    ends = set(places)
     times = np.array(places)
     for run in np.split(times, np.flatnonzero(np.diff(times) > 2.0 * end / CELLS) + 1):
         if len(run) >= PULSE:
             width = run[-1] - run[0]
             away = width * 2.0 ** np.arange(-5.0, max(-4.0, math.log2(LONGEST * end / width)))
-            found |= {float(t) for t in (*(run[0] - away), *(run[-1] + away)) if 0.0 < t < end}
-    return found
+            ends |= {float(t) for t in (*(run[0] - away), *(run[-1] + away)) if 0.0 < t < end}
+    return ends
 
 
 def krylov_choice(problem: Problem, hamiltonians: Sequence[Hamiltonian]) -> Choice:
@@ -184,7 +198,7 @@ def krylov_choice(problem: Problem, hamiltonians: Sequence[Hamiltonian]) -> Choi
     Raises
     ------
     NumericsError
-        If the accuracy is below what rounding leaves.
+        If the accuracy is below the rounding errors.
     """
     accuracy, end = problem.evolution.accuracy, problem.times[-1]
     # the deck has seen to it
@@ -192,14 +206,16 @@ def krylov_choice(problem: Problem, hamiltonians: Sequence[Hamiltonian]) -> Choi
     places: set[float] = set()
     rounding = 0.0
     for hamiltonian in hamiltonians:
-        found, _ = survey([f for f, _ in hamiltonian.driven], end) if end > 0.0 else ([], 0)
-        places |= _graded(sorted(t for t, _ in found), end)
+        kinks, _ = survey([f for f, _ in hamiltonian.driven], end) if end > 0.0 else ([], 0)
+        places |= _graded(sorted(t for t, _ in kinks), end)
         model = hamiltonian.average(end, sorted(places))
         low, high = model.bounds
+        # products of the whole evolution, roughly: its phase, and a full space for each output time
         products = (high - low) * end + VECTORS * len(problem.times)
         ulp = ROUNDING[problem.precision]
         angles = rounded_angles(model, end)
         rounding = max(rounding, ulp * (8.0 + PRODUCT_ROUNDING[problem.precision] * products) + angles)
+    # rounding has the part of the accuracy that the steps leave
     if rounding > (1.0 - SHARE) * accuracy:
         raise NumericsError(
             f"an error of {accuracy:.2g} after t = {end:g} is out of reach in {problem.precision} precision: rounding "

@@ -21,7 +21,7 @@ __all__ = ["LayerPropagator"]
 
 
 class LayerPropagator:
-    """A state and what carries it through time: an evolver, or a Chebyshev expansion.
+    """A state and its propagator: an evolver, or a Chebyshev expansion.
 
     Attributes
     ----------
@@ -39,6 +39,7 @@ class LayerPropagator:
         # a checkpoint may be continued on a device of another kind
         tiling = how.tiling[1] if how.tiling is not None and how.tiling[0] == problem.device.kind else ()
         self.evolver: Evolver | SharedEvolver
+        # ranks share the state: layers alone, since a series needs whole vectors
         if problem.links is not None:
             initial = hamiltonian.at(0.0)
             self.evolver = SharedEvolver(problem.device, initial, psi, problem.links, precision=precision)
@@ -52,6 +53,7 @@ class LayerPropagator:
             own=own,
             tiling=[Tile(*tile) for tile in tiling],
         )
+        # the evolver still holds and measures the state that an expansion carries
         self.expansion = Chebyshev(problem.device, hamiltonian) if how.method == "chebyshev" else None
 
     @property
@@ -76,6 +78,7 @@ class LayerPropagator:
 
     def advance(self, start: float, dt: float, steps: int) -> None:
         """Carry the state over some steps from a time on; dt may be negative."""
+        # one expansion over all steps; layers with constant couplings; stages with their own H
         if self.expansion is not None:
             self.products += self.expansion.advance(self.psi, steps * dt, self.how.tolerance).products
         elif self.hamiltonian.is_static:

@@ -48,8 +48,8 @@ def orbits_in(problem: Problem, hamiltonian: Hamiltonian) -> Orbits | None:
     ):
         return None
     model = hamiltonian.at(0.0)
-    found = symmetries_of(model, sector, string)
-    return Orbits(sector, model, found) if len(found) >= LEAST else None
+    symmetries = symmetries_of(model, sector, string)
+    return Orbits(sector, model, symmetries) if len(symmetries) >= LEAST else None
 
 
 class OrbitPropagator:
@@ -67,6 +67,7 @@ class OrbitPropagator:
     def __init__(self, problem: Problem, orbits: Orbits, psi: NDArray[Any], how: Choice) -> None:
         self.problem, self.orbits, self.how = problem, orbits, how
         self.series = OrbitSeries(orbits)
+        # one amplitude for each orbit, at its first string
         self.amplitudes = np.asarray(psi[orbits.numbered[1]], np.complex128)
         self.products = 0
         self._whole: Any = None
@@ -77,12 +78,14 @@ class OrbitPropagator:
     def psi(self) -> Any:
         """State (D,) of the sector."""
         if self._whole is None:
+            # unfolded only where something is observed
             self._whole = self.amplitudes[self.orbits.numbered[0]]
         return self._whole
 
     def advance(self, start: float, dt: float, steps: int) -> None:
         """Carry the state over some intervals; dt may be negative."""
         for _ in range(steps):
+            # the tolerance is of the whole call; each interval is an expansion of its own
             self.products += self.series.advance(self.amplitudes, dt, self.how.tolerance / steps)
         self._whole = None
 

@@ -30,7 +30,7 @@ PROPAGATORS: dict[Path, type[BondPropagator | ChebyshevPropagator | KrylovPropag
 def propagator(
     problem: Problem, hamiltonian: Hamiltonian, psi: StateVector, how: Choice, own: bool = False
 ) -> Propagator:
-    """Return what carries a state: in the sector of the problem, or in the whole space.
+    """Return the propagator of a state in the sector of the problem, or in the whole space.
 
     Parameters
     ----------

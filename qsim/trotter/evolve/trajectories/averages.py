@@ -45,7 +45,8 @@ class Averages:
     waiting: int = 0
 
     def add(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take the arrays of one trajectory; names and shapes are those of all others."""
+        """Take the arrays of one trajectory; names and shapes are the same for all trajectories."""
+        # states of one realisation are summed first; their mean is one sample
         for name, array in arrays.items():
             values = np.asarray(array, dtype=float)
             self.pending[name] = self.pending[name] + values if self.waiting else values
@@ -58,6 +59,7 @@ class Averages:
             if self.count == 1:
                 self.mean[name], self.m2[name] = sample, np.zeros_like(sample)
                 continue
+            # Welford's update: no squares of large numbers cancel
             before = sample - self.mean[name]
             self.mean[name] = self.mean[name] + before / self.count
             self.m2[name] = self.m2[name] + before * (sample - self.mean[name])
@@ -67,6 +69,7 @@ class Averages:
         """Return the standard errors of the means; empty for a single sample, whose error nothing tells."""
         if self.count < 2:
             return {}
+        # variance of the mean: m2 / (n - 1) / n
         scale = 1.0 / (self.count * (self.count - 1.0))
         return {name: np.sqrt(np.maximum(m2, 0.0) * scale) for name, m2 in self.m2.items()}
 

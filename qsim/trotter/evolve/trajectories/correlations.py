@@ -29,7 +29,7 @@ __all__ = ["SigmaStates", "sigma_z"]
 
 
 class Propagates(Protocol):
-    """A state and what carries it through time."""
+    """A state with its propagator."""
 
     @property
     def psi(self) -> Any:
@@ -45,16 +45,19 @@ def sigma_z(problem: Problem, psi: NDArray[Any], site: int) -> Any:
     with device.use():
         if isinstance(sector, Sector):
             factors = np.zeros(problem.spins, np.complex128)
+            # sigma^z = 2 S^z
             factors[site] = 2.0
             return weighted(sector, device, psi, factors).astype(psi.dtype)
         # its spin follows from the others
         if sector is not None and site == problem.spins - 1:
             whole = sector.whole(device, psi)
+            # in the state of all spins the upper half has the last spin down
             whole[sector.dimension :] *= -1
             return sector.restricted(device, whole)
-        found = psi.copy()
-        found.reshape(-1, 2, 1 << site)[:, 1, :] *= -1
-        return found
+        flipped = psi.copy()
+        # bit `site` set: spin down, sigma^z = -1
+        flipped.reshape(-1, 2, 1 << site)[:, 1, :] *= -1
+        return flipped
 
 
 def _spins(problem: Problem, psi: NDArray[Any]) -> NDArray[np.float64]:
@@ -68,13 +71,13 @@ def _spins(problem: Problem, psi: NDArray[Any]) -> NDArray[np.float64]:
 
 
 class SigmaStates:
-    """The states of all sites that are asked for.
+    """The states ``sigma^z_k psi(t)`` of all sites k that correlators need.
 
     Parameters
     ----------
     problem : Problem
     make : function
-        Returns what carries a state, which may be overwritten.
+        Returns the propagator of a state, which may be overwritten.
     start : (D,) complex
         State at t = 0, if nothing is restored.
     restored : mapping of site to (D,) complex, optional
@@ -94,6 +97,7 @@ class SigmaStates:
     ) -> None:
         self.problem, self.make = problem, make
         self.propagators: dict[int, Propagates] = {}
+        # sigma^z_k psi(0) is carried from the start on
         for site in sorted(problem.observables.needs.sigma_sites):
             if restored is not None:
                 state = problem.device.asarray(restored[str(site)])
@@ -112,15 +116,15 @@ class SigmaStates:
             propagator.advance(start, dt, steps)
 
     def correlations(self, psi: NDArray[Any]) -> dict[str, Any]:
-        """Return ``Re <S^z_j(t) S^z_k>`` of all sites j, (N,), from the state psi(t); nothing if it is not asked for."""
+        """Return ``Re <S^z_j(t) S^z_k>`` of all sites j, (N,), from the state psi(t); nothing if it is not observed."""
         observable = self.problem.observables.get(TimeCorrelation)
         if observable is None:
             return {}
         phi = self.propagators[observable.site].psi
         with self.problem.device.use():
             # the difference of <Sz> in psi + phi and psi - phi is 4 Re <psi| Sz |phi>, and phi has a sigma = 2 Sz
-            found = _spins(self.problem, psi + phi) - _spins(self.problem, psi - phi)
-        return {"time_correlation": 0.125 * found / norm2(psi)}
+            difference = _spins(self.problem, psi + phi) - _spins(self.problem, psi - phi)
+        return {"time_correlation": 0.125 * difference / norm2(psi)}
 
     def otoc(
         self,
@@ -150,8 +154,8 @@ class SigmaStates:
 
         # W(t) psi(0): forward by the trajectory, sigma_w, back; and the same of sigma_v psi(0)
         plain = returned(psi)
-        found = []
+        overlaps = []
         for site in block.v:
             other = returned(self.propagators[site].psi)
-            found.append(overlap(sigma_z(problem, plain, site), other).real)
-        return {"otoc": np.array(found) / norm2(psi)}
+            overlaps.append(overlap(sigma_z(problem, plain, site), other).real)
+        return {"otoc": np.array(overlaps) / norm2(psi)}

@@ -1,6 +1,6 @@
 """Ensembles of small systems, carried and observed together; see ``batch.py``.
 
-The calls depend on the deck and the kind of device alone, as those of single trajectories do.  On the CPU every member makes the
+The calls depend on the deck and the kind of device alone, as for single trajectories.  On the CPU every member makes the
 operations that it would make alone, so that its bits are the same wherever calls are split in the same places; on a GPU the
 moments of states below 12 spins are summed in another order.
 """
@@ -46,6 +46,7 @@ LIGHTER = {
 
 def together(problem: Problem, how: Choice) -> int:
     """Return the number of members that are carried at once; 1 where they go one after the other."""
+    # a batch is made of small states in layers, with one constant H for each member
     fits = (
         problem.spins <= LARGEST
         and how.method in METHODS
@@ -57,7 +58,7 @@ def together(problem: Problem, how: Choice) -> int:
 
 
 class Ensemble:
-    """The states of some trajectories and what was observed of them.
+    """The states of some trajectories and their observations.
 
     Attributes
     ----------
@@ -73,6 +74,7 @@ class Ensemble:
         self, problem: Problem, members: range, how: Choice, restored: Mapping[str, Any] | None = None
     ) -> None:
         self.problem, self.members, self.how = problem, members, how
+        # the state of a file is read once for all members
         compared = reference(problem)
         self.observers = [Observer(problem, member, compared) for member in members]
         self.reached = self.calls = 0
@@ -94,6 +96,7 @@ class Ensemble:
         with device.use():
             if states is None:
                 states = device.xp.stack([problem.initial(member) for member in self.members])
+            # one H for each member: realisations of the disorder
             hamiltonians = [o.perturbed if perturbed else o.hamiltonian for o in self.observers]
             models = [hamiltonian.at(0.0) for hamiltonian in hamiltonians]
             return Batch(device, models, device.asarray(states, problem.dtype), own=True)
@@ -137,6 +140,7 @@ class Ensemble:
     @property
     def _layers(self) -> int:
         """Layers of a step as `Problem.pieces` counts them, for one state."""
+        # a batch does the work of its members; on a CPU small states stay in cache
         return max(1, self.how.layers * len(self.members) // LIGHTER[self.problem.device.kind])
 
     def advance(self, report: Report, done: int = 0) -> None:
@@ -148,6 +152,7 @@ class Ensemble:
             count, dt = problem.steps(k, self.how.dt)
             begun = 0
             for number, steps in enumerate(problem.pieces(count, self._layers)):
+                # calls that were made before an interruption are counted, not repeated
                 if number >= self.calls:
                     self.batch.advance(self.how.method, dt, steps)
                     if self.other is not None:
@@ -172,14 +177,15 @@ class Ensemble:
         device = self.problem.device
         cuts = {cut: entropies(device, states, cut) for cut in self.problem.observables.needs.cuts}
         for m, observer in enumerate(self.observers):
-            found = observer.row(
+            row = observer.row(
                 self.reached, moments[m], states[m], {cut: values[m] for cut, values in cuts.items()}
             )
             if echoes is not None:
-                found |= echoes[m]
-            observer.record(self.reached, found)
+                row |= echoes[m]
+            observer.record(self.reached, row)
 
     def _echoes(self, report: Report) -> list[dict[str, Any]]:
+        # carried beside, or a copy that goes back
         """Return the echoes at the time reached."""
         if self.other is not None:
             pairs = zip(self.other.psi, self.batch.psi, strict=True)

@@ -70,10 +70,10 @@ class Snapshot(View):
         ValueError
             If one of them was not measured: it is not in the needs of the observable.
         """
-        found = correlators(self.moments, axis, pairs)
-        if np.isnan(found).any():
+        values = correlators(self.moments, axis, pairs)
+        if np.isnan(values).any():
             raise ValueError(f"<S{axis} S{axis}> of a pair that is not in `needs` was not measured")
-        return found
+        return values
 
     def schmidt(self, cut: Sequence[int]) -> Spectrum:
         """Return the squared Schmidt coefficients of a part."""
@@ -94,7 +94,7 @@ class Snapshot(View):
         return [self.known[tuple(cut)] for cut in cuts]
 
     def fidelity(self, state: Literal["start", "reference"]) -> float:
-        """Return the overlap with the state at t = 0, or with that of a file."""
+        """Return the overlap with the state at t = 0, or with the state of a file."""
         other = self.observer.psi0 if state == "start" else self.observer.reference
         # the observable needs it
         assert other is not None
@@ -109,7 +109,7 @@ class Snapshot(View):
         return energy_and_variance(device, hamiltonian, self.psi, self.time)[1]
 
     def first(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what `make` returned at t = 0; it is kept beside the rows, for a resumed trajectory."""
+        """Return the result of `make` at t = 0; it is kept beside the rows, for a resumed trajectory."""
         rows = self.observer.rows
         if f"_{name}" not in rows:
             rows[f"_{name}"] = [make()]
@@ -139,6 +139,7 @@ class Observer:
 
     def __init__(self, problem: Problem, member: int, reference: StateVector | None = None) -> None:
         self.problem, self.reference = problem, reference
+        # H, and H + Sigma where an echo has one; else both are the same
         hamiltonians = problem.different_hamiltonians(member)
         self.hamiltonian, self.perturbed = hamiltonians[0], hamiltonians[-1]
         self.psi0 = problem.initial(member) if problem.observables.needs.start else None
@@ -170,14 +171,14 @@ class Observer:
         """
         time = self.problem.times[reached]
         snapshot = Snapshot(self, time, moments, psi, entropies)
-        found: dict[str, Any] = {
+        values: dict[str, Any] = {
             "norm": moments.norm,
             "energy": energy(moments, self.hamiltonian, time),
             "total_sz": math.fsum(snapshot.spins("z")),
         }
         for observable in self.problem.observables:
-            found |= observable.values(snapshot)
-        return found
+            values |= observable.values(snapshot)
+        return values
 
     def echo(self, back: StateVector, moments: Moments | None) -> dict[str, Any]:
         """Return the echo of a state that came back; its moments for the local echo."""
@@ -185,14 +186,15 @@ class Observer:
         assert observable is not None
         assert self.psi0 is not None
         result = echo(self.psi0, back)
-        found: dict[str, Any] = {"echo": result.echo if observable.perturbed else result.unnormalised}
+        values: dict[str, Any] = {"echo": result.echo if observable.perturbed else result.unnormalised}
+        # without Sigma the loss of norm belongs to the echo, as in the paper; both are given
         if not observable.perturbed:
-            found["echo_normalised"] = result.echo
+            values["echo_normalised"] = result.echo
         if observable.local and moments is not None:
-            found["echo_local"] = 2.0 * local(moments, "z")[observable.local]
-        return found
+            values["echo_local"] = 2.0 * local(moments, "z")[observable.local]
+        return values
 
-    def record(self, reached: int, found: Mapping[str, Any]) -> None:
+    def record(self, reached: int, values: Mapping[str, Any]) -> None:
         """Append a row.
 
         Raises
@@ -200,7 +202,8 @@ class Observer:
         NumericsError
             If anything in it is not finite.
         """
-        for name, value in found.items():
+        # a row that is not finite ends the run: later ones would be as well
+        for name, value in values.items():
             if not np.all(np.isfinite(value)):
                 raise NumericsError(
                     f"{name} is not finite at t = {self.problem.times[reached]:g}",

@@ -41,6 +41,7 @@ class Round:
     def __init__(self, comm: Comm, first: int, batch: int, members: int) -> None:
         self.comm = comm
         self.first = first
+        # all ranks carry equally many; the last ones overlap with those before, rather than wait
         each = min(batch, -(-(members - first) // comm.size))
         starts = [min(first + rank * each, members - each) for rank in range(comm.size)]
         self.ranges = [range(start, start + each) for start in starts]
@@ -48,32 +49,34 @@ class Round:
         self.stop = self.ranges[-1].stop
 
     def saved(self, trajectory: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a checkpoint keeps of the round: who carries what, and the states; a collective call."""
+        """Return the state of the round for a checkpoint: members by rank, and their states; a collective call."""
         if self.comm.size == 1:
             return {"member": self.first, "trajectory": trajectory}
-        found = self.comm.gather(on_host(trajectory))
+        states = self.comm.gather(on_host(trajectory))
         return {
             "member": self.first,
             "ranges": [(r.start, r.stop) for r in self.ranges],
-            "trajectories": found,
+            "trajectories": states,
         }
 
     def restored(self, saved: Mapping[str, Any], monitor: Monitor) -> Mapping[str, Any] | None:
         """Return the state of this rank's trajectories; None if other numbers of ranks carried others, which then begin anew."""
-        found: Mapping[str, Any] | None = None
+        state: Mapping[str, Any] | None = None
         if self.comm.size == 1 and "trajectory" in saved:
-            found = saved["trajectory"]
+            state = saved["trajectory"]
+        # same ranges: each rank goes on with its own
         elif [tuple(one) for one in saved.get("ranges", ())] == [(r.start, r.stop) for r in self.ranges]:
-            found = saved["trajectories"][self.comm.rank]
+            state = saved["trajectories"][self.comm.rank]
         else:
             monitor.note(f"another number of ranks: trajectories from {self.first} on begin anew")
-        return found
+        return state
 
     def results(self, own: list[Rows]) -> Iterator[Rows]:
         """Yield the rows of all trajectories of the round in their order, each once; a collective call."""
+        # members that several ranks carried are taken once
         following = self.first
-        for members, found in zip(self.ranges, self.comm.allgather(own), strict=True):
-            for member, rows in zip(members, found, strict=True):
+        for members, arrays in zip(self.ranges, self.comm.allgather(own), strict=True):
+            for member, rows in zip(members, arrays, strict=True):
                 if member == following:
                     following += 1
                     yield rows

@@ -97,6 +97,7 @@ class Trajectories:
     def advance(self, report: Report) -> None:
         """Carry the trajectories that are left, and average them in their order."""
         comm, members = self.monitor.comm, self.problem.members
+        # round after round: each rank carries its part, and all average in the order of the members
         while self.member < members:
             part = self._round = Round(comm, self.member, self.batch, members)
             inner = None if self._restored is None else self._inner(part, self._restored)
@@ -105,17 +106,19 @@ class Trajectories:
             self.current.advance(report, self.member * self.steps)
             for rows in part.results(self.current.results()):
                 self.drifts.add(rows)
+                # names with an underscore belong to the trajectory, such as its state at t = 0
                 self.averages.add({name: row for name, row in rows.items() if not name.startswith("_")})
             self.passes += sum(comm.allgather(self.current.passes))
             self.member = part.stop
 
     def _inner(self, part: Round, saved: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return the state of this rank's trajectories; of a single one, that of all ranks together."""
+        """Return the state of this rank's trajectories; of a single one, the state of all ranks together."""
         problem, parts = self.problem, saved.get("trajectories", ())
         if problem.members > 1:
             return part.restored(saved, self.monitor)
         if "trajectory" in saved:
             whole: Mapping[str, Any] = saved["trajectory"]
+            # ranks shared the state: their parts are in the order of the top bits
             return whole
         return {**parts[0], "psi": np.concatenate([one["psi"] for one in parts])}
 
@@ -125,7 +128,7 @@ class Trajectories:
         return Trajectory(self.problem, part.own.start, self.how, restored)
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps; a collective call."""
+        """Return the state for a checkpoint; a collective call."""
         assert self._round is not None
         return {
             "integration": {**vars(self.how), "costs": dict(self.how.costs)},

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Trajectory:
-    """The state of one trajectory and what was observed of it.
+    """The state of one trajectory and its observations.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Trajectory:
             if restored is None
             else device.asarray(fitting(restored, "psi", size)[problem.part])
         )
-        # one state forward; for an echo by overlap a second one under H + Sigma; for correlations those of sigma^z
+        # one state forward; for an echo by overlap a second one under H + Sigma; for correlations the states sigma^z psi
         self.propagator = self._first(self.hamiltonian, psi)
         self.other: Any = None
         if problem.echo is not None and problem.echo.overlap:
@@ -84,6 +84,7 @@ class Trajectory:
             self.pending = dict(restored["pending"])
             self.propagator.products = int(restored["products"])
             if isinstance(self.propagator, KrylovPropagator):
+                # output times are where a run can be interrupted: a driven H is at that time
                 self.propagator.time = problem.times[self.reached]
             self.observer.rows = {name: list(values) for name, values in restored["rows"].items()}
 
@@ -117,7 +118,8 @@ class Trajectory:
         return self.propagator.passes + (self.other.passes if self.other is not None else 0)
 
     def _first(self, hamiltonian: Hamiltonian, psi: Amplitudes) -> Propagator:
-        """Return what carries the start, or what has become of it, and may use the symmetries of both."""
+        """Return the propagator of the initial state, or of a resumed one, which may use common symmetries of H and start."""
+        # few amplitudes where H and start share symmetries; states of echoes and correlations lack them
         orbits = orbits_in(self.problem, hamiltonian)
         if orbits is not None:
             return OrbitPropagator(self.problem, orbits, psi, self.how)
@@ -150,6 +152,7 @@ class Trajectory:
         problem = self.problem
         done += sum(problem.steps(k, self.how.dt)[0] for k in range(self.reached))
         self._observe(report)
+        # from output time to output time, in calls that are short enough for reports and interruptions
         for k in range(self.reached, len(problem.times) - 1):
             count, dt = problem.steps(k, self.how.dt)
             begun = 0
@@ -181,22 +184,25 @@ class Trajectory:
             self.pending = self.observer.row(self.reached, moments, self.propagator.psi)
             if self.sigma_states is not None:
                 self.pending |= self.sigma_states.correlations(self.propagator.psi)
-        found = dict(self.pending)
+        row = dict(self.pending)
+        # the echo and the correlators of this time go on from the state, whose row is measured already
         if self.reached in self.problem.echo_at:
-            found |= self._echo(report)
+            row |= self._echo(report)
         if self.sigma_states is not None and self.reached in self.problem.otoc_at:
-            found |= self.sigma_states.otoc(
+            row |= self.sigma_states.otoc(
                 self.propagator.psi,
                 lambda: way_back(self.problem, self.reached, self.how.dt, self.how.layers),
                 lambda: report(Progress()),
             )
         self.pending = {}
-        self.observer.record(self.reached, found)
+        self.observer.record(self.reached, row)
 
     def _echo(self, report: Report) -> dict[str, Any]:
         """Return the echo at the time reached."""
+        # both states were carried: their overlap is the echo
         if self.other is not None:
             return {"echo": echo(self.other.psi, self.propagator.psi).echo}
+        # the way back: a copy under -(H + Sigma), in the steps of the way forward
         back = self._propagator(self.observer.perturbed, self.propagator.psi.copy(), own=True)
         for start, dt, steps in way_back(self.problem, self.reached, self.how.dt, self.how.layers):
             back.advance(start, dt, steps)
@@ -221,6 +227,8 @@ def way_back(
     layers : int
         Layers of a step, as `Problem.pieces` is given them.
     """
+    # intervals and calls in reverse, each with its own
+    # steps, so that a symmetric integrator undoes itself
     for k in reversed(range(reached)):
         count, length = problem.steps(k, dt)
         left = count

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = ["verify"]
 
-# times what was promised: an estimate is no better
+# times the promised error: an estimate is no better
 TOLERATED = 2.0
-# times what was promised, beyond which the run with half the step is no reference either
+# times the promised error, beyond which the run with half the step is no reference either
 UNSETTLED = 30.0
 
 Info = dict[str, tuple[Any, str, str]]
@@ -36,20 +36,23 @@ Info = dict[str, tuple[Any, str, str]]
 def verify(
     problem: Problem, how: Choice, trajectory: Trajectory | Ensemble, monitor: Monitor
 ) -> tuple[Info, Choice]:
-    """Repeat the last trajectory from t = 0 with half the step; return scalars, and the choice with what is known of its error.
+    """Repeat the last trajectory from t = 0 with half the step; return scalars, and the choice with its verified error.
 
     The distance of the states at t_final is ``1 - 2^-p`` of the error of a method of order p.  Chebyshev expansions have no
-    step: each interval is made of two.  A deviation beyond what was promised is a warning.
+    step: each interval is made of two.  A deviation beyond the promised error is a warning.
     """
     replay = _Replay(problem, how, trajectory)
     replay.run()
     psi = replay.forward.psi
+    # the state of the run less the one with half the step
     axpy(-1.0, trajectory.psi, psi)
     distance = math.sqrt(norm2(psi) / norm2(trajectory.psi))
     info: Info = {
         "verification_error": (distance, "", "||psi(dt) - psi(dt/2)|| at t_final, of the last trajectory")
     }
+    # the claim of the run, or the accuracy of the deck where that is larger
     promised = max(how.error, problem.evolution.accuracy or 0.0)
+    # expansions converge faster than any order: the distance is the error
     order = METHODS[how.method].order if how.method in METHODS else math.inf
     error = distance / (1.0 - 0.5**order)
     if error > TOLERATED * promised:
@@ -64,6 +67,8 @@ def verify(
             "",
             "largest |echo(dt) - echo(dt/2)|, of the last trajectory",
         )
+        # an echo is the square of an overlap of two states, each
+        # off by the error: it changes by 4 times as much at most
         if echo > 4.0 * TOLERATED * promised:
             monitor.warn(
                 f"an echo changes by {echo:.2g} with half the step, while errors of {promised:.2g} of the states explain at most "
@@ -114,6 +119,7 @@ class _Replay:
     def run(self) -> None:
         """Evolve from 0 to t_final, echoes included."""
         problem, steps = self.problem, self.problem.steps
+        # echoes at the same times as in the run, from the states with half the step
         self._echo(0)
         for k in range(len(problem.times) - 1):
             count, dt = steps(k, self.how.dt)
@@ -123,6 +129,7 @@ class _Replay:
             self._echo(k + 1)
 
     def _echo(self, reached: int) -> None:
+        """Take the echo at an output time, by the scheme of the run."""
         problem = self.problem
         if reached not in problem.echo_at:
             return
@@ -134,17 +141,19 @@ class _Replay:
             _halved(back, start, dt, steps)
         # an echo that comes back needs it
         assert self.observer.psi0 is not None
-        found = echo(self.observer.psi0, back.psi)
+        result = echo(self.observer.psi0, back.psi)
         self.echoes.append(
-            found.echo if problem.echo is not None and problem.echo.perturbed else found.unnormalised
+            result.echo if problem.echo is not None and problem.echo.perturbed else result.unnormalised
         )
 
 
 def _halved(propagator: Propagator, start: float, dt: float, steps: int) -> None:
     """Carry a state over some steps in halves of them; an expansion over the two halves of the interval."""
+    # the order of the steps is the same, each in two halves
     if propagator.expansion is None:
         propagator.advance(start, 0.5 * dt, 2 * steps)
         return
+    # an expansion has no steps: two intervals instead of one
     half = 0.5 * dt * steps
     propagator.advance(start, half, 1)
     propagator.advance(start + half, half, 1)

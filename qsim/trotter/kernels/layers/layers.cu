@@ -176,7 +176,7 @@ struct Tile {
     }
 };
 
-// From the outer layout to that of the phases: the inner one of the lowest tile, the crossed one of others.
+// From the outer layout to the layout of the phases: the inner one of the lowest tile, the crossed one of others.
 template <bool ROTATE> QSIM_DEVICE void go_in(const Tile& tile, cplx (&v)[16]) {
     if constexpr (ROTATE) rotate_outer(v);
     tile.put<outer>(v);
@@ -237,7 +237,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 // What the bits outside of a tile do, for every value of their lower `half` bits and for every value of the others, a row each: fields
-// on the bits of the tile (BITS; those of the upper half with h), energy; of the upper half also its fields on the lower half.
+// on the bits of the tile (BITS; of the upper half with h), energy; of the upper half also its fields on the lower half.
 struct Layer {
     const double *lower, *upper;
     int half;  // bits
@@ -297,7 +297,7 @@ struct Outside {  // exponentials of what the bits outside of the tile do to it
                 if (lane >= 16) high[lane] = {(real)c, (real)s};
             }
         }
-        if (THREADS == QSIM_WARP || t / QSIM_WARP == 1) {  // a lane for each bit of the lower half outside, and two; then those of `flip`
+        if (THREADS == QSIM_WARP || t / QSIM_WARP == 1) {  // a lane for each bit of the lower half outside, and two; then four for `flip`
             double energy = 0;
             if (lane < layer.half) energy = (first >> lane & 1 ? -0.5 : 0.5) * upper[BITS + 1 + lane];
             if (lane == layer.half) energy = lower[BITS];
@@ -391,13 +391,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     const Layer layer = {lower, upper, half, turns, shift, scale};
     cplx v[16];
     Own own;
+    // Tables are read while the pass before may still write: they do not depend on psi. psi itself is read
+    // after it has ended.
     let_the_next_begin();
     if constexpr (OVERLAP) o.look(layer, tile, factors);
     if constexpr (OVERLAP && EARLY) own.load(factors);
     wait_for_the_last();
+    // The loads of the tile are under way while exponentials are made.
     load(psi, tile, v);
     if constexpr (!OVERLAP && EARLY) own.load(factors);
     if constexpr (!OVERLAP) o.look(layer, tile, factors);
+    // Rotation of the layer before, as far as its bits are in this tile; then the phase, which needs all
+    // bits rotated; then the rotation to the next frame.
     if (in) go_in<true>(shared, v);
     else go_in<false>(shared, v);
     if constexpr (!EARLY) own.load(factors);
@@ -455,7 +460,7 @@ QSIM_DEVICE void apply_energy(cplx (&v)[16], const double* fields, const double*
     multiply<3, 0>(v, flip, inside, {(real)(stage.scale * c), (real)(-stage.scale * s)});
 }
 
-// One block a member of an ensemble: all layers of `stages`, those of first .. last - 1 `repeats` times, without leaving the chip.
+// One block a member of an ensemble: all layers of `stages`, layers first .. last - 1 `repeats` times, without leaving the chip.
 // psi: (members, 2^BITS); fields: (members, 3, BITS); tables: (members, 3, TABLE), energies of every member.
 extern "C" __global__ void __launch_bounds__(THREADS)
     member_layers(cplx* __restrict__ psi, const double* __restrict__ fields, const double* __restrict__ tables,
@@ -469,10 +474,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     psi += (uint64)blockIdx.x << BITS;
 #pragma unroll
     for (int j = 0; j < 16; ++j) v[j] = psi[j << TOP | t];
+    // Members share nothing: a block needs no other block from the first layer to the last.
     for (int i = 0, left = repeats; i < count; ++i) {
         const Stage stage = stages[i];
         const uint64 member = (uint64)blockIdx.x * 3 + stage.axis;
         const double* table = tables + member * TABLE;
+        // Fields and exponentials of this layer; the barriers of go_in make them visible to all threads.
         if (t < BITS) field[t] = fields[member * BITS + t];
         if (t < 16) {
             double s, c;
@@ -481,8 +488,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         if (stage.rotate) go_in<true>(shared, v);
         else go_in<false>(shared, v);
+        // Phases in the inner layout, where a thread's registers are the lowest bits; then back to the
+        // layout of memory.
         apply_energy(v, field, table, inside, stage);
         go_out<false>(shared, v);
+        // Layers first ... last - 1 again, without leaving the chip.
         if (i == last - 1 && --left > 0) i = first - 1;
     }
 #pragma unroll

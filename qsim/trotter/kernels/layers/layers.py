@@ -54,7 +54,7 @@ class Axis:
         J of the axis, symmetric, zero diagonal.
     fields : (N,) float64
     tables : dict of (low, high, bits) to Tables
-        CUDA: what couplings do to a tile.
+        CUDA: energies and fields of a tile.
     factors : dict of (low, high, bits, tau, type) to (5 * 2^(bits - 4) + 16,) complex
         CUDA: exponentials of those within a tile in a layer.  A recorded graph reads them, so whoever records one keeps them.
     """
@@ -84,7 +84,7 @@ class Tables(NamedTuple):
 def phase_factors(
     device: Device, table: Array, low: int, bits: int, tau: float, kind: np.dtype[Any], small: bool = True
 ) -> Any:
-    """Return the exponentials of what the couplings within a tile do in a layer.
+    """Return the exponentials of the couplings within a tile for a layer.
 
     Parameters
     ----------
@@ -105,14 +105,16 @@ def phase_factors(
         Of the bits that number threads with the register bits up, of each register bit down, of the register bits among
         themselves.
     """
+    # half turns: angles of sincospi and of the reduction on the CPU
     turns = tau / np.pi
     if not device.is_cuda:
         return _phase_factors_cpu(table, bits, turns).astype(kind)
-    found = device.xp.empty(table.shape, kind)
+    factors = device.xp.empty(table.shape, kind)
     kernel, _ = _compiled(device, "phase_factors", kind.itemsize, bits, low, small)
     threads = 1 << (bits - 4)
-    kernel((-(-found.size // threads),), (threads,), (table, found, np.float64(turns)))
-    return found
+    kernel((-(-factors.size // threads),), (threads,), (table, factors, np.float64(turns)))
+    # once for a time step and an axis; the launches of all layers of that step read it
+    return factors
 
 
 def turn_pass(
@@ -170,6 +172,7 @@ def turn_pass(
         return
     turns = tau / np.pi
     columns = min(COLUMN, bits)
+    # couplings within the tile depend on its bits alone: one table for all tiles of the pass
     rows, row_fields, inside_re, inside_im = tile_tables(axis.pairs, low, high, bits, columns, turns)
 
     energies = (axis.pairs, axis.fields, rows, row_fields, inside_re, inside_im)
@@ -192,7 +195,7 @@ def mid_pass(
 
 STAGE = np.dtype([("turns", "f8"), ("shift", "f8"), ("scale", "f8"), ("axis", "i4"), ("rotate", "i4")])
 """One layer of :func:`member_layers`: tau / pi, phase of a spin down / pi, factor, axis, rotation before the phase."""
-# what the phases of a layer depend on
+# fields of a stage that determine its phases
 PHASE = ["axis", "turns", "shift", "scale"]
 
 
@@ -232,7 +235,7 @@ def member_layers(
         )
         kernel((psi.shape[0],), (1 << (members.bits - 4),), arguments, shared_mem=shared)
         return
-    # a symmetric step has every layer twice, and the rest of the last step those of the others: each is tabulated once
+    # a symmetric step has every layer twice, and the rest of the last step has the layers of the others: each is tabulated once
     known: dict[Any, int] = {}
     table = [known.setdefault(stage, len(known)) for stage in stages[PHASE].tolist()]
     phases = np.array(list(known))
@@ -268,6 +271,8 @@ class Members:
         if device.is_cuda:
             tables = [[tile_table(axis, n, n, n) for axis in member] for member in pairs]
             return cls(n, device.asarray(fields), device.asarray(np.array(tables)))
+        # diagonal energies of all strings, sum over pairs j <
+        # k of J s_j s_k (half of the double sum) and fields
         s = 0.5 - (np.arange(1 << n) >> np.arange(n)[:, None] & 1)
         energies = [
             [0.5 * np.einsum("at,at->t", s, j @ s) + h @ s for j, h in zip(member, field, strict=True)]
@@ -317,6 +322,7 @@ def _launch(
     item = psi.dtype.itemsize
     small = psi.shape[0] < 1 << RECORDED_SPINS
     kernel, shared = _compiled(device, name, item, bits, low, small)
+    # a thread holds 16 amplitudes
     blocks, threads = psi.shape[0] >> bits, 1 << (bits - 4)
     if recorded:
         kernels.launch_overlapping(kernel, blocks, threads, arguments, _spread(device, blocks, shared))
@@ -327,6 +333,8 @@ def _launch(
 def _spread(device: Device, blocks: int, shared: int) -> int:
     """Return so much shared memory that no multiprocessor takes more than its part of few blocks: one that begins early would."""
     most, all_of_it, multiprocessors = _device_limits(device)
+    # memory over each + 1: with the memory that a block takes besides, `each` blocks fit and no more, so
+    # that a pass that begins early is spread evenly
     each = -(-blocks // multiprocessors)
     return max(shared, min(most - STATIC, all_of_it // (each + 1)))
 
@@ -354,6 +362,7 @@ def _compiled(
         "RESIDENT": resident(bits, item),
         "OVERLAP": int(small),
     }
+    # 17 / 16: the gap after every 16 amplitudes avoids bank conflicts
     shared = (1 << bits) // 16 * 17 * item
     allowed = max(shared, _device_limits(device)[0] - STATIC) if small and name != "phase_factors" else shared
     return kernels.function("trotter/kernels/layers", "layers", name, defines, shared_bytes=allowed), shared
@@ -379,6 +388,8 @@ def _start(tile, low, high, bits):
 
 @nb.njit(**PART)
 def _read(psi, start, low, high, bits, re, im):
+    # runs of 2^low neighbours, one for every value of the upper bits
+    # of the tile; re and im apart, so that loops become vectors
     run = 1 << low
     for r in range(1 << (bits - low)):
         part = psi[start + (r << high) : start + (r << high) + run]
@@ -397,9 +408,13 @@ def _write(psi, start, low, high, bits, re, im):
 
 
 def _phase_factors_cpu(table: NDArray[np.float64], bits: int, turns: float) -> NDArray[np.complex128]:
+    # layout of `tile_table`: energies of the thread bits, their
+    # fields on four register bits, energies of the register bits
     threads = 1 << (bits - 4)
     angle = -table
+    # all register bits up: half of each field beside the energy of the thread bits
     angle[:threads] -= 0.5 * table[threads : 5 * threads].reshape(4, threads).sum(axis=0)
+    # a register bit that turns down changes the energy by minus its field, which is a positive angle
     angle[threads : 5 * threads] = table[threads : 5 * threads]
     return np.asarray(np.exp(1j * np.pi * turns * angle))
 
@@ -435,9 +450,12 @@ def _turn_pass_cpu(first, last, worker, psi, pairs, fields, tables, place, turn,
     """Tiles first .. last of :func:`turn_pass`."""
     low, high, bits = place.low, place.high, place.bits
     size = 1 << bits
+    # no memory is shared among threads: a part of `scratch` for each
     re = scratch[worker, :size]
     im = scratch[worker, size : 2 * size]
     spins = pairs.shape[0]
+    # of the tile that holds the lowest bits all are rotated; the others keep their `low` lowest bits,
+    # which were rotated in another pass
     lowest = 0 if low == bits else low
     field = np.empty(bits)
     work = np.empty((2, tables.inside_re.size))
@@ -466,6 +484,8 @@ def _mid_pass_cpu(first, last, worker, psi, low, high, bits, scratch):
     size = 1 << bits
     re = scratch[worker, :size]
     im = scratch[worker, size : 2 * size]
+    # rotations of different bits commute: the order of
+    # tiles and of groups between two phases does not matter
     for tile in range(first, last):
         start = _start(tile, low, high, bits)
         _read(psi, start, low, high, bits, re, im)
@@ -482,6 +502,7 @@ def _member_layers_cpu(start, stop, worker, psi, energies, phases, table, rotati
     """
     size = psi.shape[1]
     bits = 0
+    # size = 2^bits
     while 1 << bits < size:
         bits += 1
     first, last, repeats = part
@@ -502,6 +523,7 @@ def _member_layers_cpu(start, stop, worker, psi, energies, phases, table, rotati
     sines = np.empty((phases.shape[0], size))
     # a member goes through all layers of all steps alone: its bits cannot depend on the others
     for m in range(start, stop):
+        # phases differ between members (disorder), so that the tables are filled anew for each
         for k in range(phases.shape[0]):
             phase_table(
                 energies[m, int(phases[k, 0])],

@@ -28,15 +28,19 @@ COLUMN = 8
 def _four(s, size, stride):
     """Rotate the two bits with distances ``stride`` and ``2 stride``."""
     for base in range(0, size, 4 * stride):
+        # four runs of `stride` numbers, bits 00, 01, 10, 11;
+        # two bits at once halve the passes through the cache
         a = s[base : base + stride]
         b = s[base + stride : base + 2 * stride]
         c = s[base + 2 * stride : base + 3 * stride]
         d = s[base + 3 * stride : base + 4 * stride]
         for i in range(stride):
+            # lower bit
             p = a[i] + b[i]
             q = a[i] - b[i]
             r = c[i] + d[i]
             t = c[i] - d[i]
+            # upper bit
             a[i] = p + r
             b[i] = q + t
             c[i] = p - r
@@ -73,6 +77,7 @@ def _lowest(s, size):
 @nb.njit(**PART)
 def _four_across(s, size, out):
     """Rotate the two highest bits and make them the lowest: only contiguous reads, and writes of four neighbours."""
+    # the four quarters have the two highest bits 00, 01, 10, 11
     quarter = size // 4
     a = s[:quarter]
     b = s[quarter : 2 * quarter]
@@ -83,6 +88,7 @@ def _four_across(s, size, out):
         q = a[i] - b[i]
         r = c[i] + d[i]
         t = c[i] - d[i]
+        # these bits become the lowest: the numbers of one i are neighbours now
         out[4 * i] = p + r
         out[4 * i + 1] = q + t
         out[4 * i + 2] = p - r
@@ -101,6 +107,7 @@ def rotate_across(s, bits, out):
     for _ in range(bits // 2):
         _four_across(s, size, out)
         s, out = out, s
+    # an odd bit is left; one more turn of the order puts each bit where it was
     if bits % 2:
         half = size // 2
         a = s[:half]
@@ -116,9 +123,10 @@ def rotate_across(s, bits, out):
 def rotate(s, bits, lowest):
     """Rotate bits ``lowest .. bits - 1`` of a real array (2^bits,), without the factor 2^(-1/2) a bit."""
     size = 1 << bits
-    # what fits the first-level cache is done before the rest
+    # bits within a block that fits the first-level cache come before the rest
     block = min(bits, 10)
     across = lowest == 0 and bits >= ACROSS
+    # read and written in turn with the part by `rotate_across`; 256 numbers are 2 KiB
     spare = np.empty(1 << ACROSS if across else 0)
     for start in range(0, size, 1 << block):
         part = s[start : start + (1 << block)]
@@ -154,10 +162,11 @@ def spin(n, bit):
 
 @nb.njit(**PART)
 def look_outside(pairs, fields, start, spins, low, high, bits, field):
-    """Return the energy of the bits outside of a tile; ``field`` (bits,) becomes what they and h do to the tile's bits."""
+    """Return the energy of the bits outside of a tile; ``field`` (bits,) becomes their field and h on the tile's bits."""
     # bits of the tile: those below `low`, and from `high` to `end`
     end = high + bits - low
     energy = 0.0
+    # energy of the spins outside; each pair of them is met twice below
     for j in range(spins):
         # field of all spins outside on this spin, with S = +-1/2 of the string
         f = 0.0
@@ -225,9 +234,11 @@ def apply_phase(re, im, bits, energy, field, tables, turn, down, work):
     width = 1 << columns
     pr = work[0]
     pi = work[1]
+    # a row of C amplitudes has the same upper bits of the tile
     for r in range(rows.shape[0]):
         # energy of this row with all column bits at zero field: outside, and the row bits among themselves and outside
         e = energy + rows[r]
+        # spins down of the row, for the shift
         ups = down
         for k in range(bits - columns):
             e += field[columns + k] * (0.5 - ((r >> k) & 1))
@@ -253,7 +264,7 @@ def apply_phase(re, im, bits, energy, field, tables, turn, down, work):
                 tail_r[i] = head_r[i] * a - head_i[i] * b
                 tail_i[i] = head_r[i] * b + head_i[i] * a
             m *= 2
-        # times what the column bits do among themselves, the same for all rows
+        # times the phases of the column bits among themselves, the same for all rows of C amplitudes
         vr = re[r * width : (r + 1) * width]
         vi = im[r * width : (r + 1) * width]
         for c in range(width):
@@ -267,6 +278,7 @@ def apply_phase(re, im, bits, energy, field, tables, turn, down, work):
 @nb.njit(**JIT)
 def tile_tables(pairs, low, high, bits, columns, turns):
     """Tabulate the couplings within a tile: rows, row_fields and the inside phases of :func:`apply_phase`."""
+    # columns: the lowest bits of a tile; rows: all others
     width = 1 << columns
     count = 1 << (bits - columns)
     rows = np.zeros(count)
@@ -274,6 +286,7 @@ def tile_tables(pairs, low, high, bits, columns, turns):
     inside_re = np.zeros(width)
     inside_im = np.zeros(width)
     for r in range(count):
+        # bit a of the tile is site ja of the state: above `low` the tile goes on with bit `high`
         for a in range(columns, bits):
             ja = a if a < low else a - low + high
             sa = 0.5 - ((r >> (a - columns)) & 1)
@@ -283,6 +296,7 @@ def tile_tables(pairs, low, high, bits, columns, turns):
             for k in range(columns):
                 jk = k if k < low else k - low + high
                 row_fields[r, k] += pairs[ja, jk] * sa
+    # couplings among the column bits are the same in all rows; their phases are multiplied in at the end
     for c in range(width):
         e = 0.0
         for a in range(columns):
@@ -304,11 +318,12 @@ def phase_table(energies, downs, turns, shift, scale, cosines, sines):
     library's functions.
     """
     for i in range(energies.shape[0]):
+        # phase in half turns; the nearest quarter turn is taken off, so that |x| <= pi / 4
         u = shift * downs[i] - turns * energies[i]
         quarters = np.floor(2.0 * u + 0.5)
         x = (u - 0.5 * quarters) * math.pi
         z = x * x
-        # 1 / 17!
+        # sin x = x + x^3 s(x^2), Taylor series from 1 / 17! down: the rest is below 1e-19 for |x| <= pi/4
         s = 2.8114572543455206e-15
         s = s * z - 7.6471637318198164e-13
         s = s * z + 1.6059043836821613e-10
@@ -318,7 +333,7 @@ def phase_table(energies, downs, turns, shift, scale, cosines, sines):
         s = s * z + 8.3333333333333332e-03
         s = s * z - 1.6666666666666666e-01
         s = x + x * (z * s)
-        # 1 / 16!
+        # cos x = 1 + x^2 c(x^2), Taylor series from 1 / 16! down
         c = 4.7794773323873853e-14
         c = c * z - 1.1470745597729725e-11
         c = c * z + 2.0876756987868100e-09
@@ -334,5 +349,6 @@ def phase_table(energies, downs, turns, shift, scale, cosines, sines):
         # sign after two quarters
         half = 1.0 - 2.0 * np.floor(0.5 * k)
         even = 1.0 - odd
+        # e^(i k pi / 2) (cos x + i sin x): even k keep cosine and sine, odd ones exchange them
         cosines[i] = scale * half * (even * c - odd * s)
         sines[i] = scale * half * (even * s + odd * c)

@@ -46,19 +46,19 @@ def outside_tables(
     """Tabulate the couplings of a tile with the spins outside, as ``layers.cu`` reads it.
 
     A row for every value of the lower half of these spins, and for every value of the upper half: fields on the bits of the tile
-    (those of the upper half with h), energy; of the upper half also its fields on the lower one.
+    (of the upper half with h), energy; of the upper half also its fields on the lower one.
     """
     of = [b if b < low else b - low + high for b in range(bits)]
     outside = [j for j in range(len(fields)) if j not in set(of)]
     halves = outside[: len(outside) // 2], outside[len(outside) // 2 :]
-    found = []
+    tables = []
     for half in halves:
         s = _spins(len(half))
         energy = s @ fields[half] + 0.5 * np.einsum("ta,ab,tb->t", s, pairs[np.ix_(half, half)], s)
-        found.append([s @ pairs[np.ix_(half, of)], energy[:, None]])
-    found[1][0] = found[1][0] + fields[of]
-    found[1].append(_spins(len(halves[1])) @ pairs[np.ix_(halves[1], halves[0])])
-    lower, upper = (np.concatenate(columns, axis=1) for columns in found)
+        tables.append([s @ pairs[np.ix_(half, of)], energy[:, None]])
+    tables[1][0] = tables[1][0] + fields[of]
+    tables[1].append(_spins(len(halves[1])) @ pairs[np.ix_(halves[1], halves[0])])
+    lower, upper = (np.concatenate(columns, axis=1) for columns in tables)
     return lower, upper
 
 

@@ -6,7 +6,7 @@
 //     H = Dz + W Dx W + P W Dy W P^dagger,   W = 2^(-N/2) [[1, 1], [1, -1]] on every spin,   P = i^(number of down spins),
 //
 // in which W S^z W = S^x and P S^x P^dagger = S^y; the sums need no multiplication, and the factor 2^-N goes into the diagonal.  The
-// work of `bonds` grows with the number of pairs, that of the frames with N.
+// work of `bonds` grows with the number of pairs, the work of the frames with N.
 //
 // The diagonal needs no table of 2^N numbers: with the bits above the tile fixed, the energy is a constant, a field on every bit
 // of the tile, and the couplings within the tile, which are tabulated once (`within`).
@@ -40,6 +40,8 @@ QSIM_DEVICE double spin(uint64 bits, int k) { return 0.5 - (double)(bits >> k & 
 
 // Tables of the diagonal for one tile.  J: (spins, spins), symmetric, zero diagonal; h: (spins,).
 QSIM_DEVICE void prepare(Energy& e, uint64 tile, int spins, const double* J, const double* h) {
+    // One thread for each spin: fields of the spins above on the bits of the tile, energies of the spins
+    // above among themselves (each pair once, with the lower of its spins).
     for (int k = threadIdx.x; k < spins; k += blockDim.x) {
         double sum = h[k];
         if (k < BITS) {
@@ -51,6 +53,8 @@ QSIM_DEVICE void prepare(Energy& e, uint64 tile, int spins, const double* J, con
         }
     }
     __syncthreads();
+    // Sums of fields over the lower and the upper half of the bits: two small tables instead of 2^BITS
+    // numbers.
     for (int i = threadIdx.x; i < (1 << LOWER) + (1 << UPPER); i += blockDim.x) {
         const bool low = i < 1 << LOWER;
         const int t = low ? i : i - (1 << LOWER), first = low ? 0 : LOWER, count = low ? LOWER : UPPER;
@@ -95,17 +99,21 @@ extern "C" __global__ void bonds(const cplx* __restrict__ psi, cplx* out, int sp
                                  double alpha, double beta, double gamma) {
     __shared__ Energy e;
     prepare(e, blockIdx.x, spins, J, h);
+    // The threads of a block make neighbouring amplitudes of one tile; each is written once, by its own
+    // thread.
     for (int t = threadIdx.x; t < SIZE; t += blockDim.x) {
         const uint64 n = (uint64)blockIdx.x << BITS | t;
         cplx sum = {0, 0};
         for (int p = 0; p < pairs; ++p) {
             const uint64 m = mask[p];
             const real c = __popcll(n & m) & 1 ? opposite[p] : same[p];
+            // parity of the two bits: odd if the spins are opposite
             if (c != 0) sum = cfma(c, psi[n ^ m], sum);
         }
         for (int f = 0; f < flips; ++f) {
             const int k = site[f];
             const real re = hx[f], im = n >> k & 1 ? hy[f] : -hy[f];
+            // half of hx -+ i hy, by the spin of the result
             sum = cfma(cplx{re, im}, psi[n ^ 1ull << k], sum);
         }
         out[n] = cfma((real)alpha, sum, blend(out, n, psi[n], alpha, energy(e, within, t), beta, gamma));
@@ -164,6 +172,7 @@ extern "C" __global__ void walsh(const cplx* in, cplx* out, int position, int ru
     const int gap = position - run;
     const uint64 block = blockIdx.x;
     const uint64 base = block >> gap << (position + BITS - run) | (block & ((1ull << gap) - 1)) << run;
+    // A tile: 2^run neighbours of every value of the transformed bits, read in runs for coalesced access.
     for (int t = threadIdx.x; t < SIZE; t += blockDim.x) {
         const uint64 n = base | (uint64)(t >> run) << position | (t & ((1 << run) - 1));
         tile[slot(t)] = flags & PHASE_IN ? turned(in[n], -__popcll(n) & 3) : in[n];
@@ -171,6 +180,8 @@ extern "C" __global__ void walsh(const cplx* in, cplx* out, int position, int ru
     __syncthreads();
     transform(tile, run);
     if (flags & TURN) {
+        // All bits of the lowest tile are transformed now, and those above were before: H of the axis is
+        // diagonal.
         prepare(e, block, spins, J, h);
         for (int t = threadIdx.x; t < SIZE; t += blockDim.x)
             tile[slot(t)] = (real)(scale * energy(e, within, t)) * tile[slot(t)];

@@ -55,13 +55,16 @@ def apply_h(
     work : (2^N,) complex, optional
         A third array, wanted if ``op.needs_work``; allocated if it is missing.
     """
+    # `bonds` gathers from psi while it writes out: they must not be one array
     _check(op, psi, out)
     if op.form == "bonds":
         bonds(device, op, psi, out, alpha, beta, gamma)
         if op.cross is not None:
             exchange(device, op.cross, psi, out, alpha)
+        # terms of different components are diagonal in no frame, and come after either form
         return
     diagonal(device, op, psi, out, alpha, beta, gamma)
+    # one tile holds all spins of a small system: it is transformed in place, without a third vector
     if work is None and op.axes and op.spins > op.bits:
         work = device.xp.empty_like(psi)
     for axis in op.axes:
@@ -72,6 +75,8 @@ def apply_h(
 
 def groups(spins: int, bits: int) -> list[tuple[int, int]]:
     """Return (position, run) of the passes above the lowest tile: as few as ``GROUP`` allows, of nearly equal size."""
+    # run = bits - size of the group: with equal groups the
+    # shortest run of neighbours is as long as it can be
     high = spins - bits
     count = -(-high // GROUP)
     edges = [bits + high * k // count for k in range(count + 1)] if count else []
@@ -88,6 +93,7 @@ def _transverse(
     work: StateVector | None,
 ) -> None:
     """Add ``alpha`` times the part of x (axis 0) or y (axis 1) of H psi to ``out``."""
+    # S^y = P S^x P^dagger with P = i^(spins down), before and after the transforms
     phase_in, phase_out = (PHASE_IN, PHASE_OUT) if axis == 1 else (0, 0)
     above = groups(op.spins, op.bits)
     if not above:
@@ -95,6 +101,9 @@ def _transverse(
         return
     # the frame form has one
     assert work is not None
+    # W D W of one axis: transforms of the upper groups go down to the lowest tile, which turns
+    # (transform, diagonal, transform), and the same groups in reverse; the outermost pass reads psi at
+    # first and adds to out at last
     walsh(device, op, axis, psi, work, *above[0], phase_in)
     for position, run in above[1:]:
         walsh(device, op, axis, work, work, position, run, 0)
@@ -253,7 +262,7 @@ class Flips(NamedTuple):
 
 
 class Transform(NamedTuple):
-    """A pass of ``walsh``: its bits, what it does to them, and the factors of a turn and of an addition."""
+    """A pass of ``walsh``: its bits, its flags, and the factors of a turn and of an addition."""
 
     position: int
     run: int
@@ -301,6 +310,7 @@ def _bonds_cpu(first, last, worker, psi, out, bits, diagonal, pairs, flips, numb
     """CPU twin of ``bonds`` for tiles first ... last-1; psi and out (2^(N+1),) real."""
     mask, same, opposite = pairs.mask, pairs.same, pairs.opposite
     site, hx, hy, alpha = flips.site, flips.hx, flips.hy, numbers.alpha
+    # `bits` spins within a tile, the others number tiles
     size = 1 << bits
     e = np.empty(size)
     for tile in range(first, last):
@@ -309,12 +319,14 @@ def _bonds_cpu(first, last, worker, psi, out, bits, diagonal, pairs, flips, numb
         _energy(e, tile, bits, diagonal)
         _blend(psi, out, here, size, e, numbers)
         for p in range(mask.shape[0]):
+            # the two sites of the pair, j < k
             j = 0
             while not mask[p] >> np.uint64(j) & np.uint64(1):
                 j += 1
             k = j + 1
             while not mask[p] >> np.uint64(k) & np.uint64(1):
                 k += 1
+            # equal spins both flip with (Jx - Jy) / 4, opposite ones with (Jx + Jy) / 4
             cs = psi.dtype.type(alpha * same[p])
             co = psi.dtype.type(alpha * opposite[p])
             # both bits in the tile, one of them, or none: the partner amplitudes are here, in one other tile for half of the rows
@@ -322,16 +334,20 @@ def _bonds_cpu(first, last, worker, psi, out, bits, diagonal, pairs, flips, numb
             if k < bits:
                 _pair_inside(psi, out, here, 2 * size, 2 << j, 2 << k, cs, co)
                 continue
+            # spin k is the same in the whole tile: where it is up, a lower spin up makes the pair equal
             up = (tile >> (k - bits) & 1) == 0
             if j < bits:
                 there = 2 * size * (tile ^ (1 << (k - bits)))
                 _pair_across(psi, out, here, there, 2 * size, 2 << j, cs if up else co, co if up else cs)
                 continue
+            # both spins are the same in the whole tile: one coefficient for all of its amplitudes
             equal = up == ((tile >> (j - bits) & 1) == 0)
             there = 2 * size * (tile ^ (1 << (k - bits)) ^ (1 << (j - bits)))
             c = cs if equal else co
             if c != 0:
                 _add(out, here, psi, there, 2 * size, c)
+        # fields: S^x and S^y flip one spin, (hx -+ i hy) / 2;
+        # the spin of the result decides the sign, minus for up
         for f in range(site.shape[0]):
             re = psi.dtype.type(alpha * hx[f])
             im = psi.dtype.type(alpha * hy[f])
@@ -358,14 +374,21 @@ def _walsh_cpu(first, last, worker, source, out, bits, transform, diagonal, scra
     e = np.empty(size if flags & TURN else 0)
     ones = _ones(length)
     a = source.dtype.type(alpha)
+    # in tiles above the lowest, `run` neighbours of each value
+    # of the transformed bits come along, for contiguous access
     for block in range(first, last):
+        # position of the tile: bits below `run` and the
+        # transformed ones are 0, the others spell its number
         base = (block >> gap << (position + bits - run)) | ((block & ((1 << gap) - 1)) << run)
         for row in range(rows):
             start = 2 * (base | row << position)
             tile[row * width : (row + 1) * width] = source[start : start + width]
+            # P^dagger = (-i)^(spins down) of the strings themselves, hence before the transform
             if flags & PHASE_IN:
                 _turn(tile, row * width, base | row << position, ones, -1)
+        # one bit further, since real and imaginary parts alternate
         _transform(tile, run + 1, bits + 1)
+        # only the lowest tile turns: all bits above are transformed by then
         if flags & TURN:
             _energy(e, block, bits, diagonal)
             for i in range(size):
@@ -387,12 +410,15 @@ def _walsh_cpu(first, last, worker, source, out, bits, transform, diagonal, scra
 def _energy(e, tile, bits, diagonal):
     """Diagonal on one tile, (2^bits,)."""
     spins, J, h, within = diagonal.spins, diagonal.J, diagonal.h, diagonal.within
+    # spins outside of the tile: their energy among themselves and in the fields is a constant
     constant = 0.0
     for k in range(bits, spins):
         field = h[k]
         for j in range(k + 1, spins):
             field += J[k, j] * (0.5 - (tile >> (j - bits) & 1))
         constant += field * (0.5 - (tile >> (k - bits) & 1))
+    # each bit of the tile doubles the table: energies with it up,
+    # then with it down; its field holds h and the spins outside
     e[0] = constant
     n = 1
     for k in range(bits):
@@ -405,6 +431,7 @@ def _energy(e, tile, bits, diagonal):
         for i in range(n):
             e[i] += half
         n *= 2
+    # and the couplings within the tile, tabulated once for all tiles
     for i in range(n):
         e[i] += within[i]
 
@@ -441,12 +468,16 @@ def _add(out, here, psi, there, count, c):
 @nb.njit(**PART)
 def _pair_inside(psi, out, here, size, low, high, same, opposite):
     """Add a pair whose bits both lie in the tile; size, low and high count real numbers."""
+    # the pair flips between four runs: `low` and `high` are the
+    # distances of its two bits; neighbours below `low` go along
     for top in range(here, here + size, 2 * high):
         for start in range(top, top + high, 2 * low):
+            # both up and both down
             if same != 0:
                 _add(out, start, psi, start + low + high, low, same)
                 _add(out, start + low + high, psi, start, low, same)
             if opposite != 0:
+                # one up and one down
                 _add(out, start + low, psi, start + high, low, opposite)
                 _add(out, start + high, psi, start + low, low, opposite)
 
@@ -454,6 +485,7 @@ def _pair_inside(psi, out, here, size, low, high, same, opposite):
 @nb.njit(**PART)
 def _pair_across(psi, out, here, there, size, low, up, down):
     """Add a pair whose lower bit lies in the tile, the other above; up and down: coefficients for the lower spin."""
+    # the lower spin decides which coefficient a run has; the upper one is constant in either tile
     for start in range(0, size, 2 * low):
         if up != 0:
             _add(out, here + start, psi, there + start + low, low, up)
@@ -474,6 +506,7 @@ def _flip(psi, out, here, there, count, re, im):
 @nb.njit(**PART)
 def _flip_inside(psi, out, here, size, low, re, im):
     for start in range(here, here + size, 2 * low):
+        # matrix elements of h S: (hx - i hy) / 2 to spin up, (hx + i hy) / 2 to spin down
         _flip(psi, out, start, start + low, low, re, -im)
         _flip(psi, out, start + low, start, low, re, im)
 
@@ -487,6 +520,7 @@ def _turn(tile, start, n, ones, sign):
         above += 1
     a = tile[start : start + 2 * ones.shape[0]]
     for i in range(ones.shape[0]):
+        # i^q as integers: no branches, and no rounding
         quarters = (sign * (above + ones[i])) & 3
         # 1, 0, -1, 0
         c = a.dtype.type((1 - quarters) * (1 - (quarters & 1)))
@@ -501,6 +535,7 @@ def _turn(tile, start, n, ones, sign):
 @nb.njit(**PART)
 def _ones(bits):
     """Return the number of set bits of 0 ... 2^bits - 1."""
+    # index n + i has one bit more than i
     ones = np.zeros(1 << bits, np.int32)
     n = 1
     for _ in range(bits):
@@ -513,6 +548,7 @@ def _ones(bits):
 @nb.njit(**PART)
 def _transform(x, first, last):
     """Transform the bits first ... last-1 of the index of real numbers, two at a time, the lower ones while in cache."""
+    # blocks of 2^11 real numbers, 16 KiB in double precision, fit the first-level cache
     inner = min(last, 11)
     for base in range(0, 1 << last, 1 << inner):
         q = first
@@ -521,6 +557,7 @@ def _transform(x, first, last):
             q += 2
         if q < inner:
             _transform_one(x, base, 1 << inner, 1 << q)
+    # bits whose pairs lie in different blocks
     q = max(first, inner)
     while q + 1 < last:
         _transform_two(x, 0, 1 << last, 1 << q)

@@ -1,6 +1,6 @@
 """Couplings of different components of two spins, ``K_ab S^a_j S^b_k``: public wrapper of ``exchange.cu``, and its CPU twin.
 
-Their part of ``H psi`` is added to that of :mod:`qsim.trotter.kernels.product.apply`. A pair has up to three terms: both spins
+It is added to the result of :mod:`qsim.trotter.kernels.product.apply`. A pair has up to three terms: both spins
 flipped (xy and yx), the first (xz, yz) or the second (zx, zy).
 """
 
@@ -53,14 +53,17 @@ def exchange_tables(device: Device, cross: NDArray[np.float64]) -> ExchangeTable
     masks: list[int] = []
     sites: list[tuple[int, int]] = []
     rows: list[NDArray[np.complex128]] = []
+    # spins of the result, in the order bit_j + 2 bit_k; S^a in units of hbar, s = +-1/2
     bit_j, bit_k = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
     sj, sk = 0.5 - bit_j, 0.5 - bit_k
     for j, k in np.argwhere(np.triu(cross.any(axis=(0, 1)), 1)):
         K = cross[:, :, j, k]
-        # <s|S^y|s'> = i s' with the spin s' before the flip, which is opposite to that of the result
+        # <s|S^y|s'> = i s' with the spin s' before the flip, which is opposite to the spin of the result
         both = 0.5j * (K[0, 1] * -sk + K[1, 0] * -sj)
+        # one spin flips: S^x has 1/2, S^y has -i s of the result; the other spin is diagonal
         first = (0.5 * K[0, 2] - 1j * sj * K[1, 2]) * sk
         second = (0.5 * K[2, 0] - 1j * sk * K[2, 1]) * sj
+        # a term is stored if one of its four coefficients differs from zero
         for mask, row in ((1 << j | 1 << k, both), (1 << j, first), (1 << k, second)):
             if row.any():
                 masks.append(int(mask))
@@ -99,6 +102,7 @@ def exchange(
         return
     real_type = np.float32 if psi.dtype == np.complex64 else np.float64
     x, y = psi.view(real_type), out.view(real_type)
+    # tiles are the work that threads share; a state of few spins is one tile
     bits = min(TILE, size.bit_length() - 1)
     each_part(
         lambda first, last: _exchange_cpu(x, y, first, last, bits, *tables, float(alpha)),

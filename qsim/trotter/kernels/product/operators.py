@@ -106,12 +106,14 @@ def operator(device: Device, model: Any, form: Literal["auto", "bonds", "frames"
         raise ValueError(
             f"J and h of {spins} spins must have shapes (3, N, N) and (3, N), found {J.shape}, {h.shape}"
         )
+    # transverse parts: pairs with Jx or Jy, sites with hx or hy; everything along z is diagonal
     first, second = np.nonzero(np.triu((J[0] != 0) | (J[1] != 0), 1))
     site = np.flatnonzero((h[0] != 0) | (h[1] != 0))
     one = np.uint64(1)
     mask = (one << first.astype(np.uint64)) | (one << second.astype(np.uint64))
     jx, jy = J[0, first, second], J[1, first, second]
     axes = tuple(a for a in (0, 1) if J[a].any() or h[a].any())
+    # the form with the lowest estimate, unless a test or a benchmark names one
     costs = _costs(J, h, axes)
     chosen = min(costs, key=lambda name: costs[name]) if form == "auto" else form
     bits = min(spins, GPU_BONDS_TILE if device.is_cuda and chosen == "bonds" else TILE)
@@ -142,6 +144,7 @@ def _costs(J: FloatArray, h: FloatArray, axes: tuple[int, ...]) -> dict[Literal[
     jx, jy = J[0][upper], J[1][upper]
     pairs = 0.5 * float(np.count_nonzero(jx != jy) + np.count_nonzero(jx != -jy))
     flips = float(np.count_nonzero((h[0] != 0) | (h[1] != 0)))
+    # two transforms, of N bits each, for every axis
     levels = 2.0 * spins * len(axes)
     return {"bonds": BOND_COST * pairs + FLIP_COST * flips, "frames": FRAME_COST * levels}
 

@@ -1,7 +1,7 @@
 """Couplings of the last site in a sector of parity: public wrapper of ``parity.cu``, and its CPU twin.
 
 The index of a state holds all sites but the last, whose spin makes the number of spins down even or odd. Couplings among the
-others are those of N - 1 spins (:mod:`qsim.trotter.kernels.product.apply`).
+others are a Hamiltonian of N - 1 spins (:mod:`qsim.trotter.kernels.product.apply`).
 """
 
 from __future__ import annotations
@@ -86,27 +86,38 @@ def _parity_last_cpu(psi, out, first, last, bits, tables, alpha):
     down = np.empty(size, np.int64)
     energy = np.empty(size)
     for tile in range(first, last):
+        # the last spin of an amplitude follows from the parity
+        # of the tile's number and of the index within the tile
         begin = tile << bits
         count = odd
         total = field
+        # energy of the last spin in its field and the couplings with the spins above the tile
         for j in range(bits, J.shape[0]):
             spin = begin >> j & 1
             count ^= spin
             total += (0.5 - spin) * J[j]
+        # with all spins of the tile up
         for j in range(bits):
             total += 0.5 * J[j]
         down[0] = count
         energy[0] = total
+        # each bit of the tile doubles both tables: it turns
+        # the last spin over and lowers the energy by J_j
         for j in range(bits):
             for i in range(1 << j):
                 down[(1 << j) + i] = down[i] ^ 1
                 energy[(1 << j) + i] = energy[i] - J[j]
+        # diagonal: s of the last site times its field; first,
+        # so that the tile of `out` is in cache for the flips
         for i in range(size):
             e = psi.real.dtype.type(alpha * (0.5 - down[i]) * energy[i])
             out[begin + i] += e * psi[begin + i]
+        # flips of the last site with site j: the last bit is
+        # not in the index, the partner differs in bit j alone
         for t in range(site.shape[0]):
             j = site[t]
             for i in range(size):
+                # the coefficient depends on both spins of the result
                 n = begin + i
                 which = (n >> j & 1) + 2 * down[i]
                 re = psi.real.dtype.type(alpha * coefficient[t, which, 0])

@@ -33,7 +33,7 @@ class Rotation(NamedTuple):
     aa, ab, ba, bb : complex
         From and to a = first site down, second up, and b = first up, second down: ``new a = aa a + ab b``.
     both : complex
-        Phase of both sites down, over that of both sites up.
+        Phase of both sites down, relative to both sites up.
     """
 
     aa: complex
@@ -101,6 +101,7 @@ def sector_bond(
     low, high = bits
     j, k = bond
     kernel: Any
+    # which part holds the sites decides the kernel: pairs of rows, pairs of columns, or both
     if j >= low:
         masks = 1 << (j - low), 1 << (k - low)
         kernel = _sector_bond_high_cpu
@@ -110,6 +111,8 @@ def sector_bond(
         masks, kernel = (0, 1 << (k - low)), _sector_bond_across_cpu
     # numba takes plain tuples faster than named ones, and a bond of a small sector is a matter of microseconds
     columns, numbers = tuple(tables), tuple(rotation)
+    # the twin shares rows among threads: a pair of rows is turned by the thread that has its first one,
+    # so that no two threads write the same amplitudes
     each_part(
         lambda first, last: kernel(psi, strings, low, first, last, masks, columns, numbers),
         1 << high,
@@ -148,12 +151,14 @@ def _sector_bond_high_cpu(psi, t, low, first, last, masks, tables, rotation):
         h = t.high_string[i]
         if not h & j:
             continue
+        # blocks of the sector: w spins down in the low part must be possible
         p = _weight(h)
         w = t.down - p
         if w < 0 or w > low:
             continue
         columns = t.low_offset[w + 1] - t.low_offset[w]
         row = t.block[p] + t.high_rank[h] * columns
+        # both sites down: a phase, 1 without fields
         if h & k:
             if phase != 1.0:
                 for u in range(row, row + columns):
@@ -175,11 +180,15 @@ def _sector_bond_low_cpu(psi, t, low, first, last, masks, tables, rotation):
         p = _weight(h)
         w = t.down - p
         if w < 1 or w > low:
+            # rows without a spin down in the low part have nothing to turn
             continue
         row = t.block[p] + t.high_rank[h] * (t.low_offset[w + 1] - t.low_offset[w])
+        # strings in which exactly one of the two sites is down have
+        # w - 1 spins down among the other sites of the low part
         if w - 1 <= low - 2:
             for u in range(offset[w - 1], offset[w]):
                 _turn(psi, row + down[u], row + up[u], aa, ab, ba, bb)
+        # both sites down: w - 2 among the others
         if w >= 2 and phase != 1.0:
             for u in range(offset[w - 2], offset[w - 1]):
                 x = row + both[u]
@@ -203,10 +212,12 @@ def _sector_bond_across_cpu(psi, t, low, first, last, masks, tables, rotation):
             continue
         # the partner has one spin down more in the high part, and one fewer in the low part
         other = t.block[p + 1] + t.high_rank[h | k] * (t.low_offset[w] - t.low_offset[w - 1])
+        # first site down here, second one down in the partner row
         if w <= low:
             row = t.block[p] + t.high_rank[h] * (t.low_offset[w + 1] - t.low_offset[w])
             for u in range(offset[w - 1], offset[w]):
                 _turn(psi, row + down[u], other + up[u], aa, ab, ba, bb)
+        # both down: in the partner row, whose low part has the first site down
         if w >= 2 and phase != 1.0:
             for u in range(offset[w - 2], offset[w - 1]):
                 x = other + down[u]

@@ -1,7 +1,7 @@
 """Dzyaloshinskii-Moriya couplings along z in a sector of conserved Sz: public wrapper of ``currents.cu``, and its CPU twin.
 
-They are flips of two opposite spins whose sign depends on the direction, and make H complex; their part of ``H psi`` is added to
-that of :func:`qsim.trotter.kernels.sectors.product.sector_product`.
+They are flips of two opposite spins whose sign depends on the direction, and make H complex; they are added to the result
+of :func:`qsim.trotter.kernels.sectors.product.sector_product`.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ def sector_currents(
         raise ValueError(f"psi {psi.dtype} and out {out.dtype} must be complex, of one shape and type")
     low, high = tables.bits
     strings = tables.strings
+    # a row is the unit of work; each is written by one thread, and psi is only read
     if not device.is_cuda:
         numbers = np.array([(p, row) for p, _, count, _ in tables.blocks for row in range(count)], np.int64)
         each_part(
@@ -89,6 +90,7 @@ def sector_currents(
 def _sector_currents_cpu(psi, out, t, low, rows, masks, values, alpha):
     """Rows (p, number) of :func:`sector_currents`."""
     under = (1 << low) - 1
+    # row = high string h with p spins down, columns = low strings with w
     for m in range(rows.shape[0]):
         p = rows[m, 0]
         w = t.down - p
@@ -96,9 +98,11 @@ def _sector_currents_cpu(psi, out, t, low, rows, masks, values, alpha):
         columns = t.low_offset[w + 1] - first
         h = t.high_string[t.high_offset[p] + rows[m, 1]]
         row = t.block[p] + rows[m, 1] * columns
+        # i D/2 (S+_j S-_k - S-_j S+_k): a real antisymmetric flip times i, with the sign of its direction
         for c in range(values.shape[0]):
             j = masks[c, 0]
             k = masks[c, 1]
+            # the bits of the pair in either part
             top = (j | k) >> low
             bottom = (j | k) & under
             value = alpha * values[c]
@@ -108,11 +112,13 @@ def _sector_currents_cpu(psi, out, t, low, rows, masks, values, alpha):
                 if one == 0 or one == top:
                     continue
                 start = t.block[p] + t.high_rank[h ^ top] * columns
+                # spin k down here: S+_j S-_k led to this string
                 d = value if h & (k >> low) else -value
                 for u in range(columns):
                     b = psi[start + u]
                     out[row + u] += complex(-d * b.imag, d * b.real)
                 continue
+            # sites in the low part, or one in each part: strings of the row are tested one by one
             start = row
             if top:
                 # of the low part of the partner
@@ -121,9 +127,11 @@ def _sector_currents_cpu(psi, out, t, low, rows, masks, values, alpha):
                     continue
                 others = t.low_offset[v + 1] - t.low_offset[v]
                 start = t.block[t.down - v] + t.high_rank[h ^ top] * others
+            # i d b = (-d b.imag, d b.real)
             for u in range(columns):
                 string = t.low_string[first + u]
                 inside = string & bottom
+                # antiparallel spins only
                 if top:
                     if (inside == 0) == (h & top == 0):
                         continue

@@ -71,9 +71,10 @@ def _data(context: BaseContext, builder: ir.IRBuilder, kind: types.Type, array: 
 
 def _load(builder: ir.IRBuilder, data: ir.Value, element: ir.Type, at: ir.Value, count: int) -> Any:
     """Load ``count`` neighbours from index `at` as double precision."""
+    # aligned to one number only: rows begin anywhere
     place = builder.bitcast(builder.gep(data, [at]), ir.VectorType(element, count).as_pointer())
-    found = builder.load(place, align=8 if element == DOUBLE else 4)
-    return found if element == DOUBLE else builder.fpext(found, ir.VectorType(DOUBLE, count))
+    vector = builder.load(place, align=8 if element == DOUBLE else 4)
+    return vector if element == DOUBLE else builder.fpext(vector, ir.VectorType(DOUBLE, count))
 
 
 def _store(builder: ir.IRBuilder, data: ir.Value, element: ir.Type, at: ir.Value, value: ir.Value) -> None:
@@ -98,7 +99,7 @@ def _shuffled(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, order: list[int])
 
 
 def _stored(*kinds: types.Type) -> bool:
-    """Return whether the types are arrays or pointers."""
+    """Return True if the types are arrays or pointers."""
     return all(isinstance(kind, types.Array | types.CPointer) for kind in kinds)
 
 
@@ -172,6 +173,7 @@ def multiply_add(typingctx: Context, total: types.Type, factor: types.Type, valu
         start, scale, vector = arguments
         if not isinstance(signature.args[1], Lanes):
             scale = _every(builder, scale, signature.args[0].count)
+        # "contract" lets the processor fuse both, as the loops of the kernels are compiled
         product = builder.fmul(scale, vector, flags=["contract"])
         return builder.fadd(start, product, flags=["contract"])
 
@@ -205,6 +207,7 @@ def _turned(builder: ir.IRBuilder, rows: list[ir.Value], width: int) -> list[Any
         a, b = rows
         return [_shuffled(builder, a, b, [0, 1, 4, 5]), _shuffled(builder, a, b, [2, 3, 6, 7])]
     a, b, c, d = rows
+    # first 2 x 2 blocks of neighbouring rows, then the blocks themselves: two shuffles for each vector
     even = _shuffled(builder, a, b, [0, 4, 2, 6]), _shuffled(builder, c, d, [0, 4, 2, 6])
     odd = _shuffled(builder, a, b, [1, 5, 3, 7]), _shuffled(builder, c, d, [1, 5, 3, 7])
     pairs = (even, odd)
@@ -217,6 +220,8 @@ def _offsets(builder: ir.IRBuilder, data: ir.Value, count: int) -> list[Any]:
 
 
 def _tile_in(width: int) -> Any:
+    """Return the function that transposes eight rows of real numbers (width 1), or four of pairs (width 2), into a tile."""
+
     def typed(typingctx: Context, tile: types.Type, x: types.Type, starts: types.Type, k: types.Type) -> Any:
         """Set columns k/width ... of a tile (columns, 8) to four numbers of each row, from ``x[starts[row] + k]`` on."""
         if not _stored(tile, x, starts):
@@ -225,6 +230,7 @@ def _tile_in(width: int) -> Any:
         def generate(
             context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
         ) -> Any:
+            """Transpose four numbers of every row: load rows, shuffle in registers, store columns."""
             data, element = _data(context, builder, signature.args[1], arguments[1])
             into, _ = _data(context, builder, signature.args[0], arguments[0])
             at, _ = _data(context, builder, signature.args[2], arguments[2])
@@ -249,6 +255,8 @@ def _tile_in(width: int) -> Any:
 
 
 def _tile_out(width: int) -> Any:
+    """Return the function that transposes a tile back, and adds it to buffers of the rows."""
+
     def typed(
         typingctx: Context,
         y: types.Type,
@@ -265,6 +273,7 @@ def _tile_out(width: int) -> Any:
         def generate(
             context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Sequence[ir.Value]
         ) -> Any:
+            """Transpose four columns back: load columns, shuffle in registers, add the buffers, store rows."""
             (data, element), (at, _), (other, _), (of, _), (from_, _) = (
                 _data(context, builder, signature.args[m], arguments[m]) for m in range(5)
             )
@@ -272,6 +281,7 @@ def _tile_out(width: int) -> Any:
             group = 4 // width
             first = builder.mul(k, ir.Constant(INDEX, 8 // width))
             starts, places = _offsets(builder, at, 8 // width), _offsets(builder, of, 8 // width)
+            # lanes 0 to 3 of a column belong to the first rows, 4 to 7 to the others
             for half in range(2):
                 columns = [
                     _load(

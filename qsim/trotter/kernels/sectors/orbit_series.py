@@ -21,7 +21,7 @@ def orbits_of(strings, low, ranks, block, columns, group, full, place, first):
     low : int
         Bits of the low part.
     ranks
-        Ranks of the low and of the high parts among those of their weight.
+        Ranks of the low and of the high parts among strings of their weight.
     columns : (H + 1,) int64
         Columns of the block of every weight of the high part.
     group
@@ -34,6 +34,7 @@ def orbits_of(strings, low, ranks, block, columns, group, full, place, first):
     low_rank, high_rank = ranks
     tables, turned = group
     count = 0
+    # orbits are numbered by their first string in the order of the index
     under = (1 << low) - 1
     for i in range(strings.size):
         if place[i] >= 0:
@@ -61,10 +62,12 @@ def bessel(x, values):
     The last order must lie so far beyond x that its value is negligible; ``J_0 + 2 sum_k J_2k = 1`` sets the scale.
     """
     count = values.size
+    # downwards from J_m = 0 and a tiny J_(m-1): J_k is the solution
+    # that grows in this direction, so that errors of the start fade
     above = 0.0
     here = 1e-300
     total = 0.0
-    # here: J_k but for the scale
+    # here: J_k but for the scale; 15 orders beyond the last one let the error of the start fade
     for k in range(count + 15, -1, -1):
         if k < count:
             values[k] = here
@@ -72,6 +75,7 @@ def bessel(x, values):
             total += here if k == 0 else 2.0 * here
         below = 2.0 * k / x * here - above
         above = here
+        # J_(k-1) = (2 k / x) J_k - J_(k+1)
         here = below
         # downwards the J_k grow from any start; before they overflow all of them are scaled, those that are stored as well
         if abs(here) > 1e200:
@@ -99,12 +103,12 @@ def series(matrix, psi, old, new, total, numbers, centre, inverse, forward):
     """
     data, indices, indptr, diagonal = matrix
     size = psi.size
+    # the term k = 0, T_0 psi = psi
     for i in range(size):
         old[i] = psi[i]
         total[i] = numbers[0] * psi[i]
     sign = -1.0 if forward else 1.0
     for k in range(1, numbers.size):
-        # T_1 = x, T_(k+1) = 2 x T_k - T_(k-1) with x = (H - centre) inverse
         twice = inverse if k == 1 else 2.0 * inverse
         back = 0.0 if k == 1 else 1.0
         c = numbers[k]

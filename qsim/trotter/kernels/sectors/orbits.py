@@ -24,7 +24,7 @@ def image_of(s, tables, turned, full, g):
 
 
 @nb.njit(**JIT)
-def representatives(spins, down, tables, turned, characters, found, norms):
+def representatives(spins, down, tables, turned, characters, representative, norms):
     """List the strings that are the smallest of their orbit and have a state of these characters; return how many.
 
     Parameters
@@ -33,33 +33,44 @@ def representatives(spins, down, tables, turned, characters, found, norms):
     turned : (G,) bool
     characters : (G,) complex128
         chi(g).
-    found : (D,) int64, out
+    representative : (D,) int64, out
         Ascending.
     norms : (D,) float64, out
         ``nu = sum of chi(g) over g with g s = s``.
     """
     full = (1 << spins) - 1
+    # the first string of the weight: its lowest bits set
     s = (1 << down) - 1
     count = 0
+    # all strings of this weight in ascending order
     while s <= full:
         nu = 0.0
         smallest = True
+        # s stands for its orbit if no image is smaller; most strings
+        # fail within the first few elements, which ends the loop
         for g in range(turned.size):
             r = image_of(s, tables, turned, full, g)
             if r < s:
                 smallest = False
                 break
+            # sum of the characters of the elements that leave s as
+            # it is: real, since with g it contains the inverse of g
             if r == s:
                 nu += characters[g].real
+        # nu is 0 or a positive integer: 0.5 leaves room for rounding of the characters
         if smallest and nu > 0.5:
-            if count >= found.size:
+            # more than the arrays hold: the caller has the dimension
+            # from the characters, so that this is an error
+            if count >= representative.size:
                 return count + 1
-            found[count] = s
+            representative[count] = s
             norms[count] = nu
             count += 1
+        # no spin down: one string, and no next one
         if s == 0:
             break
-        # the next number with as many bits
+        # the next number with as many bits (Gosper): the lowest run of ones moves up by one place, its
+        # other ones return to the bottom
         low = s & -s
         high = s + low
         s = (((s ^ high) >> 2) // low) | high
@@ -81,7 +92,7 @@ def _smallest(s, tables, turned, full):
 
 
 @nb.njit(**JIT)
-def entries_of_orbits(spins, group, found, norms, masks, values, currents, first, to, data):
+def entries_of_orbits(spins, group, representative, norms, masks, values, currents, first, to, data):
     """Fill the rows of H but for its diagonal, in the states of orbits.
 
     ``H_ba = h chi(g)* sqrt(nu_b / nu_a)``, where g leads from the flipped string of a to b; row a holds its complex conjugate.
@@ -101,15 +112,18 @@ def entries_of_orbits(spins, group, found, norms, masks, values, currents, first
     """
     tables, turned, characters = group
     full = (1 << spins) - 1
-    for a in range(found.size):
+    for a in range(representative.size):
         k = first[a]
+        # each flip of a maps to one entry: the flipped string,
+        # its representative b, and the element between them
         for m in range(masks.size):
-            inside = found[a] & masks[m]
+            inside = representative[a] & masks[m]
             # S^+ S^- acts on antiparallel spins only
             if inside == 0 or inside == masks[m]:
                 continue
-            s, g = _smallest(found[a] ^ masks[m], tables, turned, full)
-            b = np.searchsorted(found, s)
+            s, g = _smallest(representative[a] ^ masks[m], tables, turned, full)
+            # representatives are in ascending order
+            b = np.searchsorted(representative, s)
             # spin j is down, and S^+_j acts on it
             raised = inside == masks[m] & -masks[m]
             # complex conjugate: row a
@@ -118,14 +132,14 @@ def entries_of_orbits(spins, group, found, norms, masks, values, currents, first
             # so that every row has the length that was counted
             to[k] = a
             data[k] = 0.0
-            if b < found.size and found[b] == s:
+            if b < representative.size and representative[b] == s:
                 to[k] = b
                 data[k] = h * characters[g] * np.sqrt(norms[b] / norms[a])
             k += 1
 
 
 @nb.njit(**JIT)
-def images_of(strings, spins, tables, turned, characters, found, norms, place, factor):
+def images_of(strings, spins, tables, turned, characters, representative, norms, place, factor):
     """Set place and factor of every string in the states of orbits: ``chi(g) sqrt(nu_a / G)``, g leads to the representative a.
 
     The place of a string of no state is -1.
@@ -133,9 +147,10 @@ def images_of(strings, spins, tables, turned, characters, found, norms, place, f
     full = (1 << spins) - 1
     for k in range(strings.size):
         s, g = _smallest(strings[k], tables, turned, full)
-        a = np.searchsorted(found, s)
+        a = np.searchsorted(representative, s)
+        # strings whose orbit has no state here keep amplitude zero
         place[k] = -1
         factor[k] = 0.0
-        if a < found.size and found[a] == s:
+        if a < representative.size and representative[a] == s:
             place[k] = a
             factor[k] = characters[g] * np.sqrt(norms[a] / turned.size)

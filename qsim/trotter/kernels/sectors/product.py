@@ -5,7 +5,7 @@ A vector is a direct sum of dense matrices, row = string of the high sites, colu
 moves whole rows; one across the cut pairs rows with rows and columns with columns; with inversion, a flip of the site that is
 left out reverses both.
 
-On the CPU eight rows are made at a time, four of a complex vector: first what comes from whole rows, in contiguous runs and
+On the CPU eight rows are made at a time, four of a complex vector: first the sums of whole rows, in contiguous runs and
 with the sums in registers, into a buffer in cache, the older vector of a recurrence included; then the rows are transposed, so
 that a flip of the low part is one operation of all of them; then the sum of both is written. Flips across the cut are runs, too,
 where they take the top bit of the low part; others are gathered, or, if there are many, taken for all rows at once.
@@ -120,18 +120,21 @@ class SectorTables:
     diagonal: tuple[Any, ...] = ()
 
     @cached_property
+    # a tile is a group of rows that are made together, and the unit
+    # of work that threads share: no two tiles write the same row
     def tiles(self) -> dict[int, NDArray[np.int64]]:
         """Weight p and first row of every tile of the CPU twin, (T, 2), for real (1) and complex (2) vectors."""
-        found = {}
+        by_width = {}
         for width in (1, 2):
             each = LANES // width
             rows = [(p, row) for p, _, count, _ in self.blocks for row in range(0, count, each)]
-            found[width] = np.array(rows, np.int64).reshape(-1, 2)
-        return found
+            by_width[width] = np.array(rows, np.int64).reshape(-1, 2)
+        return by_width
 
     @cached_property
     def scratch(self) -> tuple[int, int]:
         """Numbers and indices of work space of the CPU twin, for a thread: a buffer, tiles and a diagonal of eight long rows."""
+        # the longest row; the tables of fields, 2^((L + 1) / 2) numbers, may be longer in small systems
         low, high = self.bits
         longest = max(math.comb(low, low // 2), 2 ** ((low + 1) // 2), 128)
         factors = int(_factors(low, high))
@@ -167,6 +170,8 @@ def sector_product(
         _launch_product(tables, psi, out, alpha, beta, gamma)
         return
     assert tables.host is not None
+    # real and imaginary parts side by side: the kernel
+    # sees real numbers, `width` of them for an amplitude
     width = 2 if psi.dtype.kind == "c" else 1
     real = np.float32 if psi.dtype.itemsize == 4 * width else np.float64
     x, y = psi.view(real), out.view(real)
@@ -194,7 +199,7 @@ def sector_product(
 
 @nb.njit(**JIT)
 def _factors(bits, top):
-    """Return how many factors a thread keeps.
+    """Return the number of factors that a thread keeps.
 
     Flips in the high part and of one bit across; 2 LANES of every low bit; all flips across, twice.
     """
@@ -204,6 +209,7 @@ def _factors(bits, top):
 def _launch_product(
     tables: SectorTables, psi: Array, out: Array, alpha: float, beta: float, gamma: float
 ) -> None:
+    """Launch the kernel once for each block of the sector."""
     low, high = tables.bits
     within_high, across, mirrored = (int(count) for count in tables.flips[1:4])
     couplings = int(tables.diagonal[2])
@@ -291,7 +297,7 @@ def _sector_product_cpu(begin, end, worker, vector, out, t, tiles, space, width,
     mirrors = at[13] - at[12]
     joined = at[35] > at[34]
     longest = (numbers.size - _factors(bits, top)) // (4 * LANES)
-    # work space of this thread: buffer, tile of what is made, tile of what is read, and a diagonal, of eight long rows each
+    # work space of this thread: buffer, tile of results, tile of sources, and a diagonal, of eight long rows each
     made = pointer(numbers, LANES * longest)
     tile = pointer(numbers, 2 * LANES * longest)
     # later the second tile of flips across
@@ -463,36 +469,46 @@ def _sector_flips_shared(ticket, *arguments):
 
 @nb.njit(**PART)
 def _sector_flips_cpu(begin, end, worker, psi, t, low, high, masks, sign, out):
+    # bits of the low and of the high part
     """Pairs begin .. end of :func:`sector_flips`."""
     under = (1 << low) - 1
     over = (1 << high) - 1
     for m in range(begin, end):
+        # the part of the pair in the high and in the low string
         mask = np.int64(masks[m])
         top = mask >> low
         bottom = mask & under
         single = _weight(mask) == 1
         total = 0.0
+        # sum over all strings of the sector, block by block: high weight p, low weight w
         for p in range(high + 1):
             w = t.down - p
             if w < 0 or w > low:
                 continue
             first = t.low_offset[w]
             columns = t.low_offset[w + 1] - first
+            # rows of the block; the conditions on the high string are tested once for a row
             for r in range(t.high_offset[p + 1] - t.high_offset[p]):
                 h = t.high_string[t.high_offset[p] + r]
-                # bits of the low part that must be set in the mask
+                # exactly one of the two spins is down, the others do not flip: if it is not in the high
+                # string it must be in the low one
                 wanted = 1 - _weight(h & top)
                 if wanted < 0 or wanted > _weight(bottom):
                     continue
+                # partner of the high string. A single bit stands for a pair with the site left out, which
+                # is up: the flip is followed by the complement
                 to = (~h & over) | top if single else h ^ top
                 q = _weight(to)
                 v = t.down - q
                 if v < 0 or v > low:
                     continue
+                # row of the partner; its length differs where the spin down moves across the cut
                 others = t.low_offset[v + 1] - t.low_offset[v]
                 start = t.block[q] + t.high_rank[to] * others
                 row = t.block[p] + r * columns
                 for u in range(columns):
+                    # column by column, the same condition on the
+                    # low string: one bit of the mask set, or none
                     s = t.low_string[first + u]
                     inside = s & bottom
                     if (inside != 0) != (wanted == 1) or inside & (inside - 1):
@@ -501,4 +517,6 @@ def _sector_flips_cpu(begin, end, worker, psi, t, low, high, masks, sign, out):
                     a = psi[row + u]
                     b = psi[start + t.low_rank[of]]
                     total += a.real * b.real + a.imag * b.imag
+        # the state has <s|psi> = sign <complement|psi>, so that a
+        # flip of the site left out has the sign of the inversion
         out[m] = sign * total if single else total

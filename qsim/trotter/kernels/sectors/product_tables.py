@@ -79,7 +79,7 @@ class ProductTables(NamedTuple):
         every weight, for its bits that are 0 and for those that are 1.
     places : uint32
         The arrays :data:`PLACES`, ranks within a weight. ``clear``, ``filled`` (L 2^(L - 1),): low strings in which a bit is 0
-        or 1. ``low_order``, ``low_to``: strings by groups, and what their flips lead to. ``near``: for every
+        or 1. ``low_order``, ``low_to``: strings by groups, and the strings that their flips lead to. ``near``: for every
         four low strings of a weight and each of their bits that are 0, then 1, four times the rank of the string with that bit
         flipped, and four times the bit, all times 8. ``near_high`` (2^H H,): for every high string its bits that are 0, then
         those that are 1, each as the rank of the string with that bit flipped and, from bit 24 on, the bit. Both are empty unless
@@ -112,11 +112,11 @@ class ProductTables(NamedTuple):
         return cls(down, ints, places, reals, np.concatenate(edges).astype(np.int64))
 
 
-# -------------------------------------------------------------- what the parts of the CPU twin take
+# ------------------------------------------------------------------ arguments of the CPU twin's parts
 
 
 class Strings(NamedTuple):
-    """Where the strings of the sector are: those of L low and H high bits, by their weights.
+    """Places of the strings of the sector, by the weights of their L low and H high bits.
 
     Attributes
     ----------

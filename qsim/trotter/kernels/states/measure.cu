@@ -36,6 +36,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __shared__ double lanes[2][5][WARPS][QSIM_WARP];
     __shared__ double rest[2][6][WARPS];
     const int t = threadIdx.x, lane = t % QSIM_WARP, warp = t / QSIM_WARP;
+    // Thread t < 79 sums output t: none, one bit (1 to 12), or a pair in the order of a, then b.
     int a = -1, b = -1;  // bits of this thread's output
     if (t >= 1 && t <= 12) {
         a = t - 1;
@@ -50,14 +51,20 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int others = (a >= 0 && a < 8 ? 1 << a : 0) | (b >= 0 && b < 8 ? 1 << b : 0);
     double total = 0;
     int side = 0;
+    // Tiles of a block one after the other; two sides of shared memory take turns, so that one barrier for
+    // a tile is enough.
     for (uint64 tile = blockIdx.x; tile < tiles; tile += gridDim.x, side ^= 1) {
         double p[16];
+        // Probabilities in double precision, also of single amplitudes.
 #pragma unroll
         for (int j = 0; j < 16; ++j) {
             const cplx z = psi[tile * 4096 + t + THREADS * j];
             p[j] = fma((double)z.re, (double)z.re, (double)z.im * (double)z.im);
         }
+        // Bits 8 to 11 number registers: all their sums with signs at once.
         signs(p);
+        // With none or one of these bits: further signs come from the lanes, as a Walsh-Hadamard transform
+        // by shuffles, whose 32 results are kept for each warp.
         const double five[5] = {p[0], p[1], p[2], p[4], p[8]};
 #pragma unroll
         for (int k = 0; k < 5; ++k) {
@@ -69,6 +76,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
             lanes[side][k][warp][lane] = v;
         }
+        // With two register bits the other signs are all +: sums of the warp.
         const double six[6] = {p[3], p[5], p[9], p[6], p[10], p[12]};
 #pragma unroll
         for (int k = 0; k < 6; ++k) {
@@ -76,6 +84,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             if (lane == 0) rest[side][k][warp] = v;
         }
         __syncthreads();  // the next tile is put on the other side
+        // Bits 5 to 7 number warps: their sign is the parity of the warp's number.
         if (t < OUTPUTS) {
             double sum = 0;
 #pragma unroll

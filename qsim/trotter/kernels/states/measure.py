@@ -65,14 +65,17 @@ def moments_of_axis(
         return float(norms[0]), firsts[0], seconds[0]
     outside = n - TILE
     sums, kept = _summed_tiles(device, psi)
-    # sums over all tiles with the signs of outer bits: a Walsh-Hadamard transform of the sums of every tile gives those of all
+    # sums over all tiles with the signs of outer bits: a Walsh-Hadamard transform of the sums of every tile gives the sums of all
     # outer bits and pairs of them at once, 13 numbers a tile instead of a pass over the state for each
     walsh(device, kept, outside)
-    # all the numbers that are asked for, by one transfer
+    # all numbers by one transfer
     high, upper = np.triu_indices(outside, 1)
     places = _places(device, outside)
-    found = device.to_host(device.xp.concatenate([sums, kept.reshape(-1)[places]]))
-    inside, one = found[:OUTPUTS], found[OUTPUTS : OUTPUTS + (1 + TILE) * outside].reshape(1 + TILE, outside)
+    numbers = device.to_host(device.xp.concatenate([sums, kept.reshape(-1)[places]]))
+    inside, one = (
+        numbers[:OUTPUTS],
+        numbers[OUTPUTS : OUTPUTS + (1 + TILE) * outside].reshape(1 + TILE, outside),
+    )
     s = np.zeros(n)
     ss = np.zeros((n, n))
     norm = float(inside[0])
@@ -81,7 +84,7 @@ def moments_of_axis(
     s[TILE:] = 0.5 * one[0]
     ss[FIRST, SECOND] = 0.25 * inside[1 + TILE :]
     ss[:TILE, TILE:] = 0.25 * one[1:]
-    ss[TILE + high, TILE + upper] = 0.25 * found[OUTPUTS + one.size :]
+    ss[TILE + high, TILE + upper] = 0.25 * numbers[OUTPUTS + one.size :]
     ss += ss.T
     np.fill_diagonal(ss, 0.25 * norm)
     return norm, s, ss
@@ -124,7 +127,7 @@ def moments_of_members(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return norms (M,), <S^z_j> (M, n) and <S^z_j S^z_k> (M, n, n) of states (M, 2^n), n <= 12.
 
-    On the CPU those of a member do not depend on the others, in any bit.
+    On the CPU no bit of a member's moments depends on the other members.
     """
     members, size = psi.shape
     n = int(size).bit_length() - 1
@@ -138,10 +141,13 @@ def moments_of_members(
             device.threads,
         )
     elif n == TILE:
+        # the kernel takes tiles of 12 bits
         sums = device.to_host(measure_tiles(device, psi.reshape(-1)))
     else:
+        # fewer bits: a matrix product with the signs
         p = psi.real.astype(np.float64) ** 2 + psi.imag.astype(np.float64) ** 2
         sums = device.to_host(p @ device.asarray(_signs(n)))
+    # signs are of sigma^z: S = sigma / 2 gives 1/2 and 1/4
     first, second = np.triu_indices(n, 1)
     ss = np.zeros((members, n, n))
     ss[:, first, second] = ss[:, second, first] = 0.25 * sums[:, 1 + n :]
@@ -196,6 +202,7 @@ def walsh(device: Device, x: FloatArray, bits: int) -> None:
 
 
 def _walsh_cpu(x: FloatArray, bits: int) -> None:
+    # one bit at a time: sum where it is up, difference for its sign
     for j in range(bits):
         pair = x.reshape(len(x), -1, 2, 1 << j)
         total, difference = pair[:, :, 0] + pair[:, :, 1], pair[:, :, 0] - pair[:, :, 1]
@@ -216,6 +223,7 @@ def _measure_tiles_cpu(psi, bits, first, last, p, out):
         place = 1 + bits
         # pairs (a, b): from the probabilities summed over the bits below a
         length = size
+        # bit a is the lowest that is left; <sigma_a> from neighbours
         for a in range(bits):
             total = 0.0
             half = length // 2
@@ -224,6 +232,7 @@ def _measure_tiles_cpu(psi, bits, first, last, p, out):
                 odd = p[2 * i + 1]
                 total += even - odd
             out[tile, 1 + a] = total
+            # pairs (a, b): the difference of neighbours has the sign of a, the place of the run the sign of b
             for b in range(a + 1, bits):
                 run = 1 << (b - a - 1)
                 pair = 0.0
@@ -234,7 +243,9 @@ def _measure_tiles_cpu(psi, bits, first, last, p, out):
                         pair -= p[2 * i] - p[2 * i + 1]
                 out[tile, place] = pair
                 place += 1
+            # then bit a is summed over: half as many numbers for all bits above
             for i in range(half):
                 p[i] = p[2 * i] + p[2 * i + 1]
             length = half
+        # the last number is the norm of the tile
         out[tile, 0] = p[0]

@@ -1,7 +1,7 @@
 """Random amplitudes of initial states, identical in every bit on CPU and GPU; ``random_states.cu`` has the method.
 
 No function here may be compiled with fast-math flags: sine, cosine and logarithm are polynomials whose operations are rounded
-one by one, as those of the CUDA twin are.
+one by one, as in the CUDA twin.
 """
 
 from __future__ import annotations
@@ -50,8 +50,10 @@ def random_phases(
         ``"philox"``, or ``"splitmix64"``: phases ``2 pi u`` with ``u = (splitmix64(seed 0x100000001 + n) >> 11) 2^-53``,
         the recipe of reference values; member m then has the seed ``seed + m``.
     """
+    # splitmix64 is the recipe that reference values were made with; a member adds its number to the seed
     plain = generator == "splitmix64"
     key = (((seed + member) * 0x100000001) if plain else _key(seed)) & 0xFFFFFFFFFFFFFFFF
+    # 2^N amplitudes without those with a forbidden bit: |amplitude|^2 = 1 / number
     scale = math.sqrt(1.0 / (psi.size >> mask.bit_count()))
     if device.is_cuda:
         arguments = (
@@ -86,6 +88,7 @@ def random_normals(device: Device, psi: StateVector, seed: int, member: int) -> 
         Seed, and number of the state in an ensemble.
     """
     key, n = _key(seed), psi.size
+    # two passes: the norm first, from the sizes alone, then amplitudes that are scaled as they are made
     scale = 1.0 / math.sqrt(math.fsum(normal_sums(device, n, seed, member)))
     if device.is_cuda:
         arguments = (psi, np.int64(n), np.uint64(key), np.uint32(member), np.float64(scale))
@@ -106,10 +109,10 @@ def normal_sums(device: Device, count: int, seed: int, member: int) -> NDArray[n
     key, runs = _key(seed), -(-count // SUM_RUN)
     if device.is_cuda:
         with device.use():
-            found = device.xp.empty(runs, dtype=np.float64)
-        arguments = (found, np.int64(count), np.uint64(key), np.uint32(member))
+            on_device = device.xp.empty(runs, dtype=np.float64)
+        arguments = (on_device, np.int64(count), np.uint64(key), np.uint32(member))
         _launch(device, "normal_sums", np.dtype(np.complex128), runs, arguments)
-        return device.to_host(found)
+        return device.to_host(on_device)
     sums = np.empty(runs)
     words = np.uint64(key), np.uint64(member)
     each_part(
@@ -138,6 +141,8 @@ def _launch(device: Device, name: str, dtype: DTypeLike, count: int, arguments: 
 @njit(cache=True, nogil=True)
 def turn(u):
     """Return (cos, sin) of 2 pi u for 0 <= u <= 1."""
+    # the nearest quarter turn is taken off: |x| <= pi / 4, where Taylor series to x^17 are exact to 2
+    # rounding units; operations one by one, not fused, as on the GPU
     quarters = 4.0 * u
     nearest = math.floor(quarters + 0.5)
     x = (quarters - nearest) * 1.5707963267948966
@@ -162,6 +167,7 @@ def turn(u):
     c = c * z + 4.1666666666666664e-02
     c = c * z + -0.5
     c = 1.0 + z * c
+    # the quarter turn exchanges sine and cosine, and their signs
     quarter = int(nearest) & 3
     if quarter == 0:
         return c, s
@@ -175,6 +181,8 @@ def turn(u):
 @njit(cache=True, nogil=True)
 def minus_log(u):
     """Return ``-log u`` for 0 < u < 1."""
+    # u = m 2^e with sqrt(1/2) <= m < sqrt 2: log m = 2 artanh
+    # t = 2 t (1 + t^2/3 + t^4/5 + ...), t^2 < 0.03, to t^23
     m, e = math.frexp(u)
     if m < 0.70710678118654752:
         m = 2.0 * m
@@ -204,6 +212,8 @@ def _hashed(x):
 
 @njit(cache=True, nogil=True)
 def _uniforms(key, member, index):
+    # a counter of four words: the amplitude depends on seed,
+    # member and its own index, not on threads or order
     low = np.uint64(0xFFFFFFFF)
     bits = np.uint64(32)
     return uniform2(key & low, key >> bits, np.uint64(STREAM), member, index & low, index >> bits)
@@ -225,6 +235,7 @@ def _random_phases_cpu(psi, first, last, key, member, plain, mask, scale):
 def _random_normals_cpu(psi, first, last, key, member, scale):
     for n in range(first, last):
         u, v = _uniforms(key, member, np.uint64(n))
+        # |amplitude|^2 = -log u is exponential with mean 1, as of two normal numbers of variance 1/2
         size = scale * math.sqrt(minus_log(u))
         c, s = turn(v)
         psi[n] = complex(size * c, size * s)
@@ -234,6 +245,7 @@ def _random_normals_cpu(psi, first, last, key, member, scale):
 def _normal_sums_cpu(sums, first, last, count, key, member):
     for r in range(first, last):
         total = 0.0
+        # in the order of the index, as on the GPU: equal sums on every device
         for n in range(r * SUM_RUN, min((r + 1) * SUM_RUN, count)):
             total += minus_log(_uniforms(key, member, np.uint64(n))[0])
         sums[r] = total

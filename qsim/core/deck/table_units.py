@@ -1,0 +1,156 @@
+"""Units of the columns of a table that a deck names: the key ``units`` beside ``file``."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from qsim.core.deck.blocks import Block
+from qsim.core.deck.units import BARE, UNITS, UnitError, unit_named
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
+
+__all__ = [
+    "UNITS_KEY",
+    "Column",
+    "DipoleUnits",
+    "FieldUnits",
+    "LengthUnits",
+    "PotentialUnits",
+    "RadialUnits",
+    "Tabulated",
+    "UnitName",
+]
+
+UNITS_KEY = "units of the columns, if the header of the file does not name them"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes
+    ----------
+    name
+        As the key ``units`` calls it, ``"V"``.
+    kind
+        A key of `UNITS`; empty for a number that has one unit only.
+    bare
+        Unit of the numbers where nothing else is said.
+    ignored
+        True where the unit does not matter, as for a state that is normalised.
+    """
+
+    name: str
+    kind: str = ""
+    unit: str = ""
+    ignored: bool = False
+
+    @property
+    def bare(self) -> str:
+        """Unit of a number without one."""
+        return self.unit or BARE.get(self.kind, "atomic units")
+
+
+@dataclass(frozen=True)
+class UnitName:
+    """The mark of a deck field that holds the name of a unit, of any spelling.
+
+    Attributes
+    ----------
+    kind
+        A key of `UNITS`.
+    """
+
+    kind: str
+
+    def _parse(self, value: str) -> str:
+        from pydantic_core import PydanticCustomError
+
+        try:
+            return unit_named(value, self.kind)[0]
+        except UnitError as error:
+            expected = f"one of {', '.join(UNITS[self.kind])}"
+            # `specific`: the message itself is shown, for it tells more than what was expected.
+            context = {"text": str(error), "expected": expected, "specific": True}
+            raise PydanticCustomError("quantity", "{text}", context) from None
+
+    def __get_pydantic_core_schema__(self, source: object, handler: "GetCoreSchemaHandler") -> "CoreSchema":
+        """Validate a text as the name of a unit."""
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_after_validator_function(self._parse, core_schema.str_schema())
+
+    def __get_pydantic_json_schema__(self, schema: "CoreSchema", handler: object) -> dict[str, Any]:
+        """Describe a text, with the names that there are."""
+        names = list(UNITS[self.kind])
+        return {"type": "string", "examples": names, "description": "one of " + ", ".join(names)}
+
+
+LengthName = Annotated[str, UnitName("length")]
+EnergyName = Annotated[str, UnitName("energy")]
+
+
+class LengthUnits(Block):
+    """Unit of the first column; other columns may have any."""
+
+    x: LengthName | None = Field(
+        default=None, description="unit of x", json_schema_extra={"example": "angstrom"}
+    )
+
+
+class PotentialUnits(LengthUnits):
+    """Units of a potential as a function of x."""
+
+    V: EnergyName | None = Field(default=None, description="unit of V", json_schema_extra={"example": "eV"})
+
+
+class RadialUnits(Block):
+    """Units of a potential as a function of r."""
+
+    r: LengthName | None = Field(
+        default=None, description="unit of r", json_schema_extra={"example": "angstrom"}
+    )
+    V: EnergyName | None = Field(default=None, description="unit of V", json_schema_extra={"example": "eV"})
+
+
+class DipoleUnits(LengthUnits):
+    """Units of a dipole moment as a function of x."""
+
+    mu: Annotated[str, UnitName("dipole")] | None = Field(
+        default=None, description="unit of mu", json_schema_extra={"example": "D"}
+    )
+
+
+class FieldUnits(Block):
+    """Units of an electric field as a function of time."""
+
+    t: Annotated[str, UnitName("time")] | None = Field(
+        default=None, description="unit of t", json_schema_extra={"example": "fs"}
+    )
+    E: Annotated[str, UnitName("electric field")] | None = Field(
+        default=None, description="unit of E", json_schema_extra={"example": "V/m"}
+    )
+
+
+class Tabulated(Block):
+    """A block whose key ``file`` names a table."""
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return the columns that are read, in their order."""
+        raise NotImplementedError
+
+    def table_file(self) -> Path | None:
+        """Return the path of the table; None if this block does not hold one."""
+        path = getattr(self, "file", None)
+        return path if isinstance(path, Path) else None
+
+    def given_units(self) -> dict[str, str]:
+        """Return the units that the key ``units`` names, by column."""
+        units = getattr(self, "units", None)
+        # A block without the key, and a column that the key leaves out, say nothing.
+        given = {} if units is None else dict(units)
+        return {name: unit for name, unit in given.items() if unit is not None}
