@@ -29,7 +29,7 @@ from qsim.qoc.models.quantum import ControlTerm, QuantumModel
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from qsim.core.device.arrays import FloatArray, IndexArray
+    from qsim.core.device.arrays import ComplexArray, FloatArray, IndexArray
     from qsim.qoc.deck.systems.grid2d import Grid2dSystem, Interval
 
 __all__ = ["Axis", "Plane", "grid2d_model", "plane", "sine_axis"]
@@ -376,7 +376,7 @@ def _no_gate(gate: Gate, start: Any) -> Any:
     raise InvalidInput("system.target", "two coordinates have no gates")
 
 
-def _require_room(levels: Plane, columns: FloatArray) -> None:
+def _require_room(levels: Plane, columns: ComplexArray) -> None:
     """Refuse a start that feels the walls.
 
     Raises

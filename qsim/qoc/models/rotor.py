@@ -77,8 +77,9 @@ def rotor_model(system: RotorSystem, extra: int = 0) -> QuantumModel:
     numbers = [0]
     with faults.catch():
         _require_sense(system)
-        if isinstance(system.initial, Thermal):
-            populations = _thermal(system, units)
+        initial: Any = system.initial
+        if isinstance(initial, Thermal):
+            populations = _thermal(system, initial, units)
             numbers = list(range(1 + max(m for _, m in populations.places)))
         else:
             numbers = sorted({m for _, m in _named(system)}) or [0]
@@ -227,7 +228,7 @@ def _no_gate(gate: Gate, start: Any) -> Any:
     raise InvalidInput("system.target", "a rotor has no gates")
 
 
-def _thermal(system: RotorSystem, units: Units) -> Populations:
+def _thermal(system: RotorSystem, start: Thermal, units: Units) -> Populations:
     """Return the thermal populations, ``g_J exp(-B J(J+1)/kT)/Z`` for each J, M.
 
     Raises
@@ -235,7 +236,7 @@ def _thermal(system: RotorSystem, units: Units) -> Populations:
     InvalidInput
         If the levels up to J_max do not hold the mixture.
     """
-    temperature = units.temperature(system.initial.thermal, "system.initial.thermal")
+    temperature = units.temperature(start.thermal, "system.initial.thermal")
     # Levels far above the basis as well: what J_max cuts off must be seen.
     highest = system.J_max + 1 + int(np.sqrt(60.0 * temperature / system.B))
     places = [(j, m) for j in range(highest) for m in range(j + 1)]
@@ -244,7 +245,7 @@ def _thermal(system: RotorSystem, units: Units) -> Populations:
     weights = boltzmann(system.B * j * (j + 1.0), temperature)
     weights *= signs * np.asarray(system.spin_weights)[(j % 2).astype(int)]
     weights /= weights.sum()
-    chosen, dropped = kept(weights, system.initial.below)
+    chosen, dropped = kept(weights, start.below)
     top = int(j[chosen].max())
     if top > system.J_max - ROOM:
         text = f"J_max = {system.J_max} leaves no room above J = {top}, which the thermal start fills; at least {top + ROOM}"

@@ -282,7 +282,9 @@ class LaserField:
     def check_tables(self, t_final: float) -> Iterator[Finding]:
         """Yield a warning for every table whose field is cut off: not small at its end, and zero from there on."""
         for pulse in self.pulses:
-            if not isinstance(pulse.block, TablePulse) or pulse.start + pulse.length >= t_final * (1.0 - 1e-6):
+            if not isinstance(pulse.block, TablePulse) or pulse.start + pulse.length >= t_final * (
+                1.0 - 1e-6
+            ):
                 continue
             last = abs(float(pulse.block.E(np.array([pulse.length * (1.0 - 1e-12)]))[0]))
             end = pulse.start + pulse.length

@@ -1,6 +1,6 @@
 """``system: {type: grid2d}``: two coordinates, two dipole components."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -74,6 +74,9 @@ class Dipoles(Block):
 
 class Grid2dSystem(Block):
     """Two coordinates, H0 = px^2/2m1 + py^2/2m2 + kinetic_coupling px py + V(x, y), in its lowest levels."""
+
+    # Bare numbers are in atomic units, and so are the fields.
+    unit: ClassVar[str] = "hartree"
 
     type: Literal["grid2d"]
     mass: Annotated[list[Annotated[Mass, SIZE]], Field(min_length=2, max_length=2)] = Field(

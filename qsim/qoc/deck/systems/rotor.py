@@ -1,7 +1,7 @@
 """``system: {type: rotor}``: a linear molecule that a field orients or aligns."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -34,6 +34,9 @@ Polarisability = Annotated[float, SIGNED, BeforeValidator(_volume)]
 
 class RotorSystem(Block):
     """Linear rotor in a linearly polarised field; M is conserved, each M of the start is a block of the matrices."""
+
+    # Bare numbers are in atomic units, and so are the fields.
+    unit: ClassVar[str] = "hartree"
 
     type: Literal["rotor"]
     B: Annotated[Frequency, SIZE] = Field(description="rotational constant, H0 = B J(J+1)")
