@@ -2,7 +2,7 @@
 
 Each method is a sub-package driven by a YAML deck: ``qsim tridiag deck.yaml`` on the command line is
 ``qsim.run("deck.yaml")`` here, and ``qsim.run({"method": "tridiag", ...})`` takes the deck as a mapping.  Importing this
-package loads nothing heavy: `run`, `open_results` and `Results` come from `qsim.api` when they are first asked for.
+package loads nothing heavy: `run`, `sweep`, `collect` and all others come from `qsim.api` when they are first asked for.
 """
 
 from __future__ import annotations
@@ -13,9 +13,48 @@ from qsim.core.device.compilers.caches import ensure_kernel_cache, recompile_wha
 from qsim.version import __version__
 
 if TYPE_CHECKING:
-    from qsim.api import Results, open_results, run
+    from qsim.api import (
+        DeckError,
+        DeviceError,
+        FileError,
+        MismatchError,
+        NumericsError,
+        QsimError,
+        Results,
+        Stopped,
+        check,
+        cite,
+        collect,
+        compare,
+        examples,
+        open_results,
+        run,
+        sweep,
+        table,
+        validate,
+    )
 
-__all__ = ["Results", "__version__", "open_results", "run"]
+__all__ = [
+    "DeckError",
+    "DeviceError",
+    "FileError",
+    "MismatchError",
+    "NumericsError",
+    "QsimError",
+    "Results",
+    "Stopped",
+    "__version__",
+    "check",
+    "cite",
+    "collect",
+    "compare",
+    "examples",
+    "open_results",
+    "run",
+    "sweep",
+    "table",
+    "validate",
+]
 
 recompile_what_changed()
 ensure_kernel_cache()  # here, because a method's kernels may be imported without anything else of qsim

@@ -1,4 +1,4 @@
-"""What `import qsim` offers: run a deck, open results.
+"""What `import qsim` offers: run decks, open results; what comes before and after is in `qsim.workflow`.
 
 Loaded when one of its names is first asked for, so that importing `qsim` alone costs nothing.
 """
@@ -15,15 +15,54 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qsim import methods
-from qsim.core.errors import DeckError
+from qsim.core.errors import (
+    DeckError,
+    DeviceError,
+    FileError,
+    Interrupted,
+    MismatchError,
+    NumericsError,
+    QsimError,
+    Stopped,
+)
 from qsim.core.results.results import Results
 from qsim.core.results.results import open_results as _open
+from qsim.workflow import (
+    check,
+    cite,
+    collect,
+    compare,
+    examples,
+    method_of,
+    override_texts,
+    sweep,
+    table,
+    validate,
+)
 
 if TYPE_CHECKING:
     from qsim.core.deck.load import DeckSource
 
-__all__ = ["Results", "open_results", "run"]
+__all__ = [
+    "DeckError",
+    "DeviceError",
+    "FileError",
+    "MismatchError",
+    "NumericsError",
+    "QsimError",
+    "Results",
+    "Stopped",
+    "check",
+    "cite",
+    "collect",
+    "compare",
+    "examples",
+    "open_results",
+    "run",
+    "sweep",
+    "table",
+    "validate",
+]
 
 CHECKPOINTS = "*.ckpt.h5"
 
@@ -70,26 +109,12 @@ def run(
     TypeError
         If `deck` is neither a path nor a mapping.
     """
-    from qsim.core.deck.describe import flow
-    from qsim.core.deck.load import peek_method
-    from qsim.core.deck.mapping import plain_data
-    from qsim.core.run.pipeline import Options, execute
-
-    if not isinstance(deck, str | os.PathLike | Mapping):
-        raise TypeError(
-            f"qsim.run takes the path of a YAML deck or a mapping of its keys, not a {type(deck).__name__}"
-        )
+    name = method_of(deck)
     if options.get("dry_run"):
         raise ValueError("a dry run has no results; qsim.core.run.pipeline.execute returns its plan")
-    name = peek_method(deck)
-    if not methods.is_available(name):
-        shown = "the deck" if isinstance(deck, Mapping) else deck
-        raise DeckError(f"{shown}: {methods.refusal(name)}")
-    if isinstance(overrides, Mapping):
-        overrides = [f"{key}={flow(plain_data(value))}" for key, value in overrides.items()]
     settings: dict[str, Any] = {
         "device": device,
-        "overrides": tuple(overrides),
+        "overrides": override_texts(overrides),
         "output": output,
         "verbosity": 0 if progress else -1,
         "figures": False,
@@ -97,17 +122,27 @@ def run(
         **options,
     }
     if not isinstance(deck, Mapping) or output is not None:
-        return open_results(execute(name, deck, Options(**settings)).results)
+        return open_results(_executed(name, deck, settings))
     prefix = f"qsim-{_digest(deck)}-"
     folder = (_stopped(prefix) if options.get("resume") else None) or Path(tempfile.mkdtemp(prefix=prefix))
     try:
-        results = open_results(execute(name, deck, Options(**{**settings, "output": folder})).results)
+        results = open_results(_executed(name, deck, {**settings, "output": folder}))
     except BaseException:
         if not any(folder.glob(CHECKPOINTS)):
             shutil.rmtree(folder, ignore_errors=True)
         raise
     results.remove_with(folder)
     return results
+
+
+def _executed(method: str, deck: DeckSource, settings: Mapping[str, Any]) -> Path:
+    """Run a deck and return its results file; what a user can mend, and a stop, is raised without the frames of this program."""
+    from qsim.core.run.pipeline import Options, execute
+
+    try:
+        return execute(method, deck, Options(**settings)).results
+    except (DeckError, FileError, Stopped, Interrupted) as error:
+        raise error.with_traceback(None) from None
 
 
 def _digest(deck: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -273,6 +274,45 @@ def test_reference_of_decks_describes_every_block_once_with_an_example(method, m
             for name in (value for key, value in data.items() if key in ("file", "rhs")):
                 Path(str(name)).touch()
             block.model_validate_json(json.dumps(data))
+
+
+def test_formulas_get_the_files_that_they_load(tmp_path, monkeypatch):
+    """Macros that MathJax knows only after a request are found in pages, and asked for."""
+    pytest.importorskip("sphinx")
+    monkeypatch.syspath_prepend(ROOT / "docs/_ext")
+    import offline_math
+
+    if offline_math.found() is None:
+        pytest.skip("sphinx-mathjax-offline is not installed")
+    static = tmp_path / "_static"
+    (static / offline_math.EXTENSIONS).mkdir(parents=True)
+    (static / offline_math.SCRIPT).write_text(offline_math.found().read_text())
+    loads = offline_math.autoloaded((static / offline_math.SCRIPT).read_text())
+    assert {loads[r"\boldsymbol"], loads[r"\cancel"], loads["CD"], loads["prooftree"]} == {
+        "boldsymbol",
+        "cancel",
+        "amscd",
+        "bussproofs",
+    }
+    (tmp_path / "a.html").write_text(
+        r'<p>\cancel</p><div class="math notranslate">\[\boldsymbol{r} &lt; \mathrm{d}\]</div><span class="math">'
+        r"\(\begin{CD}\end{CD} \require{mhchem}\)</span>"
+    )
+    assert offline_math.requests((tmp_path / "a.html").read_text(), loads) == {
+        "boldsymbol",
+        "amscd",
+        "mhchem",
+    }
+    assert list(offline_math.missing(tmp_path)) == [
+        f"a.html: {offline_math.EXTENSIONS}/{name}.js" for name in ("amscd", "boldsymbol", "mhchem")
+    ]
+    application = SimpleNamespace(outdir=tmp_path, builder=SimpleNamespace(format="html"))
+    offline_math.copy(application, None)
+    assert list(offline_math.missing(tmp_path)) == []
+    # what MathJax does not have is told
+    (tmp_path / "b.html").write_text(r'<span class="math">\(\require{nothing}\)</span>')
+    with pytest.raises(Exception, match=r"b.html: mathjax/input/tex/extensions/nothing.js"):
+        offline_math.copy(application, None)
 
 
 def test_every_exit_code_is_documented():

@@ -54,6 +54,7 @@ class _FileWithSuffix(click.Path):
             return []
         offered = []
         for entry in entries:
+            # Hidden files are offered only after a dot has been typed, as shells do.
             if not entry.name.startswith(tail) or (entry.name.startswith(".") and not tail):
                 continue
             if entry.is_dir():
@@ -105,6 +106,7 @@ class FigureSize(click.ParamType):  # type: ignore[type-arg]  # generic since cl
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[float, float]:
         """Return width and height."""
+        # Click converts a default that is converted already.
         if isinstance(value, tuple):
             return value
         width, cross, height = str(value).lower().partition("x")
@@ -112,6 +114,8 @@ class FigureSize(click.ParamType):  # type: ignore[type-arg]  # generic since cl
             size = float(width), float(height)
         except ValueError:
             size = 0.0, 0.0
+        # 0.5 inch is a thumbnail, 100 inches a poster; beyond, matplotlib would run out of
+        # memory.
         if not cross or not all(0.5 <= side <= 100.0 for side in size):
             self.fail(
                 f"'{value}' is not WIDTHxHEIGHT in inches, each from 0.5 to 100, such as 7x4", param, ctx

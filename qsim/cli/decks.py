@@ -15,10 +15,10 @@ import click
 from qsim import methods
 from qsim.cli.arguments import DeckFile, MethodName, require_method
 from qsim.cli.terminal import columns, print_json, print_path, say
+from qsim.version import __version__
 
 if TYPE_CHECKING:
     from qsim.core.deck.blocks import Deck
-    from qsim.core.deck.load import LoadedDeck
     from qsim.core.errors import Diagnostic
     from qsim.core.examples.catalogue import Example
 
@@ -40,6 +40,7 @@ def init(method: str, full: bool, example: str | None, task: str | None) -> None
     from qsim.core.deck.template import template
     from qsim.core.run.stages import stage
 
+    # The deck module alone is imported: a template needs no kernels.
     model = stage(method, "deck").DECK
     if task is not None and task not in (known := _tasks(model)):
         listing = f"its tasks: {', '.join(known)}" if known else "its decks have no task"
@@ -119,11 +120,24 @@ def _example(name: str, chosen: list[str]) -> Example:
 
 @click.command()
 @click.argument("method", type=MethodName(), required=False)
-def schema(method: str | None) -> None:
+@click.option(
+    "--summary",
+    "of_summary",
+    is_flag=True,
+    help="The schema of what --json prints and NAME.summary.json holds.",
+)
+def schema(method: str | None, of_summary: bool) -> None:
     """Print the JSON Schema of decks, for editors.
 
     Without METHOD, the schema takes the decks of all methods.
     """
+    if of_summary:
+        if method is not None:
+            raise click.UsageError("--summary is the same for all methods: leave METHOD out")
+        from qsim.core.results.summary import SCHEMA
+
+        print_json(SCHEMA)
+        return
     from qsim.core.deck.template import schema as schema_of
     from qsim.core.run.stages import stage
 
@@ -133,13 +147,18 @@ def schema(method: str | None) -> None:
     # A deck is of one method: the schema of all is a choice of theirs.
     choices: list[dict[str, Any]] = []
     definitions: dict[str, Any] = {}
+    dialect = ""
     for name in methods.available():
         # blocks of different methods may share a name, but not a definition
         text = json.dumps(schema_of(stage(name, "deck").DECK)).replace('"#/$defs/', f'"#/$defs/{name}.')
         one = json.loads(text)
         definitions |= {f"{name}.{key}": block for key, block in one.pop("$defs", {}).items()}
+        # a part of one document has the base of that
+        dialect = one.pop("$schema")
+        one.pop("$id", None)
         choices.append(one)
-    print_json({"title": "qsim deck", "oneOf": choices, "$defs": definitions})
+    about = {"$schema": dialect, "$id": f"urn:qsim:schema:{__version__}:deck", "title": "deck of qsim"}
+    print_json({**about, "oneOf": choices, "$defs": definitions})
 
 
 @click.command()
@@ -150,16 +169,20 @@ def validate(ctx: click.Context, decks: tuple[Path, ...], as_json: bool) -> None
     """Check decks without running them: keys, values, units and physics."""
     from qsim.core.deck.load import peek_method
     from qsim.core.errors import DeckError, QsimError
+    from qsim.core.run.examine import examine
 
     findings: list[dict[str, Any]] = []
     code = 0
+    # Every deck is examined, whatever the others are like.
     for path in decks:
         method: str | None = None
         diagnostics: list[Diagnostic] = []
         failure: str | None = None
         try:
             method = peek_method(path)
-            diagnostics = _examine(method, path)
+            if not methods.is_available(method):
+                raise _foreign(path)
+            diagnostics = examine(method, path)
         except QsimError as error:
             diagnostics = list(getattr(error, "diagnostics", ()))
             failure = None if diagnostics else str(error)
@@ -185,30 +208,12 @@ def findings_of(
     return {"file": str(path), "method": method, "valid": valid, "problems": problems, "error": failure}
 
 
-def _examine(method: str, path: Path) -> list[Diagnostic]:
-    """Return the warnings about a valid deck; raise DeckError for the mistakes of another."""
-    from qsim.core.deck.load import load_deck
-    from qsim.core.run.stages import stage, unknown_figures
-
-    if not methods.is_available(method):
-        raise _foreign(path)
-    loaded: LoadedDeck[Any] = load_deck(path, stage(method, "deck").DECK)
-    # In the order in which a run would find them: keys, forgotten units, figures, physics.
-    findings = [
-        *loaded.deck.check(),
-        *loaded.doubts(),
-        *unknown_figures(loaded.deck, stage(method, "output")),
-        *stage(method, "build").plan(loaded).findings,
-    ]
-    loaded.raise_for(findings)
-    return [loaded.diagnostic(finding) for finding in findings]
-
-
 def _foreign(path: Path) -> Exception:
     """Return the error for a deck whose method is not there, placed at its line."""
     from qsim.core.deck.yaml_marks import parse_yaml
     from qsim.core.errors import DeckError
 
+    # The deck was readable a moment ago, when its method was read.
     root, _ = parse_yaml(path.read_text(encoding="utf-8-sig"), str(path))
     node = root.child("method") if root else None
     if node is None:

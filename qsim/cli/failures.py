@@ -59,6 +59,7 @@ def failure_of(error: Exception) -> Failure:
     """Return what to show for an error, after it was shown by one rank for all where it stopped all of them."""
     if _wants_traceback():
         traceback.print_exc()
+    # Errors of qsim are messages; any other exception is a bug and says so.
     failure = Failure(error if isinstance(error, QsimError) else _unforeseen(error))
     _end_with_others(failure, error)
     return failure

@@ -73,9 +73,13 @@ def _plot(
     from qsim.core.run.files.drawing import save_figure
     from qsim.core.run.files.paths import figure_paths, refuse_existing, require_folder
 
+    # All files stay open until their figures are written: arrays are read while a figure is
+    # drawn.
     with ExitStack() as stack:
         results = [stack.enter_context(open_results(file)) for file in files]
         chosen = _functions(results, names)
+        # Several files in one figure: the names of the first four tell which, longer names may
+        # not fit.
         stem = (output or files[0].parent) / "+".join(file.stem for file in files[:4])
         require_folder(stem.parent)
         if not force:
@@ -163,6 +167,7 @@ def view(file: Path, output: Path | None, figures: str | None, show: bool, force
     if not force:
         refuse_existing([target], "-o HTML writes elsewhere")
     with open_results(file) as results:
+        # Unknown names are refused before the page is begun.
         names = None if figures is None else list(_functions([results], figures.split(",")))
         with reading(file, "what its figures show", place="page"):
             text = report(results, names)

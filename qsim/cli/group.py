@@ -34,7 +34,7 @@ __all__ = ["cli", "main"]
 
 # A level above all: the log is written no more.
 OFF = logging.CRITICAL + 1
-# The commands besides those of the methods, in the order of `qsim --help`.
+# All commands but the methods, in the order of `qsim --help`.
 COMMANDS: dict[str, click.Command] = {
     "init": decks.init,
     "validate": decks.validate,
@@ -113,6 +113,7 @@ class QsimGroup(click.Group):
         # These are what click itself ends commands with, and shows.
         except (click.exceptions.Exit, click.ClickException, click.Abort, BrokenPipeError):
             raise
+        # Outside of a run, where signals are not caught, Ctrl-C ends the command at once.
         except KeyboardInterrupt as error:
             raise Failure(Interrupted()) from error
         except Exception as error:
@@ -145,6 +146,8 @@ def cli() -> None:
     Write a deck with 'qsim init METHOD', run it with 'qsim METHOD DECK', look at the results with 'qsim show'
     and 'qsim plot', or open them with any HDF5 reader.
     """
+    # The handler lives as long as this command: a Python program may call several in one
+    # process.
     if (path := os.environ.get("QSIM_LOG")) and (handler := _log_file(path)):
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         logger = logging.getLogger("qsim")
@@ -194,6 +197,7 @@ def main(args: Sequence[str] | None = None) -> None:
         cli.main(args=words, prog_name="qsim")
     except SystemExit as end:
         # All files are written by now; what could not be printed changes the exit code alone.
+        # Standard output is flushed here: a full disk or a closed pipe shows only now.
         error = output_error()
         if error is None or end.code not in (0, None):
             raise

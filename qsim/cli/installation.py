@@ -31,6 +31,8 @@ def info(as_json: bool) -> None:
         print_json(content)
         return
     rows: list[tuple[str, str]] = []
+    # One row per entry: nested mappings and lists are spread, so that a bug report can be read
+    # line by line.
     for name, value in content.items():
         if isinstance(value, dict):
             rows += [(f"{name}: {key}", str(item)) for key, item in value.items()]
@@ -104,6 +106,7 @@ def check(  # noqa: PLR0913  # one parameter per option
 
     Exit with 7 if something differs.
     """
+    # Random decks are another program: options of the reference decks are refused, not ignored.
     if coverage is not None:
         if deck is not None or update or slow:
             raise click.UsageError("--coverage draws its own decks; --deck, --update and --slow do not apply")
@@ -120,6 +123,7 @@ def check(  # noqa: PLR0913  # one parameter per option
     if update and not place.writable:
         raise click.UsageError("--update works in a checkout, not in an installed qsim")
     chosen = cases([method] if method else methods.available(), place, deck)
+    # A deck that is named runs, slow or not.
     skipped = [case for case in chosen if case.slow and not slow and deck is None]
     chosen = [case for case in chosen if case not in skipped]
     if not chosen:
@@ -168,6 +172,7 @@ def _check_coverage(names: Sequence[str], count: int, drawn: Mapping[str, Any]) 
                 err=True,
             )
 
+    # Claims that do not hold are printed when they are found, the table of all at the end.
     outcomes = [cover(name, count, report=report, **drawn) for name in names]
     click.echo(columns(table(outcomes), HEADER))
     if broken := [coverage.method for coverage in outcomes if not coverage.ok]:
@@ -177,6 +182,7 @@ def _check_coverage(names: Sequence[str], count: int, drawn: Mapping[str, Any]) 
 def _check_one(case: Case, device: str | None) -> Report:
     from qsim.core.examples.check import run_case
 
+    # Results are compared and thrown away.
     with tempfile.TemporaryDirectory(prefix="qsim-check-") as folder:
         report = run_case(case, Path(folder), device)
     click.echo(f"{'ok  ' if report.ok else 'FAIL'} {report.seconds:7.2f} s  {report}", err=True)
@@ -208,6 +214,7 @@ def warmup(folder: Path, names: tuple[str, ...], device: str | None) -> None:
     for name in names:
         require_method(name)
     refuse_controls(folder)
+    # Before anything that imports numba or CuPy, which read their cache folders once.
     keep_kernels_in(folder.absolute())
     from qsim.core.examples.check import cases, folders, run_case
 

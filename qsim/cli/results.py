@@ -36,6 +36,8 @@ def show(file: Path, as_json: bool, deck: bool) -> None:
     from qsim.core.results.results import open_results
 
     with open_results(file) as results:
+        # Three outputs that exclude each other: the deck for a file, JSON for a program,
+        # columns for a reader.
         if deck:
             text = str(results.provenance.get("deck_text", ""))  # a file or a pipe gets it as it was
             click.echo(printable(text, newlines=True) if sys.stdout.isatty() else text, nl=False)
@@ -83,6 +85,7 @@ def _show(results: Results) -> None:
         for name, entry in content["scalars"].items()
     ]
     click.echo("\n" + columns(scalars, ("scalar", "value", "meaning")))
+    # Arrays by shape and meaning only: their numbers are for plots and programs.
     tables = [
         (name, " x ".join(map(str, t["shape"])), ", ".join(t["dims"]), t["unit"], t["description"])
         for name, t in content["tables"].items()
@@ -121,12 +124,14 @@ def table(
     from qsim.core.sweeps.columns import columns_of, scalar_columns
 
     at = dict(_axis_value(place) for place in places)
+    # Wrong names and units are told as mistakes of the command line, all before the first line of output.
     with open_results(file) as results:
         try:
             wanted = split_units(units)
             made = columns_of(results, names, wanted, at) if names else scalar_columns(results, wanted)
         except (ValueError, KeyError) as error:
             raise click.UsageError(str(error.args[0])) from None
+    # Rows are made in full before any is written: a file is whole or absent.
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(made.header)
@@ -203,6 +208,7 @@ def _compare(a: Results, b: Results, names: set[str], tolerance: Tolerance, *, s
     from qsim.core.results.compare import compare_results
 
     differences = compare_results(a, b, tolerance)
+    # Files of different methods always differ, whatever is compared.
     if names:
         differences = [item for item in differences if item.name in {*names, "method"}]
     disagreeing = [item for item in differences if not item.same]
@@ -232,6 +238,7 @@ def cite(file: Path) -> None:
     from qsim.core.results.display.bibliography import bibtex, keys_of
     from qsim.core.results.results import open_results
 
+    # A deck tells what a run would use, a results file what its run has used.
     if file.suffix in DECK_SUFFIXES:
         from qsim.core.deck.load import load_deck, peek_method
         from qsim.core.run.stages import stage
@@ -287,6 +294,7 @@ def collect(
         raise click.UsageError(f"-o {output}: a table is a .csv or a .h5 file")
     # The figure lies beside the table, under its name.
     stem = output.with_suffix("")
+    # All formats are looked for: an older figure beside a new table would show other runs.
     drawn = [] if no_figures else [stem.with_name(f"{stem.name}.{ending}") for ending in FORMATS]
     if not force:
         refuse_existing([output, *drawn], "-o FILE writes elsewhere")
@@ -298,6 +306,7 @@ def collect(
     else:
         chosen = {k: tuple(Method[Any, Any, Any](k).headline) for k in kinds if methods.is_available(k)}
     table = gather.collect(summaries, chosen)
+    # A scalar of a list may be named with the number of one of its entries: its column holds all of them.
     if absent := [
         name for name in names if not {name, without_index(name)} & {column.name for column in table.columns}
     ]:

@@ -67,6 +67,7 @@ def method_command(name: str) -> click.Command:
     )
     @formats_option("Format of the figures, png by default; may be repeated.")
     @click.option("--no-figures", is_flag=True, help="Draw no figures: the same as --figures none.")
+    # Click hands the options over by name; a class holds them with their types.
     def command(**values: Any) -> None:
         _run(name, _Arguments(**values))
 
@@ -146,6 +147,7 @@ def _run(method: str, arguments: _Arguments) -> None:
             findings = findings_of(arguments.deck, method, error.diagnostics, failure)
             click.echo(json_text({"valid": False, "decks": [findings]}))
         raise
+    # All ranks ran, the first one speaks.
     if rank:
         return
     # The deck with all its keys goes to standard output, the table of sizes to standard error.
@@ -166,6 +168,8 @@ def _show_plan(plan: dict[str, Any], *, as_json: bool) -> None:
         return
     from qsim.core.deck.describe import deck_lines
 
+    # Rows for a reader on standard error, the resolved deck on standard output, where it can be
+    # redirected into a file.
     size, memory = format_bytes, plan["memory"]
     rows = [(name, _size_text(value)) for name, value in plan["sizes"].items()]
     rows += [("steps", str(plan["steps"]))] if plan["steps"] and "steps" not in plan["sizes"] else []

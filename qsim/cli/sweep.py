@@ -94,7 +94,7 @@ def _sweep(arguments: _Arguments) -> None:
     require_method(method)
     zipped, device = arguments.zipped, arguments.device
     try:
-        # Mistakes of --over are those of the command line, not of the deck.
+        # Mistakes of --over belong to the command line, not to the deck.
         axes = [parse_axis(text) for text in arguments.axes]
         values = points(axes, zipped=zipped)
     except ValueError as error:
@@ -111,6 +111,8 @@ def _sweep(arguments: _Arguments) -> None:
         zipped=zipped,
         folder=arguments.output,
     )
+    # Decks and index are written by now, in every case; they are run here, or left to the batch
+    # system.
     if not arguments.slurm:
         _run_sweep(prepared, jobs=arguments.jobs or 1, device=device, figures=arguments.figures)
     elif prepared.missing:
@@ -148,6 +150,7 @@ def _result_text(outcome: Done, method: str) -> str:
     """Return the first scalars of a run and its time, or how it failed."""
     from qsim.core.run.stages import Method
 
+    # A run without a summary was stopped or failed.
     if outcome.summary is None:
         kind = "stopped" if outcome.code == STOPPED else "FAILED"
         return f"{kind}: {outcome.message.splitlines()[0] if outcome.message else outcome.code}"
@@ -164,6 +167,7 @@ def _close(sweep: Sweep, failed: list[tuple[Point, Done]], stop: str | None) -> 
     """Say what there is and what is left; end with the code of what went wrong."""
     from qsim.core.errors import QsimError
 
+    # Looked up on the disk: another process may have completed some of them.
     missing = sweep.missing
     if not missing:
         folder = shlex.quote(str(sweep.folder))

@@ -1,4 +1,4 @@
-"""What all commands print: aligned columns, warnings, JSON, names of files."""
+"""Output of all commands: aligned columns, warnings, JSON, names of files."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ r"""The errors of qsim, each with the exit code that the command line returns.
     Exception
      └── QsimError                 1   anything that qsim itself reports
           ├── DeckError            3   the deck is mistaken; lists every mistake with its place
-          ├── DeviceError          4   device, driver or communicator not usable as asked
+          ├── DeviceError          4   device, driver or communicator not usable as requested
           │    └── MemoryLimitError
           │                        4   the problem does not fit; says what is needed, free, and to lower
           ├── NumericsError        5   non-finite, diverged, or not converged where that is required
@@ -96,8 +96,9 @@ class Diagnostic:
         """Return the offending line with a caret below the column, or an empty string if it is not known."""
         if not self.source.strip():
             return ""
-        # what a terminal would obey becomes a single sign, so that the caret stands under its character
+        # control characters become one symbol, so that the caret stands under its character
         shown = "".join(c if c.isprintable() or c == "\t" else "\N{MIDDLE DOT}" for c in self.source)
+        # A window around the column: the line of a deck may be as long as the deck.
         first = max(0, self.column - 1 - EXCERPT // 2)
         before = "... " if first else ""
         after = " ..." if len(shown) > first + EXCERPT else ""
@@ -128,6 +129,7 @@ def at_most(diagnostics: Iterable[Diagnostic], untold: int = 0) -> tuple[Diagnos
         Number of further diagnostics that are not among them.
     """
     every = tuple(diagnostics)
+    # An entry that itself stands for further diagnostics counts as many as it names.
     untold += sum(int(p.message.split()[2]) if isinstance(p, More) else 1 for p in every[MOST:])
     if untold <= 0:
         return every
@@ -150,7 +152,7 @@ class QsimError(Exception):
     """
 
     exit_code: ClassVar[int] = 1
-    # True if line breaks of the message are its own, and not those of a name that it quotes.
+    # True if line breaks of the message are its own, and not part of a name that it quotes.
     several_lines = False
 
     def __init__(self, message: str = "", *, hint: str | None = None) -> None:
@@ -163,6 +165,8 @@ class QsimError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by content: errors cross process borders, whatever their constructor takes."""
+        # Exceptions are rebuilt by calling their class with `args`, which fails for
+        # constructors with other parameters.
         return _rebuild, (type(self), self.args, self.__dict__)
 
 
@@ -228,7 +232,7 @@ class DeckError(QsimError):
 
 
 class DeviceError(QsimError):
-    """The device, its driver or the communicator cannot be used as asked."""
+    """The device, its driver or the communicator cannot be used as requested."""
 
     exit_code = 4
 

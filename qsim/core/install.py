@@ -1,4 +1,4 @@
-"""How an extra of this installation is installed: what the hints of errors say."""
+"""Commands that install an extra of this installation, for the hints of errors."""
 
 from __future__ import annotations
 
@@ -47,5 +47,7 @@ def _packages(extra: str) -> list[str]:
         lines = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
         return []
+    # Requirements of an extra carry the marker `extra == "..."`, which pip evaluates; here it
+    # selects the lines and is cut off.
     marker = re.compile(rf";\s*extra\s*==\s*['\"]{re.escape(extra)}['\"]\s*$")
     return [marker.sub("", line).strip() for line in lines if marker.search(line)]

@@ -9,7 +9,7 @@ MOST_FACTOR = 10.0  # of the Student factor: beyond, an error bar means nothing
 
 
 def student(degrees: float, level: float = LEVEL) -> float:
-    """Return the factor that makes `level` error bars with few degrees of freedom cover as much as those of a normal law."""
+    """Return the factor that makes `level` error bars with few degrees of freedom cover as much as with a normal law."""
     from scipy.special import ndtr, stdtrit
 
     if not degrees > 0.0:

@@ -95,8 +95,9 @@ def reason(error: BaseException) -> str:
     # str() of a KeyError adds quotes
     message = error.args[0] if isinstance(error, KeyError) and error.args else error
     text = getattr(error, "strerror", None) or str(message)
-    if found := _OS_MESSAGE.search(text):
-        return found[1].lower()
+    # HDF5 quotes the message of the operating system in the middle of its own.
+    if quoted := _OS_MESSAGE.search(text):
+        return quoted[1].lower()
     text = " ".join(_ADDRESS.sub("", text).split())
     return shorten(printable(text) or type(error).__name__, LONGEST_REASON)
 
@@ -112,6 +113,7 @@ def format_scalar(value: object, unit: str = "", error: float | None = None, dig
         return str(value)
     text = str(value) if isinstance(value, int) else f"{value:.{digits}g}"
     if error is not None and math.isfinite(error) and error > 0 and math.isfinite(value):
+        # Two digits of the error: as many digits of the value as lie above them.
         leading = math.floor(math.log10(max(abs(value), error))) - math.floor(math.log10(error))
         text = f"{value:#.{min(12, leading + 2)}g} ± {error:.2g}"
     return f"{text} {unit}".rstrip()
@@ -121,6 +123,7 @@ def with_error(value: float, error: float) -> str:
     """Return a number with its error in parentheses, two digits of it: ``-2.9024(12)``."""
     if not (math.isfinite(error) and error > 0.0 and math.isfinite(value)):
         return f"{value:.7g}"
+    # Decimals that show two digits of the error.
     places = 1 - math.floor(math.log10(error))
     if places <= 0:
         return f"{value:.0f}({error:.0f})"

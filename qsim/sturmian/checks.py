@@ -33,6 +33,8 @@ def physics(deck: SturmianDeck, values: Values, points: int) -> Iterator[Finding
     if deck.task.type == "bound" and deck.scan is not None:
         yield from _scanned(deck, values)
     if values.energy is not None and values.energy < 0.0:
+        # Decay lengths within the box: at six a function has fallen to 0.25 % and the wall
+        # begins to matter.
         reach = math.sqrt(-2.0 * values.energy) * values.R
         if reach < 6.0:
             text = f"functions of energy {values.energy:.4g} do not end within R = {values.R:.4g} bohr; the box changes them"
@@ -63,6 +65,7 @@ def _resolution(deck: SturmianDeck, values: Values) -> Iterator[Finding]:
     energy = values.energy if values.energy is not None else 0.0
     ends = abs(bounds)
     gone = REACH / math.sqrt(-2.0 * energy) if energy < 0.0 else math.inf
+    # From the nucleus outwards: the first element at fault is the one to report.
     for k in range(len(ends) - 1):
         if ends[k] > gone:
             return

@@ -26,13 +26,13 @@ REAL, COMPLEX = 8, 16
 GUARDS = 2
 # Matrices of the grid that live while Sturmian functions are found.
 EIGENVECTORS = 8
-# Per root, of states that only tell how far the partial waves have converged.
+# Vectors per root of states that only tell how far the partial waves have converged.
 ROUGH_VECTORS = 6
 # Share of the vectors that a search frees as it grows and that the pool of a GPU keeps, since the next ones do not fit there.
 FREED = 0.78
-# Key of these, which a CPU gives back.
+# Name of this part of the memory, which a CPU gives back.
 POOL = "outgrown vectors"
-# Of a relaxation to the finer grid, usually.
+# Usual number of steps of a relaxation on the finer grid.
 STEPS = 2
 
 
@@ -93,7 +93,7 @@ def dense(size: Size, unknowns: int) -> dict[str, int]:
 
 
 def relaxation(size: Size, elements: int, order: int) -> dict[str, int]:
-    """Return bytes of the states on the finer grid, beside those of the run; nothing where there is too much work."""
+    """Return bytes of the states on the finer grid, beside the states of the run; nothing where there is too much work."""
     n = reference.finer_size(elements, order)
     work = 8.0 * size.P * float(n) ** 3
     if size.roots * work > reference.STEP_WORK:
@@ -101,6 +101,8 @@ def relaxation(size: Size, elements: int, order: int) -> dict[str, int]:
     steps = 0 if 12.0 * size.roots * work > reference.WORK else STEPS
     fine = Size(n, n, size.P, size.C, size.multipoles, size.roots, size.ls)
     made = sum(_operator(fine).values()) + 4 * n * n * REAL
+    # V, H V and their copies while they grow, for the start and after every step, and the
+    # residuals.
     vectors = size.roots * (3 * (1 + steps) + 4) * size.P * n * n * REAL
     fields = size.roots * (2 if size.roots > 1 else 1) * (size.C + 2 * size.P) * n * n * REAL
     return _operator(size) | {
@@ -143,7 +145,7 @@ def finer(deck: SturmianDeck, values: parameters.Values) -> int:
 
 
 def basis(deck: SturmianDeck, values: parameters.Values, ls: Sequence[int]) -> dict[str, int]:
-    """Return bytes of the functions alone: those of all l, and matrices of the finer grid in its larger box."""
+    """Return bytes of the functions alone: functions of all l, and matrices of the finer grid in its larger box."""
     item = COMPLEX if deck.grid.ecs is not None else REAL
     n, fine = parameters.grid_size(Radial.of(deck), values), finer(deck, values)
     functions = sum(2 * n * values.size(l, n) for l in ls)
@@ -157,9 +159,9 @@ def largest(stages: Iterable[dict[str, int]]) -> tuple[dict[str, int], int]:
     """Return the stage that needs most, and the bytes that the memory pool of a GPU takes beyond it."""
     every = list(stages)
     own = [{key: size for key, size in parts.items() if key != POOL} for parts in every]
-    found = max(own, key=lambda parts: sum(parts.values()), default={})
+    most = max(own, key=lambda parts: sum(parts.values()), default={})
     on_gpu = max((sum(parts.values()) for parts in every), default=0)
-    return found, max(on_gpu - sum(found.values()), 0)
+    return most, max(on_gpu - sum(most.values()), 0)
 
 
 def as_memory(parts: dict[str, int], reduce: str, *, kernels: bool = True, on_gpu: int = 0) -> Memory:

@@ -190,9 +190,13 @@ class Problem:
         grid = self.grid
         bounds = grid.bounds
         if not grid.is_complex and not grid.keep_last and not self._fills_the_box():
+            # Whole elements of the last width are added, as many as hold BEYOND decay lengths
+            # 1/kappa.
             width = bounds[-1] - bounds[-2]
             count = int(np.ceil(BEYOND / (np.sqrt(-2.0 * functions.energy) * width)))
             bounds = np.concatenate((bounds, bounds[-1] + width * np.arange(1, count + 1)))
+        # In a larger box there may be fewer independent functions; the box of the deck is tried
+        # next.
         for tried in (bounds, grid.bounds):
             fine = RadialGrid(tried, finer_order(grid.order), keep_last=grid.keep_last)
             try:
@@ -242,6 +246,8 @@ class Problem:
         """
         values = self.values.changed(**changes)
         sectors = sectors_of(self.wanted, self.channels, values.l_max)
+        # Other pairs alone: grid, functions and orbitals of each l are shared with this
+        # problem.
         if not set(changes) - {"l_max"}:
             return replace(self, values=values, sectors=sectors)
         grid, V = self.grid, self.V
@@ -250,8 +256,8 @@ class Problem:
             grid = parameters.radial_grid(self.radial, values)
             V = parameters.one_body(self.radial, grid)
         elif "N" in changes and self.is_gsf:
-            # longer lists hold the shorter ones; those of the deck, also where a continued run has not needed them yet: the last
-            # bits of a function depend on how many there are
+            # Longer lists hold the shorter ones. The deck's own list is made here even where a continued run has not needed it
+            # yet: the last bits of a function depend on the length of the list.
             functions = {l: self.functions(l) for l in self.ls}
         return replace(
             self, values=values, sectors=sectors, grid=grid, V=V, _functions=functions, _orbitals={}

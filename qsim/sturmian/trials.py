@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.sturmian.deck.model import SturmianDeck
 
-# Cubes of the radial functions of the bases that the plan computes, to find mistakes early; some 0.2 s.
+# Sum of the cubes of the grid sizes up to which the plan computes bases, to find mistakes early; some 0.2 s.
 PLAN_WORK = 3e7
-# Times that of a real symmetric eigenproblem, of a complex general one.
+# Work of a complex general eigenproblem over a real symmetric one.
 COMPLEX_WORK = 30.0
 
 
@@ -77,6 +77,7 @@ def build(loaded: LoadedDeck[SturmianDeck], device: Device) -> Problem:
 
 
 def _problem(loaded: LoadedDeck[SturmianDeck], device: Device) -> Problem:
+    """Return the problem of a deck with its grid and potential, before any function is made."""
     deck, task, radial = loaded.deck, loaded.deck.task, Radial.of(loaded.deck)
     assert not isinstance(task, Scatter)
     values = loaded.once(parameters.resolve)
@@ -119,6 +120,8 @@ class _Trial(NamedTuple):
 def _trials(deck: SturmianDeck, values: parameters.Values, sectors: list[Sector]) -> Iterator[_Trial]:
     """Yield the bases of the deck and of its scans, each with the functions of the lowest and of the highest l."""
     ls = momenta(deck, sectors)
+    # Functions of the lowest and of the highest l are the extremes: what fails in between fails
+    # in one of them.
     tried = sorted({ls[0], ls[-1]})
 
     def trial(key: str, changed: parameters.Values) -> _Trial:

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 import qsim
 from qsim.core.errors import DeckError, FileError, NumericsError, Stopped
-from qsim.core.results.tables import Scalar
+from qsim.core.results.tables import Scalar, Table
+from qsim.core.results.writing import Content, write_results
 from qsim.core.run.progress import Monitor
 
 ROTOR = {
@@ -96,6 +97,115 @@ def test_xarray_has_dimensions_units_and_scalars(results):
     assert data["sz"].sel(site=0).interp(time=1.0).item() == pytest.approx(0.5 * np.cos(1.0), abs=5e-3)
     with pytest.raises(KeyError, match="no arrays in the group 'nothing'"):
         results.to_xarray("nothing")
+
+
+def test_results_are_a_mapping_of_arrays(results):
+    assert list(results) == list(results.keys()) == list(results.names)
+    assert len(results) == len(results.names)
+    assert results._ipython_key_completions_() == list(results.names)
+    assert {name: array.shape for name, array in results.items()} == {
+        name: results.shape(name) for name in results
+    }
+    assert float(results.scalars["error_estimate"]) == results.scalars["error_estimate"].value
+    assert "error_estimate  " in repr(results.scalars)
+    with pytest.raises(
+        KeyError, match=r"has no scalar 'error_estimat'; did you mean 'error_estimate'\?; it has "
+    ):
+        results.scalars["error_estimat"]
+    with pytest.raises(KeyError, match=r"'error_estimate' is a scalar: results.scalars\['error_estimate'\]"):
+        results["error_estimate"]
+    with pytest.raises(KeyError, match=r"no array 'szz'; did you mean 'sz'\?"):
+        results["szz"]
+
+
+def test_tables_of_pandas(results):
+    scalars = results.to_dataframe()
+    assert list(scalars.columns) == ["value", "error", "unit", "meaning"]
+    assert scalars.loc["error_estimate", "value"] == results.scalars["error_estimate"].value
+    curve = qsim.table(results, "sz", at={"site": 1})
+    assert list(curve.columns) == ["time (1/J)", "site", "sz (hbar)"]
+    assert curve["sz (hbar)"].tolist() == results["sz"][:, 1].tolist()
+
+
+def test_xarray_keeps_errors_units_and_data_that_are_no_axis(tmp_path):
+    tables = [
+        Table("E", ("state",), "hartree"),
+        Table("E_error", ("state",), "hartree"),
+        Table("ratios", ("ratios",), ""),
+    ]
+    arrays = {"E": np.array([2.0, 1.0]), "E_error": np.array([0.1, 0.2]), "ratios": np.array([0.7, 0.2, 0.5])}
+    scalars = {"gap": Scalar(0.55, "hartree", 0.02), "none": Scalar(None)}
+    write_results(
+        tmp_path / "r.h5", Content("trotter", "t", "complete", tables, arrays, scalars, {"deck": {}})
+    )
+    with qsim.open_results(tmp_path / "r.h5") as results:
+        data = results.to_xarray()
+    assert data.attrs["gap"] == 0.55
+    assert data.attrs["gap_error"] == 0.02
+    assert data.attrs["gap_units"] == "hartree"
+    assert "none" not in data.attrs
+    assert data["ratios"].dims == ("ratios_index",)
+    assert "ratios" in data.data_vars
+    assert data["E"].attrs["ancillary_variables"] == "E_error"
+    with pytest.raises(FileError, match="is closed, its arrays cannot be read any more"):
+        results["E"]
+
+
+def test_decks_are_checked_without_a_run(tmp_path):
+    assert qsim.validate(ROTOR)
+    found = qsim.validate(ROTOR, overrides={"evolve.t_end": 3})
+    assert not found
+    assert [problem.key for problem in found.errors] == ["evolve.t_end"]
+    assert repr(found).startswith("mistaken\n")
+    assert not qsim.validate({"method": "alchemy"})
+    with pytest.raises(TypeError, match="a deck is the path of a YAML file or a mapping"):
+        qsim.validate(7)
+    with pytest.raises(FileError):
+        qsim.validate(tmp_path / "none.yaml")
+
+
+def test_a_sweep_of_a_mapping_is_a_table(tmp_path):
+    couplings = {"system.terms.0.list": [[[0, 1, J, J, J]] for J in (0.5, 1.0)], "evolve.t_final": "1:2:2"}
+    runs = qsim.sweep(ROTOR, couplings, device="cpu")
+    frame = runs.to_dataframe()
+    assert frame["evolve.t_final"].tolist() == [1, 2, 1, 2]
+    assert len(runs) == 4
+    assert "evolve.t_final" in repr(runs)
+    # a folder is continued, and collected again
+    for count in (1, 2):
+        kept = qsim.sweep(ROTOR, {"evolve.t_final": [1.0, 2.0][:count]}, folder=tmp_path / "s", device="cpu")
+        assert len(kept) == count
+    again = qsim.collect(tmp_path / "s", everything=True)
+    assert "error_estimate" in again.to_dataframe().columns
+    assert again.write(tmp_path / "t.csv").read_text().startswith("run,evolve.t_final,")
+    with pytest.raises(KeyError, match="no run has the scalar 'nothing'"):
+        qsim.collect(tmp_path / "s", scalars=["nothing"])
+    with pytest.raises(DeckError):
+        qsim.sweep(ROTOR, {"evolve.t_end": [1.0]})
+
+
+def test_runs_are_compared_and_cited(results):
+    assert qsim.compare(results, results)
+    with qsim.run(ROTOR, device="cpu", overrides={"evolve.t_final": 2.0}) as other:
+        found = qsim.compare(results, other.path)
+    assert not found
+    assert "time" in {item.name for item in found.differing}
+    assert "quantities agree" in repr(found)
+    assert qsim.cite(results) == qsim.cite(ROTOR) == qsim.cite(results.path)
+    assert "@" in qsim.cite(results)
+    names = [example.name for example in qsim.examples("trotter")]
+    assert "ring_echo" in names
+    assert all(
+        issubclass(getattr(qsim, name), Exception)
+        for name in ("QsimError", "DeckError", "Stopped", "FileError")
+    )
+
+
+def test_a_mistake_of_a_user_has_a_short_traceback():
+    with pytest.raises(DeckError) as caught:
+        qsim.run(ROTOR, overrides={"evolve.t_end": 3})
+    # this function, `run`, and where it is raised again
+    assert len(caught.traceback) <= 4
 
 
 def test_figures_and_arrays_are_drawn_where_one_wants(results):

@@ -127,7 +127,7 @@ def test_units_labels_and_dimensions(file):
         assert results.shape("psi") == (5, 4)
         assert "psi" in results
         assert "level" not in results
-        with pytest.raises(KeyError, match=r"no array 'phi'; it has time, x, psi"):
+        with pytest.raises(KeyError, match=r"no array 'phi'; did you mean 'psi'\?; it has time, x, psi"):
             results["phi"]
 
 

@@ -20,6 +20,7 @@ from qsim.core.results.summary import summary, write_summary
 from qsim.core.results.tables import Scalar, Table
 from qsim.core.results.writing import Content, write_results
 from qsim.core.sweeps.collect import _maps, _second_axis, collect, draw_collection, find_runs
+from qsim.core.sweeps.rows import Row, in_units
 from qsim.core.sweeps.sweep import Axis, parse_axis, points, prepare, run
 from tests.faults.inject import wait_until
 
@@ -470,6 +471,19 @@ def test_runs_are_sorted_by_number_and_found_by_any_of_their_files(tmp_path):
     assert find_runs([tmp_path / "a-9.h5", tmp_path / "a-9.summary.json"]) == [tmp_path / "a-9.summary.json"]
     with pytest.raises(FileError, match="holds no summary of a run"):
         find_runs([tmp_path / "none.h5"])
+
+
+@pytest.mark.parametrize("text", ["1e2eV", "1e2 eV", ".1e3eV", "100. eV", "+100eV"])
+def test_keys_have_the_unit_of_their_decks_however_numbers_are_typed(text):
+    made = [Row(str(n), "counter", {}, {}, {"grid": {"E": t}}) for n, t in enumerate((text, 50 / 27.211386))]
+    assert in_units("grid.E", made, [100.0 / 27.211386, 50.0 / 27.211386]) == (
+        "eV",
+        (100.0, pytest.approx(50.0)),
+    )
+    assert in_units("grid.E", [Row("0", "counter", {}, {}, {"grid": {"E": "1e2"}})], [100.0]) == (
+        "",
+        (100.0,),
+    )
 
 
 def test_a_summary_without_deck_is_completed_from_its_results(swept):

@@ -121,7 +121,7 @@ def test_complex_arrays_coordinates_and_scalars(photo, tmp_path):
             ["sigma", "--units", "fs"],
             "nothing here can be given in fs: energy (hartree), gauge (a pure number), sigma (kb)",
         ),
-        (["sigmas"], "has no array 'sigmas'; it has"),
+        (["sigmas"], "has no array 'sigmas'; did you mean 'sigma'?; it has"),
         (["sigma", "psi"], "psi has the axes energy, sigma has energy, gauge; print them one by one"),
         (["sigma", "--at", "gauge=none"], "gauge has no value 'none'; it has length, velocity"),
         (["sigma", "--at", "spin=1"], "sigma has no axis 'spin'; it has energy, gauge"),

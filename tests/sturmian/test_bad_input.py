@@ -142,7 +142,7 @@ ERRORS = {
     ),
     "parity": (
         {"channels": {"L": 1, "pairs": [[0, 1], [1, 1]]}},
-        r"channels.pairs.1: \(1, 1\) has even parity, but the states of L = 1 asked for have odd parity; parity: even asks",
+        r"channels.pairs.1: \(1, 1\) has even parity, but the states of L = 1 have odd parity; parity: even takes",
     ),
     "pair twice": (
         {"channels": {"L": 1, "pairs": [[0, 1], [1, 0]]}},

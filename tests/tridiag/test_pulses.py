@@ -185,3 +185,26 @@ def test_tables_of_the_field(tmp_path, of):
     difference = (p.vector_potential(inner + 5 + h) - p.vector_potential(inner + 5 - h)) / (2 * h)
     assert np.allclose(-difference, p.electric(inner + 5), atol=1e-7)
     assert p.electric(np.array([110.0]))[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"shape": "sin2", "cycles": 30.0},
+        {"shape": "flat_top", "ramp_cycles": 2.0, "flat_cycles": 30.0},
+        {"shape": "trapezoid", "cycles": 30.0, "ramp": 200.0},
+        {"shape": "cw", "ramp": 100.0, "cycles": 30.0},
+    ],
+)
+@pytest.mark.parametrize("chirp", [1e-5, -7e-6])
+def test_the_highest_frequency_is_that_of_the_field(keys, chirp):
+    """Half a period is the distance of two zeros: nowhere in the pulse are they closer, and somewhere nearly as close."""
+    one = pulse(**keys, chirp=chirp).block
+    # where the envelope vanishes, its own slope makes zeros
+    tau = np.linspace(0.05, 0.95, 200_001) * one.length
+    field = one.E(tau)
+    zeros = tau[1:][np.diff(np.sign(field)) != 0]
+    highest = np.pi / np.diff(zeros).min()
+    assert highest <= one.fastest * 1.02
+    if chirp > 0:
+        assert highest >= one.fastest * 0.9

@@ -37,7 +37,8 @@ __all__ = [
     "short_form",
 ]
 
-_HASHED = 64 * 2**20  # bytes of a file beyond which its size stands for its content
+# bytes of a file beyond which its size stands for its content
+_HASHED = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ class Block(BaseModel):
         frozen=True,
         strict=True,
         allow_inf_nan=False,
-        validate_default=True,  # so that a default may be written with its unit
+        # so that a default may be written with its unit
+        validate_default=True,
         protected_namespaces=(),
     )
 
@@ -107,7 +109,9 @@ class _ComplexNumber:
 
     def _parse(self, value: object) -> complex:
         """Return a complex number from a number or a text such as ``1-0.5i``; NaN if it is neither."""
+        # NaN stands for "neither": all failures then share one message at the end.
         result = complex("nan")
+        # Truth values are numbers in Python; in a deck they are a mistake.
         if isinstance(value, (int, float, complex)) and not isinstance(value, bool):
             result = complex(value) if abs(value) < sys.float_info.max else result
         elif isinstance(value, str):
@@ -115,6 +119,8 @@ class _ComplexNumber:
             if self._real.fullmatch(text):
                 result = complex(float(text), 0.0)
             elif match := self._complex.fullmatch(text):
+                # A bare `i` has the factor 1, with or without a sign; blanks may stand between
+                # sign and digits.
                 imaginary = "".join(match["im"].split())
                 if imaginary in ("", "+", "-"):
                     imaginary += "1"
@@ -155,16 +161,20 @@ class _DeckPath:
                 problem = f"{shown} cannot be used as a path"
             elif not path.exists():
                 problem = f"file {shown} not found; looked for {shorten(str(path.absolute()), 300)}"
-            elif kind := unusable(path):  # a pipe or a device may never end
+            elif kind := unusable(path):
+                # a pipe or a device may never end
                 problem = f"{shown} is {kind}"
             else:
                 return path
-        except (OSError, RuntimeError, ValueError) as error:  # too long, no permission, unknown ~user, NUL
+        except (OSError, RuntimeError, ValueError) as error:
+            # too long, no permission, unknown ~user, NUL
             problem = f"{shown} cannot be used as a path ({reason(error)})"
         raise PydanticCustomError("deck_path", "{text}", {"text": problem})
 
     def _write(self, value: Path, info: "SerializationInfo") -> str | dict[str, str]:
         context: dict[str, Any] = info.context or {}
+        # Relative to the deck where that is possible, so that a resolved deck can be moved with
+        # its files; by content where two decks are compared.
         base = Path(context.get("base", "."))
         path = value.relative_to(base) if value.is_relative_to(base) else value
         return {"file": path.name, "content": _digest(value)} if context.get("digest") else path.as_posix()
@@ -196,6 +206,7 @@ def _digest(path: Path) -> str:
         size = path.stat().st_size
         if unusable(path):
             return "not a file"
+        # Gigabytes would take longer to read than the plan of a run.
         if size > _HASHED:
             return f"{size} bytes"
         with path.open("rb") as file:
@@ -300,7 +311,8 @@ class Deck(Block):
     run: RunBlock = Field(default_factory=RunBlock, description="device, precision, seed, checkpoints")
     output: OutputBlock = Field(default_factory=OutputBlock, description="results file and figures")
 
-    rules: ClassVar[Callable[[Any], Iterable[Finding]] | None] = None  # offered by the method's room `deck`
+    # offered by the method's room `deck`
+    rules: ClassVar[Callable[[Any], Iterable[Finding]] | None] = None
 
     @classmethod
     def model_for(cls, data: Mapping[str, Any]) -> type["Deck"]:

@@ -123,6 +123,7 @@ def read_columns(
         With file and line, if something is no finite number, missing or refused by `check`.
     """
     layout, path = _Layout(names, first=count, most=MAX_CURVE, distinct=distinct), Path(path)
+    # A growing array of doubles takes 8 bytes per number, lists of floats four times that.
     numbers = array("d")
     for line, row in _rows(path, layout, _real):
         if check is not None and (wrong := check(row)):
@@ -179,6 +180,7 @@ def read_complex_columns(path: str | Path, names: str) -> NDArray[np.float64] | 
     numbers, width = array("d"), 1
     for line, row in _rows(path, layout, _complex):
         width = len(row)
+        # Real and imaginary part are neighbours: the memory layout of complex128.
         for value in row:
             numbers.append(value.real)
             numbers.append(value.imag)
@@ -202,6 +204,7 @@ def by_first_column(
         raise FileError(
             f"{path}: a table needs at least {least} rows with distinct {name}, found {len(table)} rows"
         )
+    # Sorted, so that equal values are neighbours.
     same = np.flatnonzero(np.diff(table[:, 0]) <= 0)
     if same.size:
         raise FileError(
@@ -228,6 +231,7 @@ def smooth_curve(
         suppress(ValueError),
     ):  # SciPy, of numbers that are not finite or a singular matrix
         curve = CubicSpline(x, y)
+    # Overflow in the coefficients leaves infinities without an exception.
     if curve is None or not np.isfinite(curve.c).all():
         raise FileError(
             f"{path}: no spline in double precision goes through values up to {np.abs(y).max():.3g} "
@@ -246,6 +250,8 @@ def text_lines(path: str | Path, expected: str) -> Iterator[tuple[int, str]]:
     """
     total, line, filled = 0, 0, 0
     with open_binary(path, expected) as file:
+        # One byte more than a line may have: a longer one is noticed without being read to its
+        # end.
         while chunk := file.readline(MAX_LINE + 1):
             total += len(chunk)
             if len(chunk) > MAX_LINE:
@@ -289,6 +295,7 @@ def _rows(
             continue
         wanted = words if layout.first is None else words[: layout.first]
         row = [number(word) for word in wanted]
+        # Names are allowed only before the first row of numbers; later words are mistakes.
         if width is None and headers < MAX_HEADER and all(value is None for value in row):
             headers += 1
             continue
@@ -316,8 +323,9 @@ def _checked(
     """Return a row whose numbers are all there and finite."""
     where = f"{path}:{line}"
     if layout.first is not None and len(row) < layout.first:
-        found = shorten(repr(text.strip()))
-        raise FileError(f"{where}: expected {layout.first} numbers ({layout.names}), found {found}")
+        line_text = shorten(repr(text.strip()))
+        raise FileError(f"{where}: expected {layout.first} numbers ({layout.names}), found {line_text}")
+    # An empty field would shift all numbers after it into other columns.
     if _EMPTY_FIELD.search(text):
         raise FileError(f"{where}: a number is missing between two separators, {shorten(repr(text.strip()))}")
     values = [value for value in row if value is not None and cmath.isfinite(value)]
@@ -349,5 +357,6 @@ def _complex(word: str) -> complex | None:
 
 def _require_room(path: Path, line: int, numbers: array[float]) -> None:
     """Refuse more numbers than fit into memory three times; looked at once in a while."""
+    # The array that grows, its old copy while it grows, and the result exist at the same time.
     if line % 65536 == 0 and (free := free_host_memory()) and 2 * len(numbers) * 8 > free:
         raise FileError(f"{path}:{line}: {len(numbers)} numbers so far, and no memory for more")

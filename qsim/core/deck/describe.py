@@ -33,6 +33,7 @@ def flow(value: object) -> str:
     """Return a value as YAML on one line, such that reading it gives the value back."""
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", by_alias=True)
+    # Before the numbers, of which truth values are a kind in Python.
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, float) and not math.isfinite(value):
@@ -51,6 +52,8 @@ def flow(value: object) -> str:
 def deck_lines(block: Mapping[str, Any], indent: str = "") -> Iterator[str]:
     """Yield the lines of a deck: blocks one key per line, everything below them on its line."""
     for key, value in block.items():
+        # Two levels of blocks are spread over lines, as decks are written; deeper ones fit on a
+        # line.
         if isinstance(value, dict) and value and len(indent) < 4:
             yield f"{indent}{flow(key)}:"
             yield from deck_lines(value, indent + "  ")
@@ -76,6 +79,8 @@ def without_unset(value: object, data: object, *, listed: bool = False) -> Any:
         for key, item in data.items():
             name = names.get(str(key), str(key))
             info = type(value).model_fields.get(name)
+            # A flag of an entry is off unless it is written; in a block by itself `false` may
+            # be what the deck says.
             off = listed and item is False and info is not None and info.default is False
             if item is not None and not off:
                 kept[key] = without_unset(getattr(value, name, None), item)
@@ -104,34 +109,36 @@ def _text(value: str) -> str:
 
 def quantity_of(annotation: Annotation) -> Quantity | None:
     """Return the quantity that a type, or a member of a union, carries."""
-    found = (member.first(Quantity) for member in annotation.leaves)
-    return annotation.first(Quantity) or next((quantity for quantity in found if quantity), None)
+    quantities = (member.first(Quantity) for member in annotation.leaves)
+    return annotation.first(Quantity) or next((quantity for quantity in quantities if quantity), None)
 
 
 def limits(annotation: Annotation) -> list[tuple[str, Any]]:
     """Return the bounds in the metadata of a type, but for those that every whole number has."""
     names = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length")
-    found = [(name, getattr(item, name, None)) for item in annotation.metadata for name in names]
-    return [(name, limit) for name, limit in found if limit is not None and abs(limit) != LARGEST]
+    pairs = [(name, getattr(item, name, None)) for item in annotation.metadata for name in names]
+    return [(name, limit) for name, limit in pairs if limit is not None and abs(limit) != LARGEST]
 
 
 def bounds(annotation: Annotation) -> str:
     """Return the bounds of a type in symbols, the tightest ones: ``> 0, <= 1``."""
     texts: list[str] = []
     for member in annotation.leaves:
-        found = limits(member)
+        given = limits(member)
+        # Ties between an open and a closed bound at the same number: the open one is tighter,
+        # which the second element of each pair decides.
         low = max(
-            (limit, name == "gt") for name, limit in [*found, ("ge", -math.inf)] if name in ("gt", "ge")
+            (limit, name == "gt") for name, limit in [*given, ("ge", -math.inf)] if name in ("gt", "ge")
         )
         high = min(
-            (limit, name == "le") for name, limit in [*found, ("le", math.inf)] if name in ("lt", "le")
+            (limit, name == "le") for name, limit in [*given, ("le", math.inf)] if name in ("lt", "le")
         )
         if low[0] > -math.inf:
             texts.append(f"{'>' if low[1] else '>='} {number(low[0])}")
         if high[0] < math.inf:
             texts.append(f"{'<=' if high[1] else '<'} {number(high[0])}")
-        texts += [f"multiple of {number(limit)}" for name, limit in found if name == "multiple_of"]
-        lengths = dict(found)
+        texts += [f"multiple of {number(limit)}" for name, limit in given if name == "multiple_of"]
+        lengths = dict(given)
         if member.origin in (list, dict) and lengths.keys() & {"min_length", "max_length"}:
             texts.append(_item_count(lengths.get("min_length"), lengths.get("max_length")))
     return ", ".join(dict.fromkeys(texts))
@@ -172,6 +179,8 @@ def type_of(annotation: Annotation) -> str:
 
 def _member_name(member: Annotation) -> str:
     """Return the words for one of the types that a key may have."""
+    # Marks of a field say more than its type: words, quantities and formulas come before
+    # blocks, lists and plain types.
     if member.origin is Literal:
         return ", ".join(f"`{flow(value)}`" for value in member.args)
     if quantity := member.first(Quantity):

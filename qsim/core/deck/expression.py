@@ -75,7 +75,8 @@ _BINARY = {
     "*": (20, 21),
     "/": (20, 21),
     "^": (41, 40),
-}  # binding to the left, right
+    # binding to the left, right
+}
 _UNARY = 30
 _LOOKALIKES = {
     "\N{MINUS SIGN}": "-",
@@ -158,6 +159,7 @@ class Expression:
     def __init__(self, text: str, variables: Sequence[str] = ("x",)) -> None:
         self.text = text
         self.variables = tuple(variables)
+        # parsed once, in the constructor: a deck is refused before anything is computed
         self.program: tuple[Instruction, ...] = tuple(_Parser(text, self.variables).parse())
         self.names = frozenset(str(step.value) for step in self.program if step.kind == "name")
 
@@ -201,7 +203,10 @@ class Expression:
         given = {name: np.asarray(value, dtype=np.float64) for name, value in arrays.items()}
         shape = np.broadcast_shapes(*(value.shape for value in given.values()))
         functions = _implementations()
+        # A stack machine: operands are pushed, a call replaces its arguments by its result.
+        # Arrays of all variables broadcast in the operations themselves.
         stack: list[Any] = []
+        # overflow and 0/0 show in the result, with their place
         with np.errstate(all="ignore"):
             for step in self.program:
                 kind, value, count = step.kind, step.value, step.count
@@ -213,6 +218,7 @@ class Expression:
                     arguments = stack[len(stack) - count :]
                     del stack[len(stack) - count :]
                     stack.append(functions[value](*arguments))
+        # A formula without variables, or of some of them only, still has the common shape.
         result = np.array(np.broadcast_to(stack.pop(), shape), dtype=np.float64)
         self._require_finite(result, given)
         return result
@@ -223,6 +229,7 @@ class Expression:
         bad = ~np.isfinite(result)
         if not bad.any():
             return
+        # the first place that is not finite, with the values of the variables there
         first = np.unravel_index(int(np.argmax(bad)), result.shape)
         place = ", ".join(
             f"{name} = {float(np.broadcast_to(value, result.shape)[first]):.6g}"
@@ -239,7 +246,8 @@ def _implementations() -> dict[str, Callable[..., Any]]:
     import numpy as np
 
     def sech(x: Operand) -> Operand:
-        small = np.exp(-np.abs(x))  # no overflow, however large x is
+        # no overflow, however large x is
+        small = np.exp(-np.abs(x))
         return 2.0 * small / (1.0 + small * small)
 
     def erf(x: Operand) -> Operand:
@@ -256,17 +264,21 @@ def _implementations() -> dict[str, Callable[..., Any]]:
 
         return reduced
 
+    # Names of decks, mapped to NumPy. Inverse functions have the names of C, the step is one
+    # half at zero, and `min` and `max` take any number of arguments.
     same_name = ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "log10", "sqrt", "abs", "sign")
     functions: dict[str, Callable[..., Any]] = {name: getattr(np, name) for name in same_name}
     functions |= {"asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2}
     functions |= {"sech": sech, "erf": erf, "heaviside": lambda x: np.heaviside(x, 0.5)}
     functions |= {"min": many(np.minimum), "max": many(np.maximum)}
     operators = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "neg": np.negative}
-    return functions | operators | {"^": operator.pow}  # squares a square; np.power takes a logarithm
+    # squares a square; np.power takes a logarithm
+    return functions | operators | {"^": operator.pow}
 
 
 class _Token(NamedTuple):
-    kind: str  # "number", "name", "sign", "end"
+    # "number", "name", "sign", "end"
+    kind: str
     text: str
     column: int
 
@@ -297,6 +309,7 @@ class _Parser:
     def parse(self) -> list[Instruction]:
         if self.token.kind == "end":
             raise ExpressionError("the formula is empty", 1)
+        # What the outermost expression leaves over is a bracket or a comma without its opening.
         self.expression(0, 0)
         if self.token.text == ")":
             raise ExpressionError("')' without '('", self.token.column)
@@ -310,8 +323,12 @@ class _Parser:
         """Parse an expression whose operators bind tighter than `binding`."""
         if depth > MAX_DEPTH:
             raise ExpressionError(f"nested deeper than {MAX_DEPTH} levels", self.token.column)
+        # Pratt's method: an operand, then operators as long as they bind tighter than the one before
         self.operand(depth)
         while True:
+            # Precedence climbing: operators that bind tighter than the caller's are taken here,
+            # others are left to it. Right-associative powers bind their right side a little
+            # looser than their left one.
             token = self.token
             if token.kind in ("number", "name") or token.text == "(":
                 before = self.tokens[self.position - 1]
@@ -320,6 +337,7 @@ class _Parser:
             if left <= binding:
                 return
             self.take()
+            # right-associative powers bind their right side less than their left: 2^3^2 = 2^(3^2)
             self.expression(right, depth + 1)
             self.program.append(Instruction("call", token.text, 2))
 
@@ -327,6 +345,7 @@ class _Parser:
         """Read a number, a name, a call, or a formula in brackets."""
         token = self.take()
         if token.kind == "number":
+            # 1e999 is read as infinity.
             value = float(token.text.rstrip("i"))
             if not math.isfinite(value):
                 raise ExpressionError(f"the number {token} is too large", token.column)
@@ -334,6 +353,7 @@ class _Parser:
         elif token.kind == "name":
             self.name(token, depth)
         elif token.text in ("-", "+"):
+            # a sign binds tighter than a product and looser than a power: -x^2 = -(x^2)
             self.expression(_UNARY, depth + 1)
             if token.text == "-":
                 self.program.append(Instruction("call", "neg", 1))
@@ -344,6 +364,8 @@ class _Parser:
             raise ExpressionError(f"a number, a name or '(' is expected, not {token}", token.column)
 
     def name(self, token: _Token, depth: int) -> None:
+        # A name followed by a bracket is a call; variables may have the name of a function, `e`
+        # may be one.
         name, called = token.text, self.token.text == "("
         if name in self.variables and not called:
             self.program.append(Instruction("name", name))
@@ -360,6 +382,7 @@ class _Parser:
 
     def unknown(self, name: str, called: bool) -> str:
         known = [*FUNCTIONS] if called else [*self.variables, *self.constants, *FUNCTIONS]
+        # Names of other languages are too far from ours for a search by spelling.
         special = {
             "ln": "log",
             "arcsin": "asin",
@@ -376,6 +399,7 @@ class _Parser:
         return f"unknown {'function' if called else 'name'} {shorten(repr(name))}; {hint}{allowed}"
 
     def call(self, token: _Token, depth: int) -> None:
+        """Read the arguments of a function and append its instruction."""
         opened = self.take()
         count = 0
         if self.token.text != ")":
@@ -386,6 +410,7 @@ class _Parser:
                 self.expression(0, depth + 1)
                 count += 1
         self.close(opened, shorten(repr(token.text)))
+        # Counted after the closing bracket, so that a missing bracket is reported first.
         least, most = FUNCTIONS[token.text]
         if count < least or (most is not None and count > most):
             wanted = f"{least} argument{'' if least == 1 else 's'}" + ("" if most else " or more")
@@ -430,8 +455,11 @@ def _tokens(text: str, pattern: re.Pattern[str] = _TOKEN) -> list[_Token]:
     tokens: list[_Token] = []
     position, end = 0, len(text.rstrip())
     while position < end:
+        # Anything that begins no token is reported at its column; characters that look like
+        # operators get advice.
         match = pattern.match(text, position)
         if match is None:
+            # the place of the character, behind the blanks before it
             position += len(text[position:]) - len(text[position:].lstrip())
             hint = f"; write {_LOOKALIKES[text[position]]!r}" if text[position] in _LOOKALIKES else ""
             raise ExpressionError(f"unexpected character {text[position]!r}{hint}", position + 1)

@@ -62,6 +62,8 @@ class Annotation:
         metadata: list[Any] = []
         discriminator = None
         optional = False
+        # Layers may be nested in any order: Annotated within Optional within Annotated. Each
+        # turn takes one off.
         while True:
             if typing.get_origin(annotation) is Annotated:
                 annotation, *layer = typing.get_args(annotation)
@@ -72,6 +74,7 @@ class Annotation:
                     else:
                         metadata.insert(0, item)
                 continue
+            # A union with null only is an optional type.
             others = _union_args(annotation)
             if len(others) == 1 and annotation is not others[0]:
                 annotation, optional = others[0], True
@@ -97,7 +100,7 @@ class Annotation:
 
     @property
     def leaves(self) -> list["Annotation"]:
-        """The members with those of unions inside the union written out."""
+        """The members, with unions inside the union written out."""
         if not _is_union(self.base):
             return [self]
         return [leaf for member in self.members for leaf in member.leaves]
@@ -191,12 +194,12 @@ def literals(annotation: Annotation) -> list[Any]:
 
 def tags(annotation: Annotation, discriminator: str = "type") -> dict[str, Model]:
     """Return the blocks of a union by the value of their key `discriminator`."""
-    found: dict[str, Model] = {}
+    by_tag: dict[str, Model] = {}
     for member in annotation.leaves:
         info = field_named(member.base, discriminator) if is_block(member.base) else None
         if info is not None:
-            found.update((str(value), member.base) for value in literals(Annotation.of_field(info)))
-    return found
+            by_tag.update((str(value), member.base) for value in literals(Annotation.of_field(info)))
+    return by_tag
 
 
 def block_of(annotation: Annotation | None) -> Model | None:
@@ -211,6 +214,8 @@ def walk(model: Model, loc: tuple[str | int, ...]) -> Step:
     branches: list[tuple[int, str]] = []
     here: Annotation | None = Annotation(model)
     for part in loc:
+        # Pydantic puts the label of the member into the path: a tag where a discriminator
+        # exists, else a name of its own, which is kept for merging the errors of the members.
         if here is not None and len(here.members) > 1:
             by_tag = tags(here, here.discriminator or "type")
             if here.discriminator and part in by_tag:

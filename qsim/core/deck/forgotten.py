@@ -35,6 +35,7 @@ def forgotten_units(block: BaseModel, node: Node, key: str = "") -> Iterator[Fin
 
         yield from units_in_doubt(block, key)
     for name, info in type(block).model_fields.items():
+        # Keys that the deck does not write have defaults, which are right.
         below = node.child(info.alias or name)
         if below is None:
             continue
@@ -58,6 +59,7 @@ def _within(
             yield from _inside(value.get(part), below, annotation, key, part)
     elif isinstance(value, list | tuple) and isinstance(node.value, list):
         for index, (item, below) in enumerate(zip(value[:MOST_ITEMS], node.value, strict=False)):
+            # A list of numbers is reported once: all of its numbers lack the unit.
             for finding in _inside(item, below, annotation, key, index):
                 yield finding
                 if not isinstance(item, BaseModel):

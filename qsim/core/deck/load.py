@@ -130,6 +130,7 @@ class LoadedDeck(Generic[D]):
 
     def resolved(self) -> dict[str, Any]:
         """Return the deck with all defaults, in atomic units, as JSON-able data."""
+        # Paths are written relative to the deck's folder.
         return self.deck.model_dump(mode="json", by_alias=True, context={"base": self.path.parent})
 
     def shown(self) -> dict[str, Any]:
@@ -166,7 +167,7 @@ class LoadedDeck(Generic[D]):
         self.deck = self.deck.model_copy(update={"run": run})
 
     def diagnostic(self, finding: Finding) -> Diagnostic:
-        """Return a finding with its place: that of its key, or of the nearest block around it that exists."""
+        """Return a finding with the place of its key, or of the nearest block around it that exists."""
         # A key that is not written has the place of the block that it belongs to.
         node, _ = self.root.find(finding.key.split(".") if finding.key else ())
         return dataclasses.replace(
@@ -226,12 +227,13 @@ def load_deck(source: DeckSource, model: type[D], overrides: Sequence[str] = ())
     DeckError
         If the deck is mistaken; all mistakes at once, in the order of the file.
     """
-    # Mistakes of the text and of the overrides are kept, so that one run shows them together with those of the
-    # values.
+    # Mistakes of the text and of the overrides are kept, so that one run shows them together with
+    # the mistakes of the values.
     path, text, root, diagnostics = _read(source)
     for item in overrides:
         root, more = _override(root, item)
         diagnostics += more
+    # Before validation: every key of another method would be reported as unknown.
     _require_method(path, root, model, diagnostics)
     # A method may have a model per task: the deck itself says which.
     model = cast("type[D]", model.model_for(root.plain()))
@@ -288,6 +290,7 @@ def peek_method(source: DeckSource) -> str:
         raise DeckError(
             root.mark.diagnostic("method", f"required key is missing (the method that the deck is for){hint}")
         )
+    # A method that is a number or a list is a mistake of the deck, not of the command line.
     if not isinstance(node.value, str) or not node.value:
         raise DeckError(
             node.mark.diagnostic("method", f"expected the name of a method, found {describe(node)}")
@@ -316,6 +319,7 @@ def _compare(a: object, b: object, key: str, changed: list[str]) -> None:
     elif isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)) and len(a) == len(b):
         for index, (one, other) in enumerate(zip(a, b, strict=True)):
             _compare(one, other, f"{prefix}{index}", changed)
+    # True equals 1 in Python, but not in a deck.
     elif isinstance(a, bool) != isinstance(b, bool) or a != b:
         changed.append(key)
 
@@ -350,6 +354,7 @@ def _read_text(path: Path) -> str:
     """Return the text of a deck file, which must be UTF-8 and not too large."""
     try:
         with path.open("rb") as file:
+            # One byte more than allowed is enough to notice.
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise FileError(f"deck {str(path)!r} not found", hint=_similar_file(path)) from None
@@ -399,6 +404,7 @@ def _override(root: Node, item: str) -> tuple[Node, list[Diagnostic]]:
         value, diagnostics = parse_yaml(text, file, prefix=f"{key}=")
         diagnostics = [dataclasses.replace(p, key=".".join(filter(None, (name, p.key)))) for p in diagnostics]
         value = Node(None, mark) if value is None else dataclasses.replace(value, mark=mark)
+        # The limit of nesting holds for the tree after the override.
         if len(parts) + value.height > MAX_DEPTH:
             return root, [mark.diagnostic(name, f"nested deeper than {MAX_DEPTH} levels")]
         return override(root, parts, value, mark), diagnostics

@@ -67,6 +67,7 @@ class _Reader:
     def node(self, value: object, path: tuple[str, ...]) -> Node:
         """Return the node of a value at a path of keys."""
         mark = Mark(self._source, next(self._numbers), 1)
+        # A list that contains itself would never end.
         if len(path) > MAX_DEPTH:
             message = f"nested deeper than {MAX_DEPTH} levels"
             raise DeckError(mark.diagnostic(".".join(path[:3]), message))
@@ -84,6 +85,7 @@ class _Reader:
         """Return the node of a single value; what YAML has no type for becomes text."""
         if value is None or isinstance(value, bool):
             return Node(value, mark, {None: "null", True: "true", False: "false"}[value])
+        # A real number that an array of complex numbers made complex.
         if isinstance(value, complex) and value.imag == 0.0:
             value = value.real
         if isinstance(value, int) and abs(value) >= 10**MAX_DIGITS:

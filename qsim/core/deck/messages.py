@@ -105,6 +105,8 @@ def diagnostics_of(error: ValidationError, model: Model, root: Node) -> tuple[li
     items, untold = _first(error, model, root)
     mistakes = [_explain(item, step, model, root) for item, step in items]
     diagnostics: dict[Diagnostic, None] = {}
+    # Order matters: misspelt keys hide the missing ones first, then the members of unions are
+    # merged.
     for mistake in _settle(_without_echoes(mistakes)):
         node, done = root.find(mistake.key)
         # a short form, `outputs: 100`, has no keys below it
@@ -119,8 +121,8 @@ def _first(error: ValidationError, model: Model, root: Node) -> tuple[list[tuple
 
     To explain a mistake takes a search for similar names in the whole model: thousands are not explained, but counted.
     """
-    found, left = _nearest(error.errors(include_url=False, include_input=False), root)
-    items = [(item, walk(model, item["loc"])) for item in found]
+    errors, left = _nearest(error.errors(include_url=False, include_input=False), root)
+    items = [(item, walk(model, item["loc"])) for item in errors]
     places: dict[Path, tuple[int, int]] = {}
     for _, step in items:
         if step.path not in places:
@@ -132,14 +134,16 @@ def _first(error: ValidationError, model: Model, root: Node) -> tuple[list[tuple
     return [(item, step) for item, step in items if step.path in kept], len(places) - len(kept) + left
 
 
-def _nearest(found: list[Any], root: Node) -> tuple[list[Any], int]:
+def _nearest(errors: list[Any], root: Node) -> tuple[list[Any], int]:
     """Return the errors at the first places of the deck, if there are thousands, and the number of other places."""
-    if len(found) <= WALKED:
-        return found, 0
-    places = [(mark.line, mark.column) for mark in (root.find(item["loc"])[0].mark for item in found)]
+    if len(errors) <= WALKED:
+        return errors, 0
+    # By place in the deck: an author reads from the top, and the first mistakes often cause the
+    # others.
+    places = [(mark.line, mark.column) for mark in (root.find(item["loc"])[0].mark for item in errors)]
     last = sorted(places)[WALKED - 1]
     others = {place for place in places if place > last}
-    return [item for item, place in zip(found, places, strict=True) if place <= last], len(others)
+    return [item for item, place in zip(errors, places, strict=True) if place <= last], len(others)
 
 
 def dotted(path: Sequence[str | int]) -> str:
@@ -173,6 +177,8 @@ def _explain(item: Any, step: Step, model: Model, root: Node) -> _Mistake:
     kind, loc, context = item["type"], item["loc"], item.get("ctx", {})
     node, done = root.find(step.path)
     exact = node if done == len(step.path) else None
+    # From the most specific kind of error to the most general one: keys, missing and unknown
+    # keys, tags, quantities, words, types and ranges, validators.
     if loc[-1:] == ("[key]",):
         phrase = context.get("expected") or _phrase(kind, context, None, None) or "something else"
         message = f"expected the key to be {phrase}, found {shorten(repr(str(loc[-2])))}"
@@ -236,6 +242,7 @@ def _unknown_key(path: Path, model: Model, loc: Path) -> tuple[str, str | None]:
     block = block_of(walk(model, loc[:-1]).annotation)
     allowed = list(fields_of(block)) if block else []
     listing = f"allowed: {', '.join(allowed)}" if allowed else "no keys are allowed here"
+    # `points:5` is one word in YAML.
     if ":" in key:
         return f"unknown key; a space is missing after ':'; {listing}", key.split(":")[0]
     if guess := did_you_mean(key, allowed):
@@ -256,6 +263,7 @@ def _homes(key: str, model: Model, here: tuple[str, ...]) -> tuple[list[str], li
         fields = fields_of(block)
         if key not in fields:
             continue
+        # The key exists at this very place, in a block of another type.
         if home == here and "type" in fields:
             types += [str(word) for word in literals(Annotation.of_field(fields["type"]))]
         elif home != here:
@@ -275,6 +283,7 @@ def _wrong_tag(kind: str, context: dict[str, Any], step: Step, exact: Node | Non
     is_mapping = exact is not None and isinstance(exact.value, dict)
     if kind == "union_tag_not_found":
         return f"the key {discriminator!r} is missing; {listing}", step.path
+    # A short form is the tag itself; a block has it under the discriminator.
     given = exact.child(discriminator) if is_mapping and exact else exact
     word = str(given.value) if given and isinstance(given.value, str) else ""
     guess = did_you_mean(word, allowed)
@@ -300,6 +309,7 @@ def _with_unit(annotation: Annotation | None, exact: Node | None) -> str | None:
     if quantity is None:
         return None
     text = f"{exact.text or exact.value} {quantity.example.partition(' ')[2]}"
+    # The unit of the example is the usual one of the quantity.
     try:
         value = parse_quantity(text, quantity.kind)
     except UnitError:
@@ -310,8 +320,8 @@ def _with_unit(annotation: Annotation | None, exact: Node | None) -> str | None:
 def _allowed(value: float, annotation: Annotation) -> bool:
     """Return True if a number is within the bounds of a type."""
     tests = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
-    found = [item for member in annotation.leaves for item in limits(member)]
-    return all(tests[name](value, limit) for name, limit in found if name in tests)
+    bounds = [item for member in annotation.leaves for item in limits(member)]
+    return all(tests[name](value, limit) for name, limit in bounds if name in tests)
 
 
 def _block_phrase(annotation: Annotation | None, exact: Node | None) -> str:
@@ -329,11 +339,12 @@ def _validator_text(item: Any, exact: Node | None) -> str:
     cause = item.get("ctx", {}).get("error")
     text = str(cause) if cause is not None else item["msg"]
     text = text.removeprefix("Input should be ").strip() if cause is None else text
+    # A message continues a line that begins with the key; an abbreviation keeps its capitals.
     text = text[:1].lower() + text[1:] if text[1:2].islower() else text
     if exact is None or isinstance(exact.value, (dict, list)):
         return text
-    found = describe(exact)
-    return text if found in text or str(exact.value)[:40] in text else f"{text}; found {found}"
+    value = describe(exact)
+    return text if value in text or str(exact.value)[:40] in text else f"{text}; found {value}"
 
 
 def _s(counted: Sized) -> str:
@@ -360,6 +371,8 @@ def _settle(mistakes: list[_Mistake], level: int = 0) -> list[_Mistake]:
         if len(mistake.step.branches) <= level:
             settled.append(mistake)
         else:
+            # Errors below the same union belong to the same value: they are grouped by the path
+            # up to it.
             at = mistake.step.branches[level][0]
             groups.setdefault(mistake.step.path[:at], []).append(mistake)
     for path, group in groups.items():
@@ -377,6 +390,7 @@ def _settle_union(path: Path, group: list[_Mistake], level: int) -> list[_Mistak
     if inside:
         return _settle(min(inside.values(), key=len), level + 1)
     whole = [m for some in by_label.values() for m in _settle(some, level + 1)]
+    # A whole message explains more than a list of expected types.
     if complete := [m for m in whole if m.message]:
         return complete[:1]
     words_first = sorted(whole, key=lambda m: m.kind != "literal_error")

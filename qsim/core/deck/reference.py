@@ -61,13 +61,16 @@ class _Writer:
         for key, info in fields_of(model).items():
             place = f"{path}.{key}" if path else key
             known = []
+            # A block that was described at an earlier key is linked there; otherwise its
+            # section follows this table.
             for suffix, inner in _blocks_of(Annotation.of_field(info)):
                 family = tuple(leaf.base for leaf in inner.leaves if is_block(leaf.base))
                 if family in self.places:
                     known.append(self.places[family])
                 else:
                     here = place + suffix
-                    if here in self.places.values():  # other blocks under the same key of another type
+                    if here in self.places.values():
+                        # other blocks under the same key of another type
                         here += f" ({title.rpartition('`: ')[2].replace('`', '')})"
                     self.places[family] = here
                     below.append((here, inner))
@@ -82,6 +85,8 @@ class _Writer:
         """Write the sections of the blocks that a key holds, be it itself, in a list or by name."""
         key = inner.discriminator or "type"
         by_tag = tags(inner, key)
+        # Several tags may name one block, as `exp` and `exponential`: it gets one section with
+        # all its tags.
         words: dict[Model, list[str]] = {}
         for tag, block in by_tag.items():
             words.setdefault(block, []).append(tag)
@@ -119,6 +124,7 @@ def _row(key: str, info: FieldInfo, known: Sequence[str] = ()) -> str:
     annotation = Annotation.of_field(info)
     quantity, words = quantity_of(annotation), words_of(annotation)
     kind = type_of(annotation)
+    # A choice of words is in the column of types already.
     is_word_list = bool(words) and all(f"`{word}`" in kind for word in words)
     allowed = [bounds(annotation)]
     if len(words) > 1 and not is_word_list and not known:

@@ -74,6 +74,7 @@ class UnitName:
             return unit_named(value, self.kind)[0]
         except UnitError as error:
             expected = f"one of {', '.join(UNITS[self.kind])}"
+            # `specific`: the message itself is shown, for it tells more than what was expected.
             context = {"text": str(error), "expected": expected, "specific": True}
             raise PydanticCustomError("quantity", "{text}", context) from None
 
@@ -94,7 +95,7 @@ EnergyName = Annotated[str, UnitName("energy")]
 
 
 class LengthUnits(Block):
-    """Unit of the first column; those of the others do not matter."""
+    """Unit of the first column; other columns may have any."""
 
     x: LengthName | None = Field(
         default=None, description="unit of x", json_schema_extra={"example": "angstrom"}
@@ -148,7 +149,8 @@ class Tabulated(Block):
         return path if isinstance(path, Path) else None
 
     def given_units(self) -> dict[str, str]:
-        """Return what the key ``units`` says, by column."""
+        """Return the units that the key ``units`` names, by column."""
         units = getattr(self, "units", None)
-        found = {} if units is None else dict(units)
-        return {name: unit for name, unit in found.items() if unit is not None}
+        # A block without the key, and a column that the key leaves out, say nothing.
+        given = {} if units is None else dict(units)
+        return {name: unit for name, unit in given.items() if unit is not None}

@@ -34,7 +34,10 @@ MAX_LINES = 200
 # What says in words that a column has no unit.
 NO_UNIT = ("", "-", "1", "dimensionless", "none", "arb. u.", "arb. units")
 PLAIN = ("au", "atomic units", "hbar/J")
+# Names that axes of tables have.
+AXES = ("x", "r", "R", "t", "time", "distance")
 
+# "V (eV)" or "V [eV]"; "V/eV"; "column 2: V (eV)", "col. 2 = V (eV)".
 _BRACKET = re.compile(r"[(\[]([^()\[\]]*)[)\]]\s*$")
 _SLASH = re.compile(r"[^\s/]+\s*/\s*(\S+)$")
 _NUMBERED = re.compile(r"\s*(?:col(?:umn)?\.?\s*)(\d+)\s*[:=.)]?\s*(.*)", re.IGNORECASE)
@@ -102,7 +105,7 @@ def read_table(
         names = ", ".join(column.name for column in columns)
         values = read_columns(path, len(columns), names, check=check, distinct=distinct)
     for index, unit in enumerate(units):
-        # 1 leaves the bits of the file
+        # A factor of 1 leaves the bits of the file.
         if unit.factor != 1.0:
             values[:, index] *= unit.factor
     return values
@@ -118,7 +121,7 @@ def column_units(
     path
         Text, HDF5 or netCDF file.
     columns
-        What is read from it.
+        Columns to read.
     given
         Units from the deck, by name of a column.
 
@@ -148,7 +151,7 @@ def units_in_doubt(table: Tabulated, key: str) -> Iterator[Finding]:
     try:
         units = column_units(path, table.columns(), table.given_units())
     except QsimError:
-        # told by the reader, with its place
+        # The reader refuses this file later, and names the place.
         return
     bare = [unit.column for unit in units if unit.source == "" and not unit.column.ignored]
     if not bare:
@@ -171,11 +174,13 @@ def _plain_unit(column: Column) -> str:
 
 def _one_unit(column: Column, label: _Label | None, given: str | None) -> ColumnUnit:
     """Return the unit of one column, which file and deck must not name differently."""
+    # A curve that is normalised afterwards needs no unit, and is in no doubt.
     if column.ignored:
         return ColumnUnit(column, source="header")
     stated = given and unit_named(given, column.kind)
     if label is None or label.unit.lower() in NO_UNIT:
         return ColumnUnit(column, stated[1], "deck") if stated else ColumnUnit(column)
+    # Columns with one unit only: the header may name it, or that the numbers are atomic units.
     if not column.kind:
         if label.unit in (column.unit, *PLAIN) or _spelled(label.unit) == "au":
             return ColumnUnit(column, source="header")
@@ -187,6 +192,8 @@ def _one_unit(column: Column, label: _Label | None, given: str | None) -> Column
     try:
         name, factor = unit_named(label.unit, column.kind)
     except UnitError as error:
+        # Brackets may hold something else than a unit, "V (model A)": the deck decides, and without it,
+        # a comment is prose. A known unit of another kind is a wrong column in any case.
         if stated and not _known(label.unit):
             return ColumnUnit(column, stated[1], "deck")
         if label.comment and not _known(label.unit):
@@ -195,6 +202,7 @@ def _one_unit(column: Column, label: _Label | None, given: str | None) -> Column
             f"name the unit by units: {{{column.name}: ...}} in the deck if the header means something else"
         )
         raise FileError(f"{label.where}: unit of {column.name}: {error}", hint=hint) from None
+    # Two units that differ by a factor: one of them is a mistake.
     if stated and stated[1] != factor:
         raise FileError(
             f"{label.where}: the header says {column.name} is in {name}, but the key units says {stated[0]}",
@@ -238,15 +246,16 @@ def _header(path: Path, columns: Sequence[Column]) -> dict[int, _Label]:
         text, mark, remark = _split_comment(full)
         if number > MAX_LINES or (text.strip() and _begins_with_number(text)):
             break
+        # A remark behind names on one line is no header of its own.
         comment = bool(mark) and not text.strip()
-        found = _fields(remark if comment else text, len(columns))
-        if comment and not any(_fits(unit, columns[index].kind) for index, unit in found.items()):
-            # prose with brackets
+        units = _fields(remark if comment else text, len(columns))
+        # Prose with brackets: no bracket of the comment holds a unit of its column.
+        if comment and not any(_fits(unit, columns[index].kind) for index, unit in units.items()):
             continue
         where = f"{path}:{number}"
-        for index, unit in found.items():
+        for index, unit in units.items():
             label = _Label(unit, where, comment)
-            # of comments, the last before the numbers counts; header lines come after all of them
+            # Of comments, the last before the numbers counts; of header lines, the first.
             if comment or index not in labels or labels[index].comment:
                 labels[index] = label
     return labels
@@ -260,6 +269,7 @@ def _split_comment(line: str) -> tuple[str, str, str]:
 
 def _begins_with_number(text: str) -> bool:
     word = text.replace(",", " ").replace(";", " ").split()
+    # "nan" is a word here: NaN differs from itself.
     try:
         return bool(word) and float(word[0]) == float(word[0])
     except ValueError:
@@ -270,9 +280,11 @@ def _fields(text: str, count: int) -> dict[int, str]:
     """Return the units in a line of names, by column; nothing if it cannot be a line of `count` names."""
     if match := _NUMBERED.fullmatch(text):
         unit = _unit_in(match[2])
+        # Columns of such comments count from 1.
         index = int(match[1]) - 1
         return {} if unit is None or not 0 <= index < count else {index: unit}
     fields = _split(text, count)
+    # Further columns of the file are not read.
     if len(fields) < count:
         return {}
     units = {index: _unit_in(field) for index, field in enumerate(fields[:count])}
@@ -281,13 +293,14 @@ def _fields(text: str, count: int) -> dict[int, str]:
 
 def _split(text: str, count: int) -> list[str]:
     """Return the fields of a line of names: at separators, after brackets, or at blanks."""
+    # A separator inside of brackets belongs to the unit.
     outside = re.split(r"[,;\t](?![^(\[]*[)\]])", text.strip().strip(",;"))
     if len(outside) >= count:
         return outside
     closed = [part for part in re.split(r"(?<=[)\]])\s*", text.strip()) if part.strip()]
     if len(closed) >= count:
         return closed
-    # a unit belongs to the word before it
+    # At blanks: a unit in brackets belongs to the word before it.
     return [match[0] for match in re.finditer(r"[^\s(\[]*\s*[(\[][^()\[\]]*[)\]]|[^\s(\[]+", text)]
 
 
@@ -295,6 +308,7 @@ def _unit_in(field: str) -> str | None:
     """Return the unit of a name, ``V (eV)``, ``V [eV]`` or ``V/eV``; None if there is none."""
     if match := _BRACKET.search(field.strip()):
         return match[1].strip()
+    # After a slash only what is a unit: "R/x" may be a ratio.
     match = _SLASH.fullmatch(field.strip())
     return match[1] if match and _known(match[1]) else None
 
@@ -322,16 +336,13 @@ def _names(path: Path, columns: Sequence[Column]) -> list[str]:
         wanted = [column.name for column in columns]
         if all(name in lines for name in wanted):
             return wanted
+        # Two datasets under other names: the one with a name of an axis is the first column.
         others = [name for name in lines if name not in (*wanted[:1], *AXES)]
         axis = [name for name in lines if name not in others]
         if len(axis) == 1 and len(others) == len(columns) - 1 == 1:
             return [*axis, *others]
     there = ", ".join(lines) or "nothing"
     raise FileError(f"{path} needs the one-dimensional datasets {', '.join(wanted)}; it has {there}")
-
-
-# Names that axes of tables have.
-AXES = ("x", "r", "R", "t", "time", "distance")
 
 
 def _stored_columns(path: Path, columns: Sequence[Column]) -> NDArray[np.float64]:
@@ -347,6 +358,7 @@ def _stored_columns(path: Path, columns: Sequence[Column]) -> NDArray[np.float64
         if values.dtype.kind not in "iuf":
             raise FileError(f"{path}: {name} does not hold real numbers")
         require_finite(path, name, values)
+    # Datasets of one file need not have one length, lines of text have.
     if len({values.size for values in read}) > 1:
         sizes = ", ".join(f"{name} {values.size}" for name, values in zip(names, read, strict=True))
         raise FileError(f"{path}: columns of one table differ in length: {sizes}")

@@ -10,15 +10,16 @@ from pydantic_core import PydanticUndefined
 
 from qsim.core.deck.blocks import Deck
 from qsim.core.deck.describe import bounds, example_of, flow, limits, quantity_of, words_of
-from qsim.core.deck.fields import LARGEST, Annotation, fields_of, is_block, tags
+from qsim.core.deck.fields import LARGEST, Annotation, fields_of, is_block, literals, tags
 from qsim.core.deck.reference import deck_reference
 from qsim.core.deck.units import UnitError, format_quantity, parse_quantity
+from qsim.version import __version__
 
 __all__ = ["deck_reference", "flow", "schema", "template"]
 
 Model = type[BaseModel]
 
-_LAST = ("run", "output")  # keys that all decks share, written below those of the method
+_LAST = ("run", "output")  # keys that all decks share, written below the method's own
 _COLUMN = 32  # where the comments of a template start
 
 
@@ -44,14 +45,22 @@ def template(model: Model, full: bool = False) -> str:
 
 def schema(model: Model) -> dict[str, Any]:
     """Return the JSON Schema of a deck, for editors and other programs."""
+    names = literals(Annotation.of_field(fields_of(model)["method"])) if "method" in fields_of(model) else ()
+    about = {"$schema": GenerateJsonSchema.schema_dialect}
+    if names:
+        about |= {
+            "$id": f"urn:qsim:schema:{__version__}:deck:{names[0]}",
+            "title": f"deck of qsim {names[0]}",
+        }
     variants = model.variants() if issubclass(model, Deck) else (model,)
     bodies: list[dict[str, Any]] = [
         _standard(one.model_json_schema(by_alias=True, schema_generator=_Schema)) for one in variants
     ]
     if len(bodies) == 1:
-        return {"$schema": GenerateJsonSchema.schema_dialect, **bodies[0]}
+        return {**bodies[0], **about}
+    # Variants share most of their blocks: one table of definitions serves all.
     definitions = {name: block for body in bodies for name, block in body.pop("$defs", {}).items()}
-    return {"$schema": GenerateJsonSchema.schema_dialect, "anyOf": bodies, "$defs": definitions}
+    return {**about, "anyOf": bodies, "$defs": definitions}
 
 
 def _standard(item: object, names: bool = False) -> Any:
@@ -114,6 +123,7 @@ def _entry(key: str, value: object, annotation: Annotation, info: FieldInfo, ful
     blocks = [member.base for member in annotation.leaves if is_block(member.base)]
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", by_alias=True)
+    # A block that is off by default is shown as a comment, ready to be switched on.
     if blocks and value is None:
         return _commented(
             [
@@ -135,6 +145,7 @@ def _member(value: Mapping[str, Any], annotation: Annotation, full: bool) -> lis
     by_tag = tags(annotation, discriminator)
     tag = str(value.get(discriminator, ""))
     model = by_tag.get(tag) or next(member.base for member in annotation.leaves if is_block(member.base))
+    # A block without keys still needs a value in YAML.
     lines = _block(model, value, full) or ["{}"]
     if full:
         for other, other_model in by_tag.items():
@@ -155,6 +166,7 @@ def _list_entry(key: str, value: Sequence[Any], items: Annotation, note: str, fu
 
     if value:
         return [*_head(f"{key}:", note), *_indent([line for each in value for line in item(each)])]
+    # An empty list in full shows a commented sample of its items.
     model = next(member.base for member in items.leaves if is_block(member.base))
     sample = item(_tag_of(items, model)) if full else []
     return [*_head(f"{key}: []", note), *_commented(_indent(sample))]
@@ -192,6 +204,7 @@ def _scalar(value: object, annotation: Annotation) -> str:
     quantity = quantity_of(annotation)
     if quantity is None or isinstance(value, bool) or not isinstance(value, (int, float)) or not value:
         return flow(value)
+    # The shortest text that gives the number back exactly; 17 digits always do.
     for digits in (6, 12, 17):
         text = format_quantity(value, quantity.kind, digits)
         try:
@@ -226,6 +239,7 @@ def _between(limits: list[tuple[str, Any]]) -> Any:
     """Return a number within bounds: 1, where they allow it."""
     low = max(((limit, name == "gt") for name, limit in limits if name in ("gt", "ge")), default=None)
     high = min(((limit, name == "lt") for name, limit in limits if name in ("lt", "le")), default=None)
+    # 1 is the most readable value; else the bound itself, or the middle of an open interval.
     above = low is None or low[0] < 1 or (low[0] == 1 and not low[1])
     below = high is None or high[0] > 1 or (high[0] == 1 and not high[1])
     if above and below:

@@ -27,7 +27,7 @@ Two conventions deserve attention.  ``Hz`` counts cycles, so ``"1 THz"`` as a fr
 units is its square root, and an electric field may be given as the intensity of which it is the peak field:
 ``"1e14 W/cm2"`` is 0.0534 a.u.
 
-Constants are those of CODATA 2022; the tests compare them with `scipy.constants`.
+Constants are CODATA 2022 values; the tests compare them with `scipy.constants`.
 """
 
 from __future__ import annotations
@@ -373,6 +373,7 @@ def parse_quantity(value: object, kind: str) -> float:
         If the text cannot be read, names no known unit or one of another dimension, or is not finite.
     """
     expected = _expected(kind)
+    # A truth value is a number in Python, and a mistake here.
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         number, unit = _to_float(value), None
     elif isinstance(value, str) and (match := _QUANTITY.fullmatch(value)):
@@ -421,7 +422,6 @@ def without_unit(number: float, kind: str, ranges: Iterable[tuple[float, float, 
         As `FORGOTTEN` has them.
     """
     for low, high, unit in ranges:
-        # Usual sizes in the unit that users mean, which would be absurd in atomic units.
         if low < abs(number) < high:
             there, meant = format_quantity(number, kind, 4), f"{number:g} {unit}"
             text = f"{number:g} without a unit is in {BARE[kind]}: {there}"
@@ -448,6 +448,7 @@ def to_unit(value: Any, unit: str, kind: str | None = None) -> Any:
     for candidate in kinds:
         if name in UNITS[candidate]:
             return value / UNITS[candidate][name]
+    # Intensity is proportional to the square of the field; the sign of the field is kept.
     if kind == "electric field" and name in UNITS["intensity"]:
         return value * abs(value) / UNITS["intensity"][name]
     raise KeyError(f"no unit {unit!r}" + (f" of {kind}" if kind else ""))
@@ -464,6 +465,7 @@ def format_quantity(value: float, kind: str, digits: int = 6) -> str:
         # The margin keeps 1 eV from reading 1000 meV after rounding of the factors.
         if abs(value) >= UNITS[kind][name] * (1.0 - 1e-12):
             best = name
+    # Zero has no size: the second unit is a usual one of each kind.
     if value == 0.0:
         best = names[min(1, len(names) - 1)]
     return f"{value / UNITS[kind][best]:.{digits}g} {best}"
@@ -502,6 +504,7 @@ def _to_float(value: float) -> float:
 
 
 def _spelling(unit: str) -> str:
+    # Superscripts, micro signs and Greek letters become ASCII: the table of aliases stays short.
     plain = " ".join(unit.translate(_SPELLINGS).replace("**", "").split()).replace("Angstrom", "angstrom")
     return _ALIASES.get(plain, plain)
 

@@ -118,6 +118,8 @@ class Node:
     def of(cls, value: dict[str, Node] | list[Node], mark: Mark) -> Node:
         """Return a mapping or list node with its size and height counted."""
         children = list(value.values()) if isinstance(value, dict) else value
+        # Counted as if aliases were written out: a few lines of nested aliases can stand for
+        # billions of values.
         size = 1 + sum(child.size for child in children)
         return cls(value, mark, None, size, 1 + max((child.height for child in children), default=0))
 
@@ -132,8 +134,8 @@ class Node:
     def child(self, part: str | int) -> Node | None:
         """Return the value under a key, or the item at an index (also given as text), if there is one."""
         if isinstance(self.value, dict):
-            found: Node | None = self.value.get(str(part))
-            return found
+            child: Node | None = self.value.get(str(part))
+            return child
         if isinstance(self.value, list) and re.fullmatch(r"[0-9]{1,9}", str(part)):
             return self.value[int(part)] if int(part) < len(self.value) else None
         return None
@@ -174,11 +176,14 @@ def parse_yaml(text: str, file: str, prefix: str = "") -> tuple[Node | None, lis
     """
     # The lines are kept for messages: an excerpt with a caret.
     source = Source(file, tuple(_LINE_BREAK.split(prefix + text)), len(prefix))
+    # libyaml is fast, but words its errors in another way: what it refuses is read again by
+    # PyYAML.
     if len(text) > LONG and yaml.__with_libyaml__ and _PLAIN.fullmatch(text):
         with suppress(yaml.YAMLError):
             composer = _Composer(text, source, yaml.CSafeLoader)
             return composer.document(), composer.diagnostics
     composer = _Composer(text, source)
+    # read again by PyYAML's own parser if libyaml finds fault: its words are translated below
     try:
         root = composer.document()
     except yaml.MarkedYAMLError as error:
@@ -213,6 +218,7 @@ def override(root: Node, path: Sequence[str], value: Node, mark: Mark) -> Node:
         items = list(root.value)
         items[int(part)] = override(items[int(part)], rest, value, mark) if rest else value
         return Node.of(items, root.mark)
+    # `key:` without a value is an empty block.
     if root.value is None:
         children: dict[str, Node] = {}
     elif isinstance(root.value, dict):
@@ -231,12 +237,16 @@ class _Composer:
     """Turns PyYAML's events into nodes; one instance per document."""
 
     def __init__(self, text: str, source: Source, loader: Any = yaml.SafeLoader) -> None:
+        # PyYAML resolves scalars by YAML 1.1, where `no` is false and 1e3 is text: only its events are
+        # used here
         self.source = source
         self.diagnostics: list[Diagnostic] = []
         self.anchors: dict[str, Node | None] = {}
         self.events: Iterator[Event] = iter(yaml.parse(text, Loader=loader))
 
     def mark(self, mark: Any) -> Mark:
+        # an override is parsed behind its key: columns of its first line count from the start of the
+        # argument
         shift = self.source.shift if mark.line == 0 else 0
         return Mark(self.source, mark.line + 1, mark.column + 1 + shift)
 
@@ -254,6 +264,7 @@ class _Composer:
                 started = True
                 first = next(self.events)
                 root = self.node(first, (), self.mark(first.start_mark))
+        # Blanks and comments alone make a null without text.
         empty = root is not None and root.value is None and root.text in ("", None)
         return None if empty else root
 
@@ -261,10 +272,13 @@ class _Composer:
         """Read the value that starts with `event` and stands at `mark`."""
         if isinstance(event, yaml.AliasEvent):
             return self.alias(event, mark)
+        # a limit before the recursion of Python, which a deck of brackets would reach
         if len(path) > MAX_DEPTH:
             raise self.fail(event, f"nested deeper than {MAX_DEPTH} levels")
+        # Now complete: aliases below may use it.
         if event.anchor:
-            self.anchors[event.anchor] = None  # known, but not complete: an alias inside itself is an error
+            # known, but not complete: an alias inside itself is an error
+            self.anchors[event.anchor] = None
         if isinstance(event, yaml.ScalarEvent):
             node = self.scalar(event, path, mark)
         else:
@@ -282,6 +296,7 @@ class _Composer:
         node = self.anchors[event.anchor]
         if node is None:
             raise self.fail(event, f"the alias '*{event.anchor}' stands inside its own anchor")
+        # aliases share the value of their anchor, at their own place
         return dataclasses.replace(node, mark=mark)
 
     def check_size(self, event: Event, node: Node) -> None:
@@ -295,6 +310,7 @@ class _Composer:
     def mapping(self, path: tuple[str, ...], mark: Mark) -> Node:
         """Build the node of a mapping; duplicate keys are reported, and the first one counts."""
         children: dict[str, Node] = {}
+        # sizes are added up while the block is read: aliases of aliases grow exponentially in a few lines
         total = 0
         for event in self.events:
             if isinstance(event, yaml.MappingEndEvent):
@@ -304,9 +320,12 @@ class _Composer:
             place = self.mark(event.start_mark)
             key = self.key(event, path)
             child = self.node(next(self.events), (*path, key or "?"), place)
+            # The sum is watched while the block is read, so that a bomb of aliases stops before
+            # it is unfolded.
             total += child.size
             if total > MAX_NODES:
                 self.check_size(event, dataclasses.replace(child, size=total))
+            # a mistaken key has been reported, and its value read past
             if key is None:
                 continue
             if key in children:
@@ -331,12 +350,15 @@ class _Composer:
     def key(self, event: Event, path: tuple[str, ...]) -> str | None:
         """Return a key as text, or None (and a diagnostic) for one that a deck cannot have."""
         place = self.mark(event.start_mark)
+        # Mistakes in keys are collected, and reading goes on: the value below is read and
+        # dropped.
         if not isinstance(event, yaml.ScalarEvent):
             message = "a key must be a word or a number"
             if isinstance(event, yaml.AliasEvent):
                 message += ", not an alias"
             else:
-                self.node(event, (*path, "?"), place)  # read past it
+                # read past it
+                self.node(event, (*path, "?"), place)
             self.diagnostics.append(place.diagnostic(_dotted(path), message))
             return None
         if event.implicit[0] and event.value == "<<":
@@ -349,6 +371,7 @@ class _Composer:
         node = self.scalar(event, path, place)
         if event.anchor:
             self.anchors[event.anchor] = node
+        # numbers as keys in their plain spelling, so that `0x10` and `16` are one key
         return str(node.value) if type(node.value) is int else str(event.value)
 
     def scalar(self, event: Event, path: tuple[str, ...], mark: Mark) -> Node:
@@ -357,7 +380,8 @@ class _Composer:
             self.diagnostics.append(mark.diagnostic(_dotted(path), "the text holds half of a surrogate pair"))
             return Node("", mark)
         # A quoted scalar is text, whatever it looks like.
-        quoted = event.style and event.tag is None  # plain: None, of libyaml an empty text
+        # plain: None, of libyaml an empty text
+        quoted = event.style and event.tag is None
         if quoted or event.tag in ("!", _CORE_TAG + "str"):
             return Node(value, mark)
         resolved = self.resolve(value, path, mark)
@@ -381,10 +405,12 @@ class _Composer:
 
     def resolve(self, text: str, path: tuple[str, ...], mark: Mark) -> bool | float | str | None:
         """Return a plain scalar by the core schema of YAML 1.2."""
+        # the order matters: `1` is an integer before it is a float
         if _NULL.fullmatch(text):
             return None
         if _BOOL.fullmatch(text):
             return text[0] in "tT"
+        # Octal and hexadecimal numbers need their prefix in YAML 1.2: 010 is ten.
         integer, based = _INT.fullmatch(text), _OCT_HEX.fullmatch(text)
         if (integer or based) and len(text) > MAX_DIGITS:
             self.diagnostics.append(
@@ -412,6 +438,7 @@ class _Composer:
 
 def _clipped(message: str) -> str:
     """Return a message without its middle, if it is very long: what it repeats of the deck has no limit."""
+    # the beginning names the mistake, the end what is allowed
     if len(message) <= LONGEST_START + LONGEST_END:
         return message
     return f"{message[:LONGEST_START]} ... {message[-LONGEST_END:]}"
@@ -430,7 +457,11 @@ def _syntax_diagnostic(error: yaml.MarkedYAMLError, source: Source) -> Diagnosti
 def _syntax_message(error: yaml.MarkedYAMLError) -> str:
     """Translate an error of PyYAML's scanner or parser into the words of a deck's author."""
     problem, context = error.problem or "", error.context or ""
+    # PyYAML's texts are matched piece by piece; one that a later version words differently is shown as it
+    # is
     opened = f"line {error.context_mark.line + 1}" if error.context_mark else "a line above"
+    # PyYAML's texts name grammar rules; these say what an author has to change. The commonest
+    # slips come first.
     if "'\\t'" in problem:
         return "a tab; YAML is indented and spaced with spaces only"
     if "mapping values are not allowed" in problem:

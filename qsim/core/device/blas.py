@@ -36,7 +36,7 @@ _large = 0  # `large_matrices` within each other
 
 
 def start_with_one_thread(environ: MutableMapping[str, str] = os.environ) -> None:
-    """Let OpenBLAS start without threads, unless its user has said how many; it makes them when `large_matrices` asks for them.
+    """Let OpenBLAS start without threads, unless its user has given a number; it makes them when `large_matrices` needs them.
 
     It counts for libraries that are loaded afterwards, and for child processes: it is for programs, not for ``import qsim``.
     """
@@ -54,7 +54,7 @@ def _libraries() -> ThreadpoolController:
 
 
 def kernels_of_blas() -> set[str]:
-    """Return for which processors the libraries have chosen their kernels, such as ``SkylakeX`` (OpenBLAS)."""
+    """Return the processors for which the libraries have chosen their kernels, such as ``SkylakeX`` (OpenBLAS)."""
     return {str(library.get("architecture", "")) for library in _libraries().info()}
 
 
@@ -62,7 +62,7 @@ def kernels_of_blas() -> set[str]:
 def small_matrices(threads: int) -> Iterator[None]:
     """Give BLAS one thread during a run; `large_matrices` gives it up to `threads`.
 
-    The setting is that of the process: it is not for code that runs on several threads at once.
+    The setting holds for the whole process: it is not for code that runs on several threads at once.
     """
     global _most
     # Runs may be nested: a plan within a run gets its own limit.
@@ -85,6 +85,7 @@ def large_matrices(rows: int) -> Iterator[None]:
     # Counted, since such blocks nest: `one_thread` within one must reduce.
     _large += 1
     try:
+        # Restored on leaving, also after an error.
         with _libraries().limit(limits=_most):
             yield
     finally:

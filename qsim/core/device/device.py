@@ -54,7 +54,8 @@ __all__ = [
 # An array of NumPy or CuPy: on whichever device the problem lives.
 Array: TypeAlias = "NDArray[Any]"
 
-SPARE = 1.2  # times the estimate: what a batch system is asked for, which ends jobs that take more
+# Memory of a batch job over the estimate, as the system ends jobs that take more.
+SPARE = 1.2
 SPECIFICATION = re.compile(r"auto|cpu|cuda(?::(\d+))?")
 
 
@@ -81,7 +82,7 @@ class Memory:
     parts: Mapping[str, int] = field(default_factory=dict)
     reduce: str = ""
     fits: Callable[[int], str] | None = None
-    # What the problem is the size of, for the message, such as `"9075135300 states"`.
+    # Size of the problem in its own words, for the message, such as `"9075135300 states"`.
     size: str = ""
     # Bytes of `host` that belong to Python and its libraries, not to the problem.
     interpreter: int = 0
@@ -94,7 +95,7 @@ class Memory:
     library: Literal["", "cublas", "cusolver", "cusolver, complex"] = ""
     # True if the run needs compiled CPU kernels.
     kernels: bool = True
-    # Bytes of `device` that belong to the CUDA context, which exists when the free memory is asked for.
+    # Bytes of `device` that belong to the CUDA context, which exists when the free memory is read.
     context: int = 0
 
     def of_job(self, *, cuda: bool) -> int:
@@ -116,7 +117,7 @@ class Memory:
     def with_interpreter(
         self, method: str = "", *, figures: bool = False, cuda: bool = False, compiled: bool = True
     ) -> Memory:
-        """Return the memory of the whole process: that of the problem and what `footprint` lists.
+        """Return the memory of the whole process: the problem's and what `footprint` lists.
 
         Parameters
         ----------
@@ -194,7 +195,8 @@ class Device:
     def xp(self) -> Any:
         """The array module: ``numpy`` or ``cupy``."""
         name = "cupy" if self.is_cuda else "numpy"
-        return sys.modules.get(name) or importlib.import_module(name)  # asked for at every step of a run
+        # Read at every step of a run: a look-up in a table instead of an import.
+        return sys.modules.get(name) or importlib.import_module(name)
 
     def use(self) -> contextlib.AbstractContextManager[Any]:
         """Return a context in which this is CuPy's current device; nothing happens on a CPU."""
@@ -218,7 +220,7 @@ class Device:
 
     @property
     def identity(self) -> str:
-        """What a GPU is called on its node, whatever number it has here; empty for a CPU."""
+        """Bus address of a GPU, the same whatever number the GPU has in this process; empty for a CPU."""
         return str(self.xp.cuda.runtime.deviceGetPCIBusId(self.index)) if self.is_cuda else ""
 
     def synchronize(self) -> None:
@@ -233,6 +235,7 @@ class Device:
         if not self.is_cuda:
             return free_host_memory()
         with self.use():
+            # What CuPy's pool holds, but nobody uses, counts as free.
             free, _total = self.xp.cuda.runtime.memGetInfo()
             return int(free) + int(self.xp.get_default_memory_pool().free_bytes())
 
@@ -249,7 +252,7 @@ class Device:
         # what the interpreter has already is no longer free, and not needed a second time
         present = min(memory.interpreter, resident_memory())
         to_come = memory.interpreter - present
-        # The context of a GPU exists when its free memory is asked for: it is not needed a second time either.
+        # The context of a GPU exists when its free memory is read: it is not needed a second time either.
         # A free amount of 0 means that the system does not say.
         for need, own, free, where in (
             (device - memory.context, 0, self.free_memory() if device else 0, f"on {self.label}"),
@@ -262,6 +265,7 @@ class Device:
 
     def describe(self) -> dict[str, Any]:
         """Return the entries of a results file about the device and its software."""
+        # CPU and threads also for a run on a GPU: its host part runs there.
         entries: dict[str, Any] = {
             "label": self.label,
             "name": self.name,
@@ -322,6 +326,7 @@ def select(
             f"device '{request}' ({origin}) is not understood", hint="use auto, cpu, cuda or cuda:N"
         )
     count, notices = _thread_count(threads, environ)
+    # No driver is asked for a run on the CPU.
     if request == "cpu":
         return cpu(count), notices
     status = cuda_status()
@@ -333,6 +338,7 @@ def select(
             f"device '{request}' ({origin}) is not available: {status.reason}; found: {status}",
             hint=status.fix(),
         )
+    # Ranks of one node take its devices in turn.
     index = int(match[1]) if match[1] else local_rank % status.count
     if index >= status.count:
         names = ", ".join(f"cuda:{i} ({name})" for i, name in enumerate(status.names))
@@ -345,7 +351,7 @@ def select(
 def requested_threads(
     flag: int | None, deck: int | Literal["auto"], environ: Mapping[str, str] = os.environ
 ) -> int | Literal["auto"]:
-    """Return the CPU threads that a run asks for: those of ``--threads``, else of ``QSIM_THREADS``, else of the deck.
+    """Return the CPU threads that a run requests: ``--threads``, else ``QSIM_THREADS``, else the deck.
 
     Raises
     ------
@@ -443,6 +449,8 @@ class CudaStatus:
 def cuda_status() -> CudaStatus:
     """Ask driver and CuPy what is there.  Never raises."""
     driver = _driver_version()
+    # The driver is asked first, without CuPy: the remedy depends on which of the two is
+    # missing.
     try:
         cupy = importlib.import_module("cupy")
         runtime = cupy.cuda.runtime
@@ -463,6 +471,7 @@ def cuda_status() -> CudaStatus:
 
 
 def _explain(error: Exception, driver: int, built: int) -> str:
+    # From the most basic cause on: without a driver everything else fails, too.
     if not driver:
         return "no NVIDIA driver"
     if "InsufficientDriver" in str(error):
@@ -518,8 +527,8 @@ def _kernel_driver() -> str:
     """Return the version of the NVIDIA kernel driver, such as ``580.159.04``; empty if it is not shown."""
     with contextlib.suppress(OSError):
         text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
-        if found := re.search(r"\b(\d{3,}\.\d+(?:\.\d+)?)\b", text):
-            return found[1]
+        if version := re.search(r"\b(\d{3,}\.\d+(?:\.\d+)?)\b", text):
+            return version[1]
     return ""
 
 
@@ -569,6 +578,7 @@ def _reduce(memory: Memory, free: int) -> str:
 
 def _bytes(number: int) -> str:
     """Return a size with three figures, such as ``17.2 GB`` (powers of 1000)."""
+    # 999.5 and more would be rounded to four figures.
     size, units = float(number), iter(("B", "kB", "MB", "GB", "TB"))
     unit = next(units)
     while size >= 999.5 and (following := next(units, None)):

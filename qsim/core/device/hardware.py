@@ -1,7 +1,7 @@
 """The host: name of the processor, threads and memory that this process may use.
 
-The operating system's numbers are limits of the machine; those of the control group (batch systems,
-containers) are limits of the job, and win where they are smaller.
+The operating system's numbers are limits of the machine; the control group (batch systems, containers) sets
+limits of the job, which win where they are smaller.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ CGROUP = Path("/sys/fs/cgroup")
 def cpu_name() -> str:
     """Return the name of the processor."""
     with contextlib.suppress(OSError):
+        # Architectures call the entry by different names.
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             key, _, value = line.partition(":")
             if key.strip() in ("model name", "Model", "cpu model") and value.strip():
@@ -47,6 +48,8 @@ def available_threads(environ: Mapping[str, str] = os.environ) -> int:
 def _cgroup_cpus() -> float | None:
     """Return the CPU limit of the control group (version 2 or 1) in CPUs; None if there is none."""
     with contextlib.suppress(OSError, ValueError, IndexError):
+        # Microseconds of processor time per period: their ratio is a number of CPUs. Version 2
+        # of control groups has both in one file, version 1 in two.
         quota, period = (CGROUP / "cpu.max").read_text(encoding="utf-8").split()[:2]
         return None if quota == "max" else int(quota) / int(period)
     with contextlib.suppress(OSError, ValueError):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["PART", "Held", "held", "variant"]
 
 
-#: What a call of a part from Python comes to: a TypeError, since there is no machine code.
+#: A call of a part from Python raises a TypeError, since there is no machine code.
 _REFUSAL = ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value
 
 
@@ -44,7 +44,7 @@ def variant(name: str, **options: object) -> Callable[[Callable[..., Any]], Any]
     Parameters
     ----------
     name
-        Of this variant, unlike those of the others.
+        Of this variant, different from all others.
     options
         Of ``numba.njit``.
     """
@@ -127,6 +127,7 @@ class Held(types.Type):  # type: ignore[misc]
     """
 
     def __init__(self, record: types.BaseNamedTuple) -> None:
+        # The name makes types of different records different types for numba.
         self.record = record
         super().__init__(f"Held({record})")
 
@@ -150,6 +151,8 @@ class _HeldFields(typing.templates.AttributeTemplate):  # type: ignore[misc]
 
 @lower_getattr_generic(Held)  # type: ignore[untyped-decorator]
 def _field(context: BaseContext, builder: IRBuilder, kind: Held, value: Value, field: str) -> Value:
+    # An attribute is a load from the address plus the offset of the field: LLVM keeps it in a
+    # register where it can.
     number = kind.record.fields.index(field)
     item = builder.load(cgutils.gep_inbounds(builder, value, 0, number))
     return imputils.impl_ret_borrowed(context, builder, kind.record.types[number], item)
@@ -195,21 +198,23 @@ def _remembering(plain: Callable[..., Any]) -> Callable[..., Any]:
         # No kernel passes operands by name.
         if kws:
             return plain(self, context, args, kws)
-        _, found = known.setdefault(id(self), (self, {}))
+        # The function object is kept beside its results: an id alone could be that of a later
+        # object.
+        _, signatures = known.setdefault(id(self), (self, {}))
         key = (id(context), args)
-        signature = found.get(key)
+        signature = signatures.get(key)
         if signature is None:
             signature = plain(self, context, args, kws)
             # Not a template that compiles an implementation of its own.
             if self.get_impl_key(signature) is self.typing_key:
-                found[key] = signature
+                signatures[key] = signature
         return signature
 
     return get_call_type
 
 
 def _values(self: targetconfig.TargetConfig) -> dict[str, Any]:
-    """Return all options, as ``TargetConfig.values`` does through a property for each; compilation asks for them all the time."""
+    """Return all options, as ``TargetConfig.values`` does through a property for each; compilation reads them all the time."""
     options = self._values
     return {name: options.get(name, option.default) for name, option in self.options.items()}
 

@@ -37,7 +37,8 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _lock = threading.RLock()
 _modules: dict[tuple[Any, ...], Any] = {}
 _functions: dict[tuple[Any, ...], Any] = {}
-_requested: dict[tuple[Any, ...], tuple[Any, int]] = {}  # kernel, shared memory that it may use, as asked for
+# Kernels by request, each with the shared memory that it may use.
+_requested: dict[tuple[Any, ...], tuple[Any, int]] = {}
 
 
 # ------------------------------------------------------------------------------------------- source
@@ -67,6 +68,7 @@ def _inline(path: PurePosixPath, text: str, seen: set[PurePosixPath]) -> str:
     """Replace quoted includes by their text, each file once; #line marks let errors name file and line."""
 
     def replace(match: re.Match[str]) -> str:
+        # The line of the include, which error messages and the mark after it name.
         line = text.count("\n", 0, match.start()) + 1
         target = _find(path, match[1], line)
         back = f'#line {line + 1} "qsim/{path}"'
@@ -80,6 +82,7 @@ def _inline(path: PurePosixPath, text: str, seen: set[PurePosixPath]) -> str:
 
 def _find(path: PurePosixPath, name: str, line: int) -> PurePosixPath:
     """Return the included file: beside the including one, else in ``core/device``."""
+    # The folder of the method first: it may replace a common header.
     for folder in (path.parent, PurePosixPath("core/device")):
         target = _normal(folder / name)
         if target is not None and _resource(target).is_file():
@@ -91,6 +94,7 @@ def _find(path: PurePosixPath, name: str, line: int) -> PurePosixPath:
 
 def _normal(path: PurePosixPath) -> PurePosixPath | None:
     """Resolve ``..``; None if the path leaves the package."""
+    # A package in a zip archive has no file system that could resolve the path.
     parts: list[str] = []
     for part in path.parts:
         if part != "..":
@@ -200,6 +204,7 @@ def function(
     DeviceError
         If CuPy is missing or the device has less shared memory per block.
     """
+    # A module belongs to the device that was current when it was loaded.
     device = int(_cupy().cuda.runtime.getDevice())
     request = (device, package, stem, name, cooperative, *defines.items(), *map(type, defines.values()))
     # Types belong to the key: 1, 1.0 and True are equal in Python, but not as macros.
@@ -245,6 +250,7 @@ def _allow_shared(kernel: Any, name: str, shared_bytes: int) -> None:
     cupy = _cupy()
     properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())
     limit = int(properties.get("sharedMemPerBlockOptin", properties["sharedMemPerBlock"]))
+    # Static and dynamic shared memory have one limit together.
     needed = shared_bytes + kernel.shared_size_bytes
     if needed > limit:
         raise DeviceError(f"kernel '{name}' needs {needed} bytes of shared memory in a block; {limit} exist")
@@ -302,6 +308,8 @@ def launch_overlapping(
         If the driver refuses.
     """
     cupy = _cupy()
+    # Older devices and drivers get an ordinary launch, in which the wait of the kernel returns
+    # at once.
     if int(cupy.cuda.Device().compute_capability) < 90 or cupy.cuda.runtime.driverGetVersion() < RECORDABLE:
         kernel((blocks,), (threads,), arguments, shared_mem=shared_bytes)
         return
@@ -343,6 +351,7 @@ def _launch(
     attribute = _Attribute(attribute_id)
     attribute.value[0] = 1
     stream = _cupy().cuda.get_current_stream().ptr
+    # One-dimensional grids and blocks, on CuPy's current stream.
     config = _Config(blocks, 1, 1, threads, 1, 1, shared_bytes, stream, ctypes.pointer(attribute), 1)
     status = ctypes.CDLL("libcuda.so.1").cuLaunchKernelEx(
         ctypes.byref(config), ctypes.c_void_p(kernel.kernel.ptr), pointers, None
@@ -394,6 +403,7 @@ class Graph:
 
     def launch(self) -> None:
         """Run the recorded work on CuPy's current stream, without waiting for it."""
+        # Inside of its own recording a graph has nothing to run yet.
         if self._graph is None:
             raise RuntimeError("the graph is still being recorded")
         self._graph.launch()

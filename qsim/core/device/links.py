@@ -1,8 +1,8 @@
-"""What the processes of one run exchange while they compute: a few numbers of each, and edges of arrays that lie on devices.
+"""Exchange among the processes of one run: a few numbers of each, and edges of arrays that lie on devices.
 
 `HostLinks` goes through the memory of the hosts and MPI, which works everywhere.  `NcclLinks` moves arrays of GPUs from device to
 device, with MPI for nothing but the handshake: taken where CuPy finds NCCL and every process has a GPU of its own.
-``QSIM_LINKS``, ``mpi`` or ``nccl``, asks for one of them.
+``QSIM_LINKS``, ``mpi`` or ``nccl``, chooses one of them.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ class HostLinks:
 
     def edges(self, left: Array, right: Array) -> tuple[Array | None, Array | None]:
         """Send edges to the process before and to the one after; return what they send here, None beyond the ends."""
+        # Copied to the host first: MPI takes no arrays of a GPU.
         to_left, to_right = self.device.to_host(left), self.device.to_host(right)
         before = np.empty_like(to_right) if self.rank else None
         after = np.empty_like(to_left) if self.rank < self.size - 1 else None
@@ -92,6 +93,7 @@ class HostLinks:
 
     def swap(self, partner: int, values: Array, out: Array) -> None:
         """Exchange contiguous arrays of one size with another process."""
+        # Through the host: device to host, host to host, host to device.
         mine = self.device.to_host(values)
         theirs = np.empty_like(mine)
         self.comm.swap(partner, mine, theirs)
@@ -117,6 +119,7 @@ class NcclLinks:
     def __init__(self, comm: Comm, device: Device, nccl: Any) -> None:
         self.comm, self.device, self.nccl = comm, device, nccl
         self.rank, self.size = comm.rank, comm.size
+        # One process makes the identifier of the communicator, all others join with it.
         identifier = comm.bcast(nccl.get_unique_id() if comm.rank == 0 else None)
         with device.use():
             self._nccl = nccl.NcclCommunicator(comm.size, identifier, comm.rank)
@@ -159,14 +162,14 @@ class NcclLinks:
 
 
 def links_of(comm: Comm, device: Device) -> Links:
-    """Return the links of this run: by NCCL between GPUs, if all processes can; else, or if choice for, through the hosts.
+    """Return the links of this run: by NCCL between GPUs if all processes can, else or by choice through the hosts.
 
     A collective call.
 
     Raises
     ------
     DeviceError
-        If NCCL is choice for and cannot be used, or two processes have one GPU.
+        If NCCL is chosen and cannot be used, or two processes have one GPU.
     """
     choice = os.environ.get("QSIM_LINKS", "auto").strip().lower()
     if choice not in ("auto", "mpi", "nccl"):
@@ -174,8 +177,8 @@ def links_of(comm: Comm, device: Device) -> Links:
     if choice == "mpi" or comm.size == 1 or not device.is_cuda:
         return HostLinks(comm, device)
     nccl = _nccl()
-    # Whether each has a GPU of its own is choice by the bus address, since launchers may number GPUs per
-    # process.
+    # The bus address tells whether each process has a GPU of its own, since launchers may number
+    # GPUs per process.
     places = comm.allgather((socket.gethostname(), device.identity, nccl is not None))
     everywhere, own_gpus = all(there for *_, there in places), len({of[:2] for of in places}) == comm.size
     if nccl is not None and everywhere and own_gpus:
@@ -196,7 +199,7 @@ def links_of(comm: Comm, device: Device) -> Links:
 def _nccl() -> Any:
     """Return the module of CuPy that wraps NCCL; None where the library is missing.
 
-    CuPy 14 imports it for nobody, and its wheels leave finding the library to the loader: that of NVIDIA's wheel is loaded first.
+    CuPy 14 imports it for nobody, and its wheels leave finding the library to the loader: NVIDIA's own wheel is tried first.
     """
     wheel = find_spec("nvidia.nccl") if find_spec("nvidia") else None
     for folder in wheel.submodule_search_locations or () if wheel else ():

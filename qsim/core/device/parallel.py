@@ -197,12 +197,14 @@ class MpiComm:
         import numpy as np
 
         mine = np.ascontiguousarray(_host(values))
-        found = np.empty((self.size, *mine.shape), mine.dtype)
-        self._comm.Allgather(mine, found)
-        return found
+        rows = np.empty((self.size, *mine.shape), mine.dtype)
+        self._comm.Allgather(mine, rows)
+        return rows
 
     def swap(self, partner: int, values: NDArray[Any], out: NDArray[Any]) -> None:
         """Send an array to another process and receive what it sends at the same time into `out`."""
+        # In pieces, each a send and a receive at once: two processes that both send first would
+        # wait for each other.
         mine, theirs = _bytes(_host(values)), _bytes(_host(out))
         for low in range(0, len(mine), MESSAGE):
             part = slice(low, low + MESSAGE)
@@ -267,6 +269,8 @@ def share_of(masks: list[frozenset[int]], rank: int) -> int:
         Number of the rank on its node.
     """
     # Fractions, since 3 times 1/3 of a core must be a whole one.
+    # Ranks that are bound to the same cores divide them; ranks with cores of their own have all
+    # of these.
     parts = sum(Fraction(1, sum(core in mask for mask in masks)) for core in masks[rank])
     return max(1, math.floor(parts))
 
@@ -294,11 +298,12 @@ def gathered(comm: Comm, rows: NDArray[Any], counts: NDArray[np.int64]) -> NDArr
     sent = np.zeros((most, rows.shape[1]), rows.dtype)
     sent[: len(rows)] = rows
     parts = comm.gather_numbers(sent)
+    # Without the zeros, in the order of the ranks.
     return np.concatenate([parts[r, :count] for r, count in enumerate(counts)])
 
 
 def owners(costs: Sequence[float], ranks: int) -> list[int]:
-    """Return which process makes each of some items: the dearest first, each by the process that has least to do so far.
+    """Return which process makes each of some items: most expensive first, each to the least loaded process.
 
     Parameters
     ----------
@@ -310,6 +315,8 @@ def owners(costs: Sequence[float], ranks: int) -> list[int]:
     load, owner = [0.0] * ranks, [0] * len(costs)
     # Ties by number: all processes must come to the same division.
     for item in sorted(range(len(costs)), key=lambda item: (-costs[item], item)):
+        # The longest tasks first, each to the least loaded process: at most a third above the
+        # best division.
         owner[item] = load.index(min(load))
         load[owner[item]] += costs[item]
     return owner
@@ -320,7 +327,7 @@ def in_shares(
 ) -> dict[K, T]:
     """Return what `make` returns for each key, made by one process each and sent to all; a collective call.
 
-    The numbers are those of one process to the bit, as each is made whole.  An error of one process is that of all.
+    The numbers are the same to the bit as with one process, as each is made whole.  An error of one process is raised by all.
 
     Parameters
     ----------
@@ -368,6 +375,8 @@ def world() -> Comm:
     """
     global _world
     if _world is None:
+        # Only a launcher's variables decide: importing mpi4py starts MPI, which may abort a
+        # process that no launcher started.
         ranks = launched_ranks()
         _world = _connect(ranks, os.environ) if ranks > 1 else SerialComm()
     return _world
@@ -381,6 +390,7 @@ def connected() -> Comm | None:
 def _connect(ranks: int, environ: MutableMapping[str, str]) -> MpiComm:
     """Return the communicator of `ranks` processes; give this one its share of the cores of its node."""
     comm = MpiComm()
+    # An mpirun of another MPI starts processes of which each believes to be alone.
     if comm.size != ranks:
         raise DeviceError(
             f"{ranks} processes were started, but MPI knows {comm.size}: they would be copies of one another",
@@ -418,13 +428,14 @@ def agreed(comm: Comm, do: Callable[[], T]) -> T:
         failed = [(rank, e) for rank, e in enumerate(comm.allgather(_sendable(error))) if e is not None]
         if failed:
             raise _first_of(failed, error, comm)
+    # One rank alone, or an error that all have raised already.
     if error is not None:
         raise error
     return cast("T", value)
 
 
 def first(comm: Comm, do: Callable[[], T]) -> T:
-    """Return on all ranks what `do` returns on rank 0, where alone it is called; its error is that of all ranks.
+    """Return on all ranks what `do` returns on rank 0, where alone it is called; all ranks raise its error.
 
     For what touches files.
     """
@@ -455,6 +466,7 @@ def _sendable(error: BaseException | None) -> Any:
         # Some exceptions can be pickled, but not made again from it.
         pickle.loads(pickle.dumps(error))
     except Exception:
+        # Its text survives, its type does not.
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
 
@@ -462,7 +474,7 @@ def _sendable(error: BaseException | None) -> Any:
 def _first_of(
     failed: list[tuple[int, BaseException]], own: BaseException | None, comm: Comm
 ) -> BaseException:
-    """Return the error to raise here: that of the lowest rank that has one, marked as known to all."""
+    """Return the error to raise here: from the lowest rank that has one, marked as known to all."""
     rank, first_error = failed[0]
     error = own if own is not None and rank == comm.rank else first_error
     if rank != 0 and isinstance(error, Exception):
@@ -489,6 +501,7 @@ FORWARDED = 0.5  # seconds in which a launcher passes on what was written: some 
 
 def abort(code: int) -> None:
     """End all ranks of the run with an exit code; return at once where there is one rank only."""
+    # Not `world()`: an error before the communicator exists ends this process alone.
     comm = _world
     if isinstance(comm, MpiComm):
         # MPI_Abort kills at once: what is in the buffers must be out, and passed on.

@@ -35,14 +35,14 @@ CHEAPEST, DEAREST = 2e-7, 5e-3  # bounds of what is measured
 LATE = 10.0  # times the cost so far that one call counts for at most
 FEW = 8  # tasks of a thread below which it counts that they cannot be cut
 FORGET = 0.999  # per call that is left to one thread because threads cost much: they may have become cheaper
-HALVINGS = 3  # a thread's share is cut in halves so often at most
+HALVINGS = 3  # most times that a thread's share is cut in half
 
 _seconds: dict[Hashable, float] = {}  # per number, of each caller's work
 
 
 @dataclass
 class _Cost:
-    """What threads of a kind cost.
+    """Cost of threads of a kind.
 
     Attributes
     ----------
@@ -63,6 +63,8 @@ class _Cost:
 
     def measured(self, lost: float) -> None:
         """Follow what each thread of a call has cost; one that was late once, beside other programs, is not slow."""
+        # A thread that was cheaper than thought is believed more quickly than a dearer one,
+        # which other programs may have delayed.
         weight = 0.5 if lost < self.wake else 0.1
         lost = min(lost, LATE * self.wake)
         self.wake = min(max((1.0 - weight) * self.wake + weight * lost, CHEAPEST), DEAREST)
@@ -120,6 +122,8 @@ class _Call:
         """Take ranges until none is left; after an error they are taken, but not done."""
         own = (worker,) if isinstance(self.work, Shared) else ()
         ranges = len(self.edges) - 1
+        # `next` of a counter is atomic under the interpreter's lock: no range is taken twice,
+        # without a lock of our own.
         while (part := next(self.turn)) < ranges:
             begun = perf_counter()
             try:
@@ -128,6 +132,7 @@ class _Call:
             except BaseException as error:  # raised again by the thread that called
                 self.errors.append(error)
             self.seconds.append(perf_counter() - begun)
+            # The thread that ends the last range, whichever it is, wakes the caller.
             if next(self.ended) == ranges - 1:
                 self.over.release()
 
@@ -143,7 +148,7 @@ class _Team:
         self.compiled: Team | None = None
 
     def run(self, work: Callable[[int, int], object], edges: list[int], threads: int) -> tuple[float, float]:
-        """Do all ranges on so many threads; return the seconds of the call and of all ranges, and raise the first error."""
+        """Do all ranges on some threads; return the seconds of the call and of all ranges, and raise the first error."""
         if isinstance(work, Shared) and (team := self._shared()) is not None:
             work.run(team.address, threads, edges)
             return team.seconds()
@@ -151,6 +156,7 @@ class _Team:
             self._start()
         begun = perf_counter()
         call = _Call(work, edges)
+        # The caller takes ranges, too: the call ends even if no other thread wakes in time.
         for calls in self.calls[: threads - 1]:
             calls.put(call)
         call.join(0)
@@ -207,7 +213,7 @@ def each_part(
     tasks
         Number of independent pieces of work.
     size
-        How much there is to do in all, in numbers.
+        Work in all, in numbers.
     threads
         Threads to use, at most.
     smallest
@@ -221,6 +227,8 @@ def each_part(
     source = _source(work if alike is None else alike)
     shared = isinstance(work, Shared)
     cost = _costs[shared]
+    # Unknown work: all threads, if it looks large. Afterwards the seconds per number of this
+    # caller decide.
     known = _seconds.get(source)
     if known is None:
         least = PARALLEL_SIZE if smallest is None else smallest
@@ -233,6 +241,8 @@ def each_part(
             cost.wake = max(cost.usual, cost.wake * FORGET)
     wanted = min(wanted, tasks)
     team = _team(threads) if wanted > 1 else None
+    # A team that is busy means a call from within another one, or from another thread: the work
+    # is done here.
     if team is None or not team.free.acquire(blocking=False):
         begun = perf_counter()
         work(0, tasks)
@@ -246,9 +256,9 @@ def each_part(
             team.ready.add(shared)
         finally:
             team.free.release()
-    found = spent / size
+    per_number = spent / size
     # The first call may have compiled; a slow one may have been interrupted.
-    _seconds[source] = found if known is None or found < known else 0.7 * known + 0.3 * found
+    _seconds[source] = per_number if known is None or per_number < known else 0.7 * known + 0.3 * per_number
 
 
 def each_together(work: Shared, parts: int, threads: int) -> None:
@@ -281,14 +291,15 @@ each_call = each_part
 
 
 def _share(tasks: int, threads: int) -> float:
-    """Return how much of the work one thread does where others do no more: one of five, if four share five tasks, does two."""
+    """Return the largest share of the work that one thread has: of five tasks on four threads, two fifths."""
     return -(-tasks // threads) / tasks
 
 
 def _worth(whole: float, tasks: int, threads: int, wake: float) -> int:
-    """Return how many threads make work of so many seconds shortest, if each costs `wake`."""
+    """Return the number of threads that makes work of `whole` seconds shortest, if each costs `wake`."""
     if whole <= 2.0 * wake:  # a second thread saves half of it at most; short calls are many
         return 1
+    # The minimum of w/t + c t over t, see the module.
     best = math.sqrt(whole / wake)
     if tasks >= FEW * threads:
         return min(threads, int(best))
@@ -306,10 +317,12 @@ def _edges(tasks: int, threads: int, whole: float, short: float) -> list[int]:
     halvings = 0
     while halvings < HALVINGS and whole > 2 ** (halvings + 1) * short * threads:
         halvings += 1
+    # For two halvings a share has pieces of 2, 1 and 1 quarters; every thread gets one of each
+    # size.
     parts = [2**halvings >> k for k in range(1, halvings + 1)] + [1]  # of a share, in units of the last
     places = itertools.accumulate(part for part in parts for _ in range(threads))
-    found = [0, *(tasks * place // (threads << halvings) for place in places)]
-    return sorted(set(found))
+    edges = [0, *(tasks * place // (threads << halvings) for place in places)]
+    return sorted(set(edges))
 
 
 def _source(work: Hashable) -> Hashable:

@@ -111,6 +111,8 @@ struct larger_value {
 
 // Lane 0 holds the result.
 template <typename T, typename Op> QSIM_DEVICE T warp_reduce(T value, Op op) {
+    // Halves: 16 + 8 + 4 + 2 + 1, always in this order, so that the sum of a warp has the same
+    // bits in every run.
 #pragma unroll
     for (int lanes = QSIM_WARP / 2; lanes > 0; lanes /= 2) value = op(value, shift_down(value, lanes));
     return value;
@@ -119,7 +121,10 @@ template <typename T, typename Op> QSIM_DEVICE T warp_reduce(T value, Op op) {
 // Every thread holds the result.  scratch: 32 values in shared memory; the next reduction may use them again at once.
 template <typename T, typename Op> QSIM_DEVICE T block_reduce(T value, T* scratch, T neutral, Op op) {
     int lane = threadIdx.x % QSIM_WARP, warp = threadIdx.x / QSIM_WARP, warps = blockDim.x / QSIM_WARP;
+    // Sums of warps first, in registers; then one warp adds these sums in the same way.
     value = warp_reduce(value, op);
+    // Three barriers: the scratch is free again; the sums of all warps are in it; the result is
+    // there for every thread.
     __syncthreads();  // all have read the result of the reduction before
     if (lane == 0) scratch[warp] = value;
     __syncthreads();

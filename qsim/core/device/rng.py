@@ -78,6 +78,8 @@ def philox4x32(counter: ArrayLike, key: ArrayLike) -> NDArray[np.uint32]:
     """
     words = np.asarray(counter, dtype=np.uint32)
     lanes = [words[..., lane].astype(np.uint64) for lane in range(4)]
+    # The key changes in every round by a constant (a Weyl sequence), in Python integers: it is
+    # the same for all counters.
     low, high = (int(word) for word in np.asarray(key, dtype=np.uint32))
     for _ in range(ROUNDS):
         # Products of 32-bit numbers in 64 bits: high and low half are the two outputs of a multiplication.
@@ -121,7 +123,7 @@ def uniform(
     stream, step
         Words of the counter.
     n
-        How many: one for each index ``first ... first + n - 1``.
+        Number of values: one for each index ``first ... first + n - 1``.
     draw
         Number of the draw within the step.
     first
@@ -132,6 +134,7 @@ def uniform(
     (n,) float64
         Odd multiples of 2**-53.
     """
+    # A pair of draws shares one counter.
     return _pair(key, stream, step, n, draw, first)[draw % 2]
 
 
@@ -160,7 +163,7 @@ def _pair(
         one: NDArray[np.uint64] = np.array([_one((step, first, draw // 2, stream), of_key)], np.uint64)
         return _to_unit(one[:, 0], one[:, 1]), _to_unit(one[:, 2], one[:, 3])
     counter = np.empty((n, 4), dtype=np.uint32)
-    # The layout of the counter is that of qsim.cuh and of the numba twin: step, walker, pair of draws, stream.
+    # The counter has the layout of qsim.cuh and of the numba twin: step, walker, pair of draws, stream.
     counter[:, 0] = step
     counter[:, 1] = np.arange(first, first + n, dtype=np.uint32)
     counter[:, 2] = draw // 2

@@ -101,11 +101,14 @@ class Crew(Generic[T, V]):
         working: dict[concurrent.futures.Future[V], T] = {}
         passed_on = False
         with pool:
+            # No more tasks are handed out than there are processes: what waits in the queue of
+            # the pool would be lost with it.
             while working or (waiting and not broken and not self.stop()):
                 try:
                     while waiting and not broken and len(working) < jobs and not self.stop():
                         working[pool.submit(self.function, waiting[0])] = waiting[0]
                         waiting.popleft()
+                # The pool broke between two submissions: tasks at work are collected below.
                 except BrokenProcessPool:
                     if not working:
                         return
@@ -136,6 +139,7 @@ def _begin(counter: object, lock: Lock) -> None:
 def _pass_on(name: str) -> None:
     """Send a signal to the processes; SIGTERM for a Ctrl-C, which they may not have heard."""
     number = signal.SIGTERM if name == "SIGINT" else signal.Signals[name]
+    # A process that ended a moment ago takes no signal.
     for process in multiprocessing.active_children():
         if process.pid is not None:
             with contextlib.suppress(OSError):

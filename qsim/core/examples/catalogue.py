@@ -70,6 +70,7 @@ def copy_example(example: Example, folder: Path, *, force: bool = False) -> list
     FileError
         If something of that name exists, or cannot be written.
     """
+    # Side by side, so that the relative names in the deck still hold.
     sources = [example.path, *example.files]
     targets = [folder / source.name for source in sources]
     if not force:

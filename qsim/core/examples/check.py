@@ -139,6 +139,7 @@ def folders() -> Folders:
     FileError
         If neither the installed nor the checkout's folders are there.
     """
+    # A wheel carries decks and references inside the package; a checkout has them beside it.
     package = Path(__file__).resolve().parents[2]
     installed = Folders(package / "_check" / "inputs", package / "_check" / "reference", writable=False)
     checkout = Folders(package.parent / "inputs", package.parent / "tests" / "reference", writable=True)
@@ -158,7 +159,7 @@ def cases(methods: Iterable[str], place: Folders | None = None, deck: str | None
     methods
         Names of methods.
     place
-        Folders to look in; by default those of the installation.
+        Folders to look in; by default the installation's.
     deck
         Only the deck of this name (without ``.yaml``).
     """
@@ -202,6 +203,7 @@ def run_case(
     reference = load_reference(case.reference)
     try:
         outcome = _run(case, reference, folder, device, figures=figures)
+    # A device that is missing is no mismatch of this deck: all others would fail, too.
     except (DeviceError, Stopped, Interrupted):
         raise
     except QsimError as error:
@@ -246,6 +248,8 @@ def load_reference(path: Path) -> dict[str, Any]:
         zero).
     """
     try:
+        # JSON as Python writes it may hold NaN and Infinity, with which no comparison makes
+        # sense.
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except (OSError, ValueError) as error:
         raise FileError(f"cannot read the reference {path}: {error}") from error
@@ -277,7 +281,7 @@ def _require_keys(path: Path, name: str, entry: object, allowed: set[str]) -> No
 def compare(
     scalars: Mapping[str, Mapping[str, Any]], reference: Mapping[str, Mapping[str, Any]]
 ) -> list[Mismatch]:
-    """Compare the scalars of a summary with those of a reference.
+    """Compare the scalars of a summary with a reference.
 
     Parameters
     ----------
@@ -342,7 +346,7 @@ def _judge_value(value: float, error: float | None, entry: Mapping[str, Any]) ->
 
 
 def compare_arrays(results: Results, reference: Mapping[str, Any]) -> list[Mismatch]:
-    """Compare elements of the arrays of a results file with those of a reference."""
+    """Compare elements of the arrays of a results file with a reference."""
     mismatches = []
     for name, entries in reference.items():
         for entry in entries if isinstance(entries, list) else [entries]:
@@ -360,6 +364,7 @@ def compare_arrays(results: Results, reference: Mapping[str, Any]) -> list[Misma
 def _judge_array(array: NDArray[Any], index: tuple[int, ...], entry: Mapping[str, Any]) -> str:
     """Return why elements of an array differ from their reference; empty if they agree."""
     try:
+        # The index selects an element or a part; a value then has the shape of the part.
         part = array[index]
     except IndexError:
         return f"the array has shape {array.shape}"
@@ -429,6 +434,7 @@ def _fresh_entries(scalars: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[s
         if scalar["value"] is None or scalar.get("unit") in ("s", "1/s"):  # speeds belong to the machine
             continue
         entries[name] = {"value": scalar["value"], "source": f"{OWN_SOURCE}{__version__}"}
+        # Eight digits: what another processor or BLAS rounds in another way lies far below.
         if isinstance(scalar["value"], float):
             entries[name]["rtol"] = 1e-8
         if scalar.get("error") is not None:
@@ -442,6 +448,7 @@ def _is_own(entry: Mapping[str, Any]) -> bool:
 
 def _rewrite_scalars(scalars: Mapping[str, Mapping[str, Any]], reference: dict[str, Any]) -> list[str]:
     changed = []
+    # Values from papers and exact results are never touched, whatever a run gives.
     for name, entry in reference.items():
         if _is_own(entry) and name in scalars and scalars[name]["value"] not in (None, entry["value"]):
             entry |= {"value": scalars[name]["value"], "source": f"{OWN_SOURCE}{__version__}"}
@@ -459,6 +466,7 @@ def _rewrite_arrays(results: Results, reference: Mapping[str, Any]) -> list[str]
                 continue
             index = entry.get("index", [])
             part = np.asarray(results[name][tuple(index) if isinstance(index, list) else (index,)])
+            # As pairs [re, im], since JSON has no complex numbers.
             if part.dtype.kind == "c":
                 part = np.stack([part.real, part.imag], axis=-1)
             if part.tolist() != entry["value"]:

@@ -1,4 +1,4 @@
-"""Units of results in those of a user: ``kb/hartree`` as ``Mb/eV``.
+"""Conversion of results to units of a user: ``kb/hartree`` as ``Mb/eV``.
 
 A unit of a results file is a product of powers, such as ``a0^2/(hartree sr)``.  Each factor for which the user names a unit of
 the same quantity is given in that; the others stay.
@@ -32,7 +32,7 @@ AREAS: dict[str, float] = {
 }
 # Kinds in which a factor is looked for, the first wins; wall-clock times are not those of physics.
 _KINDS: dict[str, Mapping[str, float]] = {
-    # J of results is a coupling of spins, not a joule
+    # J of results is a coupling of spins, not a joule.
     "energy": {unit: size for unit, size in UNITS["energy"].items() if unit != "J"},
     "area": AREAS,
     **{kind: units for kind, units in UNITS.items() if kind not in ("energy", "duration", "wavelength")},
@@ -48,6 +48,7 @@ _AU = {
     "electric_field": "electric field",
     "dipole": "dipole",
 }
+# A name, and its power if there is one: "a0^2", "bohr^-1/2", "sr".
 _FACTOR = re.compile(
     r"([A-Za-z\N{DEGREE SIGN}%][A-Za-z0-9_.\N{DEGREE SIGN}]*?)\s*(?:\^\s*(-?\d+(?:/\d+)?))?(?=[\s*/()]|$)"
 )
@@ -55,7 +56,7 @@ _FACTOR = re.compile(
 
 @dataclass(frozen=True)
 class Converted:
-    """What a column of numbers becomes.
+    """Change of a column of numbers from one unit to another.
 
     Attributes
     ----------
@@ -104,24 +105,22 @@ def convert(unit: str, wanted: Iterable[str], name: str = "") -> Converted:
         Of the array: of a bare ``a.u.`` it tells the quantity.
     """
     wanted = list(wanted)
+    # Times of the machine stay in seconds, whatever unit of time the physics is given in.
     if unit in _MACHINE or not unit:
         return Converted(1.0, unit)
     whole = canonical(unit)
     if whole == "au":
-        kind = _AU.get(name.rpartition("/")[2])
-        found = next((w for w in wanted if kind and w in _KINDS[kind]), None)
-        return (
-            Converted(1.0, unit)
-            if found is None
-            else Converted(1.0 / _KINDS[kind or ""][found], found, frozenset({found}))
-        )
+        return _from_atomic_units(unit, wanted, name)
+    # A unit of its own such as V/nm is taken whole, others factor by factor.
     powers = {whole: Fraction(1)} if _kinds(whole) else _factors(unit)
     factor, used, result = 1.0, set(), dict[str, Fraction]()
     for token, power in powers.items():
+        # Cross sections in pi a0^2: an area in barn has no pi in its unit.
         if token == "pi" and len(powers) > 1 and any(w in AREAS for w in wanted):
             factor *= math.pi
             continue
         match = _match(token, power, wanted)
+        # No wanted unit of this quantity: the factor stays.
         if match is None:
             result[token] = result.get(token, Fraction(0)) + power
             continue
@@ -130,6 +129,17 @@ def convert(unit: str, wanted: Iterable[str], name: str = "") -> Converted:
         used.add(new)
         result[new] = result.get(new, Fraction(0)) + exponent
     return Converted(factor, _written(result), frozenset(used)) if used else Converted(1.0, unit)
+
+
+def _from_atomic_units(unit: str, wanted: Iterable[str], name: str) -> Converted:
+    """Return the change of a bare ``a.u.``: only the name of the array tells of which quantity."""
+    kind = _AU.get(name.rpartition("/")[2])
+    if kind is None:
+        return Converted(1.0, unit)
+    for new in wanted:
+        if new in _KINDS[kind]:
+            return Converted(1.0 / _KINDS[kind][new], new, frozenset({new}))
+    return Converted(1.0, unit)
 
 
 def _kinds(unit: str) -> list[str]:
@@ -142,7 +152,7 @@ def _match(token: str, power: Fraction, wanted: Iterable[str]) -> tuple[str, flo
         for new in wanted:
             if new in _KINDS[kind]:
                 return new, (_KINDS[kind][token] / _KINDS[kind][new]) ** float(power), power
-    # a squared length is an area
+    # An even power of a length is a power of an area: a0^2 in Mb, a0^4 in Mb^2.
     if token in UNITS["length"] and power.denominator == 1 and power % 2 == 0:
         for new in wanted:
             if new in AREAS:
@@ -154,13 +164,13 @@ def _factors(unit: str) -> dict[str, Fraction]:
     """Return the factors of a unit with their powers: ``a0^2/(hartree sr)`` is bohr 2, hartree -1, sr -1."""
     powers: dict[str, Fraction] = {}
     above, _, below = unit.partition("/")
-    # a power may hold a slash itself, "bohr^-1/2"
+    # A power may hold a slash itself, "bohr^-1/2", which does not begin the denominator.
     if match := re.match(r"^(.*\^-?\d+)/(\d+)(.*)$", unit):
         above, below = f"{match[1]}/{match[2]}", match[3].lstrip("/")
     for text, sign in ((above, 1), (below, -1)):
-        for found in _FACTOR.finditer(text):
-            token = canonical(found[1])
-            powers[token] = powers.get(token, Fraction(0)) + sign * Fraction(found[2] or 1)
+        for match in _FACTOR.finditer(text):
+            token = canonical(match[1])
+            powers[token] = powers.get(token, Fraction(0)) + sign * Fraction(match[2] or 1)
     return powers
 
 
@@ -174,5 +184,6 @@ def _written(powers: Mapping[str, Fraction]) -> str:
     below = [text(token, -power) for token, power in powers.items() if power < 0]
     if not below:
         return " ".join(above)
+    # Several factors below the line need brackets, as those of results have them.
     denominator = below[0] if len(below) == 1 else f"({' '.join(below)})"
     return f"{' '.join(above) or '1'}/{denominator}"

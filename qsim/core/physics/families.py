@@ -27,10 +27,11 @@ def members(package: str, path: Iterable[str], base: type[B], tag: str) -> tuple
     tag
         The field that tells members apart; classes without it are bases themselves.
     """
-    found: list[type[B]] = []
+    blocks: list[type[B]] = []
     for info in pkgutil.iter_modules(path):
         module = import_module(f"{package}.{info.name}")
-        found += [
+        # Classes of this file alone: imported bases and helpers belong elsewhere.
+        blocks += [
             value
             for value in vars(module).values()
             if isinstance(value, type)
@@ -38,7 +39,7 @@ def members(package: str, path: Iterable[str], base: type[B], tag: str) -> tuple
             and value.__module__ == module.__name__
             and tag in value.model_fields
         ]
-    return tuple(sorted(found, key=lambda block: (getattr(block, "place", 0), block.__name__)))
+    return tuple(sorted(blocks, key=lambda block: (getattr(block, "place", 0), block.__name__)))
 
 
 def union(blocks: Iterable[type[Block]]) -> Any:

@@ -25,7 +25,7 @@ __all__ = ["CACHED", "formula", "formula_slope", "in_chunks", "require_sane", "s
 CHUNK = 1 << 20  # values evaluated at a time: the stack of a formula on a grid of 1e9 points stays small
 CACHED = 1 << 16  # values whose temporaries stay in the caches of a core
 LARGEST_VALUE = (
-    1e10  # a.u. of a potential or dipole: its rounding error, 1e-6, is as large as what is looked for
+    1e10  # a.u. of a potential or dipole: its rounding error, 1e-6, is as large as the effects that matter
 )
 
 
@@ -55,6 +55,8 @@ def in_chunks(
         return np.asarray(function(x), dtype=dtype)
     out: NDArray[Any] = np.empty(x.size, dtype)
 
+    # Chunks write disjoint ranges of the result, so that threads need no lock, and their number
+    # changes no bit.
     def work(first: int, last: int) -> None:
         for low in range(first * chunk, min(last * chunk, x.size), chunk):
             out[low : low + chunk] = function(x[low : low + chunk])
@@ -81,13 +83,15 @@ def formula_slope(text: str, key: str, variable: str, **variables: ArrayLike) ->
     """Return the derivative of a formula with respect to one of its variables, exact up to rounding.
 
     The formula's program is run on pairs (value, derivative).  Steps (``sign``, ``heaviside``) have the derivative 0, and
-    kinks (``abs``, ``min``, ``max``) that of one of their sides.
+    kinks (``abs``, ``min``, ``max``) the derivative of one of their sides.
 
     Raises
     ------
     InvalidInput
         If the derivative is not finite somewhere.
     """
+    # Forward-mode differentiation: every operand carries its derivative with respect to the
+    # variable, and every function applies the chain rule.
     stack: list[tuple[Any, Any]] = []
     with np.errstate(all="ignore"):
         for step in Expression(text, tuple(variables)).program:
@@ -110,6 +114,7 @@ def formula_slope(text: str, key: str, variable: str, **variables: ArrayLike) ->
 
 def _dual(name: str, arguments: list[tuple[Any, Any]]) -> tuple[Any, Any]:
     """Apply one function or operator to pairs (value, derivative)."""
+    # The derivative of the argument that is taken; of the first one where both are equal.
     if name in ("min", "max"):
         (f, df), *others = arguments
         for g, dg in others:
@@ -128,6 +133,8 @@ def _power(
     f: NDArray[np.float64], df: NDArray[np.float64], g: NDArray[np.float64], dg: NDArray[np.float64]
 ) -> tuple[Any, Any]:
     value = f**g
+    # d(f^g) = g f^(g-1) df + f^g ln(f) dg. Each term is dropped where a factor is zero, as the
+    # other one may be infinite there: f^-1 and ln(f) at f = 0.
     by_base = np.where((df == 0.0) | (g == 0.0), 0.0, g * f ** (g - 1.0) * df)
     by_exponent = np.where((dg == 0.0) | (value == 0.0), 0.0, value * np.log(f) * dg)
     return value, by_base + by_exponent
@@ -193,6 +200,7 @@ def spline(table: Tabulated, x: NDArray[np.float64] | None = None, key: str = "f
     path = table.table_file() or name
     points = by_first_column(path, read_table(table, distinct=name), name)
     first, last = float(points[0, 0]), float(points[-1, 0])
+    # Ends of a grid that agree with the ends of the table but for rounding are inside.
     slack = 1e-9 * (last - first)
     if x is not None and (x[0] < first - slack or x[-1] > last + slack):
         raise InvalidInput(

@@ -23,10 +23,11 @@ file of a newer major version is refused.
 
 from __future__ import annotations
 
+import difflib
 import json
 import shutil
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -67,6 +68,29 @@ DAMAGED = "it may be no HDF5 file, or its copy or transfer broke off; copy it ag
 PLAIN_DIMENSION = "This is a netCDF dimension but not a netCDF variable. %10d"
 
 
+class Scalars(dict[str, Scalar]):
+    """Scalars by name; a name that is not there is answered with those that are."""
+
+    def __init__(self, path: Path, scalars: Mapping[str, Scalar]) -> None:
+        super().__init__(scalars)
+        self._path = path
+
+    def __missing__(self, name: str) -> Scalar:
+        raise KeyError(f"{self._path} has no scalar '{name}'{_meant(name, self)}; it has {', '.join(self)}")
+
+    def __repr__(self) -> str:
+        """Return a line per scalar, with error and unit."""
+        return "\n".join(f"{name}  {scalar}" for name, scalar in self.items())
+
+
+def _meant(name: object, names: Iterable[str]) -> str:
+    """Return the closest of some names as a question."""
+    text = str(name)
+    inside = [each for each in names if text and text in each]
+    close = difflib.get_close_matches(text, list(names), n=1) or inside[:1]
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
 class ResultsFile:
     """An open results file; arrays are read when they are asked for.
 
@@ -99,7 +123,9 @@ class ResultsFile:
         self.status = _text_attribute(file, "status")
         self.created = str(attribute(file, "created", ""))
         scalars, provenance = member(path, file, "scalars"), member(path, file, "provenance")
-        self.scalars = {name: _read_scalar(path, item) for name, item in members(path, scalars)}
+        self.scalars = Scalars(
+            path, {name: _read_scalar(path, item) for name, item in members(path, scalars)}
+        )
         self.provenance = {name: _read_entry(path, item) for name, item in members(path, provenance)}
         self.log = (
             tuple(str(_read_value(path, member(path, file, "log"))).splitlines()) if "log" in file else ()
@@ -116,6 +142,31 @@ class ResultsFile:
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names of all arrays."""
+        return self.names
+
+    def values(self) -> Iterator[NDArray[Any]]:
+        """Yield all arrays, each read when its turn comes."""
+        return (self[name] for name in self.names)
+
+    def items(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Yield names and arrays."""
+        return ((name, self[name]) for name in self.names)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return what ``results["<TAB>`` offers."""
+        return list(self.names)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         """Return the array called ``name``.
@@ -141,9 +192,18 @@ class ResultsFile:
         return reading(self.path, "what qsim has written", place=f"array '{name}'", hint=DAMAGED)
 
     def _table(self, name: str) -> h5py.Dataset:
+        if not self._file:
+            gone = self._folder is not None
+            hint = "results of a mapping are kept until they are closed" if gone else "open it again"
+            raise FileError(f"{self.path} is closed, its arrays cannot be read any more", hint=hint)
         if name not in self._tables:
             listing = ", ".join(self.names)
-            raise KeyError(f"{self.path} has no array '{name}'; it has {listing}")
+            there = (
+                f"'{name}' is a scalar: results.scalars['{name}']; arrays: "
+                if name in self.scalars
+                else "it has "
+            )
+            raise KeyError(f"{self.path} has no array '{name}'{_meant(name, self.names)}; {there}{listing}")
         return self._tables[name]
 
     def _attribute(self, name: str, key: str, default: str) -> str:

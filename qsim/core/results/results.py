@@ -13,6 +13,7 @@ from qsim.core.results.hdf5 import (
 from qsim.core.results.reading import reading
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
@@ -37,7 +38,9 @@ class Results(ResultsFile):
         Returns
         -------
         xarray.Dataset
-            Its attributes hold method, title and the values of all scalars.
+            Its attributes hold method, title and all scalars: ``energy``, and where they are known ``energy_error`` and
+            ``energy_units``. The attribute ``ancillary_variables`` of a variable names its errors. An array that no other has as
+            its axis is a variable, not a coordinate.
 
         Raises
         ------
@@ -47,6 +50,16 @@ class Results(ResultsFile):
         from qsim.core.results.display.views import to_xarray
 
         return to_xarray(self, group)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return the scalars as a table of pandas: value, error, unit and meaning of each name.
+
+        Arrays are tables by ``qsim.table(results, "name")``.
+        """
+        import pandas as pd
+
+        rows = [(s.value, s.error, s.unit, s.description) for s in self.scalars.values()]
+        return pd.DataFrame(rows, index=list(self.scalars), columns=["value", "error", "unit", "meaning"])
 
     @property
     def figures(self) -> tuple[str, ...]:

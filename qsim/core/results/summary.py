@@ -10,15 +10,74 @@ from typing import TYPE_CHECKING, Any
 from qsim.core.results.atomic import write_text
 from qsim.core.results.jsonable import json_ready
 from qsim.core.results.reading import read_bytes, reading
+from qsim.version import __version__
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
 
-__all__ = ["read_summary", "summary", "write_summary"]
+__all__ = ["SCHEMA", "read_summary", "summary", "write_summary"]
 
 # Bytes.
 # Larger than any summary that qsim writes: scalars and a deck.
 MAX_SUMMARY = 64 * 2**20
+
+
+_SCALAR = {
+    "type": "object",
+    "properties": {
+        "value": {
+            "type": ["number", "integer", "boolean", "string", "null"],
+            "description": "null: there is none",
+        },
+        "error": {"type": ["number", "null"], "description": "claimed error; null: no error is known"},
+        "unit": {"type": "string", "description": "empty for a pure number"},
+    },
+    "required": ["value", "error", "unit"],
+    "additionalProperties": False,
+}
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+#: JSON Schema of a summary; later versions only add keys.
+SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "$id": f"urn:qsim:schema:{__version__}:summary",
+    "title": "summary of a run of qsim",
+    "type": "object",
+    "properties": {
+        "method": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "string", "description": "complete, or how it ended"},
+        "device": {"type": "string"},
+        "precision": {"type": "string"},
+        "seed": {"type": ["integer", "null"]},
+        "scalars": {
+            "type": "object",
+            "additionalProperties": _SCALAR,
+            "description": "headline numbers by name",
+        },
+        "timing": {
+            "type": "object",
+            "additionalProperties": {"type": ["number", "null"]},
+            "description": "seconds per stage",
+        },
+        "files": _TEXTS,
+        "warnings": _TEXTS,
+        "version": {"type": "string", "description": "of qsim"},
+        "overrides": {**_TEXTS, "description": "given with --set"},
+        "deck": {"type": "object", "description": "resolved, in atomic units"},
+    },
+    "required": [
+        "method",
+        "title",
+        "status",
+        "scalars",
+        "timing",
+        "files",
+        "warnings",
+        "version",
+        "overrides",
+        "deck",
+    ],
+}
 
 
 def summary(

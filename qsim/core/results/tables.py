@@ -43,6 +43,12 @@ class Scalar:
     error: float | None = None
     description: str = ""
 
+    def __float__(self) -> float:
+        """Return the value as a number, NaN if there is none."""
+        if isinstance(self.value, str):
+            raise TypeError(f"{self.value!r} is no number")
+        return float("nan") if self.value is None else float(self.value)
+
     def __str__(self) -> str:
         """Return value, error and unit: ``0.99964 ± 3e-06 hartree``."""
         return format_scalar(self.value, self.unit, self.error)

@@ -1,6 +1,6 @@
 """One table of many runs: the keys in which their decks differ, and their scalars with errors.
 
-Runs are found by their summaries.  Keys are those of the resolved decks, in atomic units, so that a default and the same value
+Runs are found by their summaries.  Keys come from the resolved decks, in atomic units, so that a default and the same value
 written out do not differ.
 """
 
@@ -33,6 +33,7 @@ from qsim.core.text import printable
 from qsim.version import __version__
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 __all__ = [
@@ -74,6 +75,11 @@ class Column:
     kind: str
 
     @property
+    def header(self) -> str:
+        """Name and unit."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+    @property
     def numbers(self) -> np.ndarray[tuple[int], np.dtype[np.float64]] | None:
         """The cells as floats, NaN where there is none; None for texts and truth values."""
         if any(isinstance(cell, str | bool) for cell in self.cells) or all(c is None for c in self.cells):
@@ -92,6 +98,32 @@ class Collection:
     def of(self, kind: str) -> list[Column]:
         """Return the columns of a kind."""
         return [column for column in self.columns if column.kind == kind]
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return the table for pandas, with the runs as index and units in the names of columns: ``time.T (fs)``."""
+        import pandas as pd
+
+        cells = {column.header: list(column.cells) for column in self.columns}
+        return pd.DataFrame(cells, index=pd.Index(self.runs, name="run"))
+
+    def write(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the table as ``.csv`` or ``.h5``; see :func:`write_collection`."""
+        return write_collection(self, Path(path), overwrite=force, command="qsim.collect")
+
+    def draw(self, stem: str | Path) -> list[Path]:
+        """Draw the first scalars against the parameter; return the files."""
+        return draw_collection(self, Path(stem))
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __repr__(self) -> str:
+        """Return title and columns."""
+        return f"<{self.title}; columns: {', '.join(column.header for column in self.columns)}>"
+
+    def _repr_html_(self) -> str:
+        """Return the table that a notebook shows."""
+        return str(self.to_dataframe()._repr_html_())
 
 
 # ------------------------------------------------------------------------------------------- reading
@@ -132,6 +164,7 @@ def incomplete(places: Iterable[Path]) -> list[str]:
     """Return the names of decks in folders of sweeps that have no summary, failed ones with their error."""
     lines = []
     for place in places:
+        # A deck of a sweep without a summary has not run to its end.
         for deck in sorted(place.glob("*-[0-9]*.yaml"), key=_natural) if place.is_dir() else ():
             if deck.with_suffix(SUMMARY).exists():
                 continue
@@ -185,6 +218,7 @@ def _key_columns(rows: Sequence[Row], swept: Mapping[str, int]) -> list[Column]:
     """Return the keys in which the decks of the rows differ: swept ones first, then in the order of the decks."""
     decks = [dict(row.deck) for row in rows]
     # Against the first deck: a key in which two others differ differs from it in one of them.
+    # `output` is left out of the decks, as file names differ in every run.
     differing = {key for deck in decks[1:] for key in changed_keys(decks[0], deck)}
     columns = []
     for key in sorted(differing, key=lambda key: (swept.get(key, len(swept)), _place(decks, key))):
@@ -204,7 +238,7 @@ def _swept(paths: Sequence[Path]) -> dict[str, int]:
     for folder in dict.fromkeys(path.parent for path in paths):
         try:
             with (folder / "index.csv").open(newline="", encoding="utf-8") as file:
-                # the first two columns are number and deck
+                # The first two columns are number and deck.
                 header = next(csv.reader(file), [])[2:]
         except (OSError, UnicodeDecodeError, csv.Error):
             continue
@@ -276,6 +310,8 @@ def write_collection(table: Collection, path: Path, *, overwrite: bool = False, 
     FileError
         If the file exists and may not be replaced, or cannot be written.
     """
+    # Numbers with their dtype and meaning for programs; the same table as text for
+    # spreadsheets.
     if path.suffix in (".h5", ".hdf5"):
         tables = [Table("run", ("run",), "", "name of the run")]
         arrays: dict[str, Any] = {"run": np.array(table.runs, dtype=object)}
@@ -298,7 +334,7 @@ def write_collection(table: Collection, path: Path, *, overwrite: bool = False, 
         return write_results(path, content, overwrite=overwrite)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["run", *(f"{c.name} ({c.unit})" if c.unit else c.name for c in table.columns)])
+    writer.writerow(["run", *(column.header for column in table.columns)])
     for index, name in enumerate(table.runs):
         writer.writerow([name, *(_text(column.cells[index]) for column in table.columns)])
     return write_text(path, text.getvalue(), overwrite=overwrite)
@@ -331,12 +367,12 @@ def _varies(column: Column) -> bool:
     if numbers is None or not np.isfinite(numbers).any():
         return False
     values = numbers[np.isfinite(numbers)]
-    # what is equal but for rounding is no curve
+    # Numbers that are equal but for rounding are no curve.
     return values.size < 2 or bool(np.ptp(values) > 1e-9 * np.abs(values).max())
 
 
 def _axis(table: Collection) -> Column | None:
-    """Return the key to draw against: of the physical ones, that with most values."""
+    """Return the key to draw against: the physical one with most values."""
     numeric = [column for column in table.of("key") if column.numbers is not None]
     physical = [column for column in numeric if column.name.partition(".")[0] not in NOT_PHYSICS]
     return max(physical or numeric, key=lambda column: len(set(column.cells)), default=None)
@@ -347,6 +383,7 @@ def _second_axis(table: Collection, axis: Column) -> Column | None:
     others = [column for column in _others(table, axis) if len(set(column.cells)) > 1]
     if len(others) != 1 or others[0].numbers is None:
         return None
+    # Full: every pair of values occurs, and once.
     sizes = len(set(axis.cells)), len(set(others[0].cells))
     full = len(set(zip(axis.cells, others[0].cells, strict=True))) == sizes[0] * sizes[1] == len(table.runs)
     return others[0] if full and min(sizes) > LINES else None
@@ -363,6 +400,7 @@ def _maps(table: Collection, axis: Column, second: Column, shown: Sequence[Colum
     fig = figure("double" if columns == 2 else "single", 0.4 + 2.3 * rows)
     panels = fig.subplots(rows, columns, squeeze=False)
     for panel, column in zip(panels.flat, shown, strict=False):
+        # Rows of the map are values of the second key; a pair whose run lacks the scalar stays empty.
         values = np.full((up.size, across.size), math.nan)
         values[k, i] = column.numbers
         drawn = panel.pcolormesh(across, up, values, shading="nearest", rasterized=True)
@@ -390,6 +428,7 @@ def _figure(table: Collection, axis: Column, shown: Sequence[Column]) -> Figure:
         for label, members in groups[:LINES]:
             # Stable: runs of equal x keep the order of their names.
             order = members[np.argsort(x[members], kind="stable")]
+            # Missing errors are drawn without a bar.
             bars = None if error is None else np.nan_to_num(error[order])
             panel.errorbar(x[order], y[order], yerr=bars, marker="o", markersize=3, capsize=2, label=label)  # type: ignore[index]
         panel.set_ylabel(_labelled(column))
@@ -417,6 +456,7 @@ def _groups(table: Collection, axis: Column) -> list[tuple[str, np.ndarray[tuple
     # Each run has its own x: the other keys follow it, as with --zip.
     if len(set(axis.cells)) == len(axis.cells):
         others = []
+    # In the order in which the runs come, so that a legend follows the values of the keys.
     groups: dict[tuple[Cell, ...], list[int]] = {}
     for index in range(len(table.runs)):
         groups.setdefault(tuple(column.cells[index] for column in others), []).append(index)

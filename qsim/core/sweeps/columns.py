@@ -75,6 +75,7 @@ def columns_of(
     ValueError
         If the arrays have different axes, a wanted unit fits none of them, or an axis has no such value.
     """
+    # An array and its errors, each once; all share the axes of the first, so that a row is one element of each.
     names = list(dict.fromkeys(known for name in names for known in _with_error(results, name, names)))
     shape, dims = results.shape(names[0]), results.dims(names[0])
     for name in names[1:]:
@@ -83,31 +84,39 @@ def columns_of(
                 f"{name} has the axes {', '.join(results.dims(name))}, {names[0]} has {', '.join(dims)}; print them one by one"
             )
     chosen = _chosen(results, names[0], at or {})
-    found: list[tuple[str, str, NDArray[Any]]] = []
-    for axis, dim in enumerate(dims):
-        coordinate = coordinate_name(results, names[0], axis)
-        if coordinate == names[0]:
+    columns = _coordinates(results, names[0], chosen)
+    for name in names:
+        unit, values = results.unit(name), results[name][chosen].ravel()
+        if np.iscomplexobj(values):
+            columns += [(f"Re {name}", unit, values.real), (f"Im {name}", unit, values.imag)]
+        else:
+            columns.append((name, unit, values))
+    return _in_units(columns, units)
+
+
+def _coordinates(
+    results: ResultsFile, name: str, chosen: tuple[Any, ...]
+) -> list[tuple[str, str, NDArray[Any]]]:
+    """Return name, unit and values of the axes of an array, one value per chosen element."""
+    shape = results.shape(name)
+    columns: list[tuple[str, str, NDArray[Any]]] = []
+    for axis, dim in enumerate(results.dims(name)):
+        coordinate = coordinate_name(results, name, axis)
+        # The array is a coordinate itself, and its own column.
+        if coordinate == name:
             continue
+        # Elements of an axis without coordinates are numbered.
         values = np.arange(shape[axis]) if coordinate is None else results[coordinate]
         spread = [1] * len(shape)
         spread[axis] = shape[axis]
         full = np.broadcast_to(values.reshape(spread), shape)[chosen].ravel()
-        found.append((dim, "" if coordinate is None else results.unit(coordinate), full))
-    for name in names:
-        values = results[name][chosen].ravel()
-        if np.iscomplexobj(values):
-            found += [
-                (f"Re {name}", results.unit(name), values.real),
-                (f"Im {name}", results.unit(name), values.imag),
-            ]
-        else:
-            found.append((name, results.unit(name), values))
-    return _in_units(found, units)
+        columns.append((dim, "" if coordinate is None else results.unit(coordinate), full))
+    return columns
 
 
 def _with_error(results: ResultsFile, name: str, names: Sequence[str]) -> list[str]:
-    """Return the name of an array and that of its errors, if there are any."""
-    # raises where there is no such array
+    """Return the name of an array, and the name of its errors if there are any."""
+    # Raises where there is no such array.
     shape = results.shape(name)
     error = f"{name}_error"
     return (
@@ -127,6 +136,7 @@ def _chosen(results: ResultsFile, name: str, at: Mapping[str, str]) -> tuple[Any
             continue
         coordinate = coordinate_name(results, name, axis)
         values = np.arange(results.shape(name)[axis]) if coordinate is None else results[coordinate]
+        # A slice of one keeps the axis: its value stays in the table.
         place = _place(values, at[dim], dim)
         index.append(slice(place, place + 1))
     return tuple(index)
@@ -144,17 +154,21 @@ def _place(values: NDArray[Any], wanted: str, dim: str) -> int:
     return int(places[0])
 
 
-def _in_units(found: Sequence[tuple[str, str, NDArray[Any]]], units: Sequence[str]) -> Columns:
+def _in_units(given: Sequence[tuple[str, str, NDArray[Any]]], units: Sequence[str]) -> Columns:
     """Return columns in the wanted units, each of which must fit one of them."""
-    columns, names, texts, used = [], [], [], set()
-    for name, unit, values in found:
+    columns, names, texts = [], [], []
+    used: set[str] = set()
+    for name, unit, values in given:
+        # Errors have the quantity of their array.
         new = convert(unit, units, name.removesuffix("_error"))
         used |= new.used
         names.append(name)
         texts.append(new.unit)
+        # Integers and texts without a unit stay as they are.
         columns.append(values * new.factor if new.factor != 1.0 else values)
+    # Steradians have no other unit to be given in.
     if unused := [unit for unit in units if unit not in used and unit != "sr"]:
-        there = ", ".join(f"{name} ({unit or 'a pure number'})" for name, unit, _ in found)
+        there = ", ".join(f"{name} ({unit or 'a pure number'})" for name, unit, _ in given)
         raise ValueError(f"nothing here can be given in {unused[0]}: {there}")
     return Columns(tuple(names), tuple(texts), tuple(columns))
 

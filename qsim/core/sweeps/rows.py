@@ -18,9 +18,8 @@ __all__ = ["Row", "at", "in_units", "rows_of", "without_index"]
 
 SUMMARY = ".summary.json"
 _INDEX = re.compile(r"(.+)_(\d+)")
-_QUANTITY = re.compile(
-    r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s+(\S.*?)\s*|\s*([-+]?\d+\.?\d*)([A-Za-z].*?)\s*"
-)
+# Number and unit as decks have them, "20 fs" or "20fs". The number is atomic, (?>...): its exponent is never read as a unit.
+_QUANTITY = re.compile(r"\s*((?>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?))\s*(\S.*?)\s*")
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,7 @@ def rows_of(path: Path, name: str, content: Mapping[str, Any], deck: Mapping[str
         The resolved deck.
     """
     method, scalars, written = str(content["method"]), content["scalars"], _written(path)
+    # A run that goes through a list of its deck, such as energies, is as many rows as the list has entries.
     key, entries = _list(method, deck, scalars)
     if not key:
         return [Row(name, method, deck, scalars, written)]
@@ -70,6 +70,7 @@ def rows_of(path: Path, name: str, content: Mapping[str, Any], deck: Mapping[str
     rows = []
     for index, entry in enumerate(entries):
         label = name if len(entries) == 1 else f"{name}:{index}"
+        # Scalars without a number belong to the run, and stand in each of its rows.
         chosen = {_base(n, index): value for n, value in scalars.items() if _base(n, index)}
         text = {} if own is None else _replaced(written, key, own[index])
         rows.append(Row(label, method, _replaced(deck, key, entry), chosen, text))
@@ -92,6 +93,7 @@ def in_units(key: str, rows: Sequence[Row], cells: Sequence[Any]) -> tuple[str, 
     cells
         Its resolved values, one per row; inside a method they are in atomic units.
     """
+    # Numbers in two units, or texts and truth values, have no unit in common.
     given = [_quantity(at(row.written, key)) for row in rows]
     units = {unit for _, unit in filter(None, given)}
     numbers = [
@@ -101,9 +103,10 @@ def in_units(key: str, rows: Sequence[Row], cells: Sequence[Any]) -> tuple[str, 
         return "", tuple(cells)
     (unit,) = units
     if all(given):
-        # as they were typed, without the rounding of factors
+        # As they were typed, without the rounding of factors.
         return unit, tuple(pair[0] for pair in given if pair)
-    # rows without a unit, such as those of a default: the others tell the factor
+    # Some rows have no unit, such as those with the default of the key: the others tell the factor, which
+    # is one and the same unless the unit is no multiple of an atomic unit (a wavelength of a frequency).
     factors = [
         float(cell) / pair[0] for cell, pair in zip(cells, given, strict=True) if pair and pair[0] != 0.0
     ]
@@ -129,9 +132,7 @@ def at(deck: object, key: str) -> object:
 def _quantity(value: object) -> tuple[float, str] | None:
     """Return number and unit of a text of a deck."""
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        return None
-    return (float(match[1]), match[2]) if match[1] else (float(match[3]), match[4])
+    return None if match is None else (float(match[1]), match[2])
 
 
 def _written(path: Path) -> Mapping[str, Any]:
@@ -142,7 +143,7 @@ def _written(path: Path) -> Mapping[str, Any]:
             text, overrides = file.provenance.get("deck_text", ""), file.provenance.get("overrides", [])
         return written_deck(str(text), [str(item) for item in overrides])
     except QsimError:
-        # results moved away, or not of this version: keys are in atomic units then
+        # The results were moved away, or are of another version: keys are in atomic units then.
         return {}
 
 
@@ -153,7 +154,7 @@ def _list(method: str, deck: Mapping[str, Any], scalars: Mapping[str, Any]) -> t
     for key in keys:
         value = at(deck, key)
         entries = value if isinstance(value, list) else [value]
-        # all numbers from 0 on, and no others
+        # All numbers from 0 on, and no others: numbers of states are not numbers of entries.
         if value is not None and numbers == set(range(len(entries))):
             return key, entries
     return "", ()

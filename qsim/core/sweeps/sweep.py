@@ -37,7 +37,18 @@ from qsim.core.run.pipeline import Options, execute
 from qsim.core.run.stages import Method
 from qsim.core.text import format_bytes, printable, reason, shorten
 
-__all__ = ["Axis", "Done", "Point", "Sweep", "parse_axis", "points", "prepare", "run", "write_array"]
+__all__ = [
+    "Axis",
+    "Done",
+    "Point",
+    "Sweep",
+    "parse_axis",
+    "points",
+    "prepare",
+    "run",
+    "run_here",
+    "write_array",
+]
 
 INDEX = "index.csv"
 FAILED = ".failed.json"
@@ -82,6 +93,7 @@ def parse_axis(text: str) -> Axis:
     key, text_of_values = key.strip(), text_of_values.strip()
     if not equals or not all(key.split(".")):
         raise ValueError(f"{shorten(repr(text))} is not KEY=A:B:N or KEY=X,Y,...")
+    # A range has two colons and no comma outside of brackets; everything else is a list.
     if span := _RANGE.fullmatch(text_of_values):
         return Axis(key, tuple(_between(key, span)))
     values = tuple(_split(text_of_values))
@@ -267,6 +279,7 @@ def prepare(
     first: LoadedDeck[Deck] | None = None
     # All decks are validated before the first one is written.
     for values in wanted:
+        # New points get the next free numbers, whatever their place in the range.
         if values not in known:
             number += 1
             known[values] = number
@@ -308,6 +321,7 @@ def _text(loaded: LoadedDeck[Deck], point: Point, keys: Sequence[str]) -> str:
     # Relative paths of files are rewritten, since the decks lie in another folder; other texts stay.
     files = {os.path.normpath(file) for file in paths_in(loaded.deck)}
     data = {key: _moved(value, base, point.deck.parent, files) for key, value in data.items()}
+    # The first line of a deck says where it comes from.
     head = f"# {loaded.path.name} with {' '.join(_settings(keys, point.values))}"
     return "\n".join([printable(head), *deck_lines(data), ""])
 
@@ -342,6 +356,7 @@ def _read_index(folder: Path, keys: Sequence[str]) -> dict[tuple[str, ...], int]
     path = folder / INDEX
     if not path.exists():
         return {}
+    # Undecodable bytes become marks: a damaged index is refused below, by its content.
     rows = list(
         csv.reader(
             io.StringIO(read_bytes(path, "the index of a sweep", MOST_BYTES).decode("utf-8", "replace"))
@@ -349,6 +364,7 @@ def _read_index(folder: Path, keys: Sequence[str]) -> dict[tuple[str, ...], int]
     )
     if not rows or rows[0][:2] != ["number", "deck"] or any(len(row) != len(rows[0]) for row in rows):
         raise FileError(f"{path} is not the index of a sweep", hint="-o FOLDER sweeps elsewhere")
+    # Numbers of decks belong to values of these keys: others need a folder of their own.
     if rows[0][2:] != list(keys):
         raise FileError(
             f"{folder} holds a sweep over {', '.join(rows[0][2:])}, not over {', '.join(keys)}",
@@ -391,6 +407,7 @@ def _write_folder(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(f"the folder {folder} cannot be made: {error.strerror}") from error
+    # Decks that are the same stay untouched, with their times.
     for path, text in texts.items():
         if not path.exists() or path.read_bytes() != text.encode():
             write_text(path, text)
@@ -414,7 +431,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class Done:
-    """What became of one deck.
+    """Outcome of one deck.
 
     Attributes
     ----------
@@ -462,9 +479,16 @@ def run(
         yield task.point, done
 
 
+def run_here(sweep: Sweep, *, device: str | None = None) -> Iterator[tuple[Point, Done]]:
+    """Run the decks that are missing one after another in this process; yield each with what became of it."""
+    for point in sweep.missing:
+        yield point, _run_one(_Task(sweep.method, point, device, figures=False, command="qsim.sweep"))
+
+
 def _run_one(task: _Task) -> Done:
     """Run one deck, or continue it; leave a record if it fails."""
     point, start = task.point, time.monotonic()
+    # resume: a deck that was stopped goes on from its checkpoint, a new one begins.
     options = Options(
         device=task.device,
         output=point.results,
@@ -525,6 +549,7 @@ def write_array(sweep: Sweep, *, at_once: int | None = None, device: str | None 
     """
     refuse_controls(sweep.folder / sweep.points[0].deck.name)
     missing = sweep.missing
+    # Memory of some decks, evenly chosen: planning thousands would take minutes.
     examined = missing[:: max(1, -(-len(missing) // MOST_EXAMINED))]
     cuda = device is not None and device.startswith("cuda")
     memory = max((_memory(sweep.method, point.deck, cuda=cuda) for point in examined), default=0)

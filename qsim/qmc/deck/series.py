@@ -99,7 +99,9 @@ class Dmc(Block):
         default=None, validation_alias=AliasChoices("walkers", "target"), description=WALKERS
     )
     timesteps: Annotated[
-        list[TimeStep], Field(min_length=1, max_length=MAX_TIMESTEPS), BeforeValidator(_as_list)
+        list[TimeStep],
+        Field(min_length=1, max_length=MAX_TIMESTEPS),
+        BeforeValidator(_as_list, json_schema_input_type=list[TimeStep] | TimeStep),
     ] = Field(
         default=[0.02, 0.01, 0.005],
         validation_alias=AliasChoices("timesteps", "timestep"),
@@ -115,7 +117,13 @@ class Dmc(Block):
     extrapolate: Literal["linear", "quadratic", "none"] = Field(
         default="linear", description="fit to the energies of all time steps that gives the one at zero"
     )
-    nonlocal_: Annotated[Literal["tmove", "locality"], BeforeValidator(_nonlocal_form)] = Field(
+    nonlocal_: Annotated[
+        Literal["tmove", "locality"],
+        BeforeValidator(
+            _nonlocal_form,
+            json_schema_input_type=Literal["tmove", "locality", "tmove_v1", "tmoves", "la", "LA"],
+        ),
+    ] = Field(
         default="tmove",
         alias="nonlocal",
         description="nonlocal pseudopotentials: size-consistent T-moves (tmove_v1), or the locality approximation (la)",

@@ -113,7 +113,12 @@ class System(Block):
     )
     twists: (
         Annotated[
-            list[Annotated[TwistPoint, BeforeValidator(_twist_form)]], Field(min_length=1, max_length=1000)
+            list[
+                Annotated[
+                    TwistPoint, BeforeValidator(_twist_form, json_schema_input_type=TwistPoint | Vector)
+                ]
+            ],
+            Field(min_length=1, max_length=1000),
         ]
         | None
     ) = Field(
@@ -285,7 +290,9 @@ def _tins_form(value: object) -> object:
     return {} if value == "auto" else value
 
 
-Tins = Annotated[MuffinTins | None, BeforeValidator(_tins_form)]
+Tins = Annotated[
+    MuffinTins | None, BeforeValidator(_tins_form, json_schema_input_type=MuffinTins | Literal["auto"] | None)
+]
 TINS = "mixed basis: spherical harmonics around the ions, coarse splines between; auto: with their defaults"
 
 
@@ -386,10 +393,15 @@ def _source_form(value: object) -> object:
     return {"source": value} if isinstance(value, str) else value
 
 
+_Orbitals = Annotated[
+    Sto | Hydrogen | Hooke | Harmonic | Pyscf | Imported | Eshdf | Planewave, Field(discriminator="source")
+]
+# what needs nothing but its source may be the word alone
+_Sources = Literal["hydrogen", "hooke", "harmonic", "pyscf", "planewave"]
 Orbitals = Annotated[
     Sto | Hydrogen | Hooke | Harmonic | Pyscf | Imported | Eshdf | Planewave,
     Field(discriminator="source"),
-    BeforeValidator(_source_form),
+    BeforeValidator(_source_form, json_schema_input_type=_Orbitals | _Sources),
 ]
 
 # --------------------------------------------------------------------------------------------- Jastrow
@@ -404,7 +416,9 @@ def _wigner_seitz(value: object) -> object:
 class Bspline1(Block):
     """Base of the functions of electron pairs and of electrons and ions."""
 
-    rcut: Annotated[Range | None, BeforeValidator(_wigner_seitz)] = Field(
+    rcut: Annotated[
+        Range | None, BeforeValidator(_wigner_seitz, json_schema_input_type=Range | Literal["ws"] | None)
+    ] = Field(
         default=None,
         description="radius from which the function is zero; bspline needs it; in a crystal by default (ws) and at most the "
         "Wigner-Seitz radius",
@@ -455,10 +469,23 @@ def _body_form(value: object) -> object:
 class Jastrow(Block):
     """The Jastrow factor ``exp(-J)``."""
 
-    J1: Annotated[OneBody, BeforeValidator(_body_form)] | None = Field(
+    J1: (
+        Annotated[
+            OneBody, BeforeValidator(_body_form, json_schema_input_type=OneBody | Literal["bspline", "pade"])
+        ]
+        | None
+    ) = Field(
         default=None, description="electron and ion", json_schema_extra={"example": {"rcut": 8.0, "size": 8}}
     )
-    J2: Annotated[PairBody, BeforeValidator(_body_form)] | None = Field(
+    J2: (
+        Annotated[
+            PairBody,
+            BeforeValidator(
+                _body_form, json_schema_input_type=PairBody | Literal["bspline", "pade", "log1p"]
+            ),
+        ]
+        | None
+    ) = Field(
         default=None, description="two electrons", json_schema_extra={"example": {"rcut": 8.0, "size": 8}}
     )
 
@@ -491,7 +518,9 @@ class Wavefunction(Block):
             "example": {"source": "sto", "shells": [{"atom": "He", "n": 1, "l": 0, "zeta": 1.6875}]}
         },
     )
-    jastrow: Annotated[Jastrow, BeforeValidator(_none_form)] = Field(
+    jastrow: Annotated[
+        Jastrow, BeforeValidator(_none_form, json_schema_input_type=Jastrow | Literal["none"] | None)
+    ] = Field(
         default=Jastrow(),
         description="Jastrow factor; none: determinants alone, whose energy is that of the mean field, but for corrected cusps "
         "of bare nuclei.  By default none, for source: hooke J2 of type log1p",

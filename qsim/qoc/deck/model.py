@@ -88,9 +88,14 @@ class QocDeck(Deck):
         default=Lbfgs(type="lbfgs"), description="method of maximisation", validate_default=True
     )
     ensemble: Ensemble | None = Field(default=None, description="robust control: one field, many systems")
-    verify: Annotated[Verify, BeforeValidator(_verify_form)] = Field(
-        default=Verify(), description="independent check of the final probability"
-    )
+    verify: Annotated[
+        Verify,
+        BeforeValidator(
+            _verify_form,
+            json_schema_input_type=Verify
+            | Literal[False, "none", "auto", "crank_nicolson", "cn", "eigenbasis"],
+        ),
+    ] = Field(default=Verify(), description="independent check of the final probability")
 
 
 def references(deck: QocDeck | QuantumDeck) -> tuple[str, ...]:

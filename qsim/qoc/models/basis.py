@@ -44,6 +44,8 @@ class Basis:
         Returns the operator (D, D) of a formula and a key.
     vectors : mapping of (D,) complex128
         Further states by name, of norm 1.
+    gap : float
+        Distance of levels, angular frequency, below which they are one group; rounding of the spectrum at least.
     """
 
     labels: tuple[str, ...]
@@ -52,6 +54,7 @@ class Basis:
     units: Units
     observable: Callable[[str, str], csr_array]
     vectors: Mapping[str, ComplexArray] = field(default_factory=dict)
+    gap: float = 0.0
 
     @property
     def dimension(self) -> int:
@@ -145,7 +148,7 @@ class Basis:
                     f"there is no level {number}: levels 0 to {self.dimension - 1} (labels stand in quotes)"
                 )
                 raise InvalidInput(key, text)
-            group = self._group(energies, number, DEGENERATE * width)
+            group = self._group(energies, number, max(self.gap, DEGENERATE * width))
             if not set(group) <= chosen:
                 told = ", ".join(map(str, group))
                 raise InvalidInput(

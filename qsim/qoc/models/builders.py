@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qsim.qoc.deck.systems.grid2d import Grid2dSystem
 from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.deck.systems.model import ModelSystem
+from qsim.qoc.deck.systems.rotor import RotorSystem
 from qsim.qoc.models.composite import composite_model
+from qsim.qoc.models.grid2d import grid2d_model
 from qsim.qoc.models.matrices import matrices_model
+from qsim.qoc.models.rotor import rotor_model
 
 if TYPE_CHECKING:
     from qsim.qoc.models.quantum import QuantumModel
@@ -15,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["model"]
 
 
-def model(system: ModelSystem | MatricesSystem, extra: int = 0) -> QuantumModel:
+def model(system: ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem, extra: int = 0) -> QuantumModel:
     """Return the matrices, starts and goal of a block `system`.
 
     Parameters
@@ -34,4 +38,8 @@ def model(system: ModelSystem | MatricesSystem, extra: int = 0) -> QuantumModel:
     """
     if isinstance(system, MatricesSystem):
         return matrices_model(system)
+    if isinstance(system, RotorSystem):
+        return rotor_model(system, extra)
+    if isinstance(system, Grid2dSystem):
+        return grid2d_model(system, extra)
     return composite_model(system, extra)

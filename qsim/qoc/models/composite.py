@@ -18,6 +18,7 @@ from scipy import sparse
 from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.systems.parts import Transmon
 from qsim.qoc.deck.systems.quantities import Units
+from qsim.qoc.deck.systems.states import Gate
 from qsim.qoc.models.basis import Basis
 from qsim.qoc.models.faults import Faults
 from qsim.qoc.models.goals import Logical, aim
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import FloatArray
     from qsim.qoc.deck.systems.model import ModelSystem
-    from qsim.qoc.deck.systems.states import Gate
 
 __all__ = ["composite_model"]
 
@@ -124,7 +124,7 @@ def composite_model(system: ModelSystem, extra: int = 0) -> QuantumModel:
     basis = Basis(space.labels, energy, uncoupled, units, space.formula)
     with faults.catch():
         goal = aim(system, basis, lambda gate, start: _logical(gate, start, space, basis))
-        _require_guard_levels(system, goal.logical is not None)
+        _require_guard_levels(system)
     faults.stop()
     return QuantumModel(
         drift=sparse_matrix(energy - _diagonal(frame)),
@@ -289,7 +289,7 @@ def _logical(gate: Gate, start: Any, space: Space, basis: Basis) -> Logical:
         if not isinstance(start, str):
             text = "a gate starts from its logical states; give the label of a basis state for the other parts, or nothing"
             raise InvalidInput("system.initial", text)
-        others = list(np.unravel_index(basis.place(start, "system.initial"), space.shape))
+        others = [int(k) for k in np.unravel_index(basis.place(start, "system.initial"), space.shape)]
     indices = []
     for bits in product((0, 1), repeat=len(names)):
         numbers = list(others)
@@ -301,7 +301,7 @@ def _logical(gate: Gate, start: Any, space: Space, basis: Basis) -> Logical:
     return Logical(columns, np.array(indices, dtype=np.int64), ", ".join(names))
 
 
-def _require_guard_levels(system: ModelSystem, gate: bool) -> None:
+def _require_guard_levels(system: ModelSystem) -> None:
     """Refuse a transmon without a level above those that the deck names: its leakage would have nowhere to go.
 
     Raises
@@ -309,6 +309,7 @@ def _require_guard_levels(system: ModelSystem, gate: bool) -> None:
     InvalidInput
         Naming the levels that are needed.
     """
+    target: Any = system.target
     named = [0] * len(system.parts)
     for label in _labels_of(system):
         digits = label.split(",") if "," in label else list(label)
@@ -316,7 +317,7 @@ def _require_guard_levels(system: ModelSystem, gate: bool) -> None:
             named = [max(top, int(digit)) for top, digit in zip(named, digits, strict=True)]
     for number, part in enumerate(system.parts):
         top = named[number]
-        if gate and (system.target.on is None or part.name in system.target.on):
+        if isinstance(target, Gate) and (target.on is None or part.name in target.on):
             top = max(top, 1)
         if isinstance(part, Transmon) and part.levels < top + 2:
             text = f"transmon {part.name} has {part.levels} levels, and level {top} is used; keep at least {top + 2}"

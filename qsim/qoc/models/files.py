@@ -124,7 +124,9 @@ def _csr(arrays: dict[str, NDArray[Any] | None], name: str, key: str) -> csr_arr
 
 def dense_matrix(value: csr_array | ComplexArray) -> ComplexArray:
     """Return a matrix or an array as a dense one."""
-    return value.toarray() if sparse.issparse(value) else np.asarray(value, dtype=np.complex128)
+    if isinstance(value, sparse.csr_array):
+        return np.asarray(value.toarray())
+    return np.asarray(value, dtype=np.complex128)
 
 
 def array_of(path: Path, names: tuple[str, ...], key: str) -> tuple[str, ComplexArray]:

@@ -123,8 +123,9 @@ def _apply(name: str, arguments: list[Factor], dimension: int) -> Factor:
         a, b = _as_matrix(first, dimension), _as_matrix(second, dimension)
         return sparse_matrix(a + b if name == "+" else a - b)
     if name == "*":
-        either = isinstance(first, complex) or isinstance(second, complex)
-        return first * second if either else sparse_matrix(first @ second)
+        if isinstance(first, complex) or isinstance(second, complex):
+            return first * second
+        return sparse_matrix(first @ second)
     if name == "/":
         if not isinstance(second, complex):
             raise ValueError("division by an operator")

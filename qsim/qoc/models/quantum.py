@@ -170,7 +170,7 @@ class QuantumModel:
     labels: tuple[str, ...]
     shape: tuple[int, ...]
     seconds: float | None
-    states: NDArray[np.complex128]
+    states: ComplexArray
     weights: NDArray[np.float64]
     dropped: float
     goal: Goal

@@ -15,7 +15,7 @@ from qsim.qoc.models.files import array_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from qsim.core.device.arrays import ComplexArray, FloatArray
+    from qsim.core.device.arrays import ComplexArray, FloatArray, IndexArray
     from qsim.qoc.models.basis import Basis
 
 __all__ = ["Start", "boltzmann", "kept", "read_density", "require_density", "start"]
@@ -49,7 +49,7 @@ def boltzmann(energies: FloatArray, temperature: float) -> FloatArray:
     return np.asarray(weights / weights.sum(), dtype=float)
 
 
-def kept(weights: FloatArray, below: float) -> tuple[FloatArray, float]:
+def kept(weights: FloatArray, below: float) -> tuple[IndexArray, float]:
     """Return the numbers of the fewest members of a mixture that leave out at most `below`, and the weight left out.
 
     Parameters

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 # Functions of an l.
 SHOWN = 5
-# Height of the generating potential, of the largest function, at a tenth of the radius.
+# Height of the generating potential at a tenth of the radius, over the height of the largest function.
 TALL = 0.75
 
 
 def momenta_of(r: Results) -> list[int]:
     """Return the orbital momenta whose functions the file holds."""
-    found = (name.split("/") for name in r.names)
-    return sorted(int(part[1][1:]) for part in found if part[0] == "basis" and part[2:] == ["beta"])
+    parts = (name.split("/") for name in r.names)
+    return sorted(int(part[1][1:]) for part in parts if part[0] == "basis" and part[2:] == ["beta"])
 
 
 def _contour(r: Array) -> tuple[Any, Any, str]:
@@ -54,6 +54,8 @@ def basis(r: Results) -> Figure | None:
         largest = float(np.abs(functions[:drawn]).max())
         if "generating" in r:
             v = np.abs(r["generating"])
+            # v diverges at the nucleus: it is scaled by its value at a tenth of the radius, or
+            # by its largest one where it is zero there.
             level = float(np.interp(0.1 * end, s, v)) or float(v.max())
             ax.fill_between(
                 s, 0.0, TALL * largest * v / level, color="0.9", linewidth=0, label="$v(r)$, scaled"
@@ -104,6 +106,7 @@ def beta(r: Results) -> Figure | None:
         return None
     fig = figure("single", 2.7)
     ax = fig.subplots()
+    # At most six l, evenly chosen: more markers cannot be told apart.
     drawn = momenta if len(momenta) <= 6 else momenta[:: -(-len(momenta) // 6)]
     is_complex = any(np.iscomplexobj(r[f"basis/l{l}/beta"]) for l in drawn)
     for k, l in enumerate(drawn):
@@ -122,6 +125,8 @@ def beta(r: Results) -> Figure | None:
         ax.set_ylabel(r"Im $\beta$ (hartree)")
     else:
         lowest = min(float(r[f"basis/l{l}/beta"].min()) for l in drawn)
+        # Negative beta belong to levels of U below the energy: a logarithmic axis would hide
+        # them.
         if lowest > 0.0:
             ax.set_yscale("log")
             ax.set_xscale("log")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Relative error of an eigenvalue that is worth a warning.
 COARSE = 0.01
-# Of the largest value, that an outgoing function should have fallen to at the end of the contour.
+# Share of its largest value to which an outgoing function should have fallen at the end of the contour.
 TAIL = 1e-3
 
 
@@ -37,7 +37,7 @@ def run(problem: Problem, monitor: Monitor) -> BasisResult:
                 "errors of beta", partial(beta_errors, problem, functions), np.full(functions.size, np.nan)
             )
             for judge in (partial(_warnings, problem, functions), partial(_coarse, functions, errors)):
-                result.notes += monitor.judged("what is doubtful about the functions", judge, [])
+                result.notes += monitor.judged("warnings about the functions", judge, [])
             monitor.step(k + 1, orthogonality=functions.orthogonality)
     monitor.end()
     for text in result.notes:
@@ -56,12 +56,13 @@ def beta_errors(problem: Problem, functions: Sturmians) -> NDArray[np.float64]:
 
     Complex ones are compared with the nearest; NaN where the finer grid has no such functions.
     """
-    found = problem.finer_functions(functions)
-    if found is None:
+    remade = problem.finer_functions(functions)
+    if remade is None:
         return np.full(functions.size, np.nan)
-    _, other = found
+    _, other = remade
     if not np.iscomplexobj(functions.beta):
         return np.asarray(np.abs(other.beta - functions.beta))
+    # Complex eigenvalues have no order that both grids keep.
     distances = np.abs(functions.beta[:, None] - other.beta[None, :])
     return np.asarray(distances.min(axis=1))
 

@@ -9,7 +9,7 @@ import numpy as np
 from qsim.core.device.parallel import SerialComm, first
 from qsim.sturmian.radial import parameters
 from qsim.sturmian.two_electron.davidson import Eigenpairs
-from qsim.sturmian.two_electron.dense import Symmetry, _eigenpairs, assemble, one_electron, orthonormalised
+from qsim.sturmian.two_electron.dense import Symmetry, assemble, eigenpairs, one_electron, orthonormalised
 
 if TYPE_CHECKING:
     from qsim.core.device.parallel import Comm
@@ -22,7 +22,7 @@ def solve_sector(
 ) -> Eigenpairs:
     """Return the lowest states of a sector as the matrix-free solver would: vectors in the orbitals of its operator.
 
-    Residuals are those of the operator, so that a dense run checks the matrix-free products and the other way round.
+    Residuals are taken with the operator, so that a dense run checks the matrix-free products and the other way round.
     """
     U, _ = parameters.auxiliary(problem.radial, problem.grid)
     v = parameters.generating_values(problem.radial, problem.values, problem.grid)
@@ -35,7 +35,7 @@ def solve_sector(
     made = assemble(device, problem.grid, basis, Symmetry(sector.L, sector.S, sector.pairs), comm)
     # one root more than requested gives the last of them a gap
     wanted = min(roots + 1, made.bounds[-1])
-    energies, x = first(comm, lambda: _eigenpairs(device, made, max(wanted, roots)))
+    energies, x = first(comm, lambda: eigenpairs(device, made, max(wanted, roots)))
     # from the orthonormal functions of the matrices to the orbitals of the operator
     rotation = {l: operator.orbitals[l].C.T @ basis[l].c for l in ls}
     vectors = np.zeros((roots, *operator.shape))
@@ -47,6 +47,7 @@ def solve_sector(
         states = device.asarray(vectors)
         defect = operator.apply(states) - device.asarray(energies[:roots])[:, None, None, None] * states
         residuals = device.to_host(xp.sqrt((defect**2).sum(axis=(1, 2, 3))))
+    # Distances to the nearest other root, including the one beyond those requested.
     gaps = np.full(roots, np.inf)
     for k in range(roots):
         others = np.delete(energies, k)

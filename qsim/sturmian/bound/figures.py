@@ -90,6 +90,8 @@ def convergence(r: Results) -> Figure | None:
         values, energies = r[f"convergence/{key}/value"], r[f"convergence/{key}/energies"]
         order = np.argsort(values)
         x, energies = values[order], energies[order]
+        # Each key has its own limit: partial waves the exact one, functions the finer grid, all
+        # others their last value.
         reference, text = _references(r, key, energies)
         for k, name in enumerate(names):
             above = np.abs(energies[:, k] - reference[k])
@@ -154,10 +156,12 @@ def partial_waves(r: Results) -> Figure | None:
 
 
 def _energy_panel(ax: Axes, r: Results, l_max: FloatArray, energies: FloatArray) -> None:
-    """Draw energies with their limits and known values, those of several states from the largest l_max on."""
+    """Draw energies with their limits and known values; several states relative to their energies at the largest l_max."""
     names = _names(r)
     single = len(names) == 1
     seen = []
+    # Energies of several states lie too far apart for one axis: each is drawn relative to its
+    # value at the largest l_max.
     for k, name in enumerate(names):
         color = CYCLE[k % len(CYCLE)]
         shift = 0.0 if single else float(energies[-1, k])
@@ -192,6 +196,8 @@ def _distance_panel(ax: Axes, r: Results, l_max: FloatArray, energies: FloatArra
         color = CYCLE[k % len(CYCLE)]
         limit, exact = _limit(r, k), _exact(r, k)
         reference = None if limit is None else limit[0]
+        # One reference for all states of the panel: known values where there are any, and
+        # states without one are left out.
         if any_exact:
             reference = exact
         if reference is None:
@@ -306,6 +312,7 @@ def pair_density(r: Results) -> Figure | None:
     )
     axes = np.ravel(np.atleast_1d(fig.subplots(rows, columns, squeeze=False)))
     image = None
+    # All panels share one colour scale and one extent, set by the widest state.
     end = _reach(radius, r["density"][:count], 1e-5)
     kept = radius <= end
     top = max(float(values[k].max()) for k in range(count))
@@ -344,6 +351,7 @@ def levels(r: Results) -> Figure | None:
             linewidth=1.6,
         )
         ax.annotate(names[k], (x, energy), (0, 2), textcoords="offset points", ha="center", fontsize=6.5)
+    # Thresholds of different symmetries that agree to 1e-8 are one line.
     for value in np.unique(np.round(r["thresholds"], 8)):
         ax.axhline(value, color="0.5", linestyle=":", linewidth=0.8)
     ax.set_xticks(range(len(groups)), [_symmetry(s, a) for s, a in groups])

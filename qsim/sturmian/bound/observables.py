@@ -120,6 +120,8 @@ def _dipole(operator: TwoElectron, F: NDArray[np.float64], r: NDArray[np.float64
     """Return the mean of cos theta12, or of r1 r2 cos theta12: the coefficient of P_1 without its radial kernel."""
     if 1 not in operator.multipoles:
         return 0.0
+    # cos theta_12 = P_1, and the repulsion's expansion is sum_l P_l r<^l / r>^(l+1): the
+    # angular coefficients of l = 1 are the matrix of cos theta_12.
     A = operator.dense[operator.multipoles.index(1)]
     weighted = F if r is None else F * np.outer(r, r)
     return float(

@@ -37,6 +37,8 @@ def points_of(problem: Problem) -> list[Point]:
 
 def satellites(pairs: Sequence[tuple[int, int]]) -> range:
     """Return l_max of the partial waves that tell the error of all pairs up to the largest: smaller ones if there are enough."""
+    # An extrapolation needs SATELLITES + 1 values of l_max that all have pairs; where the
+    # deck's own is among the lowest, larger ones make up for it.
     top, low = max(max(pair) for pair in pairs), min(max(pair) for pair in pairs)
     first = max(top - SATELLITES, low)
     return range(first, first + SATELLITES + 1)

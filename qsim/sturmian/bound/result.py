@@ -54,7 +54,7 @@ class BoundResult:
     convergence : dict of Scan
         The scans of the deck by key.
     partial : Scan
-        Energies against l_max: those of the extrapolation, or the few below l_max that give ``error_angular``; may be empty.
+        Energies against l_max: the extrapolated ones, or the few below l_max that give ``error_angular``; may be empty.
     limits : list of (float, float)
         Limit of all partial waves and its error, of each state; empty unless the deck extrapolates.
     solver_iterations, products, unknowns : int
@@ -105,15 +105,15 @@ def _each(
     error: Callable[[State], float] | None = None,
     headlines: tuple[int, ...] = (),
 ) -> Quantity[BoundResult]:
-    """Return the quantity of a number of every state, ``name_k``; those of the states `shown` are shown first."""
+    """Return the quantity of a number of every state, ``name_k``; those of the states `headlines` are shown first."""
 
     def numbers(r: BoundResult) -> dict[str, Scalar]:
-        found = (
+        numbered = (
             (k, term, value(state)) for k, (term, state) in enumerate(zip(_names(r), r.states, strict=True))
         )
         return {
             f"{name}_{k}": Scalar(number, unit, description=f"{text}, {term}")
-            for k, term, number in found
+            for k, term, number in numbered
             if number is not None
         }
 
@@ -139,10 +139,10 @@ def _energies(states: slice) -> Callable[[BoundResult], dict[str, Scalar]]:
             rest = "with the pairs of the deck only; error: solver, radial functions and grid, box"
         else:
             rest = "up to l_max; error: solver, radial functions and grid, box, and the missing partial waves"
-        found = list(enumerate(zip(_names(r), r.states, strict=True)))[states]
+        numbered = list(enumerate(zip(_names(r), r.states, strict=True)))[states]
         return {
             f"energy_{k}": Scalar(float(state.energy), HARTREE, description=f"energy of {term} {rest}")
-            for k, (term, state) in found
+            for k, (term, state) in numbered
         }
 
     return numbers
@@ -255,12 +255,12 @@ def _coefficients(L: int, pairs: tuple[tuple[int, int], ...]) -> tuple[NDArray[A
 def _angular(name: str, column: int) -> Callable[[BoundResult], Arrays]:
     """Return a function that gives one column of the angular coefficients of each symmetry."""
 
-    def found(sector: Sector) -> NDArray[Any]:
+    def coefficients(sector: Sector) -> NDArray[Any]:
         pairs = tuple((int(la), int(lb)) for la, lb in sector.pairs)
         return _coefficients(sector.L, pairs)[column]
 
     return lambda r: {
-        f"angular/L{sector.L}_S{sector.S}_{sector.parity}/{name}": found(sector)
+        f"angular/L{sector.L}_S{sector.S}_{sector.parity}/{name}": coefficients(sector)
         for sector in r.problem.sectors
         if len(sector.pairs) <= STORED_PAIRS
     }
@@ -320,7 +320,7 @@ QUANTITIES: tuple[Quantity[BoundResult], ...] = (
     Quantity(
         "error_to_exact",
         HARTREE,
-        "that of the first state",
+        "energy of the first state minus the known one",
         lambda r: _differences(r)["error_to_exact_0"],
         when=lambda r: "error_to_exact_0" in _differences(r),
         headline=True,

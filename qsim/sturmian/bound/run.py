@@ -42,15 +42,15 @@ __all__ = ["run"]
 MAP_POINTS = 400
 # Largest norm of the part of a state with the wrong exchange symmetry.
 SYMMETRY = 1e-8
-# Relative to kinetic and potential energy, of an energy.
+# Rounding of an energy relative to kinetic and potential energy.
 ROUNDING = 1e-14
-# Of the limit's own error: with three waves it is too small by up to 1.2 (H- to Ne8+)
+# Factor of the limit's own error, which three waves underestimate by up to 1.2 (H- to Ne8+).
 FEW_WAVES = 1.5
 # Relative error of what further partial waves lower the energy by, where that only tells an error.
 ROUGH = 0.02
-# Times that an automatic box may grow.
+# Number of times that an automatic box may grow.
 ENLARGEMENTS = 4
-# Of its radius, at once.
+# Largest factor by which its radius grows at once.
 LARGEST_GROWTH = 3.0
 
 
@@ -92,6 +92,7 @@ class _Run:
             self.problem = problem.with_(**grown)
 
     def run(self) -> BoundResult:
+        """Find the states, then all points around them, from where a restored run stopped; return the result."""
         monitor = self.monitor
         monitor.begin(1 + len(self.points), "solutions", "bound states", done=self.count or None)
         if not self.done["states"]:
@@ -171,6 +172,7 @@ class _Run:
         return self.planes.setdefault(id(problem.grid), (problem.grid, {}))[1]
 
     def _solve(self, problem: Problem, sector: Sector, name: str) -> tuple[TwoElectron, davidson.Eigenpairs]:
+        """Return the Hamiltonian of a sector and its lowest states, from where an interrupted search of that name stopped."""
         roots = max(sector.roots) + 1
         if problem.solver.type == "dense":
             return self._dense(problem, sector, roots)
@@ -230,6 +232,8 @@ class _Run:
         needed = [R for state in lowest.values() if (R := radius_needed(problem, state)) is not None]
         if not needed:
             return None
+        # A basis that follows from the ionisation energy is made anew for the one that was
+        # found.
         weakest = min(state.threshold - state.energy for state in states if state.bound)
         return {
             "R": min(max(needed), LARGEST_GROWTH * problem.values.R),
@@ -237,6 +241,13 @@ class _Run:
         }
 
     def _main(self) -> list[State]:
+        """Find, examine and keep the states of all sectors; return them sector by sector.
+
+        Raises
+        ------
+        NumericsError
+            If the exchange symmetry of a state is lost.
+        """
         problem = self.problem
         states: dict[tuple[Any, ...], State] = {}
         iterations = products = unknowns = 0
@@ -269,12 +280,15 @@ class _Run:
     def _examine(
         self, operator: TwoElectron, sector: Sector, eigenpairs: davidson.Eigenpairs, root: int
     ) -> State:
+        """Return a state of a sector with its expectation values and the errors that it shows by itself: solver and box."""
         problem, x = self.problem, eigenpairs.vectors[root]
         seen = observe(operator, x, problem.V)
         energy = float(eigenpairs.values[root])
         level = min(float(operator.orbitals[l].e[0]) for pair in sector.pairs for l in pair)
         # one electron in the lowest level, the other at rest at R, where a confining potential is still positive
         threshold = level + max(float(problem.V[-1]), 0.0)
+        # Errors that need other solutions are NaN here: `_compare` sets the radial ones,
+        # `_result` the angular one.
         return State(
             L=sector.L,
             S=sector.S,
@@ -309,6 +323,8 @@ class _Run:
     ) -> reference.Reference | None:
         """Return the states of a sector on the finer grid, None where that is too much work."""
         problem = self.problem
+        # The finer grid and its kernels are shared by the sectors of one grid, and made when
+        # the first of them needs them.
         if self.fine is None or self.fine[0] is not problem.grid:
             self.fine = (problem.grid, cache(lambda: reference.finer(problem.grid)), {})
         _, fine, planes = self.fine
@@ -323,6 +339,7 @@ class _Run:
     # --------------------------------------------------------------------------------------- scans
 
     def _scan_point(self, point: Point) -> None:
+        """Append the energies of all states and the largest number of unknowns at one point; NaN where there is no state."""
         problem = self.problem.with_(**point.changes)
         # the deck itself
         if point.key == "partial" and problem.sectors == self.problem.sectors:
@@ -387,6 +404,7 @@ class _Run:
         if rough and key in self.smaller:
             pairs, eigenpairs = self.smaller[key]
             operator = self._operator(problem, sector)
+            # As in the reference: neither near degeneracies nor missing neighbours decide.
             gaps = np.clip(eigenpairs.gaps, 1e-3, 1.0)
             values, _, _ = davidson.relax(
                 operator,
@@ -416,6 +434,7 @@ class _Run:
     # -------------------------------------------------------------------------------------- result
 
     def _result(self) -> BoundResult:
+        """Return states, scans, partial waves and limits of the finished solutions, with the angular errors set."""
         problem, info = self.problem, self.done["info"]
         states = [State(**_restored(entry)) for entry in self.done["states"]]
         scans = {
@@ -424,6 +443,8 @@ class _Run:
         }
         waves = scans.pop("partial", _EMPTY)
         limits = []
+        # Limits last: they need all partial waves, and the largest radial error of the energies
+        # that are fitted.
         for k, state in enumerate(states):
             used = self._used(waves, state, k)
             if used.sum() <= SATELLITES:
@@ -498,7 +519,7 @@ def _compare(state: State, finer: reference.Reference | None) -> None:
 
 
 def _radial_error(energy: float, finer: reference.Reference | None, root: int) -> float:
-    """Return how far an energy lies from that on a finer grid, and how far that is off, hartree; NaN if it was not found."""
+    """Return the distance of an energy from its value on a finer grid, with its error, hartree; NaN without one."""
     if finer is None or not np.isfinite(finer.energies[root]):
         return float("nan")
     return finer.off(energy, root)

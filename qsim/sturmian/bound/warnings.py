@@ -30,7 +30,7 @@ POOR = 1e-3
 # Times the estimated error that the virial ratio may show.
 DISAGREEMENT = 10.0
 SCAN = "scan grid.order and basis.N"
-# Times an estimated radial error of a state whose threshold is in doubt.
+# Times the estimated radial error by which a state may still fall below its threshold.
 UNSURE = 2.0
 
 
@@ -64,6 +64,8 @@ def radius_needed(problem: Problem, state: State) -> float | None:
     if outer_density(R, binding, charge) < 0.01 * BOX_DENSITY:
         # the box is large enough; what is out there is the error of a small basis
         return None
+    # The density falls like exp(-2 kappa R): to a tenth of what is allowed, by half of the
+    # logarithm over kappa.
     return math.ceil(R + 0.5 * math.log(density / (0.1 * BOX_DENSITY)) / math.sqrt(2.0 * binding))
 
 
@@ -97,6 +99,7 @@ def confining(r: NDArray[np.float64], V: NDArray[np.float64]) -> bool:
 
     Electrons in it are bound at any energy, and a threshold found from its value at R is one of the box.
     """
+    # V ~ r^p has slope r / V = p: at least about 1.
     slope = (V[-1] - V[-2]) / (r[-1] - r[-2])
     return bool(V[-1] > 0.0 and slope * r[-1] > 0.9 * V[-1])
 
@@ -120,6 +123,8 @@ def _warnings(result: BoundResult, state: State) -> Iterator[str]:
         yield f"{text}, for it is too much work, and the extrapolated energy states the error at that of the deck; {SCAN}"
     if not result.problem.lists_pairs and not math.isfinite(state.error_angular):
         yield "what the missing partial waves add was not estimated; give a larger channels.l_max, or extrapolate"
+    # Only charges at rest scale like 1/r under all lengths: any other potential has its own
+    # virial theorem.
     if result.problem.is_bare:
         gain = virial_gain(state)
         if gain > DISAGREEMENT * (state.error_in_pairs + 1e-13 * state.moments["kinetic"]):
@@ -153,9 +158,7 @@ def require_contained(result: BoundResult, judged: Judged = unguarded) -> list[s
         first = symmetry not in seen
         seen.add(symmetry)
         name = f"state {k} ({term(state.L, state.S, state.parity, state.root)})"
-        texts: list[str] = judged(
-            "what is doubtful about the states", partial(_warnings_of, result, state), []
-        )
+        texts: list[str] = judged("warnings about the states", partial(_warnings_of, result, state), [])
         warnings += [f"{name}: {text}" for text in texts]
         needed = judged(
             "whether the box holds the states", partial(radius_needed, result.problem, state), None
@@ -165,6 +168,8 @@ def require_contained(result: BoundResult, judged: Judged = unguarded) -> list[s
         density, R = box_density(state), result.problem.grid.R
         text = f"{name} is not contained in the box: its density at R = {R:.4g} is {density:.1e} per bohr"
         hint = f"grid.R of about {needed:g} bohr holds it"
+        # A lowest state that the box cuts off is wrong. An excited one may be a state of the
+        # box beside right ones: a warning.
         if first:
             raise NumericsError(f"{text}, but at most {BOX_DENSITY:g} is allowed", hint=hint)
         warnings.append(f"{text}; {hint}")

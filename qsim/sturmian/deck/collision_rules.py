@@ -44,6 +44,8 @@ def of_deck(deck: SturmianDeck) -> Iterator[Finding]:
         )
     if deck.scan is not None:
         yield from _scan(deck, task)
+    # Electrons and resonances begin without a bound state of two electrons: a block that would
+    # have no effect is refused.
     initial = getattr(deck, "initial", None)
     if initial is not None and "initial" in deck.model_fields_set and task.process in ("e_h", "resonances"):
         text = (
@@ -55,6 +57,7 @@ def of_deck(deck: SturmianDeck) -> Iterator[Finding]:
 
 
 def _keys(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
+    """Yield keys of another process, missing keys of this one, and mistakes in their values."""
     own = KEYS[task.process]
     for key in OWN:
         if key in task.model_fields_set and key not in own and getattr(task, key) is not None:
@@ -66,6 +69,7 @@ def _keys(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
     for key in own:
         if key == "gauges" or getattr(task, key) is not None:
             continue
+        # The energies are in the scan instead.
         if key in ("energy", "excess", "ejected") and scanned:
             continue
         yield Finding(f"task.{key}", f"required for process: {task.process}")
@@ -74,6 +78,7 @@ def _keys(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
 
 
 def _energies(deck: SturmianDeck, task: Scatter, key: str) -> Iterator[Finding]:
+    """Yield duplicate energies and gauges, and energy sharing requested below the ionisation threshold."""
     energies = energies_of(deck)
     for k, value in enumerate(energies):
         if value in energies[:k]:
@@ -95,8 +100,10 @@ def _energies(deck: SturmianDeck, task: Scatter, key: str) -> Iterator[Finding]:
 
 
 def _ejected(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
+    """Yield ejected energies that miss the total, and observables and gauges that need a pure Coulomb field."""
     energies = energies_of(deck)
     if task.ejected is not None and task.process == "photo" and task.excess is not None:
+        # Equal up to rounding of the units in which the energies are given.
         total = sum(task.ejected)
         if any(abs(value - total) > 1e-6 * total for value in as_list(task.excess)):
             yield Finding(
@@ -133,6 +140,7 @@ def _channels(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
 
 
 def _sectors(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
+    """Yield pairs that no symmetry has, and symmetries without pairs, incident electron or dipole transition."""
     channels, initial = deck.channels, initial_of(deck)
     sectors = sectors_of(deck)
     for k, (la, lb) in enumerate(channels.pairs or []):
@@ -150,13 +158,17 @@ def _sectors(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
             yield Finding(
                 key, f"the pair (0, {sector.L}) of the incident electron is missing for L = {sector.L}"
             )
+        # Dipole selection rule: L changes by one, as natural parity excludes L to L.
         if task.process == "photo" and abs(sector.L - initial.L) != 1:
             text = f"a photon does not lead from L = {initial.L} to L = {sector.L} with natural parity"
             yield Finding("channels.L", f"{text}; give {initial.L + 1}")
 
 
 def _basis(deck: SturmianDeck) -> Iterator[Finding]:
+    """Yield functions that cannot hold the outgoing waves of a collision."""
     basis = deck.basis
+    # The default of a collision is the whole grid, not the functions that are the default of
+    # bound states.
     if "basis" not in deck.model_fields_set or not isinstance(basis, Gsf):
         if deck.solver.type == "dense":
             text = "dense makes the matrix of Sturmian functions; with basis: fedvr take matrix_free"

@@ -99,7 +99,7 @@ Task = Annotated[Bound | Integrals | BasisTask | Scatter, Field(discriminator="t
 
 
 class Solver(Block):
-    """How eigenvalues of the two electrons are found."""
+    """Solver of the eigenproblem or of the driven equations."""
 
     type: Literal["matrix_free", "dense"] = Field(
         default="matrix_free",

@@ -39,7 +39,10 @@ def rules(deck: SturmianDeck) -> Iterator[Finding]:
 
 
 def _basis(deck: SturmianDeck, basis: Gsf) -> Iterator[Finding]:
+    """Yield energies and boundary conditions of the functions that contradict each other or the task."""
     energy, task, ecs = basis.energy, deck.task.type, deck.grid.ecs
+    # The energy by itself first, then against the boundary condition, then against task and
+    # contour: one mistake is reported once.
     if energy == "total":
         text = "total is the energy of a collision; give a number, or auto"
         yield Finding("basis.energy", text)
@@ -67,6 +70,7 @@ def _basis(deck: SturmianDeck, basis: Gsf) -> Iterator[Finding]:
 
 
 def _generating(deck: SturmianDeck, basis: Gsf) -> Iterator[Finding]:
+    """Yield generating potentials that do not fit into the box, or have no values on a contour."""
     generating, R = basis.generating, deck.grid.R
     bounds = deck.grid.bounds
     end = bounds[-1] if bounds else R
@@ -89,10 +93,12 @@ def _generating(deck: SturmianDeck, basis: Gsf) -> Iterator[Finding]:
 
 
 def _sectors(deck: SturmianDeck) -> Iterator[Finding]:
+    """Yield duplicate or impossible states and pairs, and symmetries without pairs."""
     channels = deck.channels
     yield from symmetries(deck)
     if deck.states is not None:
         yield from _states(deck)
+    # (la, lb) and (lb, la) are one pair: exchange is built in.
     seen: dict[tuple[int, int], int] = {}
     for k, pair in enumerate(channels.pairs or []):
         ordered = (min(pair), max(pair))
@@ -139,8 +145,8 @@ def _given_pairs(deck: SturmianDeck, L: int, S: int, parity: str) -> Iterator[Fi
             )
         elif not allowed(L, la, lb, parity):
             own = "odd" if (la + lb) % 2 else "even"
-            text = f"({la}, {lb}) has {own} parity, but the states of L = {L} asked for have {parity} parity"
-            yield Finding(key, f"{text}; parity: {own} asks for the others")
+            text = f"({la}, {lb}) has {own} parity, but the states of L = {L} have {parity} parity"
+            yield Finding(key, f"{text}; parity: {own} takes the others")
     yield from _empty(deck, L, S, parity)
 
 
@@ -160,6 +166,7 @@ def _empty(deck: SturmianDeck, L: int, S: int, parity: str) -> Iterator[Finding]
 
 
 def _task(deck: SturmianDeck) -> Iterator[Finding]:
+    """Yield keys and blocks that the task of the deck does not have."""
     task = deck.task
     if task.type == "basis":
         if isinstance(deck.basis, FeDvr):
@@ -214,7 +221,8 @@ def _scan(deck: SturmianDeck) -> Iterator[Finding]:
             yield Finding(f"scan.{key}", f"the {key} of a contour belongs to task: scatter")
     yield from _scanned_functions(deck, given)
     if "l_max" in given and deck.channels.pairs is None:
-        yield from _scanned_l_max(deck, min(given["l_max"]))
+        # Only the smallest l_max can leave a symmetry without pairs.
+        yield from _without_pairs(deck, "scan.l_max", min(given["l_max"]))
 
 
 def _scanned_functions(deck: SturmianDeck, given: dict[str, list[Any]]) -> Iterator[Finding]:
@@ -230,11 +238,6 @@ def _scanned_functions(deck: SturmianDeck, given: dict[str, list[Any]]) -> Itera
             yield Finding(
                 f"scan.energy.{k}", f"bound states need functions of a negative energy, found {value:g}"
             )
-
-
-def _scanned_l_max(deck: SturmianDeck, low: int) -> Iterator[Finding]:
-    """Yield a smallest l_max of a scan that leaves a symmetry without pairs."""
-    yield from _without_pairs(deck, "scan.l_max", low)
 
 
 def _without_pairs(deck: SturmianDeck, key: str, low: int) -> Iterator[Finding]:

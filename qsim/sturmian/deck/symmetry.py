@@ -28,10 +28,10 @@ PARITIES = {"even": 0, "odd": 1}
 def sectors(deck: SturmianDeck) -> dict[tuple[int, int, str], tuple[int, ...]]:
     """Return the roots that are wanted of each (L, S, parity), in the order of the deck; parity may be ``natural``."""
     if deck.states is not None:
-        found: dict[tuple[int, int, str], list[int]] = {}
+        listed: dict[tuple[int, int, str], list[int]] = {}
         for state in deck.states:
-            found.setdefault((state.L, state.S, parity_of(state.L, state.parity)), []).append(state.root)
-        return {key: tuple(roots) for key, roots in found.items()}
+            listed.setdefault((state.L, state.S, parity_of(state.L, state.parity)), []).append(state.root)
+        return {key: tuple(roots) for key, roots in listed.items()}
     roots = tuple(range(getattr(deck.task, "n_roots", 1)))
     Ls = [0] if deck.channels.L is None else as_list(deck.channels.L)
     Ss = [0] if deck.channels.S is None else as_list(deck.channels.S)
@@ -117,5 +117,5 @@ def pairs(L: int, l_max: int, *, parity: str | None = "natural", S: int = 0) -> 
     """
     if S not in (0, 1):
         raise ValueError(f"two electrons have S = 0 or 1, not {S}")
-    found = [(la, lb) for lb in range(l_max + 1) for la in range(lb + 1) if allowed(L, la, lb, parity)]
-    return sorted(found, key=lambda pair: (sum(pair), pair[0]))
+    coupled = [(la, lb) for lb in range(l_max + 1) for la in range(lb + 1) if allowed(L, la, lb, parity)]
+    return sorted(coupled, key=lambda pair: (sum(pair), pair[0]))

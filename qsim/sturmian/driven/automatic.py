@@ -17,7 +17,7 @@ from qsim.sturmian.radial.grid import element_bounds
 if TYPE_CHECKING:
     from qsim.sturmian.deck.collision_symmetry import Settings
 
-# Of the shortest wave, where the elements are left to the program.
+# Points per shortest wave, where the elements are left to the program.
 POINTS = 7.0
 MOST_ELEMENTS = 2000
 
@@ -80,11 +80,15 @@ def _elements(settings: Settings, R: float) -> tuple[int | None, str]:
     k_max = fastest(settings)
     if k_max is None:
         return None, ""
+    # An element of order n has n - 1 intervals: the width with POINTS of them in the shortest
+    # wave.
     widest = (settings.grid.order - 1) * 2.0 * np.pi / (k_max * POINTS)
     usual = element_bounds(R, float(settings.system.Z))
     count = usual.size - 1
     if np.diff(usual).max() <= widest:
         return None, ""
+    # The number of elements that gives this width has no closed form, as widths grow from the
+    # nucleus: it is counted up.
     while (
         count < MOST_ELEMENTS
         and np.diff(element_bounds(R, float(settings.system.Z), elements=count)).max() > widest
@@ -95,6 +99,8 @@ def _elements(settings: Settings, R: float) -> tuple[int | None, str]:
 
 def _radius(settings: Settings) -> float:
     """Return a box that holds the n = 3 level of the charge that stays, and several waves of a slow electron."""
+    # Radii of levels scale like n^2 / charge; 30 / k is five wavelengths of the slowest
+    # electron.
     charge = max(potentials.OneBody(settings.system.potential, settings.system.Z).charge, 1.0)
     slowest = min([*(settings.energies if settings.task.process == "photo" else ()), 1.0])
     radius = max(40.0, 60.0 / charge, 30.0 / np.sqrt(2.0 * slowest))

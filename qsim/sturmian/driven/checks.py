@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.numbers import Numbers
 
 POINTS_PER_WAVE = 5.0
-# Rad, above which eigenvectors on the contour become nearly dependent.
+# Angle, rad, above which eigenvectors on the contour become nearly dependent.
 SAFE_ANGLE = 0.42
 # Angle times points of the radial grid, up to which they do not: the condition of the eigenvectors is about
 # exp(2.35 (n angle)^(1/2) - 4), within a factor of five (230 to 626 points, 0.1 to 0.3 rad), and 1e9 here.
 TURNED = 110.0
-# Of the amplitude of the slowest incident electron, that a contour of automatic length may return.
+# Share of the amplitude of the slowest incident electron that a contour of automatic length may return.
 RETURNED = 1e-3
-# From which a given contour is worth a warning.
+# The same share from which a given contour is worth a warning.
 REFLECTED = 0.02
 # Hartree: distance of a total energy to a level, where a channel opens.
 NEAR_LEVEL = 1e-6
@@ -64,6 +64,8 @@ def contour_length(settings: Settings, angle: float) -> float:
     """Return the length of a contour that returns next to nothing of the slowest incident electron, bohr; 0 without any."""
     if settings.task.process != "e_h":
         return 0.0
+    # Solve exp(-2 k l sin(angle)) = RETURNED for the length: the wave decays on the way out and
+    # on the way back.
     k = math.sqrt(2.0 * min(settings.energies))
     return math.ceil(-math.log(RETURNED) / (2.0 * k * math.sin(angle)))
 
@@ -72,6 +74,8 @@ def physics(settings: Settings, numbers: Numbers, bounds: NDArray[np.complex128]
     """Yield the mistakes in grid, box and basis for the waves of the collision."""
     task, system = settings.task, settings.system
     points = numbers.points(float(system.Z))
+    # On the whole grid the safe angle depends on the number of points, among functions it does
+    # not.
     if numbers.angle > (safe := safe_angle(points) if numbers.whole else SAFE_ANGLE):
         text = (
             f"at {numbers.angle:g} rad the eigenvectors on a grid of {points} points become nearly dependent"
@@ -83,6 +87,7 @@ def physics(settings: Settings, numbers: Numbers, bounds: NDArray[np.complex128]
         text = f"the well ends at r0 = {numbers.r0:g}, beyond R = {numbers.R:g} bohr"
         yield Finding("basis.generating.r0", text)
     charge = potentials.OneBody(system.potential, system.Z).charge
+    # Without a target nothing else has a meaning.
     if charge < 1.0 and task.process == "e_h":
         yield Finding(
             "system.potential", f"a target of charge {charge:g} holds no electron for another one to hit"
@@ -128,6 +133,9 @@ def _contour(settings: Settings, numbers: Numbers, charge: float) -> Iterator[Fi
 def _functions(
     numbers: Numbers, bounds: NDArray[np.complex128], k_max: float, lowest: float
 ) -> Iterator[Finding]:
+    """Yield numbers of Sturmian functions that are too small for the fastest wave or too large for the grid."""
+    # A box of length R holds k R / pi half waves; the measured surplus is 30 % and ten
+    # functions for the tail of the well and the nucleus.
     need = math.ceil(1.3 * k_max * numbers.R / math.pi + 10.0)
     if min(numbers.sizes) < need:
         text = (
@@ -147,6 +155,8 @@ def _box(settings: Settings, numbers: Numbers, depth: float) -> Iterator[Finding
     """Yield a contour that begins inside the target."""
     if settings.task.process in ("photo", "born"):
         initial = settings.initial
+        # The initial state's own radius for photons and fast charges; for electrons the 1s
+        # target, whose density has fallen to exp(-32) there.
         charge = math.sqrt(2.0 * depth)
         need = automatic.radius(
             automatic.ionisation(charge, initial.L, initial.S, initial.root), settings.system.Z
@@ -164,6 +174,7 @@ def _thresholds(energies: list[float], depth: float, key: str) -> Iterator[Findi
             if value < NEAR_LEVEL:
                 yield Finding(f"{key}.{k}", "the total energy is zero: the ionisation threshold itself")
             continue
+        # Levels of a hydrogenic target are -depth / n^2.
         n = max(1, round(math.sqrt(depth / -value)))
         if abs(value + depth / n**2) < NEAR_LEVEL:
             text = f"the total energy {value:g} hartree is the level n = {n} of the target: a channel opens there"
@@ -171,6 +182,7 @@ def _thresholds(energies: list[float], depth: float, key: str) -> Iterator[Findi
 
 
 def _resolution(numbers: Numbers, bounds: NDArray[np.complex128], k_max: float) -> Iterator[Finding]:
+    # On the contour waves decay and need no resolution of their own.
     widths = np.diff(bounds[bounds.imag == 0.0].real)
     wave = 2.0 * math.pi / k_max
     points = wave * (numbers.order - 1) / float(widths.max())

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-# Sets of continuum functions that are kept: those of all gauges are the same, one for each open channel.
+# Sets of continuum functions that are kept: one for each open channel, the same for all gauges.
 KEPT = 256
 # Terms of the asymptotic series of a Coulomb wave.
 ASYMPTOTIC = 60
@@ -79,8 +79,8 @@ class Continuum:
             h = np.array(self.real.kinetic(l), float)
             h[np.diag_indices_from(h)] += self.V
             # unlike SciPy's, it lets other threads work meanwhile
-            found = np.linalg.eigh(h)
-            self._levels[l] = found.eigenvalues, found.eigenvectors
+            pairs = np.linalg.eigh(h)
+            self._levels[l] = pairs.eigenvalues, pairs.eigenvectors
         return self._levels[l]
 
     def functions(self, l: int, energies: ArrayLike) -> NDArray[np.float64]:
@@ -101,10 +101,15 @@ class Continuum:
         e = np.atleast_1d(np.asarray(energies, float))
         if np.any(e <= 0.0):
             raise NumericsError(f"a continuum function needs a positive energy, not {e.min():g} hartree")
+        # Amplitudes of all gauges and spins ask for the same energies; the key is the bytes of
+        # these.
         known = self._functions.get((l, e.tobytes()))
         if known is not None:
             return known
         levels, w = self._eigen(l)
+        # R-matrix: expand in the eigenfunctions with u' = 0 at R, whose surface values w_j(R)
+        # couple to the derivative that is set to 1. The energy of an eigenfunction itself is
+        # moved aside by rounding.
         at_R = w[-1] / math.sqrt(float(self.real.w[-1]))
         gap = levels[None, :] - e[:, None]
         gap = np.where(np.abs(gap) < 1e-14, 1e-14, gap)
@@ -112,12 +117,16 @@ class Continuum:
         c = 0.5 * (at_R[None, :] / gap) @ w.T
         u = c / np.sqrt(self.real.w)[None, :]
         R = float(np.real(self.real.R))
+        # Normalise at R by the outgoing wave H = G + i F, with H'/H = p + i q: the amplitude of
+        # u with u' = 1 follows from u and (u' - p u)/q, and the Wronskian makes |H|^2 = 1/q.
         for i, energy in enumerate(e):
             k = math.sqrt(2.0 * energy)
             H = steed(l, -self.charge / k, k * R)
             p, q = H.real, H.imag
             norm = 1.0 / math.sqrt(q) / math.hypot(u[i, -1], (1.0 / k - p * u[i, -1]) / q)
             u[i] *= norm * math.sqrt(2.0 / math.pi) * (1.0 if u[i, 0] > 0.0 else -1.0)
+        # Full: start again, which is simpler than to rank the sets by age and as good for the
+        # sequence of channels.
         if len(self._functions) >= KEPT:
             self._functions.clear()
         # shared by all that ask for them
@@ -140,6 +149,8 @@ class Continuum:
             Values at the nodes, ``int P^2 dr = 1``, positive near the nucleus.
         """
         levels, w = self._eigen(l)
+        # The box also turns continuum into discrete states, at positive energies; and it
+        # squeezes high levels, which `held` leaves out.
         bound = np.flatnonzero(levels < 0.0)[:count]
         P = (w[:, bound] / np.sqrt(self.real.w)[:, None]).T
         held = np.array([self.held(function, R) for function in P], bool)
@@ -187,6 +198,7 @@ def outgoing_wave(l: int, charge: float, k: float, r: float) -> tuple[complex, c
     rho, eta = k * r, -charge / k
     theta = rho - eta * math.log(2.0 * rho) - 0.5 * l * math.pi + phase(l, charge, k)
     total = term = 1.0 + 0j
+    # The series diverges in the end: it is summed to its smallest term.
     for n in range(ASYMPTOTIC):
         factor = (1j * eta - l + n) * (1j * eta + l + 1 + n) / (2j * rho * (n + 1))
         if abs(term * factor) > abs(term) and abs(term) > SETTLED:
@@ -202,28 +214,3 @@ def outgoing_wave(l: int, charge: float, k: float, r: float) -> tuple[complex, c
         )
     value = complex(np.exp(1j * theta)) * total
     return value, value * k * steed(l, eta, rho)
-
-
-def free_wave(
-    l: int, k: float, r: NDArray[np.float64], charge: float, real: RadialGrid
-) -> NDArray[np.float64]:
-    """Return the regular wave of an incident electron, ``sin(k r - l pi/2 + ...) / k`` far outside, (n,).
-
-    Parameters
-    ----------
-    l : int
-    k : float
-        Wave number, 1/bohr.
-    r : (n,) float64
-        Nodes of the grid up to R0.
-    charge : float
-        Charge that it sees far outside: 0 gives ``r j_l(k r)``.
-    real : RadialGrid
-        From `real_part`, with these nodes.
-    """
-    if charge == 0.0:
-        from scipy.special import spherical_jn
-
-        return np.asarray(r * spherical_jn(l, k * r), float)
-    wave = Continuum(real, lambda x: -charge / x, charge).functions(l, [0.5 * k * k])[0]
-    return wave[: r.size] * (math.sqrt(0.5 * math.pi) / k)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,14 +38,14 @@ def solve_dense(operator: Driven, s: NDArray[np.complex128], E: NDArray[np.float
     }
     made = assemble(device, operator.grid, basis, Symmetry(operator.L, operator.S, operator.pairs))
     b = device.to_host(operator.source(s))
-    right = np.stack([_rows(made, vector) for vector in b])
+    right = np.stack([made.vector(components) for components in b])
     x = np.zeros_like(b)
     for k, energy in enumerate(E):
         # E - H; one matrix and its factors at a time, as they are the largest arrays of the run
         A = -made.H
         A[xp.arange(A.shape[0]), xp.arange(A.shape[0])] += complex(energy)
-        found, _ = ldlt.solve(A, device.asarray(right[k]))
-        for p, component in enumerate(made.components(device.to_host(found))):
+        solution, _ = ldlt.solve(A, device.asarray(right[k]))
+        for p, component in enumerate(made.components(device.to_host(solution))):
             x[k, p] = component
     u = operator.on_grid(device.asarray(x))
     scale = norms_of(device.asarray(b))
@@ -53,20 +53,3 @@ def solve_dense(operator: Driven, s: NDArray[np.complex128], E: NDArray[np.float
     r = operator.residual(u, s, device.asarray(np.asarray(E, complex)))
     residuals = norms_of(r) / np.where(scale > 0.0, scale, 1.0)
     return Solution(u, residuals, np.ones(len(E), np.int64), [np.array([value]) for value in residuals])
-
-
-def _rows(made: Any, vector: NDArray[np.complex128]) -> NDArray[np.complex128]:
-    """Return components (P, N, N) as a vector of the kept rows: the inverse of ``made.components``."""
-    out = []
-    for p, (Na, Nb) in enumerate(made.sizes):
-        part = vector[p]
-        la, lb = made.pairs[p]
-        if la != lb:
-            out.append(part.ravel())
-            continue
-        # equal momenta: exchange leaves one triangle, without its diagonal where the sign is negative
-        first, second = np.triu_indices(Na, 0 if made.signs[p] > 0 else 1)
-        del Nb
-        factor = np.where(first == second, 1.0, np.sqrt(2.0))
-        out.append(part[first, second] * factor)
-    return np.concatenate(out)

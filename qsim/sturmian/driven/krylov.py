@@ -95,8 +95,11 @@ def gmres(
     y = device.xp.zeros_like(b)
     history: list[list[float]] = [[] for _ in range(m)]
     active = np.arange(m)
+    # The first residual, as the solution starts from zero.
     r = b
     while active.size:
+        # Never more directions than steps that are left to the right-hand side with most of
+        # them.
         k_max = min(restart, limit - max(len(history[k]) for k in active))
         if k_max < 1:
             break
@@ -105,6 +108,8 @@ def gmres(
         active = cycle.left
         if active.size:
             part = device.asarray(active)
+            # A restart forgets the directions: the residual is computed anew, by which rounding
+            # of the recurrence is lost, too.
             r = b[part] - operator.step(y[part], E[part])
     return y, history
 
@@ -140,6 +145,8 @@ class _Cycle:
         self.xp = operator.device.xp
         norms = norms_of(r)
         flat = r.reshape(r.shape[0], -1)
+        # Directions of a right-hand side lie next to each other: Gram and Schmidt is then a
+        # product with one matrix.
         self.basis = self.xp.empty((r.shape[0], min(size, FIRST) + 1, flat.shape[1]), complex)
         scaled(operator.device, flat, operator.device.asarray(1.0 / norms), self.basis[:, 0])
         self.running = numbers
@@ -159,16 +166,19 @@ class _Cycle:
             count = self.running.size
             self._make_room(k + 1)
             energies = self.E[device.asarray(self.running)]
+            # One product with the operator for all right-hand sides, then the Arnoldi relation
+            # of each: w = A v_k - sum_i h_ik v_i.
             v = self.xp.ascontiguousarray(self.basis[:count, k]).reshape(count, *operator.shape)
             w = operator.step(v, energies).reshape(count, -1)
             h, norms = _orthogonalise(device, self.basis[:count, : k + 1], w)
-            found = np.array(
+            residuals = np.array(
                 [small.add(k, *of) for small, of in zip(self.small, zip(h, norms, strict=True), strict=True)]
             )
-            for number, value in zip(self.running, found, strict=True):
+            for number, value in zip(self.running, residuals, strict=True):
                 history[number].append(float(value))
             observe()
-            done = (found <= goal[self.running]) | (norms == 0.0)
+            # A vanishing remainder means that the space contains the solution exactly.
+            done = (residuals <= goal[self.running]) | (norms == 0.0)
             if k + 1 < self.size and not done.all():
                 scale = device.asarray(1.0 / np.where(norms > 0.0, norms, 1.0))
                 scaled(device, w, scale, self.basis[:count, k + 1])
@@ -196,6 +206,7 @@ class _Cycle:
                 c = self.operator.device.asarray(self.small[j].solve())
                 y[number] += (c @ self.basis[j, : c.size]).reshape(y.shape[1:])
                 continue
+            # Move up in place: the place before has been given back.
             if len(keep) < j:
                 self.basis[len(keep)] = self.basis[j]
             keep.append(j)
@@ -218,12 +229,12 @@ def _orthogonalise(
     # One pass of classical Gram and Schmidt, a second where the first has taken most of w: then rounding counts.
     before = squares(device, w)
     h = subtract_along(device, basis, w)
-    found, after, first = _host(h, squares(device, w), before)
+    coefficients, after, first = _host(h, squares(device, w), before)
     if np.any(after < LOST**2 * first):
         more = subtract_along(device, basis, w)
         extra, after = _host(more, squares(device, w))
-        found = found + extra
-    return found, np.sqrt(after.real)
+        coefficients = coefficients + extra
+    return coefficients, np.sqrt(after.real)
 
 
 def _host(*values: Any) -> tuple[NDArray[Any], ...]:
@@ -233,6 +244,7 @@ def _host(*values: Any) -> tuple[NDArray[Any], ...]:
     xp = namespace(values[0])
     if xp is np:
         return values
+    # One transfer of all: each alone would wait for the device.
     joined = xp.concatenate([value.reshape(value.shape[0], -1) for value in values], axis=1).get()
     ends = np.cumsum([value.reshape(value.shape[0], -1).shape[1] for value in values])[:-1]
     parts = np.split(joined, ends, axis=1)
@@ -245,6 +257,8 @@ class _Hessenberg:
     """The small least-squares problem of one right-hand side, by Givens rotations."""
 
     def __init__(self, size: int, norm: float) -> None:
+        # Arnoldi's matrix in triangular form, and the right-hand side |r| e_1 under the same
+        # rotations: its last element is the norm of the residual, without a solution.
         self.R = np.zeros((size + 1, size), complex)
         self.g = np.zeros(size + 1, complex)
         self.g[0] = norm
@@ -305,6 +319,7 @@ def cocg(
         if not active.size:
             break
         part = device.asarray(active)
+        # One G0 and one V per step: G0 r enters the direction z, V G0 r its product with V.
         gr = operator.green(r[part], E[part])
         w = operator.repel(gr)
         if not operator.whole:
@@ -315,6 +330,8 @@ def cocg(
             z, d, dp = gr, r[part].copy(), w
         else:
             beta = (fresh / rho)[:, None, None, None]
+            # The recurrence of the direction p is carried by three vectors: z = p, d = G0^-1 p
+            # and dp = V p.
             z, d, dp = gr + beta * z, r[part] + beta * d, w + beta * dp
         rho = fresh
         # (E - H) p, as d = G0^-1 p and dp = V p

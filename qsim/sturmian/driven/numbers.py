@@ -59,6 +59,8 @@ class Numbers:
 
         The elements are the same without the last ones, so that with one point less in each the grid is coarser everywhere.
         """
+        # Fractions of the box that remain. Sturmian functions are fewer in a smaller box, which
+        # changes results by itself: less is taken away.
         share = 0.85 if self.whole else 0.92
         real = self._real_bounds(Z)
         last = max(1, int(np.argmin(np.abs(real[:-1] - share * self.R)))) if real.size > 2 else 1
@@ -81,6 +83,8 @@ class Numbers:
     def bounds(self, Z: float) -> NDArray[np.complex128]:
         """Return the bounds of all elements, bohr."""
         real = self._real_bounds(Z)
+        # The tail starts with the width of the last real element, so that the resolution does
+        # not jump at the corner, and is scaled to end at the wanted length.
         widths = [float(real[-1] - real[-2])]
         while sum(widths) < self.length * (1.0 - 1e-9):
             # waves have decayed by then

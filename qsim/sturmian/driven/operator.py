@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.outgoing import Outgoing
     from qsim.sturmian.radial.grid import RadialGrid
 
-# Bytes of the directions of a solver, that a batch of right-hand sides may take.
+# Bytes that the directions of one batch of right-hand sides may take.
 BATCH = 8e9
-# Relative residual of a start, from which it is not better than nothing.
+# Relative residual from which a start is no better than zero.
 USEFUL = 0.5
 # Rounds of a solver, each on the residual of the one before.
 PASSES = 3
-# a round that does not reduce the residual to this share of it is the last one.
+# Stop if a round reduces the residual by less than this factor.
 STAGNATION = 0.5
 
 
@@ -86,6 +86,8 @@ class Driven:
             raise ValueError("every l needs the same number of outgoing functions")
         self.points, self.functions = grid.size, sizes.pop()
         xp = device.xp
+        # Matrices and their transposes: products of rows of C, C^T on either side then read
+        # memory in order.
         self._C = {l: device.asarray(orbital.C) for l, orbital in self.orbitals.items()}
         self._Ct = {l: xp.ascontiguousarray(C.T) for l, C in self._C.items()}
         self._e = {l: device.asarray(orbital.e) for l, orbital in self.orbitals.items()}
@@ -186,6 +188,7 @@ class Driven:
         if not self._swapped:
             return self._repelled(self.device.xp.ascontiguousarray(u))
         n, P = self.points, len(self.pairs)
+        # The kernel takes all components, (la, lb) and (lb, la), as separate functions.
         F = self.device.xp.empty((u.shape[0], self.components, n, n), complex)
         F[:, :P] = u
         F[:, P:] = u[:, self._swapped].transpose(0, 1, 3, 2)
@@ -203,6 +206,8 @@ class Driven:
         n, P = self.points, len(self.pairs)
         F = self.device.xp.empty((x.shape[0], self.components, n, n), complex)
 
+        # The other order of the electrons is the transpose; a thread writes it while the rows
+        # that it has just made are in its caches.
         def across(k: int, p: int, rows: slice) -> None:
             if p in self._swapped:
                 F[k, P + self._swapped.index(p), :, rows] = F[k, p, rows].T
@@ -214,6 +219,8 @@ class Driven:
 
     def _divided(self, y: NDArray[np.complex128], E: NDArray[np.complex128]) -> Any:
         """Return y in the form of the unknowns, divided by ``E - e_a - e_b``, among the outgoing functions: (m, P, N, N)."""
+        # Among eigenfunctions G0 is a division. On a CPU it follows the product tile by tile,
+        # which spares another pass through memory.
         if self.whole and not self.device.is_cuda:
             x = self.device.xp.empty((y.shape[0], len(self.pairs), self.functions, self.functions), complex)
 
@@ -247,6 +254,8 @@ class Driven:
     ) -> Any:
         """Return ``s - (E - H) u`` in the form of the unknowns, for u and s on the product grid; H itself is applied."""
         xp = self.device.xp
+        # The one-electron Hamiltonian itself, not its eigenvectors: their rounding is among the
+        # errors that a residual must show.
         if not self._h:
             self._h = {l: self.device.asarray(orbital.h) for l, orbital in self.orbitals.items()}
         r = self.repel(u)
@@ -258,6 +267,8 @@ class Driven:
                 r[:, p] += xp.matmul(u[:, p], self._h[b])
             return self.source(r)
 
+        # s - (E - h_1 - h_2 - V) u by rows: the kernel has left V u in r, and every row adds
+        # its own share of the rest.
         def work(k: int, p: int, rows: slice) -> None:
             a, b = self.pairs[p]
             part = r[k, p, rows]
@@ -347,13 +358,14 @@ def solve(
     """
     device, m, began = operator.device, s.shape[0], time.perf_counter()
     # The unknown of the iteration is y = G0^-1 u with the two electrons independent in G0 (right preconditioning):
-    # its residual is that of the equation itself.
+    # its residual is the residual of the equation itself.
     energies = device.asarray(np.asarray(E, complex))
     b = operator.source(s)
     scale = norms_of(b)
     # nothing comes of no source
     residuals = np.where(scale > 0.0, 1.0, 0.0)
     scale = np.where(scale > 0.0, scale, 1.0)
+    # Both have the same arguments and return the unknown and the norms of the residual.
     method = gmres if krylov.name == "gmres" else cocg
     u = device.xp.zeros(s.shape, complex)
     iterations = np.zeros(m, np.int64)
@@ -378,13 +390,14 @@ def solve(
         part = device.asarray(open_)
         # half of the tolerance, so that the drift does not need another pass
         goal = 0.5 * tolerance * scale[open_]
-        found = method(
+        y, histories = method(
             operator, r[part], energies[part], goal, int(max_iterations), krylov.restart, observe or _nothing
         )
-        for k, steps in zip(open_, found[1], strict=True):
+        for k, steps in zip(open_, histories, strict=True):
             iterations[k] += len(steps)
             history[k] += [value / scale[k] for value in steps]
-        u[part] += operator.green(found[0], energies[part])
+        # u = G0 y; corrections of later passes add up.
+        u[part] += operator.green(y, energies[part])
         r = operator.residual(u, s, energies)
         before, residuals = residuals, norms_of(r) / scale
         if np.all(residuals[open_] > STAGNATION * before[open_]):

@@ -4,7 +4,7 @@ On a contour that turns into the complex plane at R0 an outgoing wave decays, an
 ``u = 0`` at its end.  ``h_l = T_l + V`` is then complex symmetric, its eigenvectors are orthonormal without conjugation,
 ``C^T C = 1``, and ``(E - h1 - h2)^-1`` is a division between two changes of basis.  The same form holds in the span of any N
 functions, which is how outgoing Sturmians enter: the square well with a short exponential tail on the contour lets channels of
-other wave numbers than that of the functions pass, which a bare well reflects.
+other wave numbers than the functions' own pass, which a bare well reflects.
 
 How nearly dependent the eigenvectors are is the condition number of C.  It grows with the angle of the contour, and rounding
 errors with it.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from qsim.sturmian.radial.grid import RadialGrid
 
-# Of the eigenvectors of h, from which rounding errors are no longer small.
+# Condition number of the eigenvectors of h from which rounding errors are no longer small.
 CONDITION = 1e9
 # u^T u of a normalised eigenvector, below which it cannot be normalised.
 DEFECTIVE = 1e-12
@@ -105,9 +105,13 @@ def outgoing(
         Q, _ = np.linalg.qr(c / np.linalg.norm(c, axis=0))
         e, x = np.linalg.eig(solve(Q.T @ Q, Q.T @ (h @ Q), check_finite=False))
         C = Q @ x
+    # By real part: bound levels come first, as their energies turn little; the rotated
+    # continuum follows.
     order = np.argsort(e.real, kind="stable")
     e, C = e[order], C[:, order]
     # c^T c may vanish where two eigenvalues meet; then the eigenvectors do not span the space
+    # Without conjugation the square may be any complex number; its root only changes the phase
+    # of a function.
     norm = np.einsum("ij,ij->j", C, C)
     if np.abs(norm).min() < DEFECTIVE * np.abs(np.einsum("ij,ij->j", C.conj(), C)).max():
         raise NumericsError(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.numbers import Numbers
     from qsim.sturmian.driven.operator import Driven
 
-# Of the residual, times the condition of the contour.
+# Residual that rounding leaves, over the condition of the contour.
 ROUNDING = 1e-14
 LARGEST_ROUNDING = 1e-6
 
@@ -80,6 +80,8 @@ class Problem:
         for sector, pairs in zip(self.sectors, self.pairs(), strict=True):
             top = max(b for _, b in pairs)
             kept = [pair for pair in pairs if pair[1] < top]
+            # For electrons the pair (0, L) holds the incident wave itself, and must not be left
+            # out.
             if not kept or (self.process == "e_h" and (0, sector.L) not in kept):
                 kept = pairs_up_to(sector.L, top + 1, S=sector.S)
             out.append(kept)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from qsim.core.device.parallel import Comm
     from qsim.sturmian.driven.numbers import Numbers
 
-# 1/bohr: density of the initial state at the end of its box.
+# Largest density of the initial state at the end of its box, 1/bohr.
 CONTAINED = 1e-8
 
 
@@ -89,6 +89,9 @@ class Setup:
         self.grid = RadialGrid(self.numbers.bounds(self.Z), self.numbers.order)
         self.real = real_part(self.grid)
         charge = self.potential.charge
+        # Two fields: of the nucleus or core, whose functions are the final states of both
+        # electrons; and of the nucleus screened by one electron, in which a projectile comes
+        # in.
         self.continuum = Continuum(self.real, self._real_potential, charge, self.share)
         self.outside = Continuum(self.real, lambda r: self._real_potential(r) + 1.0 / r, charge - 1.0)
         self.V = np.asarray(self.potential(self.grid.r), complex)
@@ -109,6 +112,7 @@ class Setup:
         """Return the outgoing functions of an l for a total energy E."""
         numbers, energy = self.numbers, self.energy(E)
         if (l, energy) not in self._orbitals:
+            # The whole grid needs no functions; all energies share its eigenvectors then.
             c = None
             if energy is not None:
                 size = numbers.sizes[min(l, len(numbers.sizes) - 1)]
@@ -190,6 +194,7 @@ class Setup:
 
     def incident(self, l: int, k: float) -> NDArray[np.float64]:
         """Return the incident wave of an l at all nodes, ``sin(...)/k`` far outside, zero beyond R0."""
+        # Nothing is left of a neutral target's field: the free wave is known exactly.
         if self.potential.type == "coulomb" and self.potential.charge == 1.0:
             from scipy.special import spherical_jn
 
@@ -230,8 +235,8 @@ class Setup:
             if observe is not None:
                 observe()
 
-        found = lowest(operator, root + 1, tolerance=tolerance, max_iterations=300, observe=step)
-        energy = float(found.values[root])
+        eigenpairs = lowest(operator, root + 1, tolerance=tolerance, max_iterations=300, observe=step)
+        energy = float(eigenpairs.values[root])
         # above the lowest level of the ion an electron leaves
         threshold = min(float(orbitals[l].e[0]) for l in orbitals)
         if energy >= threshold:
@@ -241,17 +246,21 @@ class Setup:
             )
         # Onto the product grid of the collision: zero beyond the own box, and every ordered pair, as the sources
         # need both.
-        x = found.vectors[root][None]
+        x = eigenpairs.vectors[root][None]
         stored = self.device.to_host(operator.on_grid(x))[0, : len(pairs)]
         size = grid.size
         components: dict[tuple[int, int], NDArray[np.float64]] = {}
         density = np.zeros(size)
         for (a, b), part in zip(pairs, stored, strict=True):
             whole = np.zeros((self.grid.size, self.grid.size))
+            # The grids share their elements: nodes of the smaller one are the first of the
+            # larger.
             whole[:size, :size] = part * (1.0 if a == b else math.sqrt(0.5))
             components[a, b] = whole
             if a != b:
                 components[b, a] = exchange_sign(a, b, L, S) * whole.T
+            # Density of the first electron; stored components contain both orders, so that
+            # either electron gives the same.
             density += (part**2).sum(axis=1)
         # The density at the wall from that at the last node: the wall makes the function 2 sinh(kappa (R - r))
         # there.
@@ -264,4 +273,4 @@ class Setup:
                 f"but at most {CONTAINED:g} is allowed",
                 hint="a larger grid.R",
             )
-        return Bound(energy, components, float(found.residuals[root]), L, S, edge)
+        return Bound(energy, components, float(eigenpairs.residuals[root]), L, S, edge)

@@ -40,6 +40,8 @@ def tensor(order: int, bra: tuple[int, int, int], ket: tuple[int, int, int]) -> 
     if lb != lbp:
         return 0.0
     total = 0.0
+    # Both states have M = 0 and the operator q = 0: the first electron keeps its m, the second
+    # has -m.
     for m in range(-min(la, lap, lb), min(la, lap, lb) + 1):
         weight = clebsch_gordan(lap, lbp, Lp, m, -m, 0) * clebsch_gordan(la, lb, L, m, -m, 0)
         if weight != 0.0:
@@ -88,6 +90,7 @@ def electron(
     """
     # (V - 1/r_incident) times the antisymmetrised product of target and incident wave: what the plane wave does not
     # solve.
+    # Coefficients of the normalised basis are values times sqrt(w).
     root = np.sqrt(grid.w)
     product = np.outer(target * root, wave * root)
     out: list[NDArray[np.complex128]] = []
@@ -211,6 +214,8 @@ def fast_projectile(
     real = grid.is_real[:held]
     r = np.where(real, grid.r[:held].real, 0.0)
     total = np.zeros((len(pairs), grid.size, grid.size), complex)
+    # exp(i q z) = sum_k i^k (2k + 1) j_k(q r) C^k_0: the orders that the triangle rule of L and
+    # L_initial admits.
     for order in range(abs(L - L_initial), L + L_initial + 1):
         j = np.where(real, spherical_jn(order, q * r), 0.0)
         # the two of the nucleus, which acts where it would hold the initial state itself
@@ -270,5 +275,6 @@ def _held(grid: RadialGrid, state: Mapping[tuple[int, int], NDArray[np.float64]]
 
 def _slope(grid: RadialGrid) -> NDArray[np.complex128]:
     """Return d/dr in the normalised basis, antisymmetric inside, (n, n)."""
+    # From values to coefficients on the left; `derivative` takes coefficients already.
     root = np.sqrt(grid.w)
     return np.asarray(root[:, None] * grid.derivative(np.eye(grid.size)), complex)

@@ -21,7 +21,7 @@ OURS, PAPER = "this run", "Colavecchia (2014)"
 
 
 def rates(r: Results) -> Figure | None:
-    """Integrals a second of each route, beside those of the paper's tables."""
+    """Draw integrals per second of each route, beside the rates of the paper's tables."""
     if "integrals/rate" not in r:
         return None
     sizes = np.unique(r["integrals/functions"])
@@ -29,6 +29,7 @@ def rates(r: Results) -> Figure | None:
 
 
 def _rate_bars(r: Results) -> Figure:
+    """Draw one bar per route and size, and the rates of the paper beside them."""
     rows: list[tuple[str, float, str]] = []
     papers: dict[str, float] = {}
     for k, route in enumerate(r["integrals/route"]):
@@ -36,6 +37,7 @@ def _rate_bars(r: Results) -> Figure:
         what = f"{ROUTES[str(route)]}\n$N = {N}$, {Nq} points"
         rows.append((what, float(r["integrals/rate"][k]), OURS))
         if str(route) == "simpson":
+            # The paper measured the nested quadrature only; its rates are bars of their own.
             for name, where in (("cpu", "i7-960, one core"), ("gpu", "Tesla C2070")):
                 rate = float(r[f"integrals/paper_{name}_rate"][k])
                 if np.isfinite(rate):
@@ -69,6 +71,7 @@ def _power(value: float) -> str:
 
 
 def _rates_by_size(r: Results) -> Figure:
+    """Draw rates against the number of functions, one curve per route and quadrature."""
     fig = figure("double", 2.7)
     ax = fig.subplots()
     route, points, sizes = r["integrals/route"], r["integrals/points"], r["integrals/functions"]
@@ -79,6 +82,7 @@ def _rates_by_size(r: Results) -> Figure:
         color = CYCLE[k % len(CYCLE)]
         label = f"{ROUTES[name]}, {count} points"
         ax.loglog(sizes[order], r["integrals/rate"][order], marker="o", color=color, label=label)
+        # The paper's curves belong to the quadrature of the same number of points.
         if name != "simpson":
             continue
         for which, style, where in (("cpu", ":", "i7-960"), ("gpu", "--", "C2070")):

@@ -110,22 +110,22 @@ class IntegralsResult:
     @property
     def best(self) -> dict[str, float]:
         """Largest rate of each route that was taken, for the largest number of functions."""
-        found: dict[str, float] = {}
+        rates: dict[str, float] = {}
         for route in ROUTES:
             runs = [run for run in self.runs if run.route == route]
             largest = max((run.functions for run in runs), default=0)
             if runs:
-                found[route] = max(run.rate for run in runs if run.functions == largest)
-        return found
+                rates[route] = max(run.rate for run in runs if run.functions == largest)
+        return rates
 
     @property
     def differences(self) -> dict[int, float]:
         """Difference of the routes for each number of functions, at the quadrature that resolves them best."""
-        found: dict[int, float] = {}
+        smallest: dict[int, float] = {}
         for run in self.runs:
             if np.isfinite(run.difference):
-                found[run.functions] = min(found.get(run.functions, np.inf), run.difference)
-        return found
+                smallest[run.functions] = min(smallest.get(run.functions, np.inf), run.difference)
+        return smallest
 
 
 def _nearest(points: int) -> int:

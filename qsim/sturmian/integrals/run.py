@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 REPEATED = 1.0
 # Functions up to which matrices of integrals are kept.
 STORED_SIZE = 200
-# Of an integral, relative to the largest.
+# Rounding of an integral relative to the largest one.
 ROUNDING = 1e-14
 TABULATED = ("overlap", "coulomb", "exchange")
 
@@ -46,6 +46,7 @@ def run(problem: Problem, monitor: Monitor) -> IntegralsResult:
     result = IntegralsResult(problem, {l: functions}, dtype=kind)
     each = [("poisson_gemm", 0)] if "poisson_gemm" in task.routes else []
     each += [("simpson", Nq) for Nq in counts] if "simpson" in task.routes else []
+    # Two functions through every route: kernels are compiled now, and not within what is timed.
     with monitor.stage("compile"):
         _integrate(problem, functions.c[:, :2], 0, kind, each, task.inner, lambda: None)
     monitor.begin(len(sizes) * len(multipoles) * len(each), "matrices", "integrals")
@@ -75,7 +76,7 @@ def run(problem: Problem, monitor: Monitor) -> IntegralsResult:
     monitor.end()
     if few:
         monitor.warn(
-            "errors of the integrals could not be estimated, for a finer grid has not so many functions; scan grid.order and R"
+            "errors of the integrals could not be estimated, for a finer grid has fewer functions; scan grid.order and R"
         )
     return result
 
@@ -86,16 +87,17 @@ def _errors(result: IntegralsResult, functions: Sturmians, multipole: int) -> di
     The comparison holds what the grid lacks for functions and integrals, what the box cuts off, and the quadrature of the route.
     A single element may agree by chance: its error is at least what the overlaps of its two functions are off by, relative.
     """
-    found = result.problem.finer_functions(functions)
-    if found is None:
+    remade = result.problem.finer_functions(functions)
+    if remade is None:
         return {}
-    grid, finer = found
+    grid, finer = remade
     # all begin with r^(l + 1) of either sign
     c = finer.c * np.sign(finer.c[0] * functions.c[0])
     tables = dict(zip(TABULATED, _tabulated(grid, c, multipole), strict=True))
     out = {}
     for name, table in tables.items():
         own = np.asarray(getattr(result, name))
+        # The difference of two grids, and rounding of the largest integral.
         out[name] = np.abs(own - table) + ROUNDING * np.abs(table).max()
     norm = np.sqrt(np.abs(np.diag(tables["overlap"])))
     off = (out["overlap"] / np.outer(norm, norm)).max(axis=1)
@@ -109,6 +111,7 @@ def _tabulated(grid: RadialGrid, c: NDArray[Any], multipole: int) -> tuple[NDArr
     kernel = integrals.repulsion_kernel(grid, multipole)
     squares = c * c
     exchange = np.empty((c.shape[1],) * 2, c.dtype)
+    # Row by row: densities of one n with all m at a time, (n points, N), instead of all N^2.
     for n in range(c.shape[1]):
         density = c[:, n, None] * c
         exchange[n] = np.einsum("im,im->m", density, kernel @ density)
@@ -129,6 +132,8 @@ def _integrate(
     runs: list[Run] = []
     first = None
     with device.use():
+        # One matrix for all routes: N^4 numbers, the largest array of the run. The first
+        # route's result is copied only if another one is compared with it.
         out = device.xp.empty((N * N, N * N), kind)
         for route, Nq in each:
             make = _products if route == "poisson_gemm" else _nested

@@ -1,7 +1,7 @@
 // Electron repulsion on the product grid: W_p = sum_c [sum_l A^l_pc G_l] o F_c, elementwise in the points (r1, r2).
 //
-// F_c are the radial components of a two-electron function, one for each ordered pair of angular momenta, W_p those of the stored
-// pairs, G_l(r1, r2) = r<^l / r>^(l+1) and A^l_pc angular coefficients.  A thread carries one point: PAIRS rows p in
+// F_c are the radial components of a two-electron function, one for each ordered pair of angular momenta, W_p the components of
+// the stored pairs, G_l(r1, r2) = r<^l / r>^(l+1) and A^l_pc angular coefficients.  A thread carries one point: PAIRS rows p in
 // registers, the components in groups of COMPONENTS.
 //
 // Bytes a point: 8 (C + P + L ceil(C / COMPONENTS) ceil(P / PAIRS)) for real numbers, twice that for complex ones; flops a point:
@@ -32,6 +32,9 @@ QSIM_DEVICE cplx product(cplx a, cplx b, cplx sum) { return cfma(a, b, sum); }
 extern "C" __global__ void __launch_bounds__(256)
     coupling(const number* __restrict__ G, const number* __restrict__ F, const real* __restrict__ A,
              number* __restrict__ out, int multipoles, int pairs, int components, int64 points) {
+    // Neighbouring threads take neighbouring points, so that G, F and out are read and written
+    // in whole cache lines. A thread whose point lies beyond the end still helps to load
+    // coefficients and meets every barrier.
     extern __shared__ real a[];
     const int64 point = (int64)blockIdx.x * blockDim.x + threadIdx.x;
     const bool inside = point < points;
@@ -41,10 +44,17 @@ extern "C" __global__ void __launch_bounds__(256)
     number sum[PAIRS];
 #pragma unroll
     for (int p = 0; p < PAIRS; ++p) sum[p] = zero(number());
+    // The sum over components in groups, as many as fit in registers beside the sums of the
+    // rows: G_l is then read once per group and block of rows instead of once per coefficient.
     for (int begin = 0; begin < components; begin += COMPONENTS) {
+        // The coefficients of the group before may be overwritten only after all threads have
+        // used them.
         __syncthreads();
         for (int i = threadIdx.x; i < multipoles * PAIRS * COMPONENTS; i += blockDim.x) {
             const int c = begin + i % COMPONENTS, p = first + i / COMPONENTS % PAIRS, l = i / (PAIRS * COMPONENTS);
+            // Layout (l, p, c) with c fastest, the order of use. Rows and components beyond the
+            // end get the coefficient 0, so that the loops below have constant bounds and can
+            // be unrolled.
             a[i] = p < pairs && c < components ? A[((int64)l * pairs + p) * components + c] : 0;
         }
         __syncthreads();
@@ -53,6 +63,9 @@ extern "C" __global__ void __launch_bounds__(256)
 #pragma unroll
         for (int c = 0; c < COMPONENTS; ++c)
             f[c] = begin + c < components ? F[(begin + c) * points + point] : zero(number());
+        // u = sum_c A^l_pc F_c first, then G_l u: one product with the kernel, complex on a
+        // contour, per multipole and row. All threads read the same coefficient at once, which
+        // shared memory serves in one step.
         for (int l = 0; l < multipoles; ++l) {
             const number g = G[l * points + point];
 #pragma unroll

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CHUNK", "JIT", "Sums", "Terms", "coupling", "terms"]
 
+# Products may be fused with additions, but sums keep their order: the result of a point is then
+# the same in every chunk and on every thread.
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
 THREADS = 256
 # As in coupling.cu.
@@ -65,16 +67,19 @@ class Terms:
 
 def terms(device: Device, A: FloatArray) -> Terms:
     """Return the coefficients ``A`` (L, P, C) as the kernels take them."""
+    # Most A^l_pc vanish by the triangle rules. The lists hold the others in the order in which
+    # the CPU kernel reads them: pair, multipole, component. On a GPU, where lists would make
+    # threads diverge, the whole array is read.
     row, group = [0], []
     component: list[int] = []
     factor: list[float] = []
     for p in range(A.shape[1]):
         for l in range(A.shape[0]):
-            found = np.flatnonzero(A[l, p])
-            if found.size:
-                group.append((l, len(component), len(component) + found.size))
-                component.extend(found)
-                factor.extend(A[l, p, found])
+            nonzero = np.flatnonzero(A[l, p])
+            if nonzero.size:
+                group.append((l, len(component), len(component) + nonzero.size))
+                component.extend(nonzero)
+                factor.extend(A[l, p, nonzero])
         row.append(len(group))
     return Terms(
         device.asarray(np.ascontiguousarray(A)),
@@ -110,6 +115,8 @@ def coupling(device: Device, G: Array, F: Array, A: Terms, out: Array) -> None:
         number = "cplx" if G.dtype == np.complex128 else "real"
         # the angular coefficients of a block of pairs and components, in shared memory
         size = multipoles * PAIRS * COMPONENTS * 8
+        # A block of the GPU takes PAIRS rows and all components in groups; G is read from
+        # memory once per group.
         kernel = kernels.function(
             "sturmian/kernels", "coupling", "coupling", {"NUMBER": number}, shared_bytes=size
         )
@@ -118,6 +125,8 @@ def coupling(device: Device, G: Array, F: Array, A: Terms, out: Array) -> None:
         kernel(grid, (THREADS,), (G, F, A.dense, out, *shape), shared_mem=size)
         return
 
+    # Functions in turn, all of them by the same thread at the same points: G of a chunk is then
+    # read from memory once, and no two threads write to the same points.
     def work(first: int, last: int) -> None:
         for k in range(count):
             _coupling_cpu(first, last, G, F[k], A.sums, out[k])
@@ -138,6 +147,7 @@ def _coupling_cpu(first, last, G, F, sums, out):
         # writes here.
         for p in range(out.shape[0]):
             w = out[p, begin : begin + size]
+            # A row without any multipole (a list of pairs may decouple) must still be set.
             w[:] = 0
             for k in range(row[p], row[p + 1]):
                 # the sum over components first, so that the kernel of a multipole is multiplied once

@@ -1,8 +1,8 @@
 """Products with the Hamiltonian of two electrons on a CPU: rows of the product grid that threads take in turn.
 
 With ``F_p = a_p x_p b_p^T`` on the product grid, elementwise kernels there, and ``a_p^T W_p b_p`` back in the basis, a row of the
-grid needs no other one until the last factor: it goes from the vector to ``W b`` in the caches of one core.  Matrix products are
-those of SciPy's BLAS, called without the interpreter's lock and with one thread each.  Rows are cut by the shapes and by the kind
+grid needs no other one until the last factor: it goes from the vector to ``W b`` in the caches of one core.  Matrix products call
+SciPy's BLAS without the interpreter's lock and with one thread each.  Rows are cut by the shapes and by the kind
 of BLAS alone, so the results depend neither on the number of threads nor on which rank makes which pairs.
 
 Matrices on the right are stored as they are used: with wide registers BLAS multiplies by a transposed matrix at half the rate.
@@ -33,9 +33,9 @@ __all__ = ["Vectors", "contracted", "on_grid", "repelled", "repelled_products", 
 PART: dict[str, Any] = {**JIT, **_PART}
 # Kinds of OpenBLAS with kernels for small matrices.
 WIDE = frozenset({"SkylakeX", "Cooperlake", "SapphireRapids"})
-# From which such a BLAS, and any other, is quick.
+# Rows from which such a BLAS, and any other, is quick.
 FEW_ROWS, ROWS = 16, 32
-# Share of the threads that tiles must occupy, or each is cut by pairs, which then read the same memory.
+# Share of the threads that tiles must occupy; else each tile is cut by pairs, which then read the same memory.
 BUSY = 0.6
 # Multiplications below which starting threads costs more than it saves.
 PARALLEL_SIZE = 1 << 20
@@ -78,6 +78,8 @@ def on_grid(device: Device, vectors: Vectors, F: FloatArray) -> None:
     F : (m, C, n, n) float64, out
         Row-major, as all.
     """
+    # Bits do not depend on the number of threads: tiles follow from the shapes, and a part of a
+    # tile's pairs only decides who computes, since each pair is a product of its own.
     tall = rows()
     tiles = F.shape[0] * _tiles(F.shape[2], tall)
     parts = _parts(tiles, vectors.x.shape[1], device.threads)
@@ -122,6 +124,8 @@ def repelled_products(device: Device, vectors: Vectors, G: FloatArray, A: Terms,
     """
     (count, pairs), n, tall = vectors.x.shape[:2], vectors.a.shape[1], rows()
     tiles = count * _tiles(n, tall)
+    # Too few tiles for the threads: the pairs of a tile go to different threads, which need all
+    # components of its rows, so that the functions must lie in memory before.
     if _parts(tiles, pairs, device.threads) > 1:
         F = np.empty((count, pairs, n, n))
         on_grid(device, vectors, F)
@@ -150,6 +154,8 @@ def symmetrised(x, same, signs):
     for k in range(x.shape[0]):
         for place in range(same.size):
             X, sign = x[k, same[place]], signs[place]
+            # Both elements of a mirrored pair are read before either is written; the diagonal
+            # becomes itself (sign 1) or zero (sign -1).
             for i in range(X.shape[0]):
                 for j in range(i + 1):
                     one, other = X[i, j], X[j, i]
@@ -158,11 +164,14 @@ def symmetrised(x, same, signs):
 
 
 def _grid_size(a: FloatArray, count: int) -> int:
+    # a x of one pair takes n M^2 multiplications, the product with b^T another n^2 M.
     pairs, n, M = a.shape
     return count * pairs * n * M * (M + n)
 
 
 def _repelled_size(count: int, A: Terms, b: FloatArray) -> int:
+    # One multiplication per coefficient A^l_pc and point, and n^2 M of each pair for the
+    # product with b.
     pairs, n, M = b.shape
     return count * n * n * (len(A.sums.factor) + pairs * M)
 
@@ -170,8 +179,8 @@ def _repelled_size(count: int, A: Terms, b: FloatArray) -> int:
 @cache
 def rows() -> int:
     """Return the number of rows of the grid, or of the basis, that a thread works on at a time."""
-    found = kernels_of_blas()
-    return FEW_ROWS if found and found <= WIDE else ROWS
+    kinds = kernels_of_blas()
+    return FEW_ROWS if kinds and kinds <= WIDE else ROWS
 
 
 def _tiles(high: int, tall: int) -> int:
@@ -180,6 +189,8 @@ def _tiles(high: int, tall: int) -> int:
 
 def _parts(tiles: int, pairs: int, threads: int) -> int:
     """Return the number of parts of a tile's pairs: one, or one per pair where tiles are too few; the bits are the same."""
+    # With fewer tiles than threads, or a last round that leaves many idle, the pairs are
+    # divided, too.
     rounds = -(-tiles // threads)
     return 1 if tiles >= BUSY * rounds * threads else pairs
 
@@ -207,6 +218,8 @@ def _contracted_shared(ticket, *arguments):
 @nb.njit(**PART)
 def _place(task, functions, parts, pairs, rows, tall):
     """Return the rows, function and pairs of a task; tasks of the same tile are next to each other."""
+    # The part runs fastest, then the function, then the rows: a thread that takes neighbouring
+    # tasks keeps the rows of the basis and of G in its caches for all functions.
     place, part = task // parts, task % parts
     tile, k = place // functions, place % functions
     low, high = tile * tall, min((tile + 1) * tall, rows)
@@ -218,6 +231,8 @@ def _products_cpu(first, last, worker, vectors, G, sums, b, V, tall):
     """Fill the tiles ``first ... last`` of rows of the repulsion, each from its rows on the grid."""
     a, x, bt = vectors.a, vectors.x, vectors.bt
     pairs, n = x.shape[1], a.shape[1]
+    # Rows of all pairs on the grid and of their repulsion: scratch of one thread, made once for
+    # all its tiles.
     F, W = np.empty((pairs, tall * n)), np.empty((pairs, tall * n))
     for task in range(first, last):
         tile = _place(task, x.shape[0], 1, pairs, n, tall)
@@ -243,9 +258,12 @@ def _grid_rows_cpu(first, last, worker, a, x, bt, F, parts, tall):
 def _repelled_rows_cpu(first, last, worker, F, G, sums, b, V, parts, tall):
     """Fill the tiles ``first ... last`` as `_grid_rows_cpu`; kernels of a tile serve one function after another."""
     n, pairs = F.shape[2], V.shape[1]
+    # One row more where the pairs do not divide evenly among the parts.
     W = np.empty((-(-pairs // parts), tall * n))
     for task in range(first, last):
         tile = _place(task, F.shape[0], parts, pairs, n, tall)
+        # Points (r1, r2) as one index: a tile of rows is then one range of neighbouring
+        # numbers.
         points = F[tile.k].reshape(F.shape[1], n * n)
         _repelled_rows(tile, G, points, tile.low * n, sums, b, V[tile.k], W)
 
@@ -271,6 +289,8 @@ def _couple(begin, size, low, high, G, F, source, sums, place, W):
     Of real numbers, with the sums of sixteen points in registers.
     """
     row, group, component, factor = sums.row, sums.group, sums.component, sums.factor
+    # Offsets are counted in the flat arrays, since a register is loaded from an address and not
+    # from a slice.
     points, apart, across = G.shape[1], F.shape[1], W.shape[1]
     whole = size - size % 16
     for p in range(low, high):
@@ -310,6 +330,7 @@ def _couple(begin, size, low, high, G, F, source, sums, place, W):
 @nb.njit(**PART)
 def _contracted_cpu(first, last, worker, at, V, out, tall):
     """Fill the tiles ``first ... last`` of rows of all products; tiles of one product are next to each other."""
+    # Rows of a_p^T W_p are independent, so that each tile is written by one thread alone.
     rows = out.shape[2]
     tiles = -(-rows // tall)
     for place in range(first, last):

@@ -41,6 +41,7 @@ QSIM_DEVICE num nothing() { return 0; }
 // Larger and smaller function of packed pair p: a guess in single precision, which FP64 units would make slowly, set right.
 QSIM_DEVICE void unpack(int p, int& large, int& small) {
     large = (int)((sqrtf(8.0f * p + 1.0f) - 1.0f) * 0.5f);
+    // The root may be off by one in either direction.
     while (large * (large + 1) / 2 > p) --large;
     while ((large + 1) * (large + 2) / 2 <= p) ++large;
     small = p - large * (large + 1) / 2;
@@ -53,6 +54,8 @@ extern "C" __global__ void __launch_bounds__(256)
     const int p = blockIdx.x * blockDim.x + threadIdx.x;
     const int64 i = blockIdx.y;
     if (p >= pairs) return;
+    // Threads of a block share the point and take neighbouring pairs: rho is written in whole
+    // lines, the functions at this point come from cache.
     int bra, ket;
     if (packed) {
         unpack(p, ket, bra);
@@ -81,6 +84,8 @@ extern "C" __global__ void __launch_bounds__(TILE * TILE)
         row = blockIdx.y / across;
         column = blockIdx.y - row * across;
     }
+    // A tile on the diagonal holds n' <= n in its lower half alone; all others hold one order
+    // of every pair and are written a second time, transposed.
     const bool diagonal = packed_b && row == column;
     row *= TILE;
     column *= TILE;
@@ -88,6 +93,10 @@ extern "C" __global__ void __launch_bounds__(TILE * TILE)
     const bool inside = i < nb1 && j < nb0 && (!packed_b || j <= i);
     const int64 q = packed_b ? (int64)i * (i + 1) / 2 + j : (int64)i * nb0 + j;
     const int first = blockIdx.x * RUN;
+    // Stage 1: each thread loads its pair (b', b) for the RUN pairs of the first electron.
+    // Above the diagonal of a lower triangle the element across is read, of which RUN
+    // neighbours lie in one line. The column of padding in `tile` keeps the transposed reads of
+    // stage 2 free of bank conflicts.
     if (inside) {
 #pragma unroll
         for (int k = 0; k < RUN; ++k) {
@@ -96,6 +105,7 @@ extern "C" __global__ void __launch_bounds__(TILE * TILE)
             tile[k][y][x] = scaled(factor, lower && q > p ? values[q * pairs_a + p] : values[p * pairs_b + q]);
         }
     }
+    // Stage 2 reads what other threads have loaded.
     __syncthreads();
     for (int k = 0; k < RUN; ++k) {
         const int p = first + k;
@@ -107,14 +117,20 @@ extern "C" __global__ void __launch_bounds__(TILE * TILE)
             bra = p / na0;
             ket = p - bra * na0;
         }
+        // Packed pairs stand for (a', a) and (a, a'). No other block writes to these places:
+        // the pair belongs to this block by its x index, the tile of b by its y index.
         for (int turn = 0; turn < (packed_a && bra != ket ? 2 : 1); ++turn) {
             const int64 a1 = turn ? ket : bra, a0 = turn ? bra : ket;
             num* base = out + a1 * nb1 * na0 * nb0 + a0 * nb0;  // element (b', b) lies b' na0 nb0 + b further
+            // The tile as it lies; above the diagonal of a diagonal tile the value is the one
+            // across.
             if (i < nb1 && j < nb0) {
                 const num value = diagonal && j > i ? tile[k][x][y] : tile[k][y][x];
                 num* place = base + (int64)i * na0 * nb0 + j;
                 *place = accumulate ? value + *place : value;
             }
+            // The mirrored tile, written by threads in such an order that x runs along the rows
+            // of the result.
             if (packed_b && !diagonal) {
                 const int b1 = column + y, b0 = row + x;
                 if (b1 < nb1 && b0 < nb0) {
@@ -151,6 +167,8 @@ extern "C" __global__ void __launch_bounds__(SIDE* SIDE)
     num* part = g + points;    // (threads,)
     const int n0 = gridDim.x, n1 = gridDim.y, ket = blockIdx.x, bra = blockIdx.y;
     const int t = threadIdx.x, threads = SIDE * SIDE;
+    // Stage 1: the Simpson sum of u^(-l-1) i' i from r_j to r_(j+1), Eq. (23), one interval per
+    // thread in turn.
     for (int j = t; j < points; j += threads) {
         num sum = nothing();
         for (int s = 0; s < fine; ++s) {
@@ -160,18 +178,26 @@ extern "C" __global__ void __launch_bounds__(SIDE* SIDE)
         g[j] = sum;
     }
     __syncthreads();
+    // Stage 2: suffix sums, Eq. (24), in parallel. Each thread adds its own range of intervals,
+    // ...
     const int each = (points + threads - 1) / threads, low = min(points, t * each), high = min(points, low + each);
     num sum = nothing();
     for (int j = high - 1; j >= low; --j) sum = sum + g[j];
     part[t] = sum;
     __syncthreads();
     sum = nothing();
+    // ... then takes the totals of all ranges outside of its own, the outermost first as in a
+    // serial sum, ...
     for (int k = threads - 1; k > t; --k) sum = sum + part[k];
+    // ... and goes through its range again, which turns sums of intervals into integrals from
+    // r_j to R.
     for (int j = high - 1; j >= low; --j) {
         sum = sum + g[j];
         g[j] = scaled(weights[j], sum);  // w_j r_j^l
     }
     __syncthreads();
+    // Stage 3: the outer integrals of all pairs (o', o). Threads that differ in t % SIDE take
+    // neighbouring kets, whose values lie next to each other.
     for (int o1 = t / SIDE; o1 < m1; o1 += SIDE)
         for (int o0 = t % SIDE; o0 < m0; o0 += SIDE) {
             num total = nothing();
@@ -181,6 +207,8 @@ extern "C" __global__ void __launch_bounds__(SIDE* SIDE)
             }
             const int64 place = swapped ? (((int64)o1 * n1 + bra) * m0 + o0) * n0 + ket  // (a', b', a, b) = (o1, bra, o0, ket)
                                         : (((int64)bra * m1 + o1) * n0 + ket) * m0 + o0;
+            // No atomics: an element belongs to one (bra, ket) and one (o', o), hence to one
+            // thread of one block.
             out[place] = out[place] + total;
         }
 }

@@ -1,7 +1,7 @@
 """Repulsion integrals of radial functions: public wrappers of ``repulsion.cu`` and their CPU twins.
 
-Pairs of equal functions n', n of one electron are *packed*, ``p = n (n + 1)/2 + n'`` with n' <= n; those of different functions
-are not, ``p = n' N + n``.  Two-electron matrices have rows (a', b') and columns (a, b), b and b' fastest.
+Pairs of equal functions n', n of one electron are *packed*, ``p = n (n + 1)/2 + n'`` with n' <= n; pairs of different
+functions are not, ``p = n' N + n``.  Two-electron matrices have rows (a', b') and columns (a, b), b and b' fastest.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ PARALLEL_SIZE = 1 << 18
 
 def pair_count(n1: int, n0: int, packed: bool) -> int:
     """Return the number of pairs of n1 and n0 functions."""
+    # A packed number counts n' <= n, which has a meaning within one set of functions only.
     if packed and n1 != n0:
-        raise ValueError(f"packed pairs are those of equal functions, not of {n1} and {n0}")
+        raise ValueError(f"packed pairs need equal functions, not {n1} and {n0}")
     return n0 * (n0 + 1) // 2 if packed else n1 * n0
 
 
@@ -91,6 +92,7 @@ def pair_densities(device: Device, first: Array, second: Array, packed: bool) ->
         grid = (*kernels.blocks(pairs), points)
         kernel(grid, (256,), (first, second, *map(np.int32, (n1, n0, pairs, packed)), rho))
         return rho
+    # Points are the rows of rho: each thread writes rows of its own.
     each_part(
         lambda lo, hi: _pair_densities_cpu(first, second, packed, lo, hi, rho),
         points,
@@ -107,6 +109,8 @@ def _pair_densities_cpu(first, second, packed, low, high, rho):
     n1 = first.shape[1]
     n0 = second.shape[1]
     for i in range(low, high):
+        # The ket is the outer loop: its pairs are then neighbours of each other in p = ket (ket
+        # + 1)/2 + bra, and rho is written in the order of memory.
         if packed:
             place = 0
             for ket in range(n0):
@@ -175,18 +179,22 @@ def expand_pairs(
     if values.shape != want or out.shape != (na1 * nb1, na0 * nb0) or out.dtype != values.dtype:
         raise ValueError(f"pairs {values.shape} and matrix {out.shape} do not belong to functions {shape}")
     if lower and want[0] != want[1]:
-        raise ValueError("a lower triangle is that of a square matrix")
+        raise ValueError("a lower triangle needs a square matrix")
     flags = (packed_a, packed_b, lower)
     if device.is_cuda:
         # packed pairs of b: tiles on and below the diagonal, each of which serves both orders
         across = -(-nb0 // CUDA_TILE)
         tiles = across * (across + 1) // 2 if packed_b else -(-nb1 // CUDA_TILE) * across
         kernel = _function("expand_pairs", values.dtype)
+        # The kernel takes the factor in its own precision: CuPy hands the bytes of a scalar
+        # over as they are.
         real = np.float32 if _defines(values.dtype)["REAL"] == "float" else np.float64
         arguments = (values, *map(np.int32, (*shape, *flags)), real(factor), np.int32(accumulate), out)
         kernel((-(-want[0] // CUDA_RUN), tiles), (CUDA_TILE**2,), arguments)
         return
     # a matrix that is larger than the caches is written past them: nothing of it is read again here
+    # Element (a', b', a, b): the integrals of one pair (a', a) are then a matrix over (b', b)
+    # whose rows are contiguous.
     four = out.reshape(na1, nb1, na0, nb0)
     real = values.real.dtype.type(factor)
     streamed = not accumulate and out.nbytes >= STREAMED
@@ -205,11 +213,15 @@ def _expand_pairs_cpu(low, high, worker, values, mode, factor, out):
     """Expand the runs low .. high of :func:`expand_pairs`; ``out`` (Na', Nb', Na, Nb)."""
     packed_a, packed_b, accumulate, streamed = mode.packed_a, mode.packed_b, mode.accumulate, mode.streamed
     count, na0 = values.shape[0], out.shape[2]
+    # Scratch of one thread: the integrals of a run of pairs, and of one pair as a matrix (b',
+    # b).
     rows = np.empty((RUN, values.shape[1]), values.dtype)
     square = np.empty((out.shape[1], out.shape[3]), values.dtype)
     for run in range(low, high):
         first = run * RUN
         last = min(first + RUN, count)
+        # Each pair of the first electron owns the places (a', :, a, :) and (a, :, a', :) of the
+        # result, so that threads with different runs never write to the same place.
         gather(values, first, last, mode.lower, factor, rows)
         for p in range(first, last):
             if packed_a:
@@ -228,6 +240,7 @@ def _expand_pairs_cpu(low, high, worker, values, mode, factor, out):
             # the integrals of (bra, ket) and (ket, bra) are the same
             if packed_a and bra != ket:
                 deliver(square, accumulate, streamed, out[ket, :, bra, :])
+    # Streamed numbers must have reached memory before another thread may read them.
     settle()
 
 
@@ -260,6 +273,9 @@ def kronecker_products(first: Array, second: Array, accumulate: bool, out: Array
 def _kronecker_products_cpu(first, second, accumulate, out):
     """Fill ``out`` (Na', Nb', Na, Nb)."""
     na1, nb1, na0, nb0 = out.shape
+    # Rows of the result in turn, each from Na copies of one row of the second factor; the
+    # choice between adding and writing is made outside the inner loop, which stays free of
+    # branches.
     for a1 in range(na1):
         for b1 in range(nb1):
             source = second[b1]
@@ -300,7 +316,7 @@ def simpson_terms(
     outer : two arrays (points, M), dtype of inner
         Values of the outer functions o', o at r_j.
     swapped : bool
-        The inner functions are those of electron b (the second term), else of electron a.
+        The inner functions belong to electron b (the second term), else to electron a.
     out : (Na' Nb', Na Nb), dtype of inner
         Row-major, added to.
     side : int
@@ -315,6 +331,7 @@ def simpson_terms(
     if device.is_cuda:
         if side not in SIDES:
             raise ValueError(f"side {side} is none of {SIDES}")
+        # The inner integral at all points and a partial sum of each thread.
         shared = (points + side * side) * out.dtype.itemsize
         kernel = _function("simpson_terms", out.dtype, shared, SIDE=side)
         sizes = map(np.int32, (points, fine, m1, m0, swapped))
@@ -338,6 +355,8 @@ def _simpson_terms_cpu(inner1, inner0, fine_weights, weights, outer1, outer0, sw
     n0 = inner0.shape[2]
     m1 = outer1.shape[1]
     m0 = outer0.shape[1]
+    # The inner integral at all outer points, and its outer integrals with all kets: scratch of
+    # one thread.
     g = np.empty(weights.shape[0], out.dtype)
     sums = np.empty(m0, out.dtype)
     for bra in range(low, high):
@@ -347,6 +366,9 @@ def _simpson_terms_cpu(inner1, inner0, fine_weights, weights, outer1, outer0, sw
             for o1 in range(m1):
                 outer_sums(g, outer1, outer0, o1, sums)
                 for o0 in range(m0):
+                    # The same sums belong to other places where the inner functions are
+                    # electron b's: (a', b', a, b) = (o1, bra, o0, ket) instead of (bra, o1,
+                    # ket, o0).
                     if swapped:
                         out[o1, bra, o0, ket] += sums[o0]
                     else:

@@ -1,7 +1,7 @@
 """The matrix products of the dense route, in place and without copies: NumPy on a CPU, cuBLAS on a GPU.
 
 On a CPU large products are made of tiles, which threads of `qsim.core.device.pool` take in turn, each with a BLAS of one thread:
-the threads of a BLAS spin for a while after each product, beside those of the kernels that follow, and there are two such
+the threads of a BLAS spin for a while after each product, beside the threads of the kernels that follow, and there are two such
 libraries, NumPy's and SciPy's.  Tiles depend on the shapes alone, so results do not depend on the number of threads.
 
 CuPy's own ``matmul`` copies submatrices and cannot add to its result; the cuBLAS calls below take leading dimensions.
@@ -58,6 +58,7 @@ def subtract_product(c: Array, a: Array, b: Array) -> None:
     ta, lda = _layout(a, blas)
     tb, ldb = _layout(b, blas)
     _, ldc = _layout(c, blas)
+    # Factors lie on the host; the pointer mode says so, and is set back for CuPy's own calls.
     one, minus = np.ones(1, c.dtype), np.full(1, -1, c.dtype)
     gemm = getattr(blas, LETTERS[c.dtype.char] + "gemm")
     handle = xp.cuda.get_cublas_handle()
@@ -103,6 +104,7 @@ def product(device: Device, a: Array, b: Array) -> Any:
     columns = _tiles(out.shape[1])
     places = [(rows, part) for rows in _tiles(out.shape[0]) for part in columns]
 
+    # Tiles of the result are disjoint: threads never write to the same place.
     def work(first: int, last: int) -> None:
         for rows, part in places[first:last]:
             np.matmul(a[rows], b[:, part], out=out[rows, part])

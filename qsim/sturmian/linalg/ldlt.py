@@ -34,7 +34,7 @@ __all__ = ["Factors", "factor", "flops", "solve", "symmetric_root"]
 # Rows of a block of D: below them products are too small to be fast.
 BLOCK = {"numpy": 64, "cupy": 512}
 REFINEMENTS = 3
-# Of the elements of L: 1e-16 times this is what refinement still mends.
+# Largest element of L: refinement still mends errors of 1e-16 times this.
 LARGEST_GROWTH = 1e6
 
 
@@ -150,6 +150,8 @@ def _divide_by_transpose(
     if last - first == 1:
         # a block of L on the diagonal is the identity
         return
+    # W L^-T by halves: the left columns are solved, their part of the right ones is subtracted,
+    # then these are solved. Most operations are then in one large product.
     middle = (first + last) // 2
     lo, mid, hi = (bounds[k] for k in (first, middle, last))
     _divide_by_transpose(A, W, bounds, first, middle, origin)
@@ -167,6 +169,7 @@ def _subtract_lower(
             A[top:bottom, top:bottom], A[top:bottom, lo:mid], W[top - origin : bottom - origin].T
         )
         return
+    # The square below the diagonal in one product, the two triangles by recursion.
     middle = (first + last) // 2
     cut = bounds[middle]
     subtract_product(A[cut:bottom, top:cut], A[cut:bottom, lo:mid], W[top - origin : cut - origin].T)
@@ -178,6 +181,8 @@ def _apply_inverse(factors: Factors, b: NDArray[Any]) -> Any:
     """Return ``L^-T D^-1 L^-1 b`` for b (n, k)."""
     x, bounds, L = b.copy(), factors.bounds, factors.L
     parts = list(itertools.pairwise(bounds))
+    # Forward substitution with L, rows of one block at a time, then D^-1, then backward with
+    # L^T.
     for lo, hi in parts:
         if lo:
             x[lo:hi] -= L[lo:hi, :lo] @ x[:lo]
@@ -232,6 +237,7 @@ def solve(
     while True:
         residual = right - A @ x
         error = float(abs(residual).max()) / max(norm * float(abs(x).max()) + scale, np.finfo(float).tiny)
+        # "not >" also ends at NaN, which the test after the loop reports.
         if not error > tolerance or done >= refinements:
             break
         x = x + _apply_inverse(factors, residual)
@@ -266,6 +272,8 @@ def symmetric_root(K: np.ndarray[Any, Any], tolerance: float = 1e-12) -> np.ndar
         except np.linalg.LinAlgError:
             return None
     work, Q = K.copy(), np.zeros_like(K)
+    # Cholesky's algorithm with complex square roots. A pivot near zero makes inf or NaN, which
+    # the error of Q Q^T shows.
     with np.errstate(all="ignore"):
         for j in range(len(K)):
             Q[j:, j] = work[j:, j] / np.sqrt(work[j, j])

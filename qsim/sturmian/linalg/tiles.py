@@ -92,6 +92,8 @@ def each_range(
         As of `each_tile`.
     """
     count, size = shape
+    # Ranges of fixed size: sums over a vector are then grouped in the same way on any number of
+    # threads.
     ranges = max(1, -(-size // RANGE))
 
     def several(first: int, last: int) -> None:
@@ -147,6 +149,7 @@ def squares(device: Device, w: NDArray[np.complex128]) -> Any:
     """Return the squared norms of the rows of w (m, size), on the device."""
     if device.is_cuda:
         return device.xp.stack([device.xp.vdot(row, row).real for row in w])
+    # One number per range, added in order by one thread.
     sums = np.empty((w.shape[0], max(1, -(-w.shape[1] // RANGE))))
 
     def work(k: int, part: slice) -> None:
@@ -167,23 +170,27 @@ def subtract_along(device: Device, basis: NDArray[np.complex128], w: NDArray[np.
         Coefficients ``conj(basis) w``.
     """
     if device.is_cuda:
-        xp, found = device.xp, []
+        xp, parts = device.xp, []
         for directions, row in zip(basis, w, strict=True):
             h = xp.conj(directions @ xp.conj(row))
             row -= h @ directions
-            found.append(h)
-        return xp.stack(found)
+            parts.append(h)
+        return xp.stack(parts)
+    # Classical Gram and Schmidt in two passes over the vector: all coefficients are needed
+    # before the first subtraction.
     count, k = basis.shape[:2]
     sums = np.empty((count, max(1, -(-w.shape[1] // RANGE)), k), complex)
 
+    # basis conj(w) is the conjugate of conj(basis) w: a copy of one vector is conjugated
+    # instead of all directions.
     def project(j: int, part: slice) -> None:
         sums[j, part.start // RANGE] = basis[j, :, part] @ np.conj(w[j, part])
 
     each_range(device, project, w.shape, basis.size, project.__code__)
-    found = np.conj(sums.sum(axis=1))
+    coefficients = np.conj(sums.sum(axis=1))
 
     def subtract(j: int, part: slice) -> None:
-        w[j, part] -= found[j] @ basis[j, :, part]
+        w[j, part] -= coefficients[j] @ basis[j, :, part]
 
     each_range(device, subtract, w.shape, basis.size, subtract.__code__)
-    return found
+    return coefficients

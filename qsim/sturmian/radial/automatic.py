@@ -12,11 +12,11 @@ from collections.abc import Iterable
 
 # E = -Z^2 + 5/8 Z - 0.1577 + ... of the ground state, in powers of 1/Z from Z^2 on (perturbation theory in 1/Z)
 GROUND = (-1.0, 0.625, -0.157666429, 0.008699032, -0.000888707, -0.001036372, -0.000612940)
-# Quantum defects of helium; those of other charges are smaller by 2/Z.
+# Quantum defects of helium; defects of other charges are smaller by 2/Z.
 DEFECTS = {(0, 0): 0.15, (0, 1): 0.31, (1, 0): -0.01, (1, 1): 0.07}
-# Of 2p np and 2p nd in helium, both spins.
+# Quantum defects of 2p np and 2p nd in helium, both spins.
 UNNATURAL_DEFECTS = {1: 0.35, 2: 0.15}
-# Hartree: below, no box is large enough to be worth it.
+# Least ionisation energy, hartree: a box for a weaker state would be too large.
 WEAKEST = 0.01
 RANGE = {"yukawa": 0.42, "hulthen": 0.6, "exponential": 0.82, "exp": 0.82}
 # a Coulomb basis has one length only, and has to reach the inner electron, too.
@@ -52,9 +52,12 @@ def ionisation(charge: float, L: int, S: int, root: int = 0, parity: str = "natu
         outer = root + (3 - S if L == 1 else L + 1)
         defect = UNNATURAL_DEFECTS.get(L, 0.0) * min(1.0, 2.0 / max(charge, 1.0))
         return max(WEAKEST, 0.5 * (max(charge - 1.0, 0.0) / (outer - defect)) ** 2)
+    # 1s^2: the energy of the ion, -Z^2/2, minus the energy of the atom.
     if L == 0 and S == 0 and root == 0:
         energy = sum(term * charge ** (2 - k) for k, term in enumerate(GROUND))
         return max(WEAKEST, -0.5 * charge**2 - energy)
+    # 1s nl: one electron in 1s screens one charge, and the other one is hydrogenic with a
+    # quantum defect.
     n = L + 1 + root + (1 if L == 0 and S == 1 else 0)
     defect = DEFECTS.get((L, S), 0.0) * min(1.0, 2.0 / max(charge, 1.0))
     return max(WEAKEST, 0.5 * (max(charge - 1.0, 0.0) / (n - defect)) ** 2)

@@ -17,6 +17,9 @@ def outer_density(R: float, ionisation: float, charge: float) -> float:
 
     ``kappa = sqrt(2 I)`` and ``nu = charge / kappa``; in hydrogen nu is the principal quantum number.
     """
+    # u^2 = (2 kappa)^(2 nu + 1) r^(2 nu) exp(-2 kappa r) / Gamma(2 nu + 1), in logarithms,
+    # since the power overflows in large boxes. Inside the maximum of the tail the formula has
+    # no meaning, and the density is at most 2 kappa.
     kappa = math.sqrt(2.0 * ionisation)
     x, power = 2.0 * kappa * R, 2.0 * charge / kappa
     return 2.0 * kappa * math.exp(min(power * math.log(x) - x - math.lgamma(power + 1.0), 0.0))

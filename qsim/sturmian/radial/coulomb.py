@@ -10,7 +10,9 @@ import cmath
 
 from qsim.core.errors import NumericsError
 
+# Stands for a zero in Lentz's method, far below any term and far above the smallest double.
 TINY = 1e-290
+# Needed number grows like 1/|rho|: enough down to rho of about 1e-3 for |eta| = 1.
 ITERATIONS = 200_000
 
 
@@ -34,6 +36,7 @@ def steed(l: int, eta: complex, rho: complex) -> complex:
     NumericsError
         If the fraction does not converge, which happens very close to the origin only.
     """
+    # Numerators (a + n)(b + n) and denominators 2 (rho - eta + i n) of the fraction.
     a, b = 1j * eta - l, 1j * eta + l + 1
     f = C = complex(TINY)
     D = 0j
@@ -79,6 +82,7 @@ def outgoing_logarithmic_derivative(l: int, energy: complex, charge: float, r: f
         1/bohr; real for a negative energy up to rounding.
     """
     k = cmath.sqrt(2.0 * energy)
+    # The root with a positive imaginary part decays; on the real axis the positive one leaves.
     if k.imag < 0.0 or (k.imag == 0.0 and k.real < 0.0):
         k = -k
     return k * steed(l, -charge / k, k * r)

@@ -22,6 +22,8 @@ def smooth(s: FloatArray, real: BoolArray, values: FloatArray) -> tuple[Any, Any
     from scipy.interpolate import CubicSpline
 
     pieces = []
+    # A spline must not run through the corner of the contour, where the derivative jumps: one
+    # for each side, the corner in both.
     for part in (real, ~real | (s == s[real].max())):
         if part.sum() < 2:
             continue

@@ -51,6 +51,8 @@ def lobatto(n: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[n
 
     if n < 2:
         raise ValueError(f"a Gauss-Lobatto rule has at least 2 points, not {n}")
+    # Interior nodes are the zeros of P'_{n-1}; the series has the coefficient 1 of P_{n-1}
+    # alone.
     last = np.zeros(n)
     last[-1] = 1.0
     slope = legendre.legder(last)
@@ -59,11 +61,14 @@ def lobatto(n: int) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[n
     # Newton steps: the companion matrix loses some digits
     for _ in range(3):
         x[1:-1] -= legendre.legval(x[1:-1], slope) / legendre.legval(x[1:-1], curvature)
+    # Exactly antisymmetric, so that a grid and its mirror image agree to the bit.
     x = 0.5 * (x - x[::-1])
     P = legendre.legval(x, last)
     w = np.asarray(2.0 / (n * (n - 1) * P**2), np.float64)
     distance = x[:, None] - x[None, :]
     np.fill_diagonal(distance, 1.0)
+    # L_j'(x_i) = P(x_i) / (P(x_j) (x_i - x_j)) for i != j, P the Legendre polynomial of degree
+    # n - 1.
     D = P[:, None] / (P[None, :] * distance)
     np.fill_diagonal(D, 0.0)
     # the derivative of a constant is zero, to the last bit
@@ -137,6 +142,8 @@ def _widths(R: float, Z: float) -> NDArray[np.float64]:
     width = min(FIRST_WIDTH / max(Z, 1.0), LARGEST_WIDTH)
     widths: list[float] = []
     total = 0.0
+    # Small at the nucleus, where functions vary like exp(-Z r); growing outwards, where waves
+    # are long.
     while total < R * (1.0 - 1e-12):
         widths.append(width)
         total += width
@@ -149,6 +156,8 @@ def _with_break(bounds: NDArray[np.float64], point: float, *, split: bool) -> ND
     """Return bounds of which one is `point`: the nearest is moved there, or a wide element is split."""
     if not bounds[0] < point < bounds[-1]:
         return bounds
+    # A bound within a quarter of an element is moved: splitting there would leave a sliver,
+    # whose kinetic energy is huge.
     nearest = 1 + int(np.argmin(np.abs(bounds[1:-1] - point))) if bounds.size > 2 else 0
     k = int(np.searchsorted(bounds, point))
     width = bounds[k] - bounds[k - 1]
@@ -156,6 +165,7 @@ def _with_break(bounds: NDArray[np.float64], point: float, *, split: bool) -> ND
         moved = bounds.copy()
         moved[nearest] = point
         return moved
+    # Where the user gives the number of elements, it must not grow.
     if split or not nearest:
         return np.insert(bounds, k, point)
     moved = bounds.copy()
@@ -176,6 +186,8 @@ def contour_bounds(real: ArrayLike, angle: float, length: float) -> NDArray[np.c
         Length of the turned part, bohr.
     """
     real = np.asarray(real, float)
+    # Waves decay on the contour, so that elements twice as wide as the last real one resolve
+    # them.
     width = min(LARGEST_WIDTH, 2.0 * (real[-1] - real[-2]))
     count = max(1, math.ceil(length / width - 1e-9))
     tail = real[-1] + np.linspace(0.0, length, count + 1)[1:] * np.exp(1j * angle)
@@ -329,10 +341,12 @@ class RadialGrid:
         (int, complex) or None
             None if no node lies on a bound at that radius.
         """
-        found = np.flatnonzero(np.abs(self.bounds - radius) <= 1e-9 * abs(radius))
-        if not found.size or found[0] == 0:
+        here = np.flatnonzero(np.abs(self.bounds - radius) <= 1e-9 * abs(radius))
+        if not here.size or here[0] == 0:
             return None
-        k = int(found[0])
+        k = int(here[0])
+        # Bound k is node k (order - 1) of all nodes; the first one, r = 0, is not among the
+        # functions.
         node = k * (self.order - 1) - 1
         if node >= self.size:
             return None
@@ -419,6 +433,8 @@ class RadialGrid:
         slope = np.zeros_like(u)
         # the width of the element cancels in w du/dr
         weighted = w[:, None] * D
+        # sum over elements of w du/dr; the division by the whole weight of a node then takes
+        # the mean of both sides.
         for e in range(elements):
             part = slice(e * (n - 1), e * (n - 1) + n)
             slope[part] += weighted @ u[part]
@@ -432,6 +448,8 @@ def _lagrange(x: NDArray[np.float64], points: NDArray[Any]) -> NDArray[Any]:
     np.fill_diagonal(distance, 1.0)
     weight = 1.0 / np.prod(distance, axis=1)
     offset = points[:, None] - x[None, :]
+    # On a node the barycentric formula is 0/0: the polynomial of that node is 1, all others are
+    # 0.
     on_node = np.abs(offset) < 1e-15
     offset[on_node] = 1.0
     terms = weight / offset
@@ -448,6 +466,8 @@ def _symmetric_inverse(A: NDArray[Any]) -> NDArray[Any]:
         return 0.5 * (inverse + inverse.T)
     from scipy.linalg import get_lapack_funcs
 
+    # T_l is positive definite: Cholesky takes half of the operations of a general inverse and
+    # keeps the symmetry.
     potrf, potri = get_lapack_funcs(("potrf", "potri"), (A,))
     factor, info = potrf(A, lower=True)
     if info != 0:

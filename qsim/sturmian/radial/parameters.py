@@ -125,6 +125,8 @@ def resolve(deck: SturmianDeck) -> Values:
     alpha: Any = deck.alpha
     R: Any = bounds[-1] if bounds else grid.R
     ionisation = None
+    # One estimate settles everything: the decay of the weakest bound state sets energy, range
+    # and box.
     if "auto" in (energy, R):
         ionisation = weakest(deck)
     if energy == "auto":
@@ -140,6 +142,8 @@ def resolve(deck: SturmianDeck) -> Values:
         assert ionisation is not None
         R = automatic.radius(ionisation, deck.system.Z)
         charge = max(Radial.of(deck).core_charge - 1.0, 0.0)
+        # The rule for R was measured for atoms; where a tail reaches further, the box grows
+        # until the density at its wall is a tenth of what a state may have there.
         while outer_density(R, ionisation, charge) > 0.1 * BOX_DENSITY:
             R *= 1.02
         R = round(R, 3)
@@ -184,6 +188,7 @@ def radial_grid(radial: Radial, values: Values) -> RadialGrid:
     """Return the radial grid."""
     from qsim.sturmian.radial.grid import RadialGrid
 
+    # Outgoing functions without a contour need u(R) itself, for the boundary condition u'/u.
     robin = radial.grid.ecs is None and values.energy is not None and is_outgoing(radial, values.energy)
     return RadialGrid(bounds_of(radial, values), values.order, keep_last=robin)
 
@@ -280,6 +285,7 @@ def _key_of(text: str) -> str:
 
 def first(functions: Sturmians, count: int) -> Sturmians:
     """Return the first functions of a longer list."""
+    # Orthogonality and residual are maxima over the longer list, hence bounds.
     return replace(
         functions, beta=functions.beta[:count], c=functions.c[:, :count], rank=min(functions.rank, count)
     )

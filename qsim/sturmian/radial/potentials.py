@@ -68,6 +68,7 @@ class OneBody:
                 rv = table[:, 0] * table[:, 1]
             # r V is smooth where V has the pole of the nucleus.
             self._spline = smooth_curve(block.file, table[:, 0], rv)
+            # A table is continued by -charge/r from its last row.
             self.charge = -float(rv[-1])
         elif self.type == "expression":
             self.charge, self.coulombic = self._formula_charge()
@@ -101,6 +102,8 @@ class OneBody:
         r = np.asarray(r)
         if self.type == "coulomb":
             return -self.Z / r
+        # On the contour only the Coulomb tail has an analytic continuation: everything else
+        # must have ended before.
         real = np.ones(r.shape, bool) if not np.iscomplexobj(r) else r.imag == 0.0
         V = np.empty(r.shape, r.dtype if np.iscomplexobj(r) else float)
         V[real] = self._on_axis(r[real].real)
@@ -128,6 +131,8 @@ class OneBody:
             raise InvalidInput(f"{self.key}.value", str(error)) from error
 
     def _formula_charge(self) -> tuple[float, bool]:
+        # -r V at two distances: equal for a Coulomb tail, zero for a short range, different for
+        # anything that confines.
         far = np.array([FAR, 10.0 * FAR])
         strength = -far * self._formula(far)
         if abs(strength[1] - strength[0]) > SETTLED * max(1.0, abs(strength[0])):
@@ -186,6 +191,8 @@ def generating(
     if kind == "table":
         return _generating_table(block, r)
     rate = _number(block.alpha, alpha, "alpha")
+    # Far outside the exponential may underflow to zero, which the inverse form of the Sturmian
+    # equation allows.
     with np.errstate(under="ignore"):
         decay = np.exp(-rate * r)
         if kind == "yukawa":
@@ -212,6 +219,7 @@ def _number(given: Any, resolved: float | None, name: str) -> float:
 
 
 def _square_well(where: RadialGrid | NDArray[Any], r: NDArray[Any], r0: float, tail: float) -> NDArray[Any]:
+    # The edge itself counts as inside, up to rounding of a bound.
     inside = r.real <= r0 * (1.0 + 1e-12)
     v: NDArray[Any] = np.ones(r.shape, r.dtype if np.iscomplexobj(r) else float)
     if tail > 0.0:
@@ -219,6 +227,8 @@ def _square_well(where: RadialGrid | NDArray[Any], r: NDArray[Any], r0: float, t
             v[~inside] = np.exp(-(r[~inside] - r0) / tail)
         return v
     v[~inside] = 0.0
+    # A sharp edge on a node: the node's weight belongs to two elements, and v is 1 in the lower
+    # one only.
     share = where.share_below(r0) if isinstance(where, RadialGrid) else None
     if share is not None:
         node, below = share
@@ -227,6 +237,13 @@ def _square_well(where: RadialGrid | NDArray[Any], r: NDArray[Any], r0: float, t
 
 
 def _generating_table(block: Any, r: NDArray[Any]) -> NDArray[Any]:
+    """Return a tabulated generating potential at some radii, (n,): a spline of r v, zero beyond the last row.
+
+    Raises
+    ------
+    InvalidInput
+        If a value is negative, or the table reaches into a complex contour.
+    """
     key = "basis.generating.file"
     table = read_radial(block)
     if np.any(table[:, 1] < 0.0):
@@ -247,6 +264,7 @@ def _generating_table(block: Any, r: NDArray[Any]) -> NDArray[Any]:
     within = real & (r.real <= last)
     x = r.real[within]
     first = float(table[0, 0])
+    # Inside of the first row r v is constant: v goes on as 1/r.
     rv = np.where(x < first, table[0, 0] * table[0, 1], curve(np.maximum(x, first)))
     # a spline may dip below a small positive tail
     v[within] = np.maximum(rv / x, 0.0)

@@ -84,6 +84,7 @@ BETA: Quantity[Any] = Quantity(
 
 def _values(r: Any) -> Arrays:
     """Return the functions S_n(r), (N, n), of each l."""
+    # Coefficients of the normalised basis are values times sqrt(w).
     root = np.sqrt(r.problem.grid.w)[:, None]
     return _of_functions("S", lambda functions: np.ascontiguousarray((functions.c / root).T))(r)
 

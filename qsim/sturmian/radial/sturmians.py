@@ -57,7 +57,7 @@ class Sturmians:
     rank : int
         Numerical rank of the functions (each normalised), N at best.
     residual : float
-        Largest norm of ``(T_l + U - E) S - beta v S`` relative to that of ``beta v S``.
+        Largest norm of ``(T_l + U - E) S - beta v S`` relative to the norm of ``beta v S``.
     outgoing : bool
         Whether the functions are outgoing waves.
     """
@@ -153,8 +153,11 @@ def sturmians(
         )
     # A = T_l + U - E, and A c = beta v c: the generalised problem whose eigenvalues beta are the strengths of v.
     A = grid.kinetic(l)
-    # Boundary condition at R. With the last point kept, the surface term of the kinetic energy prescribes the
-    # logarithmic derivative there; without it the function vanishes at R, or has decayed on the contour.
+    # Boundary condition at R. With the last point kept, the surface term of the kinetic energy
+    # prescribes the logarithmic derivative there; without it the function vanishes at R, or has
+    # decayed on the contour. By parts, -1/2 int chi u'' has the surface term -1/2 chi(R) u'(R),
+    # which the grid's T leaves out (Bloch). With u'(R) = slope u(R) it is one diagonal element,
+    # as chi_n(R) = w_n^-1/2 alone does not vanish there.
     if grid.keep_last:
         slope = outgoing_logarithmic_derivative(l, E, charge, float(grid.R.real))
         if outgoing:
@@ -195,6 +198,8 @@ def sturmians(
         raise _too_many(N, rank, l, v)
     vc = v[:, None] * c
     right = beta * vc
+    # Relative to beta v S: with the operator's norm a wrong function of small beta would not
+    # show.
     residual = np.linalg.norm(A @ c - right, axis=0) / np.linalg.norm(right, axis=0)
     deviation = c.T @ vc
     deviation[np.diag_indices_from(deviation)] -= 1.0
@@ -212,6 +217,7 @@ def sturmians(
 
 def numerical_rank(c: NDArray[Any]) -> int:
     """Return how many of the functions (columns) are independent, each normalised to one, at the level of `RANK`."""
+    # Norms differ by orders between functions near and far, and say nothing about independence.
     normalised = c / np.linalg.norm(c, axis=0)
     singular = np.linalg.svd(normalised, compute_uv=False)
     return int(np.count_nonzero(singular > RANK * singular[0]))
@@ -279,6 +285,7 @@ def _require_sense(grid: RadialGrid, E: float, outgoing: bool, l: int) -> None:
 def _require_usable(grid: RadialGrid, v: NDArray[Any], l: int) -> None:
     if not np.all(np.isfinite(v)) or not np.any(v):
         raise NumericsError(f"the generating potential of l = {l} is zero everywhere or not finite")
+    # On a contour v is complex and has no sign.
     on_axis = grid.is_real if grid.is_complex else slice(None)
     if np.any(v[on_axis].real < 0.0):
         place = grid.r[on_axis].real[v[on_axis].real < 0.0][0]
@@ -288,8 +295,11 @@ def _require_usable(grid: RadialGrid, v: NDArray[Any], l: int) -> None:
 
 
 def _inverse(A: NDArray[Any], l: int, E: float) -> NDArray[Any]:
+    """Return the symmetric inverse of ``A = T_l + U - E``; refuse an E that is a level of U."""
     from scipy.linalg import get_lapack_funcs
 
+    # Cholesky succeeds only if A is positive definite, the usual case of bound functions; else
+    # there are levels of U below E, and the general inverse follows.
     if not np.iscomplexobj(A):
         potrf, potri = get_lapack_funcs(("potrf", "potri"), (A,))
         factor, info = potrf(A, lower=True)
@@ -324,6 +334,8 @@ def _lowest_strength(grid: RadialGrid, A: NDArray[Any], v: NDArray[Any]) -> floa
     """
     from scipy.linalg import eigh
 
+    # A without the contour is real and has U's levels minus E; beta <v> = level - E to first
+    # order.
     inside = np.flatnonzero(grid.r.real < grid.R0 * (1.0 - 1e-12))
     depth, x = eigh(A[np.ix_(inside, inside)].real, subset_by_index=[0, 0], check_finite=False)
     if depth[0] >= 0.0:
@@ -336,12 +348,14 @@ def _complex_pairs(
 ) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
     """Return N eigenpairs by ascending real part of beta = 1/mu.
 
-    Functions of a negative beta, such as those of the bound states of U, are always kept; of the rest, those with the smallest
-    modulus of beta.  Far out on a contour, where v is tiny, beta is huge and turns through all directions: there a negative real
+    Functions of a negative beta, such as bound states of U, are always kept; of the rest, those with the smallest modulus of
+    beta.  Far out on a contour, where v is tiny, beta is huge and turns through all directions: there a negative real
     part means nothing, so that such functions have to stay within `MARGIN` times the lowest beta that is expected.
     """
     mu, x = np.linalg.eig(M)
     modulus = np.abs(mu)
+    # A hundred times the noise of real matrices: eigenvectors of a complex symmetric matrix are
+    # not orthogonal, and rounding grows with their condition.
     resolved = np.flatnonzero(modulus > 100.0 * NOISE * modulus.max())
     mu, x, modulus = mu[resolved], x[:, resolved], modulus[resolved]
     # 1/mu lies in the sector of 45 degrees around the negative axis, as mu does

@@ -99,6 +99,7 @@ class Resonances:
 
         for number, energy in self.sought[len(self.resonances) :]:
             sector, pairs = self.problem.sectors[number], self.problem.pairs()[number]
+            # The energy 1.0 is a placeholder: in the whole grid no function depends on it.
             operator = self.setup.operator(sector.L, sector.S, pairs, 1.0)
             with self.stage("solve"):
                 resonance = _search(operator, sector, energy, self.problem, poll)
@@ -128,6 +129,7 @@ class Resonances:
         sector, start = self.problem.sectors[number], resonance.energy.real
         operator = self.coarse.operator(sector.L, sector.S, self.problem.pairs()[number], 1.0)
         there = _search(operator, sector, start, self.problem, poll).energy
+        # The modulus of the complex change bounds the position, twice it the width, -2 Im E.
         moved = abs(there - resonance.energy)
         error, width_error = moved, 2.0 * moved
         other = self.problem.other_pairs()
@@ -155,9 +157,7 @@ def run(problem: Problem, monitor: Monitor) -> ResonanceResult:
     search = Resonances(problem, monitor.restored, monitor.stage, monitor.judged)
     drive(search, monitor, total=len(search.sought), unit="energies", what="resonances")
     for resonance in search.resonances:
-        warnings: list[str] = monitor.judged(
-            "what is doubtful about a resonance", partial(_warnings, resonance), []
-        )
+        warnings: list[str] = monitor.judged("warnings about a resonance", partial(_warnings, resonance), [])
         for text in warnings:
             monitor.warn(
                 f"L = {resonance.L}, S = {resonance.S}: {resonance.energy.real:.6f} hartree, width {resonance.width:.2e}, {text}"
@@ -180,6 +180,13 @@ def _warnings(resonance: Resonance) -> list[str]:
 def _search(
     operator: driven.Driven, sector: Sector, near: float, problem: Problem, poll: Callable[[], None]
 ) -> Resonance:
+    """Return the complex energy nearest to a real one, by inverse and then Rayleigh-quotient iteration.
+
+    Raises
+    ------
+    NumericsError
+        If the energy still changes after `STEPS` steps.
+    """
     device, xp = operator.device, operator.device.xp
     # Inverse iteration, v <- (shift - H)^-1 v: the first steps at the energy of the deck find the nearest
     # eigenvalue, then the Rayleigh quotient takes its place and convergence is cubic.
@@ -227,6 +234,8 @@ def _start(operator: driven.Driven, sector: Sector) -> NDArray[np.complex128]:
     r, root = np.where(grid.is_real, grid.r.real, 0.0), np.sqrt(grid.w)
     out = []
     for a, b in operator.pairs:
+        # A guess of the size of a doubly excited state, with a node as in 2s. Only its overlap
+        # with the resonance matters.
         f = r ** (a + 1) * np.exp(-0.7 * r) * (1.0 - 0.3 * r) * root
         g = r ** (b + 1) * np.exp(-0.5 * r) * root
         product = np.outer(f, g)

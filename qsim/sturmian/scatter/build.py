@@ -26,6 +26,8 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     """Estimate sizes and memory of a collision, and check its physics."""
     settings = Settings.of(loaded.deck)
     task = settings.task
+    # The file of an initial state is read now: a wrong one is a mistake of the deck, found
+    # before anything is computed.
     try:
         recorded(settings)
     except InvalidInput as error:

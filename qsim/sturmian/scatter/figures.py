@@ -8,6 +8,7 @@ import numpy as np
 
 from qsim.core.results.plotting import figure
 from qsim.sturmian.radial.curves import CYCLE
+from qsim.sturmian.scatter.cross_sections.kinematics import HARTREE_EV
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,16 +19,15 @@ if TYPE_CHECKING:
 
     from qsim.core.results.results import Results
 
-HARTREE_EV = 27.211386245981
-# Of |u| that a map shows.
+# Decades of |u| that a map shows.
 DECADES = 5.0
-# Energies of a figure with one row each.
+# Most energies of a figure, one panel each.
 ROWS = 4
 # Colour of break-up; level k has CYCLE[k] in every panel.
 BREAK_UP = "0.25"
 # Fixed angles of a polar plot.
 SHOWN = 4
-# Of curves that may lie on one another, such as those of three gauges.
+# Lines of curves that may lie on one another, such as three gauges.
 LINES = ("-", "--", ":")
 KEYS = {
     "R": "$R$ (bohr)",
@@ -62,6 +62,7 @@ def wave(r: Results) -> Figure | None:
     """Modulus of the largest component of the first solution, the scaled region shaded."""
     if "wave/u" not in r:
         return None
+    # Plotted against the arc length: the radius itself is complex beyond R0.
     arc, u = r["wave/r"], r["wave/u"]
     R0 = float(np.max(r["r"].real[np.abs(r["r"].imag) < 1e-12]))
     fig = figure("single", 3.0)
@@ -101,6 +102,7 @@ def sharing(r: Results) -> Figure | None:
             y, error, color = values[i, j], errors[i, j], CYCLE[j % len(CYCLE)]
             ax.fill_between(x, np.maximum(y - error, 0.0), y + error, color=color, alpha=0.25, linewidth=0)
             ax.plot(x, y, color=color, linestyle=LINES[j % len(LINES)], label=label or None)
+            # Published points lie on the curve of the same spin, in its colour.
             if "known/sdcs" in r:
                 ax.plot(
                     r["known/share"],
@@ -144,6 +146,8 @@ def cross_sections(r: Results) -> Figure | None:
                     curves.append((name, CYCLE[k], level, error))
         for name, color, y, error in curves:
             good = np.isfinite(y) & (y > 0.0)
+            # A logarithmic axis cannot show an error that reaches zero: bars end at 1 % of the
+            # value.
             ax.errorbar(
                 energy[good], y[good], yerr=np.minimum(error[good], 0.99 * y[good]), marker="o", markersize=3,
                 capsize=2, color=color, label=name, linestyle="-" if energy.size > 3 else "none",
@@ -202,6 +206,8 @@ def unitarity(r: Results) -> Figure | None:
     parts.append(("beyond the box", "0.75", rest))
     ionisation = np.array([r["sigma_ionisation"][i, j] / total[i, j] for i, j in bars])
     parts.append(("break-up", BREAK_UP, np.nan_to_num(ionisation)))
+    # Stacked bars: each channel begins where the one before it ends, so that the end of a bar
+    # is the sum of all channels.
     for name, color, share in parts:
         ax.barh(place, share, left=left, height=0.7, color=color, label=name)
         left = left + share

@@ -75,9 +75,11 @@ def recorded(settings: Settings) -> Recorded | None:
 
 
 def _read(settings: Settings, path: Path, results: Results) -> Recorded:
+    """Return the state of an open results file; refuse another system or symmetry, or one that has not converged."""
     deck = results.deck
     if results.method != "sturmian" or deck.get("task", {}).get("type") != "bound":
         raise InvalidInput(KEY, f"{path.name} holds no results of sturmian with task: bound")
+    # The system must agree key by key; the symmetry is looked up among the states of the file.
     theirs, ours = deck.get("system", {}), settings.system.model_dump(mode="json")
     for key, value in ours.items():
         if theirs.get(key) != value:
@@ -104,7 +106,7 @@ def _read(settings: Settings, path: Path, results: Results) -> Recorded:
     )
 
 
-def require_same(state: Recorded, found: Bound, grid: RadialGrid) -> None:
+def require_same(state: Recorded, initial: Bound, grid: RadialGrid) -> None:
     """Refuse an initial state that differs from the state of the file.
 
     Raises
@@ -116,16 +118,21 @@ def require_same(state: Recorded, found: Bound, grid: RadialGrid) -> None:
 
     real = grid.is_real
     r, w = grid.r[real].real, grid.w[real].real
-    both = np.array([np.square(part).sum(axis=1) for part in found.components.values()])
+    # Radial density of the first electron: squares of all ordered components, summed over the
+    # second one.
+    both = np.array([np.square(part).sum(axis=1) for part in initial.components.values()])
     # times the weights
     ours = both.sum(axis=0)[real]
+    # A monotone interpolation of the other grid's density: a cubic spline could become negative
+    # in its tail.
     nodes, values = np.concatenate(([0.0], state.r)), np.concatenate(([0.0], state.density))
     theirs = np.where(r <= nodes[-1], PchipInterpolator(nodes, values)(np.minimum(r, nodes[-1])), 0.0)
     difference = float(np.abs(ours - w * theirs).sum())
-    apart = abs(found.energy - state.energy) / abs(state.energy)
+    apart = abs(initial.energy - state.energy) / abs(state.energy)
     if difference > DIFFERENT or apart > APART:
         raise NumericsError(
-            f"the initial state is not that of {state.path.name}: energy {found.energy:.6f} against {state.energy:.6f} hartree, "
+            f"the initial state is not that of {state.path.name}: "
+            f"energy {initial.energy:.6f} against {state.energy:.6f} hartree, "
             f"and the densities differ by {difference:.2g} of one electron",
             hint="the same system and root in both decks; a finer grid or a larger initial.l_max",
         )

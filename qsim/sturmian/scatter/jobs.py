@@ -41,6 +41,8 @@ def shares_of(
 
     All energies stand in one row, chain after chain; each goes to the process in whose part of the work its middle lies.
     """
+    # Unit of work: one energy of one chain, as energies of a chain are independent and all its
+    # gauges and variants are not.
     units = [(number, point) for number, chain in enumerate(chains) for point in chain[0].points]
     work = np.array([costs[number] for number, _ in units])
     middles = (np.cumsum(work) - 0.5 * work) / work.sum()

@@ -107,13 +107,15 @@ class Collision(Problem):
         """
         block = self.settings.initial
         l_max = block.l_max if block.l_max is not None else max(self.l_max, block.L)
+        # One partial wave less in the initial state, too; one more where L itself needs the
+        # last one.
         if other:
             l_max = l_max - 1 if l_max > block.L else l_max + 1
         pairs = pairs_up_to(block.L, l_max, S=block.S)
-        found = setup.bound(block.L, block.S, block.root, pairs, max(tolerance, 1e-12), poll)
+        state = setup.bound(block.L, block.S, block.root, pairs, max(tolerance, 1e-12), poll)
         if self.recorded is not None:
-            require_same(self.recorded, found, setup.grid)
-        return found
+            require_same(self.recorded, state, setup.grid)
+        return state
 
     def energies(self) -> list[float]:
         """Return the energies of the deck, hartree: of the impact, the excess, or of both electrons."""
@@ -130,6 +132,8 @@ class Collision(Problem):
             return [kinematics.photon(excess, initial.energy) for excess in self.energies()]
         assert task.incident is not None
         assert task.q is not None
+        # A momentum transfer depends on the energy of the initial state, which the deck does
+        # not know.
         try:
             return [kinematics.fast(task.incident, task.q, E, initial.energy) for E in self.energies()]
         except ValueError as error:
@@ -151,6 +155,8 @@ class Collision(Problem):
     def batches(self, pairs: int, *, coarser: bool = False) -> list[tuple[int, ...]]:
         """Return the energies that are solved together, by number: those that share functions and fit into memory."""
         numbers = self.numbers.coarser(float(self.settings.system.Z)) if coarser else self.numbers
+        # 16 bytes per complex number; RESTART directions of each right-hand side must fit into
+        # BATCH bytes.
         vector = 16.0 * pairs * numbers.points(float(self.settings.system.Z)) ** 2
         most = max(1, int(BATCH / (RESTART * vector)))
         count = len(self.settings.energies)

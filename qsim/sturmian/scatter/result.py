@@ -180,9 +180,9 @@ def _histories(result: CollisionResult) -> Iterator[tuple[str, NDArray[np.float6
 
 
 def _history(result: CollisionResult) -> NDArray[Any]:
-    found = [history for _, history in _histories(result)]
-    longest = max(history.size for history in found)
-    return np.array([np.pad(part, (0, longest - part.size), constant_values=np.nan) for part in found])
+    histories = [history for _, history in _histories(result)]
+    longest = max(history.size for history in histories)
+    return np.array([np.pad(part, (0, longest - part.size), constant_values=np.nan) for part in histories])
 
 
 def _picture(attribute: str) -> Callable[[CollisionResult], NDArray[Any]]:
@@ -200,11 +200,14 @@ def _scanned(entry: str, to: str) -> Callable[[CollisionResult], dict[str, NDArr
 
 
 def _arrays(unit: str) -> tuple[Quantity[CollisionResult], ...]:
+    """Return the declarations of all arrays, with cross sections in a unit."""
     point, both = ("point",), ("point", "label")
     angles = ("point", "label", "theta", "theta2")
     per_energy, per_angle = f"{unit}/hartree", f"{unit}/(hartree sr^2)"
     electron = lambda result: result.problem.process == "e_h"  # noqa: E731
     drawn = lambda result: result.wave is not None  # noqa: E731
+    # Axes are (energy, spin or gauge, ...) throughout; each cross section is followed by its
+    # error.
     return (
         Quantity("collision_energy", "hartree", "impact, excess or total energy of the points",
                  lambda r: np.array(r.problem.energies()), point, note="as in the deck"),
@@ -321,6 +324,7 @@ def _both_spins(result: CollisionResult) -> Scalars:
     out: Scalars = {}
     for i, by_label in enumerate(result.observed):
         parts = [sums.ionisation for sums in by_label.values() if sums.ionisation is not None]
+        # Spin weights are in the factor of each spin already: both are added.
         if len(parts) == len(by_label) > 1:
             name, unit = result.kinematics[i].name, result.kinematics[i].unit
             value, error = sum(value for value, _ in parts), sum(error for _, error in parts)
@@ -334,6 +338,8 @@ def _single(base: str) -> Callable[[CollisionResult], Scalars]:
         out: Scalars = {}
         for i, end, sums, text in _columns(result):
             if sums.ionisation is not None:
+                # Whatever does not break up leaves one electron in a level: the total minus the
+                # break-up.
                 value, error = sums.total[0] - sums.ionisation[0], sums.total[1] + sums.ionisation[1]
                 meaning = f"one electron leaves, any state of the ion, {text}"
                 out[f"{base}_{end}"] = Scalar(value, result.kinematics[i].unit, _claimed(error), meaning)
@@ -373,6 +379,8 @@ def _elastic(part: str) -> Callable[[CollisionResult], Scalars]:
 
 
 def _phase_shifts(result: CollisionResult) -> Scalars:
+    # A phase exists where S is unitary by itself: one open channel below the threshold of
+    # break-up.
     return {
         f"phase_shift_L{L}_{end}": Scalar(
             0.5 * float(np.angle(S)) % np.pi,
@@ -456,11 +464,11 @@ def _tails(result: CollisionResult) -> list[float]:
 
 
 def _apart(result: CollisionResult) -> Scalar:
-    found, known = result.initial, result.problem.recorded
-    assert found is not None
+    initial, known = result.initial, result.problem.recorded
+    assert initial is not None
     assert known is not None
     text = f"energy of the initial state minus that of {known.path.name}"
-    return Scalar(found.energy - known.energy, "hartree", known.error, text)
+    return Scalar(initial.energy - known.energy, "hartree", known.error, text)
 
 
 def _is(process: str) -> Callable[[CollisionResult], bool]:
@@ -468,9 +476,12 @@ def _is(process: str) -> Callable[[CollisionResult], bool]:
 
 
 def _scalars() -> tuple[Quantity[CollisionResult], ...]:
+    """Return the declarations of all scalars."""
     electron, photo, born = _is("e_h"), _is("photo"), _is("born")
     bound = lambda result: result.initial is not None  # noqa: E731
     single = "one electron leaves, any state of the ion"
+    # Order of the summary: totals, break-up, levels, S-matrix, checks, then the numbers of
+    # solver and grid. Patterns come after the names that they would match, too.
     return (
         Quantity("sigma_total_*", UNIT, "all channels by the optical theorem (e_h, born)", _totals, when=lambda r: not photo(r)),
         Quantity("sigma_ionisation_*", "pi a0^2", "ionisation of one spin, and of both with their weights",
@@ -515,7 +526,7 @@ def _scalars() -> tuple[Quantity[CollisionResult], ...]:
         Quantity("R", "bohr", "radius where the contour begins", lambda r: r.problem.numbers.R),
         Quantity("contour_condition", "", "largest condition number of the one-electron eigenvectors", lambda r: r.condition),
         Quantity("solver", "", "solver of the driven equations", lambda r: r.problem.settings.solver.type),
-        Quantity("solver_tolerance", "", "largest relative residual that was asked for",
+        Quantity("solver_tolerance", "", "largest relative residual that was allowed",
                  lambda r: r.problem.settings.solver.tolerance),
         Quantity("convention", "", "sdcs and fdcs: the integral over one energy from 0 to E is sigma", lambda _: "full"),
         Quantity("initial_energy", "hartree", "energy of the initial state on this grid, up to its l_max",

@@ -24,7 +24,7 @@ from qsim.sturmian.scatter.cross_sections.observed import Observed, observe
 from qsim.sturmian.scatter.cross_sections.summed import Solutions, Summed, combined
 from qsim.sturmian.scatter.jobs import Job, chain_of, chains_of, one_of, shares_of
 from qsim.sturmian.scatter.result import CollisionResult
-from qsim.sturmian.scatter.solved import Solved, Wave
+from qsim.sturmian.scatter.solved import Solved, Wave, picture
 from qsim.sturmian.scatter.warnings import warnings_of
 from qsim.sturmian.two_electron.hamiltonian import coefficients
 
@@ -65,8 +65,10 @@ def run(problem: Collision, monitor: Monitor) -> CollisionResult:
     collisions = Collisions(problem, monitor.restored, monitor.stage, ranks, monitor.judged)
     drive(collisions, monitor, total=collisions.total, unit="equations", what="driven equations")
     result = collisions.result()
+    # Cross sections are complete at this point; a failure of their judgement must not lose
+    # them.
     warnings: list[str] = monitor.judged(
-        "what is doubtful about the cross sections", partial(warnings_of, result), []
+        "warnings about the cross sections", partial(warnings_of, result), []
     )
     for text in warnings:
         monitor.warn(text)
@@ -106,6 +108,8 @@ def rounds_of(problem: Collision) -> list[Round]:
     """Return the rounds of a deck in their order."""
     pairs, tolerance = problem.pairs(), problem.settings.solver.tolerance
     rounds = [Round("solve", problem, [pairs], tolerance)]
+    # The second variant, with other partial waves, is solved in the coarser grid only, where it
+    # is cheap: the change by partial waves hardly depends on the grid.
     if problem.errors:
         other = problem.other_pairs()
         variants = [pairs] if other is None else [pairs, other]
@@ -119,6 +123,8 @@ def rounds_of(problem: Collision) -> list[Round]:
 
 def jobs_of(rounds: Sequence[Round]) -> Iterator[Job]:
     """Yield the solutions of all rounds, grouped by symmetry and energy, as one starts from another."""
+    # Order of the loops: round, symmetry, batch of energies, variant, label. Neighbours then
+    # share grid, functions and kernels, and the solutions that they start from.
     for number, part in enumerate(rounds):
         problem = part.problem
         for k, sector in enumerate(problem.sectors):
@@ -226,6 +232,8 @@ class Collisions:
         def poll() -> None:
             report(Progress())
 
+        # A job is the unit that a checkpoint counts: what is within one is repeated after a
+        # stop, with the same bits.
         while self.done < len(self.jobs):
             if self.ranks.comm.size == 1:
                 count = 1
@@ -238,6 +246,8 @@ class Collisions:
 
     def _one(self, job: Job, poll: Callable[[], None]) -> float:
         """Solve one job and keep what is seen; return its largest residual, 0 if it only tells errors and fails."""
+        # Solutions that tell errors only may fail: the others stay, with a warning and without
+        # errors. Once one is lost, the rest of them is skipped.
         if self.rounds[job.round].coarser:
             residual = None if self.lost else self.judged(ERRORS, lambda: self._seen(job, poll), None)
             self.lost = residual is None
@@ -246,9 +256,9 @@ class Collisions:
 
     def _seen(self, job: Job, poll: Callable[[], None]) -> float:
         with self.stage(self.rounds[job.round].stage):
-            found = self._solve(job, poll)
-            self._take(job, found)
-        return float(found.residuals.max())
+            solutions = self._solve(job, poll)
+            self._take(job, solutions)
+        return float(solutions.residuals.max())
 
     # ----------------------------------------------------------------------------------- several processes
 
@@ -264,6 +274,7 @@ class Collisions:
             chains = chains[:1]
         # energies are dealt out so that the pairs of momenta, which products take together, add up to the same work
         tasks = shares_of(chains, [self._cost(chain) for chain in chains], 1 if begun else comm.size)
+        # Each process collects its own observations in an empty record; all are joined below.
         seen, solved = self.observed, self.solved
         self.observed, worst = {}, 0.0
         own: list[tuple[int, list[Solved]]] = []
@@ -284,7 +295,7 @@ class Collisions:
         for number in range(len(chains)):
             pieces = [solutions for part in parts for of, solutions in part[1] if of == number]
             self.solved += [one_of(entries) for entries in zip(*pieces, strict=True)]
-        # that of the first solution
+        # Only the process with the first solution has its picture.
         self.wave = comm.bcast(self.wave)
         return sum(len(chain) for chain in chains), max(part[2] for part in parts)
 
@@ -339,6 +350,8 @@ class Collisions:
         key = (job.sector, job.variant, part.problem.group(job.points[0]))
         if key not in grid.operators:
             sector = part.problem.sectors[job.sector]
+            # One operator at a time: its matrices and kernels are the largest arrays beside the
+            # solutions.
             grid.operators.clear()
             pairs = part.variants[job.variant][job.sector]
             energy = grid.kinematics[job.variant][self._first_of(job, job.points[0])].E
@@ -364,29 +377,33 @@ class Collisions:
         )
 
     def _solve(self, job: Job, poll: Callable[[], None]) -> driven.Solution:
+        """Solve one job, observe its solutions, and keep them where others start from them."""
         operator, s, energies = self.equation(job, poll)
         setup, part = self._grid(job.round).setup, self.rounds[job.round]
+        # The first job of a chain: solutions of the chain before are no longer needed.
         if job.variant == 0 and job.label == part.problem.labels_of(part.problem.sectors[job.sector])[0]:
             self.kept.clear()
         # a guess from all partial waves, or from another gauge, saves steps
         start = self._start(job, operator, poll)
-        found = _solved(part.problem, operator, (s, energies, start), self._tolerance(job), poll)
+        solutions = _solved(part.problem, operator, (s, energies, start), self._tolerance(job), poll)
         if part.problem.process == "photo" or len(part.variants) > 1:
-            self.kept[job.variant, job.label] = found.u
+            self.kept[job.variant, job.label] = solutions.u
         kinematics, wants = self._kinematics(job, poll), part.problem.wants
         # observations are taken at once: solutions are large, and only those that others start from are kept
-        real = amplitudes.inside(operator, setup.grid, found.u, s)
+        real = amplitudes.inside(operator, setup.grid, solutions.u, s)
         for i, solution in zip(job.points, real, strict=True):
             ejected = part.problem.ejected(kinematics[i])
             seen = observe(solution, setup, kinematics[i], operator.L, operator.S, wants, ejected)
             self.observed.setdefault((job.round, job.variant, job.label, i), []).append(seen)
-        return found
+        return solutions
 
     def _start(self, job: Job, operator: driven.Driven, poll: Callable[[], None]) -> Any:
         """Return the comparison solution to start from: fewer partial waves, or the other gauge; None if there is none."""
         device, part = operator.device, self.rounds[job.round]
         full = self.kept.get((0, job.label))
         if job.variant > 0 and full is not None:
+            # Fewer (or more) partial waves: pairs that both have are copied, others start at
+            # zero.
             start = device.xp.zeros((len(job.points), *operator.on_grid_shape), complex)
             there = {pair: p for p, pair in enumerate(part.variants[0][job.sector])}
             for p, pair in enumerate(operator.pairs):
@@ -416,9 +433,11 @@ class Collisions:
         overlap = sum(float(np.vdot(part, other[pair])) for pair, part in first.items() if pair in other)
         return 1.0 if overlap >= 0.0 else -1.0
 
-    def _take(self, job: Job, found: driven.Solution) -> None:
+    def _take(self, job: Job, solutions: driven.Solution) -> None:
+        """Keep the solver's numbers of a solution of the deck itself, and the picture of the first one."""
         if job.round > 0:
             return
+        # Numbers of the coarser grid and of scans would hide those of the deck itself.
         grid, kinematics = self._grid(0), self._grid(0).kinematics[0]
         operator = self._operator(job, kinematics[job.points[0]].E)
         self.solved.append(
@@ -428,18 +447,20 @@ class Collisions:
                 job.label,
                 list(job.points),
                 operator.unknowns,
-                found.residuals,
-                found.iterations,
-                found.history,
+                solutions.residuals,
+                solutions.iterations,
+                solutions.history,
                 operator.flops,
                 operator.traffic,
-                found.seconds,
+                solutions.seconds,
                 grid.setup.condition,
             )
         )
         if self.wave is None:
             self.wave = self.judged(
-                "the picture of a solution", lambda: _picture(grid.setup, operator, found, job.label), None
+                "the picture of a solution",
+                lambda: picture(grid.setup, operator, solutions, job.label),
+                None,
             )
 
     # ----------------------------------------------------------------------------------- the result
@@ -501,9 +522,12 @@ def _source(
     initial: Bound | None,
     label: str,
 ) -> NDArray[np.complex128]:
+    """Return the source (P, n, n) of one energy: electron impact, a photon in the gauge `label`, or a fast charge."""
     L, S, pairs = operator.L, operator.S, operator.pairs
     if problem.process == "e_h":
         _, target = setup.target()
+        # Kernels of the source: multipoles up to l of the pair plus L of the incident wave,
+        # more than the operator may have.
         for l in range(0, max(max(pair) for pair in pairs) + L + 1):
             if l not in setup.planes:
                 setup.planes[l] = np.asarray(setup.grid.poisson(l), complex)
@@ -527,9 +551,9 @@ def _solved(
     if solver.type == "dense":
         from qsim.sturmian.driven.dense import solve_dense
 
-        found = solve_dense(operator, s, np.array(E))
+        solutions = solve_dense(operator, s, np.array(E))
     else:
-        found = driven.solve(
+        solutions = driven.solve(
             operator,
             s,
             np.array(E),
@@ -539,15 +563,17 @@ def _solved(
             start=start,
             observe=poll,
         )
-    worst = int(np.argmax(found.residuals))
-    if not found.residuals[worst] <= max(10.0 * tolerance, problem.rounding(operator)):
+    # Ten times the tolerance, or what rounding allows on this contour: the true residual may
+    # exceed the one of the iteration a little.
+    worst = int(np.argmax(solutions.residuals))
+    if not solutions.residuals[worst] <= max(10.0 * tolerance, problem.rounding(operator)):
         raise NumericsError(
             f"L = {operator.L}, S = {operator.S}, E = {E[worst]:.6g} hartree: the relative residual is "
-            f"{found.residuals[worst]:.1e} after {int(found.iterations[worst])} steps, but {tolerance:.1e} is asked for; "
+            f"{solutions.residuals[worst]:.1e} after {int(solutions.iterations[worst])} steps, but {tolerance:.1e} is required; "
             "no cross section is taken from it",
-            hint=_remedy(problem, operator, int(found.iterations[worst])),
+            hint=_remedy(problem, operator, int(solutions.iterations[worst])),
         )
-    return found
+    return solutions
 
 
 def _remedy(problem: Collision, operator: driven.Driven, steps: int) -> str:
@@ -560,15 +586,3 @@ def _remedy(problem: Collision, operator: driven.Driven, steps: int) -> str:
     if steps >= problem.settings.solver.max_iterations:
         return "a larger solver.max_iterations"
     return "a larger solver.tolerance, or a smaller grid.ecs.angle"
-
-
-def _picture(setup: Setup, operator: driven.Driven, found: driven.Solution, label: str) -> Wave:
-    grid = setup.grid
-    u = np.asarray(operator.device.to_host(found.u[0]))
-    root = np.sqrt(grid.w)
-    values = np.abs(u / (root[:, None] * root[None, :]))
-    weight = (np.abs(u[:, : setup.count, : setup.count]) ** 2).sum(axis=(1, 2))
-    p = int(np.argmax(weight))
-    a, b = operator.pairs[p]
-    arc = np.where(grid.is_real, grid.r.real, grid.R0 + np.abs(grid.r - grid.R0))
-    return Wave(arc, values[p], grid.R0, f"L = {operator.L}, (la, lb) = ({a}, {b}), {label}")

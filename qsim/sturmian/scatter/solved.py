@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
+
+    from qsim.sturmian.driven.operator import Driven, Solution
+    from qsim.sturmian.driven.setup import Setup
 
 LETTERS = "spdfghiklmnoqrtuvwxyz"
 
@@ -68,6 +72,21 @@ class Wave:
     u: NDArray[np.float64]
     R0: float
     title: str
+
+
+def picture(setup: Setup, operator: Driven, solutions: Solution, label: str) -> Wave:
+    """Return the largest component of the first of some solutions."""
+    grid = setup.grid
+    u = np.asarray(operator.device.to_host(solutions.u[0]))
+    root = np.sqrt(grid.w)
+    # From coefficients to values: without the weights of both nodes.
+    values = np.abs(u / (root[:, None] * root[None, :]))
+    # The component with most of the norm on the real axis; on the contour everything decays.
+    weight = (np.abs(u[:, : setup.count, : setup.count]) ** 2).sum(axis=(1, 2))
+    p = int(np.argmax(weight))
+    a, b = operator.pairs[p]
+    arc = np.where(grid.is_real, grid.r.real, grid.R0 + np.abs(grid.r - grid.R0))
+    return Wave(arc, values[p], grid.R0, f"L = {operator.L}, (la, lb) = ({a}, {b}), {label}")
 
 
 def level_name(n: int, l: int) -> str:

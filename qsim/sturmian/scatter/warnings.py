@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["warnings_of"]
 
-# Of the total, that unitarity may miss before it is worth a warning.
+# Share of the total that unitarity may miss before it is worth a warning.
 DEFECT = 0.05
 # Relative error of a total or break-up cross section that is worth a warning.
 POOR = 0.1
@@ -55,6 +55,7 @@ def _unknown(seen: Summed, highest: int) -> list[str]:
 def _warnings(seen: Summed, unitarity: bool) -> list[str]:
     """Return the warnings of one energy and one spin or gauge."""
     out = []
+    # Levels that the box holds badly are missing from the sum: the usual reason for a defect.
     if unitarity and seen.unitarity is not None:
         defect, error = seen.unitarity
         if abs(defect) > DEFECT + error:

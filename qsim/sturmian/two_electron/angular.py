@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from qsim.sturmian.deck.symmetry import triangle
 
-# Of the integer square root before the one rounding: twice what a double needs, and more.
+# Binary digits of the integer square root before the one rounding: twice what a double needs, and more.
 BITS = 128
 
 
@@ -44,6 +44,9 @@ class Root(NamedTuple):
         """Return the nearest double."""
         if self.sign == 0:
             return 0.0
+        # Scale the fraction by an even power of two, so that its integer part has about 2 BITS
+        # binary digits: the integer square root then has BITS of them, and one division rounds
+        # it.
         numerator, denominator = self.square.numerator, self.square.denominator
         shift = max(0, BITS - (numerator.bit_length() - denominator.bit_length()) // 2)
         scaled, rest = divmod(numerator << (2 * shift), denominator)
@@ -75,12 +78,14 @@ def exact_3j(j1: int, j2: int, j3: int, m1: int, m2: int, m3: int) -> Root:
 
     Racah's sum, Edmonds, Angular Momentum in Quantum Mechanics, Eq. (3.6.11).
     """
+    # Selection rules first: the factorials below have no negative arguments then.
     if m1 + m2 + m3 != 0 or not triangle(j1, j2, j3):
         return NOTHING
     if abs(m1) > j1 or abs(m2) > j2 or abs(m3) > j3:
         return NOTHING
     f = math.factorial
     total = Fraction(0)
+    # t runs over all terms whose factorials have arguments that are not negative.
     for t in range(max(0, j2 - j3 - m1, j1 - j3 + m2), min(j1 + j2 - j3, j1 - m1, j2 + m2) + 1):
         below = f(t) * f(j3 - j2 + t + m1) * f(j3 - j1 + t - m2)
         below *= f(j1 + j2 - j3 - t) * f(j1 - t - m1) * f(j2 - t + m2)
@@ -101,6 +106,8 @@ def exact_6j(a: int, b: int, c: int, d: int, e: int, f: int) -> Root:
     under = Fraction(1)
     for triad in triads:
         under *= _delta(*triad)
+    # Sums over the four triads and the three quadruples of Racah's formula bound the summation
+    # index.
     lower, upper = [sum(triad) for triad in triads], [a + b + d + e, b + c + e + f, c + a + f + d]
     total = Fraction(0)
     for t in range(max(lower), min(upper) + 1):
@@ -123,6 +130,7 @@ def wigner_6j(a: int, b: int, c: int, d: int, e: int, f: int) -> float:
 
 def clebsch_gordan(j1: int, j2: int, J: int, m1: int, m2: int, M: int) -> float:
     """Return ``<j1 m1 j2 m2 | J M>`` of integer arguments, in the phase of Condon and Shortley."""
+    # Edmonds, Eq. (3.7.3): the 3j symbol times the phase (-1)^(j1 - j2 + M) and sqrt(2J + 1).
     sign, square = exact_3j(j1, j2, J, m1, m2, -M)
     return float(Root((-1) ** abs(j1 - j2 + M) * sign, square * (2 * J + 1)))
 
@@ -154,6 +162,7 @@ def angular(L: int, lap: int, lbp: int, la: int, lb: int, l: int) -> float:
     float
         Correctly rounded; zero where the selection rules say so.
     """
+    # Both 3j symbols contain the parity rule: la + l + la' and lb + l + lb' must be even.
     first, second = exact_3j(lap, l, la, 0, 0, 0), exact_3j(lbp, l, lb, 0, 0, 0)
     coupling = exact_6j(L, lbp, lap, l, la, lb)
     if not triangle(lap, lbp, L) or not triangle(la, lb, L):
@@ -167,5 +176,5 @@ def multipoles(L: int, bra: tuple[int, int], ket: tuple[int, int]) -> list[tuple
     """Return the multipoles that couple two pairs, as ``(l, A_l)`` with A_l not zero, ascending in l."""
     lowest = max(abs(bra[0] - ket[0]), abs(bra[1] - ket[1]))
     highest = min(bra[0] + ket[0], bra[1] + ket[1])
-    found = ((l, angular(L, *bra, *ket, l)) for l in range(lowest, highest + 1))
-    return [(l, value) for l, value in found if value != 0.0]
+    values = ((l, angular(L, *bra, *ket, l)) for l in range(lowest, highest + 1))
+    return [(l, value) for l, value in values if value != 0.0]

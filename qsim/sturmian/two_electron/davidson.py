@@ -66,6 +66,8 @@ class Eigenpairs:
     @property
     def errors(self) -> NDArray[np.float64]:
         """Bounds of the errors of the eigenvalues, hartree."""
+        # Temple's bound. Where a gap is smaller than the residual, the residual itself, which
+        # always bounds the error, takes over.
         return self.residuals**2 / np.maximum(self.gaps, self.residuals + 1e-300)
 
 
@@ -105,11 +107,13 @@ def lowest(
     wanted = min(roots, operator.size)
     if wanted < roots:
         raise NumericsError(
-            f"{roots} roots asked for, but the basis has only {operator.size} functions of L = {operator.L}, S = {operator.S}"
+            f"{roots} roots are requested, but the basis has only {operator.size} functions of L = {operator.L}, S = {operator.S}"
         )
     # The model space, H between the first m functions of each l, gives the first vectors and the part of the
     # preconditioner in which levels lie close.
     m, model_values, model_vectors = operator.model_space()
+    # More Ritz vectors than wanted roots are improved: a root that comes in late finds its
+    # place before the last wanted one has converged to the wrong state.
     block = min(roots + GUARDS, operator.size)
     precondition = _Preconditioner(operator, m, model_values, model_vectors)
     # vectors up to which the space grows: products with H are dear, vectors are large
@@ -117,6 +121,8 @@ def lowest(
     space = _Space.of(operator, restored) if restored is not None else None
     if space is None:
         start = xp.zeros((min(block, model_values.size), *operator.shape))
+        # The model space covers the lowest m orbitals of each l, the upper left corner of every
+        # component.
         start[:, :, :m, :m] = operator.device.asarray(model_vectors[: start.shape[0]])
         space = _Space.begun(operator, start if guess is None else xp.concatenate([guess, start]))
     V, AV, iteration, products, history, best, since = space
@@ -128,6 +134,8 @@ def lowest(
         X, AX = xp.tensordot(w, V, 1), xp.tensordot(w, AV, 1)
         R = AX - operator.device.asarray(values[:k])[:, None, None, None] * X
         residuals = np.sqrt(np.asarray(operator.device.to_host(xp.sum(R * R, axis=(1, 2, 3)))))
+        # Before as many directions exist as roots are wanted, no residual of the missing ones
+        # is known.
         history.append(residuals[:roots].copy() if k >= roots else np.full(roots, np.inf))
         worst = float(history[-1].max())
         if not np.isfinite(worst) and k >= roots:
@@ -138,6 +146,8 @@ def lowest(
         best, since = (worst, 0) if worst < 0.9 * best else (best, since + 1)
         floor = FLOOR * max(1.0, abs(float(values[0])))
         if worst <= tolerance or (since >= PATIENCE and worst < floor):
+            # Gaps are taken from all Ritz values, guards included, so that the last root has a
+            # neighbour.
             return Eigenpairs(
                 values[:roots],
                 X[:roots],
@@ -154,6 +164,8 @@ def lowest(
             )
         # restart from the Ritz vectors
         if V.shape[0] + k > most:
+            # Three blocks survive: fewer lose the directions that the last steps have brought
+            # in and cost iterations.
             keep = min(max(3 * block, 8), values.size)
             w = operator.device.asarray(np.ascontiguousarray(weights[:, :keep].T))
             V, AV = xp.tensordot(w, V, 1), xp.tensordot(w, AV, 1)
@@ -167,6 +179,7 @@ def lowest(
                 if worst < floor:
                     continue
             raise NumericsError(f"the eigenvalue search found no new direction at a residual of {worst:.1e}")
+        # Only the new directions meet H: its products with the others are in AV.
         V = xp.concatenate([V, T])
         AV = xp.concatenate([AV, operator.apply(T)])
         iteration, products = iteration + 1, products + int(T.shape[0])
@@ -263,6 +276,8 @@ def relax(
         extra = xp.zeros((top, *operator.shape))
         extra[:, :, :m, :m] = operator.device.asarray(model_vectors[:top])
         start = xp.concatenate([start, extra])
+    # Steps are as in `lowest`, but without restarts, and with another end: the energies need
+    # only be good enough to measure their distance from the run's energies.
     V = _orthonormal(xp, start, None)
     AV = operator.apply(V)
     before = _means(operator, start[:k], V, AV)
@@ -276,9 +291,14 @@ def relax(
         # the energy that further steps would still gain, by perturbation theory with the diagonal of H
         gain = _second_order(operator, precondition.diagonal, R, values[:count])
         norms = np.asarray(operator.device.to_host(xp.sum(R * R, axis=(1, 2, 3))))
-        # residuals among the lowest states count by the gap, all others by the height of the functions they go to
+        # residuals among the lowest states count by the gap, all others by the height of the
+        # functions they go to A residual r moves an energy by at most |r|^2 / gap. Where r
+        # points at functions high above, second-order perturbation theory is far smaller; four
+        # times it is the margin for a diagonal that is not exact. Before the first step the
+        # estimate is the gain itself, by which the energies are lowered if there are no steps.
         left = np.minimum(norms / gaps[:count], 4.0 * gain) if step else gain
         off = np.abs(values[:count] - energies[:count])
+        # Below 1e-13 of the energy rounding decides, and further steps gain nothing.
         open_ = np.flatnonzero(left > np.maximum(settled * off, 1e-13 * (1.0 + np.abs(values[:count]))))
         if step >= max_steps or (not open_.size and step):
             break
@@ -290,8 +310,10 @@ def relax(
         V = xp.concatenate([V, T])
         AV = xp.concatenate([AV, operator.apply(T)])
         step += 1
+    # Perturbation theory alone: the gain of second order is applied, and is its own error.
     if not max_steps:
         values[:count] -= gain
+    # A state that the start did not hold has no energy here: NaN, not zero.
     missing = k - count
     return np.pad(values[:count], (0, missing), constant_values=np.nan), np.pad(left, (0, missing)), before
 
@@ -301,18 +323,24 @@ def _second_order(
 ) -> NDArray[np.float64]:
     """Return ``sum_k |<k|R>|^2 / (H_kk - E)`` of residuals R (m, P, M, M), hartree."""
     xp = operator.device.xp
+    # Denominators stay positive: a function below the state belongs to the space of the start,
+    # or is a state that was missed, which the steps find.
     gap = xp.maximum(diagonal - operator.device.asarray(values)[:, None, None, None], 2.0 * LEVEL_SHIFT)
     return np.asarray(operator.device.to_host(xp.sum(R * R / gap, axis=(1, 2, 3))))
 
 
 def _means(operator: TwoElectron, X: FloatArray, V: FloatArray, AV: FloatArray) -> NDArray[np.float64]:
     """Return the mean energies (k,) of states X (k, P, M, M) in the span of an orthonormal basis V."""
+    # X lies in the span of V, so that its energy follows from the small matrix V^T H V without
+    # another product.
     shape = (len(V), -1)
     c = np.asarray(operator.device.to_host(X.reshape(len(X), -1) @ V.reshape(shape).T))
     return np.asarray(np.einsum("ka,ab,kb->k", c, _gram(operator, V, AV), c) / np.einsum("ka,ka->k", c, c))
 
 
 def _gram(operator: TwoElectron, V: NDArray[np.float64], AV: NDArray[np.float64]) -> NDArray[np.float64]:
+    # Symmetric by construction: rounding of the two triangles differs and eigh reads one of
+    # them.
     k = V.shape[0]
     H = np.asarray(operator.device.to_host(V.reshape(k, -1) @ AV.reshape(k, -1).T))
     return 0.5 * (H + H.T)
@@ -348,6 +376,8 @@ def _orthonormal(
         # Orthonormal by the eigenvectors of the Gram matrix: two small matrices on the host, and one product on the
         # device.
         s, u = np.linalg.eigh(0.5 * (gram + gram.T))
+        # Lengths below 1e-10 of a direction that had norm one are rounding of what the
+        # subtraction removed.
         keep = s > 1e-20
         T = xp.asarray(np.ascontiguousarray((u[:, keep] / np.sqrt(s[keep])).T)) @ T
     return T.reshape(T.shape[0], *shape)
@@ -383,6 +413,9 @@ class _Preconditioner:
     def _inverse(self, R: NDArray[np.float64], theta: NDArray[np.float64]) -> Any:
         xp, m = self.device.xp, self.m
         shift = self.device.asarray(np.ascontiguousarray(theta))[:, None, None, None]
+        # Elementwise with the diagonal first; the lowest orbitals, where levels lie close and
+        # the diagonal is a poor guess, are then overwritten by the exact inverse in the model
+        # space.
         T = R / _away(xp, self.diagonal - shift)
         inner = R[:, :, :m, :m]
         amplitudes = inner.reshape(inner.shape[0], -1) @ self.vectors.T

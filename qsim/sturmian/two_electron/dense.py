@@ -13,8 +13,8 @@ with Kronecker products and angular coefficients A_l that contain the factor 4 p
 would count it twice, and its two delta's lack their primes).  The sum over l is made before the integrals: one product a block.
 
 Exchange.  Pairs are stored with la <= lb.  Basis functions are ``(|ab> + s |ba>) / sqrt(2)``, s = (-1)^(la+lb-L+S); with la = lb
-only those with a <= b (s = 1) or a < b (s = -1), and ``|aa>`` once.  With D the block of a pair and X that of its exchanged ket,
-``H = f' f (D + s X)``, where f = 1/sqrt(2) for ``|aa>`` and 1 else.
+only those with a <= b (s = 1) or a < b (s = -1), and ``|aa>`` once.  With D the block of a pair and X
+the block of its exchanged ket, ``H = f' f (D + s X)``, where f = 1/sqrt(2) for ``|aa>`` and 1 else.
 
 Overlap.  Sturmian functions are not orthogonal, and the condition of two electrons' overlap is the square of one's.  The matrix
 is therefore reduced one electron at a time: c = Q R makes O = R^T R, and Q replaces c.  ``generalised=True`` leaves the overlap
@@ -35,7 +35,8 @@ from qsim.core.device.device import Memory
 from qsim.core.device.parallel import SerialComm, agreed, in_shares, owners
 from qsim.core.errors import NumericsError
 from qsim.sturmian.deck.blocks import LESS
-from qsim.sturmian.two_electron.angular import angular
+from qsim.sturmian.deck.symmetry import exchange_sign
+from qsim.sturmian.two_electron.angular import multipoles
 from qsim.sturmian.two_electron.integrals import (
     kronecker,
     overlap,
@@ -58,15 +59,16 @@ __all__ = [
     "OneElectron",
     "Symmetry",
     "assemble",
+    "eigenpairs",
     "one_electron",
     "orthonormalised",
     "solve",
 ]
 
 Pair = tuple[int, int]
-# Diagonal of R relative to the largest, below which functions are dependent: gsf.RANK.
+# Diagonal element of R relative to the largest, below which functions are dependent: gsf.RANK.
 RANK = 1e-12
-# Of the overlap of two electrons, beyond which LAPACK cannot factor it.
+# Condition number of the overlap of two electrons beyond which LAPACK cannot factor it.
 LARGEST_CONDITION = 1e14
 
 
@@ -117,12 +119,16 @@ def one_electron(
     """
     c = functions.c
     overlaps = overlap(c, c)
+    # Either way h is the same operator. With v it comes from Eq. (12), which replaces the
+    # kinetic energy by the Sturmian equation.
     if v is None:
         h = c.T @ (grid.kinetic(functions.l) @ c) + potential_matrix(c, V, c)
     else:
         h = potential_matrix(c, v, c) * functions.beta + functions.energy * overlaps
         if U is not None:
             h = h + potential_matrix(c, V - U, c)
+    # Both routes leave an antisymmetric part of rounding, which LAPACK would read from one
+    # triangle.
     return OneElectron(c, overlaps, 0.5 * (h + h.T))
 
 
@@ -136,6 +142,8 @@ def orthonormalised(one: OneElectron) -> tuple[OneElectron, NDArray[Any]]:
     """
     if np.iscomplexobj(one.c):
         raise ValueError("complex symmetric overlaps have no orthonormal basis of this kind")
+    # Columns of norm one: the diagonal of R then measures independence and not the size of a
+    # function.
     scale = np.linalg.norm(one.c, axis=0)
     Q, R = np.linalg.qr(one.c / scale)
     size = np.abs(np.diagonal(R))
@@ -145,6 +153,7 @@ def orthonormalised(one: OneElectron) -> tuple[OneElectron, NDArray[Any]]:
             f"only {rank} of {one.size} radial functions are independent", hint=f"use basis.N <= {rank}"
         )
     R = R * scale
+    # R^-T h R^-1 by two triangular solutions; the inverse of R is never formed.
     half = np.linalg.solve(R.T, one.h)
     h = np.linalg.solve(R.T, half.T)
     return OneElectron(Q, np.eye(one.size), 0.5 * (h + h.T)), R
@@ -191,14 +200,23 @@ class Assembled:
             if rows is None:
                 out.append(part.reshape(Na, Nb))
                 continue
+            # One triangle was kept. Filling both gives off-diagonal elements x / sqrt(2) each,
+            # and the diagonal, which X + X^T doubles, x.
             X = np.zeros((Na, Nb), x.dtype)
             X.ravel()[rows] = part * np.where(_on_diagonal(rows, Nb), 0.5, np.sqrt(0.5))
             out.append(X + self.signs[k] * X.T)
         return out
 
-
-def _sign(pair: Pair, L: int, S: int) -> int:
-    return -1 if (sum(pair) - L + S) % 2 else 1
+    def vector(self, components: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Return radial components (Na, Nb) as a vector (n,) of the kept functions: the inverse of `components`."""
+        out = []
+        for X, pair, sizes, sign in zip(components, self.pairs, self.sizes, self.signs, strict=True):
+            part, rows = X.ravel(), _rows(pair, sizes, sign)
+            # Off the diagonal one kept number stands for both orders of the electrons.
+            if rows is not None:
+                part = part[rows] * np.where(_on_diagonal(rows, sizes[1]), 1.0, np.sqrt(2.0))
+            out.append(part)
+        return np.concatenate(out)
 
 
 def _rows(pair: Pair, sizes: Pair, sign: int) -> NDArray[np.int64] | None:
@@ -241,6 +259,7 @@ def assemble(
     comm = SerialComm() if comm is None else comm
     pairs = symmetry.pairs
     made = agreed(comm, lambda: _Assembly(device, grid, basis, symmetry))
+    # H is symmetric: blocks of pairs q <= p are computed, those across are transposes.
     blocks = [(p, q) for p in range(len(pairs)) for q in range(p + 1)]
     # kernels first, as several blocks need each; then the blocks of the lower triangle, by cost
     needed = sorted({l for p, q in blocks for l in made.multipoles(p, q)})
@@ -276,7 +295,7 @@ class _Assembly:
     ) -> None:
         L, S, pairs = symmetry
         self.device, self.grid, self.basis, self.L, self.pairs = device, grid, basis, L, list(pairs)
-        self.signs = [_sign(pair, L, S) for pair in pairs]
+        self.signs = [exchange_sign(la, lb, L, S) for la, lb in pairs]
         self.sizes = [(basis[la].size, basis[lb].size) for la, lb in pairs]
         rows = [_rows(*part) for part in zip(pairs, self.sizes, self.signs, strict=True)]
         counts = [
@@ -284,7 +303,9 @@ class _Assembly:
         ]
         self.bounds = [0, *np.cumsum(counts).tolist()]
         n = self.bounds[-1]
+        # Complex if any function or the contour is.
         self.kind = np.result_type(*(basis[l].c for pair in pairs for l in pair), grid.r)
+        # Without an overlap matrix one of the two largest arrays is saved.
         orthonormal = all(np.array_equal(one.O, np.eye(one.size)) for one in basis.values())
         self._require(n, orthonormal)
         self.kernels: dict[int, NDArray[Any]] = {}
@@ -293,6 +314,8 @@ class _Assembly:
             self.H = device.xp.zeros((n, n), self.kind)
             self.overlaps = None if orthonormal else device.xp.zeros((n, n), self.kind)
             self.places: list[Any] = [None if kept is None else device.asarray(kept) for kept in rows]
+            # f of the module's docstring: 1/sqrt(2) for |aa>, which both orders would count
+            # twice.
             self.factors: list[Any] = [
                 None if kept is None else device.asarray(np.where(_on_diagonal(kept, Nb), np.sqrt(0.5), 1.0))
                 for kept, (_, Nb) in zip(rows, self.sizes, strict=True)
@@ -300,6 +323,8 @@ class _Assembly:
 
     def _require(self, n: int, orthonormal: bool) -> None:
         item = self.kind.itemsize
+        # The integrals of the largest block, its exchange, their expansion and the kept rows
+        # exist at the same time.
         largest = max(Na * Nb for Na, Nb in self.sizes) ** 2 * item
         matrices = (1 if orthonormal else 2) * n * n * item
         parts = {"H": matrices, "integrals": largest}
@@ -308,7 +333,7 @@ class _Assembly:
     def multipoles(self, p: int, q: int) -> set[int]:
         """Return the multipoles of the block of two pairs, and of its exchange."""
         bra, ket = self.pairs[p], self.pairs[q]
-        return {l for order in (ket, ket[::-1]) for l in _coefficients(self.L, bra, order)}
+        return {l for order in (ket, ket[::-1]) for l, _ in multipoles(self.L, bra, order)}
 
     def cost(self, p: int, q: int) -> float:
         """Return the work of a block: its integrals, twice where the exchanged ket has others."""
@@ -340,9 +365,12 @@ class _Assembly:
         made = self._repulsion(bra, ket)
         size = (self.sizes[p][0] * self.sizes[p][1], self.sizes[q][0] * self.sizes[q][1])
         D = self.device.xp.zeros(size, self.kind) if made is None else made
+        # One-electron integrals connect equal momenta only: delta of Eq. (12).
         if p == q:
             self._one_electron(p, D)
         X: NDArray[Any] | None
+        # Exchange of the ket. With la = lb the exchanged integrals are the direct ones with the
+        # two functions swapped; with la != lb they have other multipoles and are computed.
         if self.places[q] is not None:
             X = self._exchanged(D, q)
         else:
@@ -382,9 +410,11 @@ class _Assembly:
 
     def _repulsion(self, bra: Pair, ket: Pair) -> NDArray[Any] | None:
         """Return ``sum_l A_l R_l`` between a pair and any ordered ket; None if all A_l are zero."""
-        coefficients = _coefficients(self.L, bra, ket)
+        coefficients = dict(multipoles(self.L, bra, ket))
         if not coefficients:
             return None
+        # The multipoles are summed before the integrals: one pair of matrix products per block
+        # instead of one per l. Such a sum need not be positive, hence no Cholesky root.
         K = np.einsum("k,kij->ij", list(coefficients.values()), [self.kernels[l] for l in coefficients])
         basis = self.basis
         c = (basis[bra[0]].c, basis[ket[0]].c, basis[bra[1]].c, basis[ket[1]].c)
@@ -405,13 +435,6 @@ class _Assembly:
             self.flops,
             self.integrals,
         )
-
-
-def _coefficients(L: int, bra: Pair, ket: Pair) -> dict[int, float]:
-    low = max(abs(bra[0] - ket[0]), abs(bra[1] - ket[1]))
-    high = min(bra[0] + ket[0], bra[1] + ket[1])
-    found = {l: angular(L, *bra, *ket, l) for l in range(low, high + 1)}
-    return {l: A for l, A in found.items() if A != 0.0}
 
 
 def _on(
@@ -499,6 +522,8 @@ def solve(
     condition = {l: float(np.linalg.cond(R)) ** 2 for l, (_, R) in reduced.items()}
     worst = max(condition[a] * condition[b] for a, b in pairs)
     basis = one if generalised else {l: Q for l, (Q, _) in reduced.items()}
+    # `generalised` keeps the Sturmian functions and leaves their overlap to LAPACK, as the
+    # paper does; it is the check of the reduction.
     made = assemble(device, grid, basis, symmetry)
     if generalised and not worst < LARGEST_CONDITION:
         raise NumericsError(
@@ -506,7 +531,7 @@ def solve(
             hint="use fewer functions, or the reduction by one electron",
         )
     # back to coefficients of the Sturmian functions: X = R_a^-1 X' R_b^-T of every pair
-    energies, x = _eigenpairs(device, made, n_roots)
+    energies, x = eigenpairs(device, made, n_roots)
     vectors = []
     for column in x.T:
         parts = made.components(column)
@@ -525,13 +550,15 @@ def solve(
     return energies, vectors, info
 
 
-def _eigenpairs(device: Device, made: Assembled, roots: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
+def eigenpairs(device: Device, made: Assembled, roots: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
     """Return the lowest eigenvalues and eigenvectors (n, roots), on the host."""
     n = made.bounds[-1]
     if roots > n:
         raise NumericsError(f"{roots} states are wanted, but the basis has {n} functions only")
     if made.H.dtype.kind == "c":
         raise ValueError("bound states need real functions")
+    # cuSOLVER's symmetric solver returns all eigenpairs; generalised problems go to LAPACK on
+    # the host.
     if device.is_cuda and made.S is None:
         with device.use():
             energies, x = device.xp.linalg.eigh(made.H)
@@ -543,6 +570,8 @@ def _eigenpairs(device: Device, made: Assembled, roots: int) -> tuple[NDArray[np
             return eigh(
                 device.to_host(made.H),
                 None if made.S is None else device.to_host(made.S),
+                # Only the wanted roots: "evr" and "gvx" compute a subset, at a fraction of the
+                # whole.
                 subset_by_index=(0, roots - 1),
                 check_finite=False,
                 driver="evr" if made.S is None else "gvx",

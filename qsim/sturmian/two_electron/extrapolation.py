@@ -117,10 +117,13 @@ def _fit(
     """Return the limit, the coefficients, and the weight of every energy in the limit; least squares, exact if it can be."""
     from scipy.special import zeta
 
+    # sum_{l > l_max} (l + 1/2)^-p is the Hurwitz zeta function zeta(p, l_max + 3/2).
     tails = np.stack([zeta(power, start) for power in powers], axis=1)
+    # Columns of comparable size: high powers are smaller by many orders, and the pseudoinverse
+    # would drop them as rounding.
     scale = tails[-1]
     inverse = np.linalg.pinv(np.concatenate((np.ones((start.size, 1)), tails / scale), axis=1), rcond=1e-14)
-    # digits of the differences count, not those of the energies
+    # differences are fitted, so that the common digits of the energies are not lost in rounding
     shift = values[-1]
     solution = inverse @ (values - shift)
     return float(shift + solution[0]), -solution[1:] / scale, inverse[0]

@@ -24,7 +24,7 @@ from qsim.core.device.parallel import SerialComm, gathered, in_shares
 from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.kernels import products
 from qsim.sturmian.kernels.coupling import coupling, terms
-from qsim.sturmian.two_electron.angular import angular
+from qsim.sturmian.two_electron.angular import multipoles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TwoElectron", "coefficients"]
 
-# Hartree, of places that pad bases of different sizes to one; nothing couples to them.
+# Energy of the places that pad bases of different sizes to one, hartree; nothing couples to them.
 ABSENT = 1e6
-# Of a product with one vector, from which its pairs are shared: a millisecond of a core, or less.
+# Operations of a product with one vector from which its pairs are shared: a millisecond of a core, or less.
 SHARED_FLOPS = 2e6
 # Rows of the model space of the first guess.
 MODEL_SIZE = 360
@@ -59,9 +59,11 @@ def coefficients(L: int, S: int, pairs: Sequence[tuple[int, int]]) -> tuple[list
     A = np.zeros((top + 1, len(pairs), len(kets)))
     for p, (a, b) in enumerate(pairs):
         for c, (la, lb, _, sign) in enumerate(kets):
+            # Stored components with la != lb carry sqrt(2): times sqrt(2) for the bra's norm,
+            # divided by sqrt(2) for the ket's.
             norm = np.sqrt((1 if a == b else 2) / (1 if la == lb else 2))
-            for l in range(max(abs(a - la), abs(b - lb)), min(a + la, b + lb) + 1):
-                A[l, p, c] = sign * norm * angular(L, a, b, la, lb, l)
+            for l, value in multipoles(L, (a, b), (la, lb)):
+                A[l, p, c] = sign * norm * value
     used = [l for l in range(top + 1) if A[l].any()]
     return used, A[used]
 
@@ -157,12 +159,15 @@ class TwoElectron:
             return [slice(0, P)] * (1 if ranks == 1 else ranks)
         n, M = self.points, self.shape[1]
         work = 4.0 * (n * M * M + n * n * M) + 2.0 * n * n * np.count_nonzero(A, axis=(0, 2))
+        # A pair belongs to the rank in whose share of the total work its middle lies: shares
+        # are nearly equal, pairs stay contiguous, and every rank computes the same cuts.
         middles = (np.cumsum(work) - 0.5 * work) / work.sum()
         cuts = np.searchsorted(middles, np.arange(ranks + 1) / ranks).tolist()
         cuts[0], cuts[-1] = 0, P
         return [slice(low, high) for low, high in itertools.pairwise(cuts)]
 
     def _unknowns(self, p: int) -> int:
+        # A symmetric matrix has m (m + 1)/2 free elements, an antisymmetric one m (m - 1)/2.
         a, b = self.pairs[p]
         if a != b:
             return self.sizes[a] * self.sizes[b]
@@ -180,6 +185,8 @@ class TwoElectron:
 
     def symmetrise(self, x: NDArray[np.float64]) -> Any:
         """Project the components with la = lb on the symmetry of the spin, in place; returns x."""
+        # Rounding breaks the symmetry slowly, and a search would then converge to states of the
+        # other spin, which may lie lower.
         if not self.device.is_cuda:
             products.symmetrised(x, np.array(self._same, np.int64), self._signs.reshape(-1))
         elif self._same:
@@ -194,6 +201,9 @@ class TwoElectron:
         """
         xp, n, P = self.device.xp, self.points, len(self.pairs)
         F = xp.empty((x.shape[0], self.components, n, n), x.dtype)
+        # F = C_a X C_b^T for the stored pairs. The other order of the electrons is its
+        # transpose; the kernel finds both among the components, with the sign of exchange in
+        # its coefficients.
         if not self.device.is_cuda:
             products.on_grid(self.device, products.Vectors(self._a, np.ascontiguousarray(x), self._bt), F)
             F[:, P:] = F[:, self._swapped].transpose(0, 1, 3, 2)
@@ -223,6 +233,9 @@ class TwoElectron:
             return self.symmetrise(self._together(x))
         if self.device.is_cuda:
             return self.symmetrise(self.project(self.repel(self.on_grid(x))))
+        # Without swapped pairs every component is a product of its own rows, and the grid never
+        # leaves the caches. With them a row needs columns of another component, so that the
+        # functions are written to memory first.
         if self._swapped:
             V = products.repelled(self.device, self.on_grid(x), self._G, self._A, self._b)
         else:
@@ -236,6 +249,8 @@ class TwoElectron:
         mine = np.empty((m, own.stop - own.start, n, n))
         vectors = products.Vectors(self._a[own], np.ascontiguousarray(x[:, own]), self._bt[own])
         products.on_grid(self.device, vectors, mine)
+        # Every rank needs all components on the grid for the rows of its own pairs: one
+        # exchange before the kernel, one after it.
         F = np.empty((m, self.components, n, n))
         F[:, :P] = self._joined(mine)
         F[:, P:] = F[:, self._swapped].transpose(0, 1, 3, 2)
@@ -246,6 +261,8 @@ class TwoElectron:
         """Return matrices (m, P, ., .) of all pairs from the matrices of this rank's own pairs."""
         m, _, rows, columns = part.shape
         counts = np.array([slice_.stop - slice_.start for slice_ in self._parts], np.int64)
+        # Pairs are made the slowest index, as ranks hold contiguous pairs and messages are
+        # joined in order.
         mine = np.ascontiguousarray(part.transpose(1, 0, 2, 3)).reshape(-1, m * rows * columns)
         whole = gathered(self._comm, mine, counts)
         return np.ascontiguousarray(whole.reshape(-1, m, rows, columns).transpose(1, 0, 2, 3))
@@ -263,6 +280,8 @@ class TwoElectron:
         xp = self.device.xp
         if 0 not in self.multipoles:
             return self.one_body.copy()
+        # The direct integral of orbitals i and j, J_ij = sum C_ai^2 G_0 C_bj^2; exchange and
+        # higher multipoles are left to the iteration.
         n = self.points
         G = self._G[self.multipoles.index(0)].reshape(n, n)
         return self.one_body + xp.matmul(xp.matmul(self._at**2, G), self._b**2)
@@ -293,6 +312,7 @@ class TwoElectron:
             sign = exchange_sign(a, b, self.L, self.S)
             for i in range(min(m, self.sizes[a])):
                 for j in range(min(m, self.sizes[b]) if a != b else i + 1):
+                    # An antisymmetric matrix has no diagonal.
                     if a == b and i == j and sign < 0:
                         continue
                     v = np.zeros(place.size)
@@ -307,6 +327,8 @@ class TwoElectron:
         """H (P m^2, P m^2) among the lowest m orbitals, from pair densities; components with la = lb not yet symmetrised."""
         P, host = len(self.pairs), self.device.to_host
         C = {l: _padded(self.orbitals[l], m)[1][:, :m] for l in self.sizes}
+        # rho_ab,(i i') = C_ia C_i'b at the nodes, in which normalised coefficients contain the
+        # weights.
         density = {(a, b): (C[a][:, :, None] * C[b][:, None, :]).reshape(-1, m * m) for a in C for b in C}
         kets = [*self.pairs, *((self.pairs[p][1], self.pairs[p][0]) for p in self._swapped)]
         H = np.zeros((P, m, m, P, m, m))
@@ -315,6 +337,7 @@ class TwoElectron:
             potential: dict[tuple[int, int], NDArray[np.float64]] = {}
             for p, c in np.argwhere(self.dense[index]):
                 (a, b), (x, y) = self.pairs[p], kets[c]
+                # The potential of the pair (a, x) serves all pairs of the second electron.
                 if (a, x) not in potential:
                     potential[a, x] = density[a, x].T @ G
                 # i i' j j'
@@ -326,6 +349,7 @@ class TwoElectron:
                 else:
                     # the component is the transpose of the stored one
                     H[p, :, :, self._swapped[c - P]] += block.transpose(0, 1, 3, 2)
+        # In orbitals of h_l the one-electron part is diagonal.
         full = H.reshape(P * m * m, -1)
         full[np.diag_indices_from(full)] += host(self.one_body[:, :m, :m]).ravel()
         return full

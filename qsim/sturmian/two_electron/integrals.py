@@ -119,6 +119,7 @@ class PairIntegrals:
     @property
     def count(self) -> int:
         """Number of integrals as the paper counts them: N^4."""
+        # int64: N = 256 has 4e9 integrals.
         return int(np.prod(self.shape, dtype=np.int64))
 
     @property
@@ -141,6 +142,7 @@ class PairIntegrals:
 
     def whole(self) -> Any:
         """Return all integrals with rows (a', a) and columns (b', b), (Na' Na, Nb' Nb)."""
+        # From the order (a', b'), (a, b) of Eq. (12) to pairs (a', a), (b', b).
         na1, na0, nb1, nb0 = self.shape
         four = self.expand().reshape(na1, nb1, na0, nb0)
         return self.device.xp.ascontiguousarray(four.transpose(0, 2, 1, 3)).reshape(na1 * na0, nb1 * nb0)
@@ -188,6 +190,7 @@ def repulsion_pairs(
     shape = (bra_a.shape[1], ket_a.shape[1], bra_b.shape[1], ket_b.shape[1])
     on_device: dict[int, Any] = {}
 
+    # The same functions are sent once: for equal electrons that is a quarter of the transfers.
     def moved(c: NDArray[Any]) -> Any:
         if id(c) not in on_device:
             on_device[id(c)] = device.xp.ascontiguousarray(device.asarray(c, kind))
@@ -216,6 +219,8 @@ def repulsion_pairs(
 
 
 def _equal(first: object, second: object) -> bool:
+    # Arrays on a GPU count as equal only if they are one object: a comparison there costs a
+    # transfer.
     return first is second or (
         isinstance(first, np.ndarray)
         and isinstance(second, np.ndarray)
@@ -282,7 +287,7 @@ def repulsion_rank(
 ) -> tuple[dict[float, int], NDArray[np.float64]]:
     """Return the numerical rank of the matrix of integrals of one electron's pairs, at several relative tolerances.
 
-    The matrix is ``X^T X`` with ``X = q^T rho``; its rank is that of X, whose singular values are returned, too, relative to the
+    The matrix is ``X^T X`` with ``X = q^T rho``; it has the rank of X, whose singular values are returned, too, relative to the
     largest.  (On a complex contour q may not exist; the pair densities alone are taken then.)
     """
     from qsim.core.device.device import cpu
@@ -327,6 +332,7 @@ def quadrature(Nq: int, Ns: int, R: float) -> Quadrature:
     r = 0.5 * R * (x + 1.0)
     ends = np.append(r, R)
     share = np.linspace(0.0, 1.0, Ns)
+    # 1, 4, 2, 4, ..., 4, 1 times h/3, with h the width of the interval over Ns - 1.
     rule = np.ones(Ns)
     rule[1:-1:2], rule[2:-1:2] = 4.0, 2.0
     width = np.diff(ends)

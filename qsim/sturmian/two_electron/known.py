@@ -57,6 +57,7 @@ def energy(Z: float, L: int, S: int, parity: str, root: int) -> float | None:
     """Return the known energy that a run states beside its own; None if there is none."""
     if not is_natural(L, parity) or outer(L, S, root) > HIGHEST:
         return None
+    # A coarse literature value would be a worse oracle than the run itself.
     known = limit(Z, L, S, True, root)
     return known[0] if known is not None and known[1] <= PRECISION else None
 

@@ -6,9 +6,9 @@ approximations of the run come to: too few or unfit Sturmian functions, a coarse
 the repulsion.
 
 The difference has two parts: the same states with better integrals, and what more functions gain.  They have opposite
-signs, and as the order of a coarse grid grows its energy may pass through that of the finer one while both are off.  On grids
-of 4 elements and 10 to 18 points (helium, R = 57) the difference is 0.2 to 2 of the larger part, but 0.0007 of it at 12, where
-the energy is off by 0.15.
+signs, and as the order of a coarse grid grows its energy may pass through the energy of the finer one while both are off.
+On grids of 4 elements and 10 to 18 points (helium, R = 57) the difference is 0.2 to 2 of the larger part, but 0.0007 of it at
+12 points, where the energy is off by 0.15.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Reference", "dense_potential", "finer", "interpolation", "relax"]
 
-# Points that an element gets in addition.
+# Points that an element has more on the finer grid.
 MORE = 3
-# The same where it has MANY.
+# The same for an element that has MANY already.
 MORE_OF_MANY = 2
 MANY = 10
-# Of an element at least, for the quadrature of the potential.
+# Least number of panels of an element, for the quadrature of the potential.
 PANELS = 24
-# Bohr, of a panel, as long as there are at most MOST_PANELS.
+# Largest width of a panel, bohr, as long as MOST_PANELS suffice for it.
 PANEL_WIDTH = 0.05
 MOST_PANELS = 400
 # Points of a panel.
@@ -130,6 +130,9 @@ def dense_potential(potential: OneBody, grid: RadialGrid) -> NDArray[np.float64]
         Hartree; functions of different elements only meet at the nodes between them.
     """
     simple = potential.type == "coulomb"
+    # Of -Z/r the integrand is a polynomial of degree 2 order - 3 in the first element, where
+    # the functions vanish at r = 0, and 1/r is smooth in all others: order + 2 Gauss points
+    # suffice.
     x, w = np.polynomial.legendre.leggauss(grid.order + 2 if simple else GAUSS)
     V = np.zeros((grid.size, grid.size))
     points = grid.order
@@ -144,6 +147,8 @@ def dense_potential(potential: OneBody, grid: RadialGrid) -> NDArray[np.float64]
         # functions that do not vanish in this element: its own and the bridges at both ends
         here = np.arange(max(e * (points - 1) - 1, 0), min((e + 1) * (points - 1), grid.size))
         chi = grid.basis(r)[:, here]
+        # A formula may diverge at a point of the quadrature, where no node of the run is: such
+        # a point is left out.
         with np.errstate(all="ignore"):
             values = np.asarray(potential(r), float)
         V[np.ix_(here, here)] += chi.T @ (
@@ -154,7 +159,7 @@ def dense_potential(potential: OneBody, grid: RadialGrid) -> NDArray[np.float64]
 
 def relax(
     operator: TwoElectron,
-    found: davidson.Eigenpairs,
+    states: davidson.Eigenpairs,
     potential: OneBody,
     *,
     planes: dict[int, NDArray[Any]] | None = None,
@@ -167,7 +172,7 @@ def relax(
     ----------
     operator
         Hamiltonian of the run.
-    found
+    states
         Its lowest states, from the first one on.
     potential : OneBody
         V.
@@ -179,27 +184,35 @@ def relax(
         Processes that share the orbitals, kernels and products.
     """
     device, grid = operator.device, operator.grid
-    P, roots = len(operator.pairs), len(found.values)
+    P, roots = len(operator.pairs), len(states.values)
+    # About 8 P n^3 operations per product: four matrix products with n x n factors, n of the
+    # finer grid.
     product = 8.0 * P * float(finer_size(grid.bounds.size - 1, grid.order)) ** 3
     if roots * product > STEP_WORK:
         return None
     made = finer(grid) if fine is None else fine()
+    # The one-body potential as a full matrix: no longer diagonal, since it is integrated and
+    # not sampled at the nodes.
     V = dense_potential(potential, made)
     comm = SerialComm() if comm is None else comm
     whole = in_shares(comm, sorted(operator.sizes), lambda l: _orbitals(made, l, V))
     full = TwoElectron(device, made, whole, operator.L, operator.S, operator.pairs, planes, comm)
     B = device.asarray(interpolation(grid, made))
     xp = device.xp
-    stored = operator.on_grid(found.vectors)[:, :P]
+    stored = operator.on_grid(states.vectors)[:, :P]
     # the states of the run on the finer grid, exactly: its elements are the same and its functions more
     start = full.symmetrise(full.project(xp.matmul(xp.matmul(B, stored), B.T)))
-    gaps = np.minimum(np.maximum(found.gaps, 1e-3), 1.0)
+    # Gaps of the run's Ritz values, within limits. Near degeneracies must not make an error look
+    # infinite, and a lonely state has no neighbour.
+    gaps = np.minimum(np.maximum(states.gaps, 1e-3), 1.0)
+    # A dozen steps are reckoned with; where these would be too much, second-order perturbation
+    # theory must do.
     steps = 0 if 12.0 * roots * product > WORK else MAX_STEPS
     energies, errors, before = davidson.relax(
-        full, start, found.values, gaps, settled=SETTLED, max_steps=steps
+        full, start, states.values, gaps, settled=SETTLED, max_steps=steps
     )
     # better integrals, and then more functions: the two changes that make up the difference
-    parts = np.maximum(np.abs(before - found.values), np.abs(energies - before))
+    parts = np.maximum(np.abs(before - states.values), np.abs(energies - before))
     return Reference(energies, errors, parts, {l: float(orbitals.e[0]) for l, orbitals in whole.items()})
 
 

@@ -114,6 +114,7 @@ def _promised(companions: _Companions, shares: Mapping[str, float], monitor: Mon
     allowed = companions.result.problem.accuracy
     if allowed is None:
         return
+    # the deck's accuracy is about the steps alone, not about grid and l
     by_steps = {name: companions.parts[name][STEP_CAUSE] for name in shares if name in companions.parts}
     worst = max(by_steps, key=lambda name: by_steps[name])
     if by_steps[worst] > allowed:
@@ -145,6 +146,7 @@ class _Companions:
         base = self.result.problem
         # short runs get finer companions, long ones coarser and cheaper ones
         h, k = (1.0 / STEP, 1.0 / SPACING) if self.fine else (STEP, SPACING)
+        # the same map with other spacings, and the wall at the same radius
         other = base.make(base.setting.grid(k))
         # up to a whole number of cells
         k = other.grid.step / base.lattice.grid.step
@@ -153,6 +155,7 @@ class _Companions:
         report(Progress(1))
         runs.append(self._run(base, h, other, 0, report))
         report(Progress(2))
+        # a quarter more l, at least two: one l alone would add half a pair
         more = max(2, self.result.lanes.used // 4)
         runs.append(self._run(base, h, other, more, report) if base.pulse.pulses else runs[-1])
         report(Progress(3))

@@ -49,6 +49,7 @@ def _draw_norms(ax: Axes, r: Results) -> None:
 def _draw_populations(ax: Axes, r: Results) -> None:
     t, p = femtoseconds(r["time"]), r["populations"]
     order = np.argsort(-p.max(axis=0), kind="stable")
+    # HDF5 returns strings as bytes
     names = [name.decode() if isinstance(name, bytes) else str(name) for name in r["levels"]]
     # the levels that were populated most, in the order of the file
     shown = sorted(int(k) for k in order[:SHOWN_LEVELS] if p[:, k].max() > 1e-12)
@@ -67,6 +68,7 @@ def _draw_density(fig: Figure, ax: Axes, r: Results) -> None:
     rho, at = r["radial_density"], r["r_density"]
     radii = np.linspace(0.0, float(at[-1]), 400)
     even = np.array([np.interp(radii, at, row) for row in rho])
+    # eight decades below the maximum: what is less is not drawn
     largest = float(even.max())
     level = np.log10(np.maximum(even, largest * 10.0**-DECADES))
     drawn = image(ax, femtoseconds(r["time"]), radii, level.T, np.log10(largest), DECADES)
@@ -88,6 +90,7 @@ def _draw_angular(fig: Figure, ax: Axes, r: Results) -> None:
         ax.set_ylabel(f"norm of l = {int(r['l'][0])}")
         time_axis(ax, r)
         return
+    # down to rounding: l that the run does not need show as empty
     level = np.log10(np.maximum(p, 1e-16))
     drawn = image(ax, femtoseconds(r["time"]), r["l"].astype(float), level.T, 0.0, 16.0)
     ax.set_ylabel("l")
@@ -318,6 +321,7 @@ def errors(r: Results) -> Figure | None:
     causes = ("time step", "spacing", "angular momenta")
     for k, (cause, marker) in enumerate(zip(causes, "osx", strict=True)):
         ax.plot(np.maximum(parts[:, k], 1e-14), at, marker, markersize=3.5, label=cause)
+    # errors of a run differ by orders of magnitude
     ax.set_xscale("log")
     ax.set_yticks(at, names, fontsize=6)
     ax.invert_yaxis()

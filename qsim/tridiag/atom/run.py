@@ -83,6 +83,7 @@ class AtomEvolution:
         self.problem = problem
         lattice, setting = problem.lattice, problem.setting
         self.seconds, self.worked = 0.0, 0.0
+        # a run that is continued has the l and the points that it had grown to
         lmax, points = begun(problem, restored)
         self.propagator = (
             problem.propagator(truncated(lattice, points), lmax, None, setting.dt)
@@ -108,6 +109,7 @@ class AtomEvolution:
     @property
     def phi(self) -> NDArray[np.complex128]:
         """The state on all points of the grid (used, n), zero beyond those that the box has grown to."""
+        # the file has all points of the grid, whatever the box has grown to
         phi, n = self.propagator.phi, self.problem.lattice.grid.points
         return phi if phi.shape[1] == n else np.pad(phi, ((0, 0), (0, n - phi.shape[1])))
 
@@ -179,6 +181,7 @@ class AtomEvolution:
         # for the time per point and step: channels and box may have grown since
         self.worked += (marks[-1] - self.at) * self.propagator.numbers
         self.at = marks[-1]
+        # flux and trace at multiples of `every`; output times and looks are marks of their own
         for mark, one in zip(marks, sums, strict=True):
             if mark % problem.every == 0:
                 self.trace.append(np.array([[float(mark), *one]]))
@@ -331,6 +334,7 @@ def _stacked(rows: list[dict[str, Any]]) -> dict[str, NDArray[Any]]:
 
 def _widened(flux: list[NDArray[np.complex128]]) -> NDArray[np.complex128]:
     """Return the flux of all samples with the channels of the last, (samples, spheres, 2, used)."""
+    # earlier samples had fewer l: zeros stand for the missing ones
     wide = flux[-1].shape[-1]
     return np.array([np.pad(one, ((0, 0), (0, 0), (0, wide - one.shape[-1]))) for one in flux])
 
@@ -358,6 +362,7 @@ def run_atom(problem: AtomProblem, monitor: Monitor) -> AtomResult:
         result = evolution.result()
         analyse(result, monitor)
         state, judged = evolution.state, monitor.judged
+        # what fails in the analysis is told, and costs nothing of the rest
         judged("the resonance", lambda: resonance.find(result, monitor), None)
         judged(SPECTRA, lambda: photoelectrons.photoelectrons(result, state, monitor), None)
         judged(

@@ -135,6 +135,7 @@ class _Trials:
     def _numbers(self, dt: float, report: Report) -> dict[str, float]:
         steps = max(2, round(self.problem.t_final / dt))
         trial = _with_steps(self.problem, steps)
+        # a trial needs norms and populations at the output times, no spectra
         trial = replace(
             trial,
             observed=AtomObserved(AtomPopulations(), self.problem.observed.norm_within),

@@ -293,9 +293,9 @@ class AtomObservable(Block):
     acceleration: _Flag = False
     field: _Flag = False
     population_l: _Flag = False
-    resonance: Annotated[StarkState | None, BeforeValidator(_resonance_form)] = Field(
-        default=None, description="position and rate of a level in a static field, by complex scaling"
-    )
+    resonance: Annotated[
+        StarkState | None, BeforeValidator(_resonance_form, json_schema_input_type=StarkState | bool | None)
+    ] = Field(default=None, description="position and rate of a level in a static field, by complex scaling")
     populations: AtomPopulations | None = Field(default=None, description="level populations")
     norm_within: (
         Annotated[list[Annotated[Length, Field(gt=0, lt=1e12)]], Field(min_length=1, max_length=100)] | None

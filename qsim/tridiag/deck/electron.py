@@ -158,11 +158,16 @@ def _initial_form(value: object) -> object:
     return value
 
 
+_Initial = Annotated[
+    EigenstateInitial | SuperpositionInitial | GaussianInitial | FormulaInitial | FileInitial,
+    Field(discriminator="type"),
+    short_form,
+]
 Initial = Annotated[
     EigenstateInitial | SuperpositionInitial | GaussianInitial | FormulaInitial | FileInitial,
     Field(discriminator="type"),
     short_form,
-    BeforeValidator(_initial_form),
+    BeforeValidator(_initial_form, json_schema_input_type=_Initial | Count | dict[str, ComplexNumber]),
 ]
 
 
@@ -257,6 +262,7 @@ class TimeGrid(Block):
 
     def resolve(self, t_final: float) -> tuple[int, float]:
         """Return the number of steps and their length for a duration: dt as given if it divides it, else shorter."""
+        # a number of steps divides the duration exactly
         if self.steps is not None:
             return self.steps, t_final / self.steps
         # check() has seen to it

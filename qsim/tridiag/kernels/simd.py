@@ -44,6 +44,7 @@ def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
 
 def _first(builder: Any, count: Any) -> Any:
     """Return the mask of the first `count` elements."""
+    # element k belongs to the vector if k < count
     numbers = ir.Constant(ir.VectorType(INT, WIDTH), list(range(WIDTH)))
     return builder.icmp_signed("<", numbers, splat(builder, count, WIDTH))
 
@@ -55,6 +56,7 @@ def load(_, array, at, count):
         return None
 
     def generate(context, builder, signature, arguments):
+        # alignment of one double: rows of lanes begin anywhere
         place = _place(context, builder, signature.args[0], arguments[0], arguments[1])
         return builder.load(place, align=8)
 
@@ -69,6 +71,7 @@ def load_some(_, array, at, count):
 
     def generate(context, builder, signature, arguments):
         place = _place(context, builder, signature.args[0], arguments[0], arguments[1])
+        # masked elements are not read: they may lie beyond the end of the array
         kind = ir.FunctionType(VECTOR, [VECTOR.as_pointer(), ir.IntType(32), MASK, VECTOR])
         name = f"llvm.masked.load.v{WIDTH}f64.p0v{WIDTH}f64"
         function = cgutils.get_or_insert_function(builder.module, kind, name)
@@ -102,6 +105,7 @@ def store_some(_, array, at, value, count):
 
     def generate(context, builder, signature, arguments):
         place = _place(context, builder, signature.args[0], arguments[0], arguments[1])
+        # masked elements keep what they hold: they belong to other lanes
         kind = ir.FunctionType(ir.VoidType(), [VECTOR, VECTOR.as_pointer(), ir.IntType(32), MASK])
         name = f"llvm.masked.store.v{WIDTH}f64.p0v{WIDTH}f64"
         function = cgutils.get_or_insert_function(builder.module, kind, name)
@@ -126,6 +130,7 @@ def full(_, value):
 @intrinsic
 def fma(_, a, b, c):
     """Return ``a b + c``, rounded once where the machine can; vectors, and floats beside them."""
+    # floats alone are left to numba
     if vector not in (a, b, c):
         return None
 

@@ -116,6 +116,7 @@ def _ranks(blocks: PropagationBlocks) -> int:
     # given blocks stay whole: a process has some of them
     if isinstance(solver.blocks, list):
         return _owners(solver.blocks)
+    # each process needs points of its own beside its halos
     most = max(1, points // LEAST)
     return most if isinstance(solver.blocks, str) else min(most, solver.blocks)
 
@@ -192,6 +193,7 @@ def _physics(loaded: LoadedDeck[TridiagDeck], pulse: LaserField, dt: float, step
 
     blocks = loaded.deck.propagation
     potential = loaded.once(grid_potential)
+    # before a state exists: a packet outside of the box has none
     findings = list(checks.packet_in_box(blocks))
     if any(finding.severity == "error" for finding in findings):
         return findings
@@ -296,6 +298,7 @@ def build(loaded: LoadedDeck[TridiagDeck], device: Device, blame: Blame) -> Prop
         cap=None if cap is None else cap[BETWEEN],
         mask=None if mask is None else mask[BETWEEN],
     )
+    # absorber at the walls, for the results file alone: psi is zero there
     ends = (None if array is None else array[[0, -1]] for array in (cap, mask))
     pulse = LaserField(blocks.laser)
     steps, dt = step_count(blocks, pulse)

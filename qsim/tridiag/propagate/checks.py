@@ -267,6 +267,7 @@ def grid_spacing(setup: Setup) -> Iterator[Finding]:
             f"({highest:.4g} a.u. of momentum); use four or more, dx of {0.5 * math.pi / highest:.3g} bohr or less",
             "error" if highest * setup.dx > math.pi else "warning",
         )
+    # central differences of A p need a phase A dx well below 1; the compact stencil has that phase exactly
     swing = pulse.peak_vector_potential(setup.t_final) * setup.dx
     if pulse.gauge == "velocity" and setup.blocks.grid.stencil == "three_point" and swing > 0.5:
         yield Finding(
@@ -279,12 +280,14 @@ def grid_spacing(setup: Setup) -> Iterator[Finding]:
 
 def box_and_quiver(setup: Setup) -> Iterator[Finding]:
     """Yield a box or free space smaller than the quiver motion."""
+    # nothing to quiver, or nothing to be ionised
     radius = setup.pulse.quiver
     if radius == 0.0 or setup.threshold is None:
         return
     # a free electron in the field moves by the quiver radius to either side
     centre = float(np.sum(setup.density * setup.x))
     room = min(centre - float(setup.x[0]), float(setup.x[-1]) - centre)
+    # the absorber leaves an electron less room than the wall
     free = room - absorbers.width(setup.blocks.absorber)
     if room < radius:
         yield Finding(

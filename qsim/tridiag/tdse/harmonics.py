@@ -82,6 +82,7 @@ def hhg(
     # four points per width of a line of that duration, within 16 to 128 per order
     density = points_per_order or int(min(max(math.ceil(4.0 * cycles), 16), 128))
     order = np.arange(math.floor(max_order * density + 1e-9) + 1) / density
+    # step and window once for all orders
     weighted = (signal * window_values(window, m)).astype(complex) * step
     # trapezoid rule
     weighted[[0, -1]] *= 0.5
@@ -183,6 +184,7 @@ def gabor(
     m, step = time.shape[0], float(time[1] - time[0])
     width = 0.2 * math.pi / omega0 if width is None else width
     order = np.linspace(0.0, min(max_order, math.pi / step / omega0), orders)
+    # times of the map are samples of the signal, so that nothing is interpolated
     pick = np.round(np.linspace(0, m - 1, min(times, m))).astype(int)
     from scipy.fft import fft, ifft, next_fast_len
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
-from qsim.core.deck.table_units import Tabulated
 from qsim.core.errors import InvalidInput
 from qsim.core.physics.functions import in_chunks
+from qsim.tridiag.deck.pulses.given import TablePulse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,6 +95,7 @@ class PulseField:
         t = np.asarray(t, dtype=float)
         tau = t.ravel() - self.start
         out = np.zeros(tau.size)
+        # functions of a block are defined during the pulse only
         inside = (tau >= 0.0) & (tau <= self.length)
         if np.any(inside):
             out[inside] = in_chunks(function, tau[inside])
@@ -230,6 +231,7 @@ class LaserField:
     @property
     def carrier(self) -> PulseField | None:
         """The pulse with a carrier and the largest ponderomotive energy."""
+        # Up = (E0 / 2 omega)^2: the pulse that drives electrons most sets the scale of harmonics
         pulses = [pulse for pulse in self.pulses if pulse.omega]
         return max(pulses, key=lambda p: p.amplitude / (p.omega or 1.0), default=None)
 
@@ -280,7 +282,9 @@ class LaserField:
     def check_tables(self, t_final: float) -> Iterator[Finding]:
         """Yield a warning for every table whose field is cut off: not small at its end, and zero from there on."""
         for pulse in self.pulses:
-            if not isinstance(pulse.block, Tabulated) or pulse.start + pulse.length >= t_final * (1.0 - 1e-6):
+            if not isinstance(pulse.block, TablePulse) or pulse.start + pulse.length >= t_final * (
+                1.0 - 1e-6
+            ):
                 continue
             last = abs(float(pulse.block.E(np.array([pulse.length * (1.0 - 1e-12)]))[0]))
             end = pulse.start + pulse.length

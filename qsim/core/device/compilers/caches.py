@@ -52,6 +52,7 @@ def ensure_kernel_cache(environ: MutableMapping[str, str] = os.environ, package:
     folder = _private_folder(environ) if lacking else None
     if folder is None:
         return
+    # Set in the environment, where child processes and libraries that are loaded later find it.
     environ.update({name: str(folder / below) for name, below in lacking.items()})
     if "NUMBA_CACHE_DIR" in lacking:
         NOTICES[:] = [
@@ -106,7 +107,7 @@ class _OnceCachingIsImported(MetaPathFinder):
 
 
 def _stamp_folders(caching: ModuleType, folder: Path) -> None:
-    """Let the stamp of a source in a folder hold the sources of all kernels beside it, and those of `DEVICE`."""
+    """Let the stamp of a source in a folder hold the sources of all kernels beside it, and of `DEVICE`."""
     mixin: Any = getattr(caching, "_SourceFileBackedLocatorMixin", None)
     plain = getattr(mixin, "get_source_stamp", None)
     if plain is None:  # another numba than those known
@@ -123,11 +124,11 @@ def _stamp_folders(caching: ModuleType, folder: Path) -> None:
 @functools.cache
 def _sources(folder: Path) -> str:
     """Return a hash of the sources that kernels of a folder may be compiled from."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for place in dict.fromkeys((_room_of_kernels(folder), DEVICE)):
         for source in sorted(place.rglob("*.py")):
-            found.update(source.relative_to(place).as_posix().encode() + source.read_bytes())
-    return found.hexdigest()
+            digest.update(source.relative_to(place).as_posix().encode() + source.read_bytes())
+    return digest.hexdigest()
 
 
 def _room_of_kernels(folder: Path) -> Path:
@@ -173,6 +174,7 @@ def _lacking(environ: MutableMapping[str, str], package: Path) -> dict[str, str]
         lacking["NUMBA_CACHE_DIR"] = "numba"
     if "CUPY_CACHE_DIR" not in environ and not _can_make(home / ".cupy" / "kernel_cache"):
         lacking["CUPY_CACHE_DIR"] = "cupy"
+    # matplotlib writes a font cache into the one and reads its settings from the other.
     own = (caches / "matplotlib", settings / "matplotlib")
     if "MPLCONFIGDIR" not in environ and not all(_can_make(folder) for folder in own):
         lacking["MPLCONFIGDIR"] = "matplotlib"
@@ -190,6 +192,7 @@ def _home(environ: MutableMapping[str, str]) -> Path:
 
 def _can_make(folder: Path) -> bool:
     """Return True if files can be written into a folder, which need not exist yet."""
+    # The nearest folder that exists decides.
     for place in (folder, *folder.parents):
         try:
             there = stat.S_ISDIR(place.stat().st_mode)
@@ -205,12 +208,12 @@ def _has_room(folder: Path) -> bool:
     """Return True if the file system of a folder, which need not exist yet, has `ROOM`."""
     for place in (folder, *folder.parents):
         try:
-            found = os.statvfs(place)
+            system = os.statvfs(place)
         except FileNotFoundError:
             continue
         except OSError:
             return True  # not known
-        return found.f_bavail * found.f_frsize >= ROOM
+        return system.f_bavail * system.f_frsize >= ROOM
     return True
 
 
@@ -227,7 +230,9 @@ def _private_folder(environ: MutableMapping[str, str]) -> Path | None:
     """Return a folder that this user alone can write; what is kept there is executed."""
     base = Path(environ.get("TMPDIR") or "/tmp")
     folder = base / f"qsim-kernels-{os.getuid()}"
+    # A fixed name first, so that the next run finds what this one compiled.
     try:
+        # lexists: a link that another user has put there must not be followed.
         if not os.path.lexists(folder):
             folder.mkdir(mode=0o700)
             folder.chmod(0o700)  # whatever the umask

@@ -98,6 +98,7 @@ class Compilation:
 
     def listen(self) -> None:
         """Hear of Numba's compilations from now on, if it is loaded; may be called again."""
+        # Numba is imported late, at the first kernel: until then there is nothing to hear.
         if self._listener is not None or "numba" not in sys.modules:
             return
         from numba.core import event

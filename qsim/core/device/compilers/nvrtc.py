@@ -41,7 +41,7 @@ class Compiled:
     binary
         CUBIN for ``sm_*``, PTX text for ``compute_*``.
     log
-        What the compiler said: warnings, and registers and spills of each kernel.
+        Messages of the compiler: warnings, and registers and spills of each kernel.
     arch
         Target, such as ``"sm_90"``.
     version
@@ -84,13 +84,15 @@ class Usage:
 
 @cache
 def find_nvrtc() -> str:
-    """Return the path or name of the NVRTC library: that of the wheels first, then the system's.
+    """Return the path or name of the NVRTC library: from the wheels, else the system's.
 
     Raises
     ------
     DeviceError
         If there is none.
     """
+    # Wheels of CUDA 13 and of CUDA 12 have their libraries in different places; the highest
+    # version of a folder is taken.
     for package in PACKAGES:
         spec = None
         with suppress(ImportError):
@@ -158,6 +160,8 @@ def nvrtc_compile(
     try:
         arguments = (ctypes.c_char_p * len(flags))(*(flag.encode() for flag in flags))
         status = library.nvrtcCompileProgram(program, len(flags), arguments)
+        # The log is read before the status is judged: it holds the errors and, after a success,
+        # registers and spills.
         log = _fetch("ProgramLog", program).decode(errors="replace")
         if status == 6:  # NVRTC_ERROR_COMPILATION
             raise CompilationError(log.strip())
@@ -170,6 +174,7 @@ def nvrtc_compile(
 
 def _fetch(what: str, program: ctypes.c_void_p) -> bytes:
     """Return log, CUBIN or PTX of a program."""
+    # NVRTC gives the size of its output first, then copies it into a buffer of the caller.
     library, size = _library(), ctypes.c_size_t()
     _check(getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
     buffer = ctypes.create_string_buffer(size.value)
@@ -197,21 +202,21 @@ def resource_usage(compiled: Compiled) -> dict[str, Usage]:
     ValueError
         If the log has no such lines, as after a compilation to PTX.
     """
-    found: dict[str, Usage] = {}
+    usages: dict[str, Usage] = {}
     # one part per kernel; functions that a kernel calls follow it with properties of their own
     for part in re.split(r"Compiling entry function '", compiled.log)[1:]:
         name = part.partition("'")[0]
         own = part.partition("Function properties for " + name)[2]
-        found[name] = Usage(
+        usages[name] = Usage(
             registers=_number(r"Used (\d+) registers", part),
             stack=_number(r"(\d+) bytes stack frame", own),
             spill_stores=_number(r"(\d+) bytes spill stores", own),
             spill_loads=_number(r"(\d+) bytes spill loads", own),
             shared=_number(r"(\d+) bytes smem", part),
         )
-    if not found:
+    if not usages:
         raise ValueError(f"no resource usage in the log of {compiled.arch}; only sm_* targets have it")
-    return found
+    return usages
 
 
 def _number(pattern: str, text: str) -> int:

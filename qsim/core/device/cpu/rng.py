@@ -41,6 +41,7 @@ def philox(c0, c1, c2, c3, k0, k1):
 def uniform2(k0, k1, stream, step, index, pair):
     """Return the two uniforms of draws ``2 * pair`` and ``2 * pair + 1``; bit-equal to `rng.uniform`."""
     a, b, c, d = philox(step, index, pair, stream, k0, k1)
+    # 52 bits of two words, shifted by half a step: never 0 or 1.
     one = np.float64(((b << _32) | a) >> _12) * _STEP + _HALF
     two = np.float64(((d << _32) | c) >> _12) * _STEP + _HALF
     return one, two

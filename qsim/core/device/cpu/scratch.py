@@ -28,6 +28,8 @@ def scratch(workers: int, size: int) -> NDArray[np.float64]:
     """
     # Whole lines, and one more between rows: two threads never write to one line.
     width = -(-size // LINE) * LINE + LINE
+    # Kept per thread of Python: two calls at the same time never share it, and a loop of calls
+    # allocates once.
     memory: NDArray[np.float64] | None = getattr(_kept, "array", None)
     if memory is None or memory.size < workers * width + LINE:
         memory = _kept.array = np.empty(workers * width + LINE)

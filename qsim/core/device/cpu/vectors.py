@@ -114,6 +114,7 @@ def put(typingctx, array, index, vector):
     def make(context, builder, sig, args):
         to = Vector(array.dtype, vector.count) if isinstance(vector, Vector) else array.dtype
         kind, value = context.get_value_type(to), args[2]
+        # A vector in double precision is rounded once, when it is stored.
         if to != vector:
             value = builder.fptrunc(value, kind)
         at = address(context, builder, sig.args[0], *args[:2])
@@ -217,6 +218,8 @@ def _called(
 ) -> ir.Value:
     """Return what a function of the compiler's makes of each number of a vector."""
     kind = value.type
+    # LLVM's own functions exist for vectors of any length and become single instructions where
+    # the processor has them.
     full = f"llvm.{name}.v{kind.count}f{sig.args[0].dtype.bitwidth}"
     function = builder.module.globals.get(full) or ir.Function(
         builder.module, ir.FunctionType(kind, [kind]), full
@@ -241,6 +244,7 @@ def lower(typingctx, one, other):
     """Return the lower of two numbers at each place, of the second vector where one is not a number."""
 
     def make(context, builder, sig, args):
+        # An ordered comparison is false for NaN, which selects the second vector.
         return builder.select(builder.fcmp_ordered("<", *args), *args)
 
     return one(one, one), make
@@ -258,7 +262,7 @@ def higher(typingctx, one, other):
 
 @intrinsic
 def unless(typingctx, vector, numbers, number, instead):
-    """Return a vector with another number in each place where that of a second vector equals a number."""
+    """Return a vector with another number in each place where a second vector equals a number."""
 
     def make(context, builder, sig, args):
         given, other = (splat(builder, x, vector.count) for x in args[2:])
@@ -284,6 +288,7 @@ def _arithmetic(sign: Callable[[object, object], object], name: str) -> None:
     def lower(
         context: BaseContext, builder: ir.IRBuilder, sig: Signature, args: tuple[ir.Value, ...]
     ) -> ir.Value:
+        # A number beside a vector is broadcast; the operation is then the same for both.
         both = [
             x if isinstance(kind, Vector) else splat(builder, x, sig.return_type.count)
             for kind, x in zip(sig.args, args, strict=True)

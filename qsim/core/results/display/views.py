@@ -128,10 +128,21 @@ def to_xarray(results: ResultsFile, group: str = "") -> xarray.Dataset:
             name = f"{above}/{dim}" if above else dim
             if name in results and results.dims(name) == (dim,):
                 variables[dim] = _variable(results, name)
+    # what no array runs along is data: xarray would take it for an axis by its name
+    used = {dim for name in results.names for dim in results.dims(name) if leaf(name) != dim}
+    variables = {
+        name: xarray.Variable((f"{name}_index",), v.data, v.attrs)
+        if v.dims == (name,) and name not in used
+        else v
+        for name, v in variables.items()
+    }
     coordinates = {name: v for name, v in variables.items() if v.dims == (name,)}
     data = {name: v for name, v in variables.items() if name not in coordinates}
     attributes = {"method": results.method, "title": results.title, "created": results.created}
-    numbers = {name: s.value for name, s in results.scalars.items() if s.value is not None}
+    numbers: dict[str, Any] = {}
+    for name, s in results.scalars.items():
+        known = {name: s.value, f"{name}_error": s.error, f"{name}_units": s.unit or None}
+        numbers |= {key: value for key, value in known.items() if value is not None}
     return xarray.Dataset(data, coords=coordinates, attrs=attributes | numbers)
 
 
@@ -139,6 +150,8 @@ def _variable(results: ResultsFile, name: str) -> xarray.Variable:
     import xarray
 
     attributes = {"units": results.unit(name), "long_name": results.description(name)}
+    if f"{name}_error" in results:
+        attributes["ancillary_variables"] = f"{leaf(name)}_error"
     return xarray.Variable(results.dims(name), results[name], attributes)
 
 

@@ -41,12 +41,13 @@ def save_figure(
     formats: Sequence[str],
     title: str | None = None,
 ) -> list[Path]:
-    """Write a figure of a results file with a title, by default that of the run; return the files, none without a figure."""
+    """Write a figure of a results file with a title, by default the run's; return the files, none without a figure."""
     if figure is None:
         return []
     if title is None:
         title = results.title or stem.name
     entitle(figure, title)
+    # The hash of the deck in the file connects a figure that has been copied with its run.
     metadata = {
         "Title": f"{results.title or stem.name}: {name.replace('_', ' ')}",
         "deck_sha256": str(results.provenance.get("deck_sha256", "")),

@@ -106,7 +106,7 @@ class Owner:
         if sys.platform == "win32":
             return True  # signal 0 ends a process there
         try:
-            # Signal 0 does nothing, but tells whether the process exists; that of another user is there, too.
+            # Signal 0 does nothing, but tells whether the process exists; a process of another user does.
             os.kill(self.pid, 0)
         except PermissionError:
             pass
@@ -166,6 +166,7 @@ class OutputLock:
         FileError
             If another run holds it, or it cannot be made.
         """
+        # Before any work: a second run learns at once that it cannot have this output.
         try:
             self._fd = self._take()
         except OSError as error:
@@ -190,6 +191,8 @@ class OutputLock:
         fd = self._fd
         with suppress(OSError):
             # another host may have taken the lock of a run that was asleep for longer than EXPIRY
+            # The content is compared, too: the name may lead to our file, which another host
+            # has taken over.
             if _is_at(fd, self.path) and os.pread(fd, LARGEST, 0) in (b"", self._content):
                 self.path.unlink()
         with suppress(OSError):
@@ -245,6 +248,7 @@ class OutputLock:
         """
         # True: ours. False: of a run that lives. None: nobody can tell, and the content of the file decides.
         held = _flock(fd)
+        # Read after locking: before, the owner could still change it.
         data = os.pread(fd, LARGEST, 0)
         owner = Owner.read(data)
         if data and owner is None:
@@ -276,19 +280,22 @@ class OutputLock:
         here = bool(owner.boot) and owner.boot == _boot()
         if here and not flocked and owner.lives_here():
             raise self._busy(owner, "")
+        # Another host, or this one before a reboot: only the age of the lock tells whether its
+        # run lives.
         if not here and (age := self._age(fd)) < EXPIRY:
             raise self._busy(
                 owner,
                 f"; if that run no longer exists, remove {self.path}, "
                 f"or wait {max(1, round((EXPIRY - age) / 60))} min",
             )
+        # A killed run leaves files under temporary names, which nobody else would remove.
         removed = remove_parts_of(self._stem.parent, self._stem.name, owner.host, owner.pid) if here else []
         parts = f"; removed what it was writing: {', '.join(map(str, removed))}" if removed else ""
         self.notices.append(f"took over {self.path} of a run that was killed ({owner}){parts}")
 
     def _age(self, fd: int) -> float:
         """Return the seconds since the lock was renewed, by the clock of the file system that holds it."""
-        # The clock of a file server may differ from that of this host: a file made now shows its time.
+        # The clock of a file server may differ from this host's: a file made now shows its time.
         now = time.time()
         probe = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         with suppress(OSError):

@@ -96,6 +96,7 @@ class RunFiles:
         # `run.1` is a name, not a name with an ending: .h5 is appended, nothing replaced.
         if path.suffix not in SUFFIXES:
             path = path.with_name(f"{path.name}.h5")
+        # All other files of the run are named after the results.
         stem = path.with_suffix("")
         return cls(path, _add(stem, "summary.json"), _add(stem, "ckpt.h5"), stem, tuple(formats))
 
@@ -151,6 +152,7 @@ class RunFiles:
         """Return the files of this name in the summary of an earlier run; a summary can hold anything."""
         try:
             with self.summary.open("rb") as file:
+                # A summary is small: a megabyte bounds what a damaged one can cost.
                 listed = json.loads(file.read(2**20))["files"]
             # Only names: an edited summary must not make this run remove files elsewhere.
             names = [Path(name).name for name in listed if isinstance(name, str) and "\0" not in name]
@@ -197,6 +199,7 @@ def refuse_unusable(paths: Iterable[Path]) -> None:
                 hint="choose a shorter one with -o FILE",
             )
         try:
+            # lstat: a link is replaced as such, whatever it leads to.
             mode = path.lstat().st_mode
         except FileNotFoundError:
             continue
@@ -237,6 +240,7 @@ def remove(paths: Iterable[Path]) -> list[Path]:
     """Remove files; return those that are gone."""
     gone = []
     for path in paths:
+        # A file that cannot be removed is left where it is: the run itself has succeeded.
         try:
             path.unlink()
         except OSError:
@@ -255,6 +259,7 @@ def require_folder(folder: Path) -> None:
             f"the output folder {_shortened(folder)} cannot be used: {getattr(error, 'strerror', None) or error}",
             hint="choose another one with -o FILE",
         ) from error
+    # From the usual mistake to the rare one, each with its own remedy.
     if not exists:
         raise FileError(
             f"the output folder {folder} does not exist",

@@ -35,6 +35,8 @@ R = TypeVar("R")
 def write(job: Job[D, P, R], device: Device, result: R, monitor: Monitor) -> None:
     """Write the results file; what an earlier run of this name left beside it goes then."""
     loaded, method = job.loaded, job.method
+    # Listed before anything is written, while the summary of the earlier run still exists;
+    # removed only after the new results are on the disk.
     earlier = job.earlier() if job.replaces else []
     arrays = {name: device.to_host(array) for name, array in method.arrays(result, monitor.not_found).items()}
     scalars = method.scalars(result, monitor.not_found)
@@ -73,6 +75,7 @@ def _rescued(error: FileError, job: Job[D, P, R], content: Content) -> FileError
     if job.files.checkpoint.exists():
         hint += f"; --resume then continues from {job.files.checkpoint}"
     try:
+        # A folder of its own: no name there can exist, and no other user can read it.
         folder = Path(tempfile.mkdtemp(prefix="qsim-rescued-"))
         try:
             path = write_results(folder / job.files.results.name, content)
@@ -108,6 +111,8 @@ def publish(job: Job[D, P, R], names: Sequence[str], monitor: Monitor) -> Outcom
     # of a complete run, the checkpoint is what --resume adds to
     written = [files.results, *([files.checkpoint] if files.checkpoint.exists() else [])]
     failures: list[Exception] = []
+    # From the file, not from memory: what is drawn is what was stored, and `qsim plot` gives
+    # the same later.
     with open_results(files.results) as results:
         try:
             written += method.extra_files(results, files.stem)
@@ -126,6 +131,7 @@ def publish(job: Job[D, P, R], names: Sequence[str], monitor: Monitor) -> Outcom
                         f"while drawing the figure '{name}'; the results in {files.results} are complete"
                     )
                     failures.append(error)
+        # Last, since it lists the files; a complete run is recognised by its summary.
         recorded = results.provenance
         content = summary(
             results,

@@ -7,7 +7,7 @@ one-electron functions into an integral over the box:
 
 The integral needs no derivative of u, which a finite-element solution knows less well than its values at the nodes.  The regular
 functions phi of h (:mod:`qsim.sturmian.driven.continuum`) are orthogonal to all its bound states, so that discrete channels
-drop out.  Components are those of ordered pairs (a, b): ``sum |f|^2/(k1 k2)`` over ordered pairs, integrated over the energy of
+drop out.  Components belong to ordered pairs (a, b): ``sum |f|^2/(k1 k2)`` over ordered pairs, integrated over the energy of
 one electron from 0 to E, counts every final state once (convention *full*); an integral up to E/2 takes twice that density.
 
 A discrete channel (electron 1 leaves with k, electron 2 stays in the level P of h) has the amplitude A of its outgoing wave,
@@ -58,7 +58,7 @@ class Inside:
     w : (P, n, n) complex128
         Values of ``(V u + s)_ab``.
     weights : (n,) float64
-        Quadrature weights; the last one is that of [.., R0] alone.
+        Quadrature weights; the last one counts the element up to R0 alone.
     radii : (n,) float64
     order : int
         Points of an element.
@@ -76,6 +76,8 @@ class Inside:
 
     def box(self, R: float) -> tuple[int, NDArray[np.float64]]:
         """Return the number of nodes in [0, R], R the end of an element, and their weights there."""
+        # Within the box the last node has the weight of its own element alone; in the grid it
+        # is a bridge to the next one.
         node = int(np.argmin(np.abs(self.radii - R)))
         weights = self.weights[: node + 1].copy()
         lower = self.radii[node - self.order + 1] if node >= self.order else 0.0
@@ -155,6 +157,8 @@ def in_boxes(
     out = np.empty((len(radii), left.shape[0]), complex)
     inner = np.zeros((left.shape[0], M.shape[1]), complex)
     done = 0
+    # Rows done .. last - 1 have their full weight in this and all larger boxes and are added
+    # once; row `last` enters this box with the weight of its end.
     for k, R in enumerate(radii):
         size, weights = solution.box(R)
         last = size - 1
@@ -286,6 +290,8 @@ def channels(
     shift = outside.V - continuum.V
     out = []
     for p, (a, b) in enumerate(solution.pairs):
+        # Either electron of a pair may leave; with equal momenta both are the same channel by
+        # exchange.
         for leaves, stays, first in ((a, b, True), (b, a, False)):
             if a == b and not first:
                 continue
@@ -299,6 +305,7 @@ def channels(
             if not open_:
                 continue
             levels, P = levels[:open_], P[:open_]
+            # Energy conservation: the electron outside has E minus the level.
             F = np.concatenate([outside.functions(leaves, [E - level]) for level in levels])
             # what the electron outside does not see of the nucleus is taken out
             integrals = in_boxes(solution, F, w, P, ends) - in_boxes(solution, F * shift, u, P, ends)
@@ -308,8 +315,8 @@ def channels(
                 # spread
                 usable = np.array([continuum.held(function, R) for R in ends])
                 usable[-1] |= not usable.any()
-                found = -2.0 / k * math.sqrt(0.5 * math.pi) * integrals[usable, number]
-                amplitude, spread = complex(found[-1]), float(np.abs(found - found[-1]).max())
+                values = -2.0 / k * math.sqrt(0.5 * math.pi) * integrals[usable, number]
+                amplitude, spread = complex(values[-1]), float(np.abs(values - values[-1]).max())
                 if surfaces:
                     radii = ends[usable]
                     modulus, spread = _modulus(solution, u, function, leaves, outside.charge, k, radii)

@@ -31,6 +31,7 @@ def harmonic(l: int, m: int, theta: NDArray[np.float64]) -> NDArray[np.float64]:
     size = abs(m)
     norm = math.sqrt((2 * l + 1) / (4.0 * math.pi) * math.factorial(l - size) / math.factorial(l + size))
     values = norm * lpmv(size, l, np.cos(theta))
+    # Y_l,-m = (-1)^m conj(Y_lm); lpmv contains the phase of Condon and Shortley.
     if m < 0 and size % 2:
         values = -values
     return np.asarray(np.where((theta < 0.0) & (size % 2 == 1), -values, values), float)
@@ -54,7 +55,7 @@ def coplanar(
         Stored pairs.
     L, S : int
     f : (R, P, 2) complex128
-        ``f_ab(k1, k2)`` and ``f_ab(k2, k1)`` of the stored pairs; those of the other order follow from exchange.
+        ``f_ab(k1, k2)`` and ``f_ab(k2, k1)`` of the stored pairs; amplitudes of the other order follow from exchange.
     k1, k2 : float
         Wave numbers, 1/bohr.
     theta : (k,) float64

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+# CODATA 2022, as all constants here.
 FINE_STRUCTURE = 7.2973525643e-3
 HARTREE_EV = 27.211386245981
-# Of a0^2.
+# a0^2 in kilobarn.
 KILOBARN = 28.0028520539 * 1e3
 
 
@@ -66,6 +67,7 @@ def electron(energy: float, level: float) -> Kinematics:
 def photon(excess: float, bound: float) -> Kinematics:
     """Return the kinematics of a photon that leaves two electrons with some energy, hartree; unit kb."""
     omega = excess - bound
+    # 2 pi omega alpha times the flux, in a0^2, then in kb.
     factor = 2.0 * math.pi * omega * FINE_STRUCTURE * KILOBARN
     return Kinematics(_electronvolts(excess), "photo", excess, factor, "kb", omega=omega)
 
@@ -87,6 +89,7 @@ def fast(incident: float, q: float, E: float, bound: float) -> Kinematics:
         raise ValueError(
             f"a momentum transfer of {q:g} is not between {ki - ks:.4g} and {ki + ks:.4g} 1/bohr"
         )
+    # (ks/ki) (4/q^4) of the first Born approximation, over 2 pi of the flux.
     factor = ks / ki * 4.0 / q**4 / (2.0 * math.pi)
     return Kinematics(_electronvolts(E), "born", E, factor, "a0^2/(hartree sr)", k=ki, omega=loss, q=q)
 

@@ -25,7 +25,7 @@ SHARING = {
         "triplet": (0.00595, 0.004044, 0.002709, 0.001768, 0.001098, 0.0006288, 0.000317, 0.0001277, 2.973e-05, 0.0),
     },
 }  # fmt: skip
-# eV.
+# Difference of energies that are the same, eV.
 SAME = 1e-3
 
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from qsim.sturmian.scatter.cross_sections.kinematics import Kinematics
     from qsim.sturmian.scatter.cross_sections.spectra import Sharing
 
-# Principal quantum number of a level that is looked for.
+# Largest principal quantum number of the levels.
 HIGHEST = 8
-# Of the levels that follow the n^-3 law.
+# Lowest principal quantum number of the levels that follow the n^-3 law.
 FIRST = 2
 # Relative error of an amplitude over the amplitude of the wave that comes back from the end of the contour.
 RETURNED = 2.0
@@ -81,7 +81,7 @@ def observe(
     weight, E = kin.weight(L, S), kin.E
     ls = sorted({l for pair in solution.pairs for l in pair})
     continuum.prepare((setup.continuum, setup.outside), ls, setup.device.threads)
-    found = amplitudes.channels(
+    channels = amplitudes.channels(
         solution,
         setup.continuum,
         setup.outside,
@@ -95,7 +95,7 @@ def observe(
     series: dict[tuple[int, int], list[tuple[int, float, float]]] = {}
     matrix = 1.0 + 0j
     total_error = matrix_error = 0.0
-    for channel in found:
+    for channel in channels:
         value, spread = weight * channel.flux, weight * channel.flux_error
         # the contour returns a wave, which changes an amplitude by this share and a cross section by twice as much
         returned = RETURNED * setup.reflection(channel.k)
@@ -167,6 +167,7 @@ def _rest(
         error += sum(below)
     # The others by the n^-3 law: sum over m > n of a / m^3 + b / m^5 with a and b from the last two levels, the
     # error half of what b changes; with one level a alone.
+    # n = 1 does not follow the law of high levels and is left out.
     for entries in series.values():
         known = [entry for entry in sorted(entries) if entry[0] >= FIRST]
         if not known:

@@ -19,13 +19,13 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Of P.
+# Degree of P in y.
 DEGREE = 4
-# Of Q.
+# Degree of Q in y.
 TILT = 1
 # Energies between 0 and E/2.
 NODES = 10
-# Of the rms ripple, that the smooth curve may be wrong: it is long-waved in R and energy, and no noise.
+# Error of the smooth curve over the rms ripple, which is long-waved in R and energy, and no noise.
 RIPPLES = 2.5
 # Radii from which a tilt can be fitted.
 FEW = 4
@@ -35,6 +35,8 @@ NEAR = 0.4
 
 def energies() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return shares x = e/E in (0, 1/2) and weights of their integral, (k,)."""
+    # Gauss-Legendre on (0, 1/2): the density is symmetric about one half, so that half of the
+    # energies suffice.
     x, w = np.polynomial.legendre.leggauss(NODES)
     return 0.25 * (x + 1.0), 0.25 * w
 
@@ -84,13 +86,15 @@ def _fit(
     radii: NDArray[np.float64], densities: NDArray[np.float64], degree: int, tilt: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the coefficients of P and the residuals, (R, k)."""
+    # One least-squares problem for all radii and energies: the ripple in R averages out within
+    # it.
     y = (2.0 * energies()[0] - 1.0) ** 2
     R = np.repeat(radii, y.size)
     every = np.tile(y, radii.size)
     columns = [every**p for p in range(degree + 1)] + [every**p / R for p in range(tilt + 1)]
     A = np.stack(columns, axis=1)
-    found = np.asarray(np.linalg.lstsq(A, densities.ravel(), rcond=None)[0], float)
-    return found[: degree + 1], densities - (A @ found).reshape(densities.shape)
+    solution = np.asarray(np.linalg.lstsq(A, densities.ravel(), rcond=None)[0], float)
+    return solution[: degree + 1], densities - (A @ solution).reshape(densities.shape)
 
 
 def extrapolate(radii: NDArray[np.float64], densities: NDArray[np.float64]) -> Sharing:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from qsim.sturmian.scatter.cross_sections.observed import Measured, Observed
 
 SAFETY, FUNCTIONS_SAFETY = 1.5, 4.0
-# Of the errors of all levels, that the total may have.
+# Least error of the total, over the sum of the errors of all levels.
 STATIONARY, FUNCTIONS_STATIONARY = 0.1, 0.5
-# Relative error of a level that the coarser box does not hold, over that of the next lower one of its l.
+# Relative error of a level that the coarser box does not hold, over the error of the next lower level of its l.
 SERIES = 2.0
-# Of the largest relative error of partial waves among levels of one n, that each of them may have.
+# Partial-wave error of a level over the largest relative one among the levels of its n.
 MIXING = 0.5
 
 
@@ -113,6 +113,8 @@ class Solutions:
         if self.coarse is None:
             return math.nan if self.lost else 0.0
         there = value(self.coarse)
+        # Change with the grid (box, order, angle, functions) times its safety, plus the change
+        # with partial waves in the coarser grid.
         error = self.safety * abs(value(self.parts) - there)
         if self.fewer is not None:
             error += self.beyond * abs(there - value(self.fewer))
@@ -214,7 +216,7 @@ def _levels(solutions: Solutions) -> dict[tuple[int, int], Measured]:
     """Return all levels with their errors.
 
     Levels of one l are alike near the nucleus but for a factor, and so are their relative errors.  A level that the coarser box
-    does not hold takes over that of the next lower one of its l; the error of the first excited level of an l is then not
+    does not hold takes over the error of the next lower one of its l; the error of the first excited level of an l is then not
     known, NaN.
     """
     parts, coarse = solutions.parts, solutions.coarse
@@ -227,6 +229,8 @@ def _levels(solutions: Solutions) -> dict[tuple[int, int], Measured]:
 
         n, l = name
         value = level(parts)
+        # A level counts as held if the coarser box has it in every L in which the grid of the
+        # deck does.
         held = coarse is None or all(
             name in there.levels for here, there in zip(parts, coarse, strict=True) if name in here.levels
         )
@@ -261,6 +265,7 @@ def _sharing(
         known = [part.sharing.at(shares) for part in of if part.sharing is not None]
         return np.asarray(np.sum(known, axis=0) / kin.E, float)
 
+    # Errors of all L add up linearly: they have the same sources and need not cancel.
     own = sum(sharing.total_error for sharing in sharings)
     error = np.sum([sharing.error_at(shares) for sharing in sharings], axis=0) / kin.E
     direct = whole(solutions.parts), own + solutions.error(whole)
@@ -318,6 +323,7 @@ def _mixed(
     change: dict[int, float] = {}
     for name in levels:
         here, there = value(coarse, name), value(fewer, name)
+        # At most the level itself: beyond, the relative change says nothing about other levels.
         if here > 0.0:
             relative = min(1.0, more * abs(here - there) / here)
             change[name[0]] = max(change.get(name[0], 0.0), relative)
@@ -362,6 +368,7 @@ def _fdcs(
     first = parts[0].break_up
     assert first is not None
     amplitude = np.zeros((first.shape[0], theta.size, theta.size), complex)
+    # Amplitudes of different L interfere: they are added before the square.
     for part in parts:
         assert part.break_up is not None
         factor = kin.phase(part.L) * math.sqrt(kin.weight(part.L, part.S))

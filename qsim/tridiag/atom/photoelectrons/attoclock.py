@@ -50,6 +50,7 @@ def attoclock(result: AtomResult, found: Photoelectrons) -> list[tuple[str, floa
         return []
     energy, azimuth, angular = found.energy[free], found.theta, found.angular[free]
     k = np.sqrt(2.0 * energy)
+    # distribution of azimuths, integrated over the momenta of the deck
     over = _over(k, angular)
     result.spectra |= {"azimuth": azimuth, "pad_azimuth": found.angular, "attoclock_distribution": over}
     result.spectra |= _map(k, azimuth, angular / k[:, None])
@@ -130,6 +131,7 @@ def _over(k: NDArray[np.float64], angular: NDArray[np.float64]) -> NDArray[np.fl
 def highest(angle: NDArray[np.float64], values: NDArray[np.float64]) -> float:
     """Return the angle of the maximum of a periodic function on even angles, from its Fourier sum, radian."""
     n = values.size
+    # even angles without the last are what a Fourier transform takes
     weights = np.fft.rfft(values) / n
     # real Fourier sum: every frequency but 0 (and the highest of an even number) stands for itself and its negative
     weights[1:] *= 2.0
@@ -176,6 +178,7 @@ def _upright(
     """Return d3P/dk3 in the plane of x and z of the run (p_y = 0), interpolated from momenta and angles."""
     from scipy.interpolate import RegularGridInterpolator
 
+    # close the circle, as in `_map`
     around = np.concatenate([azimuth, [azimuth[-1] + (azimuth[1] - azimuth[0])]])
     closed = np.concatenate([density, density[:, :, :1]], axis=2)
     value = RegularGridInterpolator((k, polar, around), closed, bounds_error=False, fill_value=0.0)

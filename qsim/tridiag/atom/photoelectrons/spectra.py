@@ -153,6 +153,7 @@ def window(
     # (H - E)^p + gamma^p has its roots on a circle about E; half of them give an operator whose square is the window
     shifts = gamma * np.exp(1j * np.pi * (2 * np.arange(1, p // 2 + 1) - 1) / p)
     area = 2.0 * math.pi * gamma / (p * math.sin(math.pi / p))
+    # |gamma^(p/2) prod (H - E - s_k)^-1 psi|^2 is <W>; the area of the window makes it a density
     factor = gamma**p / area
     theta = directions(lanes, angles.count or 2)
     sky = _sky(lanes, angles, theta)
@@ -164,6 +165,7 @@ def window(
     radials = {l: Radial(lattice, l) for l in used}
     # partial fractions: the product of resolvents becomes a sum, one solution per root
     parts = np.array([1.0 / np.prod((one - shifts)[shifts != one]) for one in shifts])
+    # all energies and shifts at once: the recurrence from far away is a loop over points, not over energies
     z = energy[:, None] + shifts
     # boundary condition of an outgoing wave at the wall, so that the box has no levels of its own
     rho = {l: leaving(far, phi.shape[1], l, z.ravel()).reshape(z.shape) for l in used}
@@ -270,6 +272,7 @@ def scattering_states(
     # outward from the nucleus: the regular solution grows, so that the recurrence is stable in this direction
     radial, grid = Radial(lattice, l), lattice.grid
     n = grid.points
+    # all energies side by side: one loop over the points
     g = 6.0 + radial.square[:, None] * (energy[None, :] - radial.potential[:, None])
     z = np.zeros((n, energy.size))
     z[0] = 1e-30 * g[0]
@@ -305,6 +308,7 @@ def scattering_states(
     eta = (
         here - (k * r + tail / k * np.log(2.0 * k * r) - 0.5 * l * math.pi) + _to_infinity(energy, l, tail, r)
     )
+    # phi = r' X, normalised to delta(E - E') by the amplitude far away
     phi = (grid.slope[:, None] * x) * (math.sqrt(2.0 / math.pi) / size)
     return np.ascontiguousarray(phi.T), eta
 

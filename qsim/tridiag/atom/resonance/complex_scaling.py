@@ -146,6 +146,7 @@ class _Pencil:
         self.grid, self.m = grid, abs(wanted.m)
         self.r = grid.r * turn
         self.square = ((grid.slope * turn) ** 2)[:, None]
+        # m is conserved by a field along z
         l = np.arange(self.m, lmax + 1)
         self.c = np.sqrt(((l[:-1] + 1.0) ** 2 - self.m**2) / ((2.0 * l[:-1] + 1.0) * (2.0 * l[:-1] + 3.0)))
         # Numerov's mass matrix, with the first entry for u ~ r^(l+1) at the nucleus
@@ -398,6 +399,7 @@ def resonance(wanted: Wanted, field: float) -> Resonance:
             value.again(wanted, field, grid, lmax + MORE_L),
             value.again(wanted, field, wide, lmax),
         )
+        # as small as rounding of the energy makes them, or negligible beside the rate
         small = SAME * abs(value.energy.imag) + ROUNDING * abs(value.energy)
         cut = (abs(more.energy - value.energy), abs(larger.energy - value.energy))
         # converged, or changes that no longer fall and are as small as rounding
@@ -419,6 +421,7 @@ def _extrapolated(wanted: Wanted, field: float, value: _Found, cut: float) -> Re
     base = value.pencil
     lmax = base.m + base.shape[1] - 1
     dr0, dr, width = base.grid.step, base.grid.far, base.grid.width
+    # spacings of a geometric ladder; each pair of neighbours gives a limit, and two limits the error
     ladder: list[tuple[float, complex]] = []
     limits: list[complex] = []
     uncertain = math.inf
@@ -434,6 +437,7 @@ def _extrapolated(wanted: Wanted, field: float, value: _Found, cut: float) -> Re
             continue
         spaced = abs(limits[-1] - limits[-2])
         before, uncertain = uncertain, SAFETY * (spaced + cut) + ROUNDING * abs(limits[-1])
+        # good enough, or no longer getting better: rounding grows as spacings shrink
         if uncertain < ENOUGH * abs(limits[-1].imag) or uncertain > 0.5 * before:
             break
     fine = limits[-1]

@@ -79,6 +79,7 @@ def focal_average(
     some = values[0] > SMALLEST
     # the tail towards low intensities converges if the yield falls faster than the volume grows
     exists = (power > least + EDGE) | ~some
+    # distance from divergence: the nearer, the farther down the tail comes from
     margin = np.where(exists & some, power - least, 1.0)
     # the tail comes from about 1 / margin below the first intensity, in logarithms: how its power changes until there
     bend = (rise[1] - rise[0]) / (0.5 * (x[2] - x[0]))
@@ -99,6 +100,7 @@ def _tail(
 
     exists = power > least_power(dimensions) + EDGE
     p = np.where(exists, power, 3.0)
+    # dS / dI = 1 / (2 I): the integral of a power is elementary
     if dimensions == 2:
         integral = value / (2.0 * p)
     else:

@@ -79,6 +79,7 @@ class TongLinAtom(CentralBlock):
     def nucleus(self) -> float:
         """Charge at the nucleus."""
         a1, _, _, _, a5, _ = self.parameters
+        # at r = 0 the exponentials are 1, and the term with r vanishes
         return self.Zc + a1 + a5
 
     @property
@@ -155,6 +156,7 @@ class ScreenedAtom(CentralBlock):
     @property
     def tail(self) -> float:
         """Charge that is seen from far away."""
+        # the active electron sees the nucleus and the N - 1 others
         return self.Z - self.parameters[0] + 1.0
 
 
@@ -181,4 +183,5 @@ class MullerArgon(CentralBlock):
     @property
     def nucleus(self) -> float:
         """Charge at the nucleus."""
+        # 1 + 5.4 + 11.6
         return 18.0

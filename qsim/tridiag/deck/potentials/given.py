@@ -20,6 +20,7 @@ class PotentialTable(PotentialBlock, Tabulated):
     """Two columns, x and V, interpolated by a cubic spline."""
 
     place = 11
+    # nothing is known beyond the table: the walls of the grid decide what is free
     limit = None
     in_parts = False
 

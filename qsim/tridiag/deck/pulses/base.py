@@ -127,6 +127,9 @@ class CarrierPulse(PulseBlock):
         default=0.0, description="rate of change of the frequency, d omega/dt, atomic units"
     )
 
+    # Part of the pulse over which the frequency moves away from `omega`: it is that of the middle of a lobe.
+    chirped_part: ClassVar[float] = 0.5
+
     @property
     def frequency(self) -> float:
         """Carrier frequency, atomic units."""
@@ -159,8 +162,8 @@ class CarrierPulse(PulseBlock):
 
     @property
     def fastest(self) -> float:
-        """Highest frequency, atomic units: a chirp moves it by its rate times half of the pulse."""
-        return self.frequency + abs(self.chirp) * min(self.length, 1e300) / 2
+        """Highest frequency, atomic units: a chirp moves it by its rate times the time since the zero of its phase."""
+        return self.frequency + abs(self.chirp) * min(self.length, 1e300) * self.chirped_part
 
     @property
     def peak(self) -> float:

@@ -132,6 +132,7 @@ class TablePulse(PulseBlock, Tabulated):
         """Return the spline; constant outside of the table, so that E is zero there."""
         import numpy as np
 
+        # A after the table keeps its last value: a constant has no field
         curve = self._curve
         return np.asarray(curve(np.clip(tau + self._first, curve.x[0], curve.x[-1])))
 

@@ -39,6 +39,8 @@ class FlatTopPulse(CarrierPulse):
     """A ramp up, a plateau, and a ramp down; by default ``E = E0 f sin(omega t + cep)`` from the start of the pulse."""
 
     place = 4
+    # the phase counts from the start of the ramp
+    chirped_part = 1.0
 
     shape: Literal["flat_top", "trapezoid"]
     cycles: Cycles | None = Field(
@@ -149,6 +151,8 @@ class CwPulse(CarrierPulse):
     """``E = E0 cos(omega t + cep)`` from the start of the pulse, switched on at once or by a ramp."""
 
     place = 5
+    # the phase counts from the start
+    chirped_part = 1.0
 
     shape: Literal["cw"]
     duration: Annotated[Time, SIZE] | None = Field(default=None, description="length; without it, endless")

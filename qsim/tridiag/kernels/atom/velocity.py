@@ -178,6 +178,7 @@ def _pairs(s, odd_pairs, g, r, slope, pivot, y, x):
     # the lower l is the odd lane of an odd pair
     turn = -0.5 * g if odd_pairs else 0.5 * g
     for i in range(size):
+        # k = g c / 4 of every pair, without its 1 / r'
         x[RATE + i] = 0.25 * g * x[c + i]
     x[Z0 : Z0 + 16 * HALF] = 0.0
     x[V : V + 4 * HALF] = 0.0

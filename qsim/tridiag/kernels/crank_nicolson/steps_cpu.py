@@ -102,19 +102,23 @@ def _substitute(s, fr, fi, own_r, own_i, next_to):
 def _step(s, rows, step, tau, tau_w, sigma, numerov):
     """One step of all lanes; row 0 and the two rows after the last of the scratch are zero and stand for the outside."""
     if numerov:
+        # psi' = 2 (12 M) y - psi with 12 M = (1, 10, 1)
         own_r, own_i, next_to = 20.0, 0.0, 2.0
         for k in range(rows):
             _eliminate_numerov(
                 s[k * ROW : (k + 2) * ROW], step[0], 12.0 * sigma, tau, tau_w, step[4], step[5]
             )
     else:
+        # psi' = (2 i / sigma') y - psi
         own_r, own_i, next_to = 0.0, 2.0 * step[3], 0.0
         for k in range(rows):
             _eliminate_three_point(
                 s[k * ROW : (k + 2) * ROW], step[0], step[2], step[1], step[3], tau_w, step[4], step[5]
             )
+    # from the last row up; the pass over row `rows` begins the recurrence with the zeros beyond it
     for k in range(rows, -1, -1):
         _substitute(s[k * ROW : (k + 3) * ROW], step[4], step[5], own_r, own_i, next_to)
+    # what substitution has left in the rows that stand for the walls
     s[:ROW] = 0.0
     s[(rows + 1) * ROW : (rows + 3) * ROW] = 0.0
 

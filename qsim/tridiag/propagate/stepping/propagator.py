@@ -212,7 +212,7 @@ class Propagator:
         """
         if not self._static and self.step + steps > len(self._host_table):
             raise ValueError(
-                f"step {self.step + steps} lies beyond the fields, which have {len(self._host_table)} steps"
+                f"step {self.step + steps} is beyond the end: the fields have {len(self._host_table)} steps"
             )
         with self.device.use():
             shape = self.shape
