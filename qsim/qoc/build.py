@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from qsim.qoc.propagators.propagator import Members, Propagator
     from qsim.qoc.quantum.problem import QuantumProblem
 
+    AnyProblem = Problem | QuantumProblem
+
 # Retained levels of `states: auto`
 MIN_LEVELS = 16
 # Levels kept above the highest one in use.
@@ -62,7 +64,7 @@ def plan(loaded: LoadedDeck[Any]) -> Plan:
     return _plan_grid(loaded)
 
 
-def build(loaded: LoadedDeck[Any], device: Device) -> Problem | QuantumProblem:
+def build(loaded: LoadedDeck[Any], device: Device) -> AnyProblem:
     """Set up what the run needs: matrices or eigenstates, controls, targets."""
     if isinstance(loaded.deck, QuantumDeck):
         from qsim.qoc.quantum import build as quantum

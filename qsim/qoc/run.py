@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from qsim.qoc.propagators.propagator import Run
     from qsim.qoc.quantum.result import QuantumResult
 
+    AnyResult = Result | QuantumResult
+
 MEMBERS_AT_ONCE = 4096
 # Numbers of the population table; above, times are thinned out.
 LARGEST_TABLE = 30_000_000
 
 
-def run(problem: Problem | QuantumProblem, monitor: Monitor) -> Result | QuantumResult:
+def run(problem: Problem | QuantumProblem, monitor: Monitor) -> AnyResult:
     """Run the deck's optimiser and analyse the controls it found."""
     if isinstance(problem, QuantumProblem):
         # sparse matrices and their kernel are loaded for these decks alone

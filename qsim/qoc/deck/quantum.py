@@ -10,14 +10,16 @@ from qsim.core.deck.expression import ExpressionText
 from qsim.qoc.deck.control import ExpressionShape, Sin2, Sin2Edges
 from qsim.qoc.deck.numbers import Positive
 from qsim.qoc.deck.optimizers import NoOptimizer
+from qsim.qoc.deck.systems.grid2d import Grid2dSystem
 from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.deck.systems.model import ModelSystem
 from qsim.qoc.deck.systems.quantities import FrequencyValue, TimeValue
+from qsim.qoc.deck.systems.rotor import RotorSystem
 
 __all__ = ["TYPES", "QuantumDeck"]
 
 # Types of system that this deck is for.
-TYPES = ("model", "matrices")
+TYPES = ("model", "matrices", "rotor", "grid2d")
 
 Values = Annotated[list[FrequencyValue], Field(min_length=2, max_length=2)]
 
@@ -147,7 +149,7 @@ class QuantumDeck(Deck):
     """Optimal control of any quantum system."""
 
     method: Literal["qoc"]
-    system: Annotated[ModelSystem | MatricesSystem, Field(discriminator="type")]
+    system: Annotated[ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem, Field(discriminator="type")]
     time: Slots
     control: Annotated[list[QuantumControl], Field(min_length=1)] = Field(
         description="one entry per control of the system",

@@ -14,9 +14,8 @@ from qsim.qoc.models.quantum import DensityTarget, GateTarget, ObservableTarget,
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import ComplexArray as Columns
     from qsim.qoc.models.quantum import QuantumModel
-
-    Columns = NDArray[np.complex128]
 
 __all__ = ["Cost", "GateCost", "Linear", "Mean", "Overlap", "cost_of"]
 
@@ -160,7 +159,7 @@ def cost_of(model: QuantumModel, lindblad: bool) -> tuple[Columns, Cost]:
             raise InvalidInput("dissipation", "phases between pairs of states are lost with jumps; use none")
         vectors = _for_columns(goal.vectors, model.weights.size)
         targets = np.array([v[0] for v in vectors]).T * model.weights
-        return model.states, Overlap(targets)
+        return model.states, Overlap(np.asarray(targets, complex))
     operators = _operators(model)
     if not lindblad:
         return model.states, Mean(operators, model.weights)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.results.plotting import figure
+from qsim.qoc.deck.quantum import TYPES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,14 +23,13 @@ MOST_CURVES = 8
 
 
 def is_quantum(r: Results) -> bool:
-    """Return True for the results of a system of parts or matrices."""
-    return r.deck["system"].get("type") in ("model", "matrices")
+    """Return True for the results of any system but a particle on a line."""
+    return r.deck["system"].get("type") in TYPES
 
 
 def _time(r: Results) -> str:
     names = {1.0: "s", 1e-3: "ms", 1e-6: "us", 1e-9: "ns", 1e-12: "ps", 1e-15: "fs"}
-    unit = r.deck["system"].get("unit")
-    if unit is None:
+    if "time_unit" not in r.scalars:
         return "time"
     return f"time ({names.get(float(r.scalars['time_unit'].value), 'a.u.')})"
 

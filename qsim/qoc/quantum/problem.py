@@ -10,13 +10,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qoc.control.controls import Controls
-    from qsim.qoc.deck.quantum import QuantumDeck, QuantumVerify
+    from qsim.qoc.deck.quantum import QuantumVerify
+    from qsim.qoc.deck.systems.grid2d import Grid2dSystem
     from qsim.qoc.deck.systems.matrices import MatricesSystem
     from qsim.qoc.deck.systems.model import ModelSystem
+    from qsim.qoc.deck.systems.rotor import RotorSystem
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.slots import SlotObjective
 
-    Options = QuantumDeck
+    System = ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem
 
 __all__ = ["QuantumProblem"]
 
@@ -27,7 +29,7 @@ class QuantumProblem:
 
     Attributes
     ----------
-    system : ModelSystem or MatricesSystem
+    system : ModelSystem, MatricesSystem, RotorSystem or Grid2dSystem
         Block of the deck, from which a larger basis is built for the error of the levels.
     model : QuantumModel
     objective : SlotObjective
@@ -48,7 +50,7 @@ class QuantumProblem:
         How open choices were settled.
     """
 
-    system: ModelSystem | MatricesSystem
+    system: System
     model: QuantumModel
     objective: SlotObjective
     controls: Controls

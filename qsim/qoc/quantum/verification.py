@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qoc.deck.systems.model import ModelSystem
+from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.quantum import ObservableTarget
 from qsim.qoc.objectives.slots import SlotObjective
@@ -118,7 +118,8 @@ def _dense(made: QuantumModel, lindblad: bool) -> list[NDArray[np.complex128]]:
 def _levels(problem: QuantumProblem, fields: NDArray[np.float64], p: float) -> tuple[float, str | None]:
     """Return the change of P in a basis of more levels, and why there is none to be had."""
     extra, system = problem.verify.levels, problem.system
-    if not isinstance(system, ModelSystem):
+    if isinstance(system, MatricesSystem):
+        # a file is taken as given
         return 0.0, None
     if extra == 0:
         return 0.0, "verify.levels is 0: the error of the levels is not known"
