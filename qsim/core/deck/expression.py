@@ -381,6 +381,7 @@ class _Parser:
             raise ExpressionError(self.unknown(name, called), token.column)
 
     def unknown(self, name: str, called: bool) -> str:
+        """Return what to say of a name that is none: the nearest one, and all that are allowed."""
         known = [*FUNCTIONS] if called else [*self.variables, *self.constants, *FUNCTIONS]
         # Names of other languages are too far from ours for a search by spelling.
         special = {
