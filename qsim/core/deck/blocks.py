@@ -154,6 +154,7 @@ class _DeckPath:
     """The validator behind `DeckPath`; it finds the deck's folder in the validation context."""
 
     def _resolve(self, value: str | Path, info: "ValidationInfo") -> Path:
+        """Return the path of an existing, readable file; relative ones count from the folder of the deck."""
         base, shown = Path((info.context or {}).get("base", ".")), shorten(repr(str(value)))
         try:
             path = base / Path(value).expanduser()
@@ -162,12 +163,12 @@ class _DeckPath:
             elif not path.exists():
                 problem = f"file {shown} not found; looked for {shorten(str(path.absolute()), 300)}"
             elif kind := unusable(path):
-                # a pipe or a device may never end
+                # A pipe or a device may never end.
                 problem = f"{shown} is {kind}"
             else:
                 return path
         except (OSError, RuntimeError, ValueError) as error:
-            # too long, no permission, unknown ~user, NUL
+            # Too long, no permission, unknown ~user, NUL.
             problem = f"{shown} cannot be used as a path ({reason(error)})"
         raise PydanticCustomError("deck_path", "{text}", {"text": problem})
 

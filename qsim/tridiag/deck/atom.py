@@ -63,7 +63,7 @@ class AtomGrid(Block):
         if isinstance(self.map, RadialMap) and self.map.dr0 > self.dr:
             yield Finding(
                 f"{key}.map.dr0",
-                f"dr0 = {self.map.dr0:g} must not exceed dr = {self.dr:g} bohr: the map would not be monotonic",
+                f"dr0 = {self.map.dr0:g} must not exceed dr = {self.dr:g} bohr: the map puts points closer near the nucleus",
             )
         if not isinstance(self.rmax, str) and self.rmax < 16.0 * self.dr:
             yield Finding(
