@@ -1,4 +1,4 @@
-"""Kets under a piecewise constant generator on one sparse pattern: Taylor action of exp(tau A), and its exact derivative.
+"""Columns under a generator that is constant in each slot, by a Taylor sum (Eq. Q14), with its exact derivative (Eq. Q15).
 
 ``A(n) = A0 + sum_c f_c(n) A_c`` in slot n. Nothing is assumed of A: ``-i H``, or a Lindbladian that acts on density matrices
 written as columns. A block of S columns is kept as a real array (D, 2 S), real parts first, so that the inner loops run over
@@ -15,15 +15,17 @@ from numba import njit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import ComplexArray
+
 __all__ = ["columns_of", "real_of", "slot_backward", "slot_forward"]
 
 
-def real_of(columns: NDArray[np.complex128]) -> NDArray[np.float64]:
+def real_of(columns: ComplexArray) -> NDArray[np.float64]:
     """Return complex columns (D, S) as the real array (D, 2 S) of the kernels."""
     return np.ascontiguousarray(np.concatenate([columns.real, columns.imag], axis=1))
 
 
-def columns_of(real: NDArray[np.float64]) -> NDArray[np.complex128]:
+def columns_of(real: NDArray[np.float64]) -> ComplexArray:
     """Return the complex columns (D, S) of an array (D, 2 S) of the kernels."""
     count = real.shape[1] // 2
     return np.asarray(real[:, :count] + 1j * real[:, count:])

@@ -14,6 +14,7 @@ from qsim.qoc.propagators.slots import Slots
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.models.quantum import QuantumModel
 
 __all__ = ["SlotObjective"]
@@ -87,14 +88,14 @@ class SlotObjective:
             return self.model.weights
         return np.eye(1, self.start.shape[1])[0]
 
-    def populations(self, columns: NDArray[np.complex128]) -> NDArray[np.float64]:
+    def populations(self, columns: ComplexArray) -> NDArray[np.float64]:
         """Return the populations (..., D) of the mean start, or of a gate's first one, from columns (..., D or D^2, S)."""
         weights = self.shown_weights()
         if not self.lindblad:
             return np.asarray(np.abs(columns) ** 2 @ weights)
         return np.asarray(columns[..., :: self.model.dimension + 1, :].real @ weights)
 
-    def density(self, final: NDArray[np.complex128]) -> NDArray[np.complex128]:
+    def density(self, final: ComplexArray) -> ComplexArray:
         """Return the mean density matrix (D, D) of final columns."""
         weights = self.mean_weights()
         if self.lindblad:
@@ -102,7 +103,7 @@ class SlotObjective:
             return np.asarray((final @ weights).reshape(size, size))
         return np.asarray((final * weights) @ final.conj().T)
 
-    def _keep_norm(self, final: NDArray[np.complex128]) -> None:
+    def _keep_norm(self, final: ComplexArray) -> None:
         """Keep the largest change of a norm or of a trace."""
         if self.lindblad:
             step = self.model.dimension + 1

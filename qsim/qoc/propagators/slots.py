@@ -13,6 +13,7 @@ from qsim.qoc.kernels.slots import columns_of, real_of, slot_backward, slot_forw
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.models.quantum import QuantumModel
 
 __all__ = ["Slots", "generators"]
@@ -68,9 +69,7 @@ class Slots:
         self.remainder = 0.0
         self.products = 0
 
-    def forward(
-        self, fields: NDArray[np.float64], columns: NDArray[np.complex128]
-    ) -> tuple[NDArray[np.complex128], Trajectory]:
+    def forward(self, fields: NDArray[np.float64], columns: ComplexArray) -> tuple[ComplexArray, Trajectory]:
         """Return the columns at T under fields (C, N), and what `gradient` goes back along."""
         factors = np.ascontiguousarray(fields ** self.powers[:, None])
         terms, parts = self._series(factors)
@@ -82,7 +81,7 @@ class Slots:
         return columns_of(x) * phase, Trajectory(factors, states, terms, parts)
 
     def gradient(
-        self, fields: NDArray[np.float64], trajectory: Trajectory, costate: NDArray[np.complex128]
+        self, fields: NDArray[np.float64], trajectory: Trajectory, costate: ComplexArray
     ) -> NDArray[np.float64]:
         """Return dJ/du (C, N) from ``dJ/dX*`` (D, S) at T: ``dJ = 2 Re sum conj(costate) dX``."""
         phase = np.exp(1j * self.shift * self.tau * self.slots)
@@ -130,7 +129,7 @@ class Trajectory:
     ) -> None:
         self.factors, self.states, self.terms, self.parts = factors, states, terms, parts
 
-    def at_slots(self) -> NDArray[np.complex128]:
+    def at_slots(self) -> ComplexArray:
         """Return the columns at the start of each slot, without the phase of the shift: (N, D, S)."""
         states = self.states[:: self.parts]
         count = states.shape[2] // 2
@@ -150,7 +149,7 @@ def _norm(a: csr_array) -> float:
 
 def _on_one_pattern(
     parts: list[csr_array],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.complex128]]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64], ComplexArray]:
     """Return row starts, columns and values (C + 1, E) of matrices on the union of their entries."""
     pattern = csr_array(sum(abs(a) for a in parts))
     pattern.sum_duplicates()

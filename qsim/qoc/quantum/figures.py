@@ -31,7 +31,7 @@ def _time(r: Results) -> str:
     names = {1.0: "s", 1e-3: "ms", 1e-6: "us", 1e-9: "ns", 1e-12: "ps", 1e-15: "fs"}
     if "time_unit" not in r.scalars:
         return "time"
-    return f"time ({names.get(float(r.scalars['time_unit'].value), 'a.u.')})"
+    return f"time ({names.get(float(str(r.scalars['time_unit'].value)), 'a.u.')})"
 
 
 def _names(r: Results) -> list[str]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.quantum.problem import QuantumProblem
     from qsim.qoc.quantum.verification import Check
 
@@ -30,7 +31,7 @@ class QuantumResult:
     fields: NDArray[np.float64]
     value: float
     value_guess: float
-    final: NDArray[np.complex128]
+    final: ComplexArray
     populations: NDArray[np.float64]
     stride: int
     check: Check | None
@@ -86,7 +87,7 @@ def _process(result: QuantumResult) -> float | None:
     return ((d + 1) * result.value - 1.0 + leak) / d
 
 
-def _unitary(result: QuantumResult) -> NDArray[np.complex128] | None:
+def _unitary(result: QuantumResult) -> ComplexArray | None:
     """Return what the controls make of the logical space, up to a global phase; None with jumps."""
     goal = result.problem.model.goal
     if not isinstance(goal, GateTarget) or result.problem.objective.lindblad:

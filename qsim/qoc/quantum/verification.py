@@ -15,6 +15,7 @@ from qsim.qoc.objectives.slots import SlotObjective
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.quantum.problem import QuantumProblem
 
@@ -75,9 +76,7 @@ def _size(made: QuantumModel) -> float:
     return 1.0
 
 
-def _propagated(
-    made: QuantumModel, objective: SlotObjective, fields: NDArray[np.float64]
-) -> NDArray[np.complex128]:
+def _propagated(made: QuantumModel, objective: SlotObjective, fields: NDArray[np.float64]) -> ComplexArray:
     """Return the columns at T, one exponential per slot."""
     from scipy.linalg import expm
     from scipy.sparse import csr_array
@@ -97,7 +96,7 @@ def _propagated(
     return np.asarray(x)
 
 
-def _dense(made: QuantumModel, lindblad: bool) -> list[NDArray[np.complex128]]:
+def _dense(made: QuantumModel, lindblad: bool) -> list[ComplexArray]:
     """Return the generators, for density matrices from their action on every matrix unit: no Kronecker product."""
     matrices = [made.drift.toarray(), *(c.operator.toarray() for c in made.controls)]
     if not lindblad:

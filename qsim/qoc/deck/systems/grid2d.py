@@ -34,7 +34,9 @@ class FormulaOfXY(Block):
     """A formula of x and y in atomic units."""
 
     type: Literal["expression"]
-    value: Component = Field(description="formula of x and y")
+    value: Component = Field(
+        description="formula of x and y", json_schema_extra={"example": "0.5*(x^2 + y^2)"}
+    )
 
 
 class HenonHeiles(Block):
@@ -85,7 +87,10 @@ class Grid2dSystem(Block):
     kinetic_coupling: Annotated[float, SIGNED] = Field(
         default=0.0, description="factor of px py, 1/mass, a.u."
     )
-    potential: PotentialOfXY = Field(description="potential energy")
+    potential: PotentialOfXY = Field(
+        description="potential energy",
+        json_schema_extra={"example": {"type": "henon_heiles", "strength": 0.1118}},
+    )
     dipole: Dipoles = Field(description="dipole components")
     grid: Axes = Field(description="walls and points of both coordinates")
     states: Annotated[Count, Field(ge=2, le=400)] = Field(default=60, description="levels kept")
