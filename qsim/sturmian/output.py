@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES", "LISTS", "QUANTITIES", "quantities_of"]
 
-# Keys of the lists that number scalars: sigma_total_0 is that of the first energy.
+# Keys of the lists that number scalars: sigma_total_0 belongs to the first energy.
 LISTS = ("task.energy",)
 # Quantities of each task.
 QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {

@@ -1,4 +1,4 @@
-"""Plan of `task: basis`: sizes, memory and work."""
+"""Plan of `task: basis`: sizes and memory."""
 
 from __future__ import annotations
 
@@ -30,5 +30,6 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
         memory=memory.as_memory(memory.basis(deck, values, ls), "grid.R", kernels=False),
         sizes=values.sizes_on(points),
         findings=findings,
+        # The functions are made on the host in any case.
         size=Size(float(points), "points", math.inf),
     )

@@ -1,4 +1,4 @@
-"""Plan of `task: bound`: sizes, memory of every solution, work."""
+"""Plan of `task: bound`: sizes and memory of every solution."""
 
 from __future__ import annotations
 
@@ -68,10 +68,11 @@ def _operations(deck: SturmianDeck, settled: Settled) -> float:
     values, points, sectors, _ = settled
     flops = 0.0
     for sector in sectors:
-        # tridiagonal form
+        # Reduction to tridiagonal form: 4/3 N^3 operations.
         if deck.solver.type == "dense":
             flops += 4.0 / 3.0 * float(unknowns(values, sector, points)) ** 3
             continue
+        # H x goes to the grid and back for each pair, one electron after the other: N points (points + N) twice.
         functions = min((values.size(l, points) for pair in sector.pairs for l in pair), default=0)
         flops += (
             len(sector.roots) * 2.0 * len(sector.pairs) * float(points) * functions * (points + functions)
@@ -84,6 +85,7 @@ def unknowns(values: parameters.Values, sector: Sector, points: int) -> int:
     total = 0
     for la, lb in sector.pairs:
         Na, Nb = values.size(la, points), values.size(lb, points)
+        # Of equal momenta, c_ij = +-c_ji: N (N + 1)/2 are free in symmetric states, N (N - 1)/2 in others.
         same = Na * (Na + exchange_sign(la, lb, sector.L, sector.S)) // 2
         total += same if la == lb else Na * Nb
     return total
@@ -109,6 +111,7 @@ def _memory(deck: SturmianDeck, settled: Settled) -> Memory:
     """Return the memory of the largest solution, and the key that reduces it."""
     values, points, sectors, _ = settled
     pairs, functions = max((len(sector.pairs) for sector in sectors), default=0), values.size(0, points)
+    # The key with the largest share: the grid where its points outnumber the functions, or pairs against functions.
     if deck.solver.type == "dense":
         reduce = LESS
     elif isinstance(deck.basis, FeDvr) or points > 20 * max(functions, 1):
@@ -132,12 +135,15 @@ def _stages(deck: SturmianDeck, values: parameters.Values, own: list[Sector]) ->
             functions = max(changed.size(l, points) for pair in sector.pairs for l in pair)
             size = memory.Size.of(sector.pairs, points, functions, max(sector.roots) + 1)
             count = unknowns(changed, sector, points)
+            # Partial waves beyond the pairs of the deck only tell its error: a rough solution does, whatever the
+            # solver. Those within are the deck's own problem, made smaller.
             more = not has[sector.symmetry] >= set(sector.pairs)
             rough = kind == "partial" and more
             if deck.solver.type == "dense" and not rough:
                 yield memory.dense(size, count)
             else:
                 yield memory.davidson(size, memory.ROUGH_VECTORS * size.roots if rough else max(count, 1))
+            # The finer grid of the error estimate holds the states of the deck, and the largest partial waves.
             if kind == "states" or (more and changed.l_max == top):
                 yield memory.relaxation(size, elements, values.order)
 
@@ -147,6 +153,8 @@ def _solutions(
 ) -> Iterator[tuple[parameters.Values, str]]:
     """Yield the values of all solutions of a run and what they are: states, partial waves, or a scan."""
     yield values, "states"
+    # Partial waves as the deck lists them, or those that estimate the error of a deck with pairs up to a largest l;
+    # with pairs of its own there is no next partial wave.
     partial: set[int] = set()
     if deck.extrapolate is not None:
         partial = set(deck.extrapolate.l_max)

@@ -105,7 +105,7 @@ def _each(
     error: Callable[[State], float] | None = None,
     headlines: tuple[int, ...] = (),
 ) -> Quantity[BoundResult]:
-    """Return the quantity of a number of every state, ``name_k``; those of the states `headlines` are shown first."""
+    """Return the quantity of a number of every state, ``name_k``; the states `headlines` are shown first."""
 
     def numbers(r: BoundResult) -> dict[str, Scalar]:
         numbered = (

@@ -1,4 +1,4 @@
-"""Sizes, memory and work of driven equations, before anything is allocated."""
+"""Sizes and memory of driven equations, before anything is allocated."""
 
 from __future__ import annotations
 
@@ -121,7 +121,8 @@ def _memory(settings: Settings, size: _Size, demands: Demands) -> dict[str, int]
     """Return the bytes of the arrays of the largest symmetry, all its energies together."""
     P, n, M = max(size.pairs), size.points, size.functions
     vector = 16 * P * M * M
-    # as many energies are iterated together as their directions have room for
+    # A solution has M x M coefficients for each pair, complex of 16 bytes. As many energies are iterated
+    # together as their directions have room for.
     together = min(size.energies, max(1, int(BATCH / (RESTART * vector))))
     parts = {
         "one-electron functions": 16 * (size.l_max + 1) * n * (n + 2 * M),
@@ -130,6 +131,7 @@ def _memory(settings: Settings, size: _Size, demands: Demands) -> dict[str, int]
         "functions on the product grid": 16 * 4 * 2 * P * n**2 * size.energies,
         "solutions that others start from": 16 * P * n**2 * size.energies * demands.kept,
     }
+    # H, and E - H of one energy, which is factorised in its place.
     if settings.solver.type == "dense":
         parts["matrix"] = 2 * 16 * (P * M * M) ** 2
     return parts

@@ -1,4 +1,4 @@
-"""Plan of `task: integrals`: sizes, memory and work."""
+"""Plan of `task: integrals`: sizes and memory."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     except InvalidInput as error:
         return Plan(findings=[Finding(error.key, str(error))])
     functions = values.size(0, points)
+    # Each N is timed on its own; the largest takes the most.
     largest = max([functions, *(task.N or [])])
     on_grid = isinstance(deck.basis, FeDvr) or points > 20 * max(functions, 1)
     return Plan(

@@ -58,7 +58,7 @@ class Terms:
     dense : (L, P, C) float64
         ``A^l_pc`` on the device (GPU) or on the host.
     sums : Sums
-        Those of them that do not vanish, on the host.
+        Coefficients that do not vanish, on the host.
     """
 
     dense: FloatArray

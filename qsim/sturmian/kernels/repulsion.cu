@@ -157,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(256)
 // One of the two terms of Eq. (21): out += sum_j outer'(r_j) outer(r_j) w_j g(r_j), g(r_j) = r_j^l int_{r_j}^R inner' inner u^(-l-1) du.
 // One block makes one inner integral: its threads do the Simpson sums between neighbouring points, then the sums from the outside
 // inwards, Eq. (24) with the power of r_j in front of the whole sum; then each takes its share of the outer sums.  inner: the pair
-// of electron a, or with `swapped` that of electron b.  Grid: (inner ket, inner bra), blocks of SIDE x SIDE threads.
+// of electron a, or with `swapped` the pair of electron b.  Grid: (inner ket, inner bra), blocks of SIDE x SIDE threads.
 extern "C" __global__ void __launch_bounds__(SIDE* SIDE)
     simpson_terms(const num* __restrict__ inner1, const num* __restrict__ inner0, const real* __restrict__ fine_weights,
                   const real* __restrict__ weights, const num* __restrict__ outer1, const num* __restrict__ outer0, int points,

@@ -437,7 +437,7 @@ class Collisions:
         """Keep the solver's numbers of a solution of the deck itself, and the picture of the first one."""
         if job.round > 0:
             return
-        # Numbers of the coarser grid and of scans would hide those of the deck itself.
+        # Numbers of the coarser grid and of scans would hide the numbers of the deck itself.
         grid, kinematics = self._grid(0), self._grid(0).kinematics[0]
         operator = self._operator(job, kinematics[job.points[0]].E)
         self.solved.append(

@@ -153,7 +153,7 @@ def angular(L: int, lap: int, lbp: int, la: int, lb: int, l: int) -> float:
     lap, lbp : int
         Angular momenta of electrons 1 and 2 of the bra.
     la, lb : int
-        Those of the ket.
+        Angular momenta of electrons 1 and 2 of the ket.
     l : int
         Multipole.
 
