@@ -340,6 +340,16 @@ def test_changed_physics_is_refused_on_resume(counter, command):
     assert command("counter", deck, *changed).exit_code == 0
 
 
+def test_json_answers_when_a_run_fails(counter, command):
+    deck = counter.deck()
+    (counter.folder / "deck.h5").write_text("mine")
+    reply = command("counter", deck, "--json", "-q")
+    found = strict_json(reply.stdout)
+    assert reply.exit_code == found["exit_code"] == 6
+    assert (found["method"], found["status"]) == ("counter", "failed")
+    assert "deck.h5" in found["error"]
+
+
 # --- helper commands: decks -----------------------------------------------------------------------
 
 
@@ -514,3 +524,8 @@ def test_completion(counter):
     assert complete(counter, "qsim show ", 2) == ["inputs/", "old.h5"]
     assert complete(counter, "qsim init cou", 2) == ["counter"]
     assert {"counter", "compare"} <= set(complete(counter, "qsim co", 1))
+    assert complete(counter, "qsim init trotter --task le", 4) == ["levels"]
+    assert complete(counter, "qsim examples he_l", 2) == ["he_limit"]
+    assert complete(counter, "qsim counter one.yaml --set count.st", 4) == ["count.steps=", "count.start="]
+    assert "count." in complete(counter, "qsim counter one.yaml --set c", 4)
+    assert complete(counter, "qsim sweep one.yaml --over count.gr", 4) == ["count.growth="]

@@ -18,9 +18,12 @@ __all__ = [
     "FORMATS",
     "RESULTS_SUFFIXES",
     "DeckFile",
+    "DeckKey",
+    "ExampleName",
     "FigureSize",
     "MethodName",
     "ResultsFile",
+    "TaskName",
     "device_option",
     "formats_option",
     "require_method",
@@ -95,6 +98,86 @@ class MethodName(click.ParamType):  # type: ignore[type-arg]  # generic since cl
         """Offer the methods of this installation."""
         names = [name for name in methods.available() if name.startswith(incomplete)]
         return [CompletionItem(name, help=methods.TABLE[name]) for name in names]
+
+
+class ExampleName(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5 only
+    """The name of a deck that comes with qsim; that there is one is checked by the command, with a suggestion."""
+
+    name = "name"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Offer the decks that come with qsim, of one method if that is given."""
+        from qsim.core.examples.check import cases
+
+        method = ctx.params.get("method")
+        chosen = [method] if isinstance(method, str) and methods.is_available(method) else methods.available()
+        names = [(case.deck.stem, case.method) for case in cases(chosen)]
+        return [CompletionItem(name, help=home) for name, home in names if name.startswith(incomplete)]
+
+
+class TaskName(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5 only
+    """The name of a task of the method that is given; checked by the command."""
+
+    name = "task"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Offer the tasks of the method."""
+        from qsim.core.deck.fields import tasks_of
+        from qsim.core.run.stages import stage
+
+        method = _typed(ctx, "method")
+        if not isinstance(method, str) or not methods.is_available(method):
+            return []
+        names = tasks_of(stage(method, "deck").DECK.variants())
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+class DeckKey(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5 only
+    """A key of a deck with a value, ``time.T=4000``; read by the command."""
+
+    name = "key"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Offer the keys of the method: of a command of its own, or of the deck that is given."""
+        from qsim.core.deck.fields import dotted_keys
+        from qsim.core.run.stages import stage
+
+        method = (
+            ctx.info_name if methods.is_available(ctx.info_name or "") else _method_of(_typed(ctx, "deck"))
+        )
+        if method is None or "=" in incomplete:
+            return []
+        level = incomplete.count(".")
+        keys = [
+            key for key in dotted_keys(stage(method, "deck").DECK.variants()) if key.startswith(incomplete)
+        ]
+        # one part of a key at a time: a deck has hundreds
+        parts = dict.fromkeys(".".join(key.split(".")[: level + 1]) for key in keys)
+        blocks = {key.rpartition(".")[0] for key in keys}
+        return [CompletionItem(f"{part}." if part in blocks else f"{part}=") for part in parts]
+
+
+def _typed(ctx: click.Context, name: str) -> object:
+    """Return an argument of a line that is being typed: behind an option without its value, click leaves it among the rest."""
+    return ctx.params.get(name) or next(iter(ctx.args), None)
+
+
+def _method_of(deck: object) -> str | None:
+    """Return the method of a deck that is being typed; None if it cannot be read."""
+    from qsim.core.deck.load import peek_method
+    from qsim.core.errors import QsimError
+
+    try:
+        method = peek_method(Path(str(deck))) if deck else ""
+    except QsimError:
+        return None
+    return method if methods.is_available(method) else None
 
 
 class FigureSize(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5 only

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from qsim import methods
-from qsim.cli.arguments import DeckFile, MethodName, require_method
+from qsim.cli.arguments import DeckFile, ExampleName, MethodName, TaskName, require_method
 from qsim.cli.terminal import columns, print_json, print_path, say
 from qsim.version import __version__
 
 if TYPE_CHECKING:
-    from qsim.core.deck.blocks import Deck
     from qsim.core.errors import Diagnostic
     from qsim.core.examples.catalogue import Example
 
@@ -28,8 +27,12 @@ __all__ = ["examples", "findings_of", "init", "schema", "validate"]
 @click.command()
 @click.argument("method", type=MethodName())
 @click.option("--full", is_flag=True, help="Every key with its default, unit and meaning.")
-@click.option("--example", metavar="NAME", help="One of the decks that 'qsim examples' lists.")
-@click.option("--task", help="Task whose deck has keys of its own, such as atom of tridiag.")
+@click.option(
+    "--example", metavar="NAME", type=ExampleName(), help="One of the decks that 'qsim examples' lists."
+)
+@click.option(
+    "--task", metavar="TASK", type=TaskName(), help="Only the keys of this task, such as levels of trotter."
+)
 def init(method: str, full: bool, example: str | None, task: str | None) -> None:
     """Print a commented deck to start from."""
     if example is not None:
@@ -37,29 +40,22 @@ def init(method: str, full: bool, example: str | None, task: str | None) -> None
             raise click.UsageError("--full and --example exclude each other")
         _print_example(example, method)
         return
+    from qsim.core.deck.fields import tasks_of
     from qsim.core.deck.template import template
     from qsim.core.run.stages import stage
 
     # The deck module alone is imported: a template needs no kernels.
     model = stage(method, "deck").DECK
-    if task is not None and task not in (known := _tasks(model)):
+    if task is not None and task not in (known := tasks_of(model.variants())):
         listing = f"its tasks: {', '.join(known)}" if known else "its decks have no task"
         raise click.UsageError(f"{method} has no task '{task}'; {listing}")
-    click.echo(template(model.model_for({"task": task}) if task else model, full=full), nl=False)
-
-
-def _tasks(model: type[Deck]) -> list[str]:
-    """Return the tasks that decks of a method may name."""
-    from qsim.core.deck.fields import Annotation, fields_of, literals, tags
-
-    kinds = [
-        Annotation.of_field(fields_of(one)["task"]) for one in model.variants() if "task" in fields_of(one)
-    ]
-    return list(dict.fromkeys(str(name) for kind in kinds for name in (literals(kind) or tags(kind))))
+    click.echo(
+        template(model.model_for({"task": task}) if task else model, full=full, task=task or ""), nl=False
+    )
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", type=ExampleName())
 @click.option("--method", metavar="METHOD", help="Only the decks of this method.")
 @click.option(
     "-o",

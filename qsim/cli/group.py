@@ -25,7 +25,7 @@ from qsim.cli import decks, figures, installation, results, sweep
 from qsim.cli.failures import Failure, escape_usage_errors, failure_of
 from qsim.cli.run import method_command
 from qsim.cli.terminal import say
-from qsim.core.errors import FileError, Interrupted
+from qsim.core.errors import FileError, Interrupted, QsimError
 from qsim.core.run.signals import before_the_work
 from qsim.core.run.streams import make_patient, output_error
 from qsim.version import __version__
@@ -79,6 +79,10 @@ class QsimGroup(click.Group):
             # `qsim deck.yaml` is the commonest slip.
             if name.endswith((".yaml", ".yml")):
                 ctx.fail(f"'{name}' is a deck; give its method first: qsim METHOD {name}")
+            if name in ("run", "start", "submit") and len(args) > 1:
+                ctx.fail(
+                    f"no such command '{name}'; a deck is run by its method: qsim {_method_in(args[1])} {args[1]}"
+                )
             close = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
             ctx.fail(f"no such command '{name}'" + (f"; did you mean '{close[0]}'?" if close else ""))
         return super().resolve_command(ctx, args)
@@ -118,6 +122,17 @@ class QsimGroup(click.Group):
             raise Failure(Interrupted()) from error
         except Exception as error:
             raise failure_of(error) from error
+
+
+def _method_in(deck: str) -> str:
+    """Return the method that a deck names; METHOD if it cannot be told."""
+    from qsim.core.deck.load import peek_method
+
+    try:
+        name = peek_method(Path(deck))
+    except QsimError:
+        return "METHOD"
+    return name if methods.is_available(name) else "METHOD"
 
 
 def _absent_command(name: str) -> click.Command:

@@ -207,6 +207,11 @@ def _compare(a: Results, b: Results, names: set[str], tolerance: Tolerance, *, s
     from qsim.core.errors import MismatchError
     from qsim.core.results.compare import compare_results
 
+    if a.method != b.method:
+        raise MismatchError(
+            f"{a.path} holds results of {a.method}, {b.path} of {b.method}: their quantities are not the same",
+            hint="qsim collect puts numbers of several methods into one table",
+        )
     differences = compare_results(a, b, tolerance)
     # Files of different methods always differ, whatever is compared.
     if names:

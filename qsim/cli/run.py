@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from qsim import methods
-from qsim.cli.arguments import DeckFile, device_option, formats_option
+from qsim.cli.arguments import DeckFile, DeckKey, device_option, formats_option
 from qsim.cli.decks import findings_of
 from qsim.cli.terminal import columns, say, say_warnings
 from qsim.core.device.parallel import world
-from qsim.core.errors import DeckError, Stopped
+from qsim.core.errors import DeckError, QsimError, Stopped
 from qsim.core.text import format_bytes, format_scalar, format_seconds, grouped, json_text
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def method_command(name: str) -> click.Command:
         "--set",
         "overrides",
         metavar="KEY=VALUE",
+        type=DeckKey(),
         multiple=True,
         help="Replace a key of the deck; may be repeated.",
     )
@@ -147,6 +148,10 @@ def _run(method: str, arguments: _Arguments) -> None:
             findings = findings_of(arguments.deck, method, error.diagnostics, failure)
             click.echo(json_text({"valid": False, "decks": [findings]}))
         raise
+    except QsimError as error:
+        if arguments.as_json and not rank:
+            click.echo(json_text(_failure(method, error)))
+        raise
     # All ranks ran, the first one speaks.
     if rank:
         return
@@ -159,6 +164,17 @@ def _run(method: str, arguments: _Arguments) -> None:
         click.echo(json_text(outcome.summary))
     if not arguments.quiet:
         _show_outcome(method, outcome, verbose=arguments.verbose)
+
+
+def _failure(method: str, error: QsimError) -> dict[str, Any]:
+    """Return what ``--json`` prints of a run that failed: exit code, message and hint."""
+    return {
+        "method": method,
+        "status": "failed",
+        "exit_code": error.exit_code,
+        "error": str(error),
+        "hint": error.hint,
+    }
 
 
 def _show_plan(plan: dict[str, Any], *, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qsim.cli.arguments import DeckFile, device_option, require_method
+from qsim.cli.arguments import DeckFile, DeckKey, device_option, require_method
 from qsim.cli.terminal import columns, print_path, say
 from qsim.core.text import format_scalar, format_seconds
 
@@ -33,6 +33,7 @@ MAX_FAILURES = 20
     "--over",
     "axes",
     metavar="KEY=VALUES",
+    type=DeckKey(),
     multiple=True,
     required=True,
     help="Values of a key: A:B:N (N values, ends included), A:B:N:log, or X,Y,...; may be repeated.",
@@ -47,7 +48,12 @@ MAX_FAILURES = 20
     help="Decks at the same time (default 1; --slurm: no limit).",
 )
 @click.option(
-    "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Replace a key of the deck in all runs."
+    "--set",
+    "overrides",
+    metavar="KEY=VALUE",
+    type=DeckKey(),
+    multiple=True,
+    help="Replace a key of the deck in all runs.",
 )
 @click.option(
     "-o", "--output", metavar="FOLDER", type=click.Path(path_type=Path), help="Folder; by default NAME.sweep."

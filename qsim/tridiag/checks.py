@@ -21,7 +21,9 @@ def partition_findings(blocks: int | str | list[int], n: int, whole: str, unit: 
     if isinstance(blocks, list):
         if sum(blocks) != n:
             yield Finding("solver.blocks", f"the blocks hold {sum(blocks)} rows, but {whole}")
+        # row 0 is a joint line without a block of its own, so that block 0 holds two
         if blocks[0] < 2 <= n:
             yield Finding("solver.blocks", "the first block holds row 0 and its joint line: at least 2 rows")
+    # the bound of one block per row after the first: every joint line is another row
     elif isinstance(blocks, int) and n > 1 and blocks > n - 1:
         yield Finding("solver.blocks", f"{n} {unit} have room for at most {n - 1} blocks, not {blocks}")

@@ -1,4 +1,4 @@
-"""Figures of the tasks by name; a results file gets those of its own task."""
+"""Figures of the tasks by name; a results file gets the ones of its own task."""
 
 from __future__ import annotations
 

@@ -274,3 +274,14 @@ def test_a_mapping_that_fails_leaves_nothing(counter, monkeypatch, tmp_path):
     with pytest.raises(NumericsError):
         qsim.run({"method": "counter", "count": {"steps": 20, "fail": "nan"}})
     assert list(tmp_path.glob("qsim-*")) == []
+
+
+def test_results_of_two_methods_are_not_compared(results, command, tmp_path):
+    content = Content("qoc", "t", "complete", [Table("a", ("a",))], {"a": np.zeros(1)}, {}, {"deck": {}})
+    write_results(tmp_path / "other.h5", content)
+    reply = command("compare", results.path, tmp_path / "other.h5")
+    assert reply.exit_code == 7
+    assert "holds results of trotter" in reply.stderr
+    assert "of qoc: their quantities are not the same" in reply.stderr
+    found = qsim.compare(results, tmp_path / "other.h5")
+    assert found[0].note == "different methods"

@@ -214,7 +214,7 @@ points: 12
         ("bounds: [1, 1e999]", "3:13: bounds.1: expected a finite number, found 1e999"),
         ("bounds: [1, 1d-3]", "3:13: bounds.1: expected a number, found '1d-3'"),
         ("bounds: [1]", "3:1: bounds: expected at least 2 items, found a list of 1 item"),
-        ("bounds: 3", "3:1: bounds: expected a list, found 3"),
+        ("bounds: 3", "3:1: bounds: expected a list, such as [3, 3], found 3"),
         ("title: 2024", "3:1: title: expected text (in quotes), found 2024"),
         ("title: null", "3:1: title: expected text, found null"),
         ("pulses: {type: off}", "3:1: pulses: expected a list, found a block with the key type"),
@@ -323,7 +323,7 @@ word: A1
         "spins.dwn: expected the key to be 'up' or 'down', found 'dwn'",
         "pair.1: the list is too short: item 1 (counted from 0) is missing",
         "matrix.1.1: expected a number, found 'x'",
-        "matrix.2: expected a list, found 4",
+        "matrix.2: expected a list, such as [4], found 4",
         "word: expected text of the form ^[a-z]+$, found 'A1'",
     ]
     with pytest.raises(

@@ -91,7 +91,9 @@ def test_a_home_folder_is_written_out(tmp_path, monkeypatch):
 
 
 def test_run_takes_a_path_or_a_mapping():
-    with pytest.raises(TypeError, match="takes the path of a YAML deck or a mapping of its keys, not a list"):
+    with pytest.raises(
+        TypeError, match="a deck is the path of a YAML file or a mapping of its keys, not a list"
+    ):
         qsim.run([{"method": "trotter"}])
     with pytest.raises(DeckError, match=r"^<deck>: system.term: unknown key; did you mean 'terms'\?"):
         qsim.run(
@@ -115,3 +117,81 @@ def test_a_bare_intensity_that_is_too_large_gets_its_likely_unit(tmp_path, value
         load(tmp_path, deck)
     written = yaml.safe_dump(value).split()[0]
     assert (f"write '{written} W/cm2'?" in str(caught.value)) is hint
+
+
+WORDS = [
+    ("trotter", {"system": {"spin": 1, "spins": 4}}, "system.spin", "all spins are 1/2"),
+    ("trotter", {"system": {"spins": 4, "bc": "periodic"}}, "system.bc", "ring is a periodic chain"),
+    (
+        "trotter",
+        {"system": {"spins": 4, "terms": [{"type": "heisenberg", "lattice": "kagome"}]}},
+        "system.terms.0.lattice",
+        "type: pairs, list",
+    ),
+    ("trotter", {"initial": "0101"}, "initial", '{type: basis, bits: "0101"}'),
+    ("trotter", {"task": "ground_state"}, "task", "the ground state is that of task: spectrum"),
+    ("trotter", {"evolve": {"tmax": 3}}, "evolve.tmax", "did you mean 't_final'?"),
+    ("trotter", {"observe": ["magnetization"]}, "observe.0", "sz: total"),
+    ("tridiag", {"task": "atom", "atom": "argon"}, "atom", "argon is muller_ar"),
+    ("tridiag", {"task": "atom", "atom": {"type": "Ne"}}, "atom.type", "{type: tong_lin, element: ...}"),
+    ("sturmian", {"system": {"Z": "He"}}, "system.Z", "the charge of the nucleus"),
+    ("sturmian", {"task": "photo"}, "task", "{type: scatter, process: photo}"),
+    ("sturmian", {"channels": {"term": "1S"}}, "channels.term", "L: 0, S: 0"),
+    ("sturmian", {"states": 2}, "states", "n_roots"),
+    ("qmc", {"series": [{"dmc": {"tau": 0.1}}]}, "series.0.dmc.tau", "did you mean 'timesteps'?"),
+    (
+        "qmc",
+        {"series": [{"dmc": {"population": 256}}]},
+        "series.0.dmc.population",
+        "the number of walkers is 'walkers'",
+    ),
+    ("qoc", {"control": {"bounds": "5 V/nm"}}, "control.bounds", "a list, such as ['5 V/nm', '5 V/nm']"),
+    ("qoc", {"time": {"T": 1000, "dt": 1}}, "time.dt", "did you mean 'tau'?"),
+]
+
+
+@pytest.mark.parametrize(("method", "changes", "key", "remedy"), WORDS)
+def test_words_of_the_field_are_answered_with_the_remedy(method, changes, key, remedy):
+    from qsim.core.run.stages import stage
+
+    with pytest.raises(DeckError) as caught:
+        load_deck({"method": method, **changes}, stage(method, "deck").DECK)
+    told = [item.message for item in caught.value.diagnostics if item.key.startswith(key)]
+    assert any(remedy in text for text in told), (told, [item.key for item in caught.value.diagnostics])
+
+
+@pytest.mark.parametrize(
+    ("method", "changes"),
+    [
+        ("tridiag", {"task": "atom", "atom": {"type": "tong_lin", "element": "Ar"}}),
+        ("tridiag", {"task": "atom", "atom": {"type": "tong_lin", "element": "He"}}),
+        ("tridiag", {"task": "atom", "atom": "muller_ar"}),
+        ("trotter", {"initial": {"type": "basis", "bits": "0101"}}),
+        ("trotter", {"task": "spectrum"}),
+        ("trotter", {"observe": [{"sz": "total"}]}),
+        ("sturmian", {"task": {"type": "bound", "n_roots": 2}}),
+        ("sturmian", {"task": {"type": "scatter", "process": "photo"}}),
+    ],
+)
+def test_remedies_are_keys_that_there_are(method, changes):
+    from qsim.core.run.stages import stage
+
+    with pytest.raises(DeckError) as caught:
+        load_deck({"method": method, "nothing": 0, **changes}, stage(method, "deck").DECK)
+    (name,) = set(changes) - {"task"} or {"task"}
+    wrong = [
+        item
+        for item in caught.value.diagnostics
+        if item.key.split(".")[0] == name and "missing" not in item.message
+    ]
+    assert not wrong
+
+
+def test_a_file_of_nearly_this_name_is_offered(tmp_path):
+    from qsim.core.run.stages import stage
+
+    (tmp_path / "v.csv").touch()
+    deck = tmp_path / "d.yaml"
+    deck.write_text("method: qoc\nsystem: {potential: {type: table, file: V.csv}}\n")
+    with pytest.raises(DeckError, match=r"file 'V.csv' not found; did you mean 'v.csv'\?"):
+        load_deck(deck, stage("qoc", "deck").DECK)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from qsim.core.errors import FileError
-from qsim.core.results.plotting import COLORS, FORMATS, WIDTHS, draw, figure, save, style
+from qsim.core.results.plotting import COLORS, FORMATS, WIDTHS, also_styled, draw, figure, save, style
 
 
 def example(width="single"):
@@ -101,3 +101,15 @@ def test_colours_can_be_told_apart_in_grey():
     weights = np.array([0.2126, 0.7152, 0.0722])
     lightness = [float(weights @ np.array(to_rgb(color)) ** 2.2) for color in COLORS.values()]
     assert min(abs(a - b) for a, b in pairwise(lightness)) > 0.02
+
+
+def test_a_style_that_needs_latex_says_that_it_is_absent(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "tex.mplstyle").write_text("text.usetex: True\n")
+    with (
+        pytest.raises(
+            FileError, match="sets text.usetex, but LaTeX is not here: no program latex and no dvipng"
+        ),
+        also_styled(str(tmp_path / "tex.mplstyle")),
+    ):
+        figure()

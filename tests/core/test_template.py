@@ -7,12 +7,17 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
+from qsim import methods
 from qsim.core.deck.blocks import Block, ComplexNumber, Count, Deck, PositiveCount, RunBlock, short_form
 from qsim.core.deck.expression import ExpressionText
+from qsim.core.deck.fields import tasks_of
 from qsim.core.deck.load import load_deck
 from qsim.core.deck.reference import deck_reference
 from qsim.core.deck.template import schema, template
 from qsim.core.deck.units import Angle, Duration, Energy, Length, Time
+from qsim.core.deck.yaml_marks import parse_yaml
+from qsim.core.errors import DeckError
+from qsim.core.run.stages import stage
 
 
 class Morse(Block):
@@ -112,6 +117,27 @@ def test_full_template_has_every_key_at_its_default(load):
         assert re.search(rf"^(# )?{key}:", text, flags=re.MULTILINE), key
     for key in [*Morse.model_fields, *Formula.model_fields, *Atom.model_fields, *RunBlock.model_fields]:
         assert re.search(rf"^[# -]*{key}: ", text, flags=re.MULTILINE), key
+
+
+@pytest.mark.parametrize(
+    ("method", "task"),
+    [(name, task) for name in methods.available() for task in tasks_of(stage(name, "deck").DECK.variants())],
+)
+def test_a_template_of_a_task_has_its_keys_alone(method, task):
+    model = stage(method, "deck").DECK.model_for({"task": task})
+    whole = template(model, full=True)
+    for full in (False, True):
+        text = template(model, full=full, task=task)
+        root, _ = parse_yaml(text, "deck")
+        chosen = root.plain()["task"]
+        assert (chosen["type"] if isinstance(chosen, dict) else chosen) == task
+        assert len(text.splitlines()) <= len(whole.splitlines())
+        try:
+            load_deck(root.plain(), model)
+        except DeckError as error:
+            told = [item.message for item in error.diagnostics]
+            # what only a user can say, and what goes together only in some ways
+            assert not any("task:" in item and "belongs to" in item for item in told), told
 
 
 def test_run_and_output_stand_last():

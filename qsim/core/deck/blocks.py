@@ -1,6 +1,7 @@
 """The pieces that deck models are built from, and the blocks that all decks share."""
 
 import cmath
+import difflib
 import hashlib
 import re
 import sys
@@ -154,20 +155,23 @@ class _DeckPath:
     """The validator behind `DeckPath`; it finds the deck's folder in the validation context."""
 
     def _resolve(self, value: str | Path, info: "ValidationInfo") -> Path:
+        """Return the path of an existing, readable file; relative ones count from the folder of the deck."""
         base, shown = Path((info.context or {}).get("base", ".")), shorten(repr(str(value)))
         try:
             path = base / Path(value).expanduser()
             if not path.name.isprintable():
                 problem = f"{shown} cannot be used as a path"
             elif not path.exists():
-                problem = f"file {shown} not found; looked for {shorten(str(path.absolute()), 300)}"
+                problem = (
+                    f"file {shown} not found{_near(path)}; looked for {shorten(str(path.absolute()), 300)}"
+                )
             elif kind := unusable(path):
-                # a pipe or a device may never end
+                # A pipe or a device may never end.
                 problem = f"{shown} is {kind}"
             else:
                 return path
         except (OSError, RuntimeError, ValueError) as error:
-            # too long, no permission, unknown ~user, NUL
+            # Too long, no permission, unknown ~user, NUL.
             problem = f"{shown} cannot be used as a path ({reason(error)})"
         raise PydanticCustomError("deck_path", "{text}", {"text": problem})
 
@@ -194,6 +198,16 @@ class _DeckPath:
     def __get_pydantic_json_schema__(self, schema: "CoreSchema", handler: object) -> dict[str, Any]:
         """Describe a non-empty text."""
         return {"type": "string", "format": "path", "minLength": 1}
+
+
+def _near(path: Path) -> str:
+    """Return the file beside a path whose name is most like it, as a question; capitals do not count."""
+    try:
+        names = {item.name.lower(): item.name for item in path.parent.iterdir()}
+    except OSError:
+        return ""
+    close = difflib.get_close_matches(path.name.lower(), names, n=1, cutoff=0.75)
+    return f"; did you mean {names[close[0]]!r}?" if close else ""
 
 
 #: A file that exists, named relative to the deck's folder.
@@ -312,6 +326,8 @@ class Deck(Block):
     output: OutputBlock = Field(default_factory=OutputBlock, description="results file and figures")
 
     # offered by the method's room `deck`
+    #: Remedies for words that users of the field try, by ``key`` or ``key=value``, as patterns of `fnmatch` without indices.
+    meant: ClassVar[Mapping[str, str]] = {}
     rules: ClassVar[Callable[[Any], Iterable[Finding]] | None] = None
 
     @classmethod

@@ -7,7 +7,7 @@ Pydantic reports an error at a path that also holds the labels of union members 
 import re
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar, Union
 
@@ -20,11 +20,14 @@ __all__ = [
     "Step",
     "block_of",
     "blocks_below",
+    "blocks_in",
+    "dotted_keys",
     "field_named",
     "fields_of",
     "is_block",
     "literals",
     "tags",
+    "tasks_of",
     "walk",
 ]
 
@@ -248,15 +251,31 @@ def blocks_below(model: Model, path: tuple[str, ...] = ()) -> Iterator[tuple[tup
         return
     yield path, model
     for key, info in fields_of(model).items():
-        for block in _blocks_in(Annotation.of_field(info)):
+        for block in blocks_in(Annotation.of_field(info)):
             yield from blocks_below(block, (*path, key))
 
 
-def _blocks_in(annotation: Annotation) -> Iterator[Model]:
+def dotted_keys(variants: Iterable[Model]) -> list[str]:
+    """Return the keys of all variants of a deck, ``"time.T"``, each once, in their order; of lists, those of their items."""
+    found: dict[str, None] = {}
+    for variant in variants:
+        for path, block in blocks_below(variant):
+            found |= dict.fromkeys(".".join((*path, key)) for key in fields_of(block))
+    return list(found)
+
+
+def tasks_of(variants: Iterable[Model]) -> list[str]:
+    """Return the tasks that the variants of a deck may name."""
+    kinds = [Annotation.of_field(fields_of(one)["task"]) for one in variants if "task" in fields_of(one)]
+    return list(dict.fromkeys(str(name) for kind in kinds for name in (literals(kind) or tags(kind))))
+
+
+def blocks_in(annotation: Annotation) -> Iterator[Model]:
+    """Yield the blocks that a value may be, or hold in a list."""
     for member in annotation.leaves:
         if is_block(member.base):
             yield member.base
         elif member.origin in (list, dict, tuple):
             for arg in member.args:
                 if arg is not Ellipsis:
-                    yield from _blocks_in(Annotation.of(arg))
+                    yield from blocks_in(Annotation.of(arg))

@@ -7,8 +7,9 @@ belong there and elsewhere.
 
 import difflib
 import operator
-from collections.abc import Iterable, Sequence, Sized
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
@@ -20,6 +21,7 @@ from qsim.core.deck.fields import (
     Step,
     block_of,
     blocks_below,
+    blocks_in,
     field_named,
     fields_of,
     literals,
@@ -70,6 +72,29 @@ _LENGTHS = {
     "too_long": ("at most {} item{s}", "max_length"),
     "string_too_short": ("text of at least {} character{s}", "min_length"),
     "string_too_long": ("text of at most {} character{s}", "max_length"),
+}
+
+
+# Beginning of the example of a list.
+_SUCH = ", such as ["
+# Names of the same thing in other programs and in other methods; the first that is allowed at a place is meant.
+_SYNONYMS: dict[str, tuple[str, ...]] = {
+    "dt": ("tau", "timesteps"),
+    "tau": ("timesteps", "dt"),
+    "timestep": ("dt", "timesteps", "tau"),
+    "tmax": ("t_final", "T"),
+    "t_max": ("t_final", "T"),
+    "tend": ("t_final", "T"),
+    "t_end": ("t_final", "T"),
+    "l_max": ("lmax",),
+    "lmax": ("l_max",),
+    "population": ("walkers",),
+    "n_walkers": ("walkers",),
+    "nwalkers": ("walkers",),
+    "temperature": ("temperatures",),
+    "wavelength": ("wavelengths",),
+    "frequency": ("omega",),
+    "basis_set": ("basis",),
 }
 
 
@@ -173,7 +198,18 @@ def did_you_mean(word: str, names: Iterable[str]) -> str | None:
 
 
 def _explain(item: Any, step: Step, model: Model, root: Node) -> _Mistake:
-    """Translate one of pydantic's errors, whose place is `step`."""
+    """Translate one of pydantic's errors, whose place is `step`; with the remedy, if a word of the field was tried."""
+    mistake = _explained(item, step, model, root)
+    node, done = root.find(mistake.key)
+    plain = done == len(mistake.key) and isinstance(node.value, str | int | float)
+    advice = _advice(model, mistake.key, node.value) if plain and mistake.kind != "extra_forbidden" else ""
+    if not advice:
+        return mistake
+    return replace(mistake, message=f"{mistake.text(describe(node))}; {advice}")
+
+
+def _explained(item: Any, step: Step, model: Model, root: Node) -> _Mistake:
+    """Translate one of pydantic's errors by its kind."""
     kind, loc, context = item["type"], item["loc"], item.get("ctx", {})
     node, done = root.find(step.path)
     exact = node if done == len(step.path) else None
@@ -215,6 +251,8 @@ def _phrase(kind: str, context: dict[str, Any], annotation: Annotation | None, e
         return words.format(context[name], s="" if context[name] == 1 else "s")
     if kind == "string_type" and exact is not None and type(exact.value) in (int, float):
         return "text (in quotes)"
+    if kind == "list_type":
+        return _list_phrase(annotation, exact)
     if kind in ("dict_type", "model_type", "model_attributes_type"):
         return _block_phrase(annotation, exact)
     if kind == "multiple_of":
@@ -222,6 +260,15 @@ def _phrase(kind: str, context: dict[str, Any], annotation: Annotation | None, e
     if kind == "string_pattern_mismatch":
         return f"text of the form {context['pattern']}"
     return _EXPECTED.get(kind, "")
+
+
+def _list_phrase(annotation: Annotation | None, exact: Node | None) -> str:
+    """Return what a list of values is, with the one value that was given in its place."""
+    plain = exact is not None and isinstance(exact.value, str | int | float)
+    if annotation is None or exact is None or not plain or any(True for _ in blocks_in(annotation)):
+        return _EXPECTED["list_type"]
+    least = max((limit for name, limit in limits(annotation) if name == "min_length"), default=1)
+    return f"a list{_SUCH}{', '.join([describe(exact)] * int(least))}]"
 
 
 def _missing(path: Path, model: Model, loc: Path) -> str:
@@ -245,7 +292,10 @@ def _unknown_key(path: Path, model: Model, loc: Path) -> tuple[str, str | None]:
     # `points:5` is one word in YAML.
     if ":" in key:
         return f"unknown key; a space is missing after ':'; {listing}", key.split(":")[0]
-    if guess := did_you_mean(key, allowed):
+    if advice := _advice(model, path):
+        return f"unknown key; {advice}; {listing}", None
+    guess = next((word for word in _SYNONYMS.get(key.lower(), ()) if word in allowed), None)
+    if guess := guess or did_you_mean(key, allowed):
         return f"unknown key; did you mean {guess!r}? {listing}", guess
     homes, types = _homes(key, model, tuple(str(part) for part in path[:-1] if not isinstance(part, int)))
     if types:
@@ -253,6 +303,20 @@ def _unknown_key(path: Path, model: Model, loc: Path) -> tuple[str, str | None]:
     if homes:
         return f"unknown key here; it belongs to {_listing(homes, 3)}; {listing}", None
     return f"unknown key; {listing}", None
+
+
+def _advice(model: Model, path: Path, value: object = None) -> str:
+    """Return the remedy for a word of the field at a place of a deck, empty if none is known.
+
+    Parameters
+    ----------
+    value
+        The value that is found; by default the key itself is the mistake.
+    """
+    known: Mapping[str, str] = getattr(model, "meant", {})
+    place = ".".join(part for part in path if isinstance(part, str))
+    text = place if value is None else f"{place}={value}"
+    return next((advice for pattern, advice in known.items() if fnmatchcase(text, pattern)), "")
 
 
 def _homes(key: str, model: Model, here: tuple[str, ...]) -> tuple[list[str], list[str]]:
@@ -394,7 +458,10 @@ def _settle_union(path: Path, group: list[_Mistake], level: int) -> list[_Mistak
     if complete := [m for m in whole if m.message]:
         return complete[:1]
     words_first = sorted(whole, key=lambda m: m.kind != "literal_error")
+    # the example of a list is for those that can be nothing else
     phrases = list(dict.fromkeys(m.phrase for m in words_first))
+    if len(phrases) > 1:
+        phrases = [phrase.partition(_SUCH)[0] for phrase in phrases]
     guess = next((m.guess for m in whole if m.guess), None)
     likely = next((m.likely for m in whole if m.likely), None)
     merged = _Mistake(

@@ -1,9 +1,11 @@
 """Decks and JSON Schemas written from a deck model, so that neither can drift from it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticUndefined
@@ -13,6 +15,7 @@ from qsim.core.deck.describe import bounds, example_of, flow, limits, quantity_o
 from qsim.core.deck.fields import LARGEST, Annotation, fields_of, is_block, literals, tags
 from qsim.core.deck.reference import deck_reference
 from qsim.core.deck.units import UnitError, format_quantity, parse_quantity
+from qsim.core.deck.yaml_marks import parse_yaml
 from qsim.version import __version__
 
 __all__ = ["deck_reference", "flow", "schema", "template"]
@@ -20,10 +23,28 @@ __all__ = ["deck_reference", "flow", "schema", "template"]
 Model = type[BaseModel]
 
 _LAST = ("run", "output")  # keys that all decks share, written below the method's own
+# Rounds in which keys of other tasks are found.
+MOST_ROUNDS = 12
 _COLUMN = 32  # where the comments of a template start
 
 
-def template(model: Model, full: bool = False) -> str:
+@dataclass(frozen=True)
+class _Style:
+    """How much a template says.
+
+    Attributes
+    ----------
+    full
+        Every key.
+    told
+        Families of blocks whose members have all been shown.
+    """
+
+    full: bool
+    told: set[frozenset[Model]] = field(default_factory=set)
+
+
+def template(model: Model, full: bool = False, task: str = "") -> str:
     """Return a commented deck that loads.
 
     Parameters
@@ -35,12 +56,69 @@ def template(model: Model, full: bool = False) -> str:
         (``Field(json_schema_extra={"example": ...})``), which also serves as the value;
         True for every key, at its default; without a default, or at a default of null, at its example.
         Blocks that are off by default, and the other members of a union, then stand in comments.
+    task
+        A task of the method, to leave out the blocks that it does not read.
     """
     title = (model.__doc__ or "A deck.").strip().split("\n")[0]
     units = '# A bare number is in the unit that the comment names; text carries its own: "20 fs".'
     lines = [f"# {title}", units, ""]
-    lines += _block(model, {}, full)
-    return "\n".join(lines) + "\n"
+    return (
+        "\n".join([*lines, *(_lines_of_task(model, full, task) if task else _block(model, {}, _Style(full)))])
+        + "\n"
+    )
+
+
+def _lines_of_task(model: Model, full: bool, task: str) -> list[str]:
+    """Return the lines of a deck of a task, without the keys that belong to others by the rules of the method."""
+    given, left_out = _of_task(model, task)
+    lines = _block(model, given, _Style(full), left_out)
+    # what one finding hides, such as the next item of a list, the next round finds
+    for _ in range(MOST_ROUNDS):
+        foreign = _foreign(model, "\n".join(lines))
+        if not foreign:
+            break
+        data = _data(lines)
+        for key in reversed(foreign):
+            name, *rest = key.split(".")
+            items = given.get(name, data.get(name))
+            if rest and rest[0].isdigit() and isinstance(items, list):
+                given[name] = items[: int(rest[0])] + items[int(rest[0]) + 1 :]
+            if not rest or not given.get(name, True):
+                left_out = {*left_out, name}
+        lines = _block(model, given, _Style(full), left_out)
+    return lines
+
+
+def _data(lines: Iterable[str]) -> dict[str, Any]:
+    root, _ = parse_yaml("\n".join(lines), "template")
+    return dict(root.plain()) if root is not None else {}
+
+
+def _foreign(model: Model, text: str) -> list[str]:
+    """Return the keys of a deck that belong to other tasks, in their order; nothing of a deck that is mistaken otherwise."""
+    try:
+        deck = model.model_validate_json(json.dumps(_data([text])))
+    except ValidationError:
+        return []
+    findings = deck.check() if isinstance(deck, Deck) else ()
+    return [
+        finding.key for finding in findings if finding.severity == "error" and "belongs to" in finding.message
+    ]
+
+
+def _of_task(model: Model, task: str) -> tuple[dict[str, Any], Collection[str]]:
+    """Return the key ``task`` of a deck, and the blocks that this task does not read."""
+    if not task:
+        return {}, ()
+    kind = Annotation.of_field(fields_of(model)["task"])
+    if task in tags(kind):
+        return {"task": {"type": task}}, ()
+    made = model.model_construct(task=task)
+    given: dict[str, Any] = {"task": task}
+    # the block of a task has its name
+    if task in fields_of(model):
+        given[task] = {}
+    return given, made.unread() if isinstance(made, Deck) else ()
 
 
 def schema(model: Model) -> dict[str, Any]:
@@ -93,31 +171,34 @@ class _Schema(GenerateJsonSchema):
         return False
 
 
-def _block(model: Model, given: Mapping[str, Any], full: bool) -> list[str]:
-    """Return the lines of a block; `given` holds values that take the place of defaults."""
+def _block(
+    model: Model, given: Mapping[str, Any], style: _Style, left_out: Collection[str] = ()
+) -> list[str]:
+    """Return the lines of a block; `given` holds values in the place of defaults, `left_out` keys."""
     fields = fields_of(model)
     order = [key for key in fields if key not in _LAST] + [key for key in fields if key in _LAST]
+    order = [key for key in order if key not in left_out]
     lines: list[str] = []
     for key in order:
         info = fields[key]
         annotation = Annotation.of_field(info)
         example = example_of(info)
         if key in given:
-            lines += _entry(key, given[key], annotation, info, full)
+            lines += _entry(key, given[key], annotation, info, style)
         elif info.is_required():
             value = example if example is not PydanticUndefined else _placeholder(annotation)
-            lines += _entry(key, value, annotation, info, full)
-        elif full:
+            lines += _entry(key, value, annotation, info, style)
+        elif style.full:
             value = info.get_default(call_default_factory=True)
             # An example beside a default of null: the key can be missing only if another one is given.
             value = example if value is None and example is not PydanticUndefined else value
-            lines += _entry(key, value, annotation, info, full)
+            lines += _entry(key, value, annotation, info, style)
         elif example is not PydanticUndefined:
-            lines += _entry(key, example, annotation, info, full)
+            lines += _entry(key, example, annotation, info, style)
     return lines
 
 
-def _entry(key: str, value: object, annotation: Annotation, info: FieldInfo, full: bool) -> list[str]:
+def _entry(key: str, value: object, annotation: Annotation, info: FieldInfo, style: _Style) -> list[str]:
     """Return the lines of one key."""
     note = _note(annotation, info)
     blocks = [member.base for member in annotation.leaves if is_block(member.base)]
@@ -128,47 +209,55 @@ def _entry(key: str, value: object, annotation: Annotation, info: FieldInfo, ful
         return _commented(
             [
                 *_head(f"{key}:", f"optional; {note}" if note else "optional"),
-                *_indent(_block(blocks[0], _tag_of(annotation, blocks[0]), full)),
+                *_indent(_block(blocks[0], _tag_of(annotation, blocks[0]), style)),
             ]
         )
     if blocks and isinstance(value, Mapping):
-        return [*_head(f"{key}:", note), *_indent(_member(value, annotation, full))]
+        return [*_head(f"{key}:", note), *_indent(_member(value, annotation, style))]
     items = _block_items(annotation)
     if items is not None and isinstance(value, Sequence) and not isinstance(value, str):
-        return _list_entry(key, value, items, note, full)
+        return _list_entry(key, value, items, note, style)
     return _head(f"{key}: {_scalar(value, annotation)}", note)
 
 
-def _member(value: Mapping[str, Any], annotation: Annotation, full: bool) -> list[str]:
-    """Return the lines of a block that is the member of a union named by its tag; in full, the others too."""
+def _member(value: Mapping[str, Any], annotation: Annotation, style: _Style) -> list[str]:
+    """Return the lines of a block that is the member of a union named by its tag; in full, the others too, once in a deck."""
     discriminator = annotation.discriminator or "type"
     by_tag = tags(annotation, discriminator)
     tag = str(value.get(discriminator, ""))
     model = by_tag.get(tag) or next(member.base for member in annotation.leaves if is_block(member.base))
     # A block without keys still needs a value in YAML.
-    lines = _block(model, value, full) or ["{}"]
-    if full:
-        for other, other_model in by_tag.items():
-            if other_model is not model:
-                lines += _commented(["or", *_block(other_model, {discriminator: other}, full)])
+    lines = _block(model, value, style) or ["{}"]
+    if not style.full or len(by_tag) < 2:
+        return lines
+    family = frozenset(by_tag.values())
+    if family in style.told and len(family) > 1:
+        return [*lines, f"# or another {discriminator}, as above: {' | '.join(by_tag)}"]
+    style.told.add(family)
+    # a member may have several names
+    shown = {model}
+    for other, other_model in by_tag.items():
+        if other_model not in shown:
+            shown.add(other_model)
+            lines += _commented(["or", *_block(other_model, {discriminator: other}, style)])
     return lines
 
 
-def _list_entry(key: str, value: Sequence[Any], items: Annotation, note: str, full: bool) -> list[str]:
+def _list_entry(key: str, value: Sequence[Any], items: Annotation, note: str, style: _Style) -> list[str]:
     """Return the lines of a list of blocks."""
 
     def item(each: object) -> list[str]:
         data = each.model_dump(mode="json", by_alias=True) if isinstance(each, BaseModel) else each
         if not isinstance(data, Mapping):
             return [f"- {flow(data)}"]
-        body = _member(data, items, full)
+        body = _member(data, items, style)
         return [f"- {body[0]}", *(f"  {line}" for line in body[1:])]
 
     if value:
         return [*_head(f"{key}:", note), *_indent([line for each in value for line in item(each)])]
     # An empty list in full shows a commented sample of its items.
     model = next(member.base for member in items.leaves if is_block(member.base))
-    sample = item(_tag_of(items, model)) if full else []
+    sample = item(_tag_of(items, model)) if style.full else []
     return [*_head(f"{key}: []", note), *_commented(_indent(sample))]
 
 

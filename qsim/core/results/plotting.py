@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -50,6 +51,8 @@ __all__ = [
 ]
 
 # Widths of one and of two columns in inches.
+# Programs that matplotlib needs for text.usetex.
+LATEX = ("latex", "dvipng")
 WIDTHS = {"single": 3.4, "double": 7.0}
 
 # Okabe and Ito's colours in the order of the style's cycle; their yellow is too pale for lines on white.
@@ -122,6 +125,13 @@ def style() -> Iterator[None]:
         mpl.rcParams.update(settings)
         if (more := _STYLE.get()) is not None:
             _use(more)
+            if mpl.rcParams["text.usetex"] and (
+                absent := [name for name in LATEX if shutil.which(name) is None]
+            ):
+                raise FileError(
+                    f"the style {more} sets text.usetex, but LaTeX is not here: no program {' and no '.join(absent)}",
+                    hint="install LaTeX with dvipng, or set text.usetex: False; formulas do without it",
+                )
         yield
 
 

@@ -121,6 +121,10 @@ def open_results(path: str | Path) -> Results:
         If the file is missing, is no qsim results file, is damaged, or has a newer major format version.
     """
     path = Path(path)
+    if path.suffix in (".yaml", ".yml") and path.is_file():
+        raise FileError(
+            f"{path} is a deck, not a results file", hint="give the .h5 file that its run has written"
+        )
     if not path.is_file():
         raise FileError(f"no results file {path}", hint="give the .h5 file that a run has written")
     file = open_hdf5(path, "a results file of qsim")

@@ -9,7 +9,8 @@ dmc        the lowest energy with its nodes, at several time steps and at zero
 ========== =====================================================================
 """
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -46,6 +47,11 @@ def _is_crystal(data: dict[str, Any]) -> bool:
 
 class QmcDeck(Deck):
     """Variational and diffusion quantum Monte Carlo of atoms, molecules and crystals."""
+
+    meant: ClassVar[Mapping[str, str]] = {
+        "*.dmc.population=[0-9]*": "the number of walkers is 'walkers'; population says how they are kept",
+        "*jastrow.J3": "there are J1 and J2 alone",
+    }
 
     method: Literal["qmc"]
     system: System = Field(

@@ -10,7 +10,8 @@ basis       Sturmian functions, bound or outgoing, and their eigenvalues
 =========== ==============================================================================
 """
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -179,6 +180,17 @@ class Scans(Block):
 
 class SturmianDeck(Deck):
     """Two electrons and a nucleus in generalised Sturmian functions."""
+
+    meant: ClassVar[Mapping[str, str]] = {
+        "system.Z=*": "Z is the charge of the nucleus, 2 for helium",
+        "task=photo*": "photoionisation is {type: scatter, process: photo}",
+        "task=dpi": "double photoionisation is {type: scatter, process: photo}",
+        "task=e2e": "(e,2e) is {type: scatter, process: born}, or e_h on hydrogen",
+        "task.process=*tdcs*": "triply differential cross sections are process: photo or e_h with observables: [fdcs]",
+        "task.observables=tdcs": "triply differential cross sections are called fdcs",
+        "channels.term": "the term 1S is L: 0, S: 0",
+        "states=[0-9]*": "a number of states is task: {type: bound, n_roots: ...}",
+    }
 
     method: Literal["sturmian"]
     system: System = Field(

@@ -1,9 +1,9 @@
 """The deck of ``task: atom``: one electron in a central potential and a laser field, in three dimensions."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -63,7 +63,7 @@ class AtomGrid(Block):
         if isinstance(self.map, RadialMap) and self.map.dr0 > self.dr:
             yield Finding(
                 f"{key}.map.dr0",
-                f"dr0 = {self.map.dr0:g} must not exceed dr = {self.dr:g} bohr: the map would not be monotonic",
+                f"dr0 = {self.map.dr0:g} must not exceed dr = {self.dr:g} bohr: the map puts points closer near the nucleus",
             )
         if not isinstance(self.rmax, str) and self.rmax < 16.0 * self.dr:
             yield Finding(
@@ -343,6 +343,14 @@ LARGEST_SPHERE = 3e7
 
 class AtomDeck(Deck):
     """One electron in a central potential and a laser field, in three dimensions."""
+
+    meant: ClassVar[Mapping[str, str]] = {
+        "atom=[Aa]r": "argon is muller_ar, or {type: tong_lin, element: Ar}",
+        "atom=[Aa]rgon": "argon is muller_ar, or {type: tong_lin, element: Ar}",
+        "atom=[Hh]e*": "helium with one active electron is {type: tong_lin, element: He}",
+        "atom=[A-Z]*": "an atom with one active electron is {type: tong_lin, element: ...}",
+        "atom.type=[A-Z]*": "an atom with one active electron is {type: tong_lin, element: ...}",
+    }
 
     method: Literal["tridiag"]
     task: Literal["atom"] = Field(

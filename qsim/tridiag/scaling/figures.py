@@ -28,6 +28,7 @@ def time_vs_blocks(r: Results) -> Figure | None:
     fig = figure("double", 3.2)
     ax = fig.subplots()
     blocks, seconds, model = r["blocks"], r["time_vs_blocks"], r["model"]
+    # the model is drawn only where it describes the machine: on a CPU of few threads it does not
     fits = _fits(seconds[0], model[0])
     for k, nested in enumerate(r["iterations"]):
         color = COLORS[SERIES[k % len(SERIES)]]
@@ -46,7 +47,9 @@ def time_vs_blocks(r: Results) -> Figure | None:
         ax.loglog(blocks, 1e3 * model[k], color=color, linewidth=0.8)
         best = float(r["optimum_model"][k])
         if np.isfinite(best) and blocks[0] <= best <= blocks[-1]:
+            # the optimum need not be one of the numbers of blocks: interpolated on logarithmic axes
             at = float(np.interp(np.log(best), np.log(blocks), np.log(1e3 * model[k])))
+            # a bar on the line of the model, where Eq. 8 has its minimum
             ax.plot([best], [np.exp(at)], marker="|", markersize=14, color=color, markeredgewidth=1.2)
     _draw_others(ax, r)
     ax.set_xlabel(r"number of blocks $n_{bl}$")
@@ -55,12 +58,14 @@ def time_vs_blocks(r: Results) -> Figure | None:
     if not fits:
         note = "the model of Eqs. (7)-(9) needs as many processors as blocks"
     ax.set_title(rf"$n = {int(r['n'][0])}$; {note}")
+    # beside the axes: the curves fill them
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return fig
 
 
 def _fits(seconds: NDArray[np.float64], model: NDArray[np.float64]) -> bool:
     """Return whether the model describes one partition: within a factor of 2 for most numbers of blocks."""
+    # times that could not be taken are NaN
     good = np.isfinite(seconds) & np.isfinite(model)
     return bool(good.any() and np.median(np.abs(np.log2(seconds[good] / model[good]))) < 1.0)
 
@@ -73,6 +78,7 @@ def _draw_others(ax: Axes, r: Results) -> None:
             name.removeprefix("compare/"), name.removeprefix("compare/").capitalize()
         )
         value = float(r[name][0])
+        # other solvers are timed once for all numbers of blocks: a level across the axis
         if np.isfinite(value):
             ax.axhline(
                 1e3 * value, color="0.45", linestyle=styles[k % len(styles)], linewidth=0.9, label=label
@@ -86,6 +92,7 @@ def optimum_vs_n(r: Results) -> Figure | None:
     fig = figure("double", 2.8)
     a, b = fig.subplots(1, 2)
     n = r["n"]
+    # sizes come in the order of the deck
     order = np.argsort(n)
     fits = _fits(r["time_vs_blocks"][0], r["model"][0])
     for k, nested in enumerate(r["iterations"]):
@@ -104,6 +111,7 @@ def optimum_vs_n(r: Results) -> Figure | None:
     b.set_ylabel("time of a solution (ms)")
     b.set_title("at the best number of blocks")
     for ax in (a, b):
+        # the axis shows the sizes that were timed, and no powers of ten between them
         ax.minorticks_off()
         ax.set_xticks(n[order], [f"{v:.3g}" for v in n[order]])
     return fig

@@ -24,7 +24,7 @@ class ScalingResult:
     Attributes
     ----------
     times : (S, I, B) float64
-        Seconds of a solution; NaN where there is no room for that many blocks.
+        Seconds of a solution; NaN where n has no room for the blocks.
     alpha, beta : float
         Of the cost model, seconds per row; fitted to the first number of partitions of the first size.
     backward : (S,) float64
@@ -48,6 +48,7 @@ class ScalingResult:
     @property
     def measured(self) -> NDArray[np.int64]:
         """Blocks of the fastest solution (S, I)."""
+        # NaN where n has no room for the blocks
         return np.asarray(self.blocks[np.nanargmin(self.times, axis=2)])
 
     @property
@@ -59,8 +60,10 @@ class ScalingResult:
 
     def exponent(self) -> float | None:
         """Return p of ``best blocks ~ n^p`` for the first number of partitions; the model says 1/2 for one."""
+        # one size has no slope
         if len(set(self.sizes)) < 2:
             return None
+        # slope of a line through log n and log blocks
         return float(np.polyfit(np.log(self.sizes), np.log(self.measured[:, 0]), 1)[0])
 
     @property
@@ -69,6 +72,7 @@ class ScalingResult:
         from qsim.tridiag.solver.partition import cost
 
         n = self.sizes[0]
+        # the fit itself, continued to the numbers of partitions that it was not made with
         return np.array(
             [
                 [cost(n, float(b), i, self.alpha, self.beta) if b < n else np.nan for b in self.blocks]
@@ -84,6 +88,7 @@ class ScalingResult:
     @property
     def fastest(self) -> tuple[int, int]:
         """Nested partitions and blocks of the fastest solution of the first size."""
+        # over all numbers of partitions and blocks at once
         first, blocks = np.unravel_index(int(np.nanargmin(self.times[0])), self.times[0].shape)
         return self.iterations[int(first)], int(self.blocks[blocks])
 

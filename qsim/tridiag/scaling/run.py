@@ -37,8 +37,10 @@ LEAST, MOST = 16, 8
 def block_numbers(sizes: Sequence[int]) -> list[int]:
     """Return powers of two from 16 to an eighth of the largest size."""
     top = max(MOST, max(sizes) // MOST)
-    found = [1 << k for k in range(int(math.log2(LEAST)), int(math.log2(top)) + 1)]
-    return found or [min(2, max(1, max(sizes) - 1))]
+    # equal steps on the logarithmic axis of Fig. 2; below 16 blocks few processors work, above n / 8 blocks have few rows
+    powers = [1 << k for k in range(int(math.log2(LEAST)), int(math.log2(top)) + 1)]
+    # too few rows for 16 blocks
+    return powers or [min(2, max(1, max(sizes) - 1))]
 
 
 def measure(
@@ -59,6 +61,7 @@ def measure(
     """
     timings = _Timings(make, device, setting, monitor)
     drive(timings, monitor, total=int(timings.times.size), unit="timings", what="scaling")
+    # Eq. 7 takes a processor for every block: with fewer, alpha and beta describe nothing
     if not device.is_cuda:
         monitor.note(
             f"the cost model has as many processors as blocks, this CPU {device.threads} threads: alpha and beta are formal"
@@ -74,9 +77,11 @@ class _Timings:
     ) -> None:
         self.make, self.device, self.setting, self.monitor = make, device, setting, monitor
         sizes = setting.n
+        # sorted, each once: axes of the results file
         self.counts = sorted(set(block_numbers(sizes) if isinstance(setting.blocks, str) else setting.blocks))
         self.nested = sorted(set(setting.iterations))
         self.compare = list(dict.fromkeys(setting.compare))
+        # NaN: not timed, since n rows allow fewer blocks
         self.times = np.full((len(sizes), len(self.nested), len(self.counts)), np.nan)
         self.backward = np.zeros(len(sizes))
         self.others: dict[str, list[float]] = {name: [] for name in self.compare}
@@ -97,12 +102,14 @@ class _Timings:
         for s, n in enumerate(self.setting.n):
             source = self.make(n)
             self.name = source.name
+            # a batch of one system, as the stages take it
             host = [part.reshape(1, -1) for part in source.read(0, n)]
             with self.device.use():
                 timer = _Timer(self.device, host, self.setting.repeats)
                 self._literal(s, n, timer, report)
                 if np.isnan(self.times[s]).all():
                     raise ValueError(f"{n} rows have room for at most {n - 1} blocks, not {self.counts[0]}")
+                # Woodbury is timed at the number of blocks where one partition is fastest
                 cuts = self.counts[int(np.nanargmin(self.times[s, 0]))]
                 for other in self.compare:
                     self.others[other].append(timer.other(other, host, cuts))
@@ -114,8 +121,10 @@ class _Timings:
         """Time the stages of the paper for every number of partitions and blocks that n rows have room for."""
         for i, levels in enumerate(self.nested):
             for k, count in enumerate(self.counts):
+                # more blocks than rows allow: the time stays NaN
                 if count < n:
                     self.times[s, i, k] = timer.literal(count, levels)
+                    # every timed solution is judged, so that no time stands for a wrong answer
                     error = self.monitor.judged("a backward error", timer.error, math.nan)
                     # NaN stays
                     self.backward[s] = np.maximum(self.backward[s], error)
@@ -130,7 +139,9 @@ class _Timings:
         usable = np.isfinite(first)
         counts = [count for count, good in zip(self.counts, usable, strict=True) if good]
         alpha, beta = 0.0, 0.0
+        # two parameters need two times
         if len(counts) > 1:
+            # a fit that fails costs the two parameters, not the times
             alpha, beta = self.monitor.judged(
                 "the cost model",
                 lambda: fit(counts, first[usable].tolist(), sizes[0], self.nested[0]),
@@ -155,6 +166,7 @@ class _Timer:
     def __init__(self, device: Device, host: Sequence[NDArray[Any]], repeats: int) -> None:
         self.device, self.repeats = device, repeats
         self.given = [device.asarray(part) for part in host]
+        # the stages overwrite the system: every call gets a fresh copy of it
         self.used = [device.xp.empty_like(part) for part in self.given]
         self.x = device.xp.empty_like(self.given[3])
 
@@ -162,14 +174,17 @@ class _Timer:
         """Return the seconds of the fastest call; the first one, which compiles, does not count."""
         seconds = []
         for repeat in range(self.repeats + warm):
+            # outside of the timed part
             for used, given in zip(self.used, self.given, strict=True):
                 used[...] = given
+            # kernels run on by themselves: the clock starts and stops with an idle device
             self.device.synchronize()
             start = time.perf_counter()
             work()
             self.device.synchronize()
             if repeat >= warm:
                 seconds.append(time.perf_counter() - start)
+        # the least disturbed call: what others do on the machine can only add to it
         return min(seconds)
 
     def literal(self, blocks: int, iterations: int) -> float:
@@ -178,6 +193,7 @@ class _Timer:
         from qsim.tridiag.solver.partition import levels
 
         a, b, c, d = self.used
+        # joint lines are made once for a system of one shape, and are not part of its solution
         partition = levels(a.shape[1], blocks, iterations)
         return self._best(lambda: stages.solve_levels(self.device, partition, a, b, c, d, self.x))
 
@@ -186,6 +202,7 @@ class _Timer:
         from qsim.tridiag.kernels.partition import stages
 
         a, b, c, d = self.given
+        # the residual may overwrite the copy of d, which the next call makes anew
         norms = stages.residual(self.device, a, b, c, d, self.x, self.used[3])
         residual, x, rhs, matrix, _rowwise = norms[0]
         return float(residual / (matrix * x + rhs)) if residual else 0.0
@@ -208,10 +225,12 @@ class _Timer:
         from qsim.tridiag.solver.partition import joints
         from qsim.tridiag.solver.pieces import gtsv
 
+        # on the host: these have no CUDA kernels
         where, x = cpu(self.device.threads), np.empty_like(host[3])
         a, b, c, d = host
         if name == "thomas":
             return self._best(lambda: serial.thomas(where, a, b, c, d, x))
+        # one system on one thread, as LAPACK offers it
         if name == "lapack":
             return self._best(lambda: gtsv(a[0], b[0], c[0], d.T))
         if name == "woodbury":
@@ -231,6 +250,7 @@ def run_scaling(problem: ScalingProblem, monitor: Monitor) -> ScalingResult:
 
     def make(n: int) -> Source:
         if block is None:
+            # the system of the paper's Fig. 2, where the deck gives none
             return systems.CrankNicolsonSource(n, seed=problem.seed, dtype=dtype_of(precision, "complex"))
         return generator(block, precision, problem.seed, n)
 

@@ -56,6 +56,7 @@ class Systems:
 
     def take(self, index: NDArray[np.int64]) -> Systems:
         """Return the systems of these numbers; the batch itself if these are all."""
+        # the usual case in a batch of one: nothing is copied
         if len(index) == self.a.shape[0]:
             return self
         where = self.device.asarray(index)
@@ -66,6 +67,7 @@ class Systems:
         """Return the systems with scaled rows and columns, on the same device, and the exponents of their right-hand sides."""
         host = self.to_host()
         a, b, c = (self.device.asarray(v) for v in scales.matrix(host.a, host.b, host.c))
+        # the right-hand side gets a scale of its own, so that d and x stay in the range of the precision
         d, top = scales.rhs(host.d)
         return Systems(self.device, a, b, c, self.device.asarray(d), self.tolerance), top
 
@@ -101,6 +103,7 @@ class Errors:
         with np.errstate(all="ignore"):
             size = self.matrix * self.x + self.d
             error = self.residual / size
+        # 0 / 0: the zero solution of a zero right-hand side is exact
         error[self.residual == 0.0] = 0.0
         error[np.isnan(error)] = np.inf
         return error
@@ -110,6 +113,7 @@ class Errors:
         """Lower bounds ``||T|| max|x| / max|d|`` of the condition numbers."""
         with np.errstate(all="ignore"):
             bound = self.matrix * self.x / self.d
+        # a zero right-hand side says nothing of the matrix
         bound[self.d == 0.0] = 0.0
         return bound
 

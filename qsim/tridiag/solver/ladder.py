@@ -10,7 +10,7 @@ that is small, or the backward error is not, these are tried in turn:
 5. :class:`SingularMatrixError`, which names the row, or :class:`~qsim.core.errors.NumericsError`.
 
 The row-wise backward error, the largest ``|T x - d| / (|T| |x| + |d|)`` of a row, decides (``|z|`` here is ``|Re z| + |Im z|``,
-which cannot overflow): norms are those of the largest rows and hide what is wrong with small ones.  The normwise one, ``max|T x -
+which cannot overflow): norms show the largest rows and hide what is wrong with small ones.  The normwise one, ``max|T x -
 d| / (||T|| max|x| + max|d|)`` with the largest row sum ``||T||``, is never larger but where rows underflow, and is reported.
 """
 
@@ -64,12 +64,13 @@ def doubtful(systems: Systems, errors: Errors, smallest: NDArray[np.float64]) ->
     smallest : (systems,) real
         Smallest relative pivots.
     """
+    # |T| |x| + |d| of the largest row, against the size from which underflow is below rounding
     with np.errstate(all="ignore"):
         size = errors.matrix * errors.x + errors.d
-    found = (smallest < WEAK_PIVOT) | systems.failing(errors) | (errors.condition * systems.eps > SUSPICIOUS)
+    doubt = (smallest < WEAK_PIVOT) | systems.failing(errors) | (errors.condition * systems.eps > SUSPICIOUS)
     # rows that underflow are not judged: if they all do, nothing is
-    found |= (size > 0.0) & (size * systems.eps < stages.smallest_row(systems.a.dtype))
-    return np.asarray(found)
+    doubt |= (size > 0.0) & (size * systems.eps < stages.smallest_row(systems.a.dtype))
+    return np.asarray(doubt)
 
 
 def scales_of(systems: Systems, doubt: NDArray[np.bool_]) -> equilibrate.Scales | None:
@@ -85,7 +86,9 @@ def scales_of(systems: Systems, doubt: NDArray[np.bool_]) -> equilibrate.Scales 
     """
     host = systems.to_host()
     b, c = host.b.copy(), host.c.copy()
+    # unused corners may hold anything
     b[:, 0] = c[:, -1] = 0
+    # a good solution of rows of similar size needs no scales: the check costs three passes, the matching many more
     if not doubt.any() and equilibrate.spread(host.a, b, c) <= BADLY_SCALED:
         return None
     # scales are powers of two, which round nothing; they are taken only where they change the judgement
@@ -172,6 +175,7 @@ def _refuse(systems: Systems, smallest: NDArray[np.float64], outcome: Outcome) -
             f" (tolerance {systems.tolerance:.0e}), smallest relative pivot {smallest.min():.1e}",
             hint="set on_unstable: ladder, or type: lapack",
         )
+    # small pivots with a small backward error are an answer, of which the user hears
     outcome.notes.append(f"smallest relative pivot {smallest.min():.1e}, but the backward error is small")
 
 
@@ -182,6 +186,7 @@ def refine_some(
     systems: Systems, outcome: Outcome, some: NDArray[np.bool_], again: Solver, why: str = "small pivots"
 ) -> None:
     """Refine some systems of a batch, in place."""
+    # a residual that is not finite gives no correction
     index = np.flatnonzero(some & np.isfinite(outcome.errors.worst))
     if not index.size:
         return
@@ -195,6 +200,7 @@ def _refine(systems: Systems, outcome: Outcome, index: NDArray[np.int64], again:
     part = systems.take(index)
     whole = part is systems
     where = systems.device.asarray(index)
+    # a part of a batch is a copy, and is written back
     x = outcome.x if whole else outcome.x[where]
     x, errors, count = refine(part, x, again)
     outcome.refinements = max(outcome.refinements, count)
@@ -218,6 +224,7 @@ def refine(systems: Systems, x: Array, again: Solver) -> tuple[Any, Errors, int]
     count
         Refinements made.
     """
+    # residuals are formed in the working precision, which is enough for a small backward error, if not for the forward one
     r = systems.device.xp.empty_like(x)
     errors, count = systems.errors(x, r), 0
     while count < REFINEMENTS:
@@ -227,8 +234,8 @@ def refine(systems: Systems, x: Array, again: Solver) -> tuple[Any, Errors, int]
         with np.errstate(all="ignore"):
             trial = x + again(systems, r)
         rest = systems.device.xp.empty_like(x)
-        found = systems.errors(trial, rest)
-        after = found.worst
+        trial_errors = systems.errors(trial, rest)
+        after = trial_errors.worst
         # The first correction repairs digits that the backward error does not see; of two equally good, the later.
         better = (after <= before) | ((after <= ROUNDED * systems.eps) & (before <= ROUNDED * systems.eps))
         if better.all():
@@ -236,7 +243,7 @@ def refine(systems: Systems, x: Array, again: Solver) -> tuple[Any, Errors, int]
         elif better.any():
             mask = systems.device.asarray(better)[:, None]
             x, r = (systems.device.xp.where(mask, new, old) for new, old in ((trial, x), (rest, r)))
-        errors.update(better, found)
+        errors.update(better, trial_errors)
         if (errors.worst <= ROUNDED * systems.eps).all() or not (after < 0.5 * before).any():
             break
     return x, errors, count
@@ -265,6 +272,7 @@ def literal(device: Device, partition: Sequence[Any]) -> Solver:
 
     def solve(systems: Systems, d: Array) -> Any:
         x = d.copy()
+        # the stages work in place; x begins as the right-hand side
         work = (systems.a.copy(), systems.b.copy(), systems.c.copy())
         stages.solve_levels(device, partition, *work, x, x)
         return x
@@ -277,6 +285,7 @@ def _shift_bad(
 ) -> None:
     """Solve some systems again with other joint lines, each with its own."""
     n, device = systems.a.shape[1], systems.device
+    # few rows have no other lines within reach; many systems are faster pivoted
     if n < 8 or bad.size > SHIFTED_SYSTEMS:
         return
     # a block may be singular although the matrix is not: other joint lines cut other blocks
@@ -293,9 +302,12 @@ def _shift_bad(
 def _shifted(one: Systems, first: NDArray[np.int64]) -> tuple[Any, Errors]:
     """Return the solution of one system after its joint lines were moved away from small pivots."""
     device, n = one.device, one.a.shape[1]
+    # a row with a large diagonal element is a good pivot between two blocks
     weight = np.abs(device.to_host(one.a[0]))
+    # the reduced system of many lines is partitioned once more, which keeps its serial part short
     lines, nested = first, 2 if len(first) > 4096 else 1
     for attempt in range(SHIFTS + 1):
+        # block 0 holds row 0 besides, as for `joints`
         sizes = np.diff(lines)
         sizes[0] += 1
         partition = levels(n, sizes.tolist(), nested)
@@ -304,10 +316,12 @@ def _shifted(one: Systems, first: NDArray[np.int64]) -> tuple[Any, Errors]:
             device, partition, one.a.copy(), one.b.copy(), one.c.copy(), x, x
         )
         errors = one.errors(x, device.xp.empty_like(x))
+        # the first attempt uses the lines as they are, to learn which blocks have small pivots
         if attempt and np.isfinite(errors.backward).all():
             x, errors, _count = refine(one, x, literal(device, partition))
             if not one.failing(errors)[0]:
                 break
+        # no small pivot in the finest blocks: the weak one lies in the reduced system, and all lines move
         flagged = np.flatnonzero(device.to_host(pivots[0]) < WEAK_PIVOT)
         lines = shift(lines, flagged if flagged.size else np.arange(len(lines) - 1), weight)
     return x, errors
@@ -337,6 +351,7 @@ def pivoted(systems: Systems) -> NDArray[Any]:
     b[:, 0] = c[:, -1] = 0
     (gtsv,) = get_lapack_funcs(("gtsv",), (a,))
     with np.errstate(all="ignore"):
+        # LAPACK's wrapper takes no matrix of one row
         if count * n == 1:
             x, info = host.d / a, int(a[0, 0] == 0)
         else:
@@ -377,9 +392,17 @@ def _origin(host: Systems, s: int, position: int) -> int:
 
 
 def _pivot_bad(systems: Systems, outcome: Outcome, bad: NDArray[np.int64]) -> None:
+    """Solve some systems by LAPACK, in place, and judge them again.
+
+    Raises
+    ------
+    SingularMatrixError
+        If one of them is singular, with its number in the whole batch.
+    """
     part = systems.take(bad)
+    # all of them in one call: an error names a system by its number in this part
     try:
-        found = systems.device.asarray(pivoted(part))
+        x = systems.device.asarray(pivoted(part))
     except SingularMatrixError as error:
         s = int(bad[error.system])
         raise SingularMatrixError(
@@ -387,11 +410,12 @@ def _pivot_bad(systems: Systems, outcome: Outcome, bad: NDArray[np.int64]) -> No
             row=error.row,
             system=s,
         ) from None
-    errors = part.errors(found, systems.device.xp.empty_like(found))
+    # the residual judges LAPACK as it judges everything else
+    errors = part.errors(x, systems.device.xp.empty_like(x))
     outcome.errors.put(bad, errors)
     if part is systems:
-        outcome.x = found
+        outcome.x = x
     else:
-        outcome.x[systems.device.asarray(bad)] = found
+        outcome.x[systems.device.asarray(bad)] = x
     outcome.algorithm = "lapack"
     outcome.notes.append(f"{PIVOTED}: {bad.size} system(s) solved by LAPACK gtsv")

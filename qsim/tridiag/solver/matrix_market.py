@@ -64,16 +64,19 @@ def read_matrix(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
 
 
 def _diagonals(table: _Table) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return the diagonals of a matrix: entries near the diagonal, each at most once, mirrored where there is a symmetry."""
     n = table.rows
     if table.rows != table.columns:
         table.fail(f"the matrix must be square, not {table.rows} x {table.columns}")
     i, j, values = _entries(table)
+    # zeros that a file stores off the diagonals do no harm
     far = np.flatnonzero((np.abs(i - j) > 1) & (values != 0))
     if len(far):
         k = int(far[0])
         table.fail(
             f"not tridiagonal: entry ({i[k] + 1}, {j[k] + 1}) is {_written(values[k])} ({len(far)} entries outside)"
         )
+    # the header announces the size: refused before arrays of that length are made
     require_room(table.path, f"a matrix of {n} rows", 3 * n * values.itemsize)
     near = np.abs(i - j) <= 1
     i, j, values = i[near], j[near], values[near]
@@ -82,12 +85,14 @@ def _diagonals(table: _Table) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
     for diagonal, offset in zip(diagonals, (0, -1, 1), strict=True):
         chosen = (j - i) == offset
         rows = i[chosen]
+        # programs differ in what duplicates mean: some add them, others take the last
         if len(rows) != len(np.unique(rows)):
             order = np.argsort(rows, kind="stable")
             row = int(rows[order][1:][np.diff(rows[order]) == 0][0])
             table.fail(f"duplicate entry ({row + 1}, {row + 1 + offset})")
         diagonal[rows] = values[chosen]
     a, b, c = diagonals
+    # symmetric formats store the lower triangle only
     if mirrored:
         lower = b[1:].conj() if table.symmetry == "hermitian" else b[1:]
         c[:-1] = -lower if table.symmetry == "skew-symmetric" else lower
@@ -128,6 +133,7 @@ def _entries(table: _Table) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArr
     places = table.body[:, :2]
     i, j = (places[:, k].astype(np.int64) - 1 for k in (0, 1))
     for name, index, size, column in (("row", i, table.rows, 0), ("column", j, table.columns, 1)):
+        # places count from 1; the comparison with the number in the file finds fractions, too
         wrong = np.flatnonzero((index < 0) | (index >= size) | (places[:, column] != index + 1))
         if len(wrong):
             k = int(wrong[0])
@@ -148,6 +154,7 @@ def _array_places(table: _Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     if table.symmetry == "general":
         j, i = np.divmod(np.arange(table.rows * table.columns), max(1, table.rows))
         return i, j
+    # the lower triangle column by column is the upper triangle row by row
     j, i = np.triu_indices(table.rows, int(table.symmetry == "skew-symmetric"))
     return i, j
 
@@ -204,6 +211,7 @@ def _kind(path: Path, first: str) -> _Kind:
         if word not in known:
             raise FileError(f"{path}:1: unknown {what} {shorten(repr(word))}; known are {', '.join(known)}")
     kind = _Kind(*words[2:])
+    # every field of the standard is known, so that a valid file of no use gets a message of its own
     if kind.field == "pattern":
         raise FileError(f"{path}:1: a pattern has no values; store a real or a complex matrix")
     if kind.symmetry == "hermitian" and kind.field != "complex":
@@ -217,6 +225,7 @@ def _sizes(path: Path, lines: Iterator[tuple[int, str]], kind: _Kind) -> tuple[i
     for number, sizes in lines:  # noqa: B007 - the line number is used below
         if sizes.strip() and not sizes.lstrip().startswith("%"):
             break
+    # a coordinate file says how many entries it lists, an array has as many as its shape
     wanted = 3 if kind.format == "coordinate" else 2
     counts = sizes.split()
     if len(counts) != wanted or not all(word.isdecimal() and len(word) < 19 for word in counts):
@@ -249,6 +258,7 @@ def _numbers(path: Path, lines: Iterator[tuple[int, str]], width: int, field: st
     if not kept:
         return np.zeros((0, width))
     try:
+        # the fast reader first; it does not say which line is wrong
         body = np.loadtxt([line for _, line in kept], comments=None, ndmin=2)
         if body.shape[1] == width:
             return body

@@ -62,10 +62,11 @@ def joints(n: int, blocks: int | Sequence[int]) -> NDArray[np.int64]:
     sizes = [int(size) for size in blocks]
     if not sizes or any(size < 1 for size in sizes):
         wrong = next((w for w, size in enumerate(sizes) if size < 1), 0)
-        found = f"block {wrong} has {sizes[wrong]}" if sizes else "the list is empty"
-        raise ValueError(f"block sizes must be at least 1 ({found})")
+        given = f"block {wrong} has {sizes[wrong]}" if sizes else "the list is empty"
+        raise ValueError(f"block sizes must be at least 1 ({given})")
     if sum(sizes) != n:
         raise ValueError(f"the block sizes sum to {sum(sizes)}, but the system has {n} rows")
+    # a row alone is a joint line, and no block
     if n == 1:
         return np.zeros(1, np.int64)
     if sizes[0] < 2:
@@ -77,6 +78,7 @@ def joints(n: int, blocks: int | Sequence[int]) -> NDArray[np.int64]:
 
 
 def _equal(n: int, blocks: int) -> NDArray[np.int64]:
+    """Return the joint lines of equal blocks, sizes of which differ by one row at most."""
     if blocks < 1:
         raise ValueError(f"at least one block is needed, not {blocks}")
     if n == 1:
@@ -85,6 +87,7 @@ def _equal(n: int, blocks: int) -> NDArray[np.int64]:
         raise ValueError(f"{n} rows have room for at most {n - 1} blocks, not {blocks}")
     if blocks == 1:
         return np.array([0, n - 1], np.int64)
+    # n - 1 rows after row 0, spread evenly
     return np.arange(blocks + 1, dtype=np.int64) * (n - 1) // blocks
 
 
@@ -103,13 +106,14 @@ def levels(n: int, blocks: int | Sequence[int], iterations: int = 1) -> list[NDA
     """
     if iterations < 1:
         raise ValueError(f"at least one partition is needed, not {iterations}")
-    found = [joints(n, blocks)]
+    partition = [joints(n, blocks)]
     # every partition shrinks the lines by the same factor, which makes the sum of all steps smallest (Eq. 8)
-    ratio = len(found[0]) ** (1.0 / iterations)
-    while len(found) < iterations and len(found[-1]) >= 3:
-        lines = len(found[-1])
-        found.append(_equal(lines, max(1, min(round(lines / ratio), lines // 2))))
-    return found
+    ratio = len(partition[0]) ** (1.0 / iterations)
+    while len(partition) < iterations and len(partition[-1]) >= 3:
+        lines = len(partition[-1])
+        # at least one block and at most one for every two lines: a partition must shrink the system
+        partition.append(_equal(lines, max(1, min(round(lines / ratio), lines // 2))))
+    return partition
 
 
 def shift(
@@ -150,6 +154,7 @@ def _counts(n: int, blocks: float, iterations: int) -> list[float]:
 
 def cost(n: int, blocks: float, iterations: int, alpha: float, beta: float) -> float:
     """Return the modelled seconds of a solution (Eq. for t_tot,(n_it) above Eq. 8)."""
+    # alpha for each row of a block on each level, in parallel over the blocks; beta for each line of the last one, serially
     counts = _counts(n, blocks, iterations)
     steps = sum(first / second for first, second in pairwise(counts))
     return alpha * steps + beta * counts[-1]
@@ -182,6 +187,7 @@ def fit(
     table = np.array([[sum(p / q for p, q in pairwise(c)), c[-1]] for c in counts])
     from scipy.optimize import nnls
 
+    # rows are divided by their times: a fast solution weighs as much as a slow one
     (alpha, beta), _rest = nnls(table / times[:, None], np.ones_like(times))
     return float(alpha), float(beta)
 
@@ -214,6 +220,7 @@ def auto(n: int, device: Device, iterations: int | None = None) -> tuple[int, in
     if not device.is_cuda:
         blocks = 1 if n < 2 * CPU_ROWS else n // CPU_ROWS
         return blocks, iterations or nested(n, blocks, device)
+    # every launch costs time that the model of Eq. 9 does not know: it is added before depths are compared
     options = []
     for count in (iterations,) if iterations else range(1, MOST_ITERATIONS + 1):
         blocks = optimum(n, count, CUDA_ALPHA, CUDA_BETA)

@@ -77,11 +77,13 @@ class Reduced:
         """
         # the interior is eliminated from the equations of the joint lines: x of its first and last row by x of both lines
         p_f, q_f, p_l, q_l = self.links.T
+        # a_w = a - b q_l - c p_f(w+1), b_w = -b p_l, c_w = -c q_f(w+1), d_w = d - b g_l - c g_f(w+1)
         a, c = self.a - self.b * q_l, np.zeros_like(self.c)
         a[:-1] -= self.c[:-1] * p_f[1:]
         c[:-1] = -self.c[:-1] * q_f[1:]
         d = self.d - self.b * self.loads[:, :, 1]
         d[:, :-1] -= self.c[:-1] * self.loads[:, 1:, 0]
+        # pivoting costs little here: a joint line stands for hundreds of rows
         x, row = gtsv(a, -self.b * p_l, c, d.T)
         if row is not None:
             raise SingularMatrixError(
@@ -104,6 +106,7 @@ def gtsv(
     """
     from scipy.linalg import get_lapack_funcs
 
+    # LAPACK's wrapper takes no matrix of one row
     if len(a) == 1:
         return (d / a[0], None) if a[0] != 0 else (d, 0)
     (solver,) = get_lapack_funcs(("gtsv",), (a, d))
@@ -115,6 +118,7 @@ def _interior(
     a: NDArray[Any], b: NDArray[Any], c: NDArray[Any], d: NDArray[Any]
 ) -> tuple[float, NDArray[Any], NDArray[Any]]:
     """Reduce one piece with pivoting; return the growth, links (4,) and loads (k, 2)."""
+    # the last row of a piece is its joint line
     m, k = len(a) - 1, d.shape[0]
     links, loads = np.array([0, -1, -1, 0], a.dtype), np.zeros((k, 2), a.dtype)
     if m == 0:
@@ -148,6 +152,7 @@ def stubborn(
     """
     whole = _interior(a, b, c, d)
     rows = len(a)
+    # good enough, or no better cut can be expected: the residual of the whole system decides then
     if whole[0] <= GROWTH or depth == 0 or rows < 2:
         _growth, links, loads = whole
         joint, one = np.array([first + rows - 1], np.int64), np.ones(1, np.uint8)
@@ -165,6 +170,7 @@ def stubborn(
     large = int(np.argmax(np.abs(a[: rows - 1])))
     places = {0, 1, 2, middle - 1, middle, middle + 1, large, rows - 4, rows - 3, rows - 2}
     best = min(sorted(cut for cut in places if 0 <= cut < rows - 1), key=growth)
+    # each half may be cut again
     parts = []
     for part, start in ((slice(0, best + 1), 0), (slice(best + 1, rows), best + 1)):
         parts.append(stubborn(first + start, a[part], b[part], c[part], d[:, part], depth - 1))
@@ -180,6 +186,7 @@ def substitute(
     right: NDArray[Any],
 ) -> NDArray[Any]:
     """Return the interior (k, m) of a piece from x at the joint lines before and after it (k,), with pivoting."""
+    # the joint lines are known and go to the right-hand side of the first and the last row
     m = len(a) - 1
     rhs = np.array(d[:, :m].T, order="F")
     rhs[0] -= b[0] * left

@@ -55,22 +55,23 @@ def read_system(file: str | Path, rhs: str | Path | None = None) -> System:
     """
     with OpenFile(file, rhs) as opened:
         source = opened.source
-        found = {letter: np.asarray(array[...]) for letter, array in opened.arrays.items()}
-        for letter, array in found.items():
+        arrays = {letter: np.asarray(array[...]) for letter, array in opened.arrays.items()}
+        for letter, array in arrays.items():
             _require_finite(
                 array, letter, opened.names[letter], source.batch, corner=source.n // source.batch
             )
-        n, dtype = found["a"].shape[-1], source.dtype
+        n, dtype = arrays["a"].shape[-1], source.dtype
         out = {}
         for letter in "abc":
-            part = np.zeros(found["a"].shape, dtype)
-            given = found[letter]
+            part = np.zeros(arrays["a"].shape, dtype)
+            given = arrays[letter]
             short = given.shape[-1] < n
+            # b without its unused corner begins in row 1, c without it ends in row n - 2
             part[..., int(short and letter == "b") : n - int(short and letter == "c")] = given
             out[letter] = part
         out["b"][..., 0] = 0
         out["c"][..., -1] = 0
-        return System(out["a"], out["b"], out["c"], found["d"].astype(dtype, copy=False), source.name)
+        return System(out["a"], out["b"], out["c"], arrays["d"].astype(dtype, copy=False), source.name)
 
 
 def open_system(file: str | Path, rhs: str | Path | None = None) -> OpenFile:
@@ -93,6 +94,7 @@ class OpenFile:
         self._open: list[Any] = []
         self.arrays: dict[str, Any] = {}
         self.names: dict[str, str] = {}
+        # whatever goes wrong, no file stays open
         try:
             self._take(path, rhs)
         except BaseException:
@@ -100,12 +102,20 @@ class OpenFile:
             raise
 
     def _take(self, path: Path, rhs: str | Path | None) -> None:
+        """Find the arrays of a system and of its right-hand side, and check that they belong together.
+
+        Raises
+        ------
+        FileError
+            If an array is missing, has another shape than the others need, or holds no numbers.
+        """
         kind = _require(path, SYSTEMS, "a system")
         if kind.startswith(".mtx"):
             for letter, array in zip("abc", read_matrix(path), strict=True):
                 self._add(letter, array, path)
         else:
             held = _arrays(path, kind, self._open)
+            # a right-hand side that is given apart goes before `d` of the file
             for letter in "abc" if rhs is not None else "abcd":
                 if letter not in held:
                     wanted = "system.rhs names a file that holds it" if letter == "d" else None
@@ -117,6 +127,7 @@ class OpenFile:
                 self._add(letter, held[letter], path)
         if rhs is not None:
             self._add("d", read_rhs(rhs, self._open), Path(rhs))
+        # a MatrixMarket file holds a matrix alone
         elif "d" not in self.arrays:
             raise FileError(
                 f"{path} holds a matrix, but no right-hand side", hint="system.rhs names a file that holds it"
@@ -134,6 +145,7 @@ class OpenFile:
         name = f"{path}: {letter}"
         if array.dtype.kind not in "biufc":
             raise FileError(f"{name} holds {array.dtype}, not numbers")
+        # its digits would be lost without a word
         if array.dtype.kind in "fc" and array.dtype.itemsize > (16 if array.dtype.kind == "c" else 8):
             raise FileError(f"{name} has extended precision ({array.dtype}); store double precision instead")
         self.arrays[letter], self.names[letter] = array, name
@@ -176,8 +188,9 @@ def read_rhs(file: str | Path, opened: list[Any] | None = None) -> Any:
         held = _arrays(path, kind, keep)
         if "d" not in held and len(held) != 1:
             raise FileError(f"{path}: no array 'd' (the right-hand side); it holds {listed(held)}")
-        found = held["d"] if "d" in held else next(iter(held.values()))
-        return found[...] if opened is None else found
+        rhs = held["d"] if "d" in held else next(iter(held.values()))
+        # an open file is left to the caller; without one to close it, the array is read now
+        return rhs[...] if opened is None else rhs
     finally:
         if opened is None:
             for handle in keep:
@@ -190,6 +203,7 @@ def read_rhs(file: str | Path, opened: list[Any] | None = None) -> Any:
 def _require(path: Path, allowed: tuple[str, ...], what: str) -> str:
     """Return the ending of a file that exists and has one of the allowed endings."""
     name = path.name.lower()
+    # the longest endings, such as .mtx.gz, are no suffix of `pathlib`
     kind = next((ending for ending in allowed if name.endswith(ending)), None)
     if kind is None:
         raise FileError(f"{path}: {what} is read from {', '.join(allowed)}, not '{path.suffix or path.name}'")
@@ -207,6 +221,7 @@ def _arrays(path: Path, kind: str, opened: list[Any]) -> dict[str, Any]:
 def _hdf5(path: Path, opened: list[Any]) -> dict[str, Any]:
     file, datasets = open_datasets(path)
     opened.append(file)
+    # arrays in groups belong to something else
     return {name: item for name, item in datasets.items() if "/" not in name}
 
 

@@ -98,16 +98,17 @@ def spans(rows: int, ranks: int, blocks: int | Sequence[int] | str = "auto") -> 
     count = len(lines) - 1
     if count < ranks:
         raise ValueError(f"{count} blocks cannot be shared by {ranks} processes")
+    # blocks are given out in turn, as equal in number as possible: a process cannot own a part of one
     cuts = [count * rank // ranks for rank in range(ranks + 1)]
-    found = []
+    shares = []
     for left, right in itertools.pairwise(cuts):
         # whole blocks of the partition: the joint line at the left belongs to the process before
         low = int(lines[left]) + 1 if left else 0
         sizes = tuple(int(size) for size in np.diff(lines[left : right + 1]))
         # as for :func:`joints`: the first block holds the line at its left, too
         sizes = (sizes[0] + 1, *sizes[1:])
-        found.append(Span(low, int(lines[right]) + 1, rows, sizes))
-    return found
+        shares.append(Span(low, int(lines[right]) + 1, rows, sizes))
+    return shares
 
 
 class SharedSolver:
@@ -145,8 +146,8 @@ class SharedSolver:
         self.device, self.span, self.links, self.watched = device, span, links, watched
         self.smallest = 1.0
         lines = span.high - span.first
-        found, nested = auto(lines, device)
-        blocks = found if isinstance(span.blocks, str) else span.blocks
+        auto_blocks, nested = auto(lines, device)
+        blocks = auto_blocks if isinstance(span.blocks, str) else span.blocks
         count = nested if isinstance(iterations, str) else iterations
         self.partition = levels(lines, blocks, count)
         # down to the two joint lines at the ends of the process: the rest of the system is theirs
@@ -170,20 +171,23 @@ class SharedSolver:
         device, scale = self.device, None
         lines: tuple[Any, ...] = tuple(part.reshape(1, -1) for part in (a, b, c, d))
         lines = (*lines, lines[3])
-        found = []
+        # stages RD, JD, RU, JU on every level, down to the two joint lines at the ends of this process
+        done = []
         for partition in self.partition:
             level = Level.empty(device, partition, lines[0].shape[1], 1, a.dtype)
             rd_jd_ru_ju(device, level, scale, *lines[:4])
             joint_lines(device, level, scale, *lines[:4])
-            found.append((level, lines))
+            done.append((level, lines))
             scale, lines = level.scale, (level.a, level.b, level.c, level.d, level.x)
-        last = found[-1][0]
+        last = done[-1][0]
+        # the only exchange about unknowns: six numbers of every process, to all
         x, pivot = self._reduced(last)
         if self.watched:
-            own = min(float(level.pivots.min()) for level, _lines in found)
+            own = min(float(level.pivots.min()) for level, _lines in done)
             self.smallest = float(self.links.gather(np.array([min(own, pivot)])).min())
         last.x[...] = device.asarray(x.reshape(1, 2), a.dtype)
-        for level, outer in reversed(found):
+        # SS of every level, from the coarsest
+        for level, outer in reversed(done):
             ss(device, level, *outer)
         return d
 
@@ -198,6 +202,7 @@ class SharedSolver:
         sent = self.links.gather(np.asarray(self.device.to_host(mine), kind))
         # every process solves the small system of all joint lines by itself: cheaper than sending the result around
         a, b, c, d, x = np.zeros((5, 1, len(sent) + 1), kind)
+        # joint line w gets the left part of process w and the right part of process w - 1
         a[0, :-1] += sent[:, 0]
         c[0, :-1] = sent[:, 1]
         d[0, :-1] += sent[:, 2]

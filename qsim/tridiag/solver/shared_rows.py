@@ -80,6 +80,7 @@ class SharedRows:
             for part in (a, b, c):
                 part[0] = 0
             d[:, 0] = 0
+        # the row after the own ones belongs to the next process: an empty row here, with x filled in for the residual
         if self._next:
             none = xp.zeros(1, a.dtype)
             a, b, c = (xp.concatenate((part, none)) for part in (a, b, c))
@@ -115,13 +116,14 @@ class SharedRows:
             self.refinements += 1
             trial = self.x + self._applied(r)
             rest = namespace(r).empty_like(r)
-            found = self._judged(trial, rest)
-            better = found.worst < self.errors.worst
+            trial_errors = self._judged(trial, rest)
+            # column by column: a correction that does not help one right-hand side is not taken there
+            better = trial_errors.worst < self.errors.worst
             if not better.any():
                 break
             for column in np.flatnonzero(better).tolist():
                 self.x[column], r[column] = trial[column], rest[column]
-            self.errors.update(better, found)
+            self.errors.update(better, trial_errors)
         self.doubtful = not self._good(tolerance, SUSPICIOUS_PIVOT * eps)
 
     def _good(self, tolerance: float, pivot: float) -> bool:
@@ -139,15 +141,16 @@ class SharedRows:
         x = namespace(d).zeros_like(d)
         for column in range(self.columns):
             a, b, c = (part[window].copy() for part in (self.a, self.b, self.c))
+            # of the joint line at the left, its coupling to the own rows: the neighbour knows the rest of it
             c[:1] = self._left
             # the residual shows what is not finite
             with np.errstate(all="ignore"):
                 x[column, window] = self.solver.solve(a, b, c, d[column, window].copy())
         # the residual of the last own row needs x of the first row of the next process
         edge = np.ascontiguousarray(self.device.to_host(x[:, self._first]))
-        found = self.links.gather(edge)
+        edges = self.links.gather(edge)
         if self._next:
-            x[:, -1] = self.device.asarray(found[self.links.rank + 1])
+            x[:, -1] = self.device.asarray(edges[self.links.rank + 1])
         return x
 
     def _judged(self, x: Array, r: Array) -> Errors:

@@ -37,8 +37,8 @@ class Solution:
     notes
         What the user should know.
     equilibrated
-        Whether rows and columns were scaled before the system was solved and judged; `backward_error` and `min_pivot` are
-        those of the scaled system then.
+        Whether rows and columns were scaled before the system was solved and judged; `backward_error` and `min_pivot` then
+        belong to the scaled system.
     """
 
     x: Any

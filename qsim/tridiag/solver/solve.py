@@ -27,7 +27,6 @@ from qsim.tridiag.solver.robustness import extended
 from qsim.tridiag.solver.robustness.verdicts import (
     SingularMatrixError,
     check_condition,
-    difficulty,
     give_up,
     out_of_range,
     underflow,
@@ -153,32 +152,34 @@ def solve(
     where = _device(device, arrays, how.type)
     if how.cyclic:
         return _solve_cyclic(where, arrays, how)
+    # arrays of the user are read only: what works in place gets copies
     with where.use(), out_of_memory(where, Memory(reduce="system.n")):
         systems, finish = _prepare(where, arrays, how.tolerance)
         plan = _plan(systems.a.shape[1], where, how)
-        found = _climbed(systems, arrays, plan, how)
-        x = finish(found.outcome.x)
+        solved = _climbed(systems, arrays, plan, how)
+        # the copy to the host still needs the device
+        x = finish(solved.outcome.x)
     return Solution(
         x,
-        float(found.residual.max()),
-        float(found.backward.max()),
-        float(found.rowwise.max()),
-        found.outcome.algorithm,
+        float(solved.residual.max()),
+        float(solved.backward.max()),
+        float(solved.rowwise.max()),
+        solved.outcome.algorithm,
         plan.blocks,
         plan.iterations,
-        float(found.smallest.min()),
-        found.outcome.refinements,
+        float(solved.smallest.min()),
+        solved.outcome.refinements,
         time.perf_counter() - start,
-        found.outcome.notes,
-        found.equilibrated,
+        solved.outcome.notes,
+        solved.equilibrated,
     )
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Solved:
     """Solutions of a batch, with their errors and smallest pivots.
 
-    Residuals and row-wise errors are those of the systems as they were given.
+    Residuals and row-wise errors belong to the systems as they were given.
     """
 
     outcome: Outcome
@@ -194,9 +195,10 @@ class _Found:
         self.residual[s], self.backward[s], self.rowwise[s] = exact.residual, exact.backward, exact.rowwise
 
 
-def _climbed(systems: Systems, arrays: Arrays, plan: _Plan, how: _How) -> _Found:
+def _climbed(systems: Systems, arrays: Arrays, plan: _Plan, how: _How) -> _Solved:
     """Solve a batch, judge it (equilibrated where it is badly scaled), and climb the ladder where a row is not solved well."""
     outcome, smallest = _first(systems, plan)
+    # NaN and infinities of the input show in the residual: arrays are searched only when it is not finite
     _finite(outcome, arrays, systems)
     again = None if how.pivoted else plan.again(systems.device)
     doubt = ladder.doubtful(systems, outcome.errors, smallest)
@@ -208,7 +210,10 @@ def _climbed(systems: Systems, arrays: Arrays, plan: _Plan, how: _How) -> _Found
     # the usual case
     if again is not None and not doubt.any():
         errors = outcome.errors
-        return _Found(outcome, errors.residual, errors.backward, errors.rowwise, smallest, equilibrated=False)
+        return _Solved(
+            outcome, errors.residual, errors.backward, errors.rowwise, smallest, equilibrated=False
+        )
+    # pivots and norms of a badly scaled system judge its units: it is solved again in units in which no row is small
     scales = ladder.scales_of(systems, doubt)
     judged, top = (systems, None) if scales is None else systems.scaled(scales)
     if scales is not None:
@@ -232,28 +237,30 @@ def _climbed(systems: Systems, arrays: Arrays, plan: _Plan, how: _How) -> _Found
         if not left.size or not extended.fits(len(left), systems.a.shape[1], systems.a.dtype):
             raise
     errors = outcome.errors
-    found = _Found(outcome, errors.residual, errors.backward, errors.rowwise, smallest, scales is not None)
+    solved = _Solved(outcome, errors.residual, errors.backward, errors.rowwise, smallest, scales is not None)
     if scales is not None and top is not None:
-        found, left = _unscaled(systems, found, left, scales, top)
+        solved, left = _unscaled(systems, solved, left, scales, top)
     if left.size:
-        _mend(systems, judged, found, left, strict=how.on_unstable == "error")
+        _mend(systems, judged, solved, left, strict=how.on_unstable == "error")
     check_condition(judged, outcome, smallest, left)
-    return found
+    return solved
 
 
 def _unscaled(
     systems: Systems,
-    found: _Found,
+    solved: _Solved,
     left: NDArray[np.int64],
     scales: equilibrate.Scales,
     top: NDArray[np.int32],
-) -> tuple[_Found, NDArray[np.int64]]:
+) -> tuple[_Solved, NDArray[np.int64]]:
     """Return the solutions in the units of the given systems, and those that are not solved well in these."""
-    outcome, dtype = found.outcome, systems.a.dtype
+    outcome, dtype = solved.outcome, systems.a.dtype
     y = systems.device.to_host(outcome.x)
     outcome.x = systems.device.asarray(scales.solution(y, top))
+    # the normwise error stays the scaled system's: norms of the given one show its largest rows alone
     given = systems.errors(outcome.x, systems.device.xp.empty_like(outcome.x))
-    found = replace(found, residual=given.residual, rowwise=given.rowwise)
+    solved = replace(solved, residual=given.residual, rowwise=given.rowwise)
+    # good in the scaled units but not in the given ones
     worse = np.setdiff1d(np.flatnonzero(systems.failing(given)), left)
     # what was a good solution: some of its numbers are out of range
     if worse.size:
@@ -267,28 +274,32 @@ def _unscaled(
             tiny = sizes[worse] <= np.finfo(dtype).minexp
             outcome.notes.append(underflow(dtype, int(tiny.sum())))
             worse = worse[~tiny.any(axis=1)]
-    return found, np.union1d(left, worse)
+    return solved, np.union1d(left, worse)
 
 
-def _mend(systems: Systems, judged: Systems, found: _Found, left: NDArray[np.int64], *, strict: bool) -> None:
+def _mend(
+    systems: Systems, judged: Systems, solved: _Solved, left: NDArray[np.int64], *, strict: bool
+) -> None:
     """Solve in extended precision what no other rung has solved, in place; raise what to say of large systems."""
     n, dtype, worst = systems.a.shape[1], systems.a.dtype, int(left[0])
     if strict or not extended.fits(len(left), n, dtype):
-        raise give_up(judged, worst, max(found.backward[worst], found.rowwise[worst]))
+        raise give_up(judged, worst, max(solved.backward[worst], solved.rowwise[worst]))
     host = systems.take(left).to_host()
     b, c = host.b.copy(), host.c.copy()
+    # unused corners may hold anything, and `Numbers` takes them for the corners of a cyclic matrix
     b[:, 0] = c[:, -1] = 0
     underflows = 0
     for k, s in enumerate(left.tolist()):
         numbers = extended.Numbers(host.a[k], b[k], c[k], host.d[k : k + 1])
         exact = extended.solve_extended(numbers, which(systems, s), s)
-        found.put(s, exact)
+        solved.put(s, exact)
+        # the exact solution rounded: it fails only where it lies below the range of the precision
         if exact.rowwise > systems.accepted:
             underflows += exact.underflows
-    found.outcome.algorithm = "extended"
-    found.outcome.notes.append(f"elements far apart: {len(left)} system(s) solved in extended precision")
+    solved.outcome.algorithm = "extended"
+    solved.outcome.notes.append(f"elements far apart: {len(left)} system(s) solved in extended precision")
     if underflows:
-        found.outcome.notes.append(underflow(dtype, underflows))
+        solved.outcome.notes.append(underflow(dtype, underflows))
 
 
 def _solve_cyclic(device: Device, arrays: Arrays, how: _How) -> Solution:
@@ -304,6 +315,7 @@ def _solve_cyclic(device: Device, arrays: Arrays, how: _How) -> Solution:
     # one matrix, several right-hand sides
     many = a.ndim == 1 and d.ndim == 2
 
+    # tridiagonal systems take the options of the cyclic one, and its tolerance
     def inner(a: Array, b: Array, c: Array, d: Array) -> Solution:
         return solve(
             a,
@@ -318,14 +330,15 @@ def _solve_cyclic(device: Device, arrays: Arrays, how: _How) -> Solution:
             tolerance=systems.tolerance,
         )
 
-    found = []
+    solutions = []
     with device.use():
         _require_finite_corners(systems)
         for s in range(1 if many else count):
             matrix = cycles.Matrix(systems.a[s], systems.b[s], systems.c[s])
             right = systems.d.T if many else systems.d[s][:, None]
+            # two rows have one coupling in each direction, a row alone has none
             if n < 3:
-                found.append(_short_cycle(matrix, right, inner))
+                solutions.append(cycles.solve_short(matrix, right, inner))
                 continue
             one = cycles.solve_one(
                 matrix,
@@ -335,35 +348,15 @@ def _solve_cyclic(device: Device, arrays: Arrays, how: _How) -> Solution:
                 strict=how.on_unstable == "error",
                 tolerance=systems.tolerance,
             )
-            found.append(one)
-        x = device.xp.ascontiguousarray(device.xp.concatenate([one.x.T for one in found]))
-    worst = max(found, key=lambda one: (difficulty(one.algorithm), one.backward_error))
-    return replace(
-        worst,
-        x=finish(x),
-        residual=max(one.residual for one in found),
-        backward_error=max(one.backward_error for one in found),
-        rowwise_error=max(one.rowwise_error for one in found),
-        min_pivot=min(one.min_pivot for one in found),
-        refinements=max(one.refinements for one in found),
-        seconds=sum(one.seconds for one in found),
-        notes=list(dict.fromkeys(note for one in found for note in one.notes)),
-        equilibrated=any(one.equilibrated for one in found),
-    )
+            solutions.append(one)
+        x = device.xp.ascontiguousarray(device.xp.concatenate([one.x.T for one in solutions]))
+    return cycles.joined(solutions, finish(x))
 
 
 def _array(v: ArrayLike) -> Array:
     """Return an array of a device as it is, anything else as an array of NumPy."""
     on_device: Any = v
     return on_device if hasattr(v, "__cuda_array_interface__") else np.asarray(v)
-
-
-def _short_cycle(matrix: cycles.Matrix, right: Array, inner: cycles.Solve) -> Solution:
-    """Solve a cyclic system of one or two rows: its corners lie on other elements, which they are added to."""
-    a, b, c = matrix.a, matrix.b, matrix.c
-    if len(a) == 1:
-        return inner(a + b + c, b[:0], c[:0], right)
-    return inner(a, b[1:] + c[1:], c[:1] + b[:1], right)
 
 
 def _require_finite_corners(systems: Systems) -> None:
@@ -389,9 +382,11 @@ class _Plan:
         """Return solutions, smallest pivots (each system or all) and the name of the algorithm."""
         device, matrix = systems.device, (systems.a, systems.b, systems.c)
         if self.type == "lapack":
+            # LAPACK chooses its pivots: 1 says that none was weak
             found = ladder.pivoted(Systems(device, *matrix, d, systems.tolerance))
             return found, np.ones(len(found)), "lapack"
         if self.type == "nshape" and self.partition:
+            # the literal stages work in place: on copies, as the ladder needs the system again
             x = d.copy()
             a, b, c = (v.copy() for v in matrix)
             smallest, _pivots = stages.solve_levels(device, self.partition, a, b, c, x, x)
@@ -399,6 +394,7 @@ class _Plan:
         x = device.xp.empty_like(d)
         if self.type == "nshape":
             a, b, c, right, out = (v.reshape(-1) for v in (*matrix, d, x))
+            # the fast kernels take a batch as one system without couplings at its borders, and report one pivot for all
             pivots = nshape.partition_solve(device, a, b, c, right, out, d.shape[1])
             return x, np.full(len(x), np.nan_to_num(pivots.min_pivot)), f"nshape-{pivots.mode}"
         if self.type == "thomas":
@@ -419,6 +415,7 @@ def _cached(
     iterations: int | None,
     fast: bool,
 ) -> _Plan:
+    """Return the plan of :func:`_plan`, made once for all systems of one shape."""
     if type in ("thomas", "lapack"):
         return _Plan(type, 1, 1)
     if blocks is None:
@@ -427,6 +424,7 @@ def _cached(
         count = blocks if isinstance(blocks, int) else len(blocks)
         depth = iterations or nested(n, max(count, 1), device)
     if type == "woodbury":
+        # at least one cut, or there would be nothing to correct
         cut = joints(n, blocks if blocks is not None else min(max(2, count), max(1, n - 1)))
         return _Plan(type, max(1, len(cut) - 1), 1, (cut,))
     if fast:
@@ -446,6 +444,7 @@ def _plan(n: int, device: Device, how: _How) -> _Plan:
     depth = None if isinstance(iterations, str) else int(iterations)
     if depth is not None and depth < 1:
         raise ValueError(f"iterations must be at least 1, not {depth}")
+    # a partition that was given, by blocks or by nesting, is the user's: the literal stages follow it
     fast = sizes is None and depth is None
     return _cached(n, device, type, sizes, depth, fast)
 
@@ -471,6 +470,8 @@ def _selected(name: str) -> Device:
 
 
 def _device(device: Device | str | None, arrays: Arrays, type: str) -> Device:
+    """Return where to compute: where the caller says, else where the arrays are; serial algorithms on the CPU."""
+    # libraries and serial algorithms have no CUDA kernels; a CPU with a given number of threads is kept
     if type in ("thomas", "lapack", "woodbury"):
         return device if isinstance(device, Device) and not device.is_cuda else _cpu()
     if isinstance(device, Device):
@@ -498,6 +499,7 @@ def _prepare(
 
     def fit(v: Array) -> Array:
         """Return v with a batch axis; copied only where it has to be."""
+        # one matrix for several right-hand sides is repeated: the kernels know batches alone
         v = v.reshape(1, n) if count == 1 else xp.broadcast_to(v, (count, n))
         return xp.ascontiguousarray(v, dtype=dtype)
 
@@ -516,6 +518,7 @@ def _prepare(
         else:
             matrix.append(xp.zeros((count, n), dtype))
             matrix[-1][:, place] = v
+    # columns of right-hand sides become a batch: the kernels run along contiguous rows
     rhs = xp.ascontiguousarray(d.T if columns else d.reshape(count, n), dtype=dtype)
     if tolerance is not None and not tolerance > 0.0:
         raise ValueError(f"tolerance must be positive, not {tolerance}")
@@ -523,6 +526,7 @@ def _prepare(
     shape = d.shape
 
     def finish(x: Array) -> Array:
+        # back to the shape of d, and to where the arrays of the caller are
         x = x.T if columns else x.reshape(shape)
         if on_device and not device.is_cuda:
             moved: Array = import_module("cupy").asarray(x)
@@ -538,7 +542,7 @@ def _systems(a: Array, d: Array) -> int:
     Raises
     ------
     ValueError
-        If a or d has a shape that is none of those of :func:`solve`.
+        If a or d has no shape that :func:`solve` takes.
     """
     n = a.shape[-1] if a.ndim else 0
     if a.ndim not in (1, 2) or n == 0:
@@ -567,6 +571,7 @@ def _dtype(*arrays: Any) -> np.dtype[Any]:
     if len(kinds) == 1 and (only := next(iter(kinds))).char in "fdFD":
         # files of other machines have the other byte order
         return only.newbyteorder("=")
+    # half precision is computed in single, extended precision and integers in double
     wide = np.result_type(*(np.dtype(float) if dtype.kind in "biu" else dtype for dtype in kinds), np.float32)
     if wide.char in "fdFD":
         return wide

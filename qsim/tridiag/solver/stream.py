@@ -30,10 +30,9 @@ from qsim.tridiag.solver.batch import ROUGH
 from qsim.tridiag.solver.ladder import WEAK_PIVOT
 from qsim.tridiag.solver.pieces import Reduced, stubborn, substitute
 from qsim.tridiag.solver.robustness.defect import Defect, largest_share, size
+from qsim.tridiag.solver.slot import Slot
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from numpy.typing import DTypeLike, NDArray
     from typing_extensions import Unpack
 
@@ -187,6 +186,7 @@ def solve_streamed(
         out = np.empty(shape, source.dtype)
     if out is not None and tuple(out.shape) != shape:
         raise ValueError(f"the solution has shape {shape}, but the place for it has {tuple(out.shape)}")
+    # without a place for x there is nothing to refine: only check sums are left of the solution
     rows = _block_rows(source, device, how.budget)
     stream = _Stream(source, device, rows, how, progress)
     stream.run(out, None)
@@ -196,6 +196,7 @@ def solve_streamed(
         before = stream
         stream = _Stream(Defect(source, out), device, rows, how, progress)
         stream.run(out, before)
+        # row by row the error of the sum counts, not of the correction: one more reading of both
         stream.rowwise = Defect(source, out).rowwise(min(stream.rows, CHECK_ROWS))
         refinements += 1
     _require_accurate(stream, exceeding)
@@ -223,6 +224,7 @@ def _exceeding(stream: _Stream, how: _How) -> list[tuple[str, float, float]]:
     limit = how.limit(stream.dtype)
     rows = max(limit, ROUGH * float(np.finfo(stream.dtype).eps))
     errors = (("", stream.backward, limit), (" of a row", stream.rowwise, rows))
+    # a comparison with NaN is false, so a broken solution exceeds every limit
     return [one for one in errors if not one[1] <= one[2]]
 
 
@@ -279,6 +281,7 @@ class _Stream:
     ) -> None:
         self.source, self.device, self.rows, self.strict = source, device, rows, how.on_unstable == "error"
         self.n, self.k, self.dtype = int(source.n), int(source.columns), np.dtype(source.dtype)
+        # four pieces in a block at least: a block that is a single piece would leave the threads without work
         self.piece = max(1, min(how.piece or PIECE[device.kind], max(2, rows // 4)))
         self.blocks = -(-self.n // rows)
         self.real = self.dtype.type(0).real.dtype
@@ -290,8 +293,8 @@ class _Stream:
         self._residuals: list[NDArray[np.float64]] = []
         self._places: dict[str, complex] = {}
         self._carry: tuple[Any, ...] | None = None
-        self._slots: list[_Slot] = (
-            [_Slot(device, rows, self.k, self.dtype) for _ in range(SLOTS)] if device.is_cuda else []
+        self._slots: list[Slot] = (
+            [Slot(device, rows, self.k, self.dtype) for _ in range(SLOTS)] if device.is_cuda else []
         )
 
     # ------------------------------------------------------------------------------------------ passes
@@ -303,7 +306,9 @@ class _Stream:
             self._sweep(reader, self._reduce, self._reduced)
             self.lines = Reduced.join(self._parts)
             self.x = self.lines.solve()
+            # number of the first joint line of each block
             self._first = np.cumsum([0, *(len(part.joint) for part in self._parts)])
+            # joined: the parts would double the memory of the joint lines
             self._parts = []
             self._out, self._add = out, corrected is not None
             self._norms = np.zeros((self.k, 4))
@@ -311,12 +316,13 @@ class _Stream:
             self._sweep(reader, self._substitute, self._substituted)
             # their memory is needed by a refinement
             self._slots = []
-        # the residual of the correction is that of the corrected solution
+        # the correction leaves the residual of the corrected solution
         if corrected is not None:
             self._norms[:, 2] = corrected._norms[:, 2]
             self.x = self.x + corrected.x
             self.min_pivot = corrected.min_pivot
         self.residual = float(self._norms[:, 0].max())
+        # normwise backward error of every right-hand side; 0 / 0 is exact
         rmax, xmax, dmax, share = self._norms.T
         with np.errstate(all="ignore"):
             backward = np.where(rmax == 0.0, 0.0, rmax / (self._matrix * xmax + dmax))
@@ -354,7 +360,7 @@ class _Stream:
         while pending:
             self._end(pending.popleft(), end)
 
-    def _on_device(self, w: int, slot: _Slot, host: Block | None) -> list[Array]:
+    def _on_device(self, w: int, slot: Slot, host: Block | None) -> list[Array]:
         """Return a block on the device: copied there, or made there if there is none on the host."""
         lo, hi = self._bounds(w)
         arrays = slot.arrays(hi - lo)
@@ -372,6 +378,7 @@ class _Stream:
         context: AbstractContextManager[Any] = slot.stream if slot is not None else nullcontext()
         with context:
             if slot is not None:
+                # copies back from the device have arrived, and the slot is free for another block
                 slot.stream.synchronize()
             end(*block)
         self._done += 1
@@ -380,19 +387,31 @@ class _Stream:
 
     # ---------------------------------------------------------------------------------- first pass
 
-    def _reduce(self, w: int, arrays: Block, slot: _Slot | None) -> Any:
+    def _reduce(self, w: int, arrays: Block, slot: Slot | None) -> Any:
+        """Reduce the pieces of a block, on the device; nothing is waited for."""
         a, b, c, d = arrays
         xp, pieces = self.device.xp, -(-len(a) // self.piece)
+        # the last piece of a block may be shorter; its last row is a joint line as well
         edges = np.minimum(np.arange(pieces + 1, dtype=np.int64) * self.piece, len(a))
         links = xp.empty((pieces, 4), self.dtype)
         loads = xp.empty((self.k, pieces, 2), self.dtype)
         pivots = xp.empty(pieces, self.real)
         there = self.device.asarray(edges)
         kernel.reduce_pieces(self.device, there, a, b, c, d, links, loads, pivots)
+        # the equations of the joint lines as they stand: `Reduced.solve` adds what the interiors say
         last = there[1:] - 1
         return edges, pivots, links, loads, a[last], b[last], c[last], d[:, last]
 
-    def _reduced(self, w: int, arrays: Block, slot: _Slot | None, begun: tuple[Array, ...]) -> None:
+    def _reduced(self, w: int, arrays: Block, slot: Slot | None, begun: tuple[Array, ...]) -> None:
+        """Take a reduced block to the host, and reduce pieces with small pivots again.
+
+        Raises
+        ------
+        ValueError
+            If an element of the block is not finite.
+        NumericsError
+            If a piece needs pivoting, but the options refuse that.
+        """
         lo, _hi = self._bounds(w)
         edges, *parts = begun
         pivots, *rest = (self.device.to_host(part) for part in parts)
@@ -402,6 +421,7 @@ class _Stream:
             self._require_finite(lo, arrays)
         self.min_pivot = min(self.min_pivot, float(pivots.min()))
         links, loads, a, b, c, d = rest
+        # links and loads as they came, without pivoting
         part = Reduced(edges[1:] - 1 + lo, links, loads, a, b, c, d, np.zeros(len(pivots), np.uint8))
         if self.strict and len(weak):
             first, last = (int(edges[weak[0] + i]) + lo for i in (0, 1))
@@ -435,10 +455,12 @@ class _Stream:
 
     # --------------------------------------------------------------------------------- second pass
 
-    def _substitute(self, w: int, arrays: Block, slot: _Slot | None) -> Any:
+    def _substitute(self, w: int, arrays: Block, slot: Slot | None) -> Any:
+        """Substitute the joint lines into a block, measure its residual, and start the copy of x to the host."""
         a, b, c, d = arrays
         lo, hi = self._bounds(w)
         xp, device, rows = self.device.xp, self.device, hi - lo
+        # `Reduced.replace` may have cut pieces further, so edges follow from the joint lines, not from the piece length
         first, last = self._first[w : w + 2]
         joint, pivoted = self.lines.joint[first:last] - lo, self.lines.pivoted[first:last]
         edges = np.concatenate([[0], joint + 1]).astype(np.int64)
@@ -456,6 +478,7 @@ class _Stream:
         sides = device.asarray(left), device.asarray(right)
         system = System(a, b, c, d)
         kernel.substitute_pieces(device, there, device.asarray(pivoted), system, sides, work, x)
+        # pieces that were reduced with pivoting need it here, too; a piece of one row is its joint line alone
         for p in np.flatnonzero(pivoted).tolist():
             part = slice(int(edges[p]), int(edges[p + 1]))
             if part.stop - part.start > 1:
@@ -472,7 +495,8 @@ class _Stream:
         ends = [part[..., -1] for part in arrays]
         return x, stats, sums, ends
 
-    def _substituted(self, w: int, arrays: Block, slot: _Slot | None, begun: Any) -> None:
+    def _substituted(self, w: int, arrays: Block, slot: Slot | None, begun: Any) -> None:
+        """Add the norms of a block, write x, and keep what the last row's residual needs of the next block."""
         lo, hi = self._bounds(w)
         x, stats, sums, ends = begun
         stats, sums = self.device.to_host(stats).astype(float), self.device.to_host(sums)
@@ -488,6 +512,7 @@ class _Stream:
             self._norms[:, 0] = np.maximum(self._norms[:, 0], r)
             self._residuals[-1][-1] = max(self._residuals[-1][-1], float(r.max()))
         self._carry = None
+        # keep the equation of the last row, with x there and in the row above
         if hi < self.n:
             before = 0 * x[:, 0]
             if hi - lo > 1:
@@ -498,6 +523,7 @@ class _Stream:
         self._residuals.append(stats[:, :, 0].max(0))
         self._matrix = max(self._matrix, float(sums.max()))
         if self._out is not None:
+            # a refinement adds its correction to what was written before; norms of x and check sums are taken of the sum
             target = x[0] if len(self._out.shape) == 1 else x.T
             if self._add:
                 target = np.asarray(self._out[lo:hi]) + target
@@ -510,6 +536,7 @@ class _Stream:
     # ------------------------------------------------------------------------------------- results
 
     def _check(self, lo: int, hi: int, x: NDArray[Any]) -> None:
+        # parts have a fixed length: sums have the same bits for any number of threads
         parts = -(-(hi - lo) // CHECK_ROWS)
         for column in x:
             sums = np.empty((parts, 4), complex)
@@ -520,6 +547,7 @@ class _Stream:
 
             each_part(work, parts, hi - lo, self.device.threads)
             self._sums.append(np.array([*sums[:, :3].sum(0), sums[:, 3].real.max()]))
+        # rows that every run of a system reports, wherever its blocks begin
         for name, row in (("first", 0), ("mid", self.n // 2), ("last", self.n - 1)):
             if lo <= row < hi:
                 self._places[name] = x[0, row - lo].item()
@@ -529,59 +557,14 @@ class _Stream:
         sums = np.array(self._sums)
         total, square, weighted = sums[:, :3].sum(0)
         kind: Callable[[Any], Any] = complex if self.dtype.kind == "c" else (lambda z: float(z.real))
-        found = {"sum": kind(total), "sum_abs2": float(square.real), "wsum": kind(weighted)}
-        return {**found, **self._places, "max_abs": float(sums[:, 3].real.max())}
+        checksums = {"sum": kind(total), "sum_abs2": float(square.real), "wsum": kind(weighted)}
+        return {**checksums, **self._places, "max_abs": float(sums[:, 3].real.max())}
 
     def profile(self) -> tuple[NDArray[np.int64], NDArray[Any], NDArray[np.float64]]:
         """Return rows, x and residuals at some joint lines."""
+        # decimated: of each group of joint lines the last one, with the largest residual of all
         residual, joint = np.concatenate(self._residuals), self.lines.joint
         step = -(-len(joint) // PROFILE)
         first = np.arange(0, len(joint), step)
         last = np.minimum(first + step, len(joint)) - 1
         return joint[last], self.x[0, last], np.maximum.reduceat(residual, first)
-
-
-class _Slot:
-    """Place for one block on a CUDA device: buffers there, pinned ones on the host, and a stream of its own."""
-
-    def __init__(self, device: Device, rows: int, columns: int, dtype: np.dtype[Any]) -> None:
-        xp = device.xp
-        with device.use():
-            self.stream = xp.cuda.Stream(non_blocking=True)
-            self._flat = [xp.empty(rows * k, dtype) for k in (1, 1, 1, columns, columns)]
-            self.work = xp.empty(rows, dtype)
-            self._pinned = [_pinned(xp, rows * k, dtype) for k in (1, 1, 1, columns, columns)]
-        self._columns = columns
-
-    def arrays(self, rows: int) -> list[Any]:
-        """Return a, b, c, d on the device."""
-        return [self._view(self._flat[i], i, rows) for i in range(4)]
-
-    def x(self, rows: int) -> Any:
-        """Return x (columns, rows) on the device."""
-        return self._view(self._flat[4], 4, rows)
-
-    def _view(self, flat: Array, i: int, rows: int) -> Any:
-        return flat[:rows] if i < 3 else flat[: rows * self._columns].reshape(self._columns, rows)
-
-    def upload(self, host: Block) -> None:
-        """Start copying a block to the device."""
-        rows = len(host[0])
-        for i, part in enumerate(host):
-            pinned = self._view(self._pinned[i], i, rows)
-            pinned[...] = part
-            self._view(self._flat[i], i, rows).set(pinned, stream=self.stream)
-
-    def download(self, rows: int) -> None:
-        """Start copying x to the host."""
-        self.x(rows).get(stream=self.stream, out=self.fetched(rows), blocking=False)
-
-    def fetched(self, rows: int) -> NDArray[Any]:
-        """Return x on the host, once the stream has come to its end."""
-        view: NDArray[Any] = self._view(self._pinned[4], 4, rows)
-        return view
-
-
-def _pinned(xp: ModuleType, size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    memory = xp.cuda.alloc_pinned_memory(max(1, size) * dtype.itemsize)
-    return np.frombuffer(memory, dtype, size)

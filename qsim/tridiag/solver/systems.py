@@ -158,6 +158,7 @@ def materialise(
 ) -> System:
     """Return the whole of a source in memory."""
     a, b, c, d = source.read(0, source.n)
+    # right-hand sides run along the first axis in a source, along the last one in a system
     if batch > 1:
         a, b, c = (part.reshape(batch, -1) for part in (a, b, c))
         d = d.reshape(batch, -1) if source.columns == 1 else d.T.reshape(batch, -1, source.columns)
@@ -212,6 +213,7 @@ class ArraySource:
             d = np.ascontiguousarray(np.asarray(self._d[lo:hi]).T, dtype=self.dtype)
         else:
             d = self._take(self._d, lo, hi)[None]
+        # first and last rows of the systems within lo .. hi - 1: whatever the file holds there couples nothing
         rows = np.arange(-lo % self._row, hi - lo, self._row)
         b[rows] = 0
         ends = np.arange((-lo - 1) % self._row, hi - lo, self._row)
@@ -228,6 +230,7 @@ class ArraySource:
         """Return a copy of rows lo .. hi - 1; entry i of `array` belongs to row i + shift, missing ones are zero."""
         out = np.zeros(hi - lo, self.dtype)
         size = int(array.shape[-1])
+        # systems are rows of a (batch, n) array: a range of the long system is pieced together from the rows it crosses
         for system in range(lo // self._row, (hi - 1) // self._row + 1):
             base = system * self._row + shift
             start, stop = max(lo, base), min(hi, base + size)
@@ -269,6 +272,7 @@ class RandomSource:
         self.seed, self.dominance = int(seed), float(dominance)
         self.dtype = _dtype(dtype)
         self._key = rng.key_from_seed(self.seed)
+        # `read` hands out arrays of the host; `fill` gets its device from the caller
         self._device = device if device is not None and not device.is_cuda else cpu(None)
         kind = "complex" if self.dtype.kind == "c" else "real"
         self.name = f"random, {kind}, dominance {self.dominance:g}, seed {self.seed}"
@@ -316,10 +320,10 @@ class Share:
     def corners(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Return the corners of these systems, of a batch from a file."""
         held: Any = self.source
-        found = held.corners()
+        pair = held.corners()
         rows = self.n // self.batch
         mine = slice(self.low // rows, self.low // rows + self.batch)
-        return None if found is None else (found[0][mine], found[1][mine])
+        return None if pair is None else (pair[0][mine], pair[1][mine])
 
 
 def is_random(source: Source) -> bool:
@@ -342,11 +346,13 @@ class NormalSequence:
         """Return the numbers start .. start + count - 1 of the sequence."""
         out = np.empty(count)
         generator, done = self._generator, 0
+        # states up to the place: the numbers between are drawn once and thrown away, and never again
         while len(self._states) <= start // STATE_EVERY:
             generator.bit_generator.state = self._states[-1]
             generator.standard_normal(STATE_EVERY)
             self._states.append(generator.bit_generator.state)
         number = start // STATE_EVERY
+        # from the state before the place onwards, a stretch between two kept states at a time
         skip = start - number * STATE_EVERY
         while done < count:
             generator.bit_generator.state = self._states[number]
@@ -354,6 +360,7 @@ class NormalSequence:
             take = min(count - done, STATE_EVERY - skip)
             generator.standard_normal(out=out[done : done + take])
             done, skip, number = done + take, 0, number + 1
+            # the generator stands at the next kept state by itself
             if done < count and number == len(self._states):
                 self._states.append(generator.bit_generator.state)
         return out
@@ -410,6 +417,7 @@ class CrankNicolsonSource:
     def read(self, lo: int, hi: int) -> Block:
         """Return the rows lo .. hi - 1."""
         x = np.asarray((np.arange(lo, hi) - self.n // 2) * self.dx, np.float64)
+        # 1 + i dt/2 H: 1/dx^2 + V on the diagonal of H, -1/(2 dx^2) beside it
         half = 0.5j * self.dt
         off = half * (-0.5 / self.dx**2)
         a = (1.0 + half * (1.0 / self.dx**2 + np.asarray(self._potential(x), np.float64))).astype(self.dtype)
@@ -417,6 +425,7 @@ class CrankNicolsonSource:
         _cut_corners(b, c, lo, hi, self.n)
         d = np.empty((1, hi - lo), self.dtype)
         real, imaginary = self._normals
+        # imaginary parts follow the n real parts in the sequence, as z(n) draws them
         d.real[0], d.imag[0] = real.read(lo, hi - lo), imaginary.read(self.n + lo, hi - lo)
         return a, b, c, d
 
@@ -445,6 +454,7 @@ def random(
     if batch != 1 or rhs != 1 or _dtype(dtype).kind != "c":
         raise ValueError("dominance=None makes one complex system with one right-hand side")
     _require_rows(n)
+    # the recipe of the reference numbers: one sequence in this order, which no block can enter in the middle
     generator = np.random.Generator(np.random.PCG64(seed))
     b, c, d = (generator.standard_normal(n) + 1j * generator.standard_normal(n) for _ in range(3))
     a = (4.0 + np.abs(b) + np.abs(c)) * np.exp(2j * np.pi * generator.random(n))
@@ -474,10 +484,10 @@ def crank_nicolson(
 
 
 def _dtype(dtype: DTypeLike | str) -> np.dtype[Any]:
-    found = np.dtype(WORDS.get(dtype, dtype) if isinstance(dtype, str) else dtype)
-    if found.char not in "fdFD":
-        raise ValueError(f"systems are float32, float64, complex64 or complex128, not {found}")
-    return found
+    kind = np.dtype(WORDS.get(dtype, dtype) if isinstance(dtype, str) else dtype)
+    if kind.char not in "fdFD":
+        raise ValueError(f"systems are float32, float64, complex64 or complex128, not {kind}")
+    return kind
 
 
 def _require_rows(n: int) -> None:
@@ -510,6 +520,7 @@ def check_shapes(a: tuple[int, ...], b: tuple[int, ...], c: tuple[int, ...], d: 
     if len(a) not in (1, 2) or 0 in a:
         raise ValueError(f"a has shape {a}; it must be (n,) or (batch, n) with at least one row")
     n = a[-1]
+    # b and c with or without their unused corner
     for letter, shape in (("b", b), ("c", c)):
         if shape[:-1] != a[:-1] or len(shape) != len(a) or shape[-1] not in (n, n - 1):
             expected = f"{a} or {(*a[:-1], n - 1)}"

@@ -101,7 +101,7 @@ def _plan_generated(block: SystemSource, solver: Solver, precision: Precision) -
     item, rows = bytes_of_number(_kind(block), precision), block.n * batch
     # decides whether the system is solved in memory or block by block
     need = bytes_in_memory(rows, columns, item)
-    found = {"rows": block.n, "systems": batch, "right-hand sides": columns, "bytes in memory": need}
+    sizes = {"rows": block.n, "systems": batch, "right-hand sides": columns, "bytes in memory": need}
     findings = list(block_findings(solver, block.n))
     cyclic = block.corners is not None
     literal = solver.blocks != "auto"
@@ -128,7 +128,7 @@ def _plan_generated(block: SystemSource, solver: Solver, precision: Precision) -
     ranks, shared = _ranks(block, solver)
     return Plan(
         memory,
-        found,
+        sizes,
         0,
         findings,
         size,

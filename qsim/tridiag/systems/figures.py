@@ -24,6 +24,7 @@ def solution(r: Results) -> Figure | None:
     fig = figure("double", 2.6)
     a, b = fig.subplots(1, 2)
     row, x, residual = r["profile_row"], r["profile_x"], r["profile_residual"]
+    # lines between rows that have nothing to do with each other would fill the axes
     dense = row.size > 400
     style = (
         {"linestyle": "none", "marker": ".", "markersize": 1.5} if dense and _rough(x) else {"linewidth": 0.8}
@@ -39,6 +40,7 @@ def solution(r: Results) -> Figure | None:
     if positive.size:
         b.semilogy(
             row,
+            # residuals that vanish in a row would stretch the logarithmic axis: they are drawn at its lower end
             np.maximum(residual, max(0.3 * positive.min(), 1e-6 * positive.max())),
             color=COLORS["green"],
             linewidth=0.6,

@@ -103,6 +103,7 @@ def _check(name: str, text: str) -> Q:
     """Return the quantity of a check sum: one number, or real and imaginary part."""
 
     def parts(r: SolveResult) -> dict[str, Scalar]:
+        # a solution without check sums has no such quantity
         value = r.checks.get(name)
         if value is None:
             return {}
@@ -125,7 +126,7 @@ def _profile(part: int) -> Any:
 
 
 def _axes(r: SolveResult) -> tuple[str, ...]:
-    """Return the axes of x: those of the batch and of the right-hand sides only where there are several."""
+    """Return the axes of x: batch and right-hand sides have one only where there are several."""
     axes = (*(("system",) if r.batch > 1 else ()), "row", *(("column",) if r.columns > 1 else ()))
     # one system or one column, with an axis of its own
     if r.x is not None and r.x.ndim != len(axes):
@@ -235,15 +236,19 @@ def profile_of(
     """
     n = len(x) if n is None else n
     step = -(-n // PROFILE_POINTS)
+    # chunks end at steps of the profile, so that no step is split between two of them
     chunk = step * max(1, CHUNK // step)
     high, largest = low + len(x), np.zeros(-(-n // step))
+    # the grid of chunks counts from row 0 of the system: parts of several ranks then have the same steps
     for start in range(low - low % chunk, high, chunk):
         first, last = max(start, low), min(start + chunk, high)
         r = residual(first - low, last - low)
         size = (np.abs(r.real) + np.abs(r.imag)).max(0)
+        # first row of each step within the chunk; a part may begin inside one
         edges = np.maximum(np.arange(first - first % step, last, step) - first, 0)
         part = slice(first // step, first // step + len(edges))
         largest[part] = np.maximum(largest[part], np.maximum.reduceat(size, edges))
+    # the last row of each step stands for it
     rows = np.minimum(np.arange(0, n, step) + step, n) - 1
     inside = (rows >= low) & (rows < high)
     column = np.zeros(len(rows), x.dtype)
@@ -252,12 +257,13 @@ def profile_of(
 
 
 def joined_profile(parts: list[Profile | None]) -> Profile | None:
-    """Return the profile of a system from those of its parts; None if one of them is unknown."""
+    """Return the profile of a system from the profiles of its parts; None if one of them is unknown."""
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None
     column = np.array(known[0][1])
     for _rows, other, _largest in known[1:]:
+        # parts hold zeros in rows of others
         column = np.where(other != 0, other, column)
     return known[0][0], column, np.max([largest for *_, largest in known], axis=0)
 
@@ -268,6 +274,7 @@ def checks_of(x: NDArray[Any], low: int = 0, n: int | None = None) -> Checks:
     count, n = len(x), len(x) if n is None else n
     total, square, weighted, largest = 0j, 0.0, 0j, 0.0
     for lo in range(0, count, CHUNK):
+        # in double precision at least: a sum of many single numbers loses digits
         part = np.asarray(x[lo : lo + CHUNK].reshape(-1, x.size // count), np.result_type(x, np.float64))
         rows = part.sum(1)
         total += rows.sum()
@@ -277,18 +284,20 @@ def checks_of(x: NDArray[Any], low: int = 0, n: int | None = None) -> Checks:
     column = x if x.ndim == 1 else x[:, 0]
     out: dict[str, Any] = {"sum": total, "wsum": weighted}
     for name, row in (("first", 0), ("mid", n // 2), ("last", n - 1)):
+        # zero where the row belongs to another part, so that parts are joined by addition
         out[name] = column[row - low] if low <= row < low + count else 0.0
     exact = {name: kind(value if kind is complex else np.real(value)) for name, value in out.items()}
     return {**exact, "sum_abs2": square, "max_abs": largest}
 
 
 def joined_checks(parts: list[Checks]) -> Checks:
-    """Return the check sums of a solution from those of its parts, added in their order; none if those of a part are unknown."""
+    """Return the check sums of a solution from its parts, added in their order; none if a part has none."""
     if not all(parts):
         return NO_CHECKS
     out = dict(parts[0])
     for part in parts[1:]:
         for name, value in part.items():
+            # all but the largest |x| are sums; single rows are zero in the parts that do not hold them
             out[name] = (
                 max(float(np.real(out[name])), float(np.real(value)))
                 if name == "max_abs"
@@ -318,7 +327,7 @@ class Solved:
 
 
 def full_shape(source: BatchSource) -> tuple[int, ...]:
-    """Return the shape of a stored solution: that of given right-hand sides, or (n,), (batch, n), (batch, n, columns), ..."""
+    """Return the shape of a stored solution: of right-hand sides from a file, or (n,), (batch, n), (batch, n, columns), ..."""
     if isinstance(source, ArraySource):
         return source.shape
     columns = () if source.columns == 1 else (source.columns,)
@@ -332,6 +341,7 @@ def beside(monitor: Monitor, size: int) -> tuple[Path | None, str]:
         return None, "the solution is too large to be kept; only its check sums are"
     stem = monitor.checkpoint.name.removesuffix(".ckpt.h5")
     path = monitor.checkpoint.with_name(f"{stem}.x.h5")
+    # a full disk would end the run only after hours
     free = shutil.disk_usage(path.parent).free
     if size > 0.95 * free:
         text = f"the solution takes {size / 1e9:.3g} GB, but {path.parent} has {free / 1e9:.3g} GB free: only check sums are kept"

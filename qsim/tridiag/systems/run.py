@@ -52,9 +52,11 @@ def run_solve(problem: SolveProblem, monitor: Monitor) -> SolveResult:
         with monitor.stage("open"):
             source = agreed(monitor.comm, partial(_opened, problem, stack))
         if monitor.comm.size > 1:
+            # only several ranks load the kernels of shared rows
             from qsim.tridiag.systems.shared import shared
 
             found = shared(problem, source, monitor, _limit(problem), partial(_solved, problem))
+            # what ranks cannot share (pivoting, other scales) is solved whole by the first of them
             result = _by_first(problem, source, monitor) if found is None else found
         else:
             with located(problem):
@@ -62,6 +64,7 @@ def run_solve(problem: SolveProblem, monitor: Monitor) -> SolveResult:
     for text in result.notes:
         monitor.warn(text)
     monitor.note(f"backward error {result.info['backward_error']:.2g} by {result.info['algorithm']}")
+    # kernels still in flight belong to the time of the run
     if device.is_cuda:
         device.synchronize()
     return result
@@ -70,6 +73,7 @@ def run_solve(problem: SolveProblem, monitor: Monitor) -> SolveResult:
 def _by_one(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> SolveResult:
     """Solve on one rank: in memory, or block by block what does not fit."""
     solver = problem.solver
+    # what the deck allows or the machine has free decides: in memory is faster and pivots any row
     need = bytes_in_memory(source.n, source.columns, source.dtype.itemsize)
     limit = _limit(problem)
     if not streamable(solver) or need <= limit:
@@ -91,6 +95,7 @@ def _by_first(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> S
     def solve() -> SolveResult:
         with located(problem):
             kept.append(_by_one(problem, source, monitor))
+        # other ranks get the numbers of the result, but not a copy of x
         return replace(kept[0], x=None)
 
     with monitor.alone():
@@ -112,7 +117,9 @@ def _source(problem: SolveProblem, stack: ExitStack) -> BatchSource:
     from qsim.tridiag.solver.readers import open_system
 
     source = stack.enter_context(open_system(block.file, block.rhs)).source
+    # the deck's precision, not the file's: blocks are converted as they are read
     source.dtype = dtype_of(precision, "complex" if source.dtype.kind == "c" else "real")
+    # only now is it known how many rows the file has
     for finding in block_findings(problem.solver, source.n // source.batch):
         if finding.severity == "error":
             problem.blame(finding.key, finding.message)
@@ -130,8 +137,8 @@ def _limit(problem: SolveProblem) -> float:
 
 def _in_memory(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> SolveResult:
     """Solve in memory and put the solution into the result, or into a file beside it."""
-    found = _solved(problem, source, monitor)
-    flat, info, notes = found.x, found.info, found.notes
+    solved = _solved(problem, source, monitor)
+    flat, info, notes = solved.x, solved.info, solved.notes
     stored = None
     if flat.size <= STORED:
         stored = flat.reshape(full_shape(source))
@@ -146,9 +153,9 @@ def _in_memory(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> 
         rows,
         source.batch,
         source.columns,
-        found.seconds,
-        found.checks,
-        found.profile,
+        solved.seconds,
+        solved.checks,
+        solved.profile,
         notes=notes,
     )
 
@@ -167,6 +174,7 @@ def _solved(
     where = cpu(device.threads) if serial else device
     with monitor.stage("make"), where.use():
         a, b, c, d = _whole(source, where)
+        # files and CPUs; a random system that was made on a GPU is finite, and stays there
         if not (where.is_cuda and is_random(source)):
             _require_finite(a, b, c, d)
         rows = source.n // batch
@@ -260,6 +268,7 @@ def _corners(problem: SolveProblem, source: BatchSource) -> tuple[NDArray[Any], 
         if pair is None:
             problem.blame("system.corners", "the file has no entries for them: b and c need n entries each")
         return np.asarray(pair[0], source.dtype), np.asarray(pair[1], source.dtype)
+    # numbers of the deck hold for all systems of a batch
     numbers = np.array(corners, complex)
     if source.dtype.kind != "c" and np.any(numbers.imag):
         problem.blame("system.corners", "the system is real; its corners must be, too")
@@ -270,32 +279,23 @@ def _corners(problem: SolveProblem, source: BatchSource) -> tuple[NDArray[Any], 
 def _solve_cyclic(a: Array, b: Array, c: Array, d: Array, rows: int, options: dict[str, Any]) -> Any:
     """Solve cyclic systems that lie one after another, d (columns, n); x is (n,) or (n, columns)."""
     from qsim.core.device.device import namespace
-    from qsim.tridiag.solver.robustness.verdicts import difficulty
+    from qsim.tridiag.solver.cyclic import joined
     from qsim.tridiag.solver.solve import solve
 
     parts = []
     for low in range(0, a.shape[0], rows):
+        # one after another: a correction of rank 1 and its refinement belong to one matrix
         part = slice(low, low + rows)
         parts.append(solve(a[part], b[part], c[part], d[:, part].T, cyclic=True, **options))
     x = namespace(parts[0].x).concatenate([part.x for part in parts])
-    return replace(
-        max(parts, key=lambda part: (difficulty(part.algorithm), part.backward_error)),
-        x=x[:, 0] if x.shape[1] == 1 else x,
-        residual=max(part.residual for part in parts),
-        backward_error=max(part.backward_error for part in parts),
-        rowwise_error=max(part.rowwise_error for part in parts),
-        min_pivot=min(part.min_pivot for part in parts),
-        refinements=max(part.refinements for part in parts),
-        seconds=sum(part.seconds for part in parts),
-        notes=list(dict.fromkeys(note for part in parts for note in part.notes)),
-        equilibrated=any(part.equilibrated for part in parts),
-    )
+    return joined(parts, x[:, 0] if x.shape[1] == 1 else x)
 
 
 def _without_corners(parts: list[Any], x: NDArray[Any], rows: int) -> list[Any]:
     """Return the tridiagonal part of cyclic systems with right-hand sides that give it the same residual."""
     a, b, c, d = (part.copy() for part in parts)
     columns = x.reshape(x.shape[0], -1).T
+    # T x = T' x + corners: the corners' products go to the right-hand side, since `Defect` knows tridiagonal rows
     d[:, ::rows] -= b[::rows] * columns[:, rows - 1 :: rows]
     d[:, rows - 1 :: rows] -= c[rows - 1 :: rows] * columns[:, ::rows]
     b[::rows] = 0
@@ -330,6 +330,7 @@ def _whole(source: BatchSource, device: Device) -> tuple[Any, Any, Any, Any]:
 def _require_finite(*arrays: Any) -> None:
     for letter, array in zip("abcd", arrays, strict=True):
         for lo in range(0, array.shape[-1], CHUNK):
+            # by chunks: the mask of a whole array would need memory of its own
             good = np.isfinite(array[..., lo : lo + CHUNK])
             if not good.all():
                 row = lo + int(np.unravel_index(int(np.argmin(good)), good.shape)[-1])
@@ -337,11 +338,13 @@ def _require_finite(*arrays: Any) -> None:
 
 
 def _warm_up(options: dict[str, Any], dtype: np.dtype[Any], alone: bool, device: Device) -> None:
-    """Solve something small first, so that the time of the solution is not that of the compiler."""
+    """Solve something small first: compilation is not part of the time of the solution."""
+    # (1, 4, 1) is diagonally dominant: no rung of the ladder is climbed, nor compiled
     n = 64
     arrays = [np.full(n, value, dtype) for value in (4.0, 1.0, 1.0, 1.0)]
     if alone:
         arrays = [np.stack([array, array]) for array in arrays]
+    # the same kernels: literal stages where the deck sets blocks; two levels call the same ones as more
     small = {
         **options,
         "blocks": "auto" if options["blocks"] == "auto" else 4,
@@ -359,17 +362,20 @@ def _warm_up(options: dict[str, Any], dtype: np.dtype[Any], alone: bool, device:
 
 
 def _streamed(problem: SolveProblem, source: BatchSource, limit: int, monitor: Monitor) -> SolveResult:
+    """Solve block by block; x goes to the result, to a file beside it, or is reduced to its check sums."""
     from qsim.core.results.hdf5 import new_dataset
     from qsim.tridiag.solver.stream import solve_streamed
     from qsim.tridiag.solver.systems import RandomSource
 
     solver, device, batch = problem.solver, problem.device, source.batch
+    # half of the limit unless the deck sets it: x and what the system buffers of files take memory, too
     budget = limit if solver.memory != "auto" else int(0.5 * limit)
     size = source.n * source.columns
     stored = size <= STORED and size * source.dtype.itemsize <= limit
     with ExitStack() as stack:
         out, path, notes = None, None, []
         shape = (source.n,) if source.columns == 1 else (source.n, source.columns)
+        # x in memory where it is small, else on disk block by block, else nowhere: its check sums are known in any case
         if stored:
             out = np.empty(shape, source.dtype)
         else:
@@ -378,6 +384,7 @@ def _streamed(problem: SolveProblem, source: BatchSource, limit: int, monitor: M
                 out = stack.enter_context(new_dataset(path, shape, source.dtype))
             else:
                 notes.append(text)
+        # a small system first: compilation is not part of the time of the solution
         with monitor.stage("compile"):
             small = RandomSource(256, dtype=source.dtype, columns=source.columns)
             solve_streamed(small, device=device)
@@ -395,25 +402,25 @@ def _streamed(problem: SolveProblem, source: BatchSource, limit: int, monitor: M
         )
         with monitor.stage("solve"):
             drive(solution, monitor, total=None, unit="blocks", what="solve")
-        found = solution.found
+        streamed = solution.found
     rows = source.n // batch
-    info = {name: getattr(found, name) for name in (*NAMES, "block_rows", "largest_read", "pieces")}
-    info["pivoted_pieces"] = found.pivoted
+    info = {name: getattr(streamed, name) for name in (*NAMES, "block_rows", "largest_read", "pieces")}
+    info["pivoted_pieces"] = streamed.pivoted
     if path is not None:
         info["x_file"] = path.name
         monitor.note(f"solution written to {path}")
     return SolveResult(
-        found.x.reshape(full_shape(source)) if stored else None,
+        streamed.x.reshape(full_shape(source)) if stored else None,
         info,
         source.name,
         str(np.dtype(source.dtype)),
         rows,
         batch,
         source.columns,
-        found.seconds,
-        found.checks,
-        found.profile,
-        notes=[*found.notes, *notes],
+        streamed.seconds,
+        streamed.checks,
+        streamed.profile,
+        notes=[*streamed.notes, *notes],
     )
 
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["shared"]
 
-# backward errors accepted, by bytes of a real number: those of one rank
+# backward errors accepted, by bytes of a real number: the same as on one rank
 TOLERANCE = {8: 1e-14, 4: 1e-6}
 # largest of all ranks
 WORST = ("residual", "backward_error", "rowwise_error", "refinements")
@@ -96,6 +96,7 @@ def shared(
 def _require_work(problem: SolveProblem, source: BatchSource, comm: Comm) -> None:
     """Refuse more ranks than there are systems, or rows, and what one rank alone can solve."""
     if source.batch > 1:
+        # a system of a batch stays with one rank
         if source.batch < comm.size:
             raise by_all(
                 DeviceError(
@@ -104,6 +105,7 @@ def _require_work(problem: SolveProblem, source: BatchSource, comm: Comm) -> Non
                 )
             )
         return
+    # rows of one system are shared by the partition method alone: its joint lines are what ranks exchange
     kind = problem.solver.type
     if problem.system.corners is not None or kind != "nshape":
         what = f"solver.type: {kind} of one system" if kind != "nshape" else "one cyclic system"
@@ -127,6 +129,7 @@ def _require_room(source: BatchSource, comm: Comm, limit: float, *, on_gpu: bool
     """Refuse parts that do not fit: several ranks work in memory."""
     rows = -(-source.n // comm.size)
     need = bytes_in_memory(rows, source.columns, source.dtype.itemsize)
+    # ranks of one host divide its memory; a GPU belongs to its rank
     limit = limit if on_gpu else limit / comm.local_size
     if any(comm.allgather(need > limit)):
         raise by_all(
@@ -166,6 +169,7 @@ def _rows(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> tuple
     links = links_of(comm, device)
     tolerance = solver.tolerance or TOLERANCE[source.dtype.type(0).real.itemsize]
     with monitor.stage("compile"):
+        # a system of this rank alone compiles the same kernels before the clock starts
         small = RandomSource(64, dtype=source.dtype, columns=source.columns)
         itself = HostLinks(SerialComm(), device)
         SharedRows(device, spans(64, 1)[0], itself, small, solver.iterations).solve(tolerance)
@@ -173,9 +177,12 @@ def _rows(problem: SolveProblem, source: BatchSource, monitor: Monitor) -> tuple
         mine = agreed(comm, lambda: SharedRows(device, span, links, source, solver.iterations))
     start = time.perf_counter()
     with monitor.stage("solve"):
+        # one unit of work: ranks meet in a collective call, where none can be stopped alone
         drive(_Work(lambda: mine.solve(tolerance)), monitor, total=1, unit="systems", what="solve")
         device.synchronize()
+    # the slowest rank decides how long the solution took
     seconds = max(comm.allgather(time.perf_counter() - start))
+    # all ranks judge by the same norms and come here together
     if mine.doubtful:
         monitor.note("the matrix needs more than elimination without pivoting: rank 0 solves it by itself")
         return None
@@ -224,20 +231,23 @@ def _systems(
     """Return the solutions of the own systems, and the first of their rows; None if any rank failed."""
     comm, rows = monitor.comm, source.n // source.batch
     mine = share(comm, source.batch)
-    found: list[Solved] = []
+    solved: list[Solved] = []
     why = ""
+    # no rank waits in here: their systems have nothing to exchange
     with monitor.alone():
         try:
-            found.append(alone(Share(source, mine.start, mine.stop), monitor, mine.start * rows, source.n))
+            solved.append(alone(Share(source, mine.start, mine.stop), monitor, mine.start * rows, source.n))
         except (QsimError, ValueError) as error:
             # rank 0 tells it with the numbers of the whole batch
             why = str(error)
+    # all ranks hear of a failure before any of them goes on
     if reasons := [text for text in comm.allgather(why) if text]:
         monitor.note(f"rank 0 solves the batch by itself, since for a part of it: {reasons[0]}")
         return None
-    own = found[0]
+    own = solved[0]
     reports = comm.allgather((own.info, own.seconds, own.notes))
     infos = [info for info, _seconds, _notes in reports]
+    # the batch has the worst errors of all parts, and the name of the most difficult system's algorithm
     own.info |= {name: max(info[name] for info in infos) for name in WORST}
     own.info["min_pivot"] = min(info["min_pivot"] for info in infos)
     own.info["equilibrated"] = any(info["equilibrated"] for info in infos)
@@ -256,11 +266,13 @@ def _joined(part: Solved, low: int, source: BatchSource, monitor: Monitor) -> So
     stored, kept, notes = size <= STORED, None, list(part.notes)
     path = None
     if not stored:
+        # the first rank writes the file, and looks for the room
         path, text = first(comm, lambda: beside(monitor, size * source.dtype.itemsize))
         notes += [text] if path is None else []
     flat = (source.n,) if source.columns == 1 else (source.n, source.columns)
     with ExitStack() as stack:
         out: Any = None
+        # other ranks take part in the collection without a place of their own
         if comm.rank == 0 and stored:
             out = kept = np.empty(flat, source.dtype)
         elif comm.rank == 0 and path is not None:
@@ -291,7 +303,8 @@ def _collect(comm: Comm, own: NDArray[Any], low: int, out: Any) -> None:
     """Write the rows of all ranks to `out` on rank 0, some at a time, so that no rank ever needs room for all of them."""
     for rank, (start, count) in enumerate(comm.allgather((low, len(own)))):
         for lo in range(0, count, CHUNK):
-            found = comm.gather(own[lo : lo + CHUNK] if comm.rank == rank else None)
-            part = None if found is None else found[rank]
+            # a collective call: ranks whose turn it is not send nothing
+            gathered = comm.gather(own[lo : lo + CHUNK] if comm.rank == rank else None)
+            part = None if gathered is None else gathered[rank]
             if part is not None:
                 out[start + lo : start + lo + len(part)] = part

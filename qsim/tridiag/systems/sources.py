@@ -44,10 +44,11 @@ def generator(
     seed
         Where the block names none.
     n
-        Rows, instead of those of the block; then one system with one right-hand side.
+        Rows, instead of the block's number; then one system with one right-hand side.
     """
     from qsim.tridiag.solver import systems
 
+    # a seed of the block goes before the seed of the run
     seed = seed if block.seed is None else block.seed
     rows = block.n if n is None else n
     if isinstance(block, RandomSystem):
@@ -71,6 +72,7 @@ def located(problem: SystemProblem) -> Iterator[None]:
     except InvalidInput as error:
         problem.blame(error.key, str(error))
     except (NumericsError, MemoryError) as error:
+        # numerical trouble of a generated system is no mistake at a key of the deck
         if not (file := _file_of(problem, "a")):
             raise
         kind = MemoryLimitError if isinstance(error, MemoryError) else NumericsError
@@ -82,6 +84,7 @@ def located(problem: SystemProblem) -> Iterator[None]:
 def _blame_value(problem: SystemProblem, error: ValueError) -> NoReturn:
     """Raise an error of the solver at the file, the blocks or the system that it is about."""
     text = str(error)
+    # messages begin with the letter of the array, such as "b[3] is not finite"
     if "finite" in text:
         if file := _file_of(problem, text[:1]):
             raise FileError(f"{file}: {text}") from error

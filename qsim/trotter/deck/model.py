@@ -1,8 +1,8 @@
 """The deck of ``qsim trotter``: spins and their couplings, an initial state, an evolution, and observables."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Field
 
@@ -75,7 +75,6 @@ class Evolve(Block):
     dt: Positive | None = Field(
         default=None,
         description="longest time step; shortened so that every output time is met",
-        json_schema_extra={"example": 0.05},
     )
     accuracy: Annotated[float, Field(gt=1e-15, lt=1.0)] | None = Field(
         default=None,
@@ -213,8 +212,26 @@ class Ensemble(Block):
 # ---------------------------------------------------------------------------------------- the deck
 
 
+# A lattice that has no name here.
+BONDS = "a lattice without a name is given by its bonds: {type: pairs, list: [[j, k, J], ...]}, or by file"
+
+
 class TrotterDeck(Deck):
     """Exact dynamics of spins 1/2 on the state vector, of the whole space or of a sector of conserved Sz."""
+
+    meant: ClassVar[Mapping[str, str]] = {
+        "system.spin": "all spins are 1/2, and 'spins' is their number",
+        "system.bc": "boundaries belong to the lattice of a term: ring is a periodic chain",
+        "system.boundary": "boundaries belong to the lattice of a term: ring is a periodic chain",
+        **{f"*lattice={name}": BONDS for name in ("kagome", "honeycomb", "pyrochlore", "cubic", "hexagonal", "fcc", "bcc")},
+        "initial=[01ud]*": "up and down spins are {type: basis, bits: \"0101\"}, or up: [sites]",
+        "initial.type=[01ud]*": "up and down spins are {type: basis, bits: \"0101\"}, or up: [sites]",
+        "task=ground_state": "the ground state is that of task: spectrum",
+        "task=ground*": "the ground state is that of task: spectrum",
+        "task=dynamic*": "a state in time is task: evolve, S(q, w) is task: dynamics",
+        "observe.magneti[sz]ation": "the magnetisation is sz: total, of each site sz: all",
+        "observe=magneti[sz]ation": "the magnetisation is sz: total, of each site sz: all",
+    }  # fmt: skip
 
     method: Literal["trotter"]
     system: System = Field(description="spins, couplings and fields")

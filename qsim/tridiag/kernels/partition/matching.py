@@ -25,7 +25,7 @@ SWEEPS = 64
 def matching_scales(
     main: NDArray[np.int64], lower: NDArray[np.int64], upper: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Return exponents of row and column scales that make no entry larger than 1 and those of the heaviest matching 1.
+    """Return exponents of row and column scales that make no entry larger than 1 and the ones of the heaviest matching 1.
 
     A perfect matching of a tridiagonal matrix takes the diagonal element of a row, or both elements that couple it to a
     neighbour (of a cyclic one, also the whole lower or upper diagonal); the heaviest has the largest product.  The scales are
@@ -44,8 +44,8 @@ def matching_scales(
         None if there is no perfect matching: the matrix is singular whatever its entries are.
     """
     rows, columns = np.zeros(main.shape[0], np.int64), np.zeros(main.shape[0], np.int64)
-    found = _matching_scales_cpu(main, lower, upper, rows, columns)
-    return (rows, columns) if found else None
+    perfect = _matching_scales_cpu(main, lower, upper, rows, columns)
+    return (rows, columns) if perfect else None
 
 
 @nb.njit(**PART)
@@ -61,6 +61,7 @@ def _chain(main: Array, lower: Array, upper: Array, first: Any, last: Any, match
         pair = before + lower[i] + upper[i - 1] if i > first else 2 * NOTHING
         paired[i - first] = pair > alone
         before, now = now, max(alone, pair, 4 * NOTHING)
+    # backwards along the choices of the heaviest matching
     i = last - 1
     while i >= first:
         match[i] = i
@@ -97,6 +98,7 @@ def _heaviest(main: Array, lower: Array, upper: Array, match: Any) -> Any:
 
 @nb.njit(**JIT)
 def _matching_scales_cpu(main: Array, lower: Array, upper: Array, rows: Any, columns: Any) -> bool:
+    """Write the scales of `matching_scales`; return False if no perfect matching exists."""
     n = main.shape[0]
     match = np.arange(n)
     if _heaviest(main, lower, upper, match) < NOTHING // 2:
@@ -107,12 +109,13 @@ def _matching_scales_cpu(main: Array, lower: Array, upper: Array, rows: Any, col
         # two rows are each other's neighbours on both sides, but have no corners
         if match[i] != i:
             own[i] = lower[i] if match[i] == (i - 1) % n and (n > 2 or i == 1) else upper[i]
-    # dual variables by Bellman-Ford along the ring: log scales such that no entry exceeds those of the matching
+    # dual variables by Bellman-Ford along the ring: log scales such that no entry exceeds the matched ones
     for _sweep in range(SWEEPS):
         changed = False
         # up and down
         for k in range(2 * n):
             i = k if k < n else 2 * n - 1 - k
+            # row i may not be exceeded: u_i + v_j + w_ij <= 0 for all entries, with equality for the matched one
             base = columns[match[i]] + own[i]
             for side in range(3):
                 entry, j = main[i], i
@@ -126,5 +129,6 @@ def _matching_scales_cpu(main: Array, lower: Array, upper: Array, rows: Any, col
         if not changed:
             break
     for i in range(n):
+        # u_i follows from its matched column: that entry becomes 1
         rows[i] = -columns[match[i]] - own[i]
     return True

@@ -123,8 +123,8 @@ QSIM_DEVICE Reduced eliminate(const Rows& m, scalar (&inv)[INNER]) {
     const scalar *a = m.a + first, *b = m.b + first, *c = m.c + first, *d = m.d + first;
     Reduced r;
     scalar e = b[0], f = number(1), dd = d[0], p = a[0];
-// one sweep down: e is the coupling to the joint line above; a0, d0 and f give the first row of the interior, which the
-// thread above needs for its joint line
+    // one sweep down: e is the coupling to the joint line above; a0, d0 and f give the first row of the interior, which the
+    // thread above needs for its joint line
     r.a0 = r.d0 = number(0);
     r.growth = 0;
 #pragma unroll
@@ -136,10 +136,12 @@ QSIM_DEVICE Reduced eliminate(const Rows& m, scalar (&inv)[INNER]) {
             dd = madd(w, dd, d[k]);
             e = w * e;
         }
+        // the size of the row as it was given, to which its pivot is compared; after the loop, of the joint line
         r.size = larger(square(a[k]), larger(square(bk), square(ck)));
         if (k < INNER) {
             inv[k] = inverse(p);
             r.growth = worse(r.growth, square(inv[k]) * r.size);
+            // x_0 = d0 - a0 x_left + f x_{k+1}: row k put in for x_k
             const scalar fi = f * inv[k];
             r.d0 = madd(fi, dd, r.d0);
             r.a0 = madd(fi, e, r.a0);
@@ -159,7 +161,7 @@ QSIM_DEVICE void substitute(const Rows& m, const scalar (&inv)[INNER], scalar le
     const scalar *b = m.b + first, *c = m.c + first;
     scalar* d = m.d + first;
     scalar y[INNER];
-// down with the joint line above moved to the right side, up from the joint line below
+    // down with the joint line above moved to the right side, up from the joint line below
     y[0] = madd(-b[0], left, d[0]);
 #pragma unroll
     for (int k = 1; k < INNER; ++k) y[k] = madd(-(b[k] * inv[k - 1]), y[k - 1], d[k]);
@@ -179,14 +181,16 @@ QSIM_DEVICE void reduce_joints(scalar* joints, scalar l, scalar u, scalar (&r)[N
     int turn = 0;
     bool more = true;
     for (int h = 1; h < 2 * threads; h *= 2) {
+        // two buffers in turn: neighbours may still read this stage while the next is written, and one barrier suffices
         scalar* mine = joints + turn * (2 + N) * threads + t;
         mine[0] = l;
         mine[threads] = u;
 #pragma unroll
         for (int i = 0; i < N; ++i) mine[(2 + i) * threads] = r[i];
+        // couplings shrink with every stage: stop as soon as none in the block is felt
         more = square(l) > NEGLIGIBLE || square(u) > NEGLIGIBLE;
         if (!__syncthreads_or(more) || h >= threads) break;
-// lines have diagonal 1: what the neighbours at distance h take from it is p, by which the line is divided again
+        // lines have diagonal 1: what the neighbours at distance h take from it is p, by which the line is divided again
         scalar p = number(1), ll = number(0), uu = number(0);
         const real size = larger(real(1), larger(square(l), square(u)));
         if (t >= h) {
@@ -259,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int t = threadIdx.x, threads = blockDim.x, rows = threads * ROWS;
     const int64 start = (int64)blockIdx.x * chunk - halo;
     load(m, a, b, c, d, start, n, length, rows);
-// second pass: the last rows of this chunk and of that before are known
+    // second pass: the last rows of this chunk and of the chunk before are known
     if (joints) {
         if (t == 0) {
             const int last = (n - start < rows ? (int)(n - start) : rows) - 1;

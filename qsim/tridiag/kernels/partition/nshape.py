@@ -72,13 +72,17 @@ def partition_solve(device: Device, a: Array, b: Array, c: Array, d: Array, x: A
     if device.is_cuda:
         return _solve_cuda(device, a, b, c, d, x, length)
     n = a.shape[0]
+    # windows are written for double precision; real systems take them on several threads only
     double = a.dtype == np.complex128 or (a.dtype == np.float64 and device.threads > 1)
     if n >= SMALL and double:
         pivots, flag = _windows(device, a, b, c, d, x, length)
+        # flagged: values beyond the windows reach their rows, so that x is computed anew by one of the exact ways
         if not flag:
             return Pivots(pivots, "local")
+    # two passes read everything twice: they need several threads, and chunks enough for them
     if device.threads > 2 and length >= 4 * EXACT_CHUNK:
         return _chunks(device, a, b, c, d, x, length)
+    # last way: the Thomas algorithm, parallel only in the systems of a batch
     shape = (n // length, length)
     found = serial.thomas(device, *(v.reshape(shape) for v in (a, b, c, d, x)))
     return Pivots(float(np.min(found)), "exact")
@@ -90,11 +94,14 @@ def partition_solve(device: Device, a: Array, b: Array, c: Array, d: Array, x: A
 def _windows(
     device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int
 ) -> tuple[float, bool]:
+    """Solve by windows with halos; return the smallest relative pivot, and True if a halo was too short."""
     n, is_complex = a.shape[0], a.dtype.kind == "c"
+    # a short system gives every lane an equal chunk
     chunk = min(CPU_CHUNK, -(-n // LANES))
     row = COMPLEX_ROW if is_complex else REAL_ROW
     size = (min(n, chunk + 2 * CPU_HALO) + 3) * row
     groups = -(-n // (chunk * LANES))
+    # pivots by group: no two threads share one; the flag is only ever set to 1, by whichever thread
     pivots, flag = np.ones(groups), np.zeros(1, np.int64)
 
     space = scratch(device.threads, size)
@@ -105,13 +112,16 @@ def _windows(
 
 
 def _chunks(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int) -> Pivots:
+    """Solve exactly in two passes over chunks, with the system of their last rows between them."""
     n = a.shape[0]
     blocks = -(-n // EXACT_CHUNK)
     pivots = np.ones(blocks)
     ends = np.empty((6, blocks), a.dtype)
     partition_reduce(device, a, b, c, d, ends, length, EXACT_CHUNK, pivots)
+    # a, b, c, d of the chunks' last rows, and x there
     reduced = np.empty((5, blocks), a.dtype)
     partition_join(device, ends, c, length, EXACT_CHUNK, *reduced[:4])
+    # one row per chunk: short enough for one thread
     weakest = serial.thomas(device, *(v[None] for v in reduced))
     work = np.empty_like(x)
     each_part(
@@ -198,7 +208,7 @@ def _partition_reduce_cpu(first, last, a, b, c, d, ends, length, chunk, pivots):
         smallest = 1.0
         zero = 0 * a[start]
         # e: coupling of the row at hand to the last row of the chunk above; f, a0, d0: the first row of this chunk as it is found
-        # from above on (d0) and from its last row (f) and that of the chunk above (a0)
+        # from above on (d0), from its last row (f) and from the last row of the chunk above (a0)
         e = b[start] if start % length != 0 else zero
         f = zero + 1
         a0 = zero
@@ -215,6 +225,7 @@ def _partition_reduce_cpu(first, last, a, b, c, d, ends, length, chunk, pivots):
                 p = a[j] + m * above
                 dd = d[j] + m * dd
                 e = m * e
+            # the chunk's last row is its joint line: it gathers what is eliminated, and is not eliminated itself
             if j < stop - 1:
                 ratio = magnitude(p) / max(magnitude(a[j]), max(magnitude(bj), magnitude(cj)))
                 # a NaN must be seen, also after rows that are not
@@ -222,6 +233,7 @@ def _partition_reduce_cpu(first, last, a, b, c, d, ends, length, chunk, pivots):
                     smallest = ratio if ratio >= 0.0 else 0.0
                 inv = reciprocal(p)
                 above = cj
+                # the first row, x_0 = d0 - a0 x_above + f x_{j+1}, with row j put in for the unknown it held
                 fi = f * inv
                 d0 = d0 + fi * dd
                 a0 = a0 + fi * e
@@ -247,6 +259,7 @@ def _partition_join_cpu(ends, c, n, length, chunk, ra, rb, rc, rd):
         rb[w] = ends[1, w]
         rc[w] = 0
         if linked:
+            # the row below is the first one of the next chunk, x_0 = d0 - a0 x_joint + f x_next: put into this joint line
             cj = c[stop - 1]
             ra[w] = ra[w] - cj * ends[4, w + 1]
             rd[w] = rd[w] - cj * ends[3, w + 1]
@@ -271,9 +284,10 @@ def start_solve(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array
         that x is not the solution.
     """
     chunk, halo = _cut(length)
-    found = device.xp.zeros(2, np.uint64)
-    _launch_solve(a, b, c, d, x, None, length, chunk, halo, found)
-    return found
+    # zeros: bits of positive doubles are ordered as integers, so that blocks take the largest growth by atomicMax
+    growth = device.xp.zeros(2, np.uint64)
+    _launch_solve(a, b, c, d, x, None, length, chunk, halo, growth)
+    return growth
 
 
 def _cut(length: int) -> tuple[int, int]:
@@ -283,40 +297,43 @@ def _cut(length: int) -> tuple[int, int]:
 
 
 def _solve_cuda(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int) -> Pivots:
-    found = start_solve(device, a, b, c, d, x, length).get()
-    if not found[1]:
-        return Pivots(_pivot(found), "local" if _cut(length)[1] else "exact")
+    growth = start_solve(device, a, b, c, d, x, length).get()
+    if not growth[1]:
+        return Pivots(_pivot(growth), "local" if _cut(length)[1] else "exact")
     return Pivots(_solve_exact(device, a, b, c, d, x, length), "exact")
 
 
-def _pivot(found: Array) -> float:
+def _pivot(bits: Array) -> float:
     """Return the smallest relative pivot from the bits of the largest squared growth."""
-    growth = float(found[:1].view(np.float64)[0])
+    growth = float(bits[:1].view(np.float64)[0])
     return 1.0 / max(growth, 1.0) ** 0.5 if growth > 0 else 1.0
 
 
 def _solve_exact(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int) -> float:
     """Two passes with the reduced system between them, solved in the same way; return the smallest relative pivot."""
-    found = device.xp.zeros(2, np.uint64)
-    _exact_level(device, a, b, c, d, x, length, found)
-    return _pivot(found.get())
+    growth = device.xp.zeros(2, np.uint64)
+    _exact_level(device, a, b, c, d, x, length, growth)
+    return _pivot(growth.get())
 
 
 def _exact_level(
-    device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int, found: Array
+    device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, length: int, growth: Array
 ) -> None:
+    """Solve one level: chunks to their last rows, the system of these by the next level, then the interiors of the chunks."""
     xp = device.xp
     n, rows = a.shape[0], ROWS * THREADS
     blocks = -(-n // rows)
+    # a single CUDA block holds the whole system: no halo, no joint lines, nothing to reduce
     if blocks == 1:
-        _launch_solve(a, b, c, d, x, None, length, rows, 0, found)
+        _launch_solve(a, b, c, d, x, None, length, rows, 0, growth)
         return
     ends = xp.empty((6, blocks), a.dtype)
-    _launch_reduce(a, b, c, d, ends, length, rows, found)
+    _launch_reduce(a, b, c, d, ends, length, rows, growth)
     ra, rb, rc, rd, joints = xp.empty((5, blocks), a.dtype)
     _launch_join(ends, c, length, rows, ra, rb, rc, rd)
-    _exact_level(device, ra, rb, rc, rd, joints, blocks, found)
-    _launch_solve(a, b, c, d, x, joints, length, rows, 0, found)
+    # a system of `blocks` rows, whether it came from one system or a batch: couplings across systems are zero in it
+    _exact_level(device, ra, rb, rc, rd, joints, blocks, growth)
+    _launch_solve(a, b, c, d, x, joints, length, rows, 0, growth)
 
 
 def _function(name: str, a: Array) -> tuple[Any, int]:
@@ -342,20 +359,20 @@ def _launch_solve(
     length: int,
     chunk: int,
     halo: int,
-    found: Array,
+    growth: Array,
 ) -> None:
     kernel, shared = _function("partition_solve", a)
     known = np.intp(0) if joints is None else joints
     sizes = (np.int64(a.shape[0]), np.int64(length), np.int32(chunk), np.int32(halo))
-    kernel((-(-a.shape[0] // chunk),), (THREADS,), (a, b, c, d, x, known, *sizes, found), shared_mem=shared)
+    kernel((-(-a.shape[0] // chunk),), (THREADS,), (a, b, c, d, x, known, *sizes, growth), shared_mem=shared)
 
 
 def _launch_reduce(
-    a: Array, b: Array, c: Array, d: Array, ends: Array, length: int, chunk: int, found: Array
+    a: Array, b: Array, c: Array, d: Array, ends: Array, length: int, chunk: int, growth: Array
 ) -> None:
     kernel, shared = _function("partition_reduce", a)
     sizes = (np.int64(a.shape[0]), np.int64(length), np.int32(chunk))
-    kernel((ends.shape[1],), (THREADS,), (a, b, c, d, ends, *sizes, found), shared_mem=shared)
+    kernel((ends.shape[1],), (THREADS,), (a, b, c, d, ends, *sizes, growth), shared_mem=shared)
 
 
 def _launch_join(ends: Array, c: Array, length: int, chunk: int, *reduced: Any) -> None:

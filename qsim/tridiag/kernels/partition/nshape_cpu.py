@@ -29,10 +29,12 @@ VECTOR_PART: dict[str, Any] = {**PART, "fastmath": VECTOR["fastmath"]}
 
 @nb.njit(**VECTOR_PART)
 def _eliminate_complex(s):
+    """Eliminate row k from row k + 1 in all lanes, in place; ``s`` begins with the fields of row k."""
     # one flat array with constant offsets: with a single base pointer the compiler can prove that the lanes are independent
     for w in range(LANES):
         br = s[COMPLEX_ROW + 2 * LANES + w]
         bi = s[COMPLEX_ROW + 3 * LANES + w]
+        # m = b_{k+1} / p_k; row k holds its reciprocal pivot where a_k was
         mr = br * s[w] - bi * s[LANES + w]
         mi = br * s[LANES + w] + bi * s[w]
         cr = s[4 * LANES + w]
@@ -43,6 +45,7 @@ def _eliminate_complex(s):
         ei = s[COMPLEX_ROW + 5 * LANES + w]
         ar = s[COMPLEX_ROW + w]
         ai = s[COMPLEX_ROW + LANES + w]
+        # p_{k+1} = a_{k+1} - m c_k; the reciprocal conj(p) / |p|^2 replaces a_{k+1}, and d_{k+1} - m d_k replaces d_{k+1}
         pr = ar - (mr * cr - mi * ci)
         pi = ai - (mr * ci + mi * cr)
         q = 1.0 / (pr * pr + pi * pi)
@@ -50,6 +53,7 @@ def _eliminate_complex(s):
         s[COMPLEX_ROW + LANES + w] = -pi * q
         s[COMPLEX_ROW + 6 * LANES + w] -= mr * dr - mi * di
         s[COMPLEX_ROW + 7 * LANES + w] -= mr * di + mi * dr
+        # squared growth, the largest entry of the row over its pivot: each row passes on the largest so far
         own = ar * ar + ai * ai
         low = br * br + bi * bi
         upp = er * er + ei * ei
@@ -63,6 +67,7 @@ def _eliminate_complex(s):
 @nb.njit(**VECTOR_PART)
 def _substitute_complex(s):
     for w in range(LANES):
+        # x_k = (d_k - c_k x_{k+1}) / p_k, in place of d_k; row k + 1 holds x where d was
         cr = s[4 * LANES + w]
         ci = s[5 * LANES + w]
         xr = s[COMPLEX_ROW + 6 * LANES + w]
@@ -78,6 +83,7 @@ def _substitute_complex(s):
 @nb.njit(**VECTOR_PART)
 def _eliminate_real(s):
     for w in range(LANES):
+        # as in `_eliminate_complex`, without imaginary parts
         b = s[REAL_ROW + LANES + w]
         e = s[REAL_ROW + 2 * LANES + w]
         a = s[REAL_ROW + w]
@@ -110,6 +116,8 @@ def _solve_windows(system, x, cut, group, s, is_complex):
     first = np.zeros(LANES, np.int64)
     last = np.zeros(LANES, np.int64)
     for w in range(LANES):
+        # own rows of a window first .. last - 1; it begins a halo before them, or is moved inwards at the ends of the system
+        # so that all windows have `size` rows; lanes beyond the system have no own rows
         first[w] = min(n, (group * LANES + w) * chunk)
         last[w] = min(n, first[w] + chunk)
         start[w] = min(max(0, first[w] - halo), n - size)
@@ -141,6 +149,8 @@ def _solve_windows(system, x, cut, group, s, is_complex):
                     here = (j - start[w] + 1) * row
                     s[here + (parts + part) * LANES + w] = 0.0
                     s[here - row + (2 * parts + part) * LANES + w] = 0.0
+    # Thomas algorithm with x = 0 beyond the window.  One lane waits for its divisions, eight fill the pipelines; a slice
+    # of two rows keeps all offsets constant
     for k in range(size):
         if is_complex:
             _eliminate_complex(s[k * row : (k + 2) * row])
@@ -154,10 +164,12 @@ def _solve_windows(system, x, cut, group, s, is_complex):
     enough = True
     worst = 1.0
     for w in range(LANES):
+        # the last row carries the largest squared growth of its window
         growth = s[size * row + 4 * parts * LANES + w]
         worst = min(worst, 1.0 / growth)
         if first[w] < last[w]:
             window = (start[w], first[w], last[w], size)
+            # the zeros assumed beyond the window must not matter in its own rows
             enough = enough and _unfelt(b, c, s, (row, parts, w), window, length)
             here = (first[w] - start[w] + 1) * row + 3 * parts * LANES + w
             for j in range(first[w], last[w]):
@@ -179,6 +191,7 @@ def _unfelt(b, c, s, place, window, length):
     n = b.shape[0]
     # a value before the window reaches row j as the product of -b / pivot up to there; after it, of c / pivot from the end
     if first > start and start > 0:
+        # products of squares need no root, and underflow to zero, which is as good as unfelt
         reach = 1.0
         for k in range(first - start):
             j = start + k
@@ -228,11 +241,12 @@ def _partition_chunks_cpu(first, last, system, x, joints, length, chunk, work):
         x[stop] = joints[w]
         if stop == start:
             continue
-        # the interior of a chunk lies between two joint lines: that of the chunk before is moved to the right side
+        # the interior of a chunk lies between two joint lines: the one of the chunk before is moved to the right side
         zero = 0 * a[start]
         left = joints[w - 1] if w > 0 else zero
         dd = d[start] - (b[start] if start % length != 0 else zero) * left
         p = a[start]
+        # down: reciprocal pivots into `work`, eliminated right-hand sides into x; no coupling across the end of a system
         for j in range(start, stop):
             if j > start:
                 bj = b[j] if j % length != 0 else zero
@@ -241,6 +255,7 @@ def _partition_chunks_cpu(first, last, system, x, joints, length, chunk, work):
                 dd = d[j] + m * dd
             work[j] = reciprocal(p)
             x[j] = dd
+        # up from the joint line x[stop], which the reduced system gave
         for j in range(stop - 1, start - 1, -1):
             cj = c[j] if (j + 1) % length != 0 else zero
             x[j] = work[j] * (x[j] - cj * x[j + 1])

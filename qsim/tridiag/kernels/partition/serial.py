@@ -67,6 +67,7 @@ def woodbury(device: Device, joints: Array, a: Array, b: Array, c: Array, d: Arr
         Smallest relative pivot of each system, in its blocks or in W.
     """
     systems, n = a.shape
+    # blocks of the Woodbury formula end with their joint lines; cuts lie between, and none of them at the ends
     blocks = max(len(joints) - 1, 1)
     edges = np.array([0, *(joints[1:] + 1)], np.int64) if n > 1 else np.array([0, 1], np.int64)
     left, right = np.zeros((2, n), a.dtype)
@@ -83,6 +84,7 @@ def woodbury(device: Device, joints: Array, a: Array, b: Array, c: Array, d: Arr
             _woodbury_correct(first, last, edges, left, right, weights, x[s])
 
         each_part(reduce, blocks, n, device.threads)
+        # first and last weight stay zero: the outer blocks have a cut on one side only
         weights[:] = 0
         pivots[blocks] = _woodbury_joints(edges, *row, x[s], left, right, weights) if blocks > 1 else np.inf
         each_part(correct, blocks, n, device.threads)
@@ -99,6 +101,7 @@ def _thomas(first, last, a, b, c, d, work, x, pivots):
         pivot, di = av[0], dv[0]
         xv[0] = di
         smallest = _smaller(np.inf, pivot, _row_size(av, bv, cv, 0))
+        # down: reciprocal pivots into `work`, eliminated right-hand sides into x; the system stays as it was given
         for i in range(1, n):
             inv = reciprocal(pivot)
             wv[i - 1] = inv
@@ -109,6 +112,7 @@ def _thomas(first, last, a, b, c, d, work, x, pivots):
             smallest = _smaller(smallest, pivot, _row_size(av, bv, cv, i))
         xi = di * reciprocal(pivot)
         xv[n - 1] = xi
+        # up
         for i in range(n - 2, -1, -1):
             xi = (xv[i] - cv[i] * xi) * wv[i]
             xv[i] = xi
@@ -127,10 +131,12 @@ def _woodbury_blocks(first, last, edges, system, work, y, sides, pivots):
         for i in range(low, high):
             # T0 is T with the cuts between blocks taken out as matrices of rank 1: they change the first and the last diagonal
             pivot = a[i]
+            # first row of a block: a_{J+1} + b_{J+1} c_J / a_J; last row: 2 a_J (Eq. 15)
             if i == low and w > 0:
                 pivot += b[i] * (c[i - 1] * reciprocal(a[i - 1]))
             if i == high - 1 and w < blocks - 1:
                 pivot += a[i]
+            # down, for the right-hand side d and the column of U at the cut above, b_{J+1} in the first row
             yi, li = d[i], d[i] * 0
             if i > low:
                 r = -(b[i] * work[i - 1])
@@ -193,6 +199,7 @@ def _woodbury_correct(first, last, edges, left, right, weights, x):
     blocks = edges.shape[0] - 1
     for w in range(first, last):
         before, after = weights[w], weights[w + 1]
+        # a row of Z has two entries: of the cut before its block, and of the cut after it
         for i in range(edges[w], edges[w + 1]):
             if w > 0:
                 x[i] -= left[i] * before

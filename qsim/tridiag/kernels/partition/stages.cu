@@ -36,7 +36,7 @@ extern "C" __global__ void rd_jd_ru_ju(int64 n, int64 nbl, int64 tasks, const in
     int64 task = (int64)blockIdx.x * blockDim.x + threadIdx.x;
     if (task >= tasks) return;
     int64 system = task / nbl, w = task % nbl, left = joints[w], right = joints[w + 1];
-// a thread takes every blockDim-th row: neighbours read neighbouring numbers
+    // all that follows is of one system; scale, where it is given, has its shape
     a += system * n, b += system * n, c += system * n, d += system * n;
     if (scaled) scale += system * n;
     rb += system * (nbl + 1), rc += system * (nbl + 1);
@@ -52,7 +52,9 @@ extern "C" __global__ void rd_jd_ru_ju(int64 n, int64 nbl, int64 tasks, const in
         smallest = smaller(smallest, pivot, size);
         for (i = left + 2; i < right; ++i) {
             scalar inv = inverse(pivot), r = -(b[i] * inv);
+            // the size of the row before anything is eliminated from it; its pivot is compared with that
             size = scaled ? scale[i] : row_size(a, b, c, i, n);
+            // RU, JU and SS multiply by the reciprocal pivot: one division a row in all
             a[i - 1] = inv;
             pivot = mul_add(r, ci, a[i]);
             b[i] = bi = r * bi;
@@ -65,7 +67,7 @@ extern "C" __global__ void rd_jd_ru_ju(int64 n, int64 nbl, int64 tasks, const in
         da_right = r * ci;
         rb[w + 1] = r * bi;
         dd_right = r * di;
-        for (i = right - 2; i > left; --i) {  // RU: bi, ci, di are those of the row below
+        for (i = right - 2; i > left; --i) {  // RU: bi, ci, di belong to the row below
             r = -(c[i] * a[i + 1]);
             b[i] = bi = mul_add(r, bi, b[i]);
             c[i] = ci = r * ci;
@@ -76,6 +78,7 @@ extern "C" __global__ void rd_jd_ru_ju(int64 n, int64 nbl, int64 tasks, const in
         rc[w] = r * ci;
         dd_left = r * di;
     }
+    // slots of this block alone: its joint lines belong to two blocks, so joint_lines() adds them up
     slots[task] = da_left;
     slots[tasks + task] = dd_left;
     slots[2 * tasks + task] = da_right;
@@ -91,6 +94,7 @@ extern "C" __global__ void joint_lines(int64 n, int64 nbl, int64 systems, const 
     int64 line = (int64)blockIdx.x * blockDim.x + threadIdx.x, tasks = systems * nbl;
     if (line >= systems * (nbl + 1)) return;
     int64 system = line / (nbl + 1), w = line % (nbl + 1), i = joints[w], row = system * n + i;
+    // the line as it stands, then the block above, then the block below: always in this order, so that the bits repeat
     scalar ai = a[row], di = d[row];
     if (w > 0) {
         int64 task = system * nbl + w - 1;
@@ -119,6 +123,7 @@ extern "C" __global__ void rs(int64 n, int64 systems, scalar* a, const scalar* b
     a += system * n, b += system * n, c += system * n, d += system * n, x += system * n, scale += system * n;
     scalar pivot = a[0], di = d[0];
     real smallest = smaller(REAL_INFINITY, pivot, scale[0]);
+    // down: reciprocal pivots replace a, eliminated right-hand sides d
     for (int64 i = 1; i < n; ++i) {
         scalar inv = inverse(pivot), r = -(b[i] * inv);
         a[i - 1] = inv;
@@ -140,6 +145,8 @@ extern "C" __global__ void ss(int64 n, int64 nbl, int64 tasks, const int64* join
     int64 system = task / nbl, w = task % nbl, left = joints[w], right = joints[w + 1];
     a += system * n, b += system * n, c += system * n, d += system * n, x += system * n, y += system * (nbl + 1);
     scalar first = y[w], last = y[w + 1];
+    // a block writes its interior and its right joint line; row 0 falls to the first block.  No recurrence: RU has left
+    // every row coupled to the two joint lines alone
     if (w == 0) x[0] = first;
     for (int64 i = left + 1; i < right; ++i) x[i] = mul_add(-c[i], last, mul_add(-b[i], first, d[i])) * a[i];
     x[right] = last;
@@ -150,6 +157,7 @@ extern "C" __global__ void build_cn(int64 n, const real* potential, const cplx* 
                                     real field, cplx* a, cplx* b, cplx* c, cplx* d) {
     int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
+    // dt/2 H: off = -dt/(4 dx^2) beside the diagonal, on = dt/(2 dx^2) + dt/2 (V + x E) on it
     real off = -dt / (4 * dx * dx), on = fma(real(0.5) * dt, potential[i] + fma((real)i, dx, xmin) * field, -2 * off);
     a[i] = make_cplx(1, on);
     b[i] = make_cplx(0, i > 0 ? off : real(0));
@@ -170,7 +178,9 @@ extern "C" __global__ void residual(int64 n, int64 parts, int64 rows, real floor
     int64 first = part * rows, last = first + rows < n ? first + rows : n;
     a += system * n, b += system * n, c += system * n, d += system * n, x += system * n, r += system * n;
     real found[5] = {0, 0, 0, 0, 0}, broken = 0;
+    // a thread takes every blockDim-th row: neighbours read neighbouring numbers
     for (int64 i = first + threadIdx.x; i < last; i += blockDim.x) {
+        // in one pass r, the row sum of |T| and whole = |T| |x| + |d|, the divisor of the row-wise error (Eq. T23)
         scalar xi = x[i], di = d[i], ri = mul_add(-a[i], xi, di);
         real sum = magnitude(a[i]), whole = magnitude(di) + sum * magnitude(xi);
         if (i > 0) {
@@ -189,8 +199,10 @@ extern "C" __global__ void residual(int64 n, int64 parts, int64 rows, real floor
         found[1] = fmax(found[1], magnitude(xi));
         found[2] = fmax(found[2], magnitude(di));
         found[3] = fmax(found[3], sum);
+        // compared as products: only a new maximum pays for a division
         if (whole > floor && magnitude(ri) > found[4] * whole) found[4] = magnitude(ri) / whole;
     }
+    // one maximum after another through the same scratch: block_max() synchronises
     broken = block_max(broken, scratch, real(0));
     for (int k = 0; k < 5; ++k) {
         real value = block_max(found[k], scratch, real(0));

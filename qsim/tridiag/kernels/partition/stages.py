@@ -110,22 +110,26 @@ def solve_levels(
         joint_lines(device, level, None, a, b, c, d)
         rs(device, level.a, level.b, level.c, level.d, level.scale, x, smallest := level.scale[:, 0].copy())
         return smallest, level.pivots
-    found: list[Any] = []
+    reduced: list[Any] = []
     scale: Any = None
     lines = (a, b, c, d, x)
+    # RD, JD, RU, JU of every level: its joint lines are the system that the next level partitions
     for joints in partition:
         level = Level.empty(device, joints, lines[0].shape[1], systems, a.dtype)
         rd_jd_ru_ju(device, level, scale, *lines[:4])
         joint_lines(device, level, scale, *lines[:4])
-        found.append((level, lines))
+        reduced.append((level, lines))
+        # all levels compare their pivots with rows of the finest system: what elimination has made small must show
         scale, lines = level.scale, (level.a, level.b, level.c, level.d, level.x)
     xp = np if not device.is_cuda else device.xp
     smallest = xp.empty(systems, scale.dtype)
+    # RS: what is left is short enough for one thread
     rs(device, *lines[:4], scale, lines[4], smallest)
-    for level, outer in reversed(found):
+    # SS, the coarsest level first: its unknowns are x at the joint lines of the level around it
+    for level, outer in reversed(reduced):
         ss(device, level, *outer)
         xp.minimum(smallest, level.pivots.min(axis=1), out=smallest)
-    return smallest, found[0][0].pivots
+    return smallest, reduced[0][0].pivots
 
 
 def _function(name: str, a: Array) -> Any:
@@ -160,6 +164,7 @@ def rd_jd_ru_ju(
     """
     systems, n = a.shape
     blocks = level.joints.shape[0] - 1
+    # a block of one system is a task, and writes nothing that another one reads or writes
     tasks = systems * blocks
     if device.is_cuda:
         pointer, scaled = _optional(scale, a)
@@ -186,7 +191,7 @@ def joint_lines(
 ) -> None:
     """Sum the slots in a fixed order into ``level.a`` and ``level.d``, and note the sizes of the joint lines.
 
-    Parameters are those of :func:`rd_jd_ru_ju`, which comes before.
+    Takes the parameters of :func:`rd_jd_ru_ju`, which comes before.
     """
     systems, n = a.shape
     blocks = level.joints.shape[0] - 1
@@ -200,6 +205,7 @@ def joint_lines(
             (*counts, level.joints, pointer, scaled, a, b, c, d, level.slots, *reduced),
         )
         return
+    # four additions a line: not worth the start of threads
     lines = System(level.a, level.b, level.c, level.d)
     _joint_lines_cpu(level.joints, _host_scale(scale, a), System(a, b, c, d), level.slots, lines, level.scale)
 
@@ -223,6 +229,7 @@ def rs(
     systems, n = a.shape
     if device.is_cuda:
         arguments = (np.int64(n), np.int64(systems), a, b, c, d, scale, x, pivots)
+        # one warp per CUDA block: few long systems spread over as many multiprocessors as they can
         _function("rs", a)(kernels.blocks(systems, 32), (32,), arguments)
         return
 
@@ -319,6 +326,7 @@ def residual(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, r
     parts = -(-n // RESIDUAL_ROWS)
     floor = smallest_row(a.dtype)
     if device.is_cuda:
+        # a CUDA block reduces the norms of its part; the few parts of a system are compared on the host
         norms = device.xp.empty((systems, parts, 5), a.real.dtype)
         counts = (np.int64(n), np.int64(parts), np.int64(RESIDUAL_ROWS), floor)
         grid = (systems * parts,)
@@ -336,6 +344,7 @@ def residual(device: Device, a: Array, b: Array, c: Array, d: Array, x: Array, r
 
 def smallest_row(dtype: np.dtype[Any]) -> Any:
     """Return the size ``(|T| |x| + |d|)_i``, real number of the precision, from which underflow is below rounding in a row."""
+    # a product that underflows is off by up to `tiny`, which is eps / 4 of this size
     limits = np.finfo(dtype)
     return limits.dtype.type(4 * limits.tiny / limits.eps)
 
@@ -387,6 +396,7 @@ def _rd_jd_ru_ju_cpu(first, last, joints, scale, system, rb, rc, slots, pivots):
             c[s, left + 1 : right],
             d[s, left + 1 : right],
         )
+        # sizes are taken from the row as it was given, before anything is eliminated from it
         # RD: downwards, every row keeps its coupling to the left joint line in place of b, and its inverse pivot in place of a
         rows = right - left - 1
         pivot, bi, ci, di = aa[0], bb[0], cc[0], dd[0]
@@ -394,6 +404,7 @@ def _rd_jd_ru_ju_cpu(first, last, joints, scale, system, rb, rc, slots, pivots):
         smallest = _smaller(smallest, pivot, size)
         for i in range(1, rows):
             inv = reciprocal(pivot)
+            # RU, JU and SS multiply by the reciprocal pivot, so that every row costs one division in all
             aa[i - 1] = inv
             ai, bn, cn = aa[i], bb[i], cc[i]
             size = scale[s, left + 1 + i] if scaled else max(magnitude(ai), magnitude(bn), magnitude(cn))
@@ -407,10 +418,11 @@ def _rd_jd_ru_ju_cpu(first, last, joints, scale, system, rb, rc, slots, pivots):
         inv = reciprocal(pivot)
         aa[rows - 1] = inv
         r = -(b[s, right] * inv)
+        # two blocks share a joint line: each adds to it through its own slots, summed by `_joint_lines_cpu`
         slots[2, s, w] = r * ci
         rb[s, w + 1] = r * bi
         slots[3, s, w] = r * di
-        # RU: upwards, every row is left with its couplings to both joint lines; bi, ci, di are those of the row below
+        # RU: upwards, every row is left with its couplings to both joint lines; bi, ci, di belong to the row below
         for i in range(rows - 2, -1, -1):
             r = -(cc[i] * aa[i + 1])
             bi = bb[i] + r * bi
@@ -432,11 +444,13 @@ def _joint_lines_cpu(joints, scale, system, slots, reduced, rscale):
     ra, rb, rc, rd = reduced
     systems, blocks = a.shape[0], joints.shape[0] - 1
     for s in range(systems):
+        # the outer joint lines have no neighbour beyond the system
         rb[s, 0] = 0
         rc[s, blocks] = 0
         for w in range(blocks + 1):
             i = joints[w]
             ai, di = a[s, i], d[s, i]
+            # the block above, then the block below: sums in this order have the same bits for any number of threads
             if w > 0:
                 ai += slots[2, s, w - 1]
                 di += slots[3, s, w - 1]
@@ -454,6 +468,7 @@ def _rs_cpu(first, last, a, b, c, d, scale, x, pivots):
     for s in range(first, last):
         pivot, di = a[s, 0], d[s, 0]
         smallest = _smaller(np.inf, pivot, scale[s, 0])
+        # down, as RD: reciprocal pivots replace a, eliminated right-hand sides d
         for i in range(1, n):
             inv = reciprocal(pivot)
             a[s, i - 1] = inv
@@ -464,6 +479,7 @@ def _rs_cpu(first, last, a, b, c, d, scale, x, pivots):
             smallest = _smaller(smallest, pivot, scale[s, i])
         xi = di * reciprocal(pivot)
         x[s, n - 1] = xi
+        # up: one product with the reciprocal pivot a row
         for i in range(n - 2, -1, -1):
             xi = (d[s, i] - c[s, i] * xi) * a[s, i]
             x[s, i] = xi
@@ -478,8 +494,10 @@ def _ss_cpu(first, last, joints, a, b, c, d, y, x):
         s, w = task // blocks, task % blocks
         left, right = joints[w], joints[w + 1]
         low, high = y[s, w], y[s, w + 1]
+        # a block writes its interior and its right joint line; row 0 falls to the first block
         if w == 0:
             x[s, 0] = low
+        # after RU the rows are coupled to the two joint lines alone: no recurrence, and x may lie over d
         for i in range(left + 1, right):
             x[s, i] = (d[s, i] - b[s, i] * low - c[s, i] * high) * a[s, i]
         x[s, right] = high
@@ -491,11 +509,13 @@ def _build_cn_cpu(first, last, potential, psi, step, system):
     xmin, dx, dt, field = step
     a, b, c, d = system
     n = psi.shape[0]
+    # dt/2 H: dt/(2 dx^2) + dt/2 (V + x E) on the diagonal, -dt/(4 dx^2) beside it
     half = dt / (dx * dx)
     off = -half / 4
     for i in range(first, last):
         on = half / 2 + dt / 2 * (potential[i] + (xmin + dx * i) * field)
         here = psi[i]
+        # a zero in the precision of psi
         near = here - here
         if i > 0:
             near += psi[i - 1]
@@ -504,6 +524,7 @@ def _build_cn_cpu(first, last, potential, psi, step, system):
         a[i] = complex(1.0, on)
         b[i] = complex(0.0, off if i > 0 else 0.0)
         c[i] = complex(0.0, off if i < n - 1 else 0.0)
+        # (re, im) = dt/2 H psi, and d = psi - i (re, im)
         re, im = on * here.real + off * near.real, on * here.imag + off * near.imag
         d[i] = complex(here.real + im, here.imag - re)
 
@@ -520,6 +541,7 @@ def _residual_cpu(first, last, parts, rows, floor, system, x, r, norms):
         rest, big_x, big_d, norm, share = 0.0, 0.0, 0.0, 0.0, 0.0
         finite = True
         for i in range(part * rows, min(n, (part + 1) * rows)):
+            # in one pass r, the row sum of |T| (total) and |T| |x| + |d| (whole), the divisor of Eq. T23
             ri = dd[i] - aa[i] * xx[i]
             total = magnitude(aa[i])
             here = magnitude(xx[i])
@@ -541,7 +563,9 @@ def _residual_cpu(first, last, parts, rows, floor, system, x, r, norms):
             rest = max(rest, size)
             big_x = max(big_x, here)
             norm = max(norm, total)
+            # compared as products: only a new maximum pays for a division
             if size > share * whole and whole > floor:
                 share = size / whole
+        # r and the row-wise error tell of a broken solution; |x|, |d| and |T| stay what they are
         norms[s, part, 0], norms[s, part, 4] = (rest, share) if finite else (np.inf, np.inf)
         norms[s, part, 1], norms[s, part, 2], norms[s, part, 3] = big_x, big_d, norm

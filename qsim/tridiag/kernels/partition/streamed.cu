@@ -37,10 +37,11 @@ extern "C" __global__ void reduce_pieces(int64 pieces, int64 rows, int64 columns
         pivots[p] = REAL_INFINITY;
         return;
     }
+    // nothing of the elimination is stored: every column repeats it, and writes the same links again
     for (int64 q = 0; q < columns; ++q) {
         const scalar* dq = d + q * rows;
         scalar* load = loads + 2 * (q * pieces + p);
-// downwards to the last row of the interior: its value by the joint lines on both sides
+        // downwards to the last row of the interior: its value by the joint lines on both sides
         scalar pivot = a[first], spike = b[first], sum = dq[first];
         smallest = smaller(smallest, pivot, a[first], b[first], c[first]);
         for (int64 i = first + 1; i < joint; ++i) {
@@ -52,7 +53,7 @@ extern "C" __global__ void reduce_pieces(int64 pieces, int64 rows, int64 columns
         }
         scalar inv = inverse(pivot);
         link[2] = spike * inv, link[3] = c[joint - 1] * inv, load[1] = sum * inv;
-// upwards to the first row in the same way; a thread reads its rows twice, since they do not fit into registers
+        // upwards to the first row in the same way; a thread reads its rows twice, since they do not fit into registers
         pivot = a[joint - 1], spike = c[joint - 1], sum = dq[joint - 1];
         for (int64 i = joint - 2; i >= first; --i) {
             scalar r = -(c[i] * inverse(pivot));
@@ -81,6 +82,7 @@ extern "C" __global__ void substitute_pieces(int64 pieces, int64 rows, int64 col
         scalar *xq = x + q * rows, before = left[q * pieces + p], after = right[q * pieces + p], factor = scalar();
         xq[joint] = after;
         if (skip[p]) continue;
+        // Thomas algorithm; w holds the upper factors, x the eliminated right-hand sides until the way up
         for (int64 i = first; i < joint; ++i) {
             scalar inv = inverse(mul_add(-b[i], factor, a[i]));
             before = mul_add(-b[i], before, dq[i]) * inv;
@@ -104,11 +106,12 @@ extern "C" __global__ void residual_pieces(int64 pieces, int64 rows, int64 colum
         const scalar *dq = d + q * rows, *xq = x + q * rows;
         real rmax = 0, xmax = 0, dmax = 0, tmax = 0, share = 0;
         for (int64 i = edges[p]; i < edges[p + 1]; ++i) {
-// NaN stays in the maxima of |x| and |d - T x|: fmax would drop it
+            // NaN stays in the maxima of |x| and |d - T x|: fmax would drop it
             real size = magnitude(xq[i]);
             xmax = size > xmax || size != size ? size : xmax;
             dmax = fmax(dmax, magnitude(dq[i]));
             tmax = fmax(tmax, magnitude(a[i]) + magnitude(b[i]) + magnitude(c[i]));
+            // the row below is in the next block: this one's residual is formed when that is there
             if (i >= known) continue;
             scalar left = i > 0 ? xq[i - 1] : before[q];
             scalar r = mul_add(-a[i], xq[i], dq[i]);
@@ -143,6 +146,7 @@ extern "C" __global__ void random_rows(int64 rows, int64 columns, int64 first, i
                                        uint32 stream, double dominance, scalar* a, scalar* b, scalar* c, scalar* d) {
     int64 k = (int64)blockIdx.x * blockDim.x + threadIdx.x;
     if (k >= rows) return;
+    // counters are rows of the whole batch, so that blocks of any size hold the same numbers
     uint64 row = (uint64)(first + k);
     uint32 low = (uint32)row, high = (uint32)(row >> 32);
     uint2 key = make_uint2(key0, key1);
@@ -150,6 +154,7 @@ extern "C" __global__ void random_rows(int64 rows, int64 columns, int64 first, i
     set(lower, normal2(key, stream, high, low, 0));
     set(upper, normal2(key, stream, high, low, 1));
     turn(a[k], dominance * (length(lower) + length(upper)), uniform2(key, stream, high, low, 2).x);
+    // corners vanish only now: |a| has the same distribution in every row
     b[k] = row % (uint64)n == 0 ? scalar() : lower;
     c[k] = row % (uint64)n == (uint64)n - 1 ? scalar() : upper;
     for (int64 q = 0; q < columns; ++q) set(d[q * rows + k], normal2(key, stream, high, low, 3 + (uint32)q));

@@ -205,12 +205,13 @@ def _launch(name: str, pieces: int, a: Array, arguments: tuple[Any, ...], d: Arr
 @nb.njit(**PART)
 def _ratio(pivot, a, b, c):
     """``|pivot|`` over the largest element of its row; an undefined ratio is a breakdown and counts as zero."""
-    found = magnitude(pivot) / max(magnitude(a), max(magnitude(b), magnitude(c)))
-    return np.float64(found) if found >= 0.0 else 0.0
+    ratio = magnitude(pivot) / max(magnitude(a), max(magnitude(b), magnitude(c)))
+    return np.float64(ratio) if ratio >= 0.0 else 0.0
 
 
 @nb.njit(**JIT)
 def _reduce_pieces_cpu(start, stop, edges, a, b, c, d, links, loads, pivots):
+    """Reduce the pieces ``start .. stop`` by sweeps from both ends of their interiors."""
     for p in range(start, stop):
         first, joint = edges[p], edges[p + 1] - 1
         if (
@@ -221,10 +222,14 @@ def _reduce_pieces_cpu(start, stop, edges, a, b, c, d, links, loads, pivots):
             loads[:, p, :] = 0.0
             pivots[p] = np.inf
             continue
+        # both sweeps divide by pivots: the smallest of either decides
         smallest = _ratio(a[first], a[first], b[first], c[first])
+        # links do not depend on q: they are written again with the same numbers, since pivots are not stored
         for q in range(d.shape[0]):
             last = joint - 1
             # both sweeps in one loop: two independent chains of divisions keep the core busy
+            # down (RD): pivot, coupling `spike` to the joint line before the piece, right-hand side `below`;
+            # up (RU): pivot, coupling `tail` to the joint line of the piece, right-hand side `above`
             down, up = a[first], a[last]
             spike, tail = b[first], c[last]
             below, above = d[q, first], d[q, last]
@@ -242,6 +247,7 @@ def _reduce_pieces_cpu(start, stop, edges, a, b, c, d, links, loads, pivots):
                 smallest = min(smallest, _ratio(down, a[i], b[i], c[i]))
                 smallest = min(smallest, _ratio(up, a[j], b[j], c[j]))
             down, up = reciprocal(down), reciprocal(up)
+            # the sweep up ends in the first row (p_f, q_f, g_f), the sweep down in the last one (p_l, q_l, g_l)
             links[p, 0] = b[first] * up
             links[p, 1] = tail * up
             links[p, 2] = spike * down
@@ -253,6 +259,7 @@ def _reduce_pieces_cpu(start, stop, edges, a, b, c, d, links, loads, pivots):
 
 @nb.njit(**JIT)
 def _substitute_pieces_cpu(start, stop, edges, skip, system, sides, w, x):
+    """Solve for the interiors of the pieces ``start .. stop``; `w` holds the upper factors of a piece at a time."""
     a, b, c, d = system
     left, right = sides
     for p in range(start, stop):
@@ -270,6 +277,7 @@ def _substitute_pieces_cpu(start, stop, edges, skip, system, sides, w, x):
                 factor = c[i] * inverse
                 w[i] = factor
                 x[q, i] = before
+            # up from the joint line of the piece, `after`
             for i in range(joint - 1, first - 1, -1):
                 after = x[q, i] - w[i] * after
                 x[q, i] = after
@@ -277,6 +285,7 @@ def _substitute_pieces_cpu(start, stop, edges, skip, system, sides, w, x):
 
 @nb.njit(**JIT)
 def _residual_pieces_cpu(start, stop, limits, edges, system, x, before, stats, sums):
+    """Measure the residual of the pieces ``start .. stop``, as in `residual_pieces`; rows from `known` on give no residual."""
     known, floor = limits
     a, b, c, d = system
     rows = len(a)
@@ -291,8 +300,10 @@ def _residual_pieces_cpu(start, stop, limits, edges, system, x, before, stats, s
                     xmax = size
                 dmax = max(dmax, magnitude(d[q, i]))
                 tmax = max(tmax, magnitude(a[i]) + magnitude(b[i]) + magnitude(c[i]))
+                # its neighbour below lies in the next block: the caller adds this row when that block is there
                 if i >= known:
                     continue
+                # r = d - T x, and whole = |T| |x| + |d|, the divisor of the row-wise error
                 left = x[q, i - 1] if i > 0 else before[q]
                 r = d[q, i] - a[i] * x[q, i] - b[i] * left
                 whole = magnitude(d[q, i]) + magnitude(a[i]) * size + magnitude(b[i]) * magnitude(left)
@@ -310,10 +321,12 @@ def _residual_pieces_cpu(start, stop, limits, edges, system, x, before, stats, s
 
 @nb.njit(**JIT)
 def _random_rows_cpu(start, stop, rows, key, dominance, system):
+    """Make the rows ``start .. stop`` of a block that begins at row `first` of the batch, complex numbers."""
     first, n = rows
     k0, k1 = key
     a, b, c, d = system
     for k in range(start, stop):
+        # counters are rows of the whole batch, so that blocks of any size hold the same numbers
         row = first + np.uint64(k)
         low, high = row & np.uint64(0xFFFFFFFF), row >> np.uint64(32)
         re, im = normal2(k0, k1, STREAM, high, low, 0)
@@ -323,6 +336,7 @@ def _random_rows_cpu(start, stop, rows, key, dominance, system):
         angle = 2.0 * np.pi * uniform2(k0, k1, STREAM, high, low, 2)[0]
         size = dominance * (abs(lower) + abs(upper))
         a[k] = complex(size * np.cos(angle), size * np.sin(angle))
+        # corners vanish only now: |a| has the same distribution in every row
         b[k] = 0.0 if row % n == 0 else lower
         c[k] = 0.0 if row % n == n - np.uint64(1) else upper
         for q in range(d.shape[0]):
@@ -338,6 +352,7 @@ def _random_real_rows(start, stop, rows, key, dominance, system):
     for k in range(start, stop):
         row = first + np.uint64(k)
         low, high = row & np.uint64(0xFFFFFFFF), row >> np.uint64(32)
+        # as `_random_rows_cpu`; the second number of a pair is thrown away, a real phase is a sign
         lower = normal2(k0, k1, STREAM, high, low, 0)[0]
         upper = normal2(k0, k1, STREAM, high, low, 1)[0]
         size = dominance * (abs(lower) + abs(upper))
@@ -359,12 +374,14 @@ def checksum_rows(start, stop, size, x, first, sums):
         total, weighted = 0j, 0j
         square, largest = 0.0, 0.0
         for k in range(part * size, min((part + 1) * size, len(x))):
+            # sums are double whatever the precision of x
             re, im = np.float64(x[k].real), np.float64(x[k].imag)
             z = complex(re, im)
             total += z
             length = re * re + im * im
             square += length
             weighted += z * np.cos(0.1 * (first + k))
+            # a NaN stays
             if not length <= largest:
                 largest = length
         sums[part, 0], sums[part, 1], sums[part, 2], sums[part, 3] = total, square, weighted, np.sqrt(largest)

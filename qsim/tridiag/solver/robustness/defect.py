@@ -41,6 +41,7 @@ class Defect:
         r[:, 1:] -= b[1:] * here[:, :-1]
         if hi < self.n:
             r[:, -1] -= c[-1] * x[:, -1]
+        # the row before this block may have been corrected since: its old value was kept for this residual
         if lo > 0:
             row, value = self._before
             if row != lo - 1:

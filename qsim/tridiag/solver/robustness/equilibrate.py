@@ -62,6 +62,7 @@ class Scales:
         """Return ``2^-e R d``, d (systems, n), and e (systems, 1), with which the largest element is about 1."""
         exponents = _exponents(d) + self.rows
         top = exponents.max(axis=1, keepdims=True)
+        # a zero right-hand side keeps its scale
         top = np.where(top > NOTHING // 2, top, 0).astype(np.int32)
         return ldexp(d, self.rows - top), top
 
@@ -85,12 +86,12 @@ def find(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> Scales:
     main, lower, upper = (_exponents(band) for band in (a, b, c))
     rows, columns = np.zeros(a.shape, np.int64), np.zeros(a.shape, np.int64)
     for s in range(a.shape[0]):
-        found = matching_scales(main[s], lower[s], upper[s])
+        scales = matching_scales(main[s], lower[s], upper[s])
         # without a perfect matching there are no such scales
         # singular by its pattern, which elimination will find
-        if found is None:
+        if scales is None:
             return _alternating(main, lower, upper)
-        rows[s], columns[s] = found
+        rows[s], columns[s] = scales
     return Scales(_limited(rows), _limited(columns))
 
 
@@ -118,6 +119,7 @@ def _alternating(main: NDArray[np.int64], lower: NDArray[np.int64], upper: NDArr
 def spread(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> int:
     """Return the largest difference of the exponents of two rows' largest entries in any system."""
     largest = np.maximum(np.maximum(_exponents(a), _exponents(b)), _exponents(c))
+    # rows of zeros have no size
     lowest = np.where(largest > NOTHING // 2, largest, largest.max(axis=1, keepdims=True))
     return int((largest.max(axis=1) - lowest.min(axis=1)).max())
 
@@ -127,6 +129,7 @@ def ldexp(values: NDArray[Any], exponents: NDArray[np.int32]) -> NDArray[Any]:
     with np.errstate(under="ignore", over="ignore"):
         if not np.iscomplexobj(values):
             return np.asarray(np.ldexp(values, exponents))
+        # NumPy's ldexp takes real numbers only
         out = np.empty(values.shape, values.dtype)
         out.real, out.imag = np.ldexp(values.real, exponents), np.ldexp(values.imag, exponents)
     return out

@@ -110,6 +110,7 @@ def solve_extended(numbers: Numbers, which: str = "", system: int = 0) -> Extend
         )
     x = np.zeros((len(exact), len(numbers.a)), numbers.a.dtype)
     for column, unknowns in enumerate(exact):
+        # rounded once: decimal numbers convert to the nearest double
         floats = np.array([(float(re), float(im)) for re, im in unknowns])
         with np.errstate(over="ignore", under="ignore"):
             x[column] = floats[:, 0] + 1j * floats[:, 1] if x.dtype.kind == "c" else floats[:, 0]
@@ -144,6 +145,7 @@ class _System:
             rows = [{j: +re for j, (re, _im) in row} for row in self.rows]
             return rows, [[+column[i][0] for column in self.right] for i in range(len(rows))]
         rows, right = [], []
+        # (re + i im)(p + i q): the real part has re p - im q, the imaginary part im p + re q
         for i, row in enumerate(self.rows):
             rows.append({2 * j: +re for j, (re, _im) in row} | {2 * j + 1: -im for j, (_re, im) in row})
             rows.append({2 * j: +im for j, (_re, im) in row} | {2 * j + 1: +re for j, (re, _im) in row})
@@ -151,7 +153,7 @@ class _System:
         return rows, right
 
     def unknowns(self, real: list[Decimal]) -> list[Parts]:
-        """Return the unknowns of the rows from those of the equations."""
+        """Return the unknowns of the rows from the real unknowns of the equations."""
         if not self.complex:
             return [(re, ZERO) for re in real]
         return list(zip(real[::2], real[1::2], strict=True))
@@ -169,6 +171,7 @@ class _System:
             worst = max(worst, residual)
             norm = max(norm, sum((_size(z) for _j, z in row), ZERO))
             rowwise = max(rowwise, residual / whole if residual else ZERO)
+        # max|d - T x| / (||T|| max|x| + max|d|)
         scale = norm * max(map(_size, x)) + max(map(_size, d))
         return worst, worst / scale if worst else ZERO, rowwise
 
@@ -203,18 +206,20 @@ def _exact(system: _System) -> tuple[list[list[Parts]] | None, int]:
             try:
                 real, row = _eliminated(*system.equations())
             except _NoPivotError as error:
+                # with these digits; a pivot that is only far smaller than its row appears with more of them
                 before, weakest = None, error.row // stride
                 continue
             weakest = row // stride
-            found = [system.unknowns(one) for one in real]
+            unknowns = [system.unknowns(one) for one in real]
             agreed = before is not None
-            for old, new in zip(before or [], found, strict=agreed):
+            for old, new in zip(before or [], unknowns, strict=agreed):
                 agreed = _settled(old, new, digits) and agreed
         with localcontext(_context(2 * digits)):
-            pairs = zip(found, system.right, strict=True)
+            # judged with twice the digits: every row must be solved to half of the digits in use
+            pairs = zip(unknowns, system.right, strict=True)
             if agreed and all(system.errors(x, d)[2].scaleb(digits // 2) < 1 for x, d in pairs):
-                return found, weakest
-        before = found
+                return unknowns, weakest
+        before = unknowns
     return None, weakest
 
 
@@ -226,6 +231,7 @@ def _settled(old: list[Parts], new: list[Parts], digits: int) -> bool:
     for i, (p, q) in enumerate(zip(old, new, strict=True)):
         if _size((p[0] - q[0], p[1] - q[1])) <= AGREED * _size(q):
             continue
+        # noise falls by far more than digits/4 powers of ten from one precision to the next
         if digits < NOISE or _size(q) > _size(p).scaleb(-digits // 4):
             return False
         new[i] = ZERO, ZERO
@@ -254,6 +260,7 @@ def _eliminated(rows: list[Row], right: list[list[Decimal]]) -> tuple[list[list[
     order: list[int] = []
     weakest, least = 0, Decimal("Infinity")
     for j in range(n):
+        # rows that begin in this column join the rows that earlier pivots have left
         pending += starting[j]
         candidates = [i for i in pending if rows[i].get(j)]
         if not candidates:
@@ -278,6 +285,7 @@ def _eliminated(rows: list[Row], right: list[list[Decimal]]) -> tuple[list[list[
     columns = len(right[0])
     x = [[ZERO] * n for _ in range(columns)]
     for j in reversed(range(n)):
+        # back substitution in the order of the pivots
         row, load = rows[order[j]], right[order[j]]
         others = [(k, value) for k, value in row.items() if k > j]
         for one, value in zip(x, load, strict=True):
@@ -297,6 +305,7 @@ def _judged(system: _System, exact: list[list[Parts]], x: NDArray[Any], which: s
             sizes = [_size(z) for z in unknowns]
             wrong = ~np.isfinite(column)
             largest = int(np.argmax(wrong)) if wrong.any() else sizes.index(max(sizes))
+            # an overflow, or a solution whose largest unknown underflows: no scale of x remains
             if wrong.any() or 0 < sizes[largest] < tiny:
                 raise out_of_range(x.dtype, largest, sizes[largest].adjusted(), which)
             underflows += sum(bool(0 < size < tiny) for size in sizes)

@@ -54,13 +54,14 @@ def which(systems: Systems, s: int) -> str:
 
 
 def difficulty(algorithm: str) -> int:
-    """Return the place of an algorithm among those of a batch, which is named after that of its most difficult system."""
+    """Return the rank of an algorithm: a batch is named after the one that its most difficult system needed."""
     return DIFFICULTY.index(algorithm.partition("-")[0])
 
 
 def give_up(systems: Systems, s: int, error: float) -> NumericsError:
     """Return what to say of a system that no rung of the ladder solves."""
     if not np.isfinite(error):
+        # the row with the weakest pivot is the best hint that there is
         _number, row = _condition(systems, s)
         return SingularMatrixError(
             f"the matrix{which(systems, s)} is singular to working precision near row {row}: no finite solution was found",
@@ -77,6 +78,7 @@ def out_of_range(dtype: np.dtype[Any], row: int, power: int, which: str) -> Nume
     """Return what to say of a solution whose unknown in a row, about 10^power, is too large, or too small as all of them are."""
     limits, precision = np.finfo(dtype), "single" if np.finfo(dtype).bits == 32 else "double"
     hint = "multiply d by a power of two: the solution is multiplied by it, too"
+    # scaling the right-hand side scales the solution, without any other change
     if power > 0:
         return NumericsError(
             f"the solution{which} overflows: x[{row}] is about 1e{power:+d}, but the largest number"
@@ -116,6 +118,7 @@ def check_condition(
     bound, eps = outcome.errors.condition, systems.eps
     bound[exact] = 0.0
     suspect = np.flatnonzero((bound * eps > SUSPICIOUS) | (smallest < SUSPICIOUS_PIVOT * eps))
+    # the worst first: an estimate costs a factorisation, so a large batch is judged by a few of its systems
     for s in suspect[np.argsort(-bound[suspect])][:CHECKED_SYSTEMS].tolist():
         condition, row = _condition(systems, s)
         condition = max(condition, float(bound[s]))
@@ -147,6 +150,7 @@ def _condition(systems: Systems, s: int) -> tuple[float, int]:
         gttrf, gtcon = get_lapack_funcs(("gttrf", "gtcon"), (a,))
         lower, pivots, upper, second, order, info = gttrf(b[1:], a, c[:-1])
         row = info - 1 if info > 0 else int(np.argmin(np.nan_to_num(np.abs(pivots) / size, nan=0.0)))
+        # 1-norm: the largest column sum, of which b and c hold elements of the neighbouring rows
         columns = np.abs(a)
         columns[:-1] += np.abs(b[1:])
         columns[1:] += np.abs(c[:-1])
