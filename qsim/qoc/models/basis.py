@@ -46,6 +46,8 @@ class Basis:
         Further states by name, of norm 1.
     gap : float
         Distance of levels, angular frequency, below which they are one group; rounding of the spectrum at least.
+    cut_at : str
+        Key of the number of levels kept, where there are more above; empty where these are all.
     """
 
     labels: tuple[str, ...]
@@ -55,6 +57,7 @@ class Basis:
     observable: Callable[[str, str], csr_array]
     vectors: Mapping[str, ComplexArray] = field(default_factory=dict)
     gap: float = 0.0
+    cut_at: str = ""
 
     @property
     def dimension(self) -> int:

@@ -345,7 +345,7 @@ def grid2d_model(system: Grid2dSystem, extra: int = 0) -> QuantumModel:
 
     labels = tuple(map(str, range(count)))
     gap = GROUP * float(levels.energies[-1] - levels.energies[0])
-    basis = Basis(labels, drift, drift, Units("hartree"), observable, gap=gap)
+    basis = Basis(labels, drift, drift, Units("hartree"), observable, gap=gap, cut_at="system.states")
     controls: list[ControlTerm] = []
     for name, values in levels.dipoles.items():
         with faults.catch():

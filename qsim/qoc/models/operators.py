@@ -87,8 +87,10 @@ def evaluate(
         else:
             arguments = stack[len(stack) - step.count :]
             del stack[len(stack) - step.count :]
+            # What overflows is found in the result.
             try:
-                stack.append(_apply(step.value, arguments, dimension))
+                with np.errstate(all="ignore"):
+                    stack.append(_apply(step.value, arguments, dimension))
             except (ArithmeticError, NumericsError, ValueError) as error:
                 raise InvalidInput(key, f"{error} (in {shorten(repr(text))})") from None
     value = stack.pop()

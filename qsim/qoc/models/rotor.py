@@ -22,7 +22,7 @@ from qsim.qoc.models.goals import aim
 from qsim.qoc.models.operators import evaluate, sparse_matrix
 from qsim.qoc.models.parts import cos_matrix, square_of_cos
 from qsim.qoc.models.quantum import ControlTerm, QuantumModel
-from qsim.qoc.models.thermal import Start, boltzmann, kept
+from qsim.qoc.models.thermal import Start, kept
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -237,20 +237,45 @@ def _thermal(system: RotorSystem, start: Thermal, units: Units) -> Populations:
         If the levels up to J_max do not hold the mixture.
     """
     temperature = units.temperature(start.thermal, "system.initial.thermal")
-    # Levels far above the basis as well: what J_max cuts off must be seen.
-    highest = system.J_max + 1 + int(np.sqrt(60.0 * temperature / system.B))
-    places = [(j, m) for j in range(highest) for m in range(j + 1)]
+    above = _weight_above(system, temperature)
+    places = [(j, m) for j in range(system.J_max + 1) for m in range(j + 1)]
     j = np.array([place[0] for place in places], dtype=float)
     signs = np.array([1.0 if m == 0 else 2.0 for _, m in places])
-    weights = boltzmann(system.B * j * (j + 1.0), temperature)
-    weights *= signs * np.asarray(system.spin_weights)[(j % 2).astype(int)]
-    weights /= weights.sum()
+    weights = signs * _relative_weights(system, j, temperature)
+    weights *= (1.0 - above) / weights.sum()
     chosen, dropped = kept(weights, start.below)
     top = int(j[chosen].max())
     if top > system.J_max - ROOM:
-        text = f"J_max = {system.J_max} leaves no room above J = {top}, which the thermal start fills; at least {top + ROOM}"
+        text = f"J_max = {system.J_max} leaves no room above J = {top}, which the thermal start fills; raise J_max"
         raise InvalidInput("system.J_max", text)
     return Populations([places[k] for k in chosen], weights[chosen], dropped)
+
+
+def _relative_weights(system: RotorSystem, j: FloatArray, temperature: float) -> FloatArray:
+    """Return ``g_J exp(-E_J/kT)`` (n,) of levels J, relative to the lowest level that the nuclear spins allow."""
+    spins = np.asarray(system.spin_weights)[(j % 2).astype(int)]
+    lowest = 0.0 if system.spin_weights[0] > 0 else 2.0
+    with np.errstate(over="ignore"):
+        exponent = np.maximum(j * (j + 1.0) - lowest, 0.0) * system.B / temperature
+    return np.asarray(spins * np.exp(-exponent))
+
+
+def _weight_above(system: RotorSystem, temperature: float) -> float:
+    """Return the thermal weight of the levels above J_max.
+
+    Raises
+    ------
+    InvalidInput
+        If the mixture fills levels far above: the sum would not end.
+    """
+    if temperature > system.B * (system.J_max + 1.0) ** 2:
+        text = f"J_max = {system.J_max} lies below the levels that the thermal start fills; raise J_max"
+        raise InvalidInput("system.J_max", text)
+    # exp(-60) beyond the last one.
+    count = system.J_max + 2 + int(np.sqrt(60.0 * temperature / system.B))
+    j = np.arange(float(count))
+    weights = (2.0 * j + 1.0) * _relative_weights(system, j, temperature)
+    return float(weights[system.J_max + 1 :].sum() / weights.sum())
 
 
 def _columns(populations: Populations, basis: Basis) -> Start:

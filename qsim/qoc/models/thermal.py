@@ -22,6 +22,10 @@ __all__ = ["Start", "boltzmann", "kept", "read_density", "require_density", "sta
 
 # Deviations of a density matrix of a file from Hermitian, positive and trace 1: it was written with some ten digits.
 SOUND = 1e-8
+# Weight above the levels kept that no result shows.
+LEAST = 1e-12
+# Error of a sum of weights, per member.
+ROUNDING = 4e-16
 
 
 @dataclass(frozen=True)
@@ -45,26 +49,31 @@ class Start:
 
 def boltzmann(energies: FloatArray, temperature: float) -> FloatArray:
     """Return the populations (n,) of levels, ``exp(-E/kT)/Z``; energies and kT in the same unit."""
-    weights = np.exp(-(energies - energies.min()) / temperature)
+    with np.errstate(over="ignore"):
+        weights = np.exp(-(energies - energies.min()) / temperature)
     return np.asarray(weights / weights.sum(), dtype=float)
 
 
-def kept(weights: FloatArray, below: float) -> tuple[IndexArray, float]:
+def kept(weights: FloatArray, below: float, total: float = 1.0) -> tuple[IndexArray, float]:
     """Return the numbers of the fewest members of a mixture that leave out at most `below`, and the weight left out.
 
     Parameters
     ----------
     weights : (n,) float64
-        Their sum is 1.
+        Their sum is at most `total`.
     below : float
-        Largest weight that may be left out.
+        Largest weight that may be left out; all are kept where that is not enough.
+    total : float
+        Weight of all members, those of which nothing is known included.
     """
     order = np.argsort(-weights, kind="stable")
-    rest = weights.sum() - np.cumsum(weights[order])
+    rest = total - np.cumsum(weights[order])
     count = min(int(np.argmax(rest <= below)) + 1 if np.any(rest <= below) else weights.size, weights.size)
     chosen = np.sort(order[:count])
-    left = np.delete(weights, chosen)
-    return chosen, float(left.sum())
+    unknown = max(0.0, total - float(weights.sum()))
+    # Rounding of a sum is no weight.
+    unknown = unknown if unknown > ROUNDING * weights.size else 0.0
+    return chosen, float(np.delete(weights, chosen).sum()) + unknown
 
 
 def start(initial: Any, basis: Basis, key: str) -> Start:
@@ -90,6 +99,11 @@ def _thermal(initial: Thermal, basis: Basis, key: str) -> Start:
     else:
         energies, vectors = eigenstates(basis.uncoupled)
     weights = boltzmann(energies, temperature)
+    # Levels above those kept: their number per energy grows, and their weights fall at least as those of the last ones.
+    missing = float(weights[-1]) * weights.size
+    if basis.cut_at and missing > max(initial.below, LEAST):
+        text = f"the thermal start puts about {missing:.2g} into levels above the {weights.size} kept; raise them, or below"
+        raise InvalidInput(basis.cut_at, text)
     chosen, dropped = kept(weights, initial.below)
     return Start(np.ascontiguousarray(vectors[:, chosen]), weights[chosen], dropped)
 

@@ -173,6 +173,7 @@ def test_propagation_in_the_levels_is_propagation_on_the_grid():
         ({"states": 200}, "system.states", "at most 100 are accurate"),
         ({"initial": "77"}, "system.initial", "unknown state '77'"),
         ({"target": {"gate": "x"}}, "system.target", "end in levels"),
+        ({"initial": {"thermal": 1.0}}, "system.states", "into levels above the 6 kept"),
         (
             {"grid": {"x": {"min": -1, "max": 6, "points": 24}, "y": SMALL["grid"]["y"]}},
             "system.grid",

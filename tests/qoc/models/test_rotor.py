@@ -112,6 +112,24 @@ def test_a_field_and_an_envelope_and_states_by_name():
     assert levels[0] == pytest.approx(levels[1], abs=1e-12)
 
 
+def test_a_cold_start_is_the_lowest_level_that_the_spins_allow():
+    m = built(KICKED | {"initial": {"thermal": 1e-6}, "spin_weights": [0, 1]})
+    assert [m.labels[k] for k in np.flatnonzero(np.abs(m.states).sum(axis=1))] == ["1,0", "1,1"]
+    assert m.weights == pytest.approx([1 / 3, 2 / 3], abs=1e-15)
+
+
+def test_what_j_max_cuts_off_is_counted():
+    """kT = 9 B and J_max = 12: the weight above is left out, as a sum over many more levels says."""
+    m = built(KICKED | {"initial": {"thermal": 9.0, "below": 1e-2}, "J_max": 12})
+    j = np.arange(200.0)
+    weights = (2 * j + 1) * np.exp(-j * (j + 1) / 9.0)
+    tops = [int(m.labels[int(np.argmax(np.abs(column)))].split(",")[0]) for column in m.states.T]
+    assert m.dropped <= 1e-2
+    assert m.weights.sum() + m.dropped == pytest.approx(1.0, abs=1e-14)
+    assert m.weights[0] == pytest.approx(1 / weights.sum(), rel=1e-12)
+    assert max(tops) <= 8
+
+
 @pytest.mark.parametrize(
     ("change", "key", "text"),
     [
@@ -120,6 +138,7 @@ def test_a_field_and_an_envelope_and_states_by_name():
         ({"initial": "x"}, "system.initial", "found 'x'"),
         ({"initial": 38}, "system.J_max", "J_max = 40 leaves no room above J = 38; at least 42"),
         ({"initial": {"thermal": 500.0}}, "system.J_max", "which the thermal start fills"),
+        ({"initial": {"thermal": 1e29}}, "system.J_max", "below the levels that the thermal start fills"),
         ({"initial": None}, "system.initial", "missing key"),
         ({"target": {"gate": "x"}}, "system.target", "the goal of a rotor is"),
         ({"target": {"observable": "sin2"}}, "system.target.observable", "unknown name 'sin2'"),
