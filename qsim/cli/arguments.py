@@ -151,14 +151,16 @@ class DeckKey(click.ParamType):  # type: ignore[type-arg]  # generic since click
         method = (
             ctx.info_name if methods.is_available(ctx.info_name or "") else _method_of(_typed(ctx, "deck"))
         )
+        # Behind the sign stands a value, which has no completion.
         if method is None or "=" in incomplete:
             return []
         level = incomplete.count(".")
         keys = [
             key for key in dotted_keys(stage(method, "deck").DECK.variants()) if key.startswith(incomplete)
         ]
-        # one part of a key at a time: a deck has hundreds
+        # One part of a key at a time, as a deck has hundreds of keys.
         parts = dict.fromkeys(".".join(key.split(".")[: level + 1]) for key in keys)
+        # A block goes on with a dot, a key with its value.
         blocks = {key.rpartition(".")[0] for key in keys}
         return [CompletionItem(f"{part}." if part in blocks else f"{part}=") for part in parts]
 
@@ -173,6 +175,7 @@ def _method_of(deck: object) -> str | None:
     from qsim.core.deck.load import peek_method
     from qsim.core.errors import QsimError
 
+    # Completion is silent: a damaged deck is told about when it is run.
     try:
         method = peek_method(Path(str(deck))) if deck else ""
     except QsimError:

@@ -79,6 +79,7 @@ class QsimGroup(click.Group):
             # `qsim deck.yaml` is the commonest slip.
             if name.endswith((".yaml", ".yml")):
                 ctx.fail(f"'{name}' is a deck; give its method first: qsim METHOD {name}")
+            # Words of other programs for the same; a deck behind them tells the method.
             if name in ("run", "start", "submit") and len(args) > 1:
                 ctx.fail(
                     f"no such command '{name}'; a deck is run by its method: qsim {_method_in(args[1])} {args[1]}"

@@ -213,7 +213,6 @@ def _compare(a: Results, b: Results, names: set[str], tolerance: Tolerance, *, s
             hint="qsim collect puts numbers of several methods into one table",
         )
     differences = compare_results(a, b, tolerance)
-    # Files of different methods always differ, whatever is compared.
     if names:
         differences = [item for item in differences if item.name in {*names, "method"}]
     disagreeing = [item for item in differences if not item.same]

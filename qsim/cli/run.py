@@ -149,6 +149,7 @@ def _run(method: str, arguments: _Arguments) -> None:
             click.echo(json_text({"valid": False, "decks": [findings]}))
         raise
     except QsimError as error:
+        # A program that reads the output gets an answer in any case; the message itself goes to stderr.
         if arguments.as_json and not rank:
             click.echo(json_text(_failure(method, error)))
         raise

@@ -285,6 +285,7 @@ def _missing(path: Path, model: Model, loc: Path) -> str:
 
 
 def _unknown_key(path: Path, model: Model, loc: Path) -> tuple[str, str | None]:
+    """Return the message of a key that does not exist, and the key that is probably meant."""
     key = str(path[-1])
     block = block_of(walk(model, loc[:-1]).annotation)
     allowed = list(fields_of(block)) if block else []
