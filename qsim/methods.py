@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # mypy compares the modules of each method with the contract:
     QMC = Stages[qsim.qmc.deck.model.QmcDeck, qsim.qmc.problem.Problem, qsim.qmc.run.Result](
         qsim.qmc.deck, qsim.qmc.build, qsim.qmc.run, qsim.qmc.output
     )
-    QOC = Stages[qsim.qoc.deck.model.QocDeck, qsim.qoc.problem.Problem, qsim.qoc.result.Result](
+    QOC = Stages[qsim.qoc.deck.model.QocDeck, qsim.qoc.build.AnyProblem, qsim.qoc.run.AnyResult](
         qsim.qoc.deck, qsim.qoc.build, qsim.qoc.run, qsim.qoc.output
     )
     STURMIAN = Stages[
@@ -57,7 +57,7 @@ if TYPE_CHECKING:  # mypy compares the modules of each method with the contract:
     ](qsim.trotter.deck, qsim.trotter.build, qsim.trotter.run, qsim.trotter.output)
 
 TABLE: dict[str, str] = {
-    "qoc": "Optimal control of a quantum system by a shaped field (Schrödinger equation on a grid).",
+    "qoc": "Optimal control of a quantum system by shaped fields: states, gates, dissipation.",
     "trotter": "Spins 1/2: exact dynamics in the whole space or in a sector of Sz, and low levels.",
     "tridiag": "Tridiagonal systems cut into independent blocks; atoms in laser pulses in one dimension and three.",
     "sturmian": "Bound states and collisions of two electrons and a nucleus in generalised Sturmian functions.",

@@ -45,6 +45,7 @@ TREES = {
     ),
     "Theory": (
         "theory/qoc",
+        "theory/qoc-models",
         "theory/trotter",
         "theory/tridiag",
         "theory/atom",

@@ -27,9 +27,8 @@ def generate(app: Sphinx) -> None:
     pages = {folder / f"{method}.md": page(method) for method in methods.available()}
     for method in methods.available():
         for model in stage(method, "deck").DECK.variants()[1:]:
-            task = str(model.model_fields["task"].annotation.__args__[0])
-            text = f"# `{method}`, `task: {task}`\n\n{reference(method, model)}\n"
-            pages[folder / f"{method}-{task}.md"] = text
+            name, title = _name(model)
+            pages[folder / f"{method}-{name}.md"] = f"# `{method}`, {title}\n\n{reference(method, model)}\n"
     for stale in set(folder.glob("*.md")) - set(pages):
         stale.unlink()
     for path, text in pages.items():
@@ -37,26 +36,22 @@ def generate(app: Sphinx) -> None:
             path.write_text(text, encoding="utf-8")
 
 
+def _name(model: type[BaseModel]) -> tuple[str, str]:
+    """Return the word for a page of this model, and its title: what chooses it in a deck."""
+    if "task" in model.model_fields:
+        task = str(model.model_fields["task"].annotation.__args__[0])
+        return task, f"`task: {task}`"
+    return "system", "`system` with a `type`"
+
+
 def decks_of(method: str, model: type[BaseModel]) -> list[dict[str, object]]:
     """Return the decks of a method that are for this model, as they are written."""
-    variants = stage(method, "deck").DECK.variants()
-    others = {
-        str(word)
-        for variant in variants[1:]
-        if variant is not model
-        for word in variant.model_fields["task"].annotation.__args__
-    }
-    own = (
-        {str(word) for word in model.model_fields["task"].annotation.__args__}
-        if model in variants[1:]
-        else None
-    )
+    first = stage(method, "deck").DECK
     found = []
     for path in sorted((INPUTS / method).glob("*.yaml")):
         root, _ = parse_yaml(path.read_text(encoding="utf-8"), str(path))
         data = root.plain() if root is not None else {}
-        task = data.get("task")
-        if (task in own) if own else not (isinstance(task, str) and task in others):
+        if first.model_for(data) is model:
             found.append(data)
     return found
 

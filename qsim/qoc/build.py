@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from qsim.qoc.control.parametrisation import band_modes, parametrisation, shape_
 from qsim.qoc.control.transitions import ladder_rungs
 from qsim.qoc.deck.ensemble import values_of
 from qsim.qoc.deck.propagation import CrankNicolsonPropagator, EigenbasisPropagator
+from qsim.qoc.deck.quantum import QuantumDeck
 from qsim.qoc.memory import Sizes, memory, stores
 from qsim.qoc.models.molecule import Molecule, molecule
 from qsim.qoc.objectives.goal import Goal
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.model import QocDeck
     from qsim.qoc.deck.propagation import Propagator as PropagatorBlock
     from qsim.qoc.propagators.propagator import Members, Propagator
+    from qsim.qoc.quantum.problem import QuantumProblem
+
+    AnyProblem = Problem | QuantumProblem
 
 # Retained levels of `states: auto`
 MIN_LEVELS = 16
@@ -50,8 +54,27 @@ GPU_PRODUCTS = 2e8
 GRID_PRODUCTS = 6.0
 
 
-def plan(loaded: LoadedDeck[QocDeck]) -> Plan:
+def plan(loaded: LoadedDeck[Any]) -> Plan:
     """Estimate memory and steps and check the physics; nothing large is allocated."""
+    if isinstance(loaded.deck, QuantumDeck):
+        # sparse matrices and their kernel are loaded for these decks alone
+        from qsim.qoc.quantum import build as quantum
+
+        return quantum.plan(loaded)
+    return _plan_grid(loaded)
+
+
+def build(loaded: LoadedDeck[Any], device: Device) -> AnyProblem:
+    """Set up what the run needs: matrices or eigenstates, controls, targets."""
+    if isinstance(loaded.deck, QuantumDeck):
+        from qsim.qoc.quantum import build as quantum
+
+        return quantum.build(loaded)
+    return _build_grid(loaded, device)
+
+
+def _plan_grid(loaded: LoadedDeck[QocDeck]) -> Plan:
+    """Plan the run of a molecule on a grid."""
     deck, findings = loaded.deck, []
     levels, points, modes = level_count(deck), deck.system.grid.points, 0
     steps = deck.time.steps if isinstance(deck.time.steps, int) else 0
@@ -97,7 +120,7 @@ def _products(deck: QocDeck, levels: int, steps: int) -> float:
     return each * steps * trajectories
 
 
-def build(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
+def _build_grid(loaded: LoadedDeck[QocDeck], device: Device) -> Problem:
     """Set up eigenstates, propagator, targets and first field."""
     deck = loaded.deck
     notices: list[str] = []

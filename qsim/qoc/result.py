@@ -53,6 +53,11 @@ class Result:
     extra: dict[str, NDArray[np.float64]] = attribute(default_factory=dict)
 
     @property
+    def task(self) -> str:
+        """Kind of system, by which its quantities are found."""
+        return "grid"
+
+    @property
     def levels(self) -> int:
         """Number of levels K of the run."""
         return int(self.problem.initial.shape[1])

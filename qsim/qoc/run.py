@@ -14,6 +14,7 @@ from qsim.qoc.errors.verification import Verification, verify
 from qsim.qoc.objectives.objective import Objective
 from qsim.qoc.optimizers.optimisation import Optimisation
 from qsim.qoc.optimizers.search import Search
+from qsim.qoc.quantum.problem import QuantumProblem
 from qsim.qoc.result import Result
 
 if TYPE_CHECKING:
@@ -22,14 +23,27 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.qoc.problem import Problem
     from qsim.qoc.propagators.propagator import Run
+    from qsim.qoc.quantum.result import QuantumResult
+
+    AnyResult = Result | QuantumResult
 
 MEMBERS_AT_ONCE = 4096
 # Numbers of the population table; above, times are thinned out.
 LARGEST_TABLE = 30_000_000
 
 
-def run(problem: Problem, monitor: Monitor) -> Result:
-    """Run the deck's optimiser and analyse the field it found."""
+def run(problem: Problem | QuantumProblem, monitor: Monitor) -> AnyResult:
+    """Run the deck's optimiser and analyse the controls it found."""
+    if isinstance(problem, QuantumProblem):
+        # sparse matrices and their kernel are loaded for these decks alone
+        from qsim.qoc.quantum import run as quantum
+
+        return quantum.run(problem, monitor)
+    return _run_grid(problem, monitor)
+
+
+def _run_grid(problem: Problem, monitor: Monitor) -> Result:
+    """Search for the field of a molecule on a grid."""
     for text in problem.warnings:
         monitor.warn(text)
     goal, optimizer = problem.goal, problem.optimizer

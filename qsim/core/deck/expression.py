@@ -5,6 +5,9 @@ Grammar, loosest first: ``+ -``, ``* /``, unary ``-``, ``^`` (also written ``**`
 Multiplication is always written.
 
 A formula is compiled to a postfix program for a stack of arrays; sums of any length need no deep recursion.
+
+Formulas of operators, ``"i*(a.bd - a.b)"``, have the same grammar with two additions: names have dots, and ``i`` is the imaginary
+unit, also written behind a number (``2i``). `operator_program` compiles them; whoever has the matrices runs the program.
 """
 
 from __future__ import annotations
@@ -28,7 +31,16 @@ if TYPE_CHECKING:
 
     Operand = np.float64 | NDArray[np.float64]
 
-__all__ = ["CONSTANTS", "FUNCTIONS", "Expression", "ExpressionError", "ExpressionText", "expression_field"]
+__all__ = [
+    "CONSTANTS",
+    "FUNCTIONS",
+    "Expression",
+    "ExpressionError",
+    "ExpressionText",
+    "Instruction",
+    "expression_field",
+    "operator_program",
+]
 
 #: Names of constants.
 CONSTANTS: dict[str, float] = {"pi": math.pi, "e": math.e}
@@ -49,6 +61,12 @@ MAX_DEPTH = 100
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*)|(?P<sign>\*\*|[-+*/^(),]))",
+    re.ASCII,
+)
+# The same with names of operators, `a.bd`, and imaginary numbers, `2i`.
+_OPERATOR_TOKEN = re.compile(
+    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?:i\b)?)"
+    r"|(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?)|(?P<sign>\*\*|[-+*/^(),]))",
     re.ASCII,
 )
 _BINARY = {
@@ -271,9 +289,11 @@ class _Token(NamedTuple):
 class _Parser:
     """A Pratt parser that writes a postfix program."""
 
-    def __init__(self, text: str, variables: tuple[str, ...]) -> None:
+    def __init__(self, text: str, variables: tuple[str, ...], *, operators: bool = False) -> None:
         self.variables = variables
-        self.tokens = _tokens(text)
+        self.operators = operators
+        self.constants: dict[str, complex] = {**CONSTANTS, "i": 1j} if operators else {**CONSTANTS}
+        self.tokens = _tokens(text, _OPERATOR_TOKEN if operators else _TOKEN)
         self.position = 0
         self.program: list[Instruction] = []
 
@@ -326,10 +346,10 @@ class _Parser:
         token = self.take()
         if token.kind == "number":
             # 1e999 is read as infinity.
-            value = float(token.text)
+            value = float(token.text.rstrip("i"))
             if not math.isfinite(value):
                 raise ExpressionError(f"the number {token} is too large", token.column)
-            self.program.append(Instruction("number", value))
+            self.program.append(Instruction("number", value * 1j if token.text.endswith("i") else value))
         elif token.kind == "name":
             self.name(token, depth)
         elif token.text in ("-", "+"):
@@ -351,17 +371,18 @@ class _Parser:
             self.program.append(Instruction("name", name))
         elif name in FUNCTIONS and called:
             self.call(token, depth)
-        elif name in CONSTANTS and not called:
-            self.program.append(Instruction("number", CONSTANTS[name]))
+        elif name in self.constants and not called:
+            self.program.append(Instruction("number", self.constants[name]))
         elif name in FUNCTIONS:
             raise ExpressionError(f"{name!r} is a function: write {name}(...)", token.column)
-        elif name in self.variables or name in CONSTANTS:
+        elif name in self.variables or name in self.constants:
             raise ExpressionError(f"{name!r} is no function; write '*' to multiply", token.column)
         else:
             raise ExpressionError(self.unknown(name, called), token.column)
 
     def unknown(self, name: str, called: bool) -> str:
-        known = [*FUNCTIONS] if called else [*self.variables, *CONSTANTS, *FUNCTIONS]
+        """Return what to say of a name that is none: the nearest one, and all that are allowed."""
+        known = [*FUNCTIONS] if called else [*self.variables, *self.constants, *FUNCTIONS]
         # Names of other languages are too far from ours for a search by spelling.
         special = {
             "ln": "log",
@@ -373,7 +394,8 @@ class _Parser:
         }
         close = [special[name]] if name in special else difflib.get_close_matches(name[:80], known, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        kinds = {"variables": self.variables, "constants": CONSTANTS, "functions": FUNCTIONS}
+        what = "operators" if self.operators else "variables"
+        kinds = {what: self.variables, "constants": self.constants, "functions": FUNCTIONS}
         allowed = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items() if names)
         return f"unknown {'function' if called else 'name'} {shorten(repr(name))}; {hint}{allowed}"
 
@@ -404,7 +426,30 @@ class _Parser:
             )
 
 
-def _tokens(text: str) -> list[_Token]:
+def operator_program(text: str, names: Sequence[str]) -> tuple[Instruction, ...]:
+    """Compile a formula of operators to a postfix program.
+
+    Parameters
+    ----------
+    text
+        The formula, ``"a.bd*b.b + a.b*b.bd"``: sums, products, powers, numbers, ``i``, functions of numbers.
+    names
+        The operators, ``part.operator``.
+
+    Returns
+    -------
+    tuple of Instruction
+        Numbers are float or complex; a product is in the order of the formula.
+
+    Raises
+    ------
+    ExpressionError
+        If the text is not a formula of these operators.
+    """
+    return tuple(_Parser(text, tuple(names), operators=True).parse())
+
+
+def _tokens(text: str, pattern: re.Pattern[str] = _TOKEN) -> list[_Token]:
     """Split a formula into numbers, names and operators, with their columns."""
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"longer than {MAX_LENGTH} characters", MAX_LENGTH + 1)
@@ -413,7 +458,7 @@ def _tokens(text: str) -> list[_Token]:
     while position < end:
         # Anything that begins no token is reported at its column; characters that look like
         # operators get advice.
-        match = _TOKEN.match(text, position)
+        match = pattern.match(text, position)
         if match is None:
             # the place of the character, behind the blanks before it
             position += len(text[position:]) - len(text[position:].lstrip())

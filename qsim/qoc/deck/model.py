@@ -1,6 +1,7 @@
 """The deck of ``qsim qoc``."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -10,6 +11,7 @@ from qsim.qoc.deck.ensemble import Ensemble
 from qsim.qoc.deck.numbers import Positive
 from qsim.qoc.deck.optimizers import Lbfgs, Optimizer
 from qsim.qoc.deck.propagation import EigenbasisPropagator, Propagator, TimeGrid
+from qsim.qoc.deck.quantum import TYPES, QuantumDeck
 from qsim.qoc.deck.system import System
 
 
@@ -60,6 +62,18 @@ def _verify_form(value: object) -> object:
 class QocDeck(Deck):
     """Optimal control of a vibrational state."""
 
+    @classmethod
+    def model_for(cls, data: Mapping[str, Any]) -> type[Deck]:
+        """Return the deck of a system of parts or matrices for these types of system."""
+        system = data.get("system")
+        kind = system.get("type") if isinstance(system, Mapping) else None
+        return QuantumDeck if kind in TYPES else cls
+
+    @classmethod
+    def variants(cls) -> tuple[type[Deck], ...]:
+        """Return the decks of a molecule on a grid and of any other system."""
+        return (cls, QuantumDeck)
+
     method: Literal["qoc"]
     system: System
     time: TimeGrid
@@ -84,7 +98,7 @@ class QocDeck(Deck):
     ] = Field(default=Verify(), description="independent check of the final probability")
 
 
-def references(deck: QocDeck) -> tuple[str, ...]:
+def references(deck: QocDeck | QuantumDeck) -> tuple[str, ...]:
     """Return the BibTeX keys of the algorithms that a deck uses."""
     keys = {
         "travolta": ("RodriguezBorbon2024", "Raza2021"),

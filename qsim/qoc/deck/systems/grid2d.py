@@ -1,0 +1,104 @@
+"""``system: {type: grid2d}``: two coordinates, two dipole components."""
+
+from typing import Annotated, ClassVar, Literal, TypeAlias
+
+from pydantic import Field
+
+from qsim.core.deck.blocks import Block, Count, DeckPath
+from qsim.core.deck.expression import ExpressionText
+from qsim.core.deck.units import Energy, InverseLength, Length, Mass
+from qsim.qoc.deck.numbers import SIGNED, SIZE
+from qsim.qoc.deck.systems.states import Initial, StatePair, Target
+
+__all__ = ["FormulaOfXY", "Grid2dSystem", "HenonHeiles", "Interval", "PotentialOfXY", "TableOfXY", "TwoMorse"]
+
+Component = Annotated[str, ExpressionText("x", "y")]
+
+
+class Interval(Block):
+    """Points of one coordinate; the wavefunction vanishes at both ends."""
+
+    min: Annotated[Length, SIGNED] = Field(description="lower wall")
+    max: Annotated[Length, SIGNED] = Field(description="upper wall")
+    points: Annotated[Count, Field(ge=8, le=256)] = Field(description="points between the walls")
+
+
+class Axes(Block):
+    """The grid of both coordinates."""
+
+    x: Interval
+    y: Interval
+
+
+class FormulaOfXY(Block):
+    """A formula of x and y in atomic units."""
+
+    type: Literal["expression"]
+    value: Component = Field(
+        description="formula of x and y", json_schema_extra={"example": "0.5*(x^2 + y^2)"}
+    )
+
+
+class HenonHeiles(Block):
+    """V = (x^2 + y^2)/2 + lambda (x^2 y - y^3/3), atomic units."""
+
+    type: Literal["henon_heiles"]
+    strength: Annotated[float, SIGNED] = Field(description="lambda")
+
+
+class TwoMorse(Block):
+    """V = D (1 - exp(-beta (x - r0)))^2 + the same of y."""
+
+    type: Literal["two_morse"]
+    D: Annotated[Energy, SIZE] = Field(description="depth")
+    beta: Annotated[InverseLength, SIZE] = Field(description="inverse width")
+    r0: Annotated[Length, SIGNED] = Field(description="position of the minimum")
+
+
+class TableOfXY(Block):
+    """Three columns, x, y and V in atomic units, on a rectangular grid, interpolated by cubic splines."""
+
+    type: Literal["table"]
+    file: DeckPath = Field(description="CSV or white-space file, relative to the deck")
+
+
+PotentialOfXY: TypeAlias = Annotated[
+    FormulaOfXY | HenonHeiles | TwoMorse | TableOfXY, Field(discriminator="type")
+]
+
+
+class Dipoles(Block):
+    """Components of the dipole; each is a control, -mu E."""
+
+    x: Component | None = Field(default=None, description="formula of x and y, a.u.: control x")
+    y: Component | None = Field(default=None, description="formula of x and y, a.u.: control y")
+
+
+class Grid2dSystem(Block):
+    """Two coordinates, H0 = px^2/2m1 + py^2/2m2 + kinetic_coupling px py + V(x, y), in its lowest levels."""
+
+    # Bare numbers are in atomic units, and so are the fields.
+    unit: ClassVar[str] = "hartree"
+
+    type: Literal["grid2d"]
+    mass: Annotated[list[Annotated[Mass, SIZE]], Field(min_length=2, max_length=2)] = Field(
+        description="masses of x and y"
+    )
+    kinetic_coupling: Annotated[float, SIGNED] = Field(
+        default=0.0, description="factor of px py, 1/mass, a.u."
+    )
+    potential: PotentialOfXY = Field(
+        description="potential energy",
+        json_schema_extra={"example": {"type": "henon_heiles", "strength": 0.1118}},
+    )
+    dipole: Dipoles = Field(description="dipole components")
+    grid: Axes = Field(description="walls and points of both coordinates")
+    states: Annotated[Count, Field(ge=2, le=400)] = Field(default=60, description="levels kept")
+    initial: Initial | None = Field(default=None, description="start: level, superposition, thermal")
+    target: Target | None = Field(
+        default=None,
+        description="goal: level, superposition, list of levels, or observable, a formula of H0, x, y",
+    )
+    pairs: Annotated[list[StatePair], Field(min_length=1)] | None = Field(
+        default=None, description="several state pairs for the same fields, instead of initial and target"
+    )

@@ -1,0 +1,191 @@
+"""What a quantum system starts from and what is wanted: the values of `initial` and `target` of the types with labels."""
+
+import difflib
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainValidator,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+)
+
+from qsim.core.deck.blocks import Block, DeckPath
+from qsim.core.text import shorten
+from qsim.qoc.deck.states import parse_weight
+from qsim.qoc.deck.systems.quantities import TemperatureValue
+
+__all__ = ["GATES", "Density", "Gate", "Initial", "Observable", "StateFile", "StatePair", "Target", "Thermal"]
+
+
+#: Gates by name; the first qubit is the slowest, and controls come first.
+GATES = (
+    *("id", "x", "y", "z", "h", "s", "sdg", "t", "tdg", "sqrt_x", "sqrt_y"),
+    *("cnot", "cx", "cy", "cz", "ch", "cs", "swap", "sqrt_swap", "iswap", "sqrt_iswap"),
+    *("toffoli", "ccz", "fredkin"),
+)
+
+
+class Thermal(Block):
+    """Mixture of Boltzmann weights ``exp(-E/kT)``."""
+
+    thermal: TemperatureValue = Field(
+        description="temperature, or kT as a frequency in the unit of the block"
+    )
+    below: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=1e-6, description="weight of the highest levels that may be left out"
+    )
+    coupled: bool = Field(
+        default=True, description="levels of the whole Hamiltonian; false: of the parts without their terms"
+    )
+
+
+class StateFile(Block):
+    """A state or a density matrix from a file."""
+
+    file: DeckPath = Field(description=".npz, .npy or HDF5 with psi (D), or rho (D, D)")
+    below: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=1e-12, description="weight of rho that may be left out"
+    )
+
+
+class Observable(Block):
+    """A mean value to be maximised."""
+
+    observable: Annotated[str, Field(min_length=1)] = Field(description="Hermitian formula of operators")
+
+
+class Density(Block):
+    """A density matrix to be reached."""
+
+    density: DeckPath = Field(description=".npz, .npy or HDF5 with rho (D, D)")
+
+
+def _known(value: object) -> object:
+    """Refuse a text that is neither the name of a gate nor that of a file."""
+    if isinstance(value, str) and value not in GATES and not Path(value).suffix:
+        close = difflib.get_close_matches(value, GATES, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise ValueError(f"unknown gate {shorten(repr(value))}; {hint}gates: {', '.join(GATES)}; or a file")
+    return value
+
+
+def _listed(name: str) -> str:
+    """Refuse what is no name of a gate, so that it is read as a file."""
+    if name not in GATES:
+        raise ValueError("no name of a gate")
+    return name
+
+
+GateName = Annotated[str, AfterValidator(_listed)]
+
+
+class Gate(Block):
+    """A unitary to be made on logical states."""
+
+    gate: Annotated[GateName | DeckPath, Field(union_mode="left_to_right"), BeforeValidator(_known)] = Field(
+        description="name, or file with the matrix (array gate)"
+    )
+    on: Annotated[list[str], Field(min_length=1)] | None = Field(
+        default=None,
+        description="parts, the first one slowest (default: all); files: labels of logical states",
+    )
+    free: list[Literal["z", "global"]] = Field(
+        default=[], description="phases that do not count: z (of each part), global"
+    )
+
+
+B = TypeVar("B", bound=Block)
+
+
+def _block(kind: type[B], value: dict[str, Any], info: ValidationInfo) -> B:
+    """Return the mapping as a block.
+
+    Raises
+    ------
+    ValueError
+        With all mistakes in one line.
+    """
+    try:
+        return kind.model_validate(value, context=info.context)
+    except ValidationError as error:
+        told = [".".join(map(str, e["loc"])) + f": {e['msg']}" for e in error.errors()]
+        raise ValueError("; ".join(told)) from None
+
+
+def _weights(value: dict[Any, Any]) -> dict[str, complex]:
+    """Return the weights of a superposition by label.
+
+    Raises
+    ------
+    ValueError
+        If a weight is no complex number, or all are zero.
+    """
+    weights = {str(label): parse_weight(weight) for label, weight in value.items()}
+    if len(weights) != len(value):
+        raise ValueError(f"duplicate label in {value!r}")
+    if not any(weights.values()):
+        raise ValueError("expected {label: weight, ...} with a weight that is not zero")
+    return weights
+
+
+def _is_level(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _state(value: object, kinds: dict[str, type[Block]], info: ValidationInfo) -> Any:
+    """Return a level (int), a label (str), a superposition (dict), or one of the blocks `kinds`, told apart by their keys."""
+    if isinstance(value, str) and value:
+        return value
+    if _is_level(value):
+        return value
+    if isinstance(value, Block) and type(value) in kinds.values():
+        return value
+    if isinstance(value, dict):
+        for key, kind in kinds.items():
+            if key in value:
+                return _block(kind, value, info)
+        return _weights(value)
+    raise ValueError(
+        f'expected a label such as "00", a level 0, 1, 2, ..., {{label: weight}}, or {{{"|".join(kinds)}: ...}}, found {value!r}'
+    )
+
+
+def _initial(value: object, info: ValidationInfo) -> Any:
+    return _state(value, {"thermal": Thermal, "file": StateFile}, info)
+
+
+def _target(value: object, info: ValidationInfo) -> Any:
+    """Return a target: as an initial state, or a list of labels or levels, of which any may be reached."""
+    if isinstance(value, list):
+        if not value or not all(_is_level(v) or (isinstance(v, str) and v) for v in value):
+            raise ValueError(f"expected a list of labels or levels, found {value!r}")
+        if len(set(value)) != len(value):
+            raise ValueError(f"duplicate entry in {value!r}")
+        return value
+    kinds: dict[str, type[Block]] = {"observable": Observable, "density": Density, "gate": Gate}
+    return _state(value, kinds, info)
+
+
+_STATE: list[dict[str, Any]] = [
+    {"type": "integer", "minimum": 0},
+    {"type": "string"},
+    {"type": "object"},
+]
+Initial = Annotated[Any, PlainValidator(_initial), WithJsonSchema({"anyOf": _STATE})]
+Target = Annotated[
+    Any,
+    PlainValidator(_target),
+    WithJsonSchema({"anyOf": [*_STATE, {"type": "array", "items": {"type": ["integer", "string"]}}]}),
+]
+
+
+class StatePair(Block):
+    """One initial state and its target."""
+
+    initial: Initial = Field(description="label, level, or superposition {label: weight}")
+    target: Target = Field(description="label, level, superposition, or list of labels (any of them)")

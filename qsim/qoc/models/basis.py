@@ -1,0 +1,211 @@
+"""States of a system by name: labels of basis states, levels of H0, superpositions, with degenerate groups refused apart."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import InvalidInput
+from qsim.core.text import shorten
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from qsim.core.device.arrays import ComplexArray, FloatArray
+    from qsim.qoc.deck.systems.quantities import Units
+
+__all__ = ["Basis"]
+
+# Gap, relative to the width of the spectrum, below which the states of two levels are a matter of choice.
+DEGENERATE = 1e-10
+# Largest dimension whose levels are computed: dense, 16 D^2 bytes and 10 D^3 flops.
+MOST_LEVELS = 3000
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What states and operators of a system are called.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        Names of the D basis states.
+    energy : csr_array (D, D)
+        H0 in the laboratory, whose levels 0, 1, ... are meant; angular frequency.
+    uncoupled : csr_array (D, D)
+        H0 of the parts alone.
+    units : Units
+    observable : callable
+        Returns the operator (D, D) of a formula and a key.
+    vectors : mapping of (D,) complex128
+        Further states by name, of norm 1.
+    gap : float
+        Distance of levels, angular frequency, below which they are one group; rounding of the spectrum at least.
+    cut_at : str
+        Key of the number of levels kept, where there are more above; empty where these are all.
+    """
+
+    labels: tuple[str, ...]
+    energy: csr_array
+    uncoupled: csr_array
+    units: Units
+    observable: Callable[[str, str], csr_array]
+    vectors: Mapping[str, ComplexArray] = field(default_factory=dict)
+    gap: float = 0.0
+    cut_at: str = ""
+
+    @property
+    def dimension(self) -> int:
+        """Number D of basis states."""
+        return len(self.labels)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Numbers of the basis states by label."""
+        return {label: k for k, label in enumerate(self.labels)}
+
+    @cached_property
+    def levels(self) -> tuple[FloatArray, ComplexArray]:
+        """Eigenvalues (D,) of H0, ascending, and eigenvectors (D, D) as columns."""
+        return eigenstates(self.energy)
+
+    def place(self, label: str, key: str) -> int:
+        """Return the number of a basis state.
+
+        Raises
+        ------
+        InvalidInput
+            If no basis state has this label.
+        """
+        found = self.index.get(label)
+        if found is None:
+            raise InvalidInput(key, self._unknown(label))
+        return found
+
+    def _unknown(self, label: str) -> str:
+        known = [*self.vectors, *self.labels]
+        close = difflib.get_close_matches(label, known[:2000], n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        shown = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
+        return f"unknown state {shorten(repr(label))}; {hint}states: {shown}"
+
+    def vector(self, state: Any, key: str) -> ComplexArray:
+        """Return a state (D,) of norm 1: a label, the number of a level, or {label: weight}.
+
+        Raises
+        ------
+        InvalidInput
+            If it is unknown, or one of a group of degenerate levels.
+        """
+        if isinstance(state, dict):
+            total = sum(weight * self.vector(label, key) for label, weight in state.items())
+            norm = float(np.linalg.norm(total))
+            if norm < 1e-10:
+                raise InvalidInput(key, "the states of the superposition cancel each other")
+            return np.asarray(total / norm, dtype=np.complex128)
+        if isinstance(state, int):
+            return self.level_rows([state], key)[0]
+        if state in self.vectors:
+            return self.vectors[state]
+        unit = np.zeros(self.dimension, dtype=np.complex128)
+        unit[self.place(state, key)] = 1.0
+        return unit
+
+    def rows(self, states: list[Any], key: str) -> ComplexArray:
+        """Return an orthonormal basis (r, D) of what several labels or levels span.
+
+        Raises
+        ------
+        InvalidInput
+            If one is unknown, they depend on each other, or levels cut a degenerate group.
+        """
+        numbers = [state for state in states if isinstance(state, int)]
+        vectors = [self.vector(state, key) for state in states if not isinstance(state, int)]
+        found = np.array([*vectors, *(self.level_rows(numbers, key) if numbers else [])])
+        values, basis = np.linalg.svd(found, full_matrices=False)[1:]
+        if values[-1] < 1e-8:
+            raise InvalidInput(key, "the states of the list depend on each other")
+        # Orthonormal rows stay as they are: the decomposition would mix them.
+        orthonormal = bool(np.abs(found @ found.conj().T - np.eye(len(found))).max() < 1e-12)
+        return found if orthonormal else np.asarray(basis, dtype=np.complex128)
+
+    def level_rows(self, numbers: list[int], key: str) -> ComplexArray:
+        """Return eigenvectors (r, D) of H0.
+
+        Raises
+        ------
+        InvalidInput
+            If a level does not exist, or belongs to a degenerate group of which others are left out.
+        """
+        energies, vectors = self.levels_for(key)
+        width = max(float(energies[-1] - energies[0]), 1e-300)
+        chosen = set(numbers)
+        for number in numbers:
+            if number >= self.dimension:
+                text = (
+                    f"there is no level {number}: levels 0 to {self.dimension - 1} (labels stand in quotes)"
+                )
+                raise InvalidInput(key, text)
+            group = self._group(energies, number, max(self.gap, DEGENERATE * width))
+            if not set(group) <= chosen:
+                told = ", ".join(map(str, group))
+                raise InvalidInput(
+                    key,
+                    f"level {number} is one of the degenerate levels {told}, whose states are a matter of choice; "
+                    f"name a basis state by its label, or all of them, [{told}], as a target",
+                )
+        return np.ascontiguousarray(vectors[:, numbers].T)
+
+    @staticmethod
+    def _group(energies: FloatArray, number: int, gap: float) -> list[int]:
+        """Return the levels around one that follow each other closer than a gap."""
+        first = last = number
+        while first > 0 and energies[first] - energies[first - 1] <= gap:
+            first -= 1
+        while last + 1 < energies.size and energies[last + 1] - energies[last] <= gap:
+            last += 1
+        return list(range(first, last + 1))
+
+    def levels_for(self, key: str) -> tuple[FloatArray, ComplexArray]:
+        """Return `levels`, refused where they would take too long.
+
+        Raises
+        ------
+        InvalidInput
+            If there are more than `MOST_LEVELS` basis states.
+        """
+        if self.dimension > MOST_LEVELS:
+            text = f"levels of {self.dimension} basis states are not computed, at most {MOST_LEVELS}; name states by labels"
+            raise InvalidInput(key, text)
+        return self.levels
+
+
+def eigenstates(matrix: csr_array) -> tuple[FloatArray, ComplexArray]:
+    """Return the eigenvalues (D,), ascending, and eigenvectors (D, D) as columns of a Hermitian matrix.
+
+    A matrix whose blocks do not couple keeps its blocks: eigenvectors do not mix them even where levels coincide. The largest
+    component of each vector is real and positive.
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    size = matrix.shape[0]
+    count, block_of = connected_components(abs(matrix), directed=False)
+    energies = np.zeros(size)
+    vectors = np.zeros((size, size), dtype=np.complex128)
+    filled = 0
+    for block in range(count):
+        inside = np.flatnonzero(block_of == block)
+        values, columns = np.linalg.eigh(matrix[inside][:, inside].toarray())
+        places = slice(filled, filled + inside.size)
+        energies[places] = values
+        vectors[inside, places] = columns
+        filled += inside.size
+    largest = vectors[np.argmax(np.abs(vectors), axis=0), np.arange(size)]
+    vectors *= (np.abs(largest) / largest)[None, :]
+    order = np.argsort(energies, kind="stable")
+    return energies[order], vectors[:, order]

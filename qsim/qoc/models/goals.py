@@ -1,0 +1,181 @@
+"""Goals of a system: what a deck's `target` and `pairs` mean as vectors, operators and unitaries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import InvalidInput
+from qsim.qoc.deck.systems.states import Density, Gate, Observable, StateFile, Thermal
+from qsim.qoc.models.files import array_of
+from qsim.qoc.models.gates import named_gate, require_unitary
+from qsim.qoc.models.operators import require_hermitian
+from qsim.qoc.models.quantum import DensityTarget, GateTarget, ObservableTarget, StateTarget
+from qsim.qoc.models.thermal import Start, read_density, start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device.arrays import ComplexArray
+    from qsim.qoc.deck.systems.states import StatePair
+    from qsim.qoc.models.basis import Basis
+    from qsim.qoc.models.quantum import FreePhases, Goal
+
+__all__ = ["Aim", "Logical", "aim"]
+
+
+@dataclass(frozen=True)
+class Logical:
+    """The states between which a gate acts.
+
+    Attributes
+    ----------
+    columns : (D, d) complex128
+        Orthonormal.
+    indices : (d,) int64 or None
+        Their numbers, if they are basis states.
+    name : str
+        How messages call their space: "a, b".
+    """
+
+    columns: ComplexArray
+    indices: NDArray[np.int64] | None
+    name: str
+
+
+@dataclass(frozen=True)
+class Aim:
+    """Starts and goal of a system."""
+
+    start: Start
+    goal: Goal
+    logical: NDArray[np.int64] | None = None
+
+
+def aim(system: Any, basis: Basis, logical: Callable[[Gate, Any], Logical]) -> Aim:
+    """Return starts and goal of a block `system`.
+
+    Parameters
+    ----------
+    system
+        A block with the keys `initial`, `target` and `pairs`.
+    basis
+        States by name.
+    logical
+        Returns the logical states of a gate and the label of the start, which says where the other parts are.
+
+    Raises
+    ------
+    InvalidInput
+        If keys are missing or contradict each other, or a state, file or gate is mistaken.
+    """
+    if system.pairs is not None:
+        if system.initial is not None or system.target is not None:
+            raise InvalidInput("system.pairs", "give either pairs, or initial and target, not both")
+        return _pairs(system.pairs, basis)
+    if system.target is None:
+        raise InvalidInput("system.target", 'missing key; give a label such as "11", or {gate: cnot}')
+    if isinstance(system.target, Gate):
+        return _gate(system.target, logical(system.target, system.initial))
+    if system.initial is None:
+        raise InvalidInput("system.initial", 'missing key; give a label such as "00", or a level such as 0')
+    return Aim(start(system.initial, basis, "system.initial"), _goal(system.target, basis, "system.target"))
+
+
+def _goal(target: Any, basis: Basis, key: str) -> Goal:
+    """Return the goal that is no gate."""
+    if isinstance(target, Observable):
+        operator = basis.observable(target.observable, f"{key}.observable")
+        require_hermitian(operator, f"{key}.observable", target.observable)
+        return ObservableTarget(operator)
+    if isinstance(target, Density):
+        return DensityTarget(read_density(target.density, basis.dimension, f"{key}.density"))
+    return StateTarget((_rows(target, basis, key),))
+
+
+def _rows(target: Any, basis: Basis, key: str) -> ComplexArray:
+    """Return orthonormal target states (r, D)."""
+    if isinstance(target, list):
+        return basis.rows(target, key)
+    return basis.vector(target, key)[None, :]
+
+
+def _pairs(pairs: list[StatePair], basis: Basis) -> Aim:
+    """Return one column and its own target per pair, with equal weights.
+
+    Raises
+    ------
+    InvalidInput
+        If a pair holds a mixture, an observable or a gate.
+    """
+    columns, targets = [], []
+    for number, pair in enumerate(pairs):
+        key = f"system.pairs.{number}"
+        if isinstance(pair.initial, Thermal | StateFile):
+            raise InvalidInput(
+                f"{key}.initial", "a pair starts from one state: a label, level or superposition"
+            )
+        if isinstance(pair.target, Gate | Observable | Density):
+            raise InvalidInput(
+                f"{key}.target", "a pair ends in states: a label, level, superposition or list"
+            )
+        columns.append(basis.vector(pair.initial, f"{key}.initial"))
+        targets.append(_rows(pair.target, basis, f"{key}.target"))
+    weights = np.full(len(pairs), 1.0 / len(pairs))
+    return Aim(Start(np.array(columns).T.copy(), weights), StateTarget(tuple(targets)))
+
+
+def _gate(target: Gate, logical: Logical) -> Aim:
+    """Return the logical states as columns, and the gate.
+
+    Raises
+    ------
+    InvalidInput
+        If the matrix does not fit the logical space, is not unitary, or local phases have no meaning there.
+    """
+    key = "system.target.gate"
+    unitary = _unitary(target, key)
+    size = logical.columns.shape[1]
+    if unitary.shape != (size, size):
+        shape = " x ".join(map(str, unitary.shape))
+        raise InvalidInput(key, f"{shape} but the logical space of {logical.name} is {size}")
+    require_unitary(unitary, key)
+    free: FreePhases = "none"
+    if target.free:
+        free = "local" if "z" in target.free else "global"
+    generators = np.zeros((size, 0), dtype=np.int64)
+    if free == "local":
+        generators = _local_generators(size)
+    goal = GateTarget(unitary, logical.columns, free, generators)
+    return Aim(Start(logical.columns, np.full(size, 1.0 / size)), goal, logical.indices)
+
+
+def _unitary(target: Gate, key: str) -> ComplexArray:
+    """Return the matrix of a gate, by name or from a file."""
+    if isinstance(target.gate, Path):
+        matrix = array_of(target.gate, ("gate", "U"), key)[1]
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise InvalidInput(key, f"the gate has the shape {matrix.shape}; expected a square matrix")
+        return matrix
+    return named_gate(target.gate)
+
+
+def _local_generators(size: int) -> NDArray[np.int64]:
+    """Return the excitation (0 or 1) of each qubit in each logical state, (d, k).
+
+    Raises
+    ------
+    InvalidInput
+        If the logical space is no space of qubits.
+    """
+    qubits = size.bit_length() - 1
+    if size != 1 << qubits:
+        text = f"local phases need a logical space of qubits, 2, 4, 8, ... states, not {size}"
+        raise InvalidInput("system.target.free", text)
+    numbers = np.arange(size)[:, None]
+    return (numbers >> np.arange(qubits - 1, -1, -1)) & 1

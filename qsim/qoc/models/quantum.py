@@ -1,0 +1,182 @@
+"""A quantum system for control, as plain matrices: ``H(t) = H0 + sum_c u_c(t)^p_c H_c`` with jumps ``L_k``, hbar = 1.
+
+``d rho/dt = -i [H, rho] + sum_k (L_k rho L_k+ - {L_k+ L_k, rho}/2)``. Builders return a `QuantumModel`; what runs reads nothing
+else. The basis states of the parts are ordered with the first part slowest, ``|a b> = a * dim(b) + b``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from scipy.sparse import csr_array
+
+    from qsim.core.device.arrays import ComplexArray
+
+__all__ = [
+    "ControlTerm",
+    "DensityTarget",
+    "FreePhases",
+    "GateTarget",
+    "Goal",
+    "Jump",
+    "ObservableTarget",
+    "QuantumModel",
+    "StateTarget",
+]
+
+FreePhases: TypeAlias = Literal["none", "global", "local"]
+
+
+@dataclass(frozen=True)
+class ControlTerm:
+    """One control u(t) and the operator that it multiplies.
+
+    Attributes
+    ----------
+    name : str
+        Name of the control, as the deck has it.
+    operator : csr_array (D, D) complex128
+        Hermitian; angular frequency (1/time) per unit of ``u^power``, the unit of the control folded in.
+    power : int
+        1 or 2: the Hamiltonian gets ``u^power`` times the operator.
+    """
+
+    name: str
+    operator: csr_array
+    power: int = 1
+
+
+@dataclass(frozen=True)
+class Jump:
+    """One jump operator of the Lindbladian.
+
+    Attributes
+    ----------
+    name : str
+        Where it comes from, ``"a.T1"``.
+    operator : csr_array (D, D) complex128
+        The square root of the rate included, 1/sqrt(time).
+    """
+
+    name: str
+    operator: csr_array
+
+
+@dataclass(frozen=True)
+class StateTarget:
+    """States to be reached: ``sum_s w_s ||P_s x_s||^2`` with the projector on the rows.
+
+    Attributes
+    ----------
+    vectors : tuple of (r, D) complex128
+        Orthonormal rows, the conjugate of none of them taken; one array for all columns, or one per column.
+    coherent : bool
+        True where the phases between the columns count, ``|sum_s w_s <f_s|x_s>|^2``; then r = 1.
+    """
+
+    vectors: tuple[ComplexArray, ...]
+    coherent: bool = False
+
+
+@dataclass(frozen=True)
+class GateTarget:
+    """A unitary to be made on the logical states, ``F = (|t|^2 + ||P X||^2)/(d (d + 1))``, ``t = Tr(U+ V+ X)``.
+
+    Attributes
+    ----------
+    unitary : (d, d) complex128
+        U in the logical basis, first named part slowest.
+    columns : (D, d) complex128
+        V, the logical basis: an isometry; the starts of the columns, in the order of U.
+    free_phases : {"none", "global", "local"}
+        Phases that do not count. The average fidelity knows no global phase: ``none`` and ``global`` differ only where a measure
+        keeps it (a coherent overlap). ``local``: U may be followed by ``exp(i sum_k phi_k diag(generators[:, k]))``.
+    generators : (d, k) int64
+        Generators of the free local phases in the logical basis; (d, 0) without.
+    """
+
+    unitary: ComplexArray
+    columns: ComplexArray
+    free_phases: FreePhases
+    generators: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ObservableTarget:
+    """An observable whose mean value at T is maximised.
+
+    Attributes
+    ----------
+    operator : csr_array (D, D) complex128
+        Hermitian.
+    """
+
+    operator: csr_array
+
+
+@dataclass(frozen=True)
+class DensityTarget:
+    """A density matrix to be reached.
+
+    Attributes
+    ----------
+    density : (D, D) complex128
+        Hermitian, positive, of trace 1.
+    """
+
+    density: ComplexArray
+
+
+Goal: TypeAlias = StateTarget | GateTarget | ObservableTarget | DensityTarget
+
+
+@dataclass(frozen=True)
+class QuantumModel:
+    """The matrices, the starts and the goal of one quantum system.
+
+    Attributes
+    ----------
+    drift : csr_array (D, D) complex128
+        H0, Hermitian; angular frequency, 1/time.
+    controls : tuple of ControlTerm
+        In the order of the deck.
+    jumps : tuple of Jump
+        Empty for a closed system.
+    labels : tuple of str
+        Names of the D basis states or levels.
+    shape : tuple of int
+        Dimensions of the parts, the first one slowest; their product is D.
+    seconds : float or None
+        One unit of time in seconds; None where all are numbers with hbar = 1.
+    states : (D, S) complex128
+        Start vectors, columns of norm 1.
+    weights : (S,) float64
+        Weights of the columns in the goal; their sum is 1 (with `dropped` for mixtures).
+    dropped : float
+        Weight of the mixture that was left out: the error of P is at most this.
+    goal : Goal
+        What is wanted at T.
+    logical : (d,) int64 or None
+        Indices of the logical basis states in the full basis, for gates.
+    """
+
+    drift: csr_array
+    controls: tuple[ControlTerm, ...]
+    jumps: tuple[Jump, ...]
+    labels: tuple[str, ...]
+    shape: tuple[int, ...]
+    seconds: float | None
+    states: ComplexArray
+    weights: NDArray[np.float64]
+    dropped: float
+    goal: Goal
+    logical: NDArray[np.int64] | None
+
+    @property
+    def dimension(self) -> int:
+        """Number D of basis states."""
+        return int(self.drift.shape[0])

@@ -1,0 +1,296 @@
+"""``system: {type: rotor}``: a linear rotor, ``H = B J(J+1) - mu E cos(theta) - (dalpha/4) E0^2 cos^2(theta)``.
+
+Atomic units. The second field is the envelope E0 of a carrier that is fast against the rotation; what does not depend on theta is
+left out. M is conserved: the matrices are blocks, one for each |M| of the start, J = |M|, ..., J_max. States of M and -M do the
+same, so that a mixture holds |M| once with the weight of both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from qsim.core.errors import InvalidInput
+from qsim.qoc.deck.systems.quantities import Units
+from qsim.qoc.deck.systems.states import Density, Gate, StateFile, Thermal
+from qsim.qoc.models.basis import Basis
+from qsim.qoc.models.faults import Faults
+from qsim.qoc.models.goals import aim
+from qsim.qoc.models.operators import evaluate, sparse_matrix
+from qsim.qoc.models.parts import cos_matrix, square_of_cos
+from qsim.qoc.models.quantum import ControlTerm, QuantumModel
+from qsim.qoc.models.thermal import Start, kept
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scipy.sparse import csr_array
+
+    from qsim.core.device.arrays import FloatArray
+    from qsim.qoc.deck.systems.rotor import RotorSystem
+
+__all__ = ["rotor_model"]
+
+# Levels above those of the start, below which no field can do anything but reflect at J_max.
+ROOM = 4
+
+
+@dataclass(frozen=True)
+class Populations:
+    """Levels (J, |M|) of a thermal start.
+
+    Attributes
+    ----------
+    places : list of (J, |M|)
+    weights : (n,) float64
+        Of both signs of M together.
+    dropped : float
+        Weight of all others.
+    """
+
+    places: list[tuple[int, int]]
+    weights: FloatArray
+    dropped: float
+
+
+def rotor_model(system: RotorSystem, extra: int = 0) -> QuantumModel:
+    """Return the matrices of a linear rotor.
+
+    Parameters
+    ----------
+    system
+        Block of the deck.
+    extra : int
+        Levels J more than the deck says.
+
+    Raises
+    ------
+    InvalidSystem
+        With every mistake: no coupling to a field, starts too close to J_max, unknown states, goals without a meaning here.
+    """
+    faults = Faults()
+    units = Units("hartree")
+    populations: Populations | None = None
+    numbers = [0]
+    with faults.catch():
+        _require_sense(system)
+        initial: Any = system.initial
+        if isinstance(initial, Thermal):
+            populations = _thermal(system, initial, units)
+            numbers = list(range(1 + max(m for _, m in populations.places)))
+        else:
+            numbers = sorted({m for _, m in _named(system)}) or [0]
+    faults.stop()
+    size = system.J_max + extra + 1
+    labels = tuple(f"{j},{m}" for m in numbers for j in range(m, size))
+    blocks = [(m, size - m) for m in numbers]
+    cos = sparse_matrix(sparse.block_diag([cos_matrix(m, count) for m, count in blocks]))
+    cos2 = sparse_matrix(sparse.block_diag([square_of_cos(m, count) for m, count in blocks]))
+    j = np.concatenate([np.arange(m, float(size)) for m in numbers])
+    square = sparse_matrix(sparse.diags_array(j * (j + 1.0)))
+    drift = sparse_matrix(system.B * square)
+    named = {"cos": cos, "cos2": cos2, "J2": square}
+
+    def observable(text: str, key: str) -> csr_array:
+        return evaluate(text, tuple(named), named.__getitem__, key, len(labels))
+
+    basis = Basis(labels, drift, drift, units, observable)
+    with faults.catch():
+        goal = aim(_by_label(system, populations), basis, _no_gate)
+    faults.stop()
+    start = goal.start if populations is None else _columns(populations, basis)
+    return QuantumModel(
+        drift=drift,
+        controls=_controls(system, cos, cos2),
+        jumps=(),
+        labels=labels,
+        shape=(len(labels),),
+        seconds=units.seconds,
+        states=start.states,
+        weights=start.weights,
+        dropped=start.dropped,
+        goal=goal.goal,
+        logical=None,
+    )
+
+
+def _require_sense(system: RotorSystem) -> None:
+    """Refuse a rotor that nothing turns, goals of other systems, and starts next to J_max.
+
+    Raises
+    ------
+    InvalidInput
+        Naming the key.
+    """
+    if not system.dipole and not system.dalpha:
+        raise InvalidInput(
+            "system.dipole", "no field acts on this rotor; give dipole, dalpha or both, not zero"
+        )
+    if not any(system.spin_weights):
+        raise InvalidInput("system.spin_weights", "at least one of the two weights must be above 0")
+    if isinstance(system.initial, StateFile):
+        raise InvalidInput(
+            "system.initial", 'a rotor starts from "J,M", J, a superposition or {thermal: "10 K"}'
+        )
+    if isinstance(system.target, Gate | Density):
+        raise InvalidInput("system.target", 'the goal of a rotor is "J,M", J, a list, or {observable: cos2}')
+    for j, _ in _named(system):
+        if j > system.J_max - ROOM:
+            text = f"J_max = {system.J_max} leaves no room above J = {j}; at least {j + ROOM} is needed"
+            raise InvalidInput("system.J_max", text)
+
+
+def _states_of(system: RotorSystem) -> list[tuple[str, Any]]:
+    """Return keys and values of all starts and goals."""
+    found = [("system.initial", system.initial), ("system.target", system.target)]
+    for number, pair in enumerate(system.pairs or []):
+        found += [
+            (f"system.pairs.{number}.initial", pair.initial),
+            (f"system.pairs.{number}.target", pair.target),
+        ]
+    return found
+
+
+def _named(system: RotorSystem) -> list[tuple[int, int]]:
+    """Return the (J, |M|) that starts and goals name.
+
+    Raises
+    ------
+    InvalidInput
+        If a label is no ``"J,M"`` with 0 <= M <= J.
+    """
+    places = []
+    for key, state in _states_of(system):
+        if isinstance(state, int | str):
+            places.append(_place(state, key))
+        elif isinstance(state, dict | list):
+            places += [_place(one, key) for one in state]
+    return places
+
+
+def _place(state: int | str, key: str) -> tuple[int, int]:
+    """Return (J, M) of a label ``"J,M"`` or of a number J.
+
+    Raises
+    ------
+    InvalidInput
+        If it is neither.
+    """
+    words = str(state).split(",")
+    if len(words) <= 2 and all(word.strip().isascii() and word.strip().isdigit() for word in words):
+        j, m = int(words[0]), int(words[1]) if len(words) == 2 else 0
+        if m <= j:
+            return j, m
+    raise InvalidInput(
+        key, f'expected "J,M" with 0 <= M <= J, or J alone for M = 0, found {str(state)[:60]!r}'
+    )
+
+
+def _label(state: int | str, key: str) -> str:
+    """Return the label ``"J,M"`` as the basis has it."""
+    j, m = _place(state, key)
+    return f"{j},{m}"
+
+
+def _plain(state: Any, key: str) -> Any:
+    """Return a state of the deck with labels in place of numbers."""
+    if isinstance(state, int | str):
+        return _label(state, key)
+    if isinstance(state, list):
+        return [_label(one, key) for one in state]
+    if isinstance(state, dict):
+        return {_label(one, key): weight for one, weight in state.items()}
+    return state
+
+
+def _by_label(system: RotorSystem, populations: Populations | None) -> RotorSystem:
+    """Return the block with labels in place of numbers; a thermal start has its columns made apart."""
+    initial = "0,0" if populations is not None else _plain(system.initial, "system.initial")
+    pairs = system.pairs
+    if pairs is not None:
+        pairs = [
+            pair.model_copy(
+                update={
+                    key: _plain(getattr(pair, key), f"system.pairs.{number}.{key}")
+                    for key in ("initial", "target")
+                }
+            )
+            for number, pair in enumerate(pairs)
+        ]
+    target = _plain(system.target, "system.target")
+    return system.model_copy(update={"initial": initial, "target": target, "pairs": pairs})
+
+
+def _no_gate(gate: Gate, start: Any) -> Any:
+    raise InvalidInput("system.target", "a rotor has no gates")
+
+
+def _thermal(system: RotorSystem, start: Thermal, units: Units) -> Populations:
+    """Return the thermal populations, ``g_J exp(-B J(J+1)/kT)/Z`` for each J, M.
+
+    Raises
+    ------
+    InvalidInput
+        If the levels up to J_max do not hold the mixture.
+    """
+    temperature = units.temperature(start.thermal, "system.initial.thermal")
+    above = _weight_above(system, temperature)
+    places = [(j, m) for j in range(system.J_max + 1) for m in range(j + 1)]
+    j = np.array([place[0] for place in places], dtype=float)
+    signs = np.array([1.0 if m == 0 else 2.0 for _, m in places])
+    weights = signs * _relative_weights(system, j, temperature)
+    weights *= (1.0 - above) / weights.sum()
+    chosen, dropped = kept(weights, start.below)
+    top = int(j[chosen].max())
+    if top > system.J_max - ROOM:
+        text = f"J_max = {system.J_max} leaves no room above J = {top}, which the thermal start fills; raise J_max"
+        raise InvalidInput("system.J_max", text)
+    return Populations([places[k] for k in chosen], weights[chosen], dropped)
+
+
+def _relative_weights(system: RotorSystem, j: FloatArray, temperature: float) -> FloatArray:
+    """Return ``g_J exp(-E_J/kT)`` (n,) of levels J, relative to the lowest level that the nuclear spins allow."""
+    spins = np.asarray(system.spin_weights)[(j % 2).astype(int)]
+    lowest = 0.0 if system.spin_weights[0] > 0 else 2.0
+    with np.errstate(over="ignore"):
+        exponent = np.maximum(j * (j + 1.0) - lowest, 0.0) * system.B / temperature
+    return np.asarray(spins * np.exp(-exponent))
+
+
+def _weight_above(system: RotorSystem, temperature: float) -> float:
+    """Return the thermal weight of the levels above J_max.
+
+    Raises
+    ------
+    InvalidInput
+        If the mixture fills levels far above: the sum would not end.
+    """
+    if temperature > system.B * (system.J_max + 1.0) ** 2:
+        text = f"J_max = {system.J_max} lies below the levels that the thermal start fills; raise J_max"
+        raise InvalidInput("system.J_max", text)
+    # exp(-60) beyond the last one.
+    count = system.J_max + 2 + int(np.sqrt(60.0 * temperature / system.B))
+    j = np.arange(float(count))
+    weights = (2.0 * j + 1.0) * _relative_weights(system, j, temperature)
+    return float(weights[system.J_max + 1 :].sum() / weights.sum())
+
+
+def _columns(populations: Populations, basis: Basis) -> Start:
+    """Return the columns of a thermal start."""
+    places = [basis.index[f"{j},{m}"] for j, m in populations.places]
+    columns = np.zeros((basis.dimension, len(places)), dtype=np.complex128)
+    columns[places, np.arange(len(places))] = 1.0
+    return Start(columns, populations.weights, populations.dropped)
+
+
+def _controls(system: RotorSystem, cos: csr_array, cos2: csr_array) -> tuple[ControlTerm, ...]:
+    """Return the controls field and envelope, whose values are electric fields in atomic units."""
+    controls: Sequence[ControlTerm] = []
+    if system.dipole:
+        controls = [ControlTerm("field", sparse_matrix(-system.dipole * cos))]
+    if system.dalpha:
+        controls = [*controls, ControlTerm("envelope", sparse_matrix(-0.25 * system.dalpha * cos2), 2)]
+    return tuple(controls)

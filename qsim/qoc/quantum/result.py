@@ -1,0 +1,258 @@
+"""Result of the control of a quantum system, and its quantities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.results.quantities import Quantity
+from qsim.qoc.models.quantum import GateTarget
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device.arrays import ComplexArray
+    from qsim.qoc.quantum.problem import QuantumProblem
+    from qsim.qoc.quantum.verification import Check
+
+__all__ = ["QUANTITIES", "QuantumResult"]
+
+
+@dataclass
+class QuantumResult:
+    """Result of a run with a quantum system."""
+
+    problem: QuantumProblem
+    kind: str
+    fields: NDArray[np.float64]
+    value: float
+    value_guess: float
+    final: ComplexArray
+    populations: NDArray[np.float64]
+    stride: int
+    check: Check | None
+    sweeps: int
+    iterations: int
+    reached: bool
+    reason: str
+    history: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    @property
+    def task(self) -> str:
+        """Kind of system, by which its quantities are found."""
+        return "quantum"
+
+    @property
+    def error(self) -> float | None:
+        """Claimed error of the value; None if none is claimed."""
+        if self.check is None or self.check.unclaimed is not None:
+            return None
+        return self.check.error
+
+
+def _named(result: QuantumResult, rows: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Return one row per control by its path in the file."""
+    names = [c.name for c in result.problem.model.controls]
+    return dict(zip(names, rows, strict=True))
+
+
+def _fields(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
+    return {f"control/{k}": v for k, v in _named(result, result.fields).items()}
+
+
+def _guesses(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
+    return {f"control_guess/{k}": v for k, v in _named(result, result.problem.guess).items()}
+
+
+def _leakage(result: QuantumResult) -> float | None:
+    """Return the mean population outside of the logical space at T."""
+    goal = result.problem.model.goal
+    if not isinstance(goal, GateTarget):
+        return None
+    density = result.problem.objective.density(result.final)
+    inside = goal.columns.conj().T @ density @ goal.columns
+    return float(1.0 - np.trace(inside).real)
+
+
+def _process(result: QuantumResult) -> float | None:
+    """Return F_pro from ``F = (d F_pro + 1 - leak)/(d + 1)``."""
+    goal, leak = result.problem.model.goal, _leakage(result)
+    if not isinstance(goal, GateTarget) or leak is None:
+        return None
+    d = goal.columns.shape[1]
+    return ((d + 1) * result.value - 1.0 + leak) / d
+
+
+def _unitary(result: QuantumResult) -> ComplexArray | None:
+    """Return what the controls make of the logical space, up to a global phase; None with jumps."""
+    goal = result.problem.model.goal
+    if not isinstance(goal, GateTarget) or result.problem.objective.lindblad:
+        return None
+    made = goal.columns.conj().T @ result.final
+    overlap = np.vdot(goal.unitary, made)
+    return np.asarray(made * np.exp(-1j * np.angle(overlap)))
+
+
+def _purity(result: QuantumResult) -> float:
+    density = result.problem.objective.density(result.final)
+    return float(np.sum(np.abs(density) ** 2))
+
+
+def _kind(name: str) -> Callable[[QuantumResult], bool]:
+    return lambda result: result.kind == name
+
+
+def _parts(result: QuantumResult) -> dict[str, float]:
+    if result.check is None:
+        return {}
+    return {f"error_{name}": value for name, value in result.check.parts.items()}
+
+
+def _verified_kind(name: str) -> Callable[[QuantumResult], bool]:
+    return lambda result: result.kind == name and result.check is not None
+
+
+def _history(name: str) -> Callable[[QuantumResult], object]:
+    return lambda result: result.history.get(name)
+
+
+MEANINGS = {
+    "probability": "probability of the goal at T",
+    "fidelity": "average fidelity of the gate over all states of the logical space",
+    "observable": "mean value of the observable at T",
+}
+
+VALUES: tuple[Quantity[QuantumResult], ...] = tuple(
+    quantity
+    for name, text in MEANINGS.items()
+    for quantity in (
+        Quantity(name, "", text, lambda r: r.value, error=lambda r: r.error, when=_kind(name), headline=True),
+        Quantity(
+            f"{name}_verified",
+            "",
+            f"{text}, by exponentials of another algorithm",
+            lambda r: r.check and r.check.value,
+            error=lambda r: r.error,
+            when=_verified_kind(name),
+            headline=True,
+        ),
+        Quantity(
+            f"{name}_guess", "", f"{text}, of the first values", lambda r: r.value_guess, when=_kind(name)
+        ),
+    )
+)
+
+SCALARS: tuple[Quantity[QuantumResult], ...] = (
+    Quantity(
+        "fidelity_process",
+        "",
+        "process fidelity of the gate",
+        _process,
+        error=lambda r: None if r.error is None else 2.0 * r.error,
+        when=_kind("fidelity"),
+        headline=True,
+    ),
+    Quantity(
+        "leakage",
+        "",
+        "mean population outside of the logical space",
+        _leakage,
+        when=_kind("fidelity"),
+        headline=True,
+    ),
+    Quantity("purity", "", "purity of the mean final state", _purity),
+    Quantity(
+        "objective",
+        "",
+        "J, the value less alpha times the fluence",
+        lambda r: r.value - r.problem.objective.penalty(r.fields),
+        error=lambda r: r.error,
+    ),
+    Quantity(
+        "fluence",
+        "",
+        "integral of the sum of u^2, in the units of the system",
+        lambda r: float(np.sum(r.fields**2)) * r.problem.objective.tau,
+        headline=True,
+    ),
+    Quantity(
+        "peak",
+        "",
+        "largest |u| of any control",
+        lambda r: float(np.abs(r.fields).max(initial=0.0)),
+        headline=True,
+    ),
+    Quantity("sweeps", "", "forward and backward propagations", lambda r: r.sweeps, headline=True),
+    Quantity("iterations", "", "iterations of the optimiser", lambda r: r.iterations, headline=True),
+    Quantity("threshold_reached", "", "whether the threshold was reached", lambda r: r.reached),
+    Quantity("stop_reason", "", "why the optimiser stopped", lambda r: r.reason),
+    Quantity(
+        "norm_error",
+        "",
+        "largest change of a norm or trace",
+        lambda r: r.problem.objective.norm_error,
+        headline=True,
+    ),
+    Quantity("error_*", "", "part of the error of the value: *", _parts),
+    Quantity(
+        "time_unit",
+        "s",
+        "one unit of time of this file",
+        lambda r: r.problem.model.seconds,
+        when=lambda r: r.problem.model.seconds is not None,
+    ),
+)
+
+ARRAYS: tuple[Quantity[QuantumResult], ...] = (
+    Quantity("time", "", "middles of the slots, in time_unit", lambda r: r.problem.times, ("time",)),
+    Quantity(
+        "control/*",
+        "",
+        "values of the control *, in system.unit",
+        _fields,
+        ("time",),
+        note="constant in each slot",
+    ),
+    Quantity("control_guess/*", "", "first values of the control *, in system.unit", _guesses, ("time",)),
+    Quantity(
+        "populations",
+        "",
+        "populations of the basis states",
+        lambda r: r.populations,
+        ("time_populations", "level"),
+        note="of a gate, from its first logical state; at the end of a slot, the last row belongs to T",
+    ),
+    Quantity(
+        "time_populations",
+        "",
+        "times of the populations, in time_unit",
+        lambda r: (r.problem.times + 0.5 * r.problem.objective.tau)[r.stride - 1 :: r.stride],
+        ("time_populations",),
+    ),
+    Quantity(
+        "rho_final",
+        "",
+        "mean density matrix at T",
+        lambda r: r.problem.objective.density(r.final),
+        ("level", "level_to"),
+    ),
+    Quantity(
+        "unitary_final",
+        "",
+        "matrix in the logical space at T, its overlap with the gate made positive",
+        _unitary,
+        ("logical", "logical_to"),
+    ),
+    Quantity("history/objective", "", "objective J", _history("objective"), ("evaluation",)),
+    Quantity("history/probability", "", "value of the goal", _history("probability"), ("evaluation",)),
+    Quantity("history/sweeps", "", "propagations so far", _history("sweeps"), ("evaluation",)),
+    Quantity("history/fluence", "", "integral of the sum of u^2", _history("fluence"), ("evaluation",)),
+    Quantity("history/gradient_norm", "", "norm of dJ/du", _history("gradient_norm"), ("evaluation",)),
+    Quantity("history/seconds", "s", "wall time since the start", _history("seconds"), ("evaluation",)),
+)
+
+QUANTITIES = (*VALUES, *SCALARS, *ARRAYS)

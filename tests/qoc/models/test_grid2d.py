@@ -1,0 +1,200 @@
+"""Two coordinates: published levels, an independent basis, driven dynamics on the grid, and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from scipy.linalg import expm
+
+from qsim.qoc.deck.systems.grid2d import Grid2dSystem
+from qsim.qoc.models.builders import model
+from qsim.qoc.models.faults import InvalidSystem
+from qsim.qoc.models.grid2d import plane, sine_axis
+
+LAMBDA = math.sqrt(0.0125)
+BOX = {"min": -7.0, "max": 7.0, "points": 44}
+HENON_HEILES = {
+    **{"type": "grid2d", "mass": [1.0, 1.0], "potential": {"type": "henon_heiles", "strength": LAMBDA}},
+    **{
+        "dipole": {"x": "x", "y": "y"},
+        "grid": {"x": BOX, "y": BOX},
+        "states": 30,
+        "initial": 0,
+        "target": [1, 2],
+    },
+}
+SMALL = {
+    **HENON_HEILES,
+    **{"potential": {"type": "expression", "value": "0.5*(x^2 + 2*y^2)"}, "states": 6, "target": 1},
+    "grid": {"x": {"min": -6, "max": 6, "points": 20}, "y": {"min": -5, "max": 5, "points": 20}},
+}
+
+
+def block(deck):
+    return Grid2dSystem.model_validate(deck)
+
+
+def test_the_sine_basis_has_exact_matrices():
+    """Kinetic energy is the square of the slope between states that vanish at the walls; exp(-x^2) has known derivatives."""
+    axis = sine_axis(-7.0, 7.0, 60)
+    bell = np.exp(-(axis.x**2))
+    assert axis.slope @ bell == pytest.approx(-2 * axis.x * bell, abs=1e-10)
+    assert axis.kinetic @ bell == pytest.approx((1 - 2 * axis.x**2) * bell, abs=1e-9)
+
+
+def test_levels_of_henon_and_heiles_and_their_driven_motion():
+    """Levels of J. Chem. Phys. 71, 3383 (1979), and by products of oscillators; P0 of a rotating field by the grid."""
+    deck = block(HENON_HEILES)
+    levels = plane(deck)
+    published = [0.99859477, 1.99007676, 1.99007676, 2.95624299, 2.98532643, 2.98532643]
+    assert levels.energies[:6] == pytest.approx(published, abs=2e-8)
+    assert levels.energies[:12] == pytest.approx(by_oscillators(24)[:12], abs=1e-8)
+    m = model(deck)
+    c = m.states[:, 0]
+    h, x, y = m.drift.toarray(), m.controls[0].operator.toarray(), m.controls[1].operator.toarray()
+    probability = [abs(driven(h, x, y, c, steps)[0]) ** 2 for steps in (100, 200)]
+    assert (4 * probability[1] - probability[0]) / 3 == pytest.approx(0.85172917, abs=2e-7)
+
+
+def by_oscillators(most):
+    """Levels by products of oscillator states with n + m <= most, with exact matrix elements."""
+    places = [(s - b, b) for s in range(most + 1) for b in range(s + 1)]
+    a, b = np.array(places).T
+    q = np.diag(np.sqrt(np.arange(1, most + 8) / 2), 1)
+    q = q + q.T
+    q2, q3 = q @ q, q @ q @ q
+    cubic = q2[np.ix_(a, a)] * q[np.ix_(b, b)] - q3[np.ix_(b, b)] * (a[:, None] == a) / 3
+    return np.linalg.eigvalsh(np.diag(a + b + 1.0) + LAMBDA * cubic)
+
+
+def driven(h, x, y, c, steps):
+    """State after Ex, Ey = 0.08 sin^2(pi t/20) (cos, sin)(0.99 t), by midpoint exponentials."""
+    tau = 20.0 / steps
+    for t in (np.arange(steps) + 0.5) * tau:
+        size = 0.08 * np.sin(np.pi * t / 20) ** 2
+        w, v = np.linalg.eigh(h + size * (np.cos(0.99 * t) * x + np.sin(0.99 * t) * y))
+        c = v @ (np.exp(-1j * tau * w) * (v.conj().T @ c))
+    return c
+
+
+def test_two_stretches_with_kinetic_coupling():
+    """Two OH stretches of water at a fixed angle: E0 and both fundamentals, cm-1."""
+    walls = {"min": 1.0, "max": 4.2, "points": 36}
+    coupling = math.cos(math.radians(104.5)) / (15.99491462 * 1822.888486)
+    deck = {
+        **{"type": "grid2d", "mass": [1728.468338] * 2, "kinetic_coupling": coupling, "states": 12},
+        **{"potential": {"type": "two_morse", "D": 0.1994, "beta": 1.189, "r0": 1.821}},
+        **{
+            "dipole": {"x": "x + y"},
+            "grid": {"x": walls, "y": walls},
+            "initial": {"thermal": "300 K"},
+            "target": 2,
+        },
+    }
+    levels = plane(block(deck))
+    assert levels.energies[0] == pytest.approx(0.0178554978, abs=2e-10)
+    lines = (levels.energies[1:3] - levels.energies[0]) * 219474.6313632
+    assert lines == pytest.approx([3756.768, 3811.62], abs=2e-3)
+    residual = levels.hamiltonian(levels.states[2]) - levels.energies[2] * levels.states[2]
+    assert np.abs(residual).max() < 1e-6
+    m = model(block(deck))
+    assert [control.name for control in m.controls] == ["x"]
+    # x + y is symmetric under exchange: it cannot reach the antisymmetric fundamental.
+    strengths = np.abs(m.controls[0].operator.toarray()[0, 1:3])
+    assert sorted(strengths)[0] < 1e-7 < 1e-2 < sorted(strengths)[1]
+
+
+def test_oscillators_and_their_dipoles():
+    """Frequencies 1 and sqrt 2; <0|x|1> = 1/sqrt 2; with p1 p2 the frequencies are roots of a quadratic equation."""
+    levels = plane(block(SMALL))
+    root = math.sqrt(2)
+    assert levels.energies[:4] - levels.energies[0] == pytest.approx([0, 1, root, 2], abs=1e-8)
+    assert levels.energies[0] == pytest.approx(0.5 + root / 2, abs=1e-9)
+    m = model(block(SMALL))
+    assert abs(m.controls[0].operator[0, 1]) == pytest.approx(1 / root, abs=1e-8)
+    assert abs(m.controls[1].operator[0, 2]) == pytest.approx(1 / math.sqrt(2 * root), abs=1e-8)
+    coupled = plane(block(SMALL | {"kinetic_coupling": 0.3}))
+    # x'' = -G V x with G = [[1, g], [g, 1]] and V = diag(1, 2).
+    squares = np.linalg.eigvals(np.array([[1, 0.3], [0.3, 1]]) @ np.diag([1.0, 2.0]))
+    assert coupled.energies[0] == pytest.approx(np.sqrt(squares).sum() / 2, abs=1e-8)
+    more = plane(block(SMALL), extra=2)
+    assert more.energies.size == 8
+    assert more.states.shape == (8, 28, 28)
+
+
+def test_a_table_is_the_function_that_it_was_made_of(tmp_path):
+    x, y = np.meshgrid(np.linspace(-6, 6, 61), np.linspace(-5, 5, 51), indexing="ij")
+    rows = np.array([x.ravel(), y.ravel(), 0.5 * (x**2 + 2 * y**2).ravel()]).T
+    np.savetxt(tmp_path / "v.txt", rows[::-1])
+    potential = {"type": "table", "file": tmp_path / "v.txt"}
+    deck = Grid2dSystem.model_validate(SMALL | {"potential": potential})
+    assert plane(deck).energies == pytest.approx(plane(block(SMALL)).energies, abs=1e-10)
+    np.savetxt(tmp_path / "v.txt", rows[1:])
+    with pytest.raises(InvalidSystem, match="fill no rectangular grid") as error:
+        model(deck)
+    assert error.value.key == "system.potential.file"
+    np.savetxt(tmp_path / "v.txt", rows[np.abs(rows[:, 0]) < 5])
+    with pytest.raises(
+        InvalidSystem, match="the table covers x from -4.8 to 4.8 bohr, the grid needs -5.42857 to 5.42857"
+    ):
+        model(deck)
+
+
+def test_propagation_in_the_levels_is_propagation_on_the_grid():
+    """A kick exp(i 0.4 x) and free motion: the matrices of the model against H0 of the grid."""
+    deck = block(
+        SMALL | {"states": 40, "grid": {"x": SMALL["grid"]["x"], "y": {"min": -5, "max": 5, "points": 16}}}
+    )
+    levels, m = plane(deck), model(deck)
+    psi = np.exp(0.4j * levels.axes[0].x)[:, None] * levels.states[0]
+    size = psi.size
+    h = np.array([levels.hamiltonian(row.reshape(psi.shape)).ravel() for row in np.eye(size)]).T
+    w, v = np.linalg.eigh(h)
+    on_grid = v @ (np.exp(-1.3j * w) * (v.T @ psi.ravel()))
+    # Control x is -x E: a kick of area 0.4 is exp(-i 0.4 H_x).
+    c = np.exp(-1.3j * m.drift.diagonal()) * (expm(-0.4j * m.controls[0].operator.toarray()) @ m.states[:, 0])
+    assert np.abs(levels.states.reshape(40, -1) @ on_grid)[:6] == pytest.approx(np.abs(c)[:6], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "text"),
+    [
+        ({"dipole": {}}, "system.dipole", "no component is given"),
+        ({"dipole": {"x": "0*x"}}, "system.dipole.x", "0 everywhere"),
+        ({"dipole": {"x": "1/(x-x)"}}, "system.dipole.x", "not finite"),
+        ({"potential": {"type": "expression", "value": "1e12*x"}}, "system.potential.value", "too large"),
+        ({"kinetic_coupling": 1.5}, "system.kinetic_coupling", "kinetic energy negative; below 1 in size"),
+        (
+            {"grid": {"x": {"min": 1, "max": -1, "points": 8}, "y": BOX}},
+            "system.grid.x.min",
+            "must lie below",
+        ),
+        ({"states": 200}, "system.states", "at most 100 are accurate"),
+        ({"initial": "77"}, "system.initial", "unknown state '77'"),
+        ({"target": {"gate": "x"}}, "system.target", "end in levels"),
+        ({"initial": {"thermal": 1.0}}, "system.states", "into levels above the 6 kept"),
+        (
+            {"grid": {"x": {"min": -1, "max": 6, "points": 24}, "y": SMALL["grid"]["y"]}},
+            "system.grid",
+            "next to the walls",
+        ),
+    ],
+)
+def test_refused(change, key, text):
+    with pytest.raises(InvalidSystem) as error:
+        model(block(SMALL | change))
+    assert error.value.key == key
+    assert text in str(error.value)
+
+
+def test_a_degenerate_level_is_refused_apart():
+    both = SMALL | {"potential": {"type": "expression", "value": "0.5*(x^2 + y^2)"}}
+    with pytest.raises(InvalidSystem, match="level 1 is one of the degenerate levels 1, 2"):
+        model(block(both))
+    assert model(block(both | {"target": [1, 2]})).goal.vectors[0].shape == (2, 6)
+
+
+def test_a_formula_of_other_names_is_refused():
+    with pytest.raises(ValidationError, match="unknown name 'z'"):
+        block(SMALL | {"dipole": {"x": "z"}})

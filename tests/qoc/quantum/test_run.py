@@ -1,0 +1,140 @@
+"""Runs with a quantum system against closed forms, refusals, and continuation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import qsim
+from qsim.core.errors import QsimError
+
+QUBIT = {"name": "q", "type": "qubit"}
+
+
+def deck(**changes):
+    """Return a qubit with one control of 0.5 that turns it by pi in T = 1: H = (pi/2) sx, hbar = 1."""
+    made = {
+        "method": "qoc",
+        "system": {
+            "type": "model",
+            "parts": [QUBIT],
+            "controls": {"x": "q.sx"},
+            "initial": "0",
+            "target": "1",
+        },
+        "time": {"T": 1.0, "slots": 10},
+        "control": [{"name": "x", "guess": {"type": "expression", "value": "pi/2"}}],
+        "optimizer": "none",
+        "run": {"seed": 3},
+    }
+    for key, value in changes.items():
+        made[key] = made[key] | value if isinstance(value, dict) and key in made else value
+    return made
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def one(made, **options):
+        return qsim.run(made, force=True, figures="none", **options)
+
+    return one
+
+
+def value(results, name):
+    return results.scalars[name].value
+
+
+def test_half_a_turn_of_a_qubit(run):
+    results = run(deck())
+    assert value(results, "probability") == pytest.approx(1.0, abs=1e-14)
+    assert value(results, "probability_verified") == pytest.approx(1.0, abs=1e-13)
+    # P(t) = sin^2(u t) at the end of each slot
+    t = results["time_populations"]
+    assert np.allclose(results["populations"][:, 1], np.sin(np.pi / 2 * t) ** 2, atol=1e-13)
+
+
+@pytest.mark.parametrize("rate", [0.1, 2.0])
+def test_relaxation_is_an_exponential(run, rate):
+    system = {
+        "initial": "1",
+        "target": "1",
+        "jumps": [{"operator": "q.sm", "rate": rate}],
+    }
+    made = deck(system=system, control=[{"name": "x", "guess": "zero"}])
+    results = run(made)
+    error = results.scalars["probability"].error
+    assert abs(value(results, "probability") - np.exp(-rate)) < max(error, 1e-14)
+    assert error < 1e-10
+
+
+def test_search_finds_a_gate_within_bounds_with_a_fixed_drive(run):
+    system = {
+        "controls": {"x": "q.sx", "y": "q.sy", "z": "q.sz"},
+        "target": {"gate": "h", "on": ["q"]},
+    }
+    control = [
+        {"name": "x", "bounds": [-3.0, 3.0], "parameters": {"type": "bspline", "count": 5}},
+        {"name": "y", "bounds": [-3.0, 3.0], "parameters": {"type": "sine", "band": [0.0, 12.0]}},
+        {"name": "z", "guess": {"type": "expression", "value": "0.3*cos(t)"}, "fixed": True},
+    ]
+    made = deck(system=system, control=control, objective={"threshold": 0.99999}, optimizer="lbfgs")
+    results = run(made)
+    assert value(results, "fidelity") > 0.99999
+    assert value(results, "leakage") == pytest.approx(0.0, abs=1e-13)
+    assert np.array_equal(results["control/z"], 0.3 * np.cos(results["time"]))
+    assert np.abs(results["control/x"]).max() <= 3.0
+    # the average fidelity from the matrix that was written: (|t|^2 + d)/(d (d + 1))
+    hadamard = np.array([[1, 1], [1, -1]]) / np.sqrt(2.0)
+    overlap = np.abs(np.vdot(hadamard, results["unitary_final"])) ** 2
+    assert value(results, "fidelity") == pytest.approx((overlap + 2) / 6, abs=1e-12)
+
+
+def test_an_observable_of_negative_values_is_maximised(run):
+    system = {"target": {"observable": "q.sz"}, "initial": "0"}
+    for start in ("0", "1"):
+        made = deck(system=system | {"initial": start}, optimizer="lbfgs", control=[{"name": "x"}])
+        results = run(made)
+        assert value(results, "observable") == pytest.approx(1.0, abs=1e-6)
+        assert value(results, "observable_guess") < 0.9999
+
+
+def test_squared_control_moves_as_its_square(run):
+    system = {"controls": {"x": {"operator": "q.sx", "power": 2}}}
+    made = deck(
+        system=system, control=[{"name": "x", "guess": {"type": "expression", "value": "sqrt(pi/2)"}}]
+    )
+    assert value(run(made), "probability") == pytest.approx(1.0, abs=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "text"),
+    [
+        ({"control": [{"name": "y"}]}, "control.0.name", "no control 'y'"),
+        ({"control": [{"name": "x"}, {"name": "x"}]}, "control.1.name", "duplicate control"),
+        ({"control": [{"name": "x", "bounds": [1.0, 2.0]}]}, "control.0.bounds", "include zero"),
+        ({"run": {"precision": "single"}}, "run.precision", "double precision"),
+        (
+            {"control": [{"name": "x", "fixed": True}], "optimizer": "lbfgs"},
+            "control",
+            "every control is fixed",
+        ),
+        (
+            {"control": [{"name": "x", "parameters": {"type": "bspline", "count": 50}}]},
+            "control.0.parameters.count",
+            "50 splines on 10 slots",
+        ),
+        (
+            {"system": {"target": {"gate": "x", "on": ["q"], "free": ["z"]}}},
+            "system.target.free",
+            "cannot be left free",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_refused_at_its_key(run, changes, key, text):
+    with pytest.raises(QsimError) as refused:
+        run(deck(**changes))
+    message = str(refused.value)
+    assert key in message
+    assert text in message
