@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
 
 COMPARED = 4  # sets of configurations that an optimisation keeps, as in optimise.py
-# Moves of electrons from which a GPU is faster than its host (docs/howto/devices.md): h2o_ccecp with 8e5 is a draw, and helium with
+# Moves of electrons from which a GPU is faster than its host (docs/howto/devices.md): h2o_ccecp with 8e5 is a draw, helium with
 # 3e7 a little faster; hydrogen_bcc with 6e5 takes 0.4 of the time.
 GPU_MOVES, GPU_MOVES_CELL = 3e6, 2e5
 PAIR, QUADRATURE = (
