@@ -205,3 +205,23 @@ def test_deck_type_stores_atomic_units_and_keeps_bounds():
 def test_json_schema_allows_numbers_and_texts():
     kinds = [option["type"] for option in Model.model_json_schema()["properties"]["width"]["anyOf"]]
     assert kinds == ["number", "string"]
+
+
+PREFIXES = {"a": -18, "f": -15, "p": -12, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
+PREFIXED = [
+    (kind, prefix, unit)
+    for kind, names in UNITS.items()
+    for unit in names
+    for prefix in PREFIXES
+    if unit != "au" and prefix + unit in names and (prefix, unit) != ("a", "u")
+]
+
+
+def test_there_are_units_with_prefixes():
+    assert {("intensity", "T", "W/cm2"), ("time", "f", "s"), ("energy", "m", "eV")} <= set(PREFIXED)
+
+
+@pytest.mark.parametrize(("kind", "prefix", "unit"), PREFIXED)
+def test_prefixes_are_powers_of_ten(kind, prefix, unit):
+    names = UNITS[kind]
+    assert names[prefix + unit] / names[unit] == pytest.approx(10.0 ** PREFIXES[prefix], rel=1e-14)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.constants
 
 from qsim.sturmian.resonances import run as resonances
 from qsim.sturmian.scatter import result as quantities
@@ -57,3 +58,8 @@ def test_what_is_said_of_a_resonance(errors, text):
     said = resonances._warnings(found)
     assert (text is None) == (not said)
     assert all(text in line for line in said)
+
+
+def test_a_kilobarn_is_1e_minus_25_square_metres():
+    bohr = scipy.constants.physical_constants["Bohr radius"][0]
+    assert pytest.approx(bohr**2 / 1e-25, rel=1e-8) == kinematics.KILOBARN

@@ -24,6 +24,7 @@ from qsim.trotter.kernels.product.operators import operator
 from qsim.trotter.kernels.states.measure import Moments
 from qsim.trotter.measurement import entanglement, expectations, overlaps
 from qsim.trotter.model.hamiltonian import Model, dense
+from qsim.trotter.observables.correlator import _connected
 from qsim.trotter.observables.memory import imbalance
 from qsim.trotter.states.vectors import axpy, norm2, overlap
 
@@ -517,3 +518,16 @@ def test_layers_of_a_step():
         68,
     ]
     assert accuracy.layers_per_step(chain(4, (1, 1, 0)), "ts4") == 10
+
+
+def test_the_connected_correlator_is_less_the_product_of_both_means():
+    pairs = np.array([[0, 1], [1, 3], [2, 0]])
+    rng = np.random.default_rng(5)
+    means, values = rng.standard_normal((4, 4)), rng.standard_normal((4, 3))
+    r = {"correlator_zz": values, "sz": means}
+    shown, mark = _connected(r, "correlator_zz", pairs, np.array([1, 2]))
+    assert mark == "_c"
+    expected = [values[:, 1] - means[:, 1] * means[:, 3], values[:, 2] - means[:, 2] * means[:, 0]]
+    np.testing.assert_allclose(shown, np.transpose(expected), rtol=1e-15)
+    # means of some sites alone cannot be subtracted
+    assert _connected(r | {"site_sz": np.array([0, 2, 3, 1])}, "correlator_zz", pairs, np.array([0]))[1] == ""

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from qsim.qmc.kernels.molecule import launch as molecule_launch
 from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, FIXED_NODE, NONLOCAL, PLAIN
 from qsim.qmc.sampling.walkers import Walkers
+from qsim.qmc.system.pseudopotentials import from_ecp
 from qsim.qmc.wavefunction.notes import Notes
 from qsim_checks.qmc.imported import GaussianShell, Imported
 from tests.qmc.trials import trial_function
@@ -144,10 +146,24 @@ def beside_a_ghost():
     return stirred(made)
 
 
+def two_channels():
+    """Water with an oxygen whose nonlocal channels s and p differ: one alone would hide which of them is taken."""
+    one = water()
+    channels = [
+        (-1, [[], [[12.3, 6.0]], [[14.8, 73.8]], [[13.7, -47.9]]]),
+        (0, [[], [], [[13.7, 85.9]]]),
+        (1, [[], [], [[9.1, -11.3]]]),
+    ]
+    oxygen = from_ecp("O", 8, (2, channels))
+    pseudopotentials = {**one.system.pseudopotentials, "O": oxygen}
+    return replace(one, system=replace(one.system, pseudopotentials=pseudopotentials))
+
+
 SYSTEMS = {
     "ghost": beside_a_ghost,
     "helium": helium,
     "boron": boron,
+    "two channels": two_channels,
     "water": water,
     "water of other forms": water_of_other_forms,
     "neon": neon,
