@@ -39,7 +39,9 @@ def _as_operator(value: Any) -> Any:
     return {"operator": value} if isinstance(value, str) else value
 
 
-Control = Annotated[ControlOperator, BeforeValidator(_as_operator)]
+Control = Annotated[
+    ControlOperator, BeforeValidator(_as_operator, json_schema_input_type=ControlOperator | str)
+]
 ControlOperators = Annotated[dict[str, Control], Field(min_length=1)]
 
 

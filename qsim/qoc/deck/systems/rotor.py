@@ -29,7 +29,7 @@ def _volume(value: object) -> object:
     return float(match[1]) * _BOHR_PER_ANGSTROM**3
 
 
-Polarisability = Annotated[float, SIGNED, BeforeValidator(_volume)]
+Polarisability = Annotated[float, SIGNED, BeforeValidator(_volume, json_schema_input_type=float | str)]
 
 
 class RotorSystem(Block):
