@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import qsim
-from qsim.core.errors import QsimError
+from qsim.core.errors import QsimError, Stopped
 
 QUBIT = {"name": "q", "type": "qubit"}
 
@@ -138,3 +138,21 @@ def test_what_cannot_be_done_is_refused_at_its_key(run, changes, key, text):
     message = str(refused.value)
     assert key in message
     assert text in message
+
+
+def test_a_stopped_search_is_continued_to_the_bit(tmp_path):
+    search = {
+        **deck(),
+        "control": [
+            {"name": "x", "guess": {"type": "expression", "value": "0.4 + 0.3*t"}, "bounds": [-3, 3]}
+        ],
+        "optimizer": {"type": "lbfgs", "max_sweeps": 40},
+        "objective": {"threshold": 1.0, "alpha": 0.05},
+    }
+    with qsim.run(search, output=tmp_path / "whole") as whole:
+        expected = {name: whole[name] for name in ("control/x", "populations", "history/objective")}
+    with pytest.raises(Stopped):
+        qsim.run({**search, "run": {"seed": 3, "walltime": "1e-4 s"}}, output=tmp_path / "part")
+    with qsim.run(search, output=tmp_path / "part", resume=True) as part:
+        for name, values in expected.items():
+            assert np.array_equal(part[name], values), name
