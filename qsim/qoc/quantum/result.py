@@ -87,6 +87,16 @@ def _process(result: QuantumResult) -> float | None:
     return ((d + 1) * result.value - 1.0 + leak) / d
 
 
+def _process_error(result: QuantumResult) -> float | None:
+    """Return the claimed error of F_pro: (1 + 1/d) that of F and 1/d that of the leakage, which share their bounds.
+
+    None where a basis was cut: what more levels change in the leakage is not what they change in F.
+    """
+    if result.error is None or result.check is None or result.check.parts["levels"] > 0.0:
+        return None
+    return 2.0 * result.error
+
+
 def _unitary(result: QuantumResult) -> ComplexArray | None:
     """Return what the controls make of the logical space, up to a global phase; None with jumps."""
     goal = result.problem.model.goal
@@ -152,7 +162,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "",
         "process fidelity of the gate",
         _process,
-        error=lambda r: None if r.error is None else 2.0 * r.error,
+        error=_process_error,
         when=_kind("fidelity"),
         headline=True,
     ),

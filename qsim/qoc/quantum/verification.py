@@ -63,6 +63,8 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], p: float) -> Ch
         # columns of norm 1 enter twice: an amplitude and its conjugate
         "series": 2.0 * size * (slots.remainder + 4.0 * slots.products * ROUNDING),
         "mixture": size * problem.model.dropped,
+        # whatever the bounds say, a value that another algorithm does not confirm is not known better
+        "difference": abs(value - p),
     }
     levels, unclaimed = _levels(problem, fields, p)
     parts["levels"] = levels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.linalg import expm
 
 import qsim
 from qsim.core.errors import QsimError, Stopped
@@ -156,3 +157,54 @@ def test_a_stopped_search_is_continued_to_the_bit(tmp_path):
     with qsim.run(search, output=tmp_path / "part", resume=True) as part:
         for name, values in expected.items():
             assert np.array_equal(part[name], values), name
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_claims_hold_for_random_systems(tmp_path, seed):
+    """Against exponentials of a Liouvillian made of Kronecker products, from a superposition to a level of H0."""
+    rng = np.random.default_rng(seed)
+    size, slots = int(rng.integers(2, 6)), int(rng.integers(3, 20))
+    matrices = [hermitian(rng, size) for _ in range(3)]
+    jumps = [0.3 * (hermitian(rng, size) + 1j * hermitian(rng, size)) for _ in range(seed % 3)]
+    parts = {"H0": matrices[0], "controls/u": matrices[1], "controls/v": matrices[2]}
+    np.savez(tmp_path / "m.npz", **parts, **{f"jumps/k{n}": jump for n, jump in enumerate(jumps)})
+    weight = float(rng.uniform(0.1, 0.9))
+    system = {
+        "type": "matrices",
+        "file": str(tmp_path / "m.npz"),
+        "initial": {"0": weight, "1": 0.4},
+        "target": size - 1,
+    }
+    guess = {"type": "expression", "value": "0.7*sin(2*t) + 0.2"}
+    made = {
+        "method": "qoc",
+        "system": system,
+        "time": {"T": 2.5, "slots": slots},
+        "control": [{"name": name, "guess": guess, "bounds": [-2, 2]} for name in "uv"],
+        "objective": {"threshold": 1.0},
+        "optimizer": {"type": "lbfgs", "max_sweeps": 12},
+        "run": {"seed": seed},
+    }
+    with qsim.run(made) as results:
+        value = results.scalars["probability"]
+        fields = np.array([results["control/u"], results["control/v"]])
+    _, levels = np.linalg.eigh(matrices[0])
+    start = np.zeros(size, complex)
+    start[:2] = weight, 0.4  # of the basis states of the file
+    rho = np.outer(start, start.conj()) / np.vdot(start, start).real
+    one = np.eye(size)
+    for u, v in fields.T:
+        h = matrices[0] + u * matrices[1] + v * matrices[2]
+        generator = -1j * (np.kron(h, one) - np.kron(one, h.T))
+        for jump in jumps:
+            rate = jump.conj().T @ jump
+            generator += np.kron(jump, jump.conj()) - 0.5 * (np.kron(rate, one) + np.kron(one, rate.T))
+        rho = (expm(2.5 / slots * generator) @ rho.ravel()).reshape(size, size)
+    truth = np.vdot(levels[:, -1], rho @ levels[:, -1]).real
+    assert abs(value.value - truth) <= value.error + 1e-14
+    assert value.error < 1e-9
+
+
+def hermitian(rng, size):
+    a = rng.standard_normal((size, size)) + 1j * rng.standard_normal((size, size))
+    return (a + a.conj().T) / 2.0
