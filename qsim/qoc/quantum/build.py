@@ -22,6 +22,7 @@ from qsim.qoc.models.faults import InvalidSystem
 from qsim.qoc.models.quantum import GateTarget, ObservableTarget
 from qsim.qoc.objectives.costs import cost_of
 from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.quantum.dissipation import Dissipation, choose
 from qsim.qoc.quantum.problem import QuantumProblem
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "plan"]
 
-# Levels up to which density matrices are columns of a sparse Lindbladian.
-MOST_LEVELS = 32
+# Bytes of trajectory up to which a search carries density matrices.
+MOST_BYTES = 2e9
 # Terms of the series of a slot, roughly, for the count of operations.
 TERMS = 12
 # Threshold of `auto`.
@@ -59,19 +60,17 @@ def plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
     except InvalidInput as problem:
         return _refused([Finding(problem.key, str(problem))], slots)
     findings = list(_order(deck, made))
-    lindblad = _lindblad(deck, made)
-    if lindblad and made.dimension > MOST_LEVELS:
-        text = f"{made.dimension} levels; density matrices are carried for at most {MOST_LEVELS}: use dissipation: none"
-        findings.append(Finding("dissipation", text))
+    if findings:
         return _refused(findings, slots)
-    columns = 1
     try:
-        start, _ = cost_of(made, lindblad)
-        columns = start.shape[1]
-        if not findings:
-            _controls(deck, made, 0)
+        _controls(deck, made, 0)
+        chosen = _chosen(loaded, made)
+        start, _ = cost_of(made, chosen.lindblad)
     except InvalidInput as problem:
-        findings.append(Finding(problem.key, str(problem)))
+        return _refused([Finding(problem.key, str(problem))], slots)
+    lindblad, columns = chosen.lindblad, start.shape[1]
+    if lindblad and 16.0 * made.dimension**2 * columns * slots > MOST_BYTES:
+        findings.append(Finding("dissipation", _too_large(made, columns, slots)))
     rows = made.dimension**2 if lindblad else made.dimension
     products = 4.0 * rows * columns * TERMS * slots
     return Plan(
@@ -101,8 +100,29 @@ def _refused(findings: list[Finding], slots: int) -> Plan:
     return Plan(steps=slots, findings=findings, size=Size(1.0, "products of a sweep", math.inf))
 
 
-def _lindblad(deck: QuantumDeck, made: QuantumModel) -> bool:
-    return deck.dissipation == "lindblad" or (deck.dissipation == "auto" and bool(made.jumps))
+def _chosen(loaded: LoadedDeck[QuantumDeck], made: QuantumModel) -> Dissipation:
+    """Return how jumps enter."""
+    return loaded.once(dissipation_of) if made.jumps else Dissipation("closed")
+
+
+def dissipation_of(deck: QuantumDeck) -> Dissipation:
+    """Return how the jumps of a system enter, by its first values: made once by plan and build."""
+    made = nominal_model(deck)
+    _, guess = _controls(deck, made, 0)
+    return choose(deck.dissipation, made, _duration(deck), guess)
+
+
+def _duration(deck: QuantumDeck) -> float:
+    return Units(deck.system.unit).time(deck.time.T, "time.T")
+
+
+def _too_large(made: QuantumModel, columns: int, slots: int) -> str:
+    """Return why density matrices are not carried, and what to do."""
+    size = 16e-9 * made.dimension**2 * columns * slots
+    return (
+        f"{columns} density matrices of {made.dimension} levels in {slots} slots take {size:.3g} GB, at most "
+        f"{MOST_BYTES / 1e9:g}; use dissipation: no_jump, or lower time.slots"
+    )
 
 
 def _order(deck: QuantumDeck, made: QuantumModel) -> list[Finding]:
@@ -125,19 +145,24 @@ def build(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
     deck = loaded.deck
     made = loaded.once(nominal_model)
     slots = deck.time.slots
-    duration = Units(deck.system.unit).time(deck.time.T, "time.T")
-    lindblad = _lindblad(deck, made)
+    duration = _duration(deck)
+    chosen = _chosen(loaded, made)
     controls, guess = _controls(deck, made, deck.run.seed or 0)
     warnings, notices = [], []
-    if made.jumps and not lindblad:
+    if made.jumps and chosen.search == "closed":
         warnings.append("dissipation: none leaves out the jumps of the system; P is that of a closed one")
-    if deck.dissipation == "auto" and lindblad:
-        notices.append("dissipation: auto -> lindblad (the system has jumps)")
+    if chosen.notice:
+        notices.append(chosen.notice)
     search = deck.optimizer
+    finish = SlotObjective(made, True, duration, slots) if chosen.finish else None
     return QuantumProblem(
         system=deck.system,
         model=made,
-        objective=SlotObjective(made, lindblad, duration, slots, deck.objective.alpha),
+        objective=SlotObjective(
+            made, chosen.lindblad, duration, slots, deck.objective.alpha, lossy=chosen.lossy
+        ),
+        dissipation=chosen,
+        finish=finish,
         controls=controls,
         guess=guess,
         times=midpoints(slots, duration),
@@ -159,7 +184,7 @@ def _threshold(deck: QuantumDeck, made: QuantumModel) -> float:
 
 def _controls(deck: QuantumDeck, made: QuantumModel, seed: int) -> tuple[Controls, NDArray[np.float64]]:
     """Return the maps of all controls, in the order of the system, and their first values (C, N)."""
-    duration = Units(deck.system.unit).time(deck.time.T, "time.T")
+    duration = _duration(deck)
     times = midpoints(deck.time.slots, duration)
     place = {c.name: i for i, c in enumerate(deck.control)}
     maps, rows = [], []
