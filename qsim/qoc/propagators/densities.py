@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array, kron
 
 from qsim.qoc.kernels.densities import density_backward, density_forward, layout_of, matrices_of
-from qsim.qoc.propagators.slots import SEGMENT_BYTES, Slots, Trajectory, row_and_column_norm
+from qsim.qoc.propagators.slots import Slots, Trajectory, row_and_column_norm
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Densities"]
 
+# Bytes of trajectory kept at a time by a propagation without a gradient.
+SEGMENT_BYTES = 6e7
 # Norm of tau A in one part, where A is about twice as large as for kets and each product dear: a digit is lost at most.
 LONGEST = 4.5
 
@@ -56,7 +58,7 @@ class Densities(Slots):
     def operations(self, fields: NDArray[np.float64], columns: int) -> float:
         """Return the floating-point operations of one propagation of some matrices."""
         self.prepare(fields, None)
-        size = self.start.size - 1
+        size = self.pattern.rows
         entries = self.values.shape[1] * size + self.jumps[1].size + 0.5 * size**2
         return 8.0 * entries * columns * self.products
 
@@ -69,6 +71,10 @@ class Densities(Slots):
         states = np.empty((fields.shape[1] * parts, *x.shape))
         self._advance(factors, terms, parts, x, states)
         return matrices_of(x), DensityTrajectory(factors, states, terms, parts)
+
+    def final(self, fields: NDArray[np.float64], columns: ComplexArray) -> ComplexArray:
+        """Return the matrices (D^2, S) at T alone."""
+        return self.sweep(fields, columns, np.ones(columns.shape[1]))[0]
 
     def sweep(
         self, fields: NDArray[np.float64], columns: ComplexArray, weights: NDArray[np.float64]
@@ -96,7 +102,7 @@ class Densities(Slots):
         lam = layout_of(costate)
         out = np.empty(fields.shape)
         t = trajectory
-        pattern = (self.start, self.column, self.values)
+        pattern = (self.pattern.start, self.pattern.column, self.values)
         tau = self.tau / t.parts
         density_backward(
             pattern,
@@ -120,7 +126,7 @@ class Densities(Slots):
         x: NDArray[np.float64],
         states: NDArray[np.float64],
     ) -> None:
-        pattern = (self.start, self.column, self.values)
+        pattern = (self.pattern.start, self.pattern.column, self.values)
         density_forward(pattern, self.jumps, factors, self.tau / parts, terms, parts, x, states)
 
 

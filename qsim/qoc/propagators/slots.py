@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_array, eye_array, kron
 
-from qsim.qoc.kernels.slots import columns_of, real_of, slot_backward, slot_forward
+from qsim.core.device.device import cpu
+from qsim.qoc.kernels.slots import Pattern, SlotBatch, columns_of, real_of, slot_backward, slot_forward
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,14 +17,12 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.models.quantum import QuantumModel
 
-__all__ = ["Slots", "Trajectory", "generators", "row_and_column_norm", "total_rate"]
+__all__ = ["Slots", "Trajectory", "generators", "row_and_column_norm", "series_of", "total_rate"]
 
 # Remainder of the series of one part of a slot: below the rounding of its sum.
 REMAINDER = 1e-16
 # Steps towards the norm of a generator; the bound holds after every one of them.
 POWERS = 12
-# Bytes of trajectory kept at a time by a propagation without a gradient.
-SEGMENT_BYTES = 6e7
 # Norm of tau A in one part; beyond, terms of alternating sign lose digits.
 LONGEST = 3.0
 
@@ -94,8 +93,8 @@ class Slots:
         parts[0] = csr_array(parts[0] + 1j * self.shift * eye_array(parts[0].shape[0]))
         if adjoint:
             parts, self.shift = [csr_array(a.conj().T) for a in parts], -self.shift
-        self.start, self.column, self.values = _on_one_pattern(parts)
-        self._norm = _Norm(self.start, self.column, self.values)
+        self.pattern, self.values = _on_one_pattern(parts)
+        self._norm = _Norm(self.pattern, self.values)
         # the largest series that was used, for the error
         self.remainder = 0.0
         self.products = 0
@@ -126,17 +125,16 @@ class Slots:
         factors, terms, parts = self.prepare(fields, parts)
         x = real_of(columns)
         states = np.empty((fields.shape[1] * parts, *x.shape))
-        tau = self.tau / parts
-        slot_forward(self.start, self.column, self.values, factors, tau, terms, parts, x, states)
+        slot_forward(cpu(1), self._batch(terms, parts), factors, x[None], states[None])
         phase = np.exp(-1j * self.shift * self.tau * fields.shape[1])
         return columns_of(x) * phase, Trajectory(factors, states, terms, parts)
 
     def final(self, fields: NDArray[np.float64], columns: ComplexArray) -> ComplexArray:
-        """Return the columns at T alone; trajectories are kept for a few slots at a time."""
-        at_once = max(1, int(SEGMENT_BYTES / (16.0 * columns.size)))
-        for first in range(0, fields.shape[1], at_once):
-            columns, _ = self.forward(np.ascontiguousarray(fields[:, first : first + at_once]), columns)
-        return columns
+        """Return the columns at T alone; no trajectory is kept."""
+        factors, terms, parts = self.prepare(fields, None)
+        x = real_of(columns)
+        slot_forward(cpu(1), self._batch(terms, parts), factors, x[None])
+        return columns_of(x) * np.exp(-1j * self.shift * self.tau * fields.shape[1])
 
     def gradient(
         self, fields: NDArray[np.float64], trajectory: Trajectory, costate: ComplexArray
@@ -144,22 +142,14 @@ class Slots:
         """Return dJ/du (C, N) from ``dJ/dX*`` (D, S) at T: ``dJ = 2 Re sum conj(costate) dX``."""
         phase = np.exp(1j * self.shift * self.tau * fields.shape[1])
         lam = real_of(costate * phase)
-        out = np.empty(fields.shape)
         t = trajectory
-        tau = self.tau / t.parts
-        slot_backward(
-            self.start,
-            self.column,
-            self.values,
-            t.factors,
-            tau,
-            t.terms,
-            t.parts,
-            lam,
-            t.states,
-            out,
-        )
+        batch = self._batch(t.terms, t.parts)
+        out = slot_backward(cpu(1), batch, t.factors, lam[None], t.states[None])[0]
         return self.by_controls(fields, out)
+
+    def _batch(self, terms: int, parts: int) -> SlotBatch:
+        """Return the arguments of the kernels: one member."""
+        return SlotBatch(self.pattern, self.values[None], self.tau / parts, terms, parts)
 
     def by_controls(self, fields: NDArray[np.float64], gradient: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return dJ/du from dJ/df, ``f = u^p``."""
@@ -170,22 +160,36 @@ class Slots:
         """Return factors f, terms and parts of a slot for the strongest fields, and keep the remainder."""
         factors = np.ascontiguousarray(fields ** self.powers[:, None])
         norm = self.bound(np.abs(factors).max(axis=1, initial=0.0)) * self.tau
-        if parts is None:
-            parts = self.parts_of(norm)
-        theta = norm / parts
-        terms, term = 1, theta**2 / 2.0
-        while term > REMAINDER:
-            terms += 1
-            term *= theta / (terms + 1)
-        # the terms that are left out add up to less than a geometric series
-        rest = term * math.exp(theta) * parts * self.slots
+        terms, parts, rest = series_of(norm, self.slots, self.longest, parts)
         self.remainder = max(self.remainder, rest)
         self.products = max(self.products, terms * parts * self.slots)
         return factors, terms, parts
 
-    def parts_of(self, norm: float) -> int:
-        """Return the parts of a slot whose ``tau ||A||`` is `norm`."""
-        return max(1, math.ceil(norm / self.longest))
+
+def series_of(
+    norm: float, slots: int, longest: float = LONGEST, parts: int | None = None
+) -> tuple[int, int, float]:
+    """Return terms and parts of a slot, and the remainder of all slots.
+
+    Parameters
+    ----------
+    norm : float
+        Of A, times the length of a slot.
+    slots : int
+        Number of slots.
+    longest : float
+        Largest norm of a part.
+    parts : int, optional
+        Parts, if they are given.
+    """
+    parts = parts or max(1, math.ceil(norm / longest))
+    theta = norm / parts
+    terms, term = 1, theta**2 / 2.0
+    while term > REMAINDER:
+        terms += 1
+        term *= theta / (terms + 1)
+    # the terms that are left out add up to less than a geometric series
+    return terms, parts, term * math.exp(theta) * parts * slots
 
 
 class Trajectory:
@@ -228,15 +232,14 @@ class _Norm:
     vector x (Collatz and Wielandt); powers of B^T B bring x near the best one.
     """
 
-    def __init__(self, start: NDArray[np.int64], column: NDArray[np.int64], values: ComplexArray) -> None:
-        self.start, self.column, self.sizes = start, column, np.abs(values)
-        self.size = start.size - 1
+    def __init__(self, pattern: Pattern, values: ComplexArray) -> None:
+        self.pattern, self.sizes = pattern, np.abs(values)
 
     def of(self, factors: NDArray[np.float64]) -> float:
         """Return the bound for the largest factors (C,)."""
         entries = self.sizes[0] + factors @ self.sizes[1:]
-        size = self.size
-        b = csr_array((entries, self.column, self.start), shape=(size, size))
+        size = self.pattern.rows
+        b = csr_array((entries, self.pattern.column, self.pattern.start), shape=(size, size))
         x = np.ones(size)
         best = math.inf
         for _ in range(POWERS):
@@ -247,10 +250,8 @@ class _Norm:
         return math.sqrt(best)
 
 
-def _on_one_pattern(
-    parts: list[csr_array],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], ComplexArray]:
-    """Return row starts, columns and values (C + 1, E) of matrices on the union of their entries."""
+def _on_one_pattern(parts: list[csr_array]) -> tuple[Pattern, ComplexArray]:
+    """Return the union of the entries of matrices, and their values (C + 1, E) on it."""
     pattern = csr_array(sum(abs(a) for a in parts))
     pattern.sum_duplicates()
     pattern.eliminate_zeros()
@@ -264,4 +265,4 @@ def _on_one_pattern(
         own = entries.data != 0
         place = np.searchsorted(keys, entries.row[own].astype(np.int64) * width + entries.col[own])
         row[place] = entries.data[own]
-    return pattern.indptr.astype(np.int64), pattern.indices.astype(np.int64), values
+    return Pattern(pattern.indptr.astype(np.int64), pattern.indices.astype(np.int64)), values
