@@ -9,6 +9,7 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.qoc.models.quantum import GateTarget
+from qsim.qoc.quantum.planes import PLANE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -222,12 +223,18 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
     Quantity(
         "control/*",
         "",
-        "values of the control *, in system.unit",
+        "values of the control *, in system.unit (rotor, grid2d: electric field, a.u.)",
         _fields,
         ("time",),
         note="constant in each slot",
     ),
-    Quantity("control_guess/*", "", "first values of the control *, in system.unit", _guesses, ("time",)),
+    Quantity(
+        "control_guess/*",
+        "",
+        "first values of the control *, in system.unit (rotor, grid2d: electric field, a.u.)",
+        _guesses,
+        ("time",),
+    ),
     Quantity(
         "populations",
         "",
@@ -235,6 +242,13 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         lambda r: r.populations,
         ("time_populations", "level"),
         note="of a gate, from its first logical state; at the end of a slot, the last row belongs to T",
+    ),
+    Quantity(
+        "labels",
+        "",
+        "name of a basis state",
+        lambda r: np.array(r.problem.model.labels, dtype=object),
+        ("level",),
     ),
     Quantity(
         "time_populations",
@@ -265,4 +279,4 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
     Quantity("history/seconds", "s", "wall time since the start", _history("seconds"), ("evaluation",)),
 )
 
-QUANTITIES = (*VALUES, *SCALARS, *ARRAYS)
+QUANTITIES = (*VALUES, *SCALARS, *ARRAYS, *PLANE)

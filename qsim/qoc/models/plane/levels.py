@@ -93,7 +93,8 @@ class Plane:
     energies : (K,) float64
         Hartree, ascending.
     errors : (K,) float64
-        Errors of the levels, hartree: their change on a smaller grid with a smaller basis, which is larger.
+        Errors of the levels, hartree: their change on a smaller grid with a smaller basis, which is larger; zeros where levels
+        were asked for beyond those of the deck.
     states : (K, n1, n2) float64
         Amplitudes at the points, of norm 1.
     """
@@ -163,7 +164,9 @@ def plane(system: Grid2dSystem, extra: int = 0) -> Plane:
     )
     _require_positive_kinetic(bare)
     energies, states = _levels(bare, count, CONTRACTED + PER_LEVEL * extra)
-    return replace(bare, energies=energies, states=states, errors=_errors(system, bare, energies))
+    # A basis of more levels is the error of one of fewer, and needs none of its own.
+    errors = _errors(system, bare, energies) if extra == 0 else np.zeros(count)
+    return replace(bare, energies=energies, states=states, errors=errors)
 
 
 def _require_positive_kinetic(bare: Plane) -> None:
