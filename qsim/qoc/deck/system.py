@@ -6,7 +6,6 @@ from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count
 from qsim.core.deck.units import Length, Mass
-from qsim.core.text import shorten
 from qsim.qoc.deck.functions import DipoleFunction, Potential
 from qsim.qoc.deck.numbers import SIGNED, SIZE
 from qsim.qoc.deck.states import InitialState, TargetState
@@ -22,7 +21,7 @@ def _grid(value: object) -> object:
     """Refuse a type that is no type of system at all, with all that there are."""
     if value != "grid":
         known = ", ".join(("grid", *OTHERS))
-        raise ValueError(f"unknown type {shorten(repr(value))}; types of system: {known}")
+        raise ValueError(f"unknown type {value!r:.60}; types of system: {known}")
     return value
 
 
