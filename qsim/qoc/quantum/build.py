@@ -16,7 +16,7 @@ from qsim.core.run.stages import Plan, Size
 from qsim.qoc.control.controls import Controls, constant_mode, spline_modes
 from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.parametrisation import Parametrisation
-from qsim.qoc.deck.systems.quantities import Units
+from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.faults import InvalidSystem
 from qsim.qoc.models.quantum import GateTarget, ObservableTarget
@@ -113,7 +113,7 @@ def dissipation_of(deck: QuantumDeck) -> Dissipation:
 
 
 def _duration(deck: QuantumDeck) -> float:
-    return Units(deck.system.unit).time(deck.time.T, "time.T")
+    return units_of(deck.system).time(deck.time.T, "time.T")
 
 
 def _too_large(made: QuantumModel, columns: int, slots: int) -> str:
@@ -217,7 +217,7 @@ class _Clock:
 def _map(
     deck: QuantumDeck, block: QuantumControl, key: str, times: NDArray[np.float64], duration: float
 ) -> Parametrisation:
-    units, slots = Units(deck.system.unit), times.size
+    units, slots = units_of(deck.system), times.size
     shape = np.ones(slots)
     if block.shape is not None:
         shape = block.shape.at(times, duration)
@@ -227,7 +227,7 @@ def _map(
         shape = np.clip(shape, 0.0, 1.0)
     low, high = np.full(slots, -np.inf), np.full(slots, np.inf)
     if block.bounds is not None:
-        ends = [units.frequency(b, f"{key}.bounds") / units.factor for b in block.bounds]
+        ends = [units.control(b, f"{key}.bounds") for b in block.bounds]
         if not ends[0] < ends[1]:
             raise InvalidInput(f"{key}.bounds", f"{ends[0]:g} must lie below {ends[1]:g}")
         if not ends[0] <= 0.0 <= ends[1]:
@@ -240,7 +240,7 @@ def _modes(
     deck: QuantumDeck, block: QuantumControl, key: str, times: NDArray[np.float64], duration: float
 ) -> NDArray[np.float64] | None:
     """Return orthonormal modes (modes, N) of the parameters; None for one per slot."""
-    units, slots, choice = Units(deck.system.unit), times.size, block.parameters
+    units, slots, choice = units_of(deck.system), times.size, block.parameters
     if choice.type == "constant":
         return constant_mode(slots)
     if choice.type == "bspline":
@@ -275,10 +275,10 @@ def _first(
         )
     if guess.type == "zero":
         return np.zeros(times.size)
-    units = Units(deck.system.unit)
+    units = units_of(deck.system)
     size = clock.natural
     if guess.amplitude != "auto":
-        size = units.frequency(guess.amplitude, f"{key}.guess.amplitude") / units.factor
+        size = units.control(guess.amplitude, f"{key}.guess.amplitude")
     elif made.bounded:
         # a bound of zero leaves the other one
         sides = [s for s in (-float(made.low[0]), float(made.high[0])) if 0.0 < s < math.inf]
