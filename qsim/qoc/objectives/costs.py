@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray as Columns
     from qsim.qoc.models.quantum import QuantumModel
 
-__all__ = ["Cost", "GateCost", "Linear", "Mean", "Overlap", "cost_of", "hermitian_units", "is_quadratic"]
+__all__ = [
+    "Cost",
+    "GateCost",
+    "Linear",
+    "Mean",
+    "Overlap",
+    "column_count",
+    "cost_of",
+    "hermitian_units",
+    "is_quadratic",
+]
 
 # Purity below which a density matrix is no state.
 PURE = 1.0 - 1e-9
@@ -151,6 +161,17 @@ class Linear(Cost):
     def derivative(self, x: Columns) -> Columns:
         """Return W/2, whatever X."""
         return 0.5 * self.rows
+
+
+def column_count(model: QuantumModel, lindblad: bool) -> int:
+    """Return the number of columns that `cost_of` starts from."""
+    goal, count = model.goal, model.states.shape[1]
+    if not lindblad:
+        return count
+    if isinstance(goal, GateTarget):
+        return count**2
+    several = isinstance(goal, StateTarget) and len(goal.vectors) > 1
+    return count if several else 1
 
 
 def is_quadratic(model: QuantumModel) -> bool:

@@ -20,12 +20,15 @@ from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.faults import InvalidSystem
 from qsim.qoc.models.quantum import GateTarget, ObservableTarget
-from qsim.qoc.objectives.costs import cost_of
+from qsim.qoc.objectives.bounds import Limits, limits_of
+from qsim.qoc.objectives.costs import column_count, cost_of
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.quantum.dissipation import Dissipation, choose
 from qsim.qoc.quantum.problem import QuantumProblem
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from qsim.core.deck.load import LoadedDeck
@@ -40,6 +43,8 @@ MOST_BYTES = 2e9
 TERMS = 12
 # Threshold of `auto`.
 THRESHOLD = 0.99
+# Rounding of a bound.
+ROUNDING = 1e-12
 # Stream of random numbers of the first values; one more per control.
 STREAM = 40
 
@@ -63,14 +68,16 @@ def plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
     if findings:
         return _refused(findings, slots)
     try:
-        _controls(deck, made, 0)
+        controls, _ = _controls(deck, made, 0)
         chosen = _chosen(loaded, made)
-        start, _ = cost_of(made, chosen.lindblad)
+        columns = column_count(made, chosen.lindblad)
+        if chosen.lindblad and 16.0 * made.dimension**2 * columns * slots > MOST_BYTES:
+            raise InvalidInput("dissipation", _too_large(made, columns, slots))
+        cost_of(made, chosen.lindblad)
+        findings += _out_of_reach(deck, made, controls, chosen)
     except InvalidInput as problem:
         return _refused([Finding(problem.key, str(problem))], slots)
-    lindblad, columns = chosen.lindblad, start.shape[1]
-    if lindblad and 16.0 * made.dimension**2 * columns * slots > MOST_BYTES:
-        findings.append(Finding("dissipation", _too_large(made, columns, slots)))
+    lindblad = chosen.lindblad
     rows = made.dimension**2 if lindblad else made.dimension
     products = 4.0 * rows * columns * TERMS * slots
     return Plan(
@@ -110,6 +117,35 @@ def dissipation_of(deck: QuantumDeck) -> Dissipation:
     made = nominal_model(deck)
     _, guess = _controls(deck, made, 0)
     return choose(deck.dissipation, made, _duration(deck), guess)
+
+
+def _limits(deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: Dissipation) -> Limits:
+    """Return what no search can pass."""
+    low, high = controls.low.min(axis=1), controls.high.max(axis=1)
+    # what is fixed moves between its own values
+    for c, values in enumerate(controls.fixed):
+        if values is not None:
+            low[c], high[c] = values.min(), values.max()
+    return limits_of(made, _duration(deck), low, high, closed=chosen.search == "closed")
+
+
+def _out_of_reach(
+    deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: Dissipation
+) -> Iterator[Finding]:
+    """Yield the bounds that the threshold exceeds."""
+    threshold, limits = _threshold(deck, made), _limits(deck, made, controls, chosen)
+    if not math.isfinite(threshold) or deck.optimizer.type == "none":
+        return
+    key, told = "objective.threshold", f"the threshold {threshold:g} is above"
+    if limits.mixture is not None and threshold > limits.mixture + ROUNDING:
+        text = f"{told} {limits.mixture:.6g}, the most that unitary motion can make of this mixture"
+        yield Finding(key, text, "warning")
+    if limits.speed is not None and threshold > limits.speed + ROUNDING:
+        text = f"{told} {limits.speed:.6g}, the most that controls within their bounds reach in this time (Mandelstam-Tamm)"
+        yield Finding("time.T", text, "warning")
+    if limits.coherence is not None and threshold > limits.coherence + ROUNDING:
+        text = f"{told} {limits.coherence:.6g}, the first-order estimate of what the jumps leave of the gate in this time"
+        yield Finding(key, text, "warning")
 
 
 def _duration(deck: QuantumDeck) -> float:
@@ -167,6 +203,7 @@ def build(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
         guess=guess,
         times=midpoints(slots, duration),
         duration=duration,
+        limits=_limits(deck, made, controls, chosen),
         threshold=_threshold(deck, made),
         memory=search.memory if search.type == "lbfgs" else None,
         max_sweeps=search.max_sweeps if search.type == "lbfgs" else 1,

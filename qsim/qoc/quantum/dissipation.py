@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from qsim.qoc.models.quantum import GateTarget
-from qsim.qoc.objectives.costs import is_quadratic
+from qsim.qoc.objectives.costs import column_count, is_quadratic
 from qsim.qoc.objectives.jumps import jump_free
 from qsim.qoc.propagators.densities import Densities
 from qsim.qoc.propagators.slots import Slots, total_rate
@@ -96,9 +95,7 @@ def lindblad_fits(made: QuantumModel, duration: float, guess: NDArray[np.float64
     entries = sum(jump.operator.nnz**2 for jump in made.jumps)
     if entries > MOST_ENTRIES:
         return False
-    columns = made.states.shape[1]
-    # a gate needs all products of two logical states
-    count = columns**2 if isinstance(made.goal, GateTarget) else columns
+    count = column_count(made, lindblad=True)
     return Densities(made, duration, guess.shape[1]).operations(guess, count) < budget
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.systems.model import ModelSystem
     from qsim.qoc.deck.systems.rotor import RotorSystem
     from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.objectives.bounds import Limits
     from qsim.qoc.objectives.slots import SlotObjective
     from qsim.qoc.quantum.dissipation import Dissipation
 
@@ -38,6 +39,8 @@ class QuantumProblem:
         How jumps enter the search and the result.
     finish : SlotObjective or None
         The Lindbladian that follows the search once, where the search is without jumps.
+    limits : Limits
+        What no search can pass.
     controls : Controls
     guess : (C, N) float64
         First values, constraints applied.
@@ -60,6 +63,7 @@ class QuantumProblem:
     objective: SlotObjective
     dissipation: Dissipation
     finish: SlotObjective | None
+    limits: Limits
     controls: Controls
     guess: NDArray[np.float64]
     times: NDArray[np.float64]

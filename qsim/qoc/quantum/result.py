@@ -220,6 +220,27 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         when=_kind("fidelity"),
         headline=True,
     ),
+    Quantity(
+        "fidelity_coherence_limit",
+        "",
+        "first-order estimate of the fidelity that jumps leave of the gate",
+        lambda r: r.problem.limits.coherence,
+        when=lambda r: r.problem.limits.coherence is not None,
+    ),
+    Quantity(
+        "bound_mixture",
+        "",
+        "the most that unitary motion can make of the start",
+        lambda r: r.problem.limits.mixture,
+        when=lambda r: r.problem.limits.mixture is not None,
+    ),
+    Quantity(
+        "speed_limit_bound",
+        "",
+        "the most that controls within their bounds reach in T",
+        lambda r: r.problem.limits.speed,
+        when=lambda r: r.problem.limits.speed is not None,
+    ),
     Quantity("purity", "", "purity of the mean final state", _purity),
     Quantity(
         "objective",
