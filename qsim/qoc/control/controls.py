@@ -206,10 +206,14 @@ class Controls:
         pulled = [line.map.pull_back(part, g[..., i, :]) for i, (line, part) in parts if line.fixed is None]
         return np.concatenate(pulled or [np.zeros(0)], axis=-1)
 
-    def metric(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the squared response (size,) of the values to each parameter, for scaling."""
-        parts = zip(self.lines, self.parts(u), strict=True)
-        return np.concatenate([line.map.metric(part) for line, part in parts if line.fixed is None])
+    def metric(
+        self, u: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the squared response (size,) of the values to each parameter, for scaling; times weights (C,) if given."""
+        weights = np.ones(len(self.lines)) if weights is None else weights
+        parts = zip(self.lines, self.parts(u), weights, strict=True)
+        found = [w * line.map.metric(part) for line, part, w in parts if line.fixed is None]
+        return np.concatenate(found or [np.zeros(0)])
 
     def parameters(self, field: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the parameters (size,) whose values come closest to (C, N)."""

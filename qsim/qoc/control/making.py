@@ -54,6 +54,12 @@ class Making:
         self.deck, self.terms, self.soft = deck, terms, soft
         self.place = {c.name: i for i, c in enumerate(deck.control)}
 
+    @property
+    def redraws(self) -> int:
+        """Times that new random functions are drawn where a search rests."""
+        free = [c.parameters for c in self.deck.control if not c.fixed]
+        return max((p.redraws for p in free if p.type == "fourier"), default=0)
+
     def start(self, attempt: int = 0) -> tuple[Controls, NDArray[np.float64]]:
         """Return the maps of all controls, in the order of the system, and their first values (C, N).
 

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount, short_form
+from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount
 from qsim.qoc.deck.controls import QuantumControl, control_rules
 from qsim.qoc.deck.numbers import Positive
-from qsim.qoc.deck.optimizers import NoOptimizer
+from qsim.qoc.deck.optimizers import QuantumLbfgs, QuantumOptimizer
 from qsim.qoc.deck.systems.grid2d import Grid2dSystem
 from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.deck.systems.model import ModelSystem
@@ -41,16 +41,6 @@ class QuantumObjective(Block):
     )
 
 
-class QuantumLbfgs(Block):
-    """Quasi-Newton with exact gradients (SciPy's L-BFGS-B)."""
-
-    type: Literal["lbfgs"]
-    max_sweeps: Annotated[Count, Field(ge=2)] = Field(
-        default=500, description="limit of forward plus backward propagations"
-    )
-    memory: Annotated[Count, Field(ge=1, le=100)] = Field(default=10, description="stored corrections")
-
-
 class QuantumVerify(Block):
     """Independent propagation of the final controls."""
 
@@ -81,7 +71,7 @@ class QuantumDeck(Deck):
         default="auto", description="lindblad: density matrices with the jumps; auto: if the system has jumps"
     )
     objective: QuantumObjective = Field(default=QuantumObjective(), description="quantity to maximise")
-    optimizer: Annotated[QuantumLbfgs | NoOptimizer, Field(discriminator="type"), short_form] = Field(
+    optimizer: QuantumOptimizer = Field(
         default=QuantumLbfgs(type="lbfgs"), description="method of maximisation", validate_default=True
     )
     verify: QuantumVerify = Field(default=QuantumVerify(), description="independent check of the result")
@@ -91,3 +81,7 @@ class QuantumDeck(Deck):
         if self.run.precision != "double":
             yield Finding("run.precision", "systems of parts or matrices run in double precision")
         yield from control_rules(self.control, self.optimizer.type)
+        random = any(c.guess.type == "random" or c.parameters.type == "fourier" for c in self.control)
+        if getattr(self.optimizer, "restarts", 0) and not random:
+            text = "every start would be the same; give a control guess: random, or parameters: fourier"
+            yield Finding("optimizer.restarts", text)

@@ -109,11 +109,14 @@ class SlotObjective:
             return np.asarray((final @ weights).reshape(size, size))
         return np.asarray((final * weights) @ final.conj().T)
 
-    def _keep_norm(self, final: ComplexArray) -> None:
-        """Keep the largest change of a norm or of a trace."""
+    def norm_change(self, final: ComplexArray) -> float:
+        """Return the largest change of a norm or of a trace."""
         if self.lindblad:
             step = self.model.dimension + 1
             change = np.abs(final[::step].sum(axis=0) - self.start[::step].sum(axis=0))
         else:
             change = np.abs(np.sum(np.abs(final) ** 2, axis=0) - np.sum(np.abs(self.start) ** 2, axis=0))
-        self.norm_error = max(self.norm_error, float(change.max()))
+        return float(change.max())
+
+    def _keep_norm(self, final: ComplexArray) -> None:
+        self.norm_error = max(self.norm_error, self.norm_change(final))

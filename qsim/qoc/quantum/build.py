@@ -15,6 +15,7 @@ from qsim.qoc.deck.systems.quantities import Units
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.faults import InvalidSystem
 from qsim.qoc.models.quantum import GateTarget, ObservableTarget
+from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
 from qsim.qoc.objectives.costs import cost_of
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.quantum.problem import QuantumProblem
@@ -60,7 +61,9 @@ def plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
         start, _ = cost_of(made, lindblad)
         columns = start.shape[1]
         if not findings:
-            Making(deck, made.controls, 0).start()
+            _making(deck, made).start()
+            if deck.optimizer.type == "gauss_newton":
+                refuse_without_amplitudes(made, lindblad)
     except InvalidInput as problem:
         findings.append(Finding(problem.key, str(problem)))
     rows = made.dimension**2 if lindblad else made.dimension
@@ -118,7 +121,8 @@ def build(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
     slots = deck.time.slots
     duration = Units(deck.system.unit).time(deck.time.T, "time.T")
     lindblad = _lindblad(deck, made)
-    controls, guess = Making(deck, made.controls, deck.run.seed or 0).start()
+    making = _making(deck, made)
+    controls, guess = making.start()
     warnings, notices = [], []
     if made.jumps and not lindblad:
         warnings.append("dissipation: none leaves out the jumps of the system; P is that of a closed one")
@@ -134,12 +138,26 @@ def build(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
         times=midpoints(slots, duration),
         duration=duration,
         threshold=_threshold(deck, made),
-        memory=search.memory if search.type == "lbfgs" else None,
-        max_sweeps=search.max_sweeps if search.type == "lbfgs" else 1,
+        making=making,
+        optimizer=search,
+        gradient_scale=_gradient_scale(deck, duration / slots),
         verify=deck.verify,
         warnings=warnings,
         notices=notices,
     )
+
+
+def _making(deck: QuantumDeck, made: QuantumModel) -> Making:
+    """Return what makes the controls; the paper's line search knows no box."""
+    return Making(deck, made.controls, deck.run.seed or 0, soft=deck.optimizer.type == "travolta")
+
+
+def _gradient_scale(deck: QuantumDeck, tau: float) -> float:
+    """Return the factor of the gradient that a time step of the deck makes."""
+    options = deck.optimizer
+    if options.type != "travolta" or options.gradient_tau is None:
+        return 1.0
+    return Units(deck.system.unit).time(options.gradient_tau, "optimizer.gradient_tau") / tau
 
 
 def _threshold(deck: QuantumDeck, made: QuantumModel) -> float:

@@ -40,6 +40,7 @@ class QuantumResult:
     reached: bool
     reason: str
     history: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    extra: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @property
     def task(self) -> str:
@@ -262,6 +263,15 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
     Quantity("history/sweeps", "", "propagations so far", _history("sweeps"), ("evaluation",)),
     Quantity("history/fluence", "", "integral of the sum of u^2", _history("fluence"), ("evaluation",)),
     Quantity("history/gradient_norm", "", "norm of dJ/du", _history("gradient_norm"), ("evaluation",)),
+    Quantity(
+        "starts/value",
+        "",
+        "largest objective J of each start",
+        lambda r: r.extra.get("starts/value"),
+        ("start",),
+        note="only of searches with optimizer.restarts",
+        when=lambda r: r.problem.restarts > 0,
+    ),
     Quantity("history/seconds", "s", "wall time since the start", _history("seconds"), ("evaluation",)),
 )
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import drive
-from qsim.qoc.optimizers.lbfgs import Lbfgs
-from qsim.qoc.optimizers.search import CriticalPoint, Finished, Search
+from qsim.qoc.optimizers.search import CriticalPoint, Search
 from qsim.qoc.quantum.build import kind_of
+from qsim.qoc.quantum.maximisation import Maximisation
 from qsim.qoc.quantum.result import QuantumResult
 from qsim.qoc.quantum.verification import Check, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
-    from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.qoc.quantum.problem import QuantumProblem
 
@@ -44,31 +40,6 @@ class QuantumSearch(Search):
             )
 
 
-class Maximisation:
-    """L-BFGS, or the first values as they are; the controls are left in ``search.field``."""
-
-    def __init__(self, problem: QuantumProblem, search: Search, saved: Mapping[str, Any] | None) -> None:
-        self.problem, self.search = problem, search
-        first = problem.controls.parameters(problem.guess)
-        self.lbfgs = None if problem.memory is None else Lbfgs(search, first, problem.memory, saved=saved)
-
-    def state(self) -> State:
-        """Return the state of the optimiser."""
-        return self.search.state() if self.lbfgs is None else self.lbfgs.state()
-
-    def advance(self, report: Report) -> None:
-        """Search until a maximum, the threshold or the limit is reached."""
-        search = self.search
-        with suppress(Finished):
-            if self.lbfgs is not None:
-                self.lbfgs.advance(report)
-                return
-            field = self.problem.guess
-            p, j = search.objective.values(field)
-            search.reason = "no optimisation"
-            search.record(report, field, float(p[0]), float(j[0]), 0.0, savable=False)
-
-
 def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
     """Maximise the goal and analyse the controls that were found.
 
@@ -79,15 +50,13 @@ def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
     """
     for text in problem.warnings:
         monitor.warn(text)
-    # the search asks nothing of them but values and gradients of any shape
-    objective, controls = cast("Any", problem.objective), cast("Any", problem.controls)
-    search = QuantumSearch(objective, controls, problem.threshold, problem.max_sweeps)
+    search = QuantumSearch(problem.objective, problem.controls, problem.threshold, problem.max_sweeps)
     maximisation = Maximisation(problem, search, monitor.restored)
-    what = "none" if problem.memory is None else "lbfgs"
+    total, what = problem.max_sweeps * (1 + problem.restarts), problem.optimizer.type
     with monitor.stage("optimise"):
-        drive(maximisation, monitor, total=problem.max_sweeps, unit="sweeps", what=what, at_most=True)
+        drive(maximisation, monitor, total=total, unit="sweeps", what=what, at_most=True)
     kind = kind_of(problem.model)
-    if problem.memory is not None and not search.reached and np.isfinite(problem.threshold):
+    if problem.optimizer.type != "none" and not search.reached and np.isfinite(problem.threshold):
         best = max(search.history["probability"], default=0.0)
         monitor.warn(
             f"the threshold {problem.threshold:g} was not reached (best {kind} {best:.6g}): {search.reason}"
@@ -131,6 +100,7 @@ def _analysed(
         reached=search.reached,
         reason=search.reason,
         history={k: np.array(v, dtype=float) for k, v in search.history.items()},
+        extra={k: np.array(v, dtype=float) for k, v in search.extra.items()},
     )
 
 
