@@ -10,6 +10,7 @@ from qsim.core.errors import NumericsError
 from qsim.core.run.loop import drive
 from qsim.qoc.optimizers.search import CriticalPoint, Search
 from qsim.qoc.quantum.build import kind_of
+from qsim.qoc.quantum.continuous import continuous_value
 from qsim.qoc.quantum.maximisation import Maximisation
 from qsim.qoc.quantum.result import QuantumResult
 from qsim.qoc.quantum.verification import Check, verify
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.progress import Monitor
+    from qsim.qoc.control.controls import Controls
     from qsim.qoc.quantum.problem import QuantumProblem
 
 __all__ = ["run"]
@@ -62,11 +64,24 @@ def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
             f"the threshold {problem.threshold:g} was not reached (best {kind} {best:.6g}): {search.reason}"
         )
     final = problem.guess if search.field is None else search.field
-    return _analysed(problem, search, final, monitor)
+    return _analysed(problem, search, maximisation, final, monitor)
+
+
+def _found(
+    problem: QuantumProblem, search: Search, maximisation: Maximisation, fields: NDArray[np.float64]
+) -> tuple[Controls, NDArray[np.float64]]:
+    """Return the controls with the functions that were found, and their parameters."""
+    controls = maximisation.controls_of(search.best_tag)
+    u = search.parameters
+    return controls, controls.parameters(fields) if u is None else u
 
 
 def _analysed(
-    problem: QuantumProblem, search: Search, fields: NDArray[np.float64], monitor: Monitor
+    problem: QuantumProblem,
+    search: Search,
+    maximisation: Maximisation,
+    fields: NDArray[np.float64],
+    monitor: Monitor,
 ) -> QuantumResult:
     """Propagate the final controls once more: populations, final state, and the independent value."""
     objective, kind = problem.objective, kind_of(problem.model)
@@ -85,6 +100,13 @@ def _analysed(
             check = monitor.judged(f"the verified {kind}", lambda: verify(problem, fields, p), None)
         if check is not None:
             _warn(problem, check, p, monitor)
+    controls, u = _found(problem, search, maximisation, fields)
+    continuous = None
+    if problem.verify.propagator != "none" and not controls.held:
+        with monitor.stage("functions of time"):
+            continuous = monitor.judged(
+                f"the {kind} under functions of time", lambda: continuous_value(problem, controls, u), None
+            )
     return QuantumResult(
         problem=problem,
         kind=kind,
@@ -95,6 +117,9 @@ def _analysed(
         populations=populations,
         stride=stride,
         check=check,
+        controls=controls,
+        parameters=u,
+        continuous=continuous,
         sweeps=objective.sweeps,
         iterations=search.iterations,
         reached=search.reached,

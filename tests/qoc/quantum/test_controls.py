@@ -260,3 +260,64 @@ def test_tables_that_cannot_be_used_are_refused(tmp_path, text):
     with pytest.raises(QsimError) as refused:
         qsim.run(made, output=tmp_path / "out")
     assert TABLES[text] in str(refused.value)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_slots_leave_of_functions_of_time(tmp_path, seed):
+    """Against an integration of Schroedinger's equation under the functions that the file's coefficients mean."""
+    rng = np.random.default_rng(seed)
+    controls = [
+        {"name": "u", "guess": {"type": "expression", "value": "sin(3*t) + 0.3"}, "fixed": True},
+        {
+            "name": "v",
+            "parameters": {"type": "bspline", "count": 6, "carriers": [0.0, 5.0]},
+            "bounds": [-1.5, 1.0],
+        },
+        {"name": "w", "parameters": {"type": "fourier", "count": 3, "redraws": 1}, "shape": "sin2"},
+        {"name": "x", "parameters": {"type": "sine", "band": [0.0, 9.0]}},
+    ]
+    made = deck(controls, optimizer={"type": "lbfgs", "max_sweeps": int(rng.integers(4, 40))})
+    made["system"]["target"] = {"gate": "cnot", "on": ["a", "b"]}
+    made["run"]["seed"] = seed
+    with qsim.run(made, output=tmp_path / "r", figures="none") as results:
+        value = results.scalars["fidelity_continuous"]
+        held, leave = results.scalars["fidelity"].value, results.scalars["error_slots"].value
+        coefficients = {n: results[f"parameters/{n}/coefficients"] for n in "vwx"}
+        frequencies = results["parameters/w/frequencies"]
+        offset = results["control_guess/w"]
+    loaded = load_deck(made, QocDeck)
+    terms = model(loaded.deck.system).controls
+    line = Making(loaded.deck, terms, seed).start()[0].lines[2]
+
+    def at(t):
+        from scipy.interpolate import BSpline
+
+        knots = np.concatenate([np.zeros(3), np.linspace(0, 2.0, 4), np.full(3, 2.0)])
+        splines = BSpline.design_matrix([min(t, 2.0)], knots, 3).toarray()[0]
+        v = coefficients["v"].reshape(3, 6) @ splines @ [1.0, np.cos(5 * t), np.sin(5 * t)]
+        bound = 1.0 if v >= 0 else 1.5
+        v /= (1 + (abs(v) / bound) ** 8) ** 0.125
+        phases = frequencies.reshape(-1, 3) * t
+        modes = np.concatenate([np.sin(phases), np.cos(phases)], axis=1).ravel()
+        first = float(line.first(np.array([t]))[0])
+        w = np.sin(np.pi * t / 2.0) ** 2 * (first + coefficients["w"] @ modes)
+        n = np.arange(1, coefficients["x"].size + 1)
+        return np.sin(3 * t) + 0.3, v, w, coefficients["x"] @ np.sin(np.pi / 2.0 * n * t)
+
+    from scipy.integrate import solve_ivp
+
+    system = model(loaded.deck.system)
+    matrices = [system.drift.toarray(), *(c.operator.toarray() for c in system.controls)]
+
+    def slope(t, y):
+        h = matrices[0] + sum(f * m for f, m in zip(at(t), matrices[1:], strict=True))
+        return (-1j * h @ y.reshape(4, 4)).ravel()
+
+    final = solve_ivp(slope, (0.0, 2.0), np.eye(4, dtype=complex).ravel(), "DOP853", rtol=1e-11, atol=1e-11)
+    made_unitary = final.y[:, -1].reshape(4, 4)
+    overlap = abs(np.vdot(system.goal.unitary, made_unitary)) ** 2
+    truth = (overlap + 4) / 20
+    assert offset.shape == (SLOTS,)
+    assert abs(value.value - truth) <= value.error + 1e-9
+    assert value.error < 1e-5
+    assert abs(held - truth) <= leave * 1.000001 + 1e-9
