@@ -13,7 +13,7 @@ from qsim.qoc.control.controls import Controls, Line, Pair
 from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.parametrisation import Parametrisation
 from qsim.qoc.control.values import Setting, first_values
-from qsim.qoc.deck.systems.quantities import Units
+from qsim.qoc.deck.systems.quantities import units_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class Making:
     def __init__(
         self, deck: QuantumDeck, terms: tuple[ControlTerm, ...], seed: int, *, soft: bool = False
     ) -> None:
-        units = Units(deck.system.unit)
+        units = units_of(deck.system)
         duration = units.time(deck.time.T, "time.T")
         self.setting = Setting(units, duration, midpoints(deck.time.slots, duration), seed)
         self.deck, self.terms, self.soft = deck, terms, soft
@@ -123,7 +123,7 @@ class Making:
         shape = np.clip(shape, 0.0, 1.0)
         low, high = np.full(s.times.size, -np.inf), np.full(s.times.size, np.inf)
         if block.bounds is not None:
-            ends = [s.units.frequency(b, f"{key}.bounds") / s.units.factor for b in block.bounds]
+            ends = [s.units.control(b, f"{key}.bounds") for b in block.bounds]
             if not ends[0] < ends[1]:
                 raise InvalidInput(f"{key}.bounds", f"{ends[0]:g} must lie below {ends[1]:g}")
             if not ends[0] <= 0.0 <= ends[1]:
@@ -165,7 +165,7 @@ class Making:
             if block.modulus is None:
                 continue
             key = f"control.{i}.modulus.bound"
-            bound = units.frequency(block.modulus.bound, key) / units.factor
+            bound = units.control(block.modulus.bound, key)
             if not bound > 0.0:
                 raise InvalidInput(key, f"the largest modulus must be above 0, found {bound:g}")
             found.append(Pair(order[block.modulus.partner], order[block.name], bound))

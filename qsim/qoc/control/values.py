@@ -115,8 +115,7 @@ def first_values(
         return _from_file(guess, guess.column or block.name, f"{key}.guess", setting, (low, high))
     size = natural
     if guess.amplitude != "auto":
-        units = setting.units
-        size = units.frequency(guess.amplitude, f"{key}.guess.amplitude") / units.factor
+        size = setting.units.control(guess.amplitude, f"{key}.guess.amplitude")
     elif made.bounded:
         # a bound of zero leaves the other one
         size = 0.5 * min(s for s in (-low, high) if 0.0 < s < math.inf)
@@ -190,7 +189,7 @@ def _columns(path: Path, name: str, key: str, units: Units) -> tuple[Array, Arra
     where = f"{path}:{line}"
     return (
         rows[:, time] * _factor(labels[time][1], "time", where, units),
-        rows[:, column] * _factor(labels[column][1], "frequency", where, units),
+        rows[:, column] * _factor(labels[column][1], "control", where, units),
     )
 
 
@@ -226,9 +225,13 @@ def _factor(unit: str, kind: str, where: str, units: Units) -> float:
     try:
         if kind == "time":
             return units.time(f"1 {unit}", "file")
-        return units.frequency(f"1 {unit}", "file") / units.factor
+        one, two = (units.control(f"{n} {unit}", "file") for n in (1, 2))
     except (InvalidInput, ValueError) as error:
         raise FileError(f"{where}: {error}") from None
+    if two != 2.0 * one:
+        # such as an intensity, which is no multiple of a field
+        raise FileError(f"{where}: values of a control cannot be in {unit}")
+    return one
 
 
 def _stored(path: Path, name: str, key: str, units: Units) -> tuple[Array, Array, bool]:
@@ -246,7 +249,7 @@ def _stored(path: Path, name: str, key: str, units: Units) -> tuple[Array, Array
             text = f"{path} needs the datasets t and {name}; it has {there}"
             raise InvalidInput(f"{key}.column", text)
         found: list[NDArray[Any]] = []
-        for dataset, kind in ((time, "time"), (name, "frequency")):
+        for dataset, kind in ((time, "time"), (name, "control")):
             factor = _factor(datasets[dataset].unit, kind, f"{path}: {dataset}", units)
             found.append(np.asarray(datasets[dataset][()]) * factor)
     for label, values in zip((time, name), found, strict=True):
@@ -272,4 +275,6 @@ def _of_results(path: Path, name: str, key: str, units: Units) -> tuple[Array, A
         return t, values
     theirs = Units(other if other is not None else "hartree")
     ratio = float(seconds) / units.seconds
+    if units.fields:
+        return t * ratio, values
     return t * ratio, values * (theirs.factor / ratio / units.factor)

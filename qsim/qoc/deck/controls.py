@@ -8,11 +8,12 @@ from pydantic import ConfigDict, Field
 from qsim.core.deck.blocks import Block, Count, DeckPath, Finding, PositiveCount, short_form
 from qsim.core.deck.expression import ExpressionText
 from qsim.qoc.deck.control import ExpressionShape, Sin2, Sin2Edges
-from qsim.qoc.deck.systems.quantities import FrequencyValue
+from qsim.qoc.deck.systems.quantities import ControlValue, FrequencyValue
 
 __all__ = ["QuantumControl", "control_rules"]
 
 Values = Annotated[list[FrequencyValue], Field(min_length=2, max_length=2)]
+ControlValues = Annotated[list[ControlValue], Field(min_length=2, max_length=2)]
 
 
 class ExpressionValues(Block):
@@ -28,7 +29,7 @@ class RandomValues(Block):
     """A smooth random control: a few sine modes with normal coefficients."""
 
     type: Literal["random"]
-    amplitude: FrequencyValue | Literal["auto"] = Field(
+    amplitude: ControlValue | Literal["auto"] = Field(
         default="auto",
         description="root mean square; auto: half of the smaller bound, or a rotation by pi in T",
     )
@@ -126,7 +127,7 @@ class Modulus(Block):
     model_config = ConfigDict(populate_by_name=True)
 
     partner: str = Field(alias="with", description="name of the other control")
-    bound: FrequencyValue = Field(description="largest modulus", json_schema_extra={"example": 0.08})
+    bound: ControlValue = Field(description="largest modulus", json_schema_extra={"example": 0.08})
 
 
 class QuantumControl(Block):
@@ -140,7 +141,10 @@ class QuantumControl(Block):
         default=EverySlot(type="slots"), description="free parameters", validate_default=True
     )
     shape: Shapes | None = Field(default=None, description="factor S(t) of the control, from 0 to 1")
-    bounds: Values | None = Field(default=None, description="lowest and highest value")
+    bounds: ControlValues | None = Field(
+        default=None,
+        description="lowest and highest value, a frequency; rotor, grid2d: an electric field, or the intensity of its peak",
+    )
     modulus: Modulus | None = Field(default=None, description="bound on the modulus of two controls together")
     zero_area: bool = Field(default=False, description="keep the time integral at zero")
     area: Annotated[float, Field(gt=-1e12, lt=1e12)] | None = Field(

@@ -9,6 +9,7 @@ from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount
 from qsim.qoc.deck.controls import QuantumControl, control_rules
 from qsim.qoc.deck.numbers import Positive
 from qsim.qoc.deck.optimizers import QuantumLbfgs, QuantumOptimizer
+from qsim.qoc.deck.system import OTHERS
 from qsim.qoc.deck.systems.grid2d import Grid2dSystem
 from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.deck.systems.model import ModelSystem
@@ -18,7 +19,7 @@ from qsim.qoc.deck.systems.rotor import RotorSystem
 __all__ = ["TYPES", "QuantumDeck"]
 
 # Types of system that this deck is for.
-TYPES = ("model", "matrices", "rotor", "grid2d")
+TYPES = OTHERS
 
 
 class Slots(Block):

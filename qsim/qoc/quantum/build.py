@@ -11,7 +11,7 @@ from qsim.core.errors import InvalidInput
 from qsim.core.run.stages import Plan, Size
 from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.making import Making, penalties
-from qsim.qoc.deck.systems.quantities import Units
+from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.faults import InvalidSystem
 from qsim.qoc.models.quantum import GateTarget, ObservableTarget
@@ -119,7 +119,7 @@ def build(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
     deck = loaded.deck
     made = loaded.once(nominal_model)
     slots = deck.time.slots
-    duration = Units(deck.system.unit).time(deck.time.T, "time.T")
+    duration = units_of(deck.system).time(deck.time.T, "time.T")
     lindblad = _lindblad(deck, made)
     making = _making(deck, made)
     controls, guess = making.start()
@@ -157,7 +157,7 @@ def _gradient_scale(deck: QuantumDeck, tau: float) -> float:
     options = deck.optimizer
     if options.type != "travolta" or options.gradient_tau is None:
         return 1.0
-    return Units(deck.system.unit).time(options.gradient_tau, "optimizer.gradient_tau") / tau
+    return units_of(deck.system).time(options.gradient_tau, "optimizer.gradient_tau") / tau
 
 
 def _threshold(deck: QuantumDeck, made: QuantumModel) -> float:
