@@ -44,8 +44,8 @@ class SlotObjective:
         T, in the unit of time of the model.
     slots : int
         Number N of slots.
-    alpha : float
-        Fluence penalty.
+    alpha : float or (C,) float64
+        Fluence penalty, of all controls or of each.
     lossy : bool
         Kets that lose what jumps: order 0 of the expansion in jumps, a lower part of the value.
     """
@@ -56,11 +56,12 @@ class SlotObjective:
         lindblad: bool,
         duration: float,
         slots: int,
-        alpha: float = 0.0,
+        alpha: float | NDArray[np.float64] = 0.0,
         *,
         lossy: bool = False,
     ) -> None:
-        self.model, self.lindblad, self.alpha, self.lossy = model, lindblad, alpha, lossy
+        self.model, self.lindblad, self.lossy = model, lindblad, lossy
+        self.alpha = np.broadcast_to(np.asarray(alpha, float), (len(model.controls),))[:, None]
         self.duration = duration
         self.propagator = _propagator(model, lindblad, duration, slots, lossy)
         self.start, self.cost = cost_of(model, lindblad)
@@ -75,8 +76,8 @@ class SlotObjective:
         return self.propagator.tau
 
     def penalty(self, fields: NDArray[np.float64]) -> float:
-        """Return ``alpha sum u^2 tau``."""
-        return float(self.alpha * self.tau * np.sum(fields**2))
+        """Return ``sum_c alpha_c sum u_c^2 tau``."""
+        return float(self.tau * np.sum(self.alpha * fields**2))
 
     def values(self, fields: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return P and J of one set of controls (C, N), as arrays (1,)."""
@@ -141,8 +142,8 @@ class SlotObjective:
             return np.asarray((final @ weights).reshape(size, size))
         return np.asarray((final * weights) @ final.conj().T)
 
-    def _keep_norm(self, final: ComplexArray) -> None:
-        """Keep the largest change of a norm or of a trace."""
+    def norm_change(self, final: ComplexArray) -> float:
+        """Return the largest change of a norm or of a trace; of kets, keep the probability p_0 that is left."""
         if self.lindblad:
             step = self.model.dimension + 1
             change = np.abs(final[::step].sum(axis=0) - self.start[::step].sum(axis=0))
@@ -151,4 +152,7 @@ class SlotObjective:
             # lossy kets may only become shorter
             change = np.maximum(change, 0.0) if self.lossy else np.abs(change)
             self.jump_free = jump_free(final, self.mean_weights())
-        self.norm_error = max(self.norm_error, float(change.max()))
+        return float(change.max())
+
+    def _keep_norm(self, final: ComplexArray) -> None:
+        self.norm_error = max(self.norm_error, self.norm_change(final))
