@@ -55,8 +55,8 @@ def continuous_value(
     """Return the value under the functions of time that the parameters mean; None if that takes too long.
 
     Magnus's expansion of fourth order at two Gauss points of each step, with steps halved from the slots on
-    (Blanes, Casas, Oteo, Ros, Phys. Rep. 470, 151 (2009), Eq. 253). Of a search without jumps, their part is taken from the slots,
-    and what the order without them changes by is part of the error.
+    (Blanes, Casas, Oteo, Ros, Phys. Rep. 470, 151 (2009), Eq. 253). Of a search without jumps, their part is taken from the
+    slots, and what the order without them changes by is part of the error.
     """
     objective, model = problem.objective, problem.model
     rows, slots = objective.start.shape[0], problem.times.size
