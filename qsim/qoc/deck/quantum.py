@@ -31,8 +31,21 @@ class Slots(Block):
     )
 
 
+class Running(Block):
+    """A mean value that is kept small on the way."""
+
+    observable: Annotated[str, Field(min_length=1)] = Field(
+        description="Hermitian formula of operators",
+        json_schema_extra={"example": "q.p2"},
+    )
+    weight: Annotated[float, Field(gt=-1e12, lt=1e12)] = Field(
+        description="factor of its mean over time in J; negative to make it large",
+        json_schema_extra={"example": 0.1},
+    )
+
+
 class QuantumObjective(Block):
-    """``J = P - alpha sum_c integral u_c^2 dt``, with P the probability, fidelity or mean value of the goal."""
+    """``J = P - alpha sum_c integral u_c^2 dt - leakage_weight leak - running.weight mean``, with P the value of the goal."""
 
     threshold: float | Literal["auto"] = Field(
         default="auto", description="stop when P reaches this; auto: 0.99, for observables never"
@@ -40,6 +53,10 @@ class QuantumObjective(Block):
     alpha: Annotated[float, Field(ge=0, lt=1e12)] = Field(
         default=0.0, description="fluence penalty, 1/(control^2 time)"
     )
+    leakage_weight: Annotated[float, Field(ge=0, lt=1e12)] = Field(
+        default=0.0, description="factor of the leakage of a gate in J"
+    )
+    running: Running | None = Field(default=None, description="a mean value over time that counts in J")
 
 
 class QuantumVerify(Block):
@@ -85,6 +102,10 @@ class QuantumDeck(Deck):
         if self.run.precision != "double":
             yield Finding("run.precision", "systems of parts or matrices run in double precision")
         yield from control_rules(self.control, self.optimizer.type)
+        beside = self.objective.running is not None or self.objective.leakage_weight > 0
+        if beside and self.optimizer.type in ("krotov", "gauss_newton"):
+            key = "objective.running" if self.objective.running is not None else "objective.leakage_weight"
+            yield Finding(key, f"{self.optimizer.type} knows the value of the goal alone; use lbfgs")
         random = any(c.guess.type == "random" or c.parameters.type == "fourier" for c in self.control)
         if getattr(self.optimizer, "restarts", 0) and not random:
             text = "every start would be the same; give a control guess: random, or parameters: fourier"

@@ -36,6 +36,10 @@ def refuse_without_amplitudes(model: QuantumModel, density: bool) -> None:
     if isinstance(model.goal, ObservableTarget):
         text = "Gauss-Newton needs a largest value with no amplitude left; of an observable use lbfgs"
         raise InvalidInput("optimizer", text)
+    if isinstance(model.goal, GateTarget) and model.goal.free_phases == "local":
+        raise InvalidInput(
+            "optimizer", "Gauss-Newton needs a gate without free phases of its parts; use lbfgs"
+        )
     if not isinstance(model.goal, GateTarget | StateTarget):
         raise InvalidInput("optimizer", "Gauss-Newton needs states or a gate as a goal; use lbfgs")
 

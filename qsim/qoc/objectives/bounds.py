@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.qoc.models.quantum import DensityTarget, GateTarget, ObservableTarget, StateTarget
+from qsim.qoc.objectives.costs import is_mixed
 from qsim.qoc.propagators.slots import row_and_column_norm
 
 if TYPE_CHECKING:
@@ -64,7 +65,10 @@ def mixture_bound(model: QuantumModel) -> float | None:
     operator = goal.density if isinstance(goal, DensityTarget) else goal.operator.toarray()
     values = np.linalg.eigvalsh(operator)[::-1]
     count = min(weights.size, values.size)
-    return float(weights[:count] @ values[:count])
+    largest = float(weights[:count] @ values[:count])
+    if is_mixed(model):
+        return 1.0 - 0.5 * float(np.sum(weights**2) + np.sum(values**2) - 2.0 * largest)
+    return largest
 
 
 def widest(model: QuantumModel, low: NDArray[np.float64], high: NDArray[np.float64]) -> float | None:

@@ -125,6 +125,8 @@ def expand(
     slots = fields.shape[1]
     kets = Slots(model, False, duration, slots, lossy=True)
     final, trajectory = kets.forward(fields, model.states)
+    # phases that are free are those of order 0
+    cost = cost.frozen(final)
     sums = _FirstOrder(model, cost, weights)
     if not first_order:
         return _collected(model, cost, weights, duration, final, sums)

@@ -12,13 +12,14 @@ from qsim.core.run.stages import Plan, Size
 from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.making import Making, penalties
 from qsim.qoc.deck.systems.quantities import units_of
-from qsim.qoc.models.builders import model
+from qsim.qoc.models.builders import model, observable_of
 from qsim.qoc.models.faults import InvalidSystem
 from qsim.qoc.models.quantum import GateTarget, ObservableTarget
 from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
 from qsim.qoc.objectives.bounds import Limits, limits_of
-from qsim.qoc.objectives.costs import column_count, cost_of
+from qsim.qoc.objectives.costs import column_count, cost_of, is_mixed
 from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.objectives.terms import Terms, leakage_operator
 from qsim.qoc.quantum.dissipation import Dissipation, choose
 from qsim.qoc.quantum.problem import QuantumProblem
 
@@ -69,6 +70,7 @@ def plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
         if chosen.lindblad and 16.0 * made.dimension**2 * columns * slots > MOST_BYTES:
             raise InvalidInput("dissipation", _too_large(made, columns, slots))
         cost_of(made, chosen.lindblad)
+        _terms(deck, made)
         findings += _out_of_reach(deck, made, controls, chosen)
     except InvalidInput as problem:
         return _refused([Finding(problem.key, str(problem))], slots)
@@ -112,6 +114,26 @@ def dissipation_of(deck: QuantumDeck) -> Dissipation:
     made = nominal_model(deck)
     _, guess = _making(deck, made).start()
     return choose(deck.dissipation, made, _duration(deck), guess)
+
+
+def _terms(deck: QuantumDeck, made: QuantumModel) -> Terms:
+    """Return what the objective subtracts beside the fluence.
+
+    Raises
+    ------
+    InvalidInput
+        If leakage is weighted without a gate, or the observable is mistaken.
+    """
+    block = deck.objective
+    outside, running = None, None
+    if block.leakage_weight > 0:
+        if not isinstance(made.goal, GateTarget):
+            raise InvalidInput("objective.leakage_weight", "leakage is that of a gate; the goal is none")
+        outside = leakage_operator(made.goal.columns)
+    if block.running is not None:
+        running = observable_of(deck.system, block.running.observable, "objective.running.observable")
+    weight = 0.0 if block.running is None else block.running.weight
+    return Terms(block.leakage_weight, outside, weight, running)
 
 
 def _limits(deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: Dissipation) -> Limits:
@@ -191,7 +213,13 @@ def build(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
         system=deck.system,
         model=made,
         objective=SlotObjective(
-            made, chosen.lindblad, duration, slots, penalties(deck, made.controls), lossy=chosen.lossy
+            made,
+            chosen.lindblad,
+            duration,
+            slots,
+            penalties(deck, made.controls),
+            lossy=chosen.lossy,
+            terms=_terms(deck, made),
         ),
         dissipation=chosen,
         finish=finish,
@@ -230,7 +258,9 @@ def _threshold(deck: QuantumDeck, made: QuantumModel) -> float:
 
 
 def kind_of(made: QuantumModel) -> str:
-    """Return the name of what is maximised: fidelity, observable or probability."""
+    """Return the name of what is maximised: fidelity, observable, closeness or probability."""
     if isinstance(made.goal, GateTarget):
         return "fidelity"
+    if is_mixed(made):
+        return "closeness"
     return "observable" if isinstance(made.goal, ObservableTarget) else "probability"

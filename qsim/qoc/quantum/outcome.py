@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.qoc.models.quantum import GateTarget
+from qsim.qoc.objectives.costs import FreeGate, FreeOpenGate
 from qsim.qoc.objectives.jumps import expand
 from qsim.qoc.quantum.dissipation import first_order_fits
 
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray
+    from qsim.qoc.objectives.costs import Cost
     from qsim.qoc.objectives.jumps import Expansion
+    from qsim.qoc.objectives.slots import SlotObjective
     from qsim.qoc.quantum.problem import QuantumProblem
 
 __all__ = ["Outcome", "expansion_of", "outcome_of"]
@@ -28,20 +32,32 @@ class Outcome:
     ----------
     value : float
         P; of a search without jumps by the Lindbladian, or the middle of the interval that one jump and more leave.
+    cost : Cost
+        Of the columns that the value is of; phases that were free are those found.
+    phases : (k,) float64 or None
+        Of a gate with free phases.
+    charges : float
+        What J has less than the value, beside the fluence.
     final : (D, S) or (D^2, S) complex128
         Columns of the search at T.
     density : (D, D) complex128
         Mean density matrix at T, of trace 1 (less what was left out of a mixture).
     populations : (N, D) float64
         At the end of each slot.
+    seepage : float or None
+        Of a gate: what comes back into the logical space from the mean of all other states.
     expansion : Expansion or None
         Of a search without jumps.
     """
 
     value: float
+    cost: Cost
+    phases: NDArray[np.float64] | None
+    charges: float
     final: ComplexArray
     density: ComplexArray
     populations: NDArray[np.float64]
+    seepage: float | None
     expansion: Expansion | None
 
 
@@ -58,14 +74,66 @@ def outcome_of(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome:
     """Propagate the final controls (C, N)."""
     searched, finish = problem.objective, problem.finish
     final, populations = searched.look(fields)
-    plain = Outcome(searched.cost.value(final), final, searched.density(final), populations, None)
+    cost, phases = _at_best_phases(searched.cost, final)
+    made = Outcome(
+        value=cost.value(final),
+        cost=cost,
+        phases=phases,
+        charges=_charges(searched, fields),
+        final=final,
+        density=searched.density(final),
+        populations=populations,
+        seepage=None if searched.lossy else _seepage(searched, final, fields),
+        expansion=None,
+    )
     if not searched.lossy:
-        return plain
+        return made
     expansion = expansion_of(problem, fields)
     if finish is None:
         density = expansion.density
-        trace = float(np.trace(density).real)
         whole = float(searched.mean_weights().sum())
-        return replace(plain, value=expansion.middle, density=density * (whole / trace), expansion=expansion)
+        density = density * (whole / float(np.trace(density).real))
+        return replace(made, value=expansion.middle, density=density, expansion=expansion)
     columns, populations = finish.look(fields)
-    return Outcome(finish.cost.value(columns), final, finish.density(columns), populations, expansion)
+    # the phases of order 0, as the interval has them
+    whole_cost = finish.cost.at(phases) if isinstance(finish.cost, FreeOpenGate) else finish.cost
+    return replace(
+        made,
+        value=whole_cost.value(columns),
+        cost=whole_cost,
+        density=finish.density(columns),
+        populations=populations,
+        seepage=_seepage(finish, columns, fields),
+        expansion=expansion,
+    )
+
+
+def _at_best_phases(cost: Cost, final: ComplexArray) -> tuple[Cost, NDArray[np.float64] | None]:
+    """Return the cost with the phases that are best for columns, and these."""
+    if not isinstance(cost, FreeGate | FreeOpenGate):
+        return cost, None
+    phases = cost.phases(final)
+    return cost.at(phases), phases
+
+
+def _charges(searched: SlotObjective, fields: NDArray[np.float64]) -> float:
+    """Return what the objective subtracts from the value, beside the fluence."""
+    if searched.terms.empty:
+        return 0.0
+    final, trajectory = searched.propagator.forward(fields, searched.start)
+    return searched.charges(final, trajectory)[0]
+
+
+def _seepage(shown: SlotObjective, final: ComplexArray, fields: NDArray[np.float64]) -> float | None:
+    """Return ``Tr V V+ E((1 - V V+)/(D - d))``; None where there is nothing but logical states, or no gate."""
+    goal, size = shown.model.goal, shown.model.dimension
+    if not isinstance(goal, GateTarget) or goal.columns.shape[1] == size:
+        return None
+    inside = goal.columns @ goal.columns.conj().T
+    rest = size - goal.columns.shape[1]
+    if not shown.lindblad:
+        # what has left makes room for as much: unitary maps keep the trace of V V+
+        return float(goal.columns.shape[1] - np.linalg.norm(goal.columns.conj().T @ final) ** 2) / rest
+    start = (np.eye(size) - inside).reshape(-1, 1) / rest
+    back = shown.propagator.final(fields, np.asarray(start, complex))
+    return float(np.vdot(inside.ravel(), back[:, 0]).real)

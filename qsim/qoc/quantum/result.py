@@ -9,6 +9,7 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.qoc.models.quantum import GateTarget
+from qsim.qoc.objectives.phases import factors_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,7 +176,10 @@ def _unitary(result: QuantumResult) -> ComplexArray | None:
     if not isinstance(goal, GateTarget) or result.problem.objective.lindblad:
         return None
     made = goal.columns.conj().T @ result.outcome.final
-    overlap = np.vdot(goal.unitary, made)
+    wanted = goal.unitary
+    if result.outcome.phases is not None:
+        wanted = factors_of(goal.generators, result.outcome.phases)[:, None] * wanted
+    overlap = np.vdot(wanted, made)
     return np.asarray(made * np.exp(-1j * np.angle(overlap)))
 
 
@@ -218,6 +222,7 @@ MEANINGS = {
     "probability": "probability of the goal at T",
     "fidelity": "average fidelity of the gate over all states of the logical space",
     "observable": "mean value of the observable at T",
+    "closeness": "1 - ||rho - sigma||^2/2 of the density matrix at T and that of the goal",
 }
 
 VALUES: tuple[Quantity[QuantumResult], ...] = tuple(
@@ -293,6 +298,20 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         headline=True,
     ),
     Quantity(
+        "seepage",
+        "",
+        "what comes back into the logical space from the mean of all other states",
+        lambda r: r.outcome.seepage,
+        when=lambda r: r.outcome.seepage is not None,
+    ),
+    Quantity(
+        "charges",
+        "",
+        "what J subtracts for leakage and the running mean",
+        lambda r: r.outcome.charges,
+        when=lambda r: not r.problem.objective.terms.empty,
+    ),
+    Quantity(
         "fidelity_coherence_limit",
         "",
         "first-order estimate of the fidelity that jumps leave of the gate",
@@ -317,9 +336,9 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
     Quantity(
         "objective",
         "",
-        "J, the value less alpha times the fluence",
-        lambda r: r.value - r.problem.objective.penalty(r.fields),
-        error=lambda r: r.error,
+        "J, the value less alpha times the fluence, leakage_weight times the leakage, and the running mean",
+        lambda r: r.value - r.problem.objective.penalty(r.fields) - r.outcome.charges,
+        error=lambda r: r.error if r.problem.objective.terms.empty else None,
     ),
     Quantity(
         "fluence",
@@ -412,6 +431,14 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         "mean density matrix at T",
         lambda r: r.outcome.density,
         ("level", "level_to"),
+    ),
+    Quantity(
+        "free_phases",
+        "rad",
+        "phases of the parts that the gate is followed by, diag exp(i phi n)",
+        lambda r: r.outcome.phases,
+        ("free",),
+        when=lambda r: r.outcome.phases is not None,
     ),
     Quantity(
         "unitary_final",

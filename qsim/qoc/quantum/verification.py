@@ -10,6 +10,7 @@ import numpy as np
 from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.quantum import ObservableTarget
+from qsim.qoc.objectives.costs import is_mixed
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.quantum.planes import grid_value
 
@@ -66,7 +67,8 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
     parts = {
         # columns of norm 1 enter twice: an amplitude and its conjugate
         "series": 2.0 * size * (slots.remainder + 4.0 * slots.products * ROUNDING),
-        "mixture": size * problem.model.dropped,
+        # of a distance both the mixture and its square change
+        "mixture": (2.0 if is_mixed(problem.model) else size) * problem.model.dropped,
     }
     # two coordinates move on their grid, where no level is left out
     on_grid = grid_value(problem, fields)
@@ -92,7 +94,7 @@ def _independent(
     if expansion is None or (problem.finish is not None and _is_short(shown, fields)):
         if shown.lindblad and not _is_short(shown, fields):
             return outcome.value, 0.0, "a second propagation of the density matrices would take too long"
-        return shown.cost.value(_propagated(made, shown, fields)), 0.0, None
+        return outcome.cost.value(_propagated(made, shown, fields)), 0.0, None
     # order 0 by exponentials; what jumps is taken from the expansion, and its interval is the error
     zero = searched.cost.value(_propagated(made, searched, fields))
     return zero - expansion.zero + expansion.middle, expansion.half_width, None
