@@ -276,10 +276,14 @@ Occupied = Annotated[list[Annotated[Count, Field(le=100)]], Field(min_length=2, 
 class MuffinTins(Block):
     """Spheres around the ions of a crystal in which orbitals are spherical harmonics with radial splines."""
 
+    OLD_NAMES = {"lmax": "l_max"}
+
     radius: Annotated[Length, Field(gt=0.1, lt=20.0)] | None = Field(
         default=None, description="of all tins; by default, and at most, half the shortest distance of ions"
     )
-    lmax: Annotated[Count, Field(ge=1, le=10)] = Field(default=6, description="largest angular momentum")
+    l_max: Annotated[Count, Field(ge=1, le=10)] = Field(
+        default=6, validation_alias=AliasChoices("l_max", "lmax"), description="largest angular momentum"
+    )
     meshfactor: Annotated[float, Field(ge=0.2, le=8.0)] = Field(
         default=0.5, description=f"between the tins: {MESHFACTOR}"
     )
