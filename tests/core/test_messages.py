@@ -124,7 +124,7 @@ WORDS = [
     ("trotter", {"system": {"spins": 4, "bc": "periodic"}}, "system.bc", "ring is a periodic chain"),
     (
         "trotter",
-        {"system": {"spins": 4, "terms": [{"type": "heisenberg", "lattice": "kagome"}]}},
+        {"system": {"spins": 4, "terms": [{"type": "heisenberg", "lattice": "diamond"}]}},
         "system.terms.0.lattice",
         "type: pairs, list",
     ),

@@ -4,7 +4,8 @@ Everything is in Hartree atomic units.  The functions behind the blocks are in :
 :mod:`qsim.qmc.wavefunction.molecules` (its modules ``sto``, ``trap`` and ``gaussian``) and :mod:`qsim.qmc.wavefunction.jastrow`.
 """
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
@@ -276,7 +277,7 @@ Occupied = Annotated[list[Annotated[Count, Field(le=100)]], Field(min_length=2, 
 class MuffinTins(Block):
     """Spheres around the ions of a crystal in which orbitals are spherical harmonics with radial splines."""
 
-    OLD_NAMES = {"lmax": "l_max"}
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"lmax": "l_max"}
 
     radius: Annotated[Length, Field(gt=0.1, lt=20.0)] | None = Field(
         default=None, description="of all tins; by default, and at most, half the shortest distance of ions"

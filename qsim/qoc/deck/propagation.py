@@ -1,6 +1,7 @@
 """Time and propagation of the state."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AliasChoices, Field
 
@@ -12,7 +13,7 @@ from qsim.qoc.deck.numbers import SIGNED, SIZE, Positive
 class TimeGrid(Block):
     """Duration and steps; the field has one value per step, at its midpoint."""
 
-    OLD_NAMES = {"tau": "dt"}
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"tau": "dt"}
 
     T: Annotated[Time, SIZE] = Field(description="duration", json_schema_extra={"example": 30000})
     steps: Annotated[Count, Field(ge=1, le=100_000_000)] | Literal["auto"] | None = Field(

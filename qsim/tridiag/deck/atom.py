@@ -39,7 +39,7 @@ class RadialMap(Block):
 class AtomGrid(Block):
     """Radial points and angular momenta."""
 
-    OLD_NAMES = {"lmax": "l_max"}
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"lmax": "l_max"}
 
     rmax: Literal["auto"] | Annotated[Length, Field(gt=1.0, lt=1e6)] = Field(
         default="auto",

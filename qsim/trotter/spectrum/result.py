@@ -157,6 +157,7 @@ QUANTITIES: tuple[Quantity[SpectrumResult], ...] = (
         "J",
         "level *, the lowest (highest) first, each as often as H has it (with a sector in the deck, as the sectors have it)",
         _energies,
+        error=lambda r: {f"energy_{k}": r.error(k) for k in range(len(r.listed))},
         headline=("energy_0", "energy_1"),
     ),
     Quantity("energy_error_*", "J", "bound of the error of level *: residual and rounding", _bounds),
