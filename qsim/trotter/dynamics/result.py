@@ -127,8 +127,6 @@ def _row_axes(*more: str) -> Callable[[DynamicsResult], tuple[str, ...]]:
 
 
 QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
-    Quantity("sector", "", "sector of the ground state", lambda r: str(r.sector), headline=True),
-    Quantity("dimension", "", "states of that sector", lambda r: r.sector.dimension, headline=True),
     Quantity(
         "energy_0",
         "J",
@@ -151,13 +149,17 @@ QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
         lambda r: None if r.change is None or np.isnan(r.change).any() else float(r.change.max()),
         headline=True,
         when=lambda r: r.change is not None,
+        exact=True,
     ),
+    Quantity("sector", "", "sector of the ground state", lambda r: str(r.sector), headline=True),
+    Quantity("dimension", "", "states of that sector", lambda r: r.sector.dimension, headline=True),
     Quantity(
         "broadening",
         "J",
         "half width of the Lorentzians",
         lambda r: r.problem.block.broadening,
         when=lambda r: r.moments is None,
+        exact=True,
     ),
     Quantity(
         "resolution",
@@ -166,6 +168,7 @@ QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
         lambda r: r.resolution,
         headline=True,
         when=lambda r: r.moments is not None,
+        exact=True,
     ),
     Quantity(
         "captured",
@@ -174,6 +177,7 @@ QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
         lambda r: r.captured,
         headline=True,
         when=lambda r: r.moments is not None,
+        exact=True,
     ),
     Quantity(
         "band_lower",
@@ -181,6 +185,7 @@ QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
         "lower end of the band of kpm",
         lambda r: r.edges[0],
         when=lambda r: r.moments is not None,
+        exact=True,
     ),
     Quantity(
         "band_upper",
@@ -188,6 +193,7 @@ QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
         "upper end of the band of kpm",
         lambda r: r.edges[1],
         when=lambda r: r.moments is not None,
+        exact=True,
     ),
     Quantity("operator", "", "operator S_q, or the current", lambda r: r.problem.block.operator),
     Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
