@@ -21,6 +21,7 @@ from qsim.qmc.kernels.estimators.estimators import BLOCK, block_totals, take_tot
 from qsim.qmc.kernels.molecule.types import OrbitalTables, on_gpu
 from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.rows import copy_rows, put_rows, take_rows
+from qsim.qmc.kernels.walkers.walk_cpu import PLAIN
 from qsim.qmc.sampling.exchange import bounds, crossing, has_whole_blocks
 from qsim.qmc.wavefunction.crystals.wavefunction import CrystalWavefunction
 
@@ -42,6 +43,8 @@ PLACING = 0xFFFF  # stream of the random numbers that place walkers at the start
 LIGHT = ("energy", "weight", "moves", "age")  # of all walkers on every rank
 HEAVY = ("R", "rows", "inverse", "log_psi", "sign")  # of its own walkers
 SPREAD = 1.0  # bohr, of electrons around their atom at the start
+FAR_SWEEPS = 40  # sweeps of far moves before the warm-up
+FAR = (0.25, 1.0, 4.0, 16.0)  # their variances, over that of the places where electrons start
 SHRINKS = 40  # times that a walker is drawn to the atoms, half the way each, until no orbital vanishes for it
 
 
@@ -310,6 +313,29 @@ class Walkers:
             mine.R[at] = around + 0.5 * (mine.R[at] - around)
         if self.comm.allmax(int(lost.size)):
             self.recompute()
+        if not isinstance(self.wavefunction, CrystalWavefunction):
+            self._spread(centre)
+
+    def _spread(self, centre: NDArray[np.float64]) -> None:
+        """Move the electrons far, so that every region that nodes or distances shut off has its share of the walkers.
+
+        Moves as long as the system is large reach another nucleus, or the other side of a node, which the short ones of a run do
+        seldom; few are accepted, but all follow the square of the trial function.  In cells every atom has its electrons from the
+        start, and Bloch functions spread over all of them.
+
+        Parameters
+        ----------
+        centre : (electrons, 3) float64
+            Atoms of the electrons (bohr).
+        """
+        square = SPREAD**2 + float(np.mean((centre - centre.mean(axis=0)) ** 2))
+        first = self.offset + self.own.start
+        for k in range(FAR_SWEEPS):
+            variance = square * FAR[k % len(FAR)]
+            stream = walk.Stream(self.key, PLACING, 1 + k, first)
+            walk.walk(self.device, self.mine, self.tables, variance, PLAIN, 1, stream)
+        self.mine.moves[...] = 0.0
+        self.recompute()
 
     def recompute(self) -> float:
         """Recompute rows, inverses and log psi; return the largest relative error of an inverse.
