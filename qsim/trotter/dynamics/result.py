@@ -36,7 +36,7 @@ class DynamicsResult:
     poles, weights : (q, steps) float64 or None
         Positions (not a number where there are fewer) and weights; None of kpm.
     change : (q,) float64 or None
-        Change of the structure with the last fifth of the products, relative to its maximum; None of kpm.
+        Bound of what further products could change in the structure, relative to its maximum; None of kpm.
     moments : (q, M) float64 or None
         Of Chebyshev, of kpm.
     band : (float, float)
@@ -145,7 +145,7 @@ QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
     Quantity(
         "change_max",
         "",
-        "largest change of S(q, w) with the last fifth of the products, relative to its maximum",
+        "bound of what further products would change in S(q, w), relative to its maximum",
         lambda r: None if r.change is None or np.isnan(r.change).any() else float(r.change.max()),
         headline=True,
         when=lambda r: r.change is not None,
@@ -268,7 +268,7 @@ QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
     Quantity(
         "change",
         "",
-        "change of S(q, w) with the last fifth of the products",
+        "bound of what further products would change in S(q, w)",
         lambda r: None if r.change is None or np.isnan(r.change).all() else r.change,
         axes=("q",),
         axes_of=_row_axes(),
