@@ -59,6 +59,22 @@ class QuantumObjective(Block):
     running: Running | None = Field(default=None, description="a mean value over time that counts in J")
 
 
+class Histories(Block):
+    """Sampled histories with jumps."""
+
+    count: Annotated[Count, Field(ge=8, le=10_000_000)] = Field(
+        default=1000, description="histories with jumps in every evaluation"
+    )
+
+
+class Unravelled(Block):
+    """Jumps at times that are drawn once, for systems too large for density matrices."""
+
+    trajectories: Histories = Field(
+        description="histories whose times follow a Poisson process; the result is that of other times, with its error"
+    )
+
+
 class QuantumVerify(Block):
     """Independent propagation of the final controls."""
 
@@ -85,7 +101,7 @@ class QuantumDeck(Deck):
         description="one entry per control of the system",
         json_schema_extra={"example": [{"name": "x"}]},
     )
-    dissipation: Literal["auto", "none", "no_jump", "lindblad"] = Field(
+    dissipation: Literal["auto", "none", "no_jump", "lindblad"] | Unravelled = Field(
         default="auto",
         description="jumps of the system. none: left out; no_jump: kets that lose what jumps, with the interval of one "
         "jump and more; lindblad: density matrices; auto: lindblad for small systems and where jumps are frequent, else "
@@ -102,6 +118,7 @@ class QuantumDeck(Deck):
         if self.run.precision != "double":
             yield Finding("run.precision", "systems of parts or matrices run in double precision")
         yield from control_rules(self.control, self.optimizer.type)
+        yield from self._sampling()
         beside = self.objective.running is not None or self.objective.leakage_weight > 0
         if beside and self.optimizer.type in ("krotov", "gauss_newton"):
             key = "objective.running" if self.objective.running is not None else "objective.leakage_weight"
@@ -110,3 +127,12 @@ class QuantumDeck(Deck):
         if getattr(self.optimizer, "restarts", 0) and not random:
             text = "every start would be the same; give a control guess: random, or parameters: fourier"
             yield Finding("optimizer.restarts", text)
+
+    def _sampling(self) -> Iterator[Finding]:
+        """Yield what sampled histories cannot do."""
+        if not isinstance(self.dissipation, Unravelled):
+            return
+        if self.optimizer.type in ("krotov", "gauss_newton"):
+            yield Finding("dissipation", f"{self.optimizer.type} knows no sampled histories; use lbfgs")
+        if self.objective.running is not None or self.objective.leakage_weight > 0:
+            yield Finding("dissipation", "sampled histories know the value of the goal alone; use lindblad")

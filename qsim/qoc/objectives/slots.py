@@ -77,6 +77,11 @@ class SlotObjective:
         self.jump_free = 1.0
 
     @property
+    def by_order(self) -> bool:
+        """True if the value is that of no jump alone, which one jump and more add to."""
+        return self.lossy
+
+    @property
     def tau(self) -> float:
         """Length of a slot."""
         return self.propagator.tau

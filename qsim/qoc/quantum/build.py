@@ -20,11 +20,15 @@ from qsim.qoc.objectives.bounds import Limits, limits_of
 from qsim.qoc.objectives.costs import column_count, cost_of, is_mixed
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.terms import Terms, leakage_operator
+from qsim.qoc.objectives.unravelling import BATCH_BYTES, Unravelling, rates_of
 from qsim.qoc.quantum.dissipation import Dissipation, choose
 from qsim.qoc.quantum.problem import QuantumProblem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from qsim.core.deck.load import LoadedDeck
     from qsim.qoc.control.controls import Controls
@@ -39,6 +43,8 @@ MOST_BYTES = 2e9
 TERMS = 12
 # Threshold of `auto`.
 THRESHOLD = 0.99
+# Mean number of jumps of sampled histories from which their weights are spread too widely.
+MOST_JUMPS = 3.0
 # Rounding of a bound.
 ROUNDING = 1e-12
 
@@ -74,14 +80,17 @@ def plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
         findings += _out_of_reach(deck, made, controls, chosen)
     except InvalidInput as problem:
         return _refused([Finding(problem.key, str(problem))], slots)
+    if chosen.search == "trajectories":
+        columns *= chosen.count
     lindblad = chosen.lindblad
     rows = made.dimension**2 if lindblad else made.dimension
     products = 4.0 * rows * columns * TERMS * slots
+    most = 3 * int(BATCH_BYTES) if chosen.search == "trajectories" else 1 << 60
     return Plan(
-        # the trajectory, and the powers of one slot
+        # the trajectory, and the powers of one slot; sampled histories come in batches
         memory=Memory(
-            host=16 * rows * columns * (2 * slots + 2 * TERMS),
-            parts={"trajectory": 16 * rows * columns * slots},
+            host=min(16 * rows * columns * (2 * slots + 2 * TERMS), most),
+            parts={"trajectory": min(16 * rows * columns * slots, most)},
             reduce="time.slots",
         ),
         sizes={
@@ -209,18 +218,16 @@ def build(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
         notices.append(chosen.notice)
     search = deck.optimizer
     finish = SlotObjective(made, True, duration, slots) if chosen.finish else None
+    objective = _objective(deck, made, chosen, guess)
+    if isinstance(objective, Unravelling) and objective.mean_jumps > MOST_JUMPS:
+        warnings.append(
+            f"dissipation.trajectories: {objective.mean_jumps:.3g} jumps are drawn per history on average; above "
+            f"{MOST_JUMPS:g} few histories carry most weight; use lindblad where it fits, or shorten time.T"
+        )
     return QuantumProblem(
         system=deck.system,
         model=made,
-        objective=SlotObjective(
-            made,
-            chosen.lindblad,
-            duration,
-            slots,
-            penalties(deck, made.controls),
-            lossy=chosen.lossy,
-            terms=_terms(deck, made),
-        ),
+        objective=objective,
         dissipation=chosen,
         finish=finish,
         controls=controls,
@@ -236,6 +243,19 @@ def build(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
         warnings=warnings,
         notices=notices,
     )
+
+
+def _objective(
+    deck: QuantumDeck, made: QuantumModel, chosen: Dissipation, guess: NDArray[np.float64]
+) -> SlotObjective:
+    """Return what the search maximises."""
+    duration, slots = _duration(deck), deck.time.slots
+    alpha = penalties(deck, made.controls)
+    if chosen.search == "trajectories":
+        rates = rates_of(made, duration, guess)
+        return Unravelling(made, duration, slots, alpha, rates, chosen.count, deck.run.seed or 0)
+    terms = _terms(deck, made)
+    return SlotObjective(made, chosen.lindblad, duration, slots, alpha, lossy=chosen.lossy, terms=terms)
 
 
 def _making(deck: QuantumDeck, made: QuantumModel) -> Making:

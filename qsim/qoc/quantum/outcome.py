@@ -10,6 +10,7 @@ import numpy as np
 from qsim.qoc.models.quantum import GateTarget
 from qsim.qoc.objectives.costs import FreeGate, FreeOpenGate
 from qsim.qoc.objectives.jumps import expand
+from qsim.qoc.objectives.unravelling import Unravelling
 from qsim.qoc.quantum.dissipation import first_order_fits
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from qsim.qoc.objectives.jumps import Expansion
     from qsim.qoc.objectives.slots import SlotObjective
     from qsim.qoc.quantum.problem import QuantumProblem
+
+# Streams of the times of jumps: 0 is that of the search.
+OTHER_NOISE = 1
 
 __all__ = ["Outcome", "expansion_of", "outcome_of"]
 
@@ -48,6 +52,8 @@ class Outcome:
         Of a gate: what comes back into the logical space from the mean of all other states.
     expansion : Expansion or None
         Of a search without jumps.
+    sampling : float or None
+        Standard error of sampled histories.
     """
 
     value: float
@@ -59,6 +65,7 @@ class Outcome:
     populations: NDArray[np.float64]
     seepage: float | None
     expansion: Expansion | None
+    sampling: float | None = None
 
 
 def expansion_of(problem: QuantumProblem, fields: NDArray[np.float64]) -> Expansion:
@@ -73,6 +80,8 @@ def expansion_of(problem: QuantumProblem, fields: NDArray[np.float64]) -> Expans
 def outcome_of(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome:
     """Propagate the final controls (C, N)."""
     searched, finish = problem.objective, problem.finish
+    if isinstance(searched, Unravelling):
+        return _sampled(searched, fields)
     final, populations = searched.look(fields)
     cost, phases = _at_best_phases(searched.cost, final)
     made = Outcome(
@@ -83,10 +92,10 @@ def outcome_of(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome:
         final=final,
         density=searched.density(final),
         populations=populations,
-        seepage=None if searched.lossy else _seepage(searched, final, fields),
+        seepage=None if searched.by_order else _seepage(searched, final, fields),
         expansion=None,
     )
-    if not searched.lossy:
+    if not searched.by_order:
         return made
     expansion = expansion_of(problem, fields)
     if finish is None:
@@ -105,6 +114,25 @@ def outcome_of(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome:
         populations=populations,
         seepage=_seepage(finish, columns, fields),
         expansion=expansion,
+    )
+
+
+def _sampled(searched: Unravelling, fields: NDArray[np.float64]) -> Outcome:
+    """Return the estimate with times of jumps that the search has not seen."""
+    found = searched.sampled(fields, OTHER_NOISE)
+    final = searched.propagator.final(fields, searched.start)
+    whole = float(searched.mean_weights().sum())
+    return Outcome(
+        value=found.value,
+        cost=searched.cost,
+        phases=None,
+        charges=0.0,
+        final=final,
+        density=found.density * (whole / float(np.trace(found.density).real)),
+        populations=found.populations,
+        seepage=None,
+        expansion=None,
+        sampling=found.error,
     )
 
 

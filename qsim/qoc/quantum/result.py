@@ -163,9 +163,12 @@ def _process_error(result: QuantumResult) -> float | None:
     """Return the claimed error of F_pro: (1 + 1/d) that of F and 1/d that of the leakage, which share their bounds.
 
     None where a basis was cut: what more levels change in the leakage is not what they change in F. Where jumps are known by an
-    interval, the leakage is off by its whole length, twice the error of F.
+    interval, the leakage is off by its whole length, twice the error of F. None for sampled histories.
     """
     if result.error is None or result.check is None or result.check.parts["levels"] > 0.0:
+        return None
+    if result.outcome.sampling is not None:
+        # the leakage has noise of its own
         return None
     return (3.0 if result.problem.objective.lossy and result.problem.finish is None else 2.0) * result.error
 
@@ -331,6 +334,13 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "the most that controls within their bounds reach in T",
         lambda r: r.problem.limits.speed,
         when=lambda r: r.problem.limits.speed is not None,
+    ),
+    Quantity(
+        "mean_jumps",
+        "",
+        "mean number of jumps that are drawn for a history",
+        lambda r: getattr(r.problem.objective, "mean_jumps", None),
+        when=lambda r: r.outcome.sampling is not None,
     ),
     Quantity("purity", "", "purity of the mean final state", _purity),
     Quantity(
