@@ -69,7 +69,7 @@ def build(loaded: LoadedDeck[Any], device: Device) -> AnyProblem:
     if isinstance(loaded.deck, QuantumDeck):
         from qsim.qoc.quantum import build as quantum
 
-        return quantum.build(loaded)
+        return quantum.build(loaded, device)
     return _build_grid(loaded, device)
 
 

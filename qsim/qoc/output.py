@@ -8,6 +8,7 @@ from qsim.core.results.quantities import Quantity
 from qsim.qoc import figures as grid
 from qsim.qoc.quantum import figures as quantum
 from qsim.qoc.quantum import result as quantum_result
+from qsim.qoc.quantum import robustness
 from qsim.qoc.result import QUANTITIES as GRID_QUANTITIES
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ __all__ = ["FIGURES", "QUANTITIES"]
 # Quantities of a molecule on a grid, and of any other quantum system.
 QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "grid": GRID_QUANTITIES,
-    "quantum": quantum_result.QUANTITIES,
+    "quantum": (*quantum_result.QUANTITIES, *robustness.QUANTITIES),
 }
 
 # Figures that any other quantum system has.
@@ -34,6 +35,7 @@ QUANTUM: dict[str, Drawing] = {
     "populations": quantum.populations,
     "convergence": quantum.convergence,
     "gate": quantum.gate,
+    "robustness": robustness.robustness,
 }
 
 

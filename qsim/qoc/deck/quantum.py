@@ -8,6 +8,7 @@ from pydantic import Field
 from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount, short_form
 from qsim.core.deck.expression import ExpressionText
 from qsim.qoc.deck.control import ExpressionShape, Sin2, Sin2Edges
+from qsim.qoc.deck.ensemble import QuantumEnsemble
 from qsim.qoc.deck.numbers import Positive
 from qsim.qoc.deck.optimizers import NoOptimizer
 from qsim.qoc.deck.systems.grid2d import Grid2dSystem
@@ -162,6 +163,9 @@ class QuantumDeck(Deck):
     optimizer: Annotated[QuantumLbfgs | NoOptimizer, Field(discriminator="type"), short_form] = Field(
         default=QuantumLbfgs(type="lbfgs"), description="method of maximisation", validate_default=True
     )
+    ensemble: QuantumEnsemble | None = Field(
+        default=None, description="robust control: the same controls, many systems"
+    )
     verify: QuantumVerify = Field(default=QuantumVerify(), description="independent check of the result")
 
     def check(self) -> Iterator[Finding]:
@@ -174,3 +178,5 @@ class QuantumDeck(Deck):
                 yield Finding(f"control.{place}.name", f"duplicate control '{name}'")
         if self.optimizer.type != "none" and all(c.fixed for c in self.control):
             yield Finding("control", "every control is fixed; nothing is left to optimise (optimizer: none)")
+        if self.ensemble is not None:
+            yield from self.ensemble.check()

@@ -17,17 +17,22 @@ from qsim.qoc.control.controls import Controls, constant_mode, spline_modes
 from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.parametrisation import Parametrisation
 from qsim.qoc.deck.systems.quantities import Units
+from qsim.qoc.kernels.slots import fits
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.faults import InvalidSystem
 from qsim.qoc.models.quantum import GateTarget, ObservableTarget
 from qsim.qoc.objectives.costs import cost_of
 from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.propagators.slots import Slots
+from qsim.qoc.quantum.ensemble import made_ensemble, same_space
+from qsim.qoc.quantum.members import Members
 from qsim.qoc.quantum.problem import QuantumProblem
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.deck.load import LoadedDeck
+    from qsim.core.device.device import Device
     from qsim.qoc.deck.quantum import QuantumControl, QuantumDeck
     from qsim.qoc.models.quantum import QuantumModel
 
@@ -35,6 +40,8 @@ __all__ = ["build", "plan"]
 
 # Levels up to which density matrices are columns of a sparse Lindbladian.
 MOST_LEVELS = 32
+# Products of a sweep from which a GPU is faster than its host: an estimate from the speeds of kernels.
+GPU_PRODUCTS = 5e7
 # Terms of the series of a slot, roughly, for the count of operations.
 TERMS = 12
 # Threshold of `auto`.
@@ -59,6 +66,10 @@ def plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
     except InvalidInput as problem:
         return _refused([Finding(problem.key, str(problem))], slots)
     findings = list(_order(deck, made))
+    try:
+        members = _members(loaded, made)
+    except InvalidInput as problem:
+        return _refused([*findings, Finding(problem.key, str(problem))], slots)
     lindblad = _lindblad(deck, made)
     if lindblad and made.dimension > MOST_LEVELS:
         text = f"{made.dimension} levels; density matrices are carried for at most {MOST_LEVELS}: use dissipation: none"
@@ -73,7 +84,8 @@ def plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
     except InvalidInput as problem:
         findings.append(Finding(problem.key, str(problem)))
     rows = made.dimension**2 if lindblad else made.dimension
-    products = 4.0 * rows * columns * TERMS * slots
+    count = 1 if members is None else members.count
+    products = 4.0 * rows * columns * TERMS * slots * count
     return Plan(
         # the trajectory, and the powers of one slot
         memory=Memory(
@@ -87,14 +99,46 @@ def plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
             "controls": len(made.controls),
             "jumps": len(made.jumps),
             "slots": slots,
+            "members": count,
         },
         steps=slots,
         findings=findings,
-        size=Size(products, "products of a sweep", math.inf),
+        size=Size(products, "products of a sweep", GPU_PRODUCTS),
         operations=4.0 * products,
-        reduce="time.slots",
-        cpu_only=f"system: {deck.system.type}",
+        reduce="time.slots" if members is None else "ensemble",
+        ranks=count,
+        shared="members",
+        cpu_only=_cpu_only(deck, made, lindblad, columns),
     )
+
+
+def _members(loaded: LoadedDeck[QuantumDeck], made: QuantumModel) -> Members | None:
+    """Return the members of the ensemble, some of which are made to see that they can be; None without an ensemble.
+
+    Raises
+    ------
+    InvalidInput
+        If a parameter does not exist, or a value makes no system.
+    """
+    deck = loaded.deck
+    if deck.ensemble is None:
+        return None
+    members = Members(
+        deck.ensemble, deck.system, [c.name for c in made.controls], {"base": loaded.path.parent}
+    )
+    for number in members.ends():
+        same_space(members.model(number), made, members)
+    return members
+
+
+def _cpu_only(deck: QuantumDeck, made: QuantumModel, lindblad: bool, columns: int) -> str:
+    """Return what keeps a run from a GPU; "" if nothing does."""
+    if deck.ensemble is None:
+        return f"system: {deck.system.type} without an ensemble"
+    pattern = Slots(made, lindblad, 1.0, 1).pattern
+    if not fits(pattern, columns):
+        return f"{pattern.rows} rows with {pattern.entries} entries, more than a block of a GPU has room for"
+    return ""
 
 
 def _refused(findings: list[Finding], slots: int) -> Plan:
@@ -120,7 +164,7 @@ def _order(deck: QuantumDeck, made: QuantumModel) -> list[Finding]:
     return findings
 
 
-def build(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
+def build(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProblem:
     """Return the problem of a deck that `plan` has accepted."""
     deck = loaded.deck
     made = loaded.once(nominal_model)
@@ -134,6 +178,18 @@ def build(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
     if deck.dissipation == "auto" and lindblad:
         notices.append("dissipation: auto -> lindblad (the system has jumps)")
     search = deck.optimizer
+    ensemble = None
+    if deck.ensemble is not None:
+        members = Members(
+            deck.ensemble, deck.system, [c.name for c in made.controls], {"base": loaded.path.parent}
+        )
+        options = (lindblad, duration, slots, deck.objective.alpha)
+        try:
+            ensemble = made_ensemble(deck.ensemble, members, made, device, options)
+        except InvalidInput as problem:
+            loaded.raise_for([Finding(problem.key, str(problem))])
+            # raise_for has raised already
+            raise
     return QuantumProblem(
         system=deck.system,
         model=made,
@@ -148,6 +204,7 @@ def build(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
         verify=deck.verify,
         warnings=warnings,
         notices=notices,
+        ensemble=ensemble,
     )
 
 

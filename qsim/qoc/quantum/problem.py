@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.systems.model import ModelSystem
     from qsim.qoc.deck.systems.rotor import RotorSystem
     from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.objectives.ensemble import EnsembleObjective
     from qsim.qoc.objectives.slots import SlotObjective
+    from qsim.qoc.quantum.ensemble import Ensemble
 
     System = ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem
 
@@ -48,6 +50,8 @@ class QuantumProblem:
         What must be known of the choices of the deck.
     notices : list of str
         How open choices were settled.
+    ensemble : Ensemble or None
+        Systems that see the same controls, whose values count instead of that of `model`.
     """
 
     system: System
@@ -63,3 +67,9 @@ class QuantumProblem:
     verify: QuantumVerify
     warnings: list[str]
     notices: list[str]
+    ensemble: Ensemble | None = None
+
+    @property
+    def searched(self) -> SlotObjective | EnsembleObjective:
+        """What the search maximises: the value of the ensemble if there is one."""
+        return self.objective if self.ensemble is None else self.ensemble.objective

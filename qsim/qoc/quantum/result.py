@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray
+    from qsim.qoc.quantum.ensemble import EnsembleResult
     from qsim.qoc.quantum.problem import QuantumProblem
     from qsim.qoc.quantum.verification import Check
 
@@ -30,6 +31,7 @@ class QuantumResult:
     kind: str
     fields: NDArray[np.float64]
     value: float
+    nominal: float
     value_guess: float
     final: ComplexArray
     populations: NDArray[np.float64]
@@ -40,6 +42,7 @@ class QuantumResult:
     reached: bool
     reason: str
     history: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    ensemble: EnsembleResult | None = None
 
     @property
     def task(self) -> str:
@@ -84,7 +87,7 @@ def _process(result: QuantumResult) -> float | None:
     if not isinstance(goal, GateTarget) or leak is None:
         return None
     d = goal.columns.shape[1]
-    return ((d + 1) * result.value - 1.0 + leak) / d
+    return ((d + 1) * result.nominal - 1.0 + leak) / d
 
 
 def _process_error(result: QuantumResult) -> float | None:
@@ -92,7 +95,7 @@ def _process_error(result: QuantumResult) -> float | None:
 
     None where a basis was cut: what more levels change in the leakage is not what they change in F.
     """
-    if result.error is None or result.check is None or result.check.parts["levels"] > 0.0:
+    if result.error is None or result.check is None or result.check.parts["levels"] > 0.0 or result.ensemble:
         return None
     return 2.0 * result.error
 
@@ -179,7 +182,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "objective",
         "",
         "J, the value less alpha times the fluence",
-        lambda r: r.value - r.problem.objective.penalty(r.fields),
+        lambda r: r.value - r.problem.searched.penalty(r.fields),
         error=lambda r: r.error,
     ),
     Quantity(
@@ -204,7 +207,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "norm_error",
         "",
         "largest change of a norm or trace",
-        lambda r: r.problem.objective.norm_error,
+        lambda r: r.problem.searched.norm_error,
         headline=True,
     ),
     Quantity("error_*", "", "part of the error of the value: *", _parts),

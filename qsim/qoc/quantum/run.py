@@ -12,6 +12,7 @@ from qsim.core.run.loop import drive
 from qsim.qoc.optimizers.lbfgs import Lbfgs
 from qsim.qoc.optimizers.search import CriticalPoint, Finished, Search
 from qsim.qoc.quantum.build import kind_of
+from qsim.qoc.quantum.ensemble import looked_at, verified
 from qsim.qoc.quantum.result import QuantumResult
 from qsim.qoc.quantum.verification import Check, verify
 
@@ -80,7 +81,7 @@ def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
     for text in problem.warnings:
         monitor.warn(text)
     # the search asks nothing of them but values and gradients of any shape
-    objective, controls = cast("Any", problem.objective), cast("Any", problem.controls)
+    objective, controls = cast("Any", problem.searched), cast("Any", problem.controls)
     search = QuantumSearch(objective, controls, problem.threshold, problem.max_sweeps)
     maximisation = Maximisation(problem, search, monitor.restored)
     what = "none" if problem.memory is None else "lbfgs"
@@ -110,23 +111,30 @@ def _analysed(
         states = trajectory.at_slots()
         stride = max(1, -(-states.shape[0] * problem.model.dimension // LARGEST_TABLE))
         populations = objective.populations(np.concatenate([states[1:], final[None]])[stride - 1 :: stride])
+        ensemble = None if problem.ensemble is None else looked_at(problem, problem.ensemble, fields)
     check = None
     if problem.verify.propagator != "none":
         with monitor.stage("verify"):
-            check = monitor.judged(f"the verified {kind}", lambda: verify(problem, fields, p), None)
+            if ensemble is not None:
+                ensemble = verified(problem, ensemble, fields, monitor)
+                check = ensemble.check
+            else:
+                check = monitor.judged(f"the verified {kind}", lambda: verify(problem, fields, p), None)
         if check is not None:
-            _warn(problem, check, p, monitor)
+            _warn(problem, check, p if ensemble is None else ensemble.value, monitor)
     return QuantumResult(
         problem=problem,
         kind=kind,
         fields=fields,
-        value=p,
-        value_guess=first,
+        value=p if ensemble is None else ensemble.value,
+        nominal=p,
+        value_guess=first if ensemble is None else ensemble.value_guess,
         final=final,
         populations=populations,
         stride=stride,
         check=check,
-        sweeps=objective.sweeps,
+        ensemble=ensemble,
+        sweeps=problem.searched.sweeps,
         iterations=search.iterations,
         reached=search.reached,
         reason=search.reason,
