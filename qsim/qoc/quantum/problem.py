@@ -11,16 +11,11 @@ if TYPE_CHECKING:
 
     from qsim.qoc.control.controls import Controls
     from qsim.qoc.deck.quantum import QuantumVerify
-    from qsim.qoc.deck.systems.grid2d import Grid2dSystem
-    from qsim.qoc.deck.systems.matrices import MatricesSystem
-    from qsim.qoc.deck.systems.model import ModelSystem
-    from qsim.qoc.deck.systems.rotor import RotorSystem
+    from qsim.qoc.models.builders import System
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.ensemble import EnsembleObjective
     from qsim.qoc.objectives.slots import SlotObjective
-    from qsim.qoc.quantum.ensemble import Ensemble
-
-    System = ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem
+    from qsim.qoc.quantum.ensembles.members import Ensemble
 
 __all__ = ["QuantumProblem"]
 

@@ -12,7 +12,7 @@ from qsim.core.run.loop import drive
 from qsim.qoc.optimizers.lbfgs import Lbfgs
 from qsim.qoc.optimizers.search import CriticalPoint, Finished, Search
 from qsim.qoc.quantum.build import kind_of
-from qsim.qoc.quantum.ensemble import looked_at, verified
+from qsim.qoc.quantum.ensembles.ensemble import looked_at, verified
 from qsim.qoc.quantum.result import QuantumResult
 from qsim.qoc.quantum.verification import Check, verify
 

@@ -13,6 +13,7 @@ from qsim.core.errors import InvalidInput
 from qsim.qoc.models.quantum import ObservableTarget
 from qsim.qoc.objectives.ensemble import EnsembleObjective, Member, Weighted, Worst, own_members
 from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.quantum.ensembles.members import Ensemble
 from qsim.qoc.quantum.verification import verify
 
 if TYPE_CHECKING:
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.ensemble import QuantumEnsemble
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.ensemble import Measure
-    from qsim.qoc.quantum.members import Members
+    from qsim.qoc.quantum.ensembles.members import Members
     from qsim.qoc.quantum.problem import QuantumProblem
     from qsim.qoc.quantum.verification import Check
 
-__all__ = ["Ensemble", "EnsembleResult", "looked_at", "made_ensemble", "same_space", "verified"]
+__all__ = ["EnsembleResult", "looked_at", "made_ensemble", "same_space", "verified"]
 
 # Members whose errors are determined at least.
 SAMPLE = 8
@@ -35,23 +36,6 @@ SAMPLE = 8
 SECONDS = 10.0
 # Seconds of an exponential of a matrix: constant, and per rows^3.
 EXPONENTIAL = (7e-5, 1e-8)
-
-
-@dataclass
-class Ensemble:
-    """What a run with an ensemble needs.
-
-    Attributes
-    ----------
-    members : Members
-    objective : EnsembleObjective
-        Of the members of this rank.
-    measure : {"mean", "worst"}
-    """
-
-    members: Members
-    objective: EnsembleObjective
-    measure: str
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from qsim.core.deck.blocks import Block
 from qsim.core.errors import InvalidInput
 from qsim.core.text import shorten
 from qsim.qoc.deck.ensemble import number_and_unit, settings_of
-from qsim.qoc.models.builders import model
+from qsim.qoc.models.builders import System, model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from qsim.qoc.deck.ensemble import QuantumEnsemble
     from qsim.qoc.models.quantum import QuantumModel
-    from qsim.qoc.quantum.problem import System
+    from qsim.qoc.objectives.ensemble import EnsembleObjective
 
-__all__ = ["Members", "changed"]
+__all__ = ["Ensemble", "Members", "changed"]
 
 # First part of the path of a control.
 CONTROL = "control"
@@ -191,6 +191,23 @@ class Members:
             for place in tried if own[number] else ():
                 chosen.add(kinds[tuple(place if k == number else 0 for k in range(len(self.shape)))])
         return sorted(chosen)
+
+
+@dataclass
+class Ensemble:
+    """What a run with an ensemble needs.
+
+    Attributes
+    ----------
+    members : Members
+    objective : EnsembleObjective
+        Of the members of this rank.
+    measure : {"mean", "worst"}
+    """
+
+    members: Members
+    objective: EnsembleObjective
+    measure: str
 
 
 def changed(block: Any, parameter: Parameter, value: float | str, context: Mapping[str, Any]) -> Any:
