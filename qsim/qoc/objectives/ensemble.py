@@ -152,8 +152,8 @@ class EnsembleObjective:
         Of all members of all ranks.
     count : int
         Number M of members of all ranks.
-    alpha : float
-        Fluence penalty.
+    alpha : float or (C,) float64
+        Fluence penalty of all controls, or of each.
     """
 
     def __init__(
@@ -164,9 +164,10 @@ class EnsembleObjective:
         scale: NDArray[np.float64],
         measure: Measure,
         count: int,
-        alpha: float = 0.0,
+        alpha: float | NDArray[np.float64] = 0.0,
     ) -> None:
-        self.measure, self.alpha, self.systems = measure, alpha, systems
+        self.measure, self.systems = measure, systems
+        self.alpha = np.broadcast_to(np.asarray(alpha, float), scale.shape[1:])[:, None]
         self.propagator = SlotMembers(device, [s.slots for s in systems], system, scale)
         self.comm, self.own = own_members(count)
         self._starts = _padded([s.start for s in systems])
@@ -180,8 +181,8 @@ class EnsembleObjective:
         return self.propagator.tau
 
     def penalty(self, fields: NDArray[np.float64]) -> float:
-        """Return ``alpha sum u^2 tau``."""
-        return float(self.alpha * self.tau * np.sum(fields**2))
+        """Return ``sum_c alpha_c sum u_c^2 tau``."""
+        return float(self.tau * np.sum(self.alpha * fields**2))
 
     def values(self, fields: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return P and J of one set of controls (C, N), as arrays (1,)."""

@@ -70,7 +70,7 @@ def made_ensemble(
     members: Members,
     nominal: QuantumModel,
     device: Device,
-    options: tuple[bool, float, int, float],
+    options: tuple[bool, float, int, NDArray[np.float64]],
 ) -> Ensemble:
     """Return the ensemble of a deck; each rank makes the systems of its own members alone.
 
@@ -81,8 +81,8 @@ def made_ensemble(
     nominal : QuantumModel
         The system as the deck has it.
     device : Device
-    options : (bool, float, int, float)
-        Whether density matrices are carried, T, slots, and the fluence penalty.
+    options : (bool, float, int, (C,) float64)
+        Whether density matrices are carried, T, slots, and the fluence penalty of each control.
 
     Raises
     ------
