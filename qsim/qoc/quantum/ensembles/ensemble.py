@@ -213,8 +213,7 @@ def _together(ensemble: Ensemble, values: NDArray[np.float64], checks: dict[int,
     own = np.array(sorted(checks))
     measure = ensemble.objective.measure
     claims = [checks[int(m)] for m in own]
-    worst = not isinstance(measure, Weighted)
-    weights = None if worst else _weights(measure.weights[own])
+    weights = _weights(measure.weights[own]) if isinstance(measure, Weighted) else None
     parts = {}
     for name in claims[0].parts:
         each = np.array([c.parts[name] for c in claims])
