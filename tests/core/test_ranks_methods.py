@@ -212,6 +212,22 @@ verify: {propagator: none}
 ensemble: {field_scale: [0.9, 0.95, 1.0, 1.05]}
 run: {seed: 1}
 """,
+    "qoc-verified": """
+method: qoc
+system:
+  mass: 1728.468338
+  potential: {type: morse, D: 0.1994, beta: 1.189, r0: 1.821}
+  dipole: {type: mecke, mu0: 3.088, rstar: 0.6}
+  grid: {xmin: 1.0, xmax: 5.0, points: 161}
+  initial: 0
+  target: 1
+time: {T: 4000, steps: 200}
+propagator: {type: eigenbasis, states: 8}
+control: {guess: {type: ladder, area: 0.5}, shape: {type: sin2_edges, rise: 0.05}}
+optimizer: none
+ensemble: {field_scale: [0.95, 1.05], mass_scale: [1.0, 1.01]}
+run: {seed: 1}
+""",
     "qoc-model": """
 method: qoc
 system:
@@ -356,6 +372,7 @@ ALLOWED = {
     "sturmian-dense": 0.0,
     "trotter": 1e-11,
     "qoc": 1e-8,
+    "qoc-verified": 1e-8,
     "qoc-model": 1e-8,
     "tridiag": 1e-10,
     "tridiag-exact": 1e-10,
