@@ -69,8 +69,11 @@ class QuantumDeck(Deck):
         description="one entry per control of the system",
         json_schema_extra={"example": [{"name": "x"}]},
     )
-    dissipation: Literal["auto", "none", "lindblad"] = Field(
-        default="auto", description="lindblad: density matrices with the jumps; auto: if the system has jumps"
+    dissipation: Literal["auto", "none", "no_jump", "lindblad"] = Field(
+        default="auto",
+        description="jumps of the system. none: left out; no_jump: kets that lose what jumps, with the interval of one "
+        "jump and more; lindblad: density matrices; auto: lindblad for small systems and where jumps are frequent, else "
+        "no_jump in the search and the Lindbladian once at the end if that takes seconds",
     )
     objective: QuantumObjective = Field(default=QuantumObjective(), description="quantity to maximise")
     optimizer: QuantumOptimizer = Field(
@@ -92,6 +95,8 @@ class QuantumDeck(Deck):
             yield Finding("optimizer.restarts", text)
         if self.ensemble is not None:
             yield from self.ensemble.check()
+            if self.dissipation == "no_jump":
+                yield Finding("dissipation", "an ensemble has no expansion in jumps; use lindblad, or none")
             if self.optimizer.type in ("krotov", "gauss_newton"):
                 text = f"{self.optimizer.type} knows one system; with an ensemble: lbfgs, travolta or none"
                 yield Finding("optimizer.type", text)

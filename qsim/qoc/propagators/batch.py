@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from qsim.core.device.device import Device
     from qsim.qoc.propagators.slots import Slots
 
-__all__ = ["BatchRun", "SlotMembers"]
+__all__ = ["DEVICE_BYTES", "HOST_BYTES", "BatchRun", "SlotMembers"]
 
 # Bytes of trajectories that are kept at a time, on the host and on a GPU.
 HOST_BYTES = 256e6

@@ -14,6 +14,7 @@ from qsim.qoc.models.quantum import ObservableTarget
 from qsim.qoc.objectives.ensemble import EnsembleObjective, Member, Weighted, Worst, own_members
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.quantum.ensembles.members import Ensemble
+from qsim.qoc.quantum.outcome import Outcome
 from qsim.qoc.quantum.verification import verify
 
 if TYPE_CHECKING:
@@ -185,7 +186,9 @@ def _check(
     objective.propagator.remainder = ensemble.objective.propagator.remainder
     objective.propagator.products = ensemble.objective.propagator.products
     own = replace(problem, system=members.block(number), model=made, objective=objective, ensemble=None)
-    return verify(own, scaled, float(values[member]))
+    # what a verification looks at of an outcome without jumps
+    nothing = np.zeros((0, 0), complex)
+    return verify(own, scaled, Outcome(float(values[member]), nothing, nothing, nothing.real, None))
 
 
 def sampled(values: NDArray[np.float64], most: int) -> list[int]:
