@@ -428,7 +428,9 @@ def test_methods_on_several_ranks(decks, ranks):
         if method not in shared:
             continue
         differing = same(f"{method}-1.h5", f"{method}-{ranks}.h5", rtol=rtol)
-        if method.startswith("qoc"):  # differences of rounding errors, and what an optimiser amplifies them to
+        if method.startswith(
+            "qoc"
+        ):  # differences of rounding errors, and what an optimiser amplifies them to
             differing = [
                 name for name in differing if name.startswith(("prob", "obj", "member", "history/prob"))
             ]
