@@ -7,6 +7,7 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount
 from qsim.qoc.deck.controls import QuantumControl, control_rules
+from qsim.qoc.deck.ensemble import QuantumEnsemble
 from qsim.qoc.deck.numbers import Positive
 from qsim.qoc.deck.optimizers import QuantumLbfgs, QuantumOptimizer
 from qsim.qoc.deck.system import OTHERS
@@ -111,6 +112,9 @@ class QuantumDeck(Deck):
     optimizer: QuantumOptimizer = Field(
         default=QuantumLbfgs(type="lbfgs"), description="method of maximisation", validate_default=True
     )
+    ensemble: QuantumEnsemble | None = Field(
+        default=None, description="robust control: the same controls, many systems"
+    )
     verify: QuantumVerify = Field(default=QuantumVerify(), description="independent check of the result")
 
     def check(self) -> Iterator[Finding]:
@@ -127,6 +131,18 @@ class QuantumDeck(Deck):
         if getattr(self.optimizer, "restarts", 0) and not random:
             text = "every start would be the same; give a control guess: random, or parameters: fourier"
             yield Finding("optimizer.restarts", text)
+        if self.ensemble is not None:
+            yield from self.ensemble.check()
+            if self.dissipation == "no_jump" or isinstance(self.dissipation, Unravelled):
+                yield Finding("dissipation", "an ensemble counts no jumps; use lindblad, or none")
+            if self.objective.running is not None or self.objective.leakage_weight > 0:
+                key = (
+                    "objective.running" if self.objective.running is not None else "objective.leakage_weight"
+                )
+                yield Finding(key, "an ensemble knows the value of the goal alone")
+            if self.optimizer.type in ("krotov", "gauss_newton"):
+                text = f"{self.optimizer.type} knows one system; with an ensemble: lbfgs, travolta or none"
+                yield Finding("optimizer.type", text)
 
     def _sampling(self) -> Iterator[Finding]:
         """Yield what sampled histories cannot do."""

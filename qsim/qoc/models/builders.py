@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.systems.grid2d import Grid2dSystem
@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 
     from qsim.qoc.models.quantum import QuantumModel
 
-__all__ = ["model", "observable_of"]
+__all__ = ["System", "model", "observable_of"]
+
+System: TypeAlias = ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem
+"""A block `system` of the deck, of any type but the particle on a line."""
 
 
-def model(system: ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem, extra: int = 0) -> QuantumModel:
+def model(system: System, extra: int = 0) -> QuantumModel:
     """Return the matrices, starts and goal of a block `system`.
 
     Parameters
@@ -50,9 +53,7 @@ def model(system: ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem, ext
     return composite_model(system, extra)
 
 
-def observable_of(
-    system: ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem, formula: str, key: str
-) -> csr_array:
+def observable_of(system: System, formula: str, key: str) -> csr_array:
     """Return the operator (D, D) of a Hermitian formula, in the names of a block `system`.
 
     Raises
