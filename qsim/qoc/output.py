@@ -36,6 +36,7 @@ QUANTUM: dict[str, Drawing] = {
     "populations": quantum.populations,
     "convergence": quantum.convergence,
     "gate": quantum.gate,
+    "budget": quantum.budget,
     "robustness": ensembles.robustness,
 }
 
@@ -53,4 +54,4 @@ def _either(name: str) -> Drawing:
     return draw
 
 
-FIGURES: dict[str, Drawing] = {name: _either(name) for name in (*grid.FIGURES, "gate")}
+FIGURES: dict[str, Drawing] = {name: _either(name) for name in (*grid.FIGURES, "gate", "budget")}

@@ -84,7 +84,7 @@ class Slots:
         lossy: bool = False,
         adjoint: bool = False,
     ) -> None:
-        self.slots = slots
+        self.slots, self.lossy = slots, lossy
         self.tau = duration / slots
         self.powers = np.array([c.power for c in model.controls])
         parts = generators(model, lindblad, lossy)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qoc.models.quantum import GateTarget
-from qsim.qoc.objectives.costs import FreeGate, FreeOpenGate
-from qsim.qoc.objectives.jumps import expand
+from qsim.qoc.models.quantum import GateTarget, ObservableTarget
+from qsim.qoc.objectives.costs import FreeGate, FreeOpenGate, cost_of, is_quadratic
+from qsim.qoc.objectives.jumps import budget, expand
 from qsim.qoc.objectives.unravelling import Unravelling
 from qsim.qoc.quantum.dissipation import first_order_fits
 
@@ -25,7 +25,23 @@ if TYPE_CHECKING:
 # Streams of the times of jumps: 0 is that of the search.
 OTHER_NOISE = 1
 
-__all__ = ["Outcome", "expansion_of", "outcome_of"]
+__all__ = ["Budget", "Outcome", "expansion_of", "outcome_of"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Where a value below 1 comes from.
+
+    Attributes
+    ----------
+    coherent : float
+        The value without jumps.
+    taken : (K,) float64
+        What each jump takes from it, to first order in its rate.
+    """
+
+    coherent: float
+    taken: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -54,6 +70,8 @@ class Outcome:
         Of a search without jumps.
     sampling : float or None
         Standard error of sampled histories.
+    budget : Budget or None
+        What each jump takes from the value.
     """
 
     value: float
@@ -66,6 +84,7 @@ class Outcome:
     seepage: float | None
     expansion: Expansion | None
     sampling: float | None = None
+    budget: Budget | None = None
 
 
 def expansion_of(problem: QuantumProblem, fields: NDArray[np.float64]) -> Expansion:
@@ -79,6 +98,22 @@ def expansion_of(problem: QuantumProblem, fields: NDArray[np.float64]) -> Expans
 
 def outcome_of(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome:
     """Propagate the final controls (C, N)."""
+    return replace(_propagated(problem, fields), budget=_budget(problem, fields))
+
+
+def _budget(problem: QuantumProblem, fields: NDArray[np.float64]) -> Budget | None:
+    """Return what each jump takes from a probability or fidelity; None without jumps, or where it takes long."""
+    made = problem.model
+    if problem.dissipation.search == "closed" or isinstance(made.goal, ObservableTarget):
+        return None
+    if not is_quadratic(made) or not first_order_fits(made, problem.duration, fields):
+        return None
+    _, cost = cost_of(made, lindblad=False)
+    return Budget(*budget(made, cost, problem.duration, fields))
+
+
+def _propagated(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome:
+    """Return the value and the state at T."""
     searched, finish = problem.objective, problem.finish
     if isinstance(searched, Unravelling):
         return _sampled(searched, fields)

@@ -322,6 +322,13 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         when=lambda r: not r.problem.objective.terms.empty,
     ),
     Quantity(
+        "coherent_value",
+        "",
+        "value of the same controls without any jump",
+        lambda r: r.outcome.budget and r.outcome.budget.coherent,
+        when=lambda r: r.outcome.budget is not None,
+    ),
+    Quantity(
         "fidelity_coherence_limit",
         "",
         "first-order estimate of the fidelity that jumps leave of the gate",
@@ -450,6 +457,22 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         "mean density matrix at T",
         lambda r: r.outcome.density,
         ("level", "level_to"),
+    ),
+    Quantity(
+        "budget",
+        "",
+        "what each jump takes from the value, to first order in its rate",
+        lambda r: r.outcome.budget and r.outcome.budget.taken,
+        ("jump",),
+        when=lambda r: r.outcome.budget is not None,
+    ),
+    Quantity(
+        "jump_names",
+        "",
+        "name of a jump",
+        lambda r: np.array([jump.name for jump in r.problem.model.jumps], dtype=object),
+        ("jump",),
+        when=lambda r: r.outcome.budget is not None,
     ),
     Quantity(
         "free_phases",

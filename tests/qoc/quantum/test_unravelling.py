@@ -155,8 +155,9 @@ def test_a_run_with_sampled_histories_claims_what_other_noise_knows(tmp_path, d)
         assert scalars["probability_verified"].value == pytest.approx(truth, abs=1e-12)
 
 
-def test_many_jumps_are_told_and_what_is_no_sum_is_refused(tmp_path, caplog):
-    deck, _ = deck_of(tmp_path, 3, 20.0, optimizer="none")
+def test_many_jumps_are_told_and_what_is_no_sum_is_refused(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr("qsim.qoc.quantum.build.MOST_JUMPS", 0.01)
+    deck, _ = deck_of(tmp_path, 3, 4.0, optimizer="none")
     with qsim.run(deck, figures="none"):
         pass
     assert "jumps are drawn per history" in caplog.text
