@@ -31,9 +31,13 @@ QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
 QUANTUM: dict[str, Drawing] = {
     "overview": quantum.overview,
     "fields": quantum.fields,
+    "spectrum": quantum.spectrum,
     "populations": quantum.populations,
     "convergence": quantum.convergence,
     "gate": quantum.gate,
+    "bloch": quantum.bloch,
+    "goal": quantum.goal,
+    "levels": quantum.levels,
 }
 
 
@@ -50,4 +54,4 @@ def _either(name: str) -> Drawing:
     return draw
 
 
-FIGURES: dict[str, Drawing] = {name: _either(name) for name in (*grid.FIGURES, "gate")}
+FIGURES: dict[str, Drawing] = {name: _either(name) for name in {**grid.FIGURES, **QUANTUM}}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray, FloatArray
     from qsim.qoc.models.plane.levels import Plane
+    from qsim.qoc.quantum.paths import Paths
     from qsim.qoc.quantum.problem import QuantumProblem
     from qsim.qoc.quantum.verification import Check
 
@@ -24,6 +25,8 @@ __all__ = ["QUANTITIES", "QuantumResult"]
 
 # Levels whose wavefunctions are kept in the file beside those of the start and the goal.
 SHOWN = 6
+# Points of a spectrum at least.
+PADDED = 2048
 # Population from which a level counts as one of start or goal.
 SEEN = 1e-3
 
@@ -40,6 +43,7 @@ class QuantumResult:
     final: ComplexArray
     populations: NDArray[np.float64]
     stride: int
+    paths: Paths
     check: Check | None
     sweeps: int
     iterations: int
@@ -72,6 +76,27 @@ def _fields(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
 
 def _guesses(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
     return {f"control_guess/{k}": v for k, v in _named(result, result.problem.guess).items()}
+
+
+def _bloch(result: QuantumResult) -> dict[str, FloatArray]:
+    return {f"bloch/{k}": v for k, v in result.paths.bloch.items()}
+
+
+def _frequency(result: QuantumResult) -> FloatArray:
+    """Return the angular frequencies of the spectra, 1/time."""
+    tau = result.problem.objective.tau
+    return np.asarray(2.0 * np.pi * np.fft.rfftfreq(_padded(result), tau), dtype=np.float64)
+
+
+def _padded(result: QuantumResult) -> int:
+    """Return the slots of a spectrum: the pulse, and nothing behind it, so that few slots give no polygon."""
+    return max(PADDED, result.fields.shape[1])
+
+
+def _spectra(result: QuantumResult) -> dict[str, FloatArray]:
+    """Return ``|integral u exp(i w t) dt|^2`` of every control."""
+    amplitudes = np.fft.rfft(result.fields, _padded(result), axis=1) * result.problem.objective.tau
+    return {f"spectrum/{k}": v for k, v in _named(result, np.abs(amplitudes) ** 2).items()}
 
 
 def _leakage(result: QuantumResult) -> float | None:
@@ -247,6 +272,39 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         lambda r: r.populations,
         ("time_populations", "level"),
         note="of a gate, from its first logical state; at the end of a slot, the last row belongs to T",
+    ),
+    Quantity("frequency", "", "angular frequency, 1/time_unit", _frequency, ("frequency",)),
+    Quantity(
+        "spectrum/*",
+        "",
+        "power spectrum of the control *, |integral u exp(i w t) dt|^2",
+        _spectra,
+        ("frequency",),
+    ),
+    Quantity(
+        "goal",
+        "",
+        "value of the goal at the end of a slot",
+        lambda r: r.paths.goal,
+        ("time_populations",),
+    ),
+    Quantity(
+        "bloch/*",
+        "",
+        "means of sx, sy, sz in the two lowest levels of the part *",
+        _bloch,
+        ("time_populations", "xyz"),
+        note="of a gate, from its first logical state",
+    ),
+    Quantity(
+        "free_time", "", "times after the controls, in time_unit", lambda r: r.paths.free_time, ("free_time",)
+    ),
+    Quantity(
+        "free_goal",
+        "",
+        "value of the goal without controls from T on, through one revival",
+        lambda r: r.paths.free_goal,
+        ("free_time",),
     ),
     Quantity(
         "labels",

@@ -12,6 +12,7 @@ from qsim.core.run.loop import drive
 from qsim.qoc.optimizers.lbfgs import Lbfgs
 from qsim.qoc.optimizers.search import CriticalPoint, Finished, Search
 from qsim.qoc.quantum.build import kind_of
+from qsim.qoc.quantum.paths import paths_of
 from qsim.qoc.quantum.result import QuantumResult
 from qsim.qoc.quantum.verification import Check, verify
 
@@ -109,7 +110,9 @@ def _analysed(
             raise NumericsError(f"the {kind} is 1 + {p - 1.0:.2g}: the propagation has lost its accuracy")
         states = trajectory.at_slots()
         stride = max(1, -(-states.shape[0] * problem.model.dimension // LARGEST_TABLE))
-        populations = objective.populations(np.concatenate([states[1:], final[None]])[stride - 1 :: stride])
+        columns = np.concatenate([states[1:], final[None]])[stride - 1 :: stride]
+        populations = objective.populations(columns)
+        paths = paths_of(problem, columns, final)
     check = None
     if problem.verify.propagator != "none":
         with monitor.stage("verify"):
@@ -125,6 +128,7 @@ def _analysed(
         final=final,
         populations=populations,
         stride=stride,
+        paths=paths,
         check=check,
         sweeps=objective.sweeps,
         iterations=search.iterations,
