@@ -70,7 +70,7 @@ def by_oscillators(most):
 
 
 def test_motion_on_the_grid_has_order_4():
-    """Oscillators with p1 p2 under held fields against dense exponentials on the sine basis; half the step, a 16th of the error."""
+    """Oscillators with p1 p2 under held fields against dense exponentials of sines: half the step, a 16th of the error."""
     grid = {"x": {"min": -5, "max": 5, "points": 15}, "y": {"min": -4.5, "max": 4.5, "points": 15}}
     deck = SMALL | {"kinetic_coupling": 0.3, "dipole": {"x": "x", "y": "y"}, "states": 12, "grid": grid}
     levels = plane(block(deck))
