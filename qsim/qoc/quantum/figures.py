@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,8 @@ MOST_CURVES = 8
 MANY_SLOTS = 200
 # Panels of controls, Bloch paths and densities in a figure.
 MOST_PANELS = 6
+# Colours along a Bloch path.
+PIECES = 64
 # Power, relative to its largest value, from which a spectrum is shown.
 POWER = 1e-4
 # Size of an entry of a gate whose phase means something.
@@ -370,7 +373,7 @@ def bloch(r: Results) -> Figure | None:
 
 def _sphere(ax: Any, path: NDArray[np.float64]) -> None:
     """Draw a path in the Bloch sphere, |0> on top, coloured by time."""
-    from mpl_toolkits.mplot3d.art3d import Line3DCollection
+    from matplotlib import colormaps
 
     turn = np.linspace(0.0, 2.0 * np.pi, 73)
     cosine, sine, zero = np.cos(turn), np.sin(turn), np.zeros_like(turn)
@@ -378,11 +381,11 @@ def _sphere(ax: Any, path: NDArray[np.float64]) -> None:
         ax.plot(x, y, z, color="0.85", linewidth=0.6)
     for axis in np.eye(3):
         ax.plot(*np.outer([-1.0, 1.0], axis).T, color="0.85", linewidth=0.5)
-    whole = np.vstack([path[:1], path])
-    pieces = np.stack([whole[:-1], whole[1:]], axis=1)
-    lines = Line3DCollection(pieces, cmap="viridis", linewidth=1.2)
-    lines.set_array(np.arange(len(pieces)))
-    ax.add_collection3d(lines)
+    # Pieces that share their ends.
+    edges = np.unique(np.linspace(0, len(path) - 1, PIECES + 1).astype(int))
+    for number, (first, last) in enumerate(pairwise(edges)):
+        colour = colormaps["viridis"](number / max(1, edges.size - 2))
+        ax.plot(*path[first : last + 1].T, color=colour, linewidth=1.2)
     ax.scatter(*path[0], color=COLORS["blue"], s=14, label="first")
     ax.scatter(*path[-1], color=COLORS["vermillion"], s=14, label="last")
     for place, text in (

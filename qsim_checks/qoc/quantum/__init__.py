@@ -101,7 +101,7 @@ def judge(world: World, deck: dict[str, Any], results: Results) -> list[Claim]:
         if results.scalars["fidelity_process"].error is not None:
             claims.append(_claim("fidelity_process", results, process, error))
         if len(results["labels"]) == world.dimension:
-            found = float(results.scalars["leakage"].value)
+            found = _number(results, "leakage")
             claims.append(_table("leakage", found - leak, error, results))
     return claims + _gradient(world, deck, results, alpha, error)
 
@@ -109,7 +109,12 @@ def judge(world: World, deck: dict[str, Any], results: Results) -> list[Claim]:
 def _claim(name: str, results: Results, exact: float, error: float) -> Claim:
     scalar = results.scalars[name]
     claimed = np.nan if scalar.error is None else float(scalar.error)
-    return Claim(name, float(scalar.value) - exact, claimed, oracle=error, warning=UNCLAIMED)
+    return Claim(name, _number(results, name) - exact, claimed, oracle=error, warning=UNCLAIMED)
+
+
+def _number(results: Results, name: str) -> float:
+    """Return the value of a scalar."""
+    return float(str(results.scalars[name].value))
 
 
 def _table(name: str, difference: float, error: float, results: Results) -> Claim:
@@ -124,9 +129,7 @@ def _tables(world: World, results: Results, total: NDArray[np.complex128], error
     rho = oracle.mean_state(world, total)
     claims = [
         _table("rho_final", float(np.abs(results["rho_final"] - rho).max()), error, results),
-        _table(
-            "purity", float(results.scalars["purity"].value) - float(np.sum(np.abs(rho) ** 2)), error, results
-        ),
+        _table("purity", _number(results, "purity") - float(np.sum(np.abs(rho) ** 2)), error, results),
     ]
     if world.start is not None:
         off = np.abs(results["populations"][-1] - np.diag(rho).real).max()
@@ -142,7 +145,7 @@ def _gradient(
     norms = results["history/gradient_norm"]
     whole = len(results["labels"]) == world.dimension
     # Weights that were left out of a mixture are missing in the gradient as well.
-    complete = float(results.scalars["error_mixture"].value) < TABLES
+    complete = _number(results, "error_mixture") < TABLES
     # Parameters of clipped modes give back the first values but for the smooth edge of the clipping.
     plain = all(
         c["parameters"]["type"] == "slots" or not {"bounds", "shape"} & set(c) for c in deck["control"]

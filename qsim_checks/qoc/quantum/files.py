@@ -59,7 +59,7 @@ def _drift(rng: np.random.Generator, size: int, scale: float) -> Matrix:
     if kind == "full":
         return scale * _hermitian(rng, size)
     if kind == "real":
-        return scale * _hermitian(rng, size).real.astype(complex)
+        return np.asarray(scale * _hermitian(rng, size).real, complex)
     levels = np.sort(rng.normal(size=size)) if kind == "diagonal" else np.arange(size) // 2 / size
     return np.diag(scale * levels).astype(complex)
 
@@ -81,10 +81,11 @@ def _jump(rng: np.random.Generator, size: int, scale: float) -> Matrix:
     """Return a jump: lowering, dephasing, or any matrix."""
     kind = rng.choice(["lowering", "dephasing", "any"])
     if kind == "lowering":
-        return scale * np.diag(np.sqrt(np.arange(1.0, size)), 1).astype(complex) / np.sqrt(size)
+        return np.asarray(scale * np.diag(np.sqrt(np.arange(1.0, size) / size), 1), complex)
     if kind == "dephasing":
-        return scale * np.diag(rng.normal(size=size)).astype(complex)
-    return scale * (rng.normal(size=(size, size)) + 1j * rng.normal(size=(size, size))) / size
+        return np.asarray(scale * np.diag(rng.normal(size=size)), complex)
+    any_matrix = rng.normal(size=(size, size)) + 1j * rng.normal(size=(size, size))
+    return np.asarray(scale * any_matrix / size)
 
 
 def _vector(rng: np.random.Generator, size: int) -> Matrix:

@@ -78,10 +78,11 @@ def _generators(world: World, dense: bool) -> list[Matrix]:
     if not dense:
         return [-1j * h for h in matrices]
     one = np.eye(world.dimension)
-    out = [-1j * (np.kron(one, h) - np.kron(h.T, one)) for h in matrices]
+    out = [np.asarray(-1j * (np.kron(one, h) - np.kron(h.T, one)), complex) for h in matrices]
     for jump in world.jumps:
         rate = jump.conj().T @ jump
-        out[0] = out[0] + np.kron(jump.conj(), jump) - 0.5 * (np.kron(one, rate) + np.kron(rate.T, one))
+        loss = np.kron(one, rate) + np.kron(rate.T, one)
+        out[0] += np.kron(jump.conj(), jump) - 0.5 * loss
     return out
 
 

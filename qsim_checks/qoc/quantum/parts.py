@@ -72,21 +72,20 @@ def part_system(rng: np.random.Generator, open_system: bool) -> tuple[dict[str, 
     embed = _embedding(sizes)
     b = [embed(k, part.lowering(sizes[k])) for k, part in enumerate(parts)]
     n = [m.conj().T @ m for m in b]
-    drift = sum(
-        TWO_PI * (part.frequency * q + 0.5 * part.anharmonicity * (q @ q - q))
-        for part, q in zip(parts, n, strict=True)
-    )
+    drift = np.zeros_like(n[0])
+    for part, q in zip(parts, n, strict=True):
+        drift += TWO_PI * (part.frequency * q + 0.5 * part.anharmonicity * (q @ q - q))
     names = [part.block["name"] for part in parts]
     if rng.random() < 0.5:
         frame = float(rng.uniform(3.0, 6.0))
         block["frame"] = frame
-        drift = drift - TWO_PI * frame * sum(n)
+        drift -= TWO_PI * frame * np.sum(n, axis=0)
     if len(parts) > 1:
         g = float(rng.uniform(-0.05, 0.05))
         first, second = names[:2]
         block["terms"] = [{"operator": f"{first}.bd*{second}.b + {first}.b*{second}.bd", "value": g}]
         exchange = b[0].conj().T @ b[1]
-        drift = drift + TWO_PI * g * (exchange + exchange.conj().T)
+        drift += TWO_PI * g * (exchange + exchange.conj().T)
     formulas: dict[str, str] = {}
     controls = []
     for name, low, q in zip(names, b, n, strict=True):
