@@ -201,7 +201,8 @@ def _convergence(ax: Axes, r: Results) -> None:
         ax.set_ylabel("mean value")
     else:
         ax.semilogy(sweeps, np.maximum(1.0 - p, 1e-16), **marks)
-        ax.set_ylabel("1 - F" if "fidelity" in r.scalars else "1 - P")
+        letter = "F" if "fidelity" in r.scalars else "P"
+        ax.set_ylabel(f"1 - {letter} (no jump)" if "jump_free" in r.scalars else f"1 - {letter}")
     ax.set_xlabel("sweeps")
     ax.locator_params(axis="x", integer=True, nbins=6)
 
@@ -472,7 +473,9 @@ def overview(r: Results) -> Figure:
     third = "unitary_final" in r or "free_time" in r or (not searched and "goal" in r)
     fig = figure("double", 4.6)
     below = "BCD"[: 1 + third + searched]
-    axes = fig.subplot_mosaic([["A"] * len(below), list(below)])
+    # A gate has a colour bar beside it: the populations keep their width.
+    widths = [1.4, 1.1, 1.0][: len(below)] if len(below) == 3 else None
+    axes = fig.subplot_mosaic([["A"] * len(below), list(below)], width_ratios=widths)
     _controls(axes["A"], r)
     _populations(axes["B"], r, 2 if third and searched else 4)
     if searched:

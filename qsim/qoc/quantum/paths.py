@@ -20,6 +20,8 @@ __all__ = ["Paths", "paths_of"]
 
 # Times at which the goal is evaluated; longer paths are left out.
 MOST_TIMES = 20_000
+# Bytes of columns up to which they are propagated once more.
+MOST_BYTES = 3e8
 # Times of the free motion after T, enough for the fast beats of J = 20 in one revival.
 FREE_TIMES = 601
 
@@ -44,56 +46,74 @@ class Paths:
     free_goal: FloatArray | None = None
 
 
-def paths_of(problem: QuantumProblem, columns: ComplexArray, final: ComplexArray) -> Paths:
-    """Return the curves of a run.
+def paths_of(problem: QuantumProblem, fields: FloatArray, stride: int) -> Paths:
+    """Return the curves of a run; none where they would take more memory than the run.
 
     Parameters
     ----------
     problem
         Problem of the run.
-    columns : (n, D or D^2, S) complex128
-        Columns at the end of slots.
-    final : (D or D^2, S) complex128
-        Columns at T.
+    fields : (C, N) float64
+        Controls.
+    stride : int
+        Slots from one time to the next.
     """
-    cost = problem.objective.cost
+    objective = problem.finish or problem.objective
+    start, weights = objective.start, objective.shown_weights()
+    is_gate = isinstance(problem.model.goal, GateTarget)
+    # Density matrices add up: of a gate, the one that is shown is enough.
+    if is_gate and objective.lindblad:
+        start, weights = (start @ weights)[:, None], np.ones(1)
+    if 16.0 * start.size * fields.shape[1] > MOST_BYTES:
+        return Paths()
+    final, trajectory = objective.propagator.forward(fields, start)
+    columns = np.concatenate([trajectory.at_slots()[1:], final[None]])[stride - 1 :: stride]
+    cost = objective.cost
     goal = free_time = free_goal = None
-    if not isinstance(problem.model.goal, GateTarget) and len(columns) <= MOST_TIMES:
+    # Kets that lose what jumps have a part of the value alone.
+    if not is_gate and not objective.lossy and len(columns) <= MOST_TIMES:
         goal = np.array([cost.value(x) for x in columns])
-        if isinstance(problem.system, RotorSystem) and not problem.objective.lindblad:
-            # Every phase exp(-i B J(J+1) t) comes back up to a sign of odd levels after pi/B.
+        if isinstance(problem.system, RotorSystem) and not objective.lindblad:
+            # Every phase exp(-i B J(J+1) t) is 1 after pi/B.
             after = np.linspace(0.0, np.pi / problem.system.B, FREE_TIMES)
             energies = problem.model.drift.diagonal().real[:, None]
             free_goal = np.array([cost.value(np.exp(-1j * energies * t) * final) for t in after])
             free_time = problem.duration + after
-    return Paths(_bloch(problem, columns), goal, free_time, free_goal)
+    return Paths(_bloch(problem, objective.lindblad, columns, weights), goal, free_time, free_goal)
 
 
-def _bloch(problem: QuantumProblem, columns: ComplexArray) -> dict[str, FloatArray]:
-    """Return the Bloch vectors (n, 3) of all parts with levels 0, 1, ..."""
+def _bloch(
+    problem: QuantumProblem, lindblad: bool, columns: ComplexArray, weights: FloatArray
+) -> dict[str, FloatArray]:
+    """Return the Bloch vectors (n, 3) of all parts with levels 0, 1, ..., of the weighted sum of columns."""
     if not isinstance(problem.system, ModelSystem):
         return {}
     shape = problem.model.shape
+    reduced = _reduced_density if lindblad else _reduced_kets
     return {
-        part.name: _vector(_reduced(problem, columns, shape, place))
+        part.name: _vector(reduced(columns, weights, shape, place))
         for place, part in enumerate(problem.system.parts)
         if isinstance(part, Damped)
     }
 
 
-def _reduced(
-    problem: QuantumProblem, columns: ComplexArray, shape: tuple[int, ...], place: int
+def _reduced_kets(
+    columns: ComplexArray, weights: FloatArray, shape: tuple[int, ...], place: int
 ) -> ComplexArray:
     """Return the density matrix (n, 2, 2) of the two lowest levels of a part, the others traced out."""
-    weights = problem.objective.shown_weights()
-    before, size = int(np.prod(shape[:place])), shape[place]
-    after = int(np.prod(shape[place + 1 :]))
-    count = len(columns)
-    if problem.objective.lindblad:
-        rho = (columns @ weights).reshape(count, before, size, after, before, size, after)
-        return np.asarray(np.einsum("nabcadc->nbd", rho[:, :, :2, :, :, :2]))
-    psi = columns.reshape(count, before, size, after, -1)[:, :, :2]
+    before, after = int(np.prod(shape[:place])), int(np.prod(shape[place + 1 :]))
+    psi = columns.reshape(len(columns), before, shape[place], after, -1)[:, :, :2]
     return np.asarray(np.einsum("nabcs,nadcs,s->nbd", psi, psi.conj(), weights, optimize=True))
+
+
+def _reduced_density(
+    columns: ComplexArray, weights: FloatArray, shape: tuple[int, ...], place: int
+) -> ComplexArray:
+    """Return the same of density matrices as columns (n, D^2, S)."""
+    before, after = int(np.prod(shape[:place])), int(np.prod(shape[place + 1 :]))
+    size = shape[place]
+    rho = (columns @ weights).reshape(len(columns), before, size, after, before, size, after)
+    return np.asarray(np.einsum("nabcadc->nbd", rho[:, :, :2, :, :, :2]))
 
 
 def _vector(rho: ComplexArray) -> FloatArray:
