@@ -234,8 +234,8 @@ def step_count(deck: QocDeck, nominal: Molecule) -> int:
     time = deck.time
     if isinstance(time.steps, int):
         return time.steps
-    if time.tau is not None:
-        return max(1, round(time.T / time.tau))
+    if time.dt is not None:
+        return max(1, round(time.T / time.dt))
     if isinstance(deck.propagator, CrankNicolsonPropagator):
         return phase_steps(nominal, goal_of(deck).top, time.T)
     energies = nominal.energies

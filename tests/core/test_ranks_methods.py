@@ -319,7 +319,7 @@ DECKS["tridiag-scan"] = """
 method: tridiag
 task: atom
 atom: hydrogen
-grid: {rmax: 60, dr: 0.3, lmax: auto, map: {dr0: 0.05, width: 30}}
+grid: {rmax: 60, dr: 0.3, l_max: auto, map: {dr0: 0.05, width: 30}}
 laser: {gauge: length, pulses: [{shape: sin2, omega: 0.7, E0: 0.02, cycles: 3}]}
 time: {dt: 0.1, outputs: 3, verify: false}
 scan: {intensity: [1.0e-4, 4.0e-4, 1.6e-3, 3.0e-2], focal_average: {dimensions: 3}}

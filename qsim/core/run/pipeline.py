@@ -314,6 +314,8 @@ def _greet(monitor: Monitor, loaded: LoadedDeck[Any], device: Device, notices: S
     monitor.note(f"{device}, {settings.precision} precision, seed {settings.seed}")
     for notice in notices:
         monitor.note(notice)
+    for text in loaded.notes:
+        monitor.note(text.replace(": note: ", ": ", 1))
     for warning in loaded.warnings:
         monitor.warn(warning.replace(": warning: ", ": ", 1))  # the monitor says "warning" itself
 
@@ -340,7 +342,7 @@ def _planned(loaded: LoadedDeck[Any], plan: Plan, device: Device, notices: Seque
                 "free": device.free_memory(),
             },
             "warnings": loaded.warnings,
-            "notices": notices,
+            "notices": [*loaded.notes, *notices],
             "deck": loaded.shown(),
             "version": __version__,
         }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.results.plotting import COLORS, figure
+from qsim.core.results.plotting import COLORS, compose, figure, in_column
 from qsim.qoc.deck.quantum import TYPES
 from qsim.qoc.deck.systems.quantities import Units
 
@@ -368,7 +368,7 @@ def bloch(r: Results) -> Figure | None:
     for number, name in enumerate(names):
         ax: Any = fig.add_subplot(1, len(names), number + 1, projection="3d")
         _sphere(ax, np.asarray(r[name]))
-        ax.set_title(name.removeprefix("bloch/"), fontsize=8)
+        ax.set_title(name.removeprefix("bloch/"))
     return fig
 
 
@@ -395,7 +395,7 @@ def _sphere(ax: Any, path: NDArray[np.float64]) -> None:
         ((1.25, 0.0, 0.0), "x"),
         ((0.0, 1.2, 0.0), "y"),
     ):
-        ax.text(*place, text, fontsize=7, ha="center", va="center")
+        ax.text(*place, text, fontsize="small", ha="center", va="center")
     ax.set_box_aspect((1, 1, 1), zoom=1.55)
     ax.set_axis_off()
     ax.view_init(elev=18, azim=35)
@@ -440,7 +440,7 @@ def _scheme(ax: Axes, r: Results) -> None:
                 (1.0, float(energies[k])),
                 xytext=(2 + 8 * (k % 2), 0),
                 textcoords="offset points",
-                fontsize=6,
+                fontsize="small",
                 va="center",
             )
     ax.plot([], [], color=COLORS["vermillion"], linewidth=2.2, label="at T")
@@ -463,12 +463,14 @@ def _density(ax: Axes, r: Results, number: int, level: int) -> None:
     for axis, set_limits, points in ((1, ax.set_xlim, x), (0, ax.set_ylim, y)):
         there = points[inside.any(axis=axis)]
         set_limits(float(there[0]), float(there[-1]))
-    ax.set_title(f"level {level}", fontsize=7)
+    ax.set_title(f"level {level}", fontsize="small")
     ax.grid(visible=False)
 
 
-def overview(r: Results) -> Figure:
+def overview(r: Results) -> Figure | None:
     """Draw controls, populations, and the gate or the goal over time beside the convergence."""
+    if in_column():
+        return compose(r, (fields, populations))
     searched = r["history/sweeps"].size > 1
     third = "unitary_final" in r or "free_time" in r or (not searched and "goal" in r)
     fig = figure("double", 4.6)

@@ -357,6 +357,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "integral of the sum of u^2, in the units of the system",
         lambda r: float(np.sum(r.fields**2)) * r.problem.objective.tau,
         headline=True,
+        exact=True,
     ),
     Quantity(
         "peak",
@@ -364,6 +365,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "largest |u| of any control",
         lambda r: float(np.abs(r.fields).max(initial=0.0)),
         headline=True,
+        exact=True,
     ),
     Quantity("sweeps", "", "forward and backward propagations", lambda r: r.sweeps, headline=True),
     Quantity("iterations", "", "iterations of the optimiser", lambda r: r.iterations, headline=True),
