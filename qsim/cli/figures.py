@@ -17,7 +17,7 @@ from qsim.core.text import shorten
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from qsim.core.results.display.axes import AxesOptions
+    from qsim.core.results.display.axes import AxesOptions, Converted
     from qsim.core.results.results import Results
 
 __all__ = ["plot", "view"]
@@ -104,7 +104,7 @@ class _Wanted:
 
     def axes(self) -> AxesOptions | None:
         """Return what changes of the axes; None for nothing."""
-        from qsim.core.physics.conversion import split_units
+        from qsim.core.physics.conversion import convert, split_units
         from qsim.core.results.display.axes import AxesOptions
 
         log, linear = self.log or "", self.linear or ""
@@ -118,7 +118,11 @@ class _Wanted:
             units = split_units(self.units)
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="--units") from None
-        return AxesOptions(self.xlim, self.ylim, log, linear, units, self.panel)
+
+        def converted(unit: str, name: str) -> Converted:
+            return convert(unit, units, name)
+
+        return AxesOptions(self.xlim, self.ylim, log, linear, units, converted if units else None, self.panel)
 
 
 def _plot(files: Sequence[Path], names: Sequence[str], wanted: _Wanted) -> None:

@@ -5,10 +5,15 @@ import re
 import numpy as np
 import pytest
 
+from qsim.core.physics.conversion import convert
 from qsim.core.results.display.axes import AxesOptions, adjust
 from qsim.core.results.plotting import WIDTHS, column, compose, figure, style
 
 HARTREE_EV = 27.211386245988
+
+
+def in_units(unit, **more):
+    return AxesOptions(units=[unit], convert=lambda old, name: convert(old, [unit], name), **more)
 
 
 def spectrum(log=False):
@@ -36,7 +41,7 @@ def shown(axis):
 def test_numbers_at_ticks_are_those_of_the_new_unit():
     fig, ax = spectrum()
     with style():
-        adjust(fig, AxesOptions(units=["eV"]))
+        adjust(fig, in_units("eV"))
         fig.canvas.draw()
     assert ax.get_xlabel() == "energy (eV)"
     assert ax.get_ylabel() == "dP/dE (1/eV)"
@@ -47,7 +52,7 @@ def test_numbers_at_ticks_are_those_of_the_new_unit():
     # powers of ten of the new unit on a logarithmic axis
     fig, ax = spectrum(log=True)
     with style():
-        adjust(fig, AxesOptions(units=["eV"]))
+        adjust(fig, in_units("eV"))
         fig.canvas.draw()
     for place, _ in shown(ax.yaxis):
         power = np.log10(place / HARTREE_EV)
@@ -56,7 +61,7 @@ def test_numbers_at_ticks_are_those_of_the_new_unit():
 
 def test_limits_are_in_the_unit_that_is_shown_and_the_other_axis_follows():
     fig, ax = spectrum()
-    adjust(fig, AxesOptions(x=(None, HARTREE_EV / 2.0), units=["eV"]))
+    adjust(fig, in_units("eV", x=(None, HARTREE_EV / 2.0)))
     assert ax.get_xlim()[1] == pytest.approx(0.5)
     low, high = ax.get_ylim()
     assert low == pytest.approx(np.exp(-2.5) - 0.05 * (1.0 - np.exp(-2.5)))
@@ -74,7 +79,7 @@ def test_scales_and_panels():
     with pytest.raises(ValueError, match="has no panel 3: it has 2"):
         adjust(fig, AxesOptions(log="y", panel=3))
     with pytest.raises(ValueError, match="no axis of this figure can be given in fs"):
-        adjust(fig, AxesOptions(units=["fs"]))
+        adjust(fig, in_units("fs"))
 
 
 def test_in_one_column_panels_stand_below_each_other():

@@ -126,9 +126,7 @@ def _work(job: Job[D, P, R], comm: Comm, start: float, about_files: Sequence[str
             monitor.warn(f"of an earlier run, not of these results: {listed(strangers)}")
         with out_of_memory(device, plan.memory), device.use(), small_matrices(device.threads):
             if not kernels_are_compiled(loaded.deck.method):
-                monitor.note(
-                    "compiling kernels, once for this machine; steps and their times are told after it"
-                )
+                monitor.compiling()
             with monitor.stage("build"):
                 problem = method.build.build(loaded, device)
             compute = method.run.run  # imported here, so that the monitor sees the compiler that it loads

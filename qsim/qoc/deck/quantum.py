@@ -7,6 +7,7 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount
 from qsim.qoc.deck.controls import QuantumControl, control_rules
+from qsim.qoc.deck.ensemble import QuantumEnsemble
 from qsim.qoc.deck.numbers import Positive
 from qsim.qoc.deck.optimizers import QuantumLbfgs, QuantumOptimizer
 from qsim.qoc.deck.system import OTHERS
@@ -78,6 +79,9 @@ class QuantumDeck(Deck):
     optimizer: QuantumOptimizer = Field(
         default=QuantumLbfgs(type="lbfgs"), description="method of maximisation", validate_default=True
     )
+    ensemble: QuantumEnsemble | None = Field(
+        default=None, description="robust control: the same controls, many systems"
+    )
     verify: QuantumVerify = Field(default=QuantumVerify(), description="independent check of the result")
 
     def check(self) -> Iterator[Finding]:
@@ -89,3 +93,10 @@ class QuantumDeck(Deck):
         if getattr(self.optimizer, "restarts", 0) and not random:
             text = "every start would be the same; give a control guess: random, or parameters: fourier"
             yield Finding("optimizer.restarts", text)
+        if self.ensemble is not None:
+            yield from self.ensemble.check()
+            if self.dissipation == "no_jump":
+                yield Finding("dissipation", "an ensemble has no expansion in jumps; use lindblad, or none")
+            if self.optimizer.type in ("krotov", "gauss_newton"):
+                text = f"{self.optimizer.type} knows one system; with an ensemble: lbfgs, travolta or none"
+                yield Finding("optimizer.type", text)

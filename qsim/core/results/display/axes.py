@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from qsim.core.physics.conversion import convert
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +20,22 @@ _UNIT = re.compile(r"\(([^()]*(?:\([^()]*\))?[^()]*)\)\s*$")
 _FIELDS = dict.fromkeys(("E", "$E$", r"$\epsilon$", "$E_x$", "$E_y$"), "field")
 
 
+class Converted(Protocol):
+    """What an axis is multiplied by, its unit afterwards, and the wanted units that took part."""
+
+    @property
+    def factor(self) -> float:
+        """Factor."""
+
+    @property
+    def unit(self) -> str:
+        """Unit afterwards."""
+
+    @property
+    def used(self) -> frozenset[str]:
+        """Units that took part."""
+
+
 @dataclass(frozen=True)
 class AxesOptions:
     """What is to be changed of the panels of a figure.
@@ -33,7 +47,9 @@ class AxesOptions:
     log, linear
         Axes, ``"x"``, ``"y"`` or ``"xy"``, that become logarithmic or linear.
     units
-        Units in which axes are shown, from `split_units`.
+        Units in which axes are shown.
+    convert
+        Function from the unit of an axis, and the name of its quantity, to what it becomes with these units.
     panel
         Number of the only panel that changes its limits and scales, from 1; None for all.
     """
@@ -43,6 +59,7 @@ class AxesOptions:
     log: str = ""
     linear: str = ""
     units: Sequence[str] = ()
+    convert: Callable[[str, str], Converted] | None = None
     panel: int | None = None
 
 
@@ -59,7 +76,7 @@ def adjust(figure: Figure, options: AxesOptions) -> None:
     used: set[str] = set()
     for ax in every:
         for axis in (ax.xaxis, ax.yaxis):
-            used |= _convert(axis, options.units)
+            used |= _convert(axis, options.convert)
     if unused := [unit for unit in options.units if unit not in used and unit != "sr"]:
         labels = ", ".join(
             repr(label) for ax in panels for label in (ax.get_xlabel(), ax.get_ylabel()) if label
@@ -118,15 +135,15 @@ def _follow(ax: Axes) -> None:
         ax.set_ylim(values.min() - margin, values.max() + margin)
 
 
-def _convert(axis: Axis, units: Sequence[str]) -> set[str]:
+def _convert(axis: Axis, convert: Callable[[str, str], Converted] | None) -> set[str]:
     """Show an axis in other units: its label, and the numbers at its ticks; return the units that took part."""
     label = axis.get_label_text()
     match = _UNIT.search(label)
-    if match is None or not units:
+    if match is None or convert is None:
         return set()
     # Of an atomic unit without a name the label tells the quantity.
     name = label[: match.start()].strip().split(" ")[0]
-    new = convert(match[1].replace("$", "").replace(r"\,", " "), units, _FIELDS.get(name, name))
+    new = convert(match[1].replace("$", "").replace(r"\,", " "), _FIELDS.get(name, name))
     if not new.used:
         return set()
     unit = re.sub(r"\^(-?\d+)|(?<=[a-z])(-?\d+)", r"$^{\1\2}$", new.unit)
