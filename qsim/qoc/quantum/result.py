@@ -9,7 +9,6 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.qoc.models.quantum import GateTarget
-from qsim.qoc.propagators.slots import Slots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -209,6 +208,9 @@ def _unitary(result: QuantumResult) -> ComplexArray | None:
         return None
     columns = result.outcome.final
     if problem.objective.lindblad:
+        # Figures are drawn where no kernels are.
+        from qsim.qoc.propagators.slots import Slots
+
         slots = Slots(problem.model, False, problem.duration, result.fields.shape[1], lossy=True)
         columns = slots.final(result.fields, goal.columns)
     made = goal.columns.conj().T @ columns
