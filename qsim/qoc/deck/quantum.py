@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount
 from qsim.qoc.deck.controls import QuantumControl, control_rules
@@ -48,6 +48,10 @@ class Running(Block):
 class QuantumObjective(Block):
     """``J = P - alpha sum_c integral u_c^2 dt - leakage_weight leak - running.weight mean``, with P the value of the goal."""
 
+    measure: Literal["auto", "average_fidelity", "process_fidelity"] = Field(
+        default="auto",
+        description="value of a gate: average_fidelity (auto), over all states of the logical space, or process_fidelity",
+    )
     threshold: float | Literal["auto"] = Field(
         default="auto", description="stop when P reaches this; auto: 0.99, for observables never"
     )
@@ -76,6 +80,12 @@ class Unravelled(Block):
     )
 
 
+def _more(value: object) -> object:
+    """Return the number of a text such as "+2"."""
+    text = value.strip() if isinstance(value, str) else ""
+    return int(text[1:]) if text.startswith("+") and text[1:].isdecimal() else value
+
+
 class QuantumVerify(Block):
     """Independent propagation of the final controls."""
 
@@ -83,7 +93,7 @@ class QuantumVerify(Block):
         default="auto",
         description="auto: exponentials of each slot by another algorithm and from another generator",
     )
-    levels: Annotated[Count, Field(le=20)] = Field(
+    levels: Annotated[Count, Field(le=20), BeforeValidator(_more, json_schema_input_type=int | str)] = Field(
         default=2,
         description="levels more per ladder or transmon for the error of the levels; 0: no such error",
     )
@@ -140,6 +150,8 @@ class QuantumDeck(Deck):
                     "objective.running" if self.objective.running is not None else "objective.leakage_weight"
                 )
                 yield Finding(key, "an ensemble knows the value of the goal alone")
+            if self.objective.measure == "process_fidelity":
+                yield Finding("objective.measure", "an ensemble knows the average fidelity alone")
             if self.optimizer.type in ("krotov", "gauss_newton"):
                 text = f"{self.optimizer.type} knows one system; with an ensemble: lbfgs, travolta or none"
                 yield Finding("optimizer.type", text)

@@ -124,6 +124,8 @@ def speed_bound(
     if isinstance(goal, GateTarget):
         # |t| <= sum_s cos, and ||V+ X||^2 <= d
         d = overlaps.size
+        if goal.process:
+            return float(np.mean(overlaps) ** 2)
         return float((d * np.mean(overlaps) ** 2 + 1.0) / (d + 1.0))
     if goal.coherent:
         return float(model.weights @ overlaps) ** 2
@@ -162,7 +164,7 @@ def coherence_limit(model: QuantumModel, duration: float) -> float | None:
         inside = v.conj().T @ moved
         lost += rate / d - abs(np.trace(inside)) ** 2 / d**2
         leaked += (rate - float(np.linalg.norm(inside) ** 2)) / d
-    error = duration * (d * lost + leaked) / (d + 1.0)
+    error = duration * (lost if goal.process else (d * lost + leaked) / (d + 1.0))
     return 1.0 - error if error < FIRST_ORDER else None
 
 

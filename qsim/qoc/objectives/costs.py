@@ -114,7 +114,7 @@ class Overlap(Cost):
 
 @dataclass(frozen=True)
 class GateCost(Cost):
-    """Average fidelity of a gate, ``(|t|^2 + ||P X||^2)/(d (d + 1))`` with ``t = Tr(U+ V+ X)``.
+    """Average fidelity of a gate, ``(|t|^2 + ||P X||^2)/(d (d + 1))`` with ``t = Tr(U+ V+ X)``, or ``|t|^2/d^2`` of the process.
 
     Pedersen, Moller, Molmer, Phys. Lett. A 367, 47 (2007).
 
@@ -124,31 +124,39 @@ class GateCost(Cost):
         V U.
     logical : (D, d) complex128
         V, the logical basis.
+    process : bool
+        True for the process fidelity.
     """
 
     wanted: Columns
     logical: Columns
+    process: bool = False
 
     @property
     def _scale(self) -> float:
         d = self.logical.shape[1]
-        return 1.0 / (d * (d + 1))
+        return 1.0 / (d * d if self.process else d * (d + 1))
+
+    @property
+    def _kept(self) -> float:
+        """Factor of ``||P X||^2``."""
+        return 0.0 if self.process else 1.0
 
     def value(self, x: Columns) -> float:
         """Return F."""
-        kept = np.linalg.norm(self.logical.conj().T @ x) ** 2
+        kept = self._kept * np.linalg.norm(self.logical.conj().T @ x) ** 2
         return float(np.abs(np.vdot(self.wanted, x)) ** 2 + kept) * self._scale
 
     def derivative(self, x: Columns) -> Columns:
-        """Return ``(t V U + P X)/(d (d + 1))``."""
-        inside = self.logical @ (self.logical.conj().T @ x)
+        """Return ``(t V U + P X)/(d (d + 1))``, or ``t V U/d^2``."""
+        inside = self._kept * (self.logical @ (self.logical.conj().T @ x))
         return np.asarray((np.vdot(self.wanted, x) * self.wanted + inside) * self._scale)
 
     def values(self, stack: Columns) -> NDArray[np.float64]:
         """Return F (n,) of columns (n, D, d), the parts of one channel."""
         count = stack.shape[0]
         overlaps = stack.reshape(count, -1) @ self.wanted.conj().ravel()
-        kept = np.sum(np.abs(self.logical.conj().T @ stack) ** 2, axis=(1, 2))
+        kept = self._kept * np.sum(np.abs(self.logical.conj().T @ stack) ** 2, axis=(1, 2))
         return np.asarray((np.abs(overlaps) ** 2 + kept) * self._scale)
 
 
@@ -187,11 +195,14 @@ class FreeGate(Cost):
         V.
     generators : (d, k) int64
         Of the phases.
+    process : bool
+        True for the process fidelity.
     """
 
     unitary: Columns
     logical: Columns
     generators: NDArray[np.int64]
+    process: bool = False
 
     def phases(self, x: Columns) -> NDArray[np.float64]:
         """Return the best phases (k,) of final columns (D, d)."""
@@ -205,7 +216,7 @@ class FreeGate(Cost):
     def at(self, phases: NDArray[np.float64]) -> GateCost:
         """Return the fidelity with given phases."""
         turned = factors_of(self.generators, phases)[:, None] * self.unitary
-        return GateCost(self.logical @ turned, self.logical)
+        return GateCost(self.logical @ turned, self.logical, self.process)
 
     def value(self, x: Columns) -> float:
         """Return F."""
@@ -223,6 +234,7 @@ class FreeOpenGate(Cost):
     unitary: Columns
     logical: Columns
     generators: NDArray[np.int64]
+    process: bool = False
 
     def phases(self, x: Columns) -> NDArray[np.float64]:
         """Return the best phases (k,): ``R_ab = sum_ij U_ai^* <a|E(|i><j|)|b> U_bj``."""
@@ -241,7 +253,7 @@ class FreeOpenGate(Cost):
     def at(self, phases: NDArray[np.float64]) -> Linear:
         """Return the fidelity with given phases."""
         turned = factors_of(self.generators, phases)[:, None] * self.unitary
-        return Linear(open_gate_rows(self.logical, self.logical @ turned))
+        return Linear(open_gate_rows(self.logical, self.logical @ turned, self.process))
 
     def value(self, x: Columns) -> float:
         """Return F."""
@@ -320,10 +332,12 @@ def cost_of(model: QuantumModel, lindblad: bool) -> tuple[Columns, Cost]:
         start = hermitian_units(goal.columns) if lindblad else goal.columns
         if goal.free_phases == "local":
             free = FreeOpenGate if lindblad else FreeGate
-            return start, free(goal.unitary, goal.columns, goal.generators)
+            return start, free(goal.unitary, goal.columns, goal.generators, goal.process)
         wanted = goal.columns @ goal.unitary
         return start, (
-            Linear(open_gate_rows(goal.columns, wanted)) if lindblad else GateCost(wanted, goal.columns)
+            Linear(open_gate_rows(goal.columns, wanted, goal.process))
+            if lindblad
+            else GateCost(wanted, goal.columns, goal.process)
         )
     if isinstance(goal, StateTarget) and goal.coherent:
         if lindblad:
@@ -365,12 +379,14 @@ def _for_columns(vectors: tuple[Columns, ...], count: int) -> list[Columns]:
     return list(vectors) if len(vectors) == count else [vectors[0]] * count
 
 
-def open_gate_rows(logical: Columns, wanted: Columns) -> Columns:
-    """Return W (D^2, d^2) of ``F = (d F_pro + 1 - leak)/(d + 1)``, for density matrices that started as Hermitian units.
+def open_gate_rows(logical: Columns, wanted: Columns, process: bool = False) -> Columns:
+    """Return W (D^2, d^2) of ``F = (d F_pro + 1 - leak)/(d + 1)`` or of F_pro, for matrices that started as Hermitian units.
 
     ``F_pro = sum_ij <i|U+ E(|i><j|) U|j>/d^2``, ``1 - leak = sum_i Tr P E(|i><i|)/d``.
     """
     d = logical.shape[1]
+    if process:
+        return hermitian_units(wanted) / d**2
     inside = logical @ logical.conj().T
     rows = hermitian_units(wanted) / (d * (d + 1))
     diagonal = np.arange(d) * (d + 1)

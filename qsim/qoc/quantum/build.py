@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
@@ -58,8 +59,22 @@ ROUNDING = 1e-12
 
 
 def nominal_model(deck: QuantumDeck) -> QuantumModel:
-    """Return the matrices of the deck: made once by plan and build."""
-    return model(deck.system)
+    """Return the matrices of the deck: made once by plan and build.
+
+    Raises
+    ------
+    InvalidInput
+        If a fidelity is asked of a goal that is no gate.
+    """
+    made = model(deck.system)
+    measure = deck.objective.measure
+    if measure == "auto":
+        return made
+    if not isinstance(made.goal, GateTarget):
+        raise InvalidInput(
+            "objective.measure", f"{measure} is that of a gate, and the goal is none; leave it out"
+        )
+    return replace(made, goal=replace(made.goal, process=measure == "process_fidelity"))
 
 
 def plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
@@ -354,7 +369,7 @@ def _threshold(deck: QuantumDeck, made: QuantumModel) -> float:
 def kind_of(made: QuantumModel) -> str:
     """Return the name of what is maximised: fidelity, observable, closeness or probability."""
     if isinstance(made.goal, GateTarget):
-        return "fidelity"
+        return "fidelity_process" if made.goal.process else "fidelity"
     if is_mixed(made):
         return "closeness"
     return "observable" if isinstance(made.goal, ObservableTarget) else "probability"

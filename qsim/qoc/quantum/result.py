@@ -153,12 +153,23 @@ def _leakage(result: QuantumResult) -> float | None:
 
 
 def _process(result: QuantumResult) -> float | None:
-    """Return F_pro from ``F = (d F_pro + 1 - leak)/(d + 1)``."""
+    """Return F_pro: the value, or from ``F = (d F_pro + 1 - leak)/(d + 1)``."""
     goal, leak = result.problem.model.goal, _leakage(result)
     if not isinstance(goal, GateTarget) or leak is None:
         return None
+    if goal.process:
+        return result.value
     d = goal.columns.shape[1]
     return ((d + 1) * result.nominal - 1.0 + leak) / d
+
+
+def _average(result: QuantumResult) -> float | None:
+    """Return F: the value, or from F_pro and the leakage."""
+    goal, leak = result.problem.model.goal, _leakage(result)
+    if not isinstance(goal, GateTarget) or leak is None or not goal.process:
+        return result.value
+    d = goal.columns.shape[1]
+    return (d * result.value + 1.0 - leak) / (d + 1.0)
 
 
 def _process_error(result: QuantumResult) -> float | None:
@@ -167,6 +178,8 @@ def _process_error(result: QuantumResult) -> float | None:
     None where a basis was cut: what more levels change in the leakage is not what they change in F. Where jumps are known by an
     interval, the leakage is off by its whole length, twice the error of F. None for sampled histories.
     """
+    if result.kind == "fidelity_process":
+        return result.error
     if result.error is None or result.check is None or result.check.parts["levels"] > 0.0 or result.ensemble:
         return None
     if result.outcome.sampling is not None:
@@ -221,18 +234,21 @@ def _history(name: str) -> Callable[[QuantumResult], object]:
     return lambda result: result.history.get(name)
 
 
+GATES = ("fidelity", "fidelity_process")
+"""Kinds of values of gates, each of which has both."""
+
 MEANINGS = {
     "probability": "probability of the goal at T",
     "fidelity": "average fidelity of the gate over all states of the logical space",
+    "fidelity_process": "process fidelity of the gate",
     "observable": "mean value of the observable at T",
     "closeness": "1 - ||rho - sigma||^2/2 of the density matrix at T and that of the goal",
 }
 
-VALUES: tuple[Quantity[QuantumResult], ...] = tuple(
+CHECKED: tuple[Quantity[QuantumResult], ...] = tuple(
     quantity
     for name, text in MEANINGS.items()
     for quantity in (
-        Quantity(name, "", text, lambda r: r.value, error=lambda r: r.error, when=_kind(name), headline=True),
         Quantity(
             f"{name}_verified",
             "",
@@ -256,22 +272,40 @@ VALUES: tuple[Quantity[QuantumResult], ...] = tuple(
     )
 )
 
-SCALARS: tuple[Quantity[QuantumResult], ...] = (
+VALUES: tuple[Quantity[QuantumResult], ...] = (
+    *(
+        Quantity(name, "", text, lambda r: r.value, error=lambda r: r.error, when=_kind(name), headline=True)
+        for name, text in MEANINGS.items()
+        if name not in GATES
+    ),
+    Quantity(
+        "fidelity",
+        "",
+        MEANINGS["fidelity"],
+        _average,
+        error=lambda r: r.error if r.kind == "fidelity" else None,
+        when=lambda r: r.kind in GATES,
+        headline=True,
+    ),
     Quantity(
         "fidelity_process",
         "",
-        "process fidelity of the gate, of an ensemble that of the nominal system",
+        MEANINGS["fidelity_process"],
         _process,
         error=_process_error,
-        when=_kind("fidelity"),
+        when=lambda r: r.kind in GATES,
         headline=True,
     ),
+    *CHECKED,
+)
+
+SCALARS: tuple[Quantity[QuantumResult], ...] = (
     Quantity(
         "leakage",
         "",
         "mean population outside of the logical space, of an ensemble that of the nominal system",
         _leakage,
-        when=_kind("fidelity"),
+        when=lambda r: r.kind in GATES,
         headline=True,
     ),
     Quantity(

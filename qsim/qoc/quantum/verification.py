@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.models.builders import model
-from qsim.qoc.models.quantum import ObservableTarget
+from qsim.qoc.models.quantum import GateTarget, ObservableTarget
 from qsim.qoc.objectives.costs import is_mixed
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.unravelling import Unravelling
@@ -188,6 +188,8 @@ def _levels(
     if extra == 0:
         return 0.0, "verify.levels is 0: the error of the levels is not known"
     larger = model(system, extra)
+    if isinstance(larger.goal, GateTarget) and isinstance(problem.model.goal, GateTarget):
+        larger = replace(larger, goal=replace(larger.goal, process=problem.model.goal.process))
     if larger.dimension == problem.model.dimension:
         # qubits and spins alone: no basis was cut
         return 0.0, None

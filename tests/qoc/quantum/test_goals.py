@@ -197,3 +197,59 @@ def test_a_run_up_to_local_phases_with_leakage_and_seepage(jumps):
         t = np.vdot(np.diag(turned), matrix)
         assert f == pytest.approx((abs(t) ** 2 + np.linalg.norm(matrix) ** 2) / 20.0, abs=1e-12)
         assert t.imag == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("lindblad", [False, True])
+@pytest.mark.parametrize("free", [False, True])
+def test_the_process_fidelity_is_that_of_the_average_without_leakage(lindblad, free):
+    made, fields = two_qubit_gate(5, 6, lindblad)
+    if not free:
+        made = replace(made, goal=replace(made.goal, free_phases="none"))
+    average = SlotObjective(made, lindblad, DURATION, fields.shape[1])
+    process = SlotObjective(
+        replace(made, goal=replace(made.goal, process=True)), lindblad, DURATION, fields.shape[1]
+    )
+    final = average.propagator.final(fields, average.start)
+    leak = np.vdot(leakage_operator(made.goal.columns), average.density(final)).real
+    found = process.evaluate(fields)
+    # F = (d F_pro + 1 - leak)/(d + 1)
+    assert average.cost.value(final) == pytest.approx((4 * found.probability + 1 - leak) / 5, abs=1e-12)
+    stacked = np.stack([final, 0.5 * final])
+    if not lindblad:
+        frozen = process.cost.frozen(final)
+        assert frozen.values(stacked) == pytest.approx(
+            [found.probability, 0.25 * found.probability], abs=1e-13
+        )
+    h = 1e-5
+    moved = [fields.copy(), fields.copy()]
+    moved[0][0, 1] += h
+    moved[1][0, 1] -= h
+    slope = (process.values(moved[0])[0][0] - process.values(moved[1])[0][0]) / (2 * h)
+    assert found.gradient[0, 1] == pytest.approx(slope, abs=2e-8)
+
+
+def test_measures_are_those_of_gates_and_levels_may_have_a_sign():
+    system = {
+        "type": "model",
+        "parts": [{"name": "a", "type": "transmon", "levels": 3, "frequency": 0.0, "anharmonicity": -1.0}],
+        "controls": {"x": "a.x"},
+        "target": {"gate": "x", "on": ["a"]},
+    }
+    deck = {
+        "method": "qoc",
+        "system": system,
+        "time": {"T": 3.0, "slots": 6},
+        "control": [{"name": "x", "guess": {"type": "expression", "value": "0.5"}}],
+        "objective": {"measure": "process_fidelity"},
+        "optimizer": "none",
+        "verify": {"levels": "+2"},
+    }
+    with qsim.run(deck, figures="none") as results:
+        scalars = dict(results.scalars)
+    f, pro, leak = (scalars[name].value for name in ("fidelity", "fidelity_process", "leakage"))
+    assert f == pytest.approx((2 * pro + 1 - leak) / 3, abs=1e-13)
+    assert scalars["fidelity_process_verified"].value == pytest.approx(pro, abs=1e-12)
+    assert scalars["error_levels"].value > 0.0
+    state = system | {"initial": "0", "target": "1"}
+    with pytest.raises(qsim.DeckError, match="the goal is none"):
+        qsim.run(deck | {"system": state})
