@@ -231,6 +231,8 @@ def _qoc_members(setting: Setting) -> Measured:
         verify={"propagator": "none"},
         run={"seed": 1},
     )
+    # the loader takes the key `on` for true; without it the gate acts on all parts
+    deck["system"]["target"] = {"gate": "cnot"}
     return _deck(setting, deck, _largest(math.prod(shape), setting.comm.size))
 
 
