@@ -10,7 +10,7 @@ from scipy.linalg import expm
 
 import qsim
 from qsim.core.device.device import cpu
-from qsim.core.errors import QsimError
+from qsim.core.errors import QsimError, Stopped
 from qsim.qoc.models.quantum import ControlTerm
 from qsim.qoc.objectives.ensemble import EnsembleObjective, Member, Weighted, Worst
 from qsim.qoc.objectives.slots import SlotObjective
@@ -289,3 +289,21 @@ def test_claims_of_random_members_hold(run, tmp_path, seed):
     assert results["member_probability_error"].max() < 1e-9
     value = results.scalars["probability"]
     assert abs(value.value - (min(truth) if seed % 2 else np.mean(truth))) <= value.error + 1e-14
+
+
+def test_a_stopped_search_of_an_ensemble_is_continued_to_the_bit(tmp_path):
+    search = deck(
+        control=[{"name": "x", "guess": "random"}],
+        optimizer={"type": "lbfgs", "max_sweeps": 30},
+        objective={"threshold": 1.0},
+        ensemble={"members": [{"scale": {"control.x": [0.9, 1.1]}}], "measure": "worst"},
+    )
+    with qsim.run(search, output=tmp_path / "whole", figures="none") as whole:
+        expected = {name: whole[name] for name in ("control/x", "member_probability", "history/objective")}
+    with pytest.raises(Stopped):
+        qsim.run(
+            {**search, "run": {"seed": 3, "walltime": "1e-4 s"}}, output=tmp_path / "part", figures="none"
+        )
+    with qsim.run(search, output=tmp_path / "part", resume=True, figures="none") as part:
+        for name, values in expected.items():
+            assert np.array_equal(part[name], values), name
