@@ -294,10 +294,9 @@ def test_claims_of_random_members_hold(run, tmp_path, seed):
 def test_a_stopped_search_of_an_ensemble_is_continued_to_the_bit(tmp_path):
     search = deck(
         control=[{"name": "x", "guess": "random"}],
-        optimizer={"type": "lbfgs", "max_sweeps": 30},
         objective={"threshold": 1.0},
         ensemble={"members": [{"scale": {"control.x": [0.9, 1.1]}}], "measure": "worst"},
-    )
+    ) | {"optimizer": {"type": "lbfgs", "max_sweeps": 30}}
     with qsim.run(search, output=tmp_path / "whole", figures="none") as whole:
         expected = {name: whole[name] for name in ("control/x", "member_probability", "history/objective")}
     with pytest.raises(Stopped):
