@@ -148,7 +148,6 @@ class Computation:
             report(Progress())
             if not goes_on:
                 break
-        count = len(made.alpha)
         # poles are Ritz values above E_0, weights the squared first components (docs/theory/trotter.md)
         poles, weights = self._poles(made.alpha, made.beta, square)
         self.poles[number, : poles.size], self.weights[number, : poles.size] = poles, weights
@@ -173,7 +172,8 @@ class Computation:
             Poles and weights.
         """
         omega, eta = np.array(self.problem.block.omega.values()), self.problem.block.broadening
-        bound = truncation(made.alpha, made.beta, self.ground.energy + omega + 1j * eta)
+        z = np.asarray(self.ground.energy + omega + 1j * eta, np.complex128)
+        bound = truncation(made.alpha, made.beta, z)
         return float(square * bound.max() / lorentzians(omega, eta, *found).max())
 
     def _factors(self, number: int) -> NDArray[np.complex128]:
@@ -233,9 +233,9 @@ def lorentzians(
 def truncation(alpha: list[float], beta: list[float], z: NDArray[np.complex128]) -> NDArray[np.float64]:
     r"""Return bounds of the error of :math:`-\tfrac1\pi\,\mathrm{Im}\langle v_1|(z-H)^{-1}|v_1\rangle` after M products.
 
-    The vector :math:`x=V(z-T)^{-1}e_1` has the residual :math:`\beta_My_Mv_{M+1}`, :math:`y=(z-T)^{-1}e_1`.  It enters on both sides, as
-    :math:`v_{M+1}` is orthogonal to x: the error is :math:`\beta_M^2y_M^2\langle v_{M+1}|(z-H)^{-1}|v_{M+1}\rangle`, whose last factor is
-    at most :math:`1/\mathrm{Im}\,z`.
+    With :math:`y=(z-T)^{-1}e_1` the vector :math:`x=Vy` has the residual :math:`\beta_My_Mv_{M+1}`.  It enters on both sides, as
+    :math:`v_{M+1}` is orthogonal to x: the error is :math:`\beta_M^2y_M^2\langle v_{M+1}|(z-H)^{-1}|v_{M+1}\rangle`, whose last
+    factor is at most :math:`1/\mathrm{Im}\,z`.
 
     Parameters
     ----------
