@@ -8,6 +8,7 @@ from qsim.core.results.quantities import Quantity
 from qsim.qoc import figures as grid
 from qsim.qoc.quantum import figures as quantum
 from qsim.qoc.quantum import result as quantum_result
+from qsim.qoc.quantum.fronts.figures import front
 from qsim.qoc.result import QUANTITIES as GRID_QUANTITIES
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ QUANTUM: dict[str, Drawing] = {
     "populations": quantum.populations,
     "convergence": quantum.convergence,
     "gate": quantum.gate,
+    "front": front,
 }
 
 
@@ -50,4 +52,4 @@ def _either(name: str) -> Drawing:
     return draw
 
 
-FIGURES: dict[str, Drawing] = {name: _either(name) for name in (*grid.FIGURES, "gate")}
+FIGURES: dict[str, Drawing] = {name: _either(name) for name in (*grid.FIGURES, "gate", "front")}

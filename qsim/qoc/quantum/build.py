@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
@@ -18,6 +19,7 @@ from qsim.qoc.models.quantum import GateTarget, ObservableTarget
 from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
 from qsim.qoc.objectives.costs import cost_of
 from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.quantum.fronts.points import plans_of, points_of
 from qsim.qoc.quantum.problem import QuantumProblem
 
 if TYPE_CHECKING:
@@ -41,6 +43,20 @@ def nominal_model(deck: QuantumDeck) -> QuantumModel:
 
 
 def plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
+    """Check the system and the controls, and estimate memory; of a front, for every value."""
+    if loaded.deck.front is None:
+        return _one_plan(loaded)
+    own = _one_plan(loaded)
+    if any(f.severity == "error" for f in own.findings):
+        return own
+    plans, findings = plans_of(loaded, nominal_model, _one_plan)
+    if not plans:
+        return _refused(findings, loaded.deck.time.slots)
+    largest = max(plans, key=lambda p: p.memory.host if p.memory is not None else 0)
+    return replace(largest, findings=findings)
+
+
+def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
     """Check the system and the controls, and estimate memory."""
     deck = loaded.deck
     slots = deck.time.slots
@@ -116,6 +132,14 @@ def _order(deck: QuantumDeck, made: QuantumModel) -> list[Finding]:
 
 def build(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
     """Return the problem of a deck that `plan` has accepted."""
+    problem = _one_problem(loaded)
+    if loaded.deck.front is not None:
+        problem.points = points_of(loaded, nominal_model, _one_problem)
+    return problem
+
+
+def _one_problem(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
+    """Return the problem of one search."""
     deck = loaded.deck
     made = loaded.once(nominal_model)
     slots = deck.time.slots

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from qsim.core.run.progress import Monitor
     from qsim.qoc.control.controls import Controls
-    from qsim.qoc.quantum.problem import QuantumProblem
+    from qsim.qoc.quantum.problem import Points, QuantumProblem
 
 __all__ = ["run"]
 
@@ -42,6 +43,11 @@ class QuantumSearch(Search):
             )
 
 
+def search_of(problem: QuantumProblem) -> QuantumSearch:
+    """Return a new search for the controls of a problem."""
+    return QuantumSearch(problem.objective, problem.controls, problem.threshold, problem.max_sweeps)
+
+
 def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
     """Maximise the goal and analyse the controls that were found.
 
@@ -52,7 +58,9 @@ def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
     """
     for text in problem.warnings:
         monitor.warn(text)
-    search = QuantumSearch(problem.objective, problem.controls, problem.threshold, problem.max_sweeps)
+    if problem.points is not None:
+        return _run_front(problem.points, monitor)
+    search = search_of(problem)
     maximisation = Maximisation(problem, search, monitor.restored)
     total, what = problem.max_sweeps * (1 + problem.restarts), problem.optimizer.type
     with monitor.stage("optimise"):
@@ -65,6 +73,17 @@ def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
         )
     final = problem.guess if search.field is None else search.field
     return _analysed(problem, search, maximisation, final, monitor)
+
+
+def _run_front(points: Points, monitor: Monitor) -> QuantumResult:
+    """Search the points of a front, and analyse the one that is shown."""
+    from qsim.qoc.quantum.fronts.search import search_front
+
+    front, search, maximisation = search_front(points, monitor)
+    shown = points.problems[front.shown]
+    assert search.field is not None
+    result = _analysed(shown, search, maximisation, search.field, monitor)
+    return dataclasses.replace(result, front=front)
 
 
 def _found(
