@@ -31,7 +31,7 @@ DRAWN = {
     "qmc/he_atom": "overview trace population reblock timestep optimisation jastrow gofr density",
     "qmc/electron_gas": "sofk",
     "qoc/leakage": "overview fields populations convergence gate",
-    "qoc/speed_limit": "front",
+    "qoc/fastest": "front",
     "qoc/robust": "overview fields spectrum populations convergence spectrogram robustness",
     "qoc/travolta_fig4": "overview line_search",
     "sturmian/he_excited": "basis beta convergence partial_waves iterations density pair_density levels",
