@@ -72,8 +72,11 @@ class QuantumDeck(Deck):
         description="one entry per control of the system",
         json_schema_extra={"example": [{"name": "x"}]},
     )
-    dissipation: Literal["auto", "none", "lindblad"] = Field(
-        default="auto", description="lindblad: density matrices with the jumps; auto: if the system has jumps"
+    dissipation: Literal["auto", "none", "no_jump", "lindblad"] = Field(
+        default="auto",
+        description="jumps of the system. none: left out; no_jump: kets that lose what jumps, with the interval of one "
+        "jump and more; lindblad: density matrices; auto: lindblad for small systems and where jumps are frequent, else "
+        "no_jump in the search and the Lindbladian once at the end if that takes seconds",
     )
     objective: QuantumObjective = Field(default=QuantumObjective(), description="quantity to maximise")
     optimizer: QuantumOptimizer = Field(

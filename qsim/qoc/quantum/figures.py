@@ -78,7 +78,8 @@ def _convergence(ax: Axes, r: Results) -> None:
         ax.set_ylabel("mean value")
     else:
         ax.semilogy(sweeps, np.maximum(1.0 - p, 1e-16))
-        ax.set_ylabel("1 - F" if "fidelity" in r.scalars else "1 - P")
+        letter = "F" if "fidelity" in r.scalars else "P"
+        ax.set_ylabel(f"1 - {letter} (no jump)" if "jump_free" in r.scalars else f"1 - {letter}")
     ax.set_xlabel("sweeps")
 
 

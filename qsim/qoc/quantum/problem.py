@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.systems.model import ModelSystem
     from qsim.qoc.deck.systems.rotor import RotorSystem
     from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.objectives.bounds import Limits
     from qsim.qoc.objectives.slots import SlotObjective
+    from qsim.qoc.quantum.dissipation import Dissipation
 
     System = ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem
 
@@ -58,6 +60,12 @@ class QuantumProblem:
         Block of the deck, from which a larger basis is built for the error of the levels.
     model : QuantumModel
     objective : SlotObjective
+    dissipation : Dissipation
+        How jumps enter the search and the result.
+    finish : SlotObjective or None
+        The Lindbladian that follows the search once, where the search is without jumps.
+    limits : Limits
+        What no search can pass.
     controls : Controls
     guess : (C, N) float64
         First values, constraints applied.
@@ -84,6 +92,9 @@ class QuantumProblem:
     system: System
     model: QuantumModel
     objective: SlotObjective
+    dissipation: Dissipation
+    finish: SlotObjective | None
+    limits: Limits
     controls: Controls
     guess: NDArray[np.float64]
     times: NDArray[np.float64]

@@ -9,11 +9,13 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import drive
-from qsim.qoc.optimizers.search import CriticalPoint, Search
 from qsim.qoc.quantum.build import kind_of
 from qsim.qoc.quantum.continuous import continuous_value
+from qsim.qoc.quantum.dissipation import WEAK
 from qsim.qoc.quantum.maximisation import Maximisation
+from qsim.qoc.quantum.outcome import outcome_of
 from qsim.qoc.quantum.result import QuantumResult
+from qsim.qoc.quantum.search import QuantumSearch
 from qsim.qoc.quantum.verification import Check, verify
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
     from qsim.core.run.progress import Monitor
     from qsim.qoc.control.controls import Controls
+    from qsim.qoc.optimizers.search import Search
+    from qsim.qoc.quantum.outcome import Outcome
     from qsim.qoc.quantum.problem import Points, QuantumProblem
 
 __all__ = ["run"]
@@ -29,23 +33,6 @@ __all__ = ["run"]
 ABOVE_ONE = 1e-9
 # Largest number of entries of the population table.
 LARGEST_TABLE = 30_000_000
-
-
-class QuantumSearch(Search):
-    """A search whose P may be a mean value of any sign: only a vanishing gradient is a critical point."""
-
-    def refuse_critical_point(self, gradient: NDArray[np.float64], probability: float) -> None:
-        """Raise :class:`CriticalPoint` if the gradient vanishes at the first values."""
-        if not np.any(np.abs(gradient) > 0.0):
-            raise CriticalPoint(
-                f"the gradient vanishes at the first values of the controls (P = {probability:.3g}): a critical point",
-                hint="start from guess: random, or guess: {type: expression, value: ...}",
-            )
-
-
-def search_of(problem: QuantumProblem) -> QuantumSearch:
-    """Return a new search for the controls of a problem."""
-    return QuantumSearch(problem.objective, problem.controls, problem.threshold, problem.max_sweeps)
 
 
 def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
@@ -60,17 +47,11 @@ def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
         monitor.warn(text)
     if problem.points is not None:
         return _run_front(problem.points, monitor)
-    search = search_of(problem)
+    search = QuantumSearch(problem)
     maximisation = Maximisation(problem, search, monitor.restored)
     total, what = problem.max_sweeps * (1 + problem.restarts), problem.optimizer.type
     with monitor.stage("optimise"):
         drive(maximisation, monitor, total=total, unit="sweeps", what=what, at_most=True)
-    kind = kind_of(problem.model)
-    if problem.optimizer.type != "none" and not search.reached and np.isfinite(problem.threshold):
-        best = max(search.history["probability"], default=0.0)
-        monitor.warn(
-            f"the threshold {problem.threshold:g} was not reached (best {kind} {best:.6g}): {search.reason}"
-        )
     final = problem.guess if search.field is None else search.field
     return _analysed(problem, search, maximisation, final, monitor)
 
@@ -105,35 +86,36 @@ def _analysed(
     """Propagate the final controls once more: populations, final state, and the independent value."""
     objective, kind = problem.objective, kind_of(problem.model)
     with monitor.stage("analyse"):
-        first = objective.cost.value(objective.propagator.forward(problem.guess, objective.start)[0])
-        final, trajectory = objective.propagator.forward(fields, objective.start)
-        p = objective.cost.value(final)
-        if kind != "observable" and p > 1.0 + ABOVE_ONE:
-            raise NumericsError(f"the {kind} is 1 + {p - 1.0:.2g}: the propagation has lost its accuracy")
-        states = trajectory.at_slots()
-        stride = max(1, -(-states.shape[0] * problem.model.dimension // LARGEST_TABLE))
-        populations = objective.populations(np.concatenate([states[1:], final[None]])[stride - 1 :: stride])
+        first = objective.cost.value(objective.propagator.final(problem.guess, objective.start))
+        outcome = outcome_of(problem, fields)
+        if kind != "observable" and outcome.value > 1.0 + ABOVE_ONE:
+            raise NumericsError(
+                f"the {kind} is 1 + {outcome.value - 1.0:.2g}: the propagation has lost its accuracy"
+            )
+    _judge_search(problem, search, outcome, monitor)
+    stride = max(1, -(-outcome.populations.size // LARGEST_TABLE))
     check = None
     if problem.verify.propagator != "none":
         with monitor.stage("verify"):
-            check = monitor.judged(f"the verified {kind}", lambda: verify(problem, fields, p), None)
+            check = monitor.judged(f"the verified {kind}", lambda: verify(problem, fields, outcome), None)
         if check is not None:
-            _warn(problem, check, p, monitor)
+            _warn(problem, check, outcome.value, monitor)
     controls, u = _found(problem, search, maximisation, fields)
     continuous = None
     if problem.verify.propagator != "none" and not controls.held:
         with monitor.stage("functions of time"):
             continuous = monitor.judged(
-                f"the {kind} under functions of time", lambda: continuous_value(problem, controls, u), None
+                f"the {kind} under functions of time",
+                lambda: continuous_value(problem, controls, u, outcome),
+                None,
             )
     return QuantumResult(
         problem=problem,
         kind=kind,
         fields=fields,
-        value=p,
+        outcome=outcome,
         value_guess=first,
-        final=final,
-        populations=populations,
+        populations=outcome.populations[stride - 1 :: stride],
         stride=stride,
         check=check,
         controls=controls,
@@ -146,6 +128,25 @@ def _analysed(
         history={k: np.array(v, dtype=float) for k, v in search.history.items()},
         extra={k: np.array(v, dtype=float) for k, v in search.extra.items()},
     )
+
+
+def _judge_search(problem: QuantumProblem, search: Search, outcome: Outcome, monitor: Monitor) -> None:
+    """Warn of a threshold that was not reached, and of jumps that the search left out."""
+    threshold, kind = problem.threshold, kind_of(problem.model)
+    if problem.optimizer.type != "none" and not search.reached and np.isfinite(threshold):
+        best = max(search.history["probability"], default=0.0)
+        told = f"best {kind} {best:.6g}"
+        if outcome.expansion is not None:
+            told = f"{kind} {outcome.value:.6g}, {outcome.expansion.zero:.6g} of it without a jump"
+            # the Lindbladian may know more than the interval did
+            search.reached = outcome.value >= threshold
+        if not search.reached:
+            monitor.warn(f"the threshold {threshold:g} was not reached ({told}): {search.reason}")
+    if outcome.expansion is not None and 1.0 - outcome.expansion.jump_free > WEAK:
+        lost = 100.0 * (1.0 - outcome.expansion.jump_free)
+        monitor.warn(
+            f"{lost:.2g} % of the histories have jumps, which the search left out; try dissipation: lindblad"
+        )
 
 
 def _warn(problem: QuantumProblem, check: Check, p: float, monitor: Monitor) -> None:

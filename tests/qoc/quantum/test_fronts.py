@@ -11,6 +11,7 @@ import qsim
 from qsim.core.errors import Stopped
 from qsim.qoc.control.controls import Controls, Line
 from qsim.qoc.control.parametrisation import Parametrisation
+from qsim.qoc.objectives.bounds import limits_of
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.quantum.fronts.limits import most_probable
 from tests.qoc.quantum.test_slots import random_model
@@ -115,20 +116,27 @@ def test_no_random_controls_pass_the_bound(seed):
     ones = np.ones(slots)
     lines = [Line(Parametrisation(ones, -b * ones, b * ones, None, None), np.ones_like) for b in largest]
     objective = SlotObjective(made, False, duration, slots)
+    low, high = -largest, largest
     problem = SimpleNamespace(
         model=made,
+        dissipation=SimpleNamespace(search="closed"),
+        limits=limits_of(made, duration, low, high, closed=True),
         objective=objective,
         duration=duration,
         times=ones,
         controls=Controls(tuple(lines), duration),
     )
-    bound = most_probable(problem)
+    bound = most_probable(problem) or 1.0
     signs = rng.choice([-1.0, 1.0], (30, count, slots))
     best = max(float(objective.values(s * largest[:, None])[0][0]) for s in signs)
     assert best <= bound + 1e-12
     most = float(rng.uniform(0.1, 2.0))
     problem.controls = Controls(tuple(lines), duration, most=most)
     bound = most_probable(problem)
+    if any(c.power == 2 for c in made.controls):
+        # of squares the fluence says nothing more
+        assert bound == problem.limits.speed
+        return
     for fields in signs * largest[:, None]:
         size = np.sqrt(most / (np.sum(fields**2) * duration / slots))
         assert float(objective.values(min(1.0, size) * fields)[0][0]) <= bound + 1e-12

@@ -52,7 +52,6 @@ def plans_of(
         made = plan(changed)
         wrong = [f for f in made.findings if f.severity == "error"]
         findings += [Finding(place, f"{front.over} = {value}: {f.key}: {f.message}") for f in wrong[:1]]
-        findings += [f for f in made.findings if f.severity != "error" and number == 0]
         plans.append(made)
     if not findings:
         try:

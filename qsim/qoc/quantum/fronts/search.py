@@ -10,9 +10,11 @@ import numpy as np
 
 from qsim.core.run.loop import Progress, drive
 from qsim.qoc.control.fields import resample
+from qsim.qoc.models.quantum import ObservableTarget
 from qsim.qoc.quantum.fronts.limits import most_probable
 from qsim.qoc.quantum.maximisation import Maximisation
-from qsim.qoc.quantum.run import QuantumSearch, search_of
+from qsim.qoc.quantum.outcome import outcome_of
+from qsim.qoc.quantum.search import QuantumSearch
 from qsim.qoc.quantum.verification import verify
 
 if TYPE_CHECKING:
@@ -143,7 +145,7 @@ class FrontSearch:
         while self.step < len(self.schedule):
             way, point = self.schedule[self.step]
             problem = self._from_neighbour(way, point)
-            search = search_of(problem)
+            search = QuantumSearch(problem)
             saved = None if self.saved is None else self.saved["inner"]
             self.saved = None
             self.inner = Maximisation(problem, search, saved)
@@ -205,33 +207,39 @@ def search_front(points: Points, monitor: Monitor) -> tuple[Front, QuantumSearch
     kept = [found for found in search.best if found is not None]
     assert len(kept) == len(points.problems)
     with monitor.stage("verify"):
-        checks = [_checked(p, f, monitor) for p, f in zip(points.problems, kept, strict=True)]
-    front = _front(points, search, kept, checks)
+        judged = [_judged(p, f, monitor) for p, f in zip(points.problems, kept, strict=True)]
+    front = _front(points, search, kept, judged)
     if front.no_limit:
         monitor.warn(front.no_limit)
     shown, found = points.problems[front.shown], kept[front.shown]
-    again = search_of(shown)
+    again = QuantumSearch(shown)
     again.restore(found.search)
     again.reached, again.reason = found.reached, found.reason
     return front, again, Maximisation(shown, again, None)
 
 
-def _checked(problem: QuantumProblem, found: _Found, monitor: Monitor) -> Check | None:
-    """Return the independent value of the best controls of a point."""
-    if problem.verify.propagator == "none":
-        return None
+def _judged(problem: QuantumProblem, found: _Found, monitor: Monitor) -> tuple[float, Check | None]:
+    """Return the value of the best controls of a point, and the independent one."""
     fields = found.search["field"]
-    return monitor.judged(
-        "the verified value of a point", lambda: verify(problem, fields, found.probability), None
-    )
+    outcome = outcome_of(problem, fields)
+    if problem.verify.propagator == "none":
+        return outcome.value, None
+    check = monitor.judged("the verified value of a point", lambda: verify(problem, fields, outcome), None)
+    return outcome.value, check
 
 
-def _front(points: Points, search: FrontSearch, kept: list[_Found], checks: list[Check | None]) -> Front:
+def _front(
+    points: Points, search: FrontSearch, kept: list[_Found], judged: list[tuple[float, Check | None]]
+) -> Front:
     fields = [np.asarray(found.search["field"]) for found in kept]
     taus = [p.duration / p.times.size for p in points.problems]
     limits = [most_probable(p) for p in points.problems]
+    if any(b is not None for b in limits) and not isinstance(points.problems[0].model.goal, ObservableTarget):
+        # where nothing less is known, a probability is at most 1
+        limits = [1.0 if b is None else b for b in limits]
     reached = np.array([found.reached for found in kept])
-    best = np.array([found.probability for found in kept])
+    # where a search left jumps out, the value has them
+    best = np.array([value for value, _ in judged])
     shown = int(np.argmax(best))
     if reached.any():
         # the smallest value that is enough
@@ -241,7 +249,7 @@ def _front(points: Points, search: FrontSearch, kept: list[_Found], checks: list
         values=points.values,
         found=search.found,
         best=best,
-        checks=checks,
+        checks=[check for _, check in judged],
         fields=fields,
         bounds=np.array([np.nan if bound is None else bound for bound in limits]),
         fluences=np.array([np.sum(f**2) * tau for f, tau in zip(fields, taus, strict=True)]),
