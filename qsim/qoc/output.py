@@ -9,6 +9,7 @@ from qsim.qoc import figures as grid
 from qsim.qoc.quantum import figures as quantum
 from qsim.qoc.quantum import result as quantum_result
 from qsim.qoc.quantum.fronts.figures import front
+from qsim.qoc.quantum.fronts.quantities import FRONT
 from qsim.qoc.result import QUANTITIES as GRID_QUANTITIES
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ __all__ = ["FIGURES", "QUANTITIES"]
 # Quantities of a molecule on a grid, and of any other quantum system.
 QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "grid": GRID_QUANTITIES,
-    "quantum": quantum_result.QUANTITIES,
+    "quantum": (*quantum_result.QUANTITIES, *FRONT),
 }
 
 # Figures that any other quantum system has.
