@@ -132,11 +132,7 @@ def dissipation_of(deck: QuantumDeck) -> Dissipation:
 
 def _limits(deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: Dissipation) -> Limits:
     """Return what no search can pass."""
-    low, high = controls.low.min(axis=1), controls.high.max(axis=1)
-    # what is fixed moves between its own values
-    for c, line in enumerate(controls.lines):
-        if line.fixed is not None:
-            low[c], high[c] = line.fixed.min(), line.fixed.max()
+    low, high = controls.extent()
     return limits_of(made, _duration(deck), low, high, closed=chosen.search == "closed")
 
 

@@ -72,7 +72,7 @@ FRONT: tuple[Quantity[QuantumResult], ...] = (
         headline=True,
     ),
     *(
-        Quantity(f"front/{name}", "", text, _of_front(part), ("point",), when=_has_front, note=note)
+        Quantity(f"front/{name}", "", text, _of_front(part), ("value",), when=_has_front, note=note)
         for name, text, part, note in (
             ("value", "values of front.over", lambda f: f.values, "times in time_unit"),
             ("probability", "largest value of the goal of both directions", lambda f: f.best, ""),
@@ -107,7 +107,7 @@ FRONT: tuple[Quantity[QuantumResult], ...] = (
         "",
         "best controls * of all points, in system.unit",
         _front_fields,
-        ("point", "slot"),
+        ("value", "slot"),
         when=_has_front,
     ),
 )
