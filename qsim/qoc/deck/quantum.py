@@ -7,6 +7,7 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount
 from qsim.qoc.deck.controls import QuantumControl, control_rules
+from qsim.qoc.deck.ensemble import QuantumEnsemble
 from qsim.qoc.deck.front import Front
 from qsim.qoc.deck.numbers import Positive
 from qsim.qoc.deck.optimizers import QuantumLbfgs, QuantumOptimizer
@@ -85,6 +86,9 @@ class QuantumDeck(Deck):
     front: Front | None = Field(
         default=None, description="best value against a key: one search for each value of it"
     )
+    ensemble: QuantumEnsemble | None = Field(
+        default=None, description="robust control: the same controls, many systems"
+    )
     verify: QuantumVerify = Field(default=QuantumVerify(), description="independent check of the result")
 
     def check(self) -> Iterator[Finding]:
@@ -101,3 +105,10 @@ class QuantumDeck(Deck):
             yield Finding("objective.max_fluence", text)
         if self.front is not None and self.optimizer.type == "none":
             yield Finding("front", "a front is searched; choose an optimizer")
+        if self.ensemble is not None:
+            yield from self.ensemble.check()
+            if self.dissipation == "no_jump":
+                yield Finding("dissipation", "an ensemble has no expansion in jumps; use lindblad, or none")
+            if self.optimizer.type in ("krotov", "gauss_newton"):
+                text = f"{self.optimizer.type} knows one system; with an ensemble: lbfgs, travolta or none"
+                yield Finding("optimizer.type", text)

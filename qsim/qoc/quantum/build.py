@@ -13,6 +13,7 @@ from qsim.core.run.stages import Plan, Size
 from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.making import Making, penalties
 from qsim.qoc.deck.systems.quantities import units_of
+from qsim.qoc.kernels.slots import fits
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.faults import InvalidSystem
 from qsim.qoc.models.quantum import GateTarget, ObservableTarget
@@ -20,7 +21,11 @@ from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
 from qsim.qoc.objectives.bounds import Limits, limits_of
 from qsim.qoc.objectives.costs import column_count, cost_of
 from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.propagators.batch import DEVICE_BYTES, HOST_BYTES
+from qsim.qoc.propagators.slots import Slots
 from qsim.qoc.quantum.dissipation import Dissipation, choose
+from qsim.qoc.quantum.ensembles.ensemble import made_ensemble, same_space
+from qsim.qoc.quantum.ensembles.members import Members
 from qsim.qoc.quantum.fronts.points import plans_of, points_of
 from qsim.qoc.quantum.problem import QuantumProblem
 
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from qsim.core.deck.load import LoadedDeck
+    from qsim.core.device.device import Device
     from qsim.qoc.control.controls import Controls
     from qsim.qoc.deck.quantum import QuantumDeck
     from qsim.qoc.models.quantum import QuantumModel
@@ -36,6 +42,8 @@ __all__ = ["build", "plan"]
 
 # Bytes of trajectory up to which a search carries density matrices.
 MOST_BYTES = 2e9
+# Products of a sweep from which a GPU is faster than its host: an estimate from the speeds of kernels.
+GPU_PRODUCTS = 5e7
 # Terms of the series of a slot, roughly, for the count of operations.
 TERMS = 12
 # Threshold of `auto`.
@@ -59,8 +67,7 @@ def plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
     plans, findings = plans_of(loaded, nominal_model, _one_plan)
     if not plans:
         return _refused(findings, loaded.deck.time.slots)
-    largest = max(plans, key=lambda p: p.memory.host if p.memory is not None else 0)
-    return replace(largest, findings=findings)
+    return replace(max(plans, key=lambda p: p.memory.host), findings=findings)
 
 
 def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
@@ -74,6 +81,10 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
     except InvalidInput as problem:
         return _refused([Finding(problem.key, str(problem))], slots)
     findings = list(_order(deck, made))
+    try:
+        members = _members(loaded, made)
+    except InvalidInput as problem:
+        return _refused([*findings, Finding(problem.key, str(problem))], slots)
     if findings:
         return _refused(findings, slots)
     try:
@@ -85,32 +96,76 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
         if chosen.lindblad and 16.0 * made.dimension**2 * columns * slots > MOST_BYTES:
             raise InvalidInput("dissipation", _too_large(made, columns, slots))
         cost_of(made, chosen.lindblad)
-        findings += _out_of_reach(deck, made, controls, chosen)
+        if members is None:
+            # members have bounds of their own
+            findings += _out_of_reach(deck, made, controls, chosen)
     except InvalidInput as problem:
         return _refused([Finding(problem.key, str(problem))], slots)
     lindblad = chosen.lindblad
     rows = made.dimension**2 if lindblad else made.dimension
-    products = 4.0 * rows * columns * TERMS * slots
+    count = 1 if members is None else members.count
+    products = 4.0 * rows * columns * TERMS * slots * count
     return Plan(
         # the trajectory, and the powers of one slot
-        memory=Memory(
-            host=16 * rows * columns * (2 * slots + 2 * TERMS),
-            parts={"trajectory": 16 * rows * columns * slots},
-            reduce="time.slots",
-        ),
+        memory=_memory(rows, columns, slots, 0 if members is None else members.count),
         sizes={
             "levels": made.dimension,
             "columns": columns,
             "controls": len(made.controls),
             "jumps": len(made.jumps),
             "slots": slots,
+            "members": count,
         },
         steps=slots,
         findings=findings,
-        size=Size(products, "products of a sweep", math.inf),
+        size=Size(products, "products of a sweep", GPU_PRODUCTS),
         operations=4.0 * products,
+        reduce="time.slots" if members is None else "ensemble",
+        ranks=count,
+        shared="members",
+        cpu_only=_cpu_only(deck, made, lindblad, columns),
+    )
+
+
+def _members(loaded: LoadedDeck[QuantumDeck], made: QuantumModel) -> Members | None:
+    """Return the members of the ensemble, some of which are made to see that they can be; None without an ensemble.
+
+    Raises
+    ------
+    InvalidInput
+        If a parameter does not exist, or a value makes no system.
+    """
+    deck = loaded.deck
+    if deck.ensemble is None:
+        return None
+    members = Members(
+        deck.ensemble, deck.system, [c.name for c in made.controls], {"base": loaded.path.parent}
+    )
+    for number in members.ends():
+        same_space(members.model(number), made, members)
+    return members
+
+
+def _cpu_only(deck: QuantumDeck, made: QuantumModel, lindblad: bool, columns: int) -> str:
+    """Return what keeps a run from a GPU; "" if nothing does."""
+    if deck.ensemble is None:
+        return f"system: {deck.system.type} without an ensemble"
+    pattern = Slots(made, lindblad, 1.0, 1).pattern
+    if not fits(pattern, columns):
+        return f"{pattern.rows} rows with {pattern.entries} entries, more than a block of a GPU has room for"
+    return ""
+
+
+def _memory(rows: int, columns: int, slots: int, members: int) -> Memory:
+    """Return the memory of a run: trajectories of members that are kept at a time, and of the system itself."""
+    one = 16 * rows * columns * slots
+    there, on_gpu = (int(min(one * members, max(one, limit))) for limit in (HOST_BYTES, DEVICE_BYTES))
+    return Memory(
+        host=16 * rows * columns * (2 * slots + 2 * TERMS),
+        device=there,
+        on_gpu=on_gpu - there,
+        parts={"trajectory": one, "trajectories of members": there},
         reduce="time.slots",
-        cpu_only=f"system: {deck.system.type}",
     )
 
 
@@ -126,6 +181,8 @@ def _chosen(loaded: LoadedDeck[QuantumDeck], made: QuantumModel) -> Dissipation:
 def dissipation_of(deck: QuantumDeck) -> Dissipation:
     """Return how the jumps of a system enter, by its first values: made once by plan and build."""
     made = nominal_model(deck)
+    if deck.ensemble is not None and deck.dissipation == "auto" and made.jumps:
+        return Dissipation("lindblad", notice="dissipation: auto -> lindblad (an ensemble)")
     _, guess = _making(deck, made).start()
     return choose(deck.dissipation, made, _duration(deck), guess)
 
@@ -183,15 +240,15 @@ def _order(deck: QuantumDeck, made: QuantumModel) -> list[Finding]:
     return findings
 
 
-def build(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
+def build(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProblem:
     """Return the problem of a deck that `plan` has accepted."""
-    problem = _one_problem(loaded)
+    problem = _one_problem(loaded, device)
     if loaded.deck.front is not None:
-        problem.points = points_of(loaded, nominal_model, _one_problem)
+        problem.points = points_of(loaded, nominal_model, lambda point: _one_problem(point, device))
     return problem
 
 
-def _one_problem(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
+def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProblem:
     """Return the problem of one search."""
     deck = loaded.deck
     made = loaded.once(nominal_model)
@@ -207,6 +264,18 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
         notices.append(chosen.notice)
     search = deck.optimizer
     finish = SlotObjective(made, True, duration, slots) if chosen.finish else None
+    ensemble = None
+    if deck.ensemble is not None:
+        members = Members(
+            deck.ensemble, deck.system, [c.name for c in made.controls], {"base": loaded.path.parent}
+        )
+        options = (chosen.lindblad, duration, slots, penalties(deck, made.controls))
+        try:
+            ensemble = made_ensemble(deck.ensemble, members, made, device, options)
+        except InvalidInput as problem:
+            loaded.raise_for([Finding(problem.key, str(problem))])
+            # raise_for has raised already
+            raise
     return QuantumProblem(
         system=deck.system,
         model=made,
@@ -227,6 +296,7 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
         verify=deck.verify,
         warnings=warnings,
         notices=notices,
+        ensemble=ensemble,
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.results.plotting import figure
+from qsim.core.results.plotting import compose, figure, in_column
 from qsim.qoc.deck.quantum import TYPES
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _controls(ax: Axes, r: Results) -> None:
 
 
 def _legend(ax: Axes) -> None:
-    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, borderaxespad=0.1, fontsize=7)
+    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, borderaxespad=0.1, fontsize="small")
 
 
 def _populations(ax: Axes, r: Results) -> None:
@@ -128,8 +128,10 @@ def gate(r: Results) -> Figure | None:
     return fig
 
 
-def overview(r: Results) -> Figure:
+def overview(r: Results) -> Figure | None:
     """Draw controls, populations and convergence side by side."""
+    if in_column():
+        return compose(r, (fields, populations))
     fig = figure("double", 5.0)
     axes = fig.subplot_mosaic("AA;BC")
     _controls(axes["A"], r)

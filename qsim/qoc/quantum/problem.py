@@ -13,16 +13,13 @@ if TYPE_CHECKING:
     from qsim.qoc.control.making import Making
     from qsim.qoc.deck.optimizers import QuantumOptimizer
     from qsim.qoc.deck.quantum import QuantumVerify
-    from qsim.qoc.deck.systems.grid2d import Grid2dSystem
-    from qsim.qoc.deck.systems.matrices import MatricesSystem
-    from qsim.qoc.deck.systems.model import ModelSystem
-    from qsim.qoc.deck.systems.rotor import RotorSystem
+    from qsim.qoc.models.builders import System
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.bounds import Limits
+    from qsim.qoc.objectives.ensemble import EnsembleObjective
     from qsim.qoc.objectives.slots import SlotObjective
     from qsim.qoc.quantum.dissipation import Dissipation
-
-    System = ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem
+    from qsim.qoc.quantum.ensembles.members import Ensemble
 
 __all__ = ["Points", "QuantumProblem"]
 
@@ -87,6 +84,8 @@ class QuantumProblem:
         How open choices were settled.
     points : Points or None
         Searches of a front, in whose place this problem stands.
+    ensemble : Ensemble or None
+        Systems that see the same controls, whose values count instead of that of `model`.
     """
 
     system: System
@@ -107,6 +106,12 @@ class QuantumProblem:
     warnings: list[str]
     notices: list[str]
     points: Points | None = None
+    ensemble: Ensemble | None = None
+
+    @property
+    def searched(self) -> SlotObjective | EnsembleObjective:
+        """What the search maximises: the value of the ensemble if there is one."""
+        return self.objective if self.ensemble is None else self.ensemble.objective
 
     @property
     def max_sweeps(self) -> int:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from qsim.qoc.models.plane.levels import Plane
     from qsim.qoc.objectives.jumps import Expansion
     from qsim.qoc.quantum.continuous import Continuous
+    from qsim.qoc.quantum.ensembles.ensemble import EnsembleResult
     from qsim.qoc.quantum.fronts.search import Front
     from qsim.qoc.quantum.outcome import Outcome
     from qsim.qoc.quantum.problem import QuantumProblem
@@ -54,6 +55,7 @@ class QuantumResult:
     reason: str
     front: Front | None = None
     history: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    ensemble: EnsembleResult | None = None
     extra: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @property
@@ -64,6 +66,11 @@ class QuantumResult:
     @property
     def value(self) -> float:
         """Value of the goal."""
+        return self.outcome.value if self.ensemble is None else self.ensemble.value
+
+    @property
+    def nominal(self) -> float:
+        """Value of the system as the deck has it."""
         return self.outcome.value
 
     @property
@@ -157,7 +164,7 @@ def _process(result: QuantumResult) -> float | None:
     if not isinstance(goal, GateTarget) or leak is None:
         return None
     d = goal.columns.shape[1]
-    return ((d + 1) * result.value - 1.0 + leak) / d
+    return ((d + 1) * result.nominal - 1.0 + leak) / d
 
 
 def _process_error(result: QuantumResult) -> float | None:
@@ -166,7 +173,7 @@ def _process_error(result: QuantumResult) -> float | None:
     None where a basis was cut: what more levels change in the leakage is not what they change in F. Where jumps are known by an
     interval, the leakage is off by its whole length, twice the error of F.
     """
-    if result.error is None or result.check is None or result.check.parts["levels"] > 0.0:
+    if result.error is None or result.check is None or result.check.parts["levels"] > 0.0 or result.ensemble:
         return None
     return (3.0 if result.problem.objective.lossy and result.problem.finish is None else 2.0) * result.error
 
@@ -280,7 +287,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
     Quantity(
         "fidelity_process",
         "",
-        "process fidelity of the gate",
+        "process fidelity of the gate, of an ensemble that of the nominal system",
         _process,
         error=_process_error,
         when=_kind("fidelity"),
@@ -289,7 +296,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
     Quantity(
         "leakage",
         "",
-        "mean population outside of the logical space",
+        "mean population outside of the logical space, of an ensemble that of the nominal system",
         _leakage,
         when=_kind("fidelity"),
         headline=True,
@@ -320,7 +327,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "objective",
         "",
         "J, the value less alpha times the fluence",
-        lambda r: r.value - r.problem.objective.penalty(r.fields),
+        lambda r: r.value - r.problem.searched.penalty(r.fields),
         error=lambda r: r.error,
     ),
     Quantity(
@@ -329,6 +336,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "integral of the sum of u^2, in the units of the system",
         lambda r: float(np.sum(r.fields**2)) * r.problem.objective.tau,
         headline=True,
+        exact=True,
     ),
     Quantity(
         "peak",
@@ -336,6 +344,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "largest |u| of any control",
         lambda r: float(np.abs(r.fields).max(initial=0.0)),
         headline=True,
+        exact=True,
     ),
     Quantity("sweeps", "", "forward and backward propagations", lambda r: r.sweeps, headline=True),
     Quantity("iterations", "", "iterations of the optimiser", lambda r: r.iterations, headline=True),
@@ -345,7 +354,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "norm_error",
         "",
         "largest change of a norm or trace",
-        lambda r: r.problem.objective.norm_error,
+        lambda r: r.problem.searched.norm_error,
         headline=True,
     ),
     Quantity("error_*", "", "part of the error of the value: *", _parts),

@@ -12,6 +12,7 @@ from qsim.core.run.loop import drive
 from qsim.qoc.quantum.build import kind_of
 from qsim.qoc.quantum.continuous import continuous_value
 from qsim.qoc.quantum.dissipation import WEAK
+from qsim.qoc.quantum.ensembles.ensemble import looked_at, verified
 from qsim.qoc.quantum.maximisation import Maximisation
 from qsim.qoc.quantum.outcome import outcome_of
 from qsim.qoc.quantum.result import QuantumResult
@@ -92,17 +93,22 @@ def _analysed(
             raise NumericsError(
                 f"the {kind} is 1 + {outcome.value - 1.0:.2g}: the propagation has lost its accuracy"
             )
+        ensemble = None if problem.ensemble is None else looked_at(problem, problem.ensemble, fields)
     _judge_search(problem, search, outcome, monitor)
     stride = max(1, -(-outcome.populations.size // LARGEST_TABLE))
     check = None
     if problem.verify.propagator != "none":
         with monitor.stage("verify"):
-            check = monitor.judged(f"the verified {kind}", lambda: verify(problem, fields, outcome), None)
+            if ensemble is not None:
+                ensemble = verified(problem, ensemble, fields, monitor)
+                check = ensemble.check
+            else:
+                check = monitor.judged(f"the verified {kind}", lambda: verify(problem, fields, outcome), None)
         if check is not None:
-            _warn(problem, check, outcome.value, monitor)
+            _warn(problem, check, outcome.value if ensemble is None else ensemble.value, monitor)
     controls, u = _found(problem, search, maximisation, fields)
     continuous = None
-    if problem.verify.propagator != "none" and not controls.held:
+    if problem.verify.propagator != "none" and not controls.held and ensemble is None:
         with monitor.stage("functions of time"):
             continuous = monitor.judged(
                 f"the {kind} under functions of time",
@@ -114,14 +120,15 @@ def _analysed(
         kind=kind,
         fields=fields,
         outcome=outcome,
-        value_guess=first,
+        value_guess=first if ensemble is None else ensemble.value_guess,
         populations=outcome.populations[stride - 1 :: stride],
         stride=stride,
         check=check,
+        ensemble=ensemble,
         controls=controls,
         parameters=u,
         continuous=continuous,
-        sweeps=objective.sweeps,
+        sweeps=problem.searched.sweeps,
         iterations=search.iterations,
         reached=search.reached,
         reason=search.reason,

@@ -32,7 +32,7 @@ class QuantumSearch(Search):
     """
 
     def __init__(self, problem: QuantumProblem) -> None:
-        super().__init__(problem.objective, problem.controls, problem.threshold, problem.max_sweeps)
+        super().__init__(problem.searched, problem.controls, problem.threshold, problem.max_sweeps)
         self.problem = problem
         # gain of P per probability of jumps, as the last expansion had it; at most the largest value
         self.gain = extremes(problem.model)[1] if problem.objective.lossy else 0.0

@@ -119,6 +119,7 @@ def test_no_random_controls_pass_the_bound(seed):
     low, high = -largest, largest
     problem = SimpleNamespace(
         model=made,
+        ensemble=None,
         dissipation=SimpleNamespace(search="closed"),
         limits=limits_of(made, duration, low, high, closed=True),
         objective=objective,

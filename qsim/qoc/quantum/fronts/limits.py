@@ -23,6 +23,9 @@ DENSE = 1000
 
 def most_probable(problem: QuantumProblem) -> float | None:
     """Return a bound of the value that no controls can pass; None where none is known."""
+    if problem.ensemble is not None:
+        # members have bounds of their own
+        return None
     limits = problem.limits
     known = [b for b in (limits.mixture, limits.speed, _by_fluence(problem)) if b is not None]
     return min(known) if known else None

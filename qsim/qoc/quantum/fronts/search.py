@@ -11,6 +11,7 @@ import numpy as np
 from qsim.core.run.loop import Progress, drive
 from qsim.qoc.control.fields import resample
 from qsim.qoc.models.quantum import ObservableTarget
+from qsim.qoc.quantum.ensembles.ensemble import looked_at, verified
 from qsim.qoc.quantum.fronts.limits import most_probable
 from qsim.qoc.quantum.maximisation import Maximisation
 from qsim.qoc.quantum.outcome import outcome_of
@@ -157,9 +158,9 @@ class FrontSearch:
 
             self.inner.advance(counted)
             self._keep(way, point, search)
-            self.sweeps += problem.objective.sweeps
+            self.sweeps += problem.searched.sweeps
             # sweeps of the other direction are counted again
-            problem.objective.sweeps = 0
+            problem.searched.sweeps = 0
             self.step, self.inner = self.step + 1, None
 
     def _keep(self, way: int, point: int, search: QuantumSearch) -> None:
@@ -220,12 +221,15 @@ def search_front(points: Points, monitor: Monitor) -> tuple[Front, QuantumSearch
 
 def _judged(problem: QuantumProblem, found: _Found, monitor: Monitor) -> tuple[float, Check | None]:
     """Return the value of the best controls of a point, and the independent one."""
-    fields = found.search["field"]
+    fields, verifying = found.search["field"], problem.verify.propagator != "none"
+    if problem.ensemble is not None:
+        members = looked_at(problem, problem.ensemble, fields)
+        return members.value, verified(problem, members, fields, monitor).check if verifying else None
     outcome = outcome_of(problem, fields)
-    if problem.verify.propagator == "none":
+    if not verifying:
         return outcome.value, None
-    check = monitor.judged("the verified value of a point", lambda: verify(problem, fields, outcome), None)
-    return outcome.value, check
+    what = "the verified value of a point"
+    return outcome.value, monitor.judged(what, lambda: verify(problem, fields, outcome), None)
 
 
 def _front(
