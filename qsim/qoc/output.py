@@ -35,10 +35,14 @@ QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
 QUANTUM: dict[str, Drawing] = {
     "overview": quantum.overview,
     "fields": quantum.fields,
+    "spectrum": quantum.spectrum,
     "populations": quantum.populations,
     "convergence": quantum.convergence,
     "gate": quantum.gate,
     "front": front,
+    "bloch": quantum.bloch,
+    "goal": quantum.goal,
+    "levels": quantum.levels,
     "robustness": ensembles.robustness,
 }
 
@@ -56,4 +60,4 @@ def _either(name: str) -> Drawing:
     return draw
 
 
-FIGURES: dict[str, Drawing] = {name: _either(name) for name in (*grid.FIGURES, "gate", "front")}
+FIGURES: dict[str, Drawing] = {name: _either(name) for name in {**grid.FIGURES, **QUANTUM}}

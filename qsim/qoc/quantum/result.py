@@ -9,6 +9,7 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.qoc.models.quantum import GateTarget
+from qsim.qoc.propagators.slots import Slots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.ensembles.ensemble import EnsembleResult
     from qsim.qoc.quantum.fronts.search import Front
     from qsim.qoc.quantum.outcome import Outcome
+    from qsim.qoc.quantum.paths import Paths
     from qsim.qoc.quantum.problem import QuantumProblem
     from qsim.qoc.quantum.verification import Check
 
@@ -30,6 +32,8 @@ __all__ = ["QUANTITIES", "QuantumResult"]
 
 # Levels whose wavefunctions are kept in the file beside those of the start and the goal.
 SHOWN = 6
+# Points of a spectrum at least.
+PADDED = 2048
 # Population from which a level counts as one of start or goal.
 SEEN = 1e-3
 
@@ -45,6 +49,7 @@ class QuantumResult:
     value_guess: float
     populations: NDArray[np.float64]
     stride: int
+    paths: Paths
     check: Check | None
     controls: Controls
     parameters: NDArray[np.float64]
@@ -93,6 +98,27 @@ def _fields(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
 
 def _guesses(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
     return {f"control_guess/{k}": v for k, v in _named(result, result.problem.guess).items()}
+
+
+def _bloch(result: QuantumResult) -> dict[str, FloatArray]:
+    return {f"bloch/{k}": v for k, v in result.paths.bloch.items()}
+
+
+def _frequency(result: QuantumResult) -> FloatArray:
+    """Return the angular frequencies of the spectra, 1/time."""
+    tau = result.problem.objective.tau
+    return np.asarray(2.0 * np.pi * np.fft.rfftfreq(_padded(result), tau), dtype=np.float64)
+
+
+def _padded(result: QuantumResult) -> int:
+    """Return the slots of a spectrum: the pulse, and nothing behind it, so that few slots give no polygon."""
+    return max(PADDED, result.fields.shape[1])
+
+
+def _spectra(result: QuantumResult) -> dict[str, FloatArray]:
+    """Return ``|integral u exp(i w t) dt|^2`` of every control."""
+    amplitudes = np.fft.rfft(result.fields, _padded(result), axis=1) * result.problem.objective.tau
+    return {f"spectrum/{k}": v for k, v in _named(result, np.abs(amplitudes) ** 2).items()}
 
 
 def _by_control(
@@ -179,11 +205,15 @@ def _process_error(result: QuantumResult) -> float | None:
 
 
 def _unitary(result: QuantumResult) -> ComplexArray | None:
-    """Return what the controls make of the logical space, up to a global phase; None for density matrices."""
-    goal = result.problem.model.goal
-    if not isinstance(goal, GateTarget) or result.problem.objective.lindblad:
+    """Return what the controls make of the logical space without a jump, up to a global phase; None without a gate."""
+    problem, goal = result.problem, result.problem.model.goal
+    if not isinstance(goal, GateTarget):
         return None
-    made = goal.columns.conj().T @ result.outcome.final
+    columns = result.outcome.final
+    if problem.objective.lindblad:
+        slots = Slots(problem.model, False, problem.duration, result.fields.shape[1], lossy=True)
+        columns = slots.final(result.fields, goal.columns)
+    made = goal.columns.conj().T @ columns
     overlap = np.vdot(goal.unitary, made)
     return np.asarray(made * np.exp(-1j * np.angle(overlap)))
 
@@ -402,6 +432,39 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         ("time_populations", "level"),
         note="of a gate, from its first logical state; at the end of a slot, the last row belongs to T; without a jump where the "
         "jumps are known by an interval alone",
+    ),
+    Quantity("frequency", "", "angular frequency, 1/time_unit", _frequency, ("frequency",)),
+    Quantity(
+        "spectrum/*",
+        "",
+        "power spectrum of the control *, |integral u exp(i w t) dt|^2",
+        _spectra,
+        ("frequency",),
+    ),
+    Quantity(
+        "goal",
+        "",
+        "value of the goal at the end of a slot",
+        lambda r: r.paths.goal,
+        ("time_populations",),
+    ),
+    Quantity(
+        "bloch/*",
+        "",
+        "means of sx, sy, sz in the two lowest levels of the part *",
+        _bloch,
+        ("time_populations", "xyz"),
+        note="of a gate, from its first logical state",
+    ),
+    Quantity(
+        "free_time", "", "times after the controls, in time_unit", lambda r: r.paths.free_time, ("free_time",)
+    ),
+    Quantity(
+        "free_goal",
+        "",
+        "value of the goal without controls from T on, through one revival",
+        lambda r: r.paths.free_goal,
+        ("free_time",),
     ),
     Quantity(
         "labels",
