@@ -9,16 +9,14 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.qoc.models.quantum import GateTarget
-from qsim.qoc.propagators.slots import Slots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import ComplexArray, FloatArray
+    from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.control.controls import Controls
-    from qsim.qoc.models.plane.levels import Plane
     from qsim.qoc.objectives.jumps import Expansion
     from qsim.qoc.quantum.continuous import Continuous
     from qsim.qoc.quantum.ensembles.ensemble import EnsembleResult
@@ -29,13 +27,6 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.verification import Check
 
 __all__ = ["QUANTITIES", "QuantumResult"]
-
-# Levels whose wavefunctions are kept in the file beside those of the start and the goal.
-SHOWN = 6
-# Points of a spectrum at least.
-PADDED = 2048
-# Population from which a level counts as one of start or goal.
-SEEN = 1e-3
 
 
 @dataclass
@@ -86,87 +77,18 @@ class QuantumResult:
         return self.check.error
 
 
-def _named(result: QuantumResult, rows: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+def named(result: QuantumResult, rows: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     """Return one row per control by its path in the file."""
     names = [c.name for c in result.problem.model.controls]
     return dict(zip(names, rows, strict=True))
 
 
 def _fields(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
-    return {f"control/{k}": v for k, v in _named(result, result.fields).items()}
+    return {f"control/{k}": v for k, v in named(result, result.fields).items()}
 
 
 def _guesses(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
-    return {f"control_guess/{k}": v for k, v in _named(result, result.problem.guess).items()}
-
-
-def _bloch(result: QuantumResult) -> dict[str, FloatArray]:
-    return {f"bloch/{k}": v for k, v in result.paths.bloch.items()}
-
-
-def _frequency(result: QuantumResult) -> FloatArray:
-    """Return the angular frequencies of the spectra, 1/time."""
-    tau = result.problem.objective.tau
-    return np.asarray(2.0 * np.pi * np.fft.rfftfreq(_padded(result), tau), dtype=np.float64)
-
-
-def _padded(result: QuantumResult) -> int:
-    """Return the slots of a spectrum: the pulse, and nothing behind it, so that few slots give no polygon."""
-    return max(PADDED, result.fields.shape[1])
-
-
-def _spectra(result: QuantumResult) -> dict[str, FloatArray]:
-    """Return ``|integral u exp(i w t) dt|^2`` of every control."""
-    amplitudes = np.fft.rfft(result.fields, _padded(result), axis=1) * result.problem.objective.tau
-    return {f"spectrum/{k}": v for k, v in _named(result, np.abs(amplitudes) ** 2).items()}
-
-
-def _by_control(
-    name: str, number: Callable[[NDArray[np.float64], float], float]
-) -> Callable[[QuantumResult], object]:
-    """Return a scalar of each control from its values and the length of a slot."""
-
-    def of_all(result: QuantumResult) -> dict[str, float]:
-        tau = result.problem.objective.tau
-        return {f"{name}_{k}": number(v, tau) for k, v in _named(result, result.fields).items()}
-
-    return of_all
-
-
-def _fluence(values: NDArray[np.float64], tau: float) -> float:
-    return float(np.sum(values**2)) * tau
-
-
-def _area(values: NDArray[np.float64], tau: float) -> float:
-    return float(np.sum(values)) * tau
-
-
-def _peak(values: NDArray[np.float64], tau: float) -> float:
-    return float(np.abs(values).max(initial=0.0))
-
-
-def _coefficients(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
-    """Return the coefficients of the functions of each control, of all draws one after another."""
-    found = {}
-    names = [c.name for c in result.problem.model.controls]
-    parts = result.controls.parts(result.parameters)
-    for name, line, u in zip(names, result.controls.lines, parts, strict=True):
-        if line.basis is not None and line.fixed is None:
-            drawn = [basis.coefficients(old) for basis, old in (*line.past, (line.basis, u))]
-            found[f"parameters/{name}/coefficients"] = np.concatenate(drawn)
-    return found
-
-
-def _frequencies(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
-    """Return the angular frequencies of the Fourier modes of each control, of all draws one after another."""
-    found = {}
-    names = [c.name for c in result.problem.model.controls]
-    for name, line in zip(names, result.controls.lines, strict=True):
-        bases = [basis for basis, _ in line.past] + ([] if line.basis is None else [line.basis])
-        drawn = [b.frequencies for b in bases if b.frequencies is not None]
-        if drawn and line.fixed is None:
-            found[f"parameters/{name}/frequencies"] = np.concatenate(drawn)
-    return found
+    return {f"control_guess/{k}": v for k, v in named(result, result.problem.guess).items()}
 
 
 def _slots_leave(result: QuantumResult) -> float | None:
@@ -211,6 +133,9 @@ def _unitary(result: QuantumResult) -> ComplexArray | None:
         return None
     columns = result.outcome.final
     if problem.objective.lindblad:
+        # Figures are drawn where no kernels are.
+        from qsim.qoc.propagators.slots import Slots
+
         slots = Slots(problem.model, False, problem.duration, result.fields.shape[1], lossy=True)
         columns = slots.final(result.fields, goal.columns)
     made = goal.columns.conj().T @ columns
@@ -395,9 +320,6 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         _slots_leave,
         when=lambda r: r.continuous is not None,
     ),
-    Quantity("fluence_*", "", "integral of u^2 of the control *", _by_control("fluence", _fluence)),
-    Quantity("area_*", "", "integral of the control *", _by_control("area", _area)),
-    Quantity("peak_*", "", "largest |u| of the control *", _by_control("peak", _peak)),
     Quantity(
         "time_unit",
         "s",
@@ -432,39 +354,6 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         ("time_populations", "level"),
         note="of a gate, from its first logical state; at the end of a slot, the last row belongs to T; without a jump where the "
         "jumps are known by an interval alone",
-    ),
-    Quantity("frequency", "", "angular frequency, 1/time_unit", _frequency, ("frequency",)),
-    Quantity(
-        "spectrum/*",
-        "",
-        "power spectrum of the control *, |integral u exp(i w t) dt|^2",
-        _spectra,
-        ("frequency",),
-    ),
-    Quantity(
-        "goal",
-        "",
-        "value of the goal at the end of a slot",
-        lambda r: r.paths.goal,
-        ("time_populations",),
-    ),
-    Quantity(
-        "bloch/*",
-        "",
-        "means of sx, sy, sz in the two lowest levels of the part *",
-        _bloch,
-        ("time_populations", "xyz"),
-        note="of a gate, from its first logical state",
-    ),
-    Quantity(
-        "free_time", "", "times after the controls, in time_unit", lambda r: r.paths.free_time, ("free_time",)
-    ),
-    Quantity(
-        "free_goal",
-        "",
-        "value of the goal without controls from T on, through one revival",
-        lambda r: r.paths.free_goal,
-        ("free_time",),
     ),
     Quantity(
         "labels",
@@ -506,22 +395,6 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
     Quantity("history/fluence", "", "integral of the sum of u^2", _history("fluence"), ("evaluation",)),
     Quantity("history/gradient_norm", "", "norm of dJ/du", _history("gradient_norm"), ("evaluation",)),
     Quantity(
-        "parameters/*/coefficients",
-        "",
-        "coefficients of the functions of the control *",
-        _coefficients,
-        ("function",),
-        note="blocks; sine modes by frequency; splines by carrier, cosine before sine; Fourier: all sines, then all cosines, of "
-        "one draw after another",
-    ),
-    Quantity(
-        "parameters/*/frequencies",
-        "",
-        "angular frequencies of the Fourier modes of the control *, per time_unit",
-        _frequencies,
-        ("mode",),
-    ),
-    Quantity(
         "starts/value",
         "",
         "largest objective J of each start",
@@ -534,68 +407,4 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
 )
 
 
-def _plane(value: Callable[[Plane], FloatArray]) -> Callable[[QuantumResult], FloatArray]:
-    """Return the function that takes an array from the plane of a result."""
-
-    def taken(result: QuantumResult) -> FloatArray:
-        assert result.problem.model.plane is not None
-        return value(result.problem.model.plane)
-
-    return taken
-
-
-def _has_plane(result: QuantumResult) -> bool:
-    return result.problem.model.plane is not None
-
-
-def _shown(result: QuantumResult) -> NDArray[np.int64]:
-    """Return the levels whose densities are kept: the lowest ones, and those populated first or last."""
-    used = np.maximum(result.populations[0], result.populations[-1]) > SEEN
-    used[:SHOWN] = True
-    return np.flatnonzero(used)
-
-
-def _densities(result: QuantumResult) -> FloatArray | None:
-    """Return |psi|^2 (levels, n1, n2) of the levels that are kept, 1/bohr^2."""
-    plane = result.problem.model.plane
-    if plane is None:
-        return None
-    first, second = plane.axes
-    cell = float((first.x[1] - first.x[0]) * (second.x[1] - second.x[0]))
-    return np.asarray(plane.states[_shown(result)] ** 2 / cell)
-
-
-PLANE: tuple[Quantity[QuantumResult], ...] = (
-    Quantity(
-        "energies", "hartree", "levels of H0", _plane(lambda p: p.energies), ("level",), when=_has_plane
-    ),
-    Quantity(
-        "energies_error",
-        "hartree",
-        "claimed error of each level",
-        _plane(lambda p: p.errors),
-        ("level",),
-        when=_has_plane,
-    ),
-    Quantity("x", "bohr", "points of x", _plane(lambda p: p.axes[0].x), ("x",), when=_has_plane),
-    Quantity("y", "bohr", "points of y", _plane(lambda p: p.axes[1].x), ("y",), when=_has_plane),
-    Quantity(
-        "potential",
-        "hartree",
-        "potential energy",
-        _plane(lambda p: p.potential),
-        ("x", "y"),
-        when=_has_plane,
-    ),
-    Quantity("level_shown", "", "level whose density is kept", _shown, ("level_shown",), when=_has_plane),
-    Quantity(
-        "densities",
-        "1/bohr^2",
-        "probability density of a level, |psi|^2",
-        _densities,
-        ("level_shown", "x", "y"),
-        when=_has_plane,
-    ),
-)
-
-QUANTITIES = (*VALUES, *SCALARS, *ARRAYS, *PLANE)
+QUANTITIES = (*VALUES, *SCALARS, *ARRAYS)
