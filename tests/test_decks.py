@@ -32,6 +32,7 @@ DRAWN = {
     "qmc/electron_gas": "sofk",
     "qoc/alignment": "overview goal",
     "qoc/sqrt_iswap": "budget",
+    "qoc/fastest": "front",
     "qoc/leakage": "overview fields spectrum populations convergence gate bloch",
     "qoc/robust": "overview fields spectrum populations convergence spectrogram robustness",
     "qoc/travolta_fig4": "overview line_search",

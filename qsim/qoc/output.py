@@ -11,6 +11,9 @@ from qsim.qoc.quantum import figures as quantum
 from qsim.qoc.quantum import result as quantum_result
 from qsim.qoc.quantum.ensembles import figures as ensembles
 from qsim.qoc.quantum.ensembles import quantities as ensemble_quantities
+from qsim.qoc.quantum.fronts.figures import front
+from qsim.qoc.quantum.fronts.quantities import FRONT
+from qsim.qoc.quantum.per_control import CONTROLS
 from qsim.qoc.result import QUANTITIES as GRID_QUANTITIES
 
 if TYPE_CHECKING:
@@ -30,7 +33,9 @@ QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "quantum": (
         *quantum_result.QUANTITIES,
         *jumps.QUANTITIES,
+        *CONTROLS,
         *curves.QUANTITIES,
+        *FRONT,
         *ensemble_quantities.QUANTITIES,
     ),
 }
@@ -44,6 +49,7 @@ QUANTUM: dict[str, Drawing] = {
     "convergence": quantum.convergence,
     "gate": quantum.gate,
     "budget": quantum.budget,
+    "front": front,
     "bloch": quantum.bloch,
     "goal": quantum.goal,
     "levels": quantum.levels,
