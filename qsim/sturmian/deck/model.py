@@ -195,13 +195,8 @@ class SturmianDeck(Deck):
         # The model of Temkin and Poet, which takes seconds.
         "scatter": {
             "system": {"Z": 1},
-            "grid": {"R": 40, "order": 11},
-            "basis": {
-                "type": "gsf",
-                "generating": {"type": "square_well", "tail": 4},
-                "energy": "total",
-                "N": 60,
-            },
+            "grid": {"R": 60, "order": 12},
+            "basis": {"type": "fedvr"},
             "channels": {"L": 0, "S": [0, 1], "l_max": 0},
             "scan": None,
         },
