@@ -187,6 +187,7 @@ class SturmianDeck(Deck):
         "task=dpi": "double photoionisation is {type: scatter, process: photo}",
         "task=e2e": "(e,2e) is {type: scatter, process: born}, or e_h on hydrogen",
         "task.process=*tdcs*": "triply differential cross sections are process: photo or e_h with observables: [tdcs]",
+        "task.excess=-*": "photoionisation is computed above the threshold of double break-up alone, from which excess counts",
         "channels.term": "the term 1S is L: 0, S: 0",
         "states=[0-9]*": "a number of states is task: {type: bound, n_roots: ...}",
     }
