@@ -42,6 +42,8 @@ def values_of(values: Values | None) -> list[float]:
     return list(values)
 
 
+# Members of an ensemble.
+MOST_MEMBERS = 1_000_000
 # A number and what follows it: a unit, or nothing.
 _NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(.*)", re.DOTALL)
 
@@ -113,6 +115,10 @@ class QuantumEnsemble(Block):
                 seen.add(name)
             yield from _lengths(entry, key)
             yield from _numbers(entry, key)
+        if math.prod(self.lengths()) > MOST_MEMBERS:
+            text = f"{math.prod(self.lengths())} members, at most {MOST_MEMBERS}; lower the counts"
+            yield Finding("ensemble.members", text)
+            return
         yield from self._weights()
 
     def _weights(self) -> Iterator[Finding]:

@@ -40,7 +40,15 @@ PERFECT = 1e-14
 
 
 class Measure(ABC):
-    """What the values of the members (M,) count as together."""
+    """What the values of the members (M,) count as together.
+
+    Attributes
+    ----------
+    weights : (M,) float64 or None
+        Derivative of `smooth` by each P_m where it does not depend on them.
+    """
+
+    weights: NDArray[np.float64] | None = None
 
     @abstractmethod
     def value(self, p: NDArray[np.float64]) -> float:
@@ -207,17 +215,23 @@ class EnsembleObjective:
     def evaluate(self, fields: NDArray[np.float64]) -> Evaluation:
         """Return P, J and the exact gradient (C, N); two sweeps."""
         self.sweeps += 2
-        found, rows = [np.zeros(0)], []
+        found, rows, own = [np.zeros(0)], [], np.zeros(fields.shape)
+        fixed = self.measure.weights
         for members in self._chunks():
             final, run = self.propagator.forward(fields, self._starts, members, keep=True)
             p, costates = self._looked_at(final, members)
             found.append(p)
             assert run is not None
-            rows.append(self.propagator.gradient(fields, run, costates))
+            part = self.propagator.gradient(fields, run, costates)
+            if fixed is not None:
+                own += self._summed(part, fixed[self.own][members])
+            else:
+                # the weight of a member depends on the values of all others
+                rows.append((members, part))
         p = self._of_all(np.concatenate(found))
-        # the weight of a member may depend on the values of all others
         slope = self.measure.slope(p)[self.own]
-        parts = self.comm.allgather(self._summed(rows, slope, fields.shape))
+        own = sum((self._summed(part, slope[members]) for members, part in rows), own)
+        parts = self.comm.allgather(own)
         gradient = sum(parts[1:], parts[0])
         total = gradient - 2.0 * self.alpha * self.tau * fields
         return Evaluation(self.measure.value(p), self.measure.smooth(p) - self.penalty(fields), total, p)
@@ -248,17 +262,13 @@ class EnsembleObjective:
         self.norm_error = max(error for _, error in found)
         return np.concatenate([p for p, _ in found])
 
-    def _summed(
-        self, rows: list[RealArray], slope: NDArray[np.float64], shape: tuple[int, ...]
-    ) -> NDArray[np.float64]:
-        """Return ``sum_m slope_m dP_m/du`` of the members of this rank, on the host."""
-        device, total = self.propagator.device, np.zeros(shape)
-        for members, part in zip(self._chunks(), rows, strict=True):
-            weights = device.asarray(np.ascontiguousarray(slope[members]))
-            # as a matrix product: it reads many rows at memory speed
-            summed = weights[None] @ part.reshape(part.shape[0], -1)
-            total += device.to_host(summed).reshape(shape)
-        return total
+    def _summed(self, rows: RealArray, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``sum_m w_m dP_m/du`` (C, N) of rows (m, C, N), on the host."""
+        device = self.propagator.device
+        # as a matrix product: it reads many rows at memory speed
+        there = device.asarray(np.ascontiguousarray(weights))
+        summed = there[None] @ rows.reshape(rows.shape[0], -1)
+        return device.to_host(summed).reshape(rows.shape[1:])
 
 
 def own_members(count: int) -> tuple[Comm, slice]:

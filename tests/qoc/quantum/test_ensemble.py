@@ -209,6 +209,15 @@ def test_thermal_members_have_levels_of_their_own(run):
         ({"members": [{"scale": {"control.x": [1.0, 2.0]}}], "weights": [1.0]}, r"1 weights for 2 members"),
         ({"members": [{"scale": {"control.x": [1.0]}}], "weights": [0.0]}, r"all weights are 0"),
         (
+            {
+                "members": [
+                    {"scale": {"control.x": {"start": 0.9, "stop": 1.1, "count": 1001}}},
+                    {"set": {"parts.q.frequency": {"start": 0.0, "stop": 1.0, "count": 1000}}},
+                ]
+            },
+            r"1001000 members, at most 1000000",
+        ),
+        (
             {"members": [{"scale": {"control.x": [1.0]}}], "weights": [1.0], "measure": "worst"},
             r"the worst member has no weight",
         ),
