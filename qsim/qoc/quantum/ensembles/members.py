@@ -32,6 +32,8 @@ __all__ = ["Ensemble", "Members", "changed"]
 CONTROL = "control"
 # Values of one parameter that are all tried before a run.
 MOST_TRIED = 5
+# Systems that are kept for their verification.
+MOST_KEPT = 300
 # As the blocks of a deck are.
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
@@ -103,6 +105,7 @@ class Members:
             for number, entry in enumerate(block.members)
         ]
         self.shape = block.lengths()
+        self._made: dict[int, QuantumModel] = {}
         for parameter in self.parameters:
             if parameter.is_control and parameter.control not in ("", *controls):
                 told = f"the system has no control {parameter.control!r}; it has {', '.join(controls)}"
@@ -174,12 +177,17 @@ class Members:
         InvalidInput
             If the parameters make no system; with the keys of the ensemble that differ.
         """
+        if number in self._made:
+            return self._made[number]
         block = self.block(number)
         try:
-            return model(block)
+            made = model(block)
         except InvalidInput as problem:
             keys = [p.key for p in self.parameters if not p.is_control]
             raise InvalidInput(keys[0], f"{problem.key}: {problem}") from None
+        if len(self._made) < MOST_KEPT:
+            self._made[number] = made
+        return made
 
     def ends(self) -> list[int]:
         """Return systems that show every value of short lists, and both ends of long ones, at the first values of the others."""
