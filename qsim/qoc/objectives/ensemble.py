@@ -184,7 +184,8 @@ class EnsembleObjective:
         self._starts = self.propagator.placed(columns)
         self._sizes = device.asarray(systems[0].sizes(columns))
         self._costs = [
-            (_placed(cost, device), np.isin(system, places)) for cost, places in _distinct(systems)
+            (_placed(cost, device), np.isin(system, places), systems[places[0]].start.shape[1])
+            for cost, places in _distinct(systems)
         ]
         self.sweeps = 0
         self.norm_error = 0.0
@@ -249,11 +250,14 @@ class EnsembleObjective:
         if len(self._costs) == 1:
             return _with_one_cost(self._costs[0][0], final, device)
         p, derivative = np.zeros(final.shape[0]), device.xp.zeros_like(final)
-        for cost, places in self._costs:
+        for cost, places, width in self._costs:
             own = np.flatnonzero(places[members])
             if own.size:
                 there = device.asarray(own)
-                p[own], derivative[there] = _with_one_cost(cost, final[there], device)
+                # a mixture of fewer levels has columns of zeros at the end
+                p[own], derivative[there, :, :width] = _with_one_cost(
+                    cost, final[there][:, :, :width], device
+                )
         return p, derivative
 
     def _of_all(self, own: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -293,6 +297,7 @@ def _distinct(systems: Sequence[Member]) -> list[tuple[Cost, list[int]]]:
         content = [getattr(member.cost, f.name) for f in fields(member.cost)]  # type: ignore[arg-type]
         key = (
             type(member.cost),
+            member.start.shape[1],
             *(np.asarray(c).shape for c in content),
             *(np.asarray(c).tobytes() for c in content),
         )
@@ -322,7 +327,7 @@ def _with_one_cost(
         slopes = np.array([cost.derivative(x) for x in columns])
         return np.array([cost.value(x) for x in columns]), device.asarray(slopes)
     slopes = _derivatives(cost, final, device.xp)
-    # a quadratic cost is <X|dJ/dX*>, a linear one twice its real part; columns beyond those of the cost have no slope
+    # a quadratic cost is <X|dJ/dX*>, a linear one twice its real part
     factor = 2.0 if type(cost) is Linear else 1.0
     values = factor * (final.conj() * slopes).sum(axis=(1, 2)).real
     return device.to_host(values), slopes
@@ -338,11 +343,10 @@ def _derivatives(cost: Cost, x: ComplexArray, xp: Any) -> ComplexArray:
     if isinstance(cost, Overlap):
         overlaps = (cost.targets.conj() * x).sum(axis=(1, 2))
         return overlaps[:, None, None] * cost.targets
-    slopes = xp.zeros_like(x)
     if isinstance(cost, Linear):
-        slopes[:, :, : cost.rows.shape[1]] = 0.5 * cost.rows
-        return slopes
+        return xp.broadcast_to(0.5 * cost.rows, x.shape)
     assert isinstance(cost, Mean)
+    slopes = xp.zeros_like(x)
     for s, (o, w) in enumerate(zip(cost.operators, cost.weights, strict=True)):
         slopes[:, :, s] = w * (x[:, :, s] @ o.T)
     return slopes
