@@ -245,6 +245,27 @@ def test_members_of_other_levels_are_refused(run):
         run(deck(system=system, ensemble={"members": [{"set": {"parts.q.levels": [4, 5]}}]}))
 
 
+def test_draws_of_one_entry_are_independent_and_belong_to_the_seed(run):
+    drawn = {
+        "scale": {"control.x": {"mean": 1.0, "sigma": 0.05, "count": 300}},
+        "set": {"parts.q.frequency": {"mean": 0.0, "sigma": "50 MHz", "count": 300}},
+    }
+    made = deck(system={"unit": "GHz"}, ensemble={"members": [drawn]}, verify={"propagator": "none"})
+    results = run(made)
+    s, w = results["member_parameter/control.x"], results["member_parameter/parts.q.frequency"]
+    # five standard errors of means, deviations and the correlation of 300 draws
+    assert abs(s.mean() - 1.0) < 0.05 * 5 / np.sqrt(300)
+    assert abs(w.std() / 50.0 - 1.0) < 5 / np.sqrt(600)
+    assert abs(np.corrcoef(s, w)[0, 1]) < 5 / np.sqrt(300)
+    # u is in GHz, the detuning in MHz, T in ns
+    rate, half = s * np.pi / 2 * 2 * np.pi, w * 2e-3 * np.pi / 2
+    both = np.hypot(rate, half)
+    wanted = (rate / both * np.sin(both)) ** 2
+    assert np.allclose(results["member_probability"], wanted, atol=1e-12)
+    assert np.array_equal(run(made)["member_parameter/control.x"], s)
+    assert run(made | {"run": {"seed": 4}})["member_parameter/control.x"][0] != s[0]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_claims_of_random_members_hold(run, tmp_path, seed):
     """Members are files of random systems, under factors of both controls; truth by Kronecker products and dense exponentials."""

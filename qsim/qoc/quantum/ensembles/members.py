@@ -6,19 +6,21 @@ import difflib
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from qsim.core.deck.blocks import Block
+from qsim.core.device import rng
 from qsim.core.errors import InvalidInput
 from qsim.core.text import shorten
 from qsim.qoc.deck.ensemble import number_and_unit, settings_of
 from qsim.qoc.models.builders import System, model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,6 +32,8 @@ __all__ = ["Ensemble", "Members", "changed"]
 
 # First part of the path of a control.
 CONTROL = "control"
+# Stream of random numbers of the first parameter that varies; one more per parameter.
+STREAM = 200
 # Values of one parameter that are all tried before a run.
 MOST_TRIED = 5
 # Systems that are kept for their verification.
@@ -91,15 +95,28 @@ class Members:
         Names of the controls of the system, in its order.
     context : mapping
         With the folder of the deck, for files.
+    seed : int
+        Of values that are drawn.
     """
 
     def __init__(
-        self, block: QuantumEnsemble, system: System, controls: Sequence[str], context: Mapping[str, Any]
+        self,
+        block: QuantumEnsemble,
+        system: System,
+        controls: Sequence[str],
+        context: Mapping[str, Any],
+        seed: int,
     ) -> None:
         self.system, self.controls, self.context = system, tuple(controls), context
+        streams = count(STREAM)
         self.axes = [
             [
-                Parameter(kind, path, f"ensemble.members.{number}.{kind}.{path}", settings_of(values))
+                Parameter(
+                    kind,
+                    path,
+                    f"ensemble.members.{number}.{kind}.{path}",
+                    settings_of(values, _normal(seed, next(streams))),
+                )
                 for (kind, path), values in entry.lists().items()
             ]
             for number, entry in enumerate(block.members)
@@ -216,6 +233,11 @@ class Ensemble:
     members: Members
     objective: EnsembleObjective
     measure: str
+
+
+def _normal(seed: int, stream: int) -> Callable[[int], NDArray[np.float64]]:
+    """Return what draws normal numbers for one parameter."""
+    return lambda size: rng.normal(rng.key_from_seed(seed), stream, 0, size)
 
 
 def changed(block: Any, parameter: Parameter, value: float | str, context: Mapping[str, Any]) -> Any:
