@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -168,7 +168,7 @@ def count_of(values: Settings) -> int:
     return len(values) if isinstance(values, list) else values.count
 
 
-def settings_of(values: Settings, normal: Callable[[int], Sequence[float]]) -> list[float | str]:
+def settings_of(values: Settings, normal: Callable[[int], Iterable[float]]) -> list[float | str]:
     """Return the values of a list, of equal steps, or of draws.
 
     Parameters
