@@ -140,7 +140,9 @@ def _propagated(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome
         return replace(made, value=expansion.middle, density=density, expansion=expansion)
     columns, populations = finish.look(fields)
     # the phases of order 0, as the interval has them
-    whole_cost = finish.cost.at(phases) if isinstance(finish.cost, FreeOpenGate) else finish.cost
+    whole_cost = finish.cost
+    if isinstance(whole_cost, FreeOpenGate) and phases is not None:
+        whole_cost = whole_cost.at(phases)
     return replace(
         made,
         value=whole_cost.value(columns),
