@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
-from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount
+from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount, short_form
 from qsim.qoc.deck.controls import QuantumControl, control_rules
 from qsim.qoc.deck.ensemble import QuantumEnsemble
 from qsim.qoc.deck.front import Front
@@ -106,8 +106,30 @@ class QuantumVerify(Block):
     )
 
 
+class Levels(Block):
+    """The levels of two coordinates in which they move; what they leave out is in the error."""
+
+    type: Literal["eigenbasis"]
+    states: Annotated[Count, Field(ge=2, le=400)] = Field(
+        default=60, description="levels kept, as system.states"
+    )
+
+
 class QuantumDeck(Deck):
     """Optimal control of any quantum system."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _levels_of_two_coordinates(cls, value: object) -> object:
+        """Give the levels of the propagator to two coordinates that name none of their own."""
+        if not isinstance(value, dict):
+            return value
+        system, propagator = value.get("system"), value.get("propagator")
+        if not isinstance(system, dict) or not isinstance(propagator, dict) or "states" in system:
+            return value
+        if system.get("type") != "grid2d" or "states" not in propagator:
+            return value
+        return {**value, "system": {**system, "states": propagator["states"]}}
 
     method: Literal["qoc"]
     system: Annotated[ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem, Field(discriminator="type")]
@@ -115,6 +137,9 @@ class QuantumDeck(Deck):
     control: Annotated[list[QuantumControl], Field(min_length=1)] = Field(
         description="one entry per control of the system",
         json_schema_extra={"example": [{"name": "x"}]},
+    )
+    propagator: Annotated[Levels, short_form] | None = Field(
+        default=None, description="grid2d: the levels in which the state moves"
     )
     dissipation: Literal["auto", "none", "no_jump", "lindblad"] | Unravelled = Field(
         default="auto",
@@ -138,6 +163,7 @@ class QuantumDeck(Deck):
         """Yield contradictions that need no calculation."""
         if self.run.precision != "double":
             yield Finding("run.precision", "systems of parts or matrices run in double precision")
+        yield from self._levels()
         yield from control_rules(self.control, self.optimizer.type)
         yield from self._sampling()
         beside = self.objective.running is not None or self.objective.leakage_weight > 0
@@ -153,20 +179,24 @@ class QuantumDeck(Deck):
             yield Finding("objective.max_fluence", text)
         if self.front is not None and self.optimizer.type == "none":
             yield Finding("front", "a front is searched; choose an optimizer")
-        if self.ensemble is not None:
-            yield from self.ensemble.check()
-            if self.dissipation == "no_jump" or isinstance(self.dissipation, Unravelled):
-                yield Finding("dissipation", "an ensemble counts no jumps; use lindblad, or none")
-            if self.objective.running is not None or self.objective.leakage_weight > 0:
-                key = (
-                    "objective.running" if self.objective.running is not None else "objective.leakage_weight"
-                )
-                yield Finding(key, "an ensemble knows the value of the goal alone")
-            if self.objective.measure == "process_fidelity":
-                yield Finding("objective.measure", "an ensemble knows the average fidelity alone")
-            if self.optimizer.type in ("krotov", "gauss_newton"):
-                text = f"{self.optimizer.type} knows one system; with an ensemble: lbfgs, travolta or none"
-                yield Finding("optimizer.type", text)
+        yield from self._members()
+
+    def _members(self) -> Iterator[Finding]:
+        """Yield what an ensemble cannot do."""
+        if self.ensemble is None:
+            return
+        yield from self.ensemble.check()
+        if self.dissipation == "no_jump" or isinstance(self.dissipation, Unravelled):
+            yield Finding("dissipation", "an ensemble counts no jumps; use lindblad, or none")
+        if self.objective.running is not None:
+            yield Finding("objective.running", "an ensemble knows the value of the goal alone")
+        if self.objective.leakage_weight > 0:
+            yield Finding("objective.leakage_weight", "an ensemble knows the value of the goal alone")
+        if self.objective.measure == "process_fidelity":
+            yield Finding("objective.measure", "an ensemble knows the average fidelity alone")
+        if self.optimizer.type in ("krotov", "gauss_newton"):
+            text = f"{self.optimizer.type} knows one system; with an ensemble: lbfgs, travolta or none"
+            yield Finding("optimizer.type", text)
 
     def _sampling(self) -> Iterator[Finding]:
         """Yield what sampled histories cannot do."""
@@ -176,3 +206,13 @@ class QuantumDeck(Deck):
             yield Finding("dissipation", f"{self.optimizer.type} knows no sampled histories; use lbfgs")
         if self.objective.running is not None or self.objective.leakage_weight > 0:
             yield Finding("dissipation", "sampled histories know the value of the goal alone; use lindblad")
+
+    def _levels(self) -> Iterator[Finding]:
+        """Yield what is wrong with the levels of the propagator."""
+        if self.propagator is None:
+            return
+        if not isinstance(self.system, Grid2dSystem):
+            yield Finding("propagator", "systems of matrices have no choice of propagators; leave it out")
+        elif self.system.states != self.propagator.states:
+            text = f"{self.propagator.states} levels, but system.states is {self.system.states}; give one of them"
+            yield Finding("propagator.states", text)

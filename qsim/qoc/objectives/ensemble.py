@@ -90,7 +90,7 @@ class Weighted(Measure):
 
 @dataclass(frozen=True)
 class Worst(Measure):
-    """The smallest P_m, by ``top - (mean_m (top - P_m)^q)^(1/q)``: the same shape at any distance from the top.
+    """The smallest P_m, by ``top - (mean_m (top - P_m)^q)^(1/q)``: the same shape at any distance from the top (Eq. Q28).
 
     Attributes
     ----------
