@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -232,6 +233,12 @@ def _trotter_strong(setting: Setting) -> Measured:
     return _deck(setting, deck, _largest(members, setting.comm.size))
 
 
+def _most_spins(device: Any) -> int:
+    """Return the most spins of which a GPU holds the state, with 4 GiB for buffers and sums: 32 of 80 GB, 33 of 141 GB."""
+    free = device.free_memory() or 0
+    return max(26, int(math.log2(max(1, free - (4 << 30)) / 16)))
+
+
 def _trotter_state(setting: Setting) -> Measured:
     """Time steps of one state, the same amplitudes per rank; the ranks are a power of two."""
     from qsim.core.device.links import links_of
@@ -240,7 +247,7 @@ def _trotter_state(setting: Setting) -> Measured:
     from qsim.trotter.model.hamiltonian import Model
 
     device, comm = setting.device, setting.comm
-    g, local = bits_of(comm.size), setting.pick(12, 22, 33)
+    g, local = bits_of(comm.size), setting.pick(12, 22, _most_spins(device))
     spins = local + g
     ring = np.roll(np.eye(spins), 1, axis=1)
     model = Model(spins, np.array([ring + ring.T] * 3), np.zeros((3, spins)))

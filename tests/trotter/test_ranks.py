@@ -35,7 +35,7 @@ from qsim.core.device.device import cpu
 from qsim.core.device.links import links_of
 from qsim.core.device.parallel import world
 from qsim.trotter.evolution.distributed import SharedEvolver
-from qsim.trotter.evolution.layers import grouped
+from qsim.trotter.evolution.layers import Tile, grouped
 from qsim.trotter.model.hamiltonian import Model
 
 comm, device, N = world(), cpu(1), 8
@@ -55,23 +55,29 @@ for present in ((0, 1, 2), (0, 2), (1,)):
         parts[a] = sum(h[a, j] * site[a][j] for j in range(N))
         parts[a] = parts[a] + sum(J[a, j, k] * site[a][j] @ site[a][k] for j in range(N) for k in range(j))
     model = Model(N, J, h)
-    sequence = [(a, 0.1 + 0.07 * a + 0.05 * i) for i in range(2) for a in present]
+    sequence = [(a, 0.1 + 0.07 * a + 0.05 * i) for i in range(3) for a in present]
     wanted = psi
     for a, tau in sequence:
         wanted = expm(-1j * tau * parts[a]) @ wanted
-    ways = [None, grouped(n, "cpu", 1, n - 2, n), grouped(n, "cpu", 2, n - 4, n - 2) if n > 7 else None]
-    for tiling in ways:
+    ways = [None, grouped(n, "cpu", 1, n - 2, n), grouped(n, "cpu", 1, 2, n)]
+    # tiles between the lowest and the highest, as there are for many spins
+    ways += [[Tile(2, 2, 2), Tile(1, 2, 2), Tile(1, 3, n - 2)], [Tile(2, 2, 2), Tile(0, 2, n - 4), Tile(1, n - 2, 3)]]
+    acted = [[site[a][j] @ wanted for j in range(N)] for a in range(3)]
+    firsts = [[np.vdot(wanted, one).real for one in some] for some in acted]
+    seconds = [np.array([[np.vdot(x, y).real for x in some] for y in some]) for some in acted]
+    off = ~np.eye(N, dtype=bool)
+    # one piece, and pieces of which many are under way
+    for tiling, width in [(tiling, width) for tiling in ways for width in (None, 4, 1 << n - 3)]:
         run = SharedEvolver(device, model, psi.reshape(comm.size, -1)[comm.rank], links, tiling=tiling)
+        run.exchange.width = width or run.exchange.width
         run.apply(list(sequence))
         found = np.concatenate(comm.allgather(run.psi))
         assert abs(found - wanted).max() < 1e-14, (present, tiling)
+        # moments where the passes of the frames differ
         moments = run.measure("xyz")
         for a, name in enumerate("xyz"):
-            s = [np.vdot(wanted, site[a][j] @ wanted).real for j in range(N)]
-            ss = [[np.vdot(wanted, site[a][j] @ (site[a][k] @ wanted)).real for k in range(N)] for j in range(N)]
-            assert np.allclose(moments.s[name], s, atol=1e-13)
-            off = ~np.eye(N, dtype=bool)
-            assert np.allclose(moments.ss[name][off], np.array(ss)[off], atol=1e-13)
+            assert np.allclose(moments.s[name], firsts[a], atol=1e-13)
+            assert np.allclose(moments.ss[name][off], seconds[a][off], atol=1e-13)
         assert abs(np.concatenate(comm.allgather(run.psi)) - wanted).max() < 2e-14  # back in the z frame, phase included
 """
 
@@ -144,3 +150,13 @@ def test_a_stopped_run_is_continued_on_another_number_of_ranks():
         assert resumed.returncode == 0, resumed.stderr
         assert "continuing from" in resumed.stderr
         assert not differing("alone.h5", f"run{ranks}.h5")
+
+
+@pytest.mark.gpu
+def test_a_state_shared_by_gpus_is_that_of_one():
+    """28 spins, so that tiles lie between the lowest and the highest, and pieces of an exchange are several."""
+    more = ["--device", "gpu", "--set", "system.spins=28", "--set", "evolve.t_final=0.25"]
+    for ranks in (1, 2):
+        reply = qsim(ranks, "-o", f"g{ranks}", *more)
+        assert reply.returncode == 0, reply.stderr
+    assert not differing("g1.h5", "g2.h5")

@@ -99,6 +99,9 @@ class Comm(Protocol):
     def swap(self, partner: int, values: NDArray[Any], out: NDArray[Any]) -> None:
         """Send an array to another process and receive what it sends at the same time into `out`."""
 
+    def trade(self, pieces: Sequence[tuple[int, NDArray[Any], NDArray[Any]]]) -> Callable[[], None]:
+        """Begin to exchange arrays, (partner, what goes, what comes) each; return a function that waits for all of them."""
+
     def shift(self, values: NDArray[Any] | None, out: NDArray[Any] | None, step: int) -> None:
         """Send an array to process ``rank + step`` and receive from ``rank - step``; None where there is no such process."""
 
@@ -139,6 +142,12 @@ class SerialComm:
     def swap(self, partner: int, values: NDArray[Any], out: NDArray[Any]) -> None:
         """Copy the array: the only partner is this process."""
         out[...] = values
+
+    def trade(self, pieces: Sequence[tuple[int, NDArray[Any], NDArray[Any]]]) -> Callable[[], None]:
+        """Copy the arrays: the only partner is this process."""
+        for _, values, out in pieces:
+            out[...] = values
+        return lambda: None
 
     def shift(self, values: NDArray[Any] | None, out: NDArray[Any] | None, step: int) -> None:
         """Do nothing: there is no other process."""
@@ -209,6 +218,23 @@ class MpiComm:
         for low in range(0, len(mine), MESSAGE):
             part = slice(low, low + MESSAGE)
             self._comm.Sendrecv(mine[part], partner, 0, theirs[part], partner, 0)
+
+    def trade(self, pieces: Sequence[tuple[int, NDArray[Any], NDArray[Any]]]) -> Callable[[], None]:
+        """Begin to exchange arrays, (partner, what goes, what comes) each; return a function that waits for all of them."""
+        requests = []
+        for partner, values, out in pieces:
+            mine, theirs = _bytes(_host(values)), _bytes(_host(out))
+            # messages of one pair of processes arrive in their order: parts need no numbers
+            for low in range(0, len(mine), MESSAGE):
+                part = slice(low, low + MESSAGE)
+                requests.append(self._comm.Irecv(theirs[part], partner, 2))
+                requests.append(self._comm.Isend(mine[part], partner, 2))
+
+        def wait() -> None:
+            for request in requests:
+                request.Wait()
+
+        return wait
 
     def shift(self, values: NDArray[Any] | None, out: NDArray[Any] | None, step: int) -> None:
         """Send an array to process ``rank + step`` and receive from ``rank - step``; None where there is no such process."""
