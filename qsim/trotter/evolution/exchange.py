@@ -1,7 +1,7 @@
 """Exchange of the bits that number processes with the top bits of a local index, piece by piece, beside the kernels.
 
-Part b of a state, whose top g bits are b, goes to process b, which sends its part of this number instead.  The bits are rotated in
-the pass that copies the amplitudes of a piece into the buffer that is sent from, or out of the one that was received into
+Part b of a state, whose top g bits are b, goes to process b, which sends its part of this number instead.  The bits are rotated
+in the pass that copies the amplitudes of a piece into the buffer that is sent from, or out of the one that was received into
 (:mod:`qsim.trotter.kernels.layers.top`).  There are two buffers each way: while one is on its way, kernels work on the other, so
 that passes over a piece that is about to leave, or has just arrived, take no time of their own.
 """
