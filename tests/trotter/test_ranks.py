@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from qsim.core.results.compare import Tolerance, compare_results
@@ -81,6 +82,62 @@ for present in ((0, 1, 2), (0, 2), (1,)):
         assert abs(np.concatenate(comm.allgather(run.psi)) - wanted).max() < 2e-14  # back in the z frame, phase included
 """
 
+PRODUCTS = """
+import numpy as np
+from qsim.core.device.device import cpu
+from qsim.core.device.links import links_of
+from qsim.core.device.parallel import world
+from qsim.trotter.evolution.chebyshev import Chebyshev
+from qsim.trotter.evolution.krylov import Exponential
+from qsim.trotter.evolution.shared_product import SharedOperator
+from qsim.trotter.measurement import entanglement
+from qsim.trotter.measurement.expectations import energy_and_variance
+from qsim.trotter.measurement.shared import shared_schmidt
+from qsim.trotter.model.hamiltonian import Model
+from qsim.trotter.states.vectors import overlap
+
+comm, device, N = world(), cpu(1), 8
+links = links_of(comm, device)
+rng = np.random.default_rng(5)
+S = 0.5 * np.array([[[0, 1], [1, 0]], [[0, -1j], [1j, 0]], [[1, 0], [0, -1]]])
+site = [[np.kron(np.eye(1 << (N - 1 - j)), np.kron(S[a], np.eye(1 << j))) for j in range(N)] for a in range(3)]
+x, y = (rng.standard_normal(1 << N) + 1j * rng.standard_normal(1 << N) for _ in range(2))
+x, y = x / np.linalg.norm(x), y / np.linalg.norm(y)
+own = lambda vector: np.ascontiguousarray(vector.reshape(comm.size, -1)[comm.rank])
+whole = lambda part: np.concatenate(comm.allgather(part))
+assert abs(overlap(own(x), own(y), links) - np.vdot(x, y)) < 1e-15
+entanglement.PIECE_BITS = 5  # several pieces
+from qsim.trotter.measurement import shared
+shared.PIECE_BITS = 5
+for cut in ([0], [N - 1], [0, 1, 2, 3], [N - 1, N - 2, 0], [2, 5, 6, 7], [1, 7], list(range(N - 1)), [4, 5, 6, 7]):
+    found = shared_schmidt(device, links, own(x), cut)
+    wanted = entanglement.schmidt(device, x, cut)
+    assert np.allclose(found, wanted[: len(found)], atol=1e-14), cut
+# all-to-all; fields alone, which turn no pair; a chain of two components
+for kind in range(3):
+    J, h = 0.3 * rng.standard_normal((3, N, N)) * (kind != 1), rng.standard_normal((3, N))
+    if kind == 2:
+        J, h = J * np.eye(N, k=1) * np.array([1, 0, 1])[:, None, None], h * np.array([0, 0, 1])[:, None]
+    J = np.triu(J, 1) + np.triu(J, 1).transpose(0, 2, 1)
+    H = sum(h[a, j] * site[a][j] for a in range(3) for j in range(N))
+    H = H + sum(J[a, j, k] * site[a][j] @ site[a][k] for a in range(3) for j in range(N) for k in range(j))
+    operator = SharedOperator(device, Model(N, J, h), links)
+    out = own(y).copy()
+    operator.apply(own(x), out, 0.7, -0.3, 1.2)
+    assert abs(whole(out) - (0.7 * H @ x - 0.3 * x + 1.2 * y)).max() < 1e-14, kind
+    energy, variance = energy_and_variance(device, Model(N, J, h), own(x), linear=operator)
+    mean = np.vdot(x, H @ x).real
+    assert abs(energy - mean) < 1e-14 and abs(variance - (np.vdot(H @ x, H @ x).real - mean**2)) < 1e-13
+    values, vectors = np.linalg.eigh(H)
+    wanted = vectors @ (np.exp(-1.7j * values) * (vectors.conj().T @ x))
+    psi = own(x).copy()
+    Chebyshev(device, Model(N, J, h), linear=operator).advance(psi, 1.7, 1e-13)
+    assert abs(whole(psi) - wanted).max() < 1e-12, kind
+    psi = own(x).copy()
+    Exponential(device, psi.size, psi.dtype).advance(operator, psi, 1.7, 1e-12)
+    assert abs(whole(psi) - wanted).max() < 1e-11, kind
+"""
+
 DECK = """
 method: trotter
 system:
@@ -91,10 +148,22 @@ system:
     - {type: field, axis: z, random: {kind: box, W: 2.0, seed: 7}}
 initial: {type: product, theta: 1.1, phi: 0.4}
 evolve: {t_final: 1.0, outputs: {count: 4}, integrator: ts4, dt: 0.125}
-observe: [imbalance, {sz: all}, {sx: all}, {correlator: zz, pairs: [[0, 1], [3, 11], [10, 11]]}]
+observe:
+  - imbalance
+  - sz: all
+  - sx: all
+  - correlator: zz
+    pairs: [[0, 1], [3, 11], [10, 11]]
+  - return_probability
+  - energy_variance
+  - entropy: {sites: [0, 5, 11]}
+  - entropy: {sites: half, spectrum: 4}
+  - echo: {sigma: [{type: field, axis: x, h: 0.3}], local: [0, 11]}
+  - fidelity: state.npy
 run: {seed: 1}
 """
-ROUNDED = ("energy_drift", "norm_drift")
+DRIVEN = "{type: field, axis: y, h: 0.4, profile: {type: cosine, omega: 2.0}}"
+ROUNDED = ("energy_drift", "norm_drift", "verification_error", "verification_echo_error")
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +172,8 @@ def _launcher(tmp_path, monkeypatch):
         pytest.skip("no mpirun: pip install mpich")
     monkeypatch.chdir(tmp_path)
     Path("deck.yaml").write_text(DECK)
+    generator = np.random.default_rng(3)
+    np.save("state.npy", generator.standard_normal(1 << 12) + 1j * generator.standard_normal(1 << 12))
 
 
 def launch(ranks, *arguments):
@@ -123,6 +194,12 @@ def differing(first, second, rtol=1e-11):
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_layers_and_moments_against_exponentials_of_dense_matrices(ranks):
     reply = launch(ranks, "-c", DENSE)
+    assert reply.returncode == 0, reply.stderr
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_products_with_h_and_entropies_against_dense_matrices(ranks):
+    reply = launch(ranks, "-c", PRODUCTS)
     assert reply.returncode == 0, reply.stderr
 
 
@@ -153,7 +230,23 @@ def test_a_deck_on_1_and_4_ranks_and_what_is_refused():
     assert reply.stderr.count("occupy 1, 2, 4, 8") == 1
     reply = qsim(2, "-o", "e2", "--set", "initial={type: haar}")  # random states have no parts yet
     assert reply.returncode == 4
-    assert "runs on one rank" in reply.stderr
+    assert "runs on one rank, but 2 were started: initial.type: haar is made whole" in reply.stderr
+
+
+@pytest.mark.parametrize("integrator", ["chebyshev", "krylov"])
+def test_expansions_and_verified_steps_of_a_shared_state(integrator):
+    """A driven H is carried by Krylov spaces; the echo of the others is the overlap of two states that go forward."""
+    evolve = "{t_final: 1.0, outputs: {count: 3}, integrator: INTEGRATOR, accuracy: 1.0e-8, verify: VERIFY}"
+    evolve = evolve.replace("INTEGRATOR", integrator).replace("VERIFY", str(integrator != "krylov").lower())
+    more = ["--set", f"evolve={evolve}"]
+    text = DECK.replace(", local: [0, 11]", "")
+    if integrator == "krylov":
+        text = text.replace("    - {type: field, axis: x, h: 0.7}", f"    - {DRIVEN}")
+    Path("deck.yaml").write_text(text)
+    for ranks in (1, 2):
+        reply = qsim(ranks, "-o", f"{integrator}{ranks}", *more)
+        assert reply.returncode == 0, reply.stderr
+    assert not differing(f"{integrator}1.h5", f"{integrator}2.h5")
 
 
 @pytest.mark.exhaustive

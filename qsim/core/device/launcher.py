@@ -1,4 +1,4 @@
-"""Start the ranks of a run on this machine: with ``--gpus N`` the ``mpirun`` of the installed MPI takes the place of the process."""
+"""Start the ranks of a run on this machine: with ``--gpus N`` the installed MPI's ``mpirun`` replaces the process."""
 
 from __future__ import annotations
 

@@ -120,6 +120,8 @@ class SharedEvolver:
     links : Links
         To the other processes.
     precision : {"double", "single"}
+    own : bool
+        Take psi over where its type and place fit, instead of copying it: half the memory, and the caller's array changes.
     tiling : sequence of Tile, optional
         Tiles of the local bits.
 
@@ -139,6 +141,7 @@ class SharedEvolver:
         links: Links,
         *,
         precision: str = "double",
+        own: bool = False,
         tiling: Sequence[Tile] | None = None,
     ) -> None:
         self.device, self.links, self.spins = device, links, model.spins
@@ -146,9 +149,10 @@ class SharedEvolver:
         self.n = model.spins - self.g
         self.dtype = np.dtype(np.complex64 if precision == "single" else np.complex128)
         with device.use():
-            # an array of either library, of a CPU or of a GPU; copied, since it is evolved in place
-            whole: object = psi
-            self.psi = device.asarray(np.array(whole) if isinstance(whole, np.ndarray) else whole, self.dtype)
+            # an array of either library, of a CPU or of a GPU
+            self.psi = device.asarray(psi, self.dtype)
+            if self.psi is psi and not own:
+                self.psi = self.psi.copy()
         if self.psi.shape != (1 << self.n,):
             raise ValueError(f"{self.psi.shape[0]} amplitudes are not 2^{self.n}")
         self.tiles = list(tiling) if tiling else _tiles(device, self.n, self.g, self.dtype.itemsize)

@@ -81,7 +81,8 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     if problem.evolution.verify:
         with monitor.stage("verify"), monitor.alone():
             verified: tuple[dict[str, tuple[Any, str, str]], Choice] = ({}, how)
-            if comm.rank == last:
+            # of a shared state every rank has a part
+            if comm.rank == last or problem.ranks > 1:
                 verified = monitor.judged(
                     "verification_error", lambda: verify(problem, how, made.current, monitor), verified
                 )
@@ -250,7 +251,12 @@ def _large(error: float, dt: float) -> str:
 
 
 def _vectors(problem: Problem) -> int:
-    """Return the number of state vectors that the evolution itself may take, without the vectors of echoes and the like."""
+    """Return the number of state vectors that the evolution itself may take, without the vectors of echoes and the like.
+
+    Of a state that ranks share, expansions cost several exchanges per product: they are made where they are asked for.
+    """
+    if problem.ranks > 1:
+        return 1
     state = np.dtype(problem.dtype).itemsize * problem.dimension
     free = problem.device.free_memory()
     parts = memory(problem)[0]
