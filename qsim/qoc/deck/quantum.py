@@ -10,18 +10,20 @@ from qsim.core.deck.expression import ExpressionText
 from qsim.qoc.deck.control import ExpressionShape, Sin2, Sin2Edges
 from qsim.qoc.deck.numbers import Positive
 from qsim.qoc.deck.optimizers import NoOptimizer
+from qsim.qoc.deck.system import OTHERS
 from qsim.qoc.deck.systems.grid2d import Grid2dSystem
 from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.deck.systems.model import ModelSystem
-from qsim.qoc.deck.systems.quantities import FrequencyValue, TimeValue
+from qsim.qoc.deck.systems.quantities import ControlValue, FrequencyValue, TimeValue
 from qsim.qoc.deck.systems.rotor import RotorSystem
 
 __all__ = ["TYPES", "QuantumDeck"]
 
 # Types of system that this deck is for.
-TYPES = ("model", "matrices", "rotor", "grid2d")
+TYPES = OTHERS
 
 Values = Annotated[list[FrequencyValue], Field(min_length=2, max_length=2)]
+ControlValues = Annotated[list[ControlValue], Field(min_length=2, max_length=2)]
 
 
 class Slots(Block):
@@ -46,7 +48,7 @@ class RandomValues(Block):
     """A smooth random control: a few sine modes with normal coefficients."""
 
     type: Literal["random"]
-    amplitude: FrequencyValue | Literal["auto"] = Field(
+    amplitude: ControlValue | Literal["auto"] = Field(
         default="auto",
         description="root mean square; auto: half of the smaller bound, or a rotation by pi in T",
     )
@@ -103,7 +105,10 @@ class QuantumControl(Block):
         default=EverySlot(type="slots"), description="free parameters", validate_default=True
     )
     shape: Shapes | None = Field(default=None, description="factor S(t) of the control, from 0 to 1")
-    bounds: Values | None = Field(default=None, description="lowest and highest value")
+    bounds: ControlValues | None = Field(
+        default=None,
+        description="lowest and highest value, a frequency; rotor, grid2d: an electric field, or the intensity of its peak",
+    )
     zero_area: bool = Field(default=False, description="keep the time integral at zero")
     fixed: bool = Field(default=False, description="keep the first values: a known drive")
 

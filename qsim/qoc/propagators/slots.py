@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_array, eye_array, kron
 
-from qsim.qoc.kernels.slots import columns_of, real_of, slot_backward, slot_forward
+from qsim.core.device.device import cpu
+from qsim.qoc.kernels.slots import Pattern, SlotBatch, columns_of, real_of, slot_backward, slot_forward
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.models.quantum import QuantumModel
 
-__all__ = ["Slots", "generators"]
+__all__ = ["Slots", "generators", "series_of"]
 
 # Remainder of the series of one part of a slot: below the rounding of its sum.
 REMAINDER = 1e-16
@@ -63,7 +64,7 @@ class Slots:
         # the middle of the diagonal of H0 multiplies kets by a phase alone, and the series is shorter without it
         self.shift = 0.0 if lindblad else _middle(model.drift)
         parts[0] = csr_array(parts[0] + 1j * self.shift * eye_array(parts[0].shape[0]))
-        self.start, self.column, self.values = _on_one_pattern(parts)
+        self.pattern, self.values = _on_one_pattern(parts)
         self.norms = np.array([_norm(a) for a in parts])
         # the largest series that was used, for the error
         self.remainder = 0.0
@@ -72,13 +73,12 @@ class Slots:
     def forward(self, fields: NDArray[np.float64], columns: ComplexArray) -> tuple[ComplexArray, Trajectory]:
         """Return the columns at T under fields (C, N), and what `gradient` goes back along."""
         factors = np.ascontiguousarray(fields ** self.powers[:, None])
-        terms, parts = self._series(factors)
+        batch = self._batch(*self._series(factors))
         x = real_of(columns)
-        states = np.empty((self.slots * parts, *x.shape))
-        tau = self.tau / parts
-        slot_forward(self.start, self.column, self.values, factors, tau, terms, parts, x, states)
+        states = np.empty((self.slots * batch.parts, *x.shape))
+        slot_forward(cpu(1), batch, factors, x[None], states[None])
         phase = np.exp(-1j * self.shift * self.tau * self.slots)
-        return columns_of(x) * phase, Trajectory(factors, states, terms, parts)
+        return columns_of(x) * phase, Trajectory(factors, states, batch.terms, batch.parts)
 
     def gradient(
         self, fields: NDArray[np.float64], trajectory: Trajectory, costate: ComplexArray
@@ -86,39 +86,36 @@ class Slots:
         """Return dJ/du (C, N) from ``dJ/dX*`` (D, S) at T: ``dJ = 2 Re sum conj(costate) dX``."""
         phase = np.exp(1j * self.shift * self.tau * self.slots)
         lam = real_of(costate * phase)
-        out = np.empty(fields.shape)
         t = trajectory
-        tau = self.tau / t.parts
-        slot_backward(
-            self.start,
-            self.column,
-            self.values,
-            t.factors,
-            tau,
-            t.terms,
-            t.parts,
-            lam,
-            t.states,
-            out,
-        )
+        batch = self._batch(t.terms, t.parts)
+        out = slot_backward(cpu(1), batch, t.factors, lam[None], t.states[None])[0]
         # d u^p / d u
         inner: NDArray[np.float64] = self.powers[:, None] * fields ** (self.powers[:, None] - 1)
         return out * inner
 
+    def _batch(self, terms: int, parts: int) -> SlotBatch:
+        """Return the arguments of the kernels: one member."""
+        return SlotBatch(self.pattern, self.values[None], self.tau / parts, terms, parts)
+
     def _series(self, factors: NDArray[np.float64]) -> tuple[int, int]:
         """Return terms and parts of a slot for the strongest fields, and keep the remainder."""
         norm = float(np.max(self.norms[0] + self.norms[1:] @ np.abs(factors), initial=0.0)) * self.tau
-        parts = max(1, math.ceil(norm / LONGEST))
-        theta = norm / parts
-        terms, term = 1, theta**2 / 2.0
-        while term > REMAINDER:
-            terms += 1
-            term *= theta / (terms + 1)
-        # the terms that are left out add up to less than a geometric series
-        rest = term * math.exp(theta) * parts * self.slots
+        terms, parts, rest = series_of(norm, self.slots)
         self.remainder = max(self.remainder, rest)
         self.products = terms * parts * self.slots
         return terms, parts
+
+
+def series_of(norm: float, slots: int) -> tuple[int, int, float]:
+    """Return terms and parts of a slot in which A has this norm, times its length, and the remainder of all slots."""
+    parts = max(1, math.ceil(norm / LONGEST))
+    theta = norm / parts
+    terms, term = 1, theta**2 / 2.0
+    while term > REMAINDER:
+        terms += 1
+        term *= theta / (terms + 1)
+    # the terms that are left out add up to less than a geometric series
+    return terms, parts, term * math.exp(theta) * parts * slots
 
 
 class Trajectory:
@@ -147,10 +144,8 @@ def _norm(a: csr_array) -> float:
     return float(max(size.sum(axis=0).max(initial=0.0), size.sum(axis=1).max(initial=0.0)))
 
 
-def _on_one_pattern(
-    parts: list[csr_array],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], ComplexArray]:
-    """Return row starts, columns and values (C + 1, E) of matrices on the union of their entries."""
+def _on_one_pattern(parts: list[csr_array]) -> tuple[Pattern, ComplexArray]:
+    """Return the union of the entries of matrices, and their values (C + 1, E) on it."""
     pattern = csr_array(sum(abs(a) for a in parts))
     pattern.sum_duplicates()
     pattern.eliminate_zeros()
@@ -164,4 +159,4 @@ def _on_one_pattern(
         own = entries.data != 0
         place = np.searchsorted(keys, entries.row[own].astype(np.int64) * width + entries.col[own])
         row[place] = entries.data[own]
-    return pattern.indptr.astype(np.int64), pattern.indices.astype(np.int64), values
+    return Pattern(pattern.indptr.astype(np.int64), pattern.indices.astype(np.int64)), values

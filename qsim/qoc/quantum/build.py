@@ -16,7 +16,7 @@ from qsim.core.run.stages import Plan, Size
 from qsim.qoc.control.controls import Controls, constant_mode, spline_modes
 from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.parametrisation import Parametrisation
-from qsim.qoc.deck.systems.quantities import Units
+from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.faults import InvalidSystem
 from qsim.qoc.models.quantum import GateTarget, ObservableTarget
@@ -125,7 +125,7 @@ def build(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
     deck = loaded.deck
     made = loaded.once(nominal_model)
     slots = deck.time.slots
-    duration = Units(deck.system.unit).time(deck.time.T, "time.T")
+    duration = units_of(deck.system).time(deck.time.T, "time.T")
     lindblad = _lindblad(deck, made)
     controls, guess = _controls(deck, made, deck.run.seed or 0)
     warnings, notices = [], []
@@ -159,7 +159,7 @@ def _threshold(deck: QuantumDeck, made: QuantumModel) -> float:
 
 def _controls(deck: QuantumDeck, made: QuantumModel, seed: int) -> tuple[Controls, NDArray[np.float64]]:
     """Return the maps of all controls, in the order of the system, and their first values (C, N)."""
-    duration = Units(deck.system.unit).time(deck.time.T, "time.T")
+    duration = units_of(deck.system).time(deck.time.T, "time.T")
     times = midpoints(deck.time.slots, duration)
     place = {c.name: i for i, c in enumerate(deck.control)}
     maps, rows = [], []
@@ -192,7 +192,7 @@ class _Clock:
 def _map(
     deck: QuantumDeck, block: QuantumControl, key: str, times: NDArray[np.float64], duration: float
 ) -> Parametrisation:
-    units, slots = Units(deck.system.unit), times.size
+    units, slots = units_of(deck.system), times.size
     shape = np.ones(slots)
     if block.shape is not None:
         shape = block.shape.at(times, duration)
@@ -202,7 +202,7 @@ def _map(
         shape = np.clip(shape, 0.0, 1.0)
     low, high = np.full(slots, -np.inf), np.full(slots, np.inf)
     if block.bounds is not None:
-        ends = [units.frequency(b, f"{key}.bounds") / units.factor for b in block.bounds]
+        ends = [units.control(b, f"{key}.bounds") for b in block.bounds]
         if not ends[0] < ends[1]:
             raise InvalidInput(f"{key}.bounds", f"{ends[0]:g} must lie below {ends[1]:g}")
         if not ends[0] <= 0.0 <= ends[1]:
@@ -215,7 +215,7 @@ def _modes(
     deck: QuantumDeck, block: QuantumControl, key: str, times: NDArray[np.float64], duration: float
 ) -> NDArray[np.float64] | None:
     """Return orthonormal modes (modes, N) of the parameters; None for one per slot."""
-    units, slots, choice = Units(deck.system.unit), times.size, block.parameters
+    units, slots, choice = units_of(deck.system), times.size, block.parameters
     if choice.type == "constant":
         return constant_mode(slots)
     if choice.type == "bspline":
@@ -250,10 +250,10 @@ def _first(
         )
     if guess.type == "zero":
         return np.zeros(times.size)
-    units = Units(deck.system.unit)
+    units = units_of(deck.system)
     size = clock.natural
     if guess.amplitude != "auto":
-        size = units.frequency(guess.amplitude, f"{key}.guess.amplitude") / units.factor
+        size = units.control(guess.amplitude, f"{key}.guess.amplitude")
     elif made.bounded:
         # a bound of zero leaves the other one
         sides = [s for s in (-float(made.low[0]), float(made.high[0])) if 0.0 < s < math.inf]

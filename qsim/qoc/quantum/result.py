@@ -15,11 +15,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import ComplexArray
+    from qsim.core.device.arrays import ComplexArray, FloatArray
+    from qsim.qoc.models.plane.levels import Plane
     from qsim.qoc.quantum.problem import QuantumProblem
     from qsim.qoc.quantum.verification import Check
 
 __all__ = ["QUANTITIES", "QuantumResult"]
+
+# Levels whose wavefunctions are kept in the file beside those of the start and the goal.
+SHOWN = 6
+# Population from which a level counts as one of start or goal.
+SEEN = 1e-3
 
 
 @dataclass
@@ -222,12 +228,18 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
     Quantity(
         "control/*",
         "",
-        "values of the control *, in system.unit",
+        "values of the control *, in system.unit (rotor, grid2d: electric field, a.u.)",
         _fields,
         ("time",),
         note="constant in each slot",
     ),
-    Quantity("control_guess/*", "", "first values of the control *, in system.unit", _guesses, ("time",)),
+    Quantity(
+        "control_guess/*",
+        "",
+        "first values of the control *, in system.unit (rotor, grid2d: electric field, a.u.)",
+        _guesses,
+        ("time",),
+    ),
     Quantity(
         "populations",
         "",
@@ -235,6 +247,13 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         lambda r: r.populations,
         ("time_populations", "level"),
         note="of a gate, from its first logical state; at the end of a slot, the last row belongs to T",
+    ),
+    Quantity(
+        "labels",
+        "",
+        "name of a basis state",
+        lambda r: np.array(r.problem.model.labels, dtype=object),
+        ("level",),
     ),
     Quantity(
         "time_populations",
@@ -265,4 +284,69 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
     Quantity("history/seconds", "s", "wall time since the start", _history("seconds"), ("evaluation",)),
 )
 
-QUANTITIES = (*VALUES, *SCALARS, *ARRAYS)
+
+def _plane(value: Callable[[Plane], FloatArray]) -> Callable[[QuantumResult], FloatArray]:
+    """Return the function that takes an array from the plane of a result."""
+
+    def taken(result: QuantumResult) -> FloatArray:
+        assert result.problem.model.plane is not None
+        return value(result.problem.model.plane)
+
+    return taken
+
+
+def _has_plane(result: QuantumResult) -> bool:
+    return result.problem.model.plane is not None
+
+
+def _shown(result: QuantumResult) -> NDArray[np.int64]:
+    """Return the levels whose densities are kept: the lowest ones, and those populated first or last."""
+    used = np.maximum(result.populations[0], result.populations[-1]) > SEEN
+    used[:SHOWN] = True
+    return np.flatnonzero(used)
+
+
+def _densities(result: QuantumResult) -> FloatArray | None:
+    """Return |psi|^2 (levels, n1, n2) of the levels that are kept, 1/bohr^2."""
+    plane = result.problem.model.plane
+    if plane is None:
+        return None
+    first, second = plane.axes
+    cell = float((first.x[1] - first.x[0]) * (second.x[1] - second.x[0]))
+    return np.asarray(plane.states[_shown(result)] ** 2 / cell)
+
+
+PLANE: tuple[Quantity[QuantumResult], ...] = (
+    Quantity(
+        "energies", "hartree", "levels of H0", _plane(lambda p: p.energies), ("level",), when=_has_plane
+    ),
+    Quantity(
+        "energies_error",
+        "hartree",
+        "claimed error of each level",
+        _plane(lambda p: p.errors),
+        ("level",),
+        when=_has_plane,
+    ),
+    Quantity("x", "bohr", "points of x", _plane(lambda p: p.axes[0].x), ("x",), when=_has_plane),
+    Quantity("y", "bohr", "points of y", _plane(lambda p: p.axes[1].x), ("y",), when=_has_plane),
+    Quantity(
+        "potential",
+        "hartree",
+        "potential energy",
+        _plane(lambda p: p.potential),
+        ("x", "y"),
+        when=_has_plane,
+    ),
+    Quantity("level_shown", "", "level whose density is kept", _shown, ("level_shown",), when=_has_plane),
+    Quantity(
+        "densities",
+        "1/bohr^2",
+        "probability density of a level, |psi|^2",
+        _densities,
+        ("level_shown", "x", "y"),
+        when=_has_plane,
+    ),
+)
+
+QUANTITIES = (*VALUES, *SCALARS, *ARRAYS, *PLANE)

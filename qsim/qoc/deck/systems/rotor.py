@@ -37,6 +37,7 @@ class RotorSystem(Block):
 
     # Bare numbers are in atomic units, and so are the fields.
     unit: ClassVar[str] = "hartree"
+    fields: ClassVar[bool] = True
 
     type: Literal["rotor"]
     B: Annotated[Frequency, SIZE] = Field(description="rotational constant, H0 = B J(J+1)")
