@@ -88,8 +88,7 @@ def no_gain(device: Device, plan: Plan, ranks: int) -> list[str]:
             "a processor is faster than one of them"
         ]
     # the estimate is that of one rank
-    free = device.free_memory()
-    if plan.capacity and 0 < ranks * plan.memory.device <= free:
+    if plan.capacity and 0 < ranks * plan.memory.device <= device.free_memory():
         return [
             f"warning: {ranks} GPUs will hardly help: one holds these {plan.shared}, and what several save they lose in "
             "exchanging them; several are for what one cannot hold"
