@@ -32,14 +32,20 @@ class SlotObjective:
         T, in the unit of time of the model.
     slots : int
         Number N of slots.
-    alpha : float
-        Fluence penalty.
+    alpha : float or (C,) float64
+        Fluence penalty, of all controls or of each.
     """
 
     def __init__(
-        self, model: QuantumModel, lindblad: bool, duration: float, slots: int, alpha: float = 0.0
+        self,
+        model: QuantumModel,
+        lindblad: bool,
+        duration: float,
+        slots: int,
+        alpha: float | NDArray[np.float64] = 0.0,
     ) -> None:
-        self.model, self.lindblad, self.alpha = model, lindblad, alpha
+        self.model, self.lindblad = model, lindblad
+        self.alpha = np.broadcast_to(np.asarray(alpha, float), (len(model.controls),))[:, None]
         self.propagator = Slots(model, lindblad, duration, slots)
         self.start, self.cost = cost_of(model, lindblad)
         self.sweeps = 0
@@ -51,8 +57,8 @@ class SlotObjective:
         return self.propagator.tau
 
     def penalty(self, fields: NDArray[np.float64]) -> float:
-        """Return ``alpha sum u^2 tau``."""
-        return float(self.alpha * self.tau * np.sum(fields**2))
+        """Return ``sum_c alpha_c sum u_c^2 tau``."""
+        return float(self.tau * np.sum(self.alpha * fields**2))
 
     def values(self, fields: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return P and J of one set of controls (C, N), as arrays (1,)."""
@@ -103,11 +109,14 @@ class SlotObjective:
             return np.asarray((final @ weights).reshape(size, size))
         return np.asarray((final * weights) @ final.conj().T)
 
-    def _keep_norm(self, final: ComplexArray) -> None:
-        """Keep the largest change of a norm or of a trace."""
+    def norm_change(self, final: ComplexArray) -> float:
+        """Return the largest change of a norm or of a trace."""
         if self.lindblad:
             step = self.model.dimension + 1
             change = np.abs(final[::step].sum(axis=0) - self.start[::step].sum(axis=0))
         else:
             change = np.abs(np.sum(np.abs(final) ** 2, axis=0) - np.sum(np.abs(self.start) ** 2, axis=0))
-        self.norm_error = max(self.norm_error, float(change.max()))
+        return float(change.max())
+
+    def _keep_norm(self, final: ComplexArray) -> None:
+        self.norm_error = max(self.norm_error, self.norm_change(final))

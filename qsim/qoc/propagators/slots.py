@@ -54,9 +54,13 @@ class Slots:
         T, in the unit of time of the model.
     slots : int
         Number N of slots.
+    adjoint : bool
+        A+ instead of A, which carries targets back; fields must come in reverse.
     """
 
-    def __init__(self, model: QuantumModel, lindblad: bool, duration: float, slots: int) -> None:
+    def __init__(
+        self, model: QuantumModel, lindblad: bool, duration: float, slots: int, *, adjoint: bool = False
+    ) -> None:
         self.slots = slots
         self.tau = duration / slots
         self.powers = np.array([c.power for c in model.controls])
@@ -64,6 +68,8 @@ class Slots:
         # the middle of the diagonal of H0 multiplies kets by a phase alone, and the series is shorter without it
         self.shift = 0.0 if lindblad else _middle(model.drift)
         parts[0] = csr_array(parts[0] + 1j * self.shift * eye_array(parts[0].shape[0]))
+        if adjoint:
+            parts, self.shift = [csr_array(a.conj().T) for a in parts], -self.shift
         self.pattern, self.values = _on_one_pattern(parts)
         self.norms = np.array([_norm(a) for a in parts])
         # the largest series that was used, for the error
@@ -71,20 +77,20 @@ class Slots:
         self.products = 0
 
     def forward(self, fields: NDArray[np.float64], columns: ComplexArray) -> tuple[ComplexArray, Trajectory]:
-        """Return the columns at T under fields (C, N), and what `gradient` goes back along."""
+        """Return the columns after some slots under fields (C, n), and what `gradient` goes back along."""
         factors = np.ascontiguousarray(fields ** self.powers[:, None])
         batch = self._batch(*self._series(factors))
         x = real_of(columns)
-        states = np.empty((self.slots * batch.parts, *x.shape))
+        states = np.empty((fields.shape[1] * batch.parts, *x.shape))
         slot_forward(cpu(1), batch, factors, x[None], states[None])
-        phase = np.exp(-1j * self.shift * self.tau * self.slots)
+        phase = np.exp(-1j * self.shift * self.tau * fields.shape[1])
         return columns_of(x) * phase, Trajectory(factors, states, batch.terms, batch.parts)
 
     def gradient(
         self, fields: NDArray[np.float64], trajectory: Trajectory, costate: ComplexArray
     ) -> NDArray[np.float64]:
         """Return dJ/du (C, N) from ``dJ/dX*`` (D, S) at T: ``dJ = 2 Re sum conj(costate) dX``."""
-        phase = np.exp(1j * self.shift * self.tau * self.slots)
+        phase = np.exp(1j * self.shift * self.tau * fields.shape[1])
         lam = real_of(costate * phase)
         t = trajectory
         batch = self._batch(t.terms, t.parts)

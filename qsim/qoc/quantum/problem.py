@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qoc.control.controls import Controls
+    from qsim.qoc.control.making import Making
+    from qsim.qoc.deck.optimizers import QuantumOptimizer
     from qsim.qoc.deck.quantum import QuantumVerify
     from qsim.qoc.deck.systems.grid2d import Grid2dSystem
     from qsim.qoc.deck.systems.matrices import MatricesSystem
@@ -41,8 +43,12 @@ class QuantumProblem:
     duration : float
     threshold : float
         P that ends the search; infinite for none.
-    memory, max_sweeps : int or None
-        Options of L-BFGS; None: no search.
+    making : Making
+        From which further starts are made.
+    optimizer : QuantumOptimizer
+        Options of the search.
+    gradient_scale : float
+        Factor of the gradient in the paper's line search.
     verify : QuantumVerify
     warnings : list of str
         What must be known of the choices of the deck.
@@ -58,8 +64,24 @@ class QuantumProblem:
     times: NDArray[np.float64]
     duration: float
     threshold: float
-    memory: int | None
-    max_sweeps: int
+    making: Making
+    optimizer: QuantumOptimizer
+    gradient_scale: float
     verify: QuantumVerify
     warnings: list[str]
     notices: list[str]
+
+    @property
+    def max_sweeps(self) -> int:
+        """Limit of sweeps of each start."""
+        return int(getattr(self.optimizer, "max_sweeps", 1))
+
+    @property
+    def restarts(self) -> int:
+        """Further starts after the first."""
+        return int(getattr(self.optimizer, "restarts", 0))
+
+    @property
+    def redraws(self) -> int:
+        """Times that new random functions are drawn in a start."""
+        return self.making.redraws

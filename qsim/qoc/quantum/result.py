@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray, FloatArray
+    from qsim.qoc.control.controls import Controls
     from qsim.qoc.models.plane.levels import Plane
+    from qsim.qoc.quantum.continuous import Continuous
     from qsim.qoc.quantum.problem import QuantumProblem
     from qsim.qoc.quantum.verification import Check
 
@@ -41,11 +43,15 @@ class QuantumResult:
     populations: NDArray[np.float64]
     stride: int
     check: Check | None
+    controls: Controls
+    parameters: NDArray[np.float64]
+    continuous: Continuous | None
     sweeps: int
     iterations: int
     reached: bool
     reason: str
     history: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    extra: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @property
     def task(self) -> str:
@@ -72,6 +78,60 @@ def _fields(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
 
 def _guesses(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
     return {f"control_guess/{k}": v for k, v in _named(result, result.problem.guess).items()}
+
+
+def _by_control(
+    name: str, number: Callable[[NDArray[np.float64], float], float]
+) -> Callable[[QuantumResult], object]:
+    """Return a scalar of each control from its values and the length of a slot."""
+
+    def of_all(result: QuantumResult) -> dict[str, float]:
+        tau = result.problem.objective.tau
+        return {f"{name}_{k}": number(v, tau) for k, v in _named(result, result.fields).items()}
+
+    return of_all
+
+
+def _fluence(values: NDArray[np.float64], tau: float) -> float:
+    return float(np.sum(values**2)) * tau
+
+
+def _area(values: NDArray[np.float64], tau: float) -> float:
+    return float(np.sum(values)) * tau
+
+
+def _peak(values: NDArray[np.float64], tau: float) -> float:
+    return float(np.abs(values).max(initial=0.0))
+
+
+def _coefficients(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
+    """Return the coefficients of the functions of each control, of all draws one after another."""
+    found = {}
+    names = [c.name for c in result.problem.model.controls]
+    parts = result.controls.parts(result.parameters)
+    for name, line, u in zip(names, result.controls.lines, parts, strict=True):
+        if line.basis is not None and line.fixed is None:
+            drawn = [basis.coefficients(old) for basis, old in (*line.past, (line.basis, u))]
+            found[f"parameters/{name}/coefficients"] = np.concatenate(drawn)
+    return found
+
+
+def _frequencies(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
+    """Return the angular frequencies of the Fourier modes of each control, of all draws one after another."""
+    found = {}
+    names = [c.name for c in result.problem.model.controls]
+    for name, line in zip(names, result.controls.lines, strict=True):
+        bases = [basis for basis, _ in line.past] + ([] if line.basis is None else [line.basis])
+        drawn = [b.frequencies for b in bases if b.frequencies is not None]
+        if drawn and line.fixed is None:
+            found[f"parameters/{name}/frequencies"] = np.concatenate(drawn)
+    return found
+
+
+def _slots_leave(result: QuantumResult) -> float | None:
+    """Return how far the value of the continuous controls may be from that of the slots."""
+    c = result.continuous
+    return None if c is None else abs(c.value - result.value) + c.error
 
 
 def _leakage(result: QuantumResult) -> float | None:
@@ -132,6 +192,10 @@ def _verified_kind(name: str) -> Callable[[QuantumResult], bool]:
     return lambda result: result.kind == name and result.check is not None
 
 
+def _continuous_kind(name: str) -> Callable[[QuantumResult], bool]:
+    return lambda result: result.kind == name and result.continuous is not None
+
+
 def _history(name: str) -> Callable[[QuantumResult], object]:
     return lambda result: result.history.get(name)
 
@@ -155,6 +219,14 @@ VALUES: tuple[Quantity[QuantumResult], ...] = tuple(
             error=lambda r: r.error,
             when=_verified_kind(name),
             headline=True,
+        ),
+        Quantity(
+            f"{name}_continuous",
+            "",
+            f"{text}, of the formulas and functions themselves instead of values that are held in slots",
+            lambda r: r.continuous and r.continuous.value,
+            error=lambda r: r.continuous and r.continuous.error,
+            when=_continuous_kind(name),
         ),
         Quantity(
             f"{name}_guess", "", f"{text}, of the first values", lambda r: r.value_guess, when=_kind(name)
@@ -214,6 +286,16 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         headline=True,
     ),
     Quantity("error_*", "", "part of the error of the value: *", _parts),
+    Quantity(
+        "error_slots",
+        "",
+        "how far the value of the functions themselves may be from that of the values held in slots; no part of the error",
+        _slots_leave,
+        when=lambda r: r.continuous is not None,
+    ),
+    Quantity("fluence_*", "", "integral of u^2 of the control *", _by_control("fluence", _fluence)),
+    Quantity("area_*", "", "integral of the control *", _by_control("area", _area)),
+    Quantity("peak_*", "", "largest |u| of the control *", _by_control("peak", _peak)),
     Quantity(
         "time_unit",
         "s",
@@ -281,6 +363,31 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
     Quantity("history/sweeps", "", "propagations so far", _history("sweeps"), ("evaluation",)),
     Quantity("history/fluence", "", "integral of the sum of u^2", _history("fluence"), ("evaluation",)),
     Quantity("history/gradient_norm", "", "norm of dJ/du", _history("gradient_norm"), ("evaluation",)),
+    Quantity(
+        "parameters/*/coefficients",
+        "",
+        "coefficients of the functions of the control *",
+        _coefficients,
+        ("function",),
+        note="blocks; sine modes by frequency; splines by carrier, cosine before sine; Fourier: all sines, then all cosines, of "
+        "one draw after another",
+    ),
+    Quantity(
+        "parameters/*/frequencies",
+        "",
+        "angular frequencies of the Fourier modes of the control *, per time_unit",
+        _frequencies,
+        ("mode",),
+    ),
+    Quantity(
+        "starts/value",
+        "",
+        "largest objective J of each start",
+        lambda r: r.extra.get("starts/value"),
+        ("start",),
+        note="only of searches with optimizer.restarts",
+        when=lambda r: r.problem.restarts > 0,
+    ),
     Quantity("history/seconds", "s", "wall time since the start", _history("seconds"), ("evaluation",)),
 )
 

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import drive
-from qsim.qoc.optimizers.lbfgs import Lbfgs
-from qsim.qoc.optimizers.search import CriticalPoint, Finished, Search
+from qsim.qoc.optimizers.search import CriticalPoint, Search
 from qsim.qoc.quantum.build import kind_of
+from qsim.qoc.quantum.continuous import continuous_value
+from qsim.qoc.quantum.maximisation import Maximisation
 from qsim.qoc.quantum.result import QuantumResult
 from qsim.qoc.quantum.verification import Check, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
-    from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
+    from qsim.qoc.control.controls import Controls
     from qsim.qoc.quantum.problem import QuantumProblem
 
 __all__ = ["run"]
@@ -44,31 +42,6 @@ class QuantumSearch(Search):
             )
 
 
-class Maximisation:
-    """L-BFGS, or the first values as they are; the controls are left in ``search.field``."""
-
-    def __init__(self, problem: QuantumProblem, search: Search, saved: Mapping[str, Any] | None) -> None:
-        self.problem, self.search = problem, search
-        first = problem.controls.parameters(problem.guess)
-        self.lbfgs = None if problem.memory is None else Lbfgs(search, first, problem.memory, saved=saved)
-
-    def state(self) -> State:
-        """Return the state of the optimiser."""
-        return self.search.state() if self.lbfgs is None else self.lbfgs.state()
-
-    def advance(self, report: Report) -> None:
-        """Search until a maximum, the threshold or the limit is reached."""
-        search = self.search
-        with suppress(Finished):
-            if self.lbfgs is not None:
-                self.lbfgs.advance(report)
-                return
-            field = self.problem.guess
-            p, j = search.objective.values(field)
-            search.reason = "no optimisation"
-            search.record(report, field, float(p[0]), float(j[0]), 0.0, savable=False)
-
-
 def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
     """Maximise the goal and analyse the controls that were found.
 
@@ -79,25 +52,36 @@ def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
     """
     for text in problem.warnings:
         monitor.warn(text)
-    # the search asks nothing of them but values and gradients of any shape
-    objective, controls = cast("Any", problem.objective), cast("Any", problem.controls)
-    search = QuantumSearch(objective, controls, problem.threshold, problem.max_sweeps)
+    search = QuantumSearch(problem.objective, problem.controls, problem.threshold, problem.max_sweeps)
     maximisation = Maximisation(problem, search, monitor.restored)
-    what = "none" if problem.memory is None else "lbfgs"
+    total, what = problem.max_sweeps * (1 + problem.restarts), problem.optimizer.type
     with monitor.stage("optimise"):
-        drive(maximisation, monitor, total=problem.max_sweeps, unit="sweeps", what=what, at_most=True)
+        drive(maximisation, monitor, total=total, unit="sweeps", what=what, at_most=True)
     kind = kind_of(problem.model)
-    if problem.memory is not None and not search.reached and np.isfinite(problem.threshold):
+    if problem.optimizer.type != "none" and not search.reached and np.isfinite(problem.threshold):
         best = max(search.history["probability"], default=0.0)
         monitor.warn(
             f"the threshold {problem.threshold:g} was not reached (best {kind} {best:.6g}): {search.reason}"
         )
     final = problem.guess if search.field is None else search.field
-    return _analysed(problem, search, final, monitor)
+    return _analysed(problem, search, maximisation, final, monitor)
+
+
+def _found(
+    problem: QuantumProblem, search: Search, maximisation: Maximisation, fields: NDArray[np.float64]
+) -> tuple[Controls, NDArray[np.float64]]:
+    """Return the controls with the functions that were found, and their parameters."""
+    controls = maximisation.controls_of(search.best_tag)
+    u = search.parameters
+    return controls, controls.parameters(fields) if u is None else u
 
 
 def _analysed(
-    problem: QuantumProblem, search: Search, fields: NDArray[np.float64], monitor: Monitor
+    problem: QuantumProblem,
+    search: Search,
+    maximisation: Maximisation,
+    fields: NDArray[np.float64],
+    monitor: Monitor,
 ) -> QuantumResult:
     """Propagate the final controls once more: populations, final state, and the independent value."""
     objective, kind = problem.objective, kind_of(problem.model)
@@ -116,6 +100,13 @@ def _analysed(
             check = monitor.judged(f"the verified {kind}", lambda: verify(problem, fields, p), None)
         if check is not None:
             _warn(problem, check, p, monitor)
+    controls, u = _found(problem, search, maximisation, fields)
+    continuous = None
+    if problem.verify.propagator != "none" and not controls.held:
+        with monitor.stage("functions of time"):
+            continuous = monitor.judged(
+                f"the {kind} under functions of time", lambda: continuous_value(problem, controls, u), None
+            )
     return QuantumResult(
         problem=problem,
         kind=kind,
@@ -126,11 +117,15 @@ def _analysed(
         populations=populations,
         stride=stride,
         check=check,
+        controls=controls,
+        parameters=u,
+        continuous=continuous,
         sweeps=objective.sweeps,
         iterations=search.iterations,
         reached=search.reached,
         reason=search.reason,
         history={k: np.array(v, dtype=float) for k, v in search.history.items()},
+        extra={k: np.array(v, dtype=float) for k, v in search.extra.items()},
     )
 
 
