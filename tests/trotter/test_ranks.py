@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -260,6 +262,77 @@ def test_a_stopped_run_is_continued_on_another_number_of_ranks():
         assert resumed.returncode == 0, resumed.stderr
         assert "continuing from" in resumed.stderr
         assert not differing("alone.h5", f"run{ranks}.h5")
+
+
+LONG = ("--set", "evolve.t_final=500", "--set", "evolve.outputs.count=40", "--set", "observe=[{sz: all}]")
+
+
+def _begun(*more, **environ):
+    """Return a run on two ranks that has written its first checkpoint, and the number of its last rank."""
+    command = [
+        MPIRUN,
+        "-n",
+        "2",
+        sys.executable,
+        "-m",
+        "qsim",
+        "trotter",
+        "deck.yaml",
+        "--no-figures",
+        "-o",
+        "run",
+    ]
+    process = subprocess.Popen(
+        [*command, *LONG, "--set", "run.checkpoint=1 ms", *more],
+        env={**ENVIRONMENT, **environ},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    while not Path("run.ckpt.h5").exists():
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    ranks = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words, here = (
+                (entry / "cmdline").read_bytes().split(b"\0"),
+                (entry / "cwd").readlink() == Path.cwd(),
+            )
+        except OSError:
+            continue
+        if here and words[0].endswith(b"python") and b"deck.yaml" in words:
+            ranks.append(int(entry.name))
+    return process, max(ranks)
+
+
+def test_a_rank_that_hangs_is_told_and_ends_the_run():
+    process, rank = _begun(QSIM_LINKS_TIMEOUT="2")
+    os.kill(rank, signal.SIGSTOP)
+    try:
+        _, told = process.communicate(timeout=60)
+    finally:
+        os.kill(rank, signal.SIGKILL)
+    assert process.returncode == 4
+    assert "qsim: error: rank 0 of 2 has waited 2 s for other ranks (" in told
+    assert not Path("run.h5").exists()
+
+
+def test_a_killed_rank_leaves_a_checkpoint_for_another_number():
+    """Four ranks carry on from the state that two had saved, to the numbers of a run that was never disturbed."""
+    more = ("--set", "evolve.t_final=30")
+    process, rank = _begun(*more)
+    os.kill(rank, signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert not Path("run.h5").exists()
+    for ranks, name in ((4, "run"), (1, "alone")):
+        reply = qsim(ranks, "-o", name, *LONG, *more, "--resume")
+        assert reply.returncode == 0, reply.stderr
+        assert ("continuing from" in reply.stderr) == (name == "run")
+    # rounding adds up over a thousand steps
+    assert not differing("alone.h5", "run.h5", 1e-9)
 
 
 @pytest.mark.gpu

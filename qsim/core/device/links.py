@@ -194,6 +194,7 @@ class NcclLinks:
         beside.wait_event(kernels.record())
         self._exchange(pieces, beside.ptr)
         arrived = beside.record()
+        self.comm.expect(arrived)
         return lambda: cuda.get_current_stream().wait_event(arrived)
 
     def _exchange(self, pairs: Sequence[Piece], stream: int | None = None) -> None:
