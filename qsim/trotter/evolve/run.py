@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device.links import links_of
-from qsim.core.device.parallel import first
+from qsim.core.device.parallel import agreed, first
 from qsim.core.run.loop import drive
 from qsim.trotter.evolution.accuracy import (
     CHEBYSHEV_VECTORS,
@@ -51,10 +51,16 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     # several ranks share the state of a single trajectory, or the trajectories of an ensemble
     problem.ranks = comm.size if problem.members == 1 else 1
 
-    # pilots run on one rank; all go on with the same choice
+    # several ranks share the pilots of an ensemble; those of a shared state, of which a pilot has all, run on one of them
     def choose() -> Choice:
         with monitor.stage("pilot"), monitor.alone():
-            return first(comm, lambda: _chosen(problem, monitor))
+            if problem.ranks > 1:
+                return first(comm, lambda: _chosen(problem, monitor))
+            problem.team = comm
+            how = agreed(comm, lambda: integration(problem, monitor))
+            problem.team = None
+            # all go on with the same choice
+            return first(comm, lambda: _tiled(problem, how, monitor))
 
     made = Trajectories(problem, choose, monitor)
     how, each = made.how, made.steps
@@ -110,12 +116,14 @@ def _stored(problem: Problem, psi: StateVector) -> StateVector | None:
 
 
 def _chosen(problem: Problem, monitor: Monitor) -> Choice:
-    """Return integrator, step and tiling."""
+    """Return integrator and step of a state that ranks share; tilings are tried on whole states."""
     how = integration(problem, monitor)
+    return replace(how, error=how.error + problem.start_error)
+
+
+def _tiled(problem: Problem, how: Choice, monitor: Monitor) -> Choice:
+    """Return the integrator and step with the error of the start and a tiling."""
     how = replace(how, error=how.error + problem.start_error)
-    # tilings are tried on whole states
-    if problem.ranks > 1:
-        return how
     return tuned(problem, how, _steps(problem, how) * problem.members, monitor)
 
 
