@@ -43,16 +43,22 @@ from qsim.trotter.model.hamiltonian import Model
 
 comm, device, N = world(), cpu(1), 8
 links, n = links_of(comm, device), N - (comm.size.bit_length() - 1)
+links.trades, trade = [], links.trade
+links.trade = lambda pieces: (links.trades.append(len(pieces)), trade(pieces))[1]
 rng = np.random.default_rng(3)
 S = 0.5 * np.array([[[0, 1], [1, 0]], [[0, -1j], [1j, 0]], [[1, 0], [0, -1]]])
 site = [[np.kron(np.eye(1 << (N - 1 - j)), np.kron(S[a], np.eye(1 << j))) for j in range(N)] for a in range(3)]
 psi = rng.standard_normal(1 << N) + 1j * rng.standard_normal(1 << N)
 psi /= np.linalg.norm(psi)
-for present in ((0, 1, 2), (0, 2), (1,)):
+g = comm.size.bit_length() - 1
+# couplings of all; couplings along x and y in the middle alone, so that fields turn the spins that number ranks
+for present, middle in ((present, middle) for middle in (False, True) for present in ((0, 1, 2), (0, 2), (1,))):
     J, h, H = np.zeros((3, N, N)), np.zeros((3, N)), np.zeros((1 << N, 1 << N), complex)
     parts = {}
     for a in present:
         A = 0.3 * rng.standard_normal((N, N))
+        if middle and a < 2:
+            A[n - g :] = A[:, n - g :] = 0
         J[a] = A + A.T - np.diag(2 * np.diag(A))
         h[a] = rng.standard_normal(N)
         parts[a] = sum(h[a, j] * site[a][j] for j in range(N))
@@ -73,7 +79,13 @@ for present in ((0, 1, 2), (0, 2), (1,)):
     for tiling, width in [(tiling, width) for tiling in ways for width in (None, 4, 1 << n - 3)]:
         run = SharedEvolver(device, model, psi.reshape(comm.size, -1)[comm.rank], links, tiling=tiling)
         run.exchange.width = width or run.exchange.width
+        run.set_model(model)
+        assert run._alone == (middle and len(run.tiles) > 1 and run._streams)
+        begun = len(links.trades)
         run.apply(list(sequence))
+        # three layers of z after others: three exchanges instead of one or two for each of these, and one back
+        if run._alone and present[-1] == 2 and width == 1 << n - 3:
+            assert len(links.trades) - begun == 4 * (1 << n - g) // width
         found = np.concatenate(comm.allgather(run.psi))
         assert abs(found - wanted).max() < 1e-14, (present, tiling)
         # moments where the passes of the frames differ

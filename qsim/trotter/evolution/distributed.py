@@ -22,7 +22,7 @@ import numpy as np
 
 from qsim.core.device.links import total
 from qsim.trotter.evolution.exchange import Exchange
-from qsim.trotter.evolution.integrators import Layer, closed, course, turn
+from qsim.trotter.evolution.integrators import ORDER, Layer, closed, course, turn
 from qsim.trotter.evolution.layers import CPU_BITS, Tile, device_tiles, grouped, tiles
 from qsim.trotter.kernels.layers.layers import Axis, mid_pass, turn_pass
 from qsim.trotter.kernels.layers.top import Act
@@ -170,10 +170,14 @@ class SharedEvolver:
         # they have changed places with the top g local ones
         local = np.arange(n)
         swapped = np.concatenate([local[: n - g], np.arange(n, n + g)])
+        self._others = [np.arange(n, n + g), local[n - g :]]
         self._axes = [
             [self._arranged(model, axis, spins, others) for axis in range(3)]
-            for spins, others in ((local, np.arange(n, n + g)), (swapped, local[n - g :]))
+            for spins, others in zip((local, swapped), self._others, strict=True)
         ]
+        # whether fields alone turn the spins that may number ranks, and layers of z can be made in pieces
+        coupled = model.J[:2, np.concatenate(self._others)].any()
+        self._alone = not coupled and len(self.tiles) > 1 and self._streams
 
     def _arranged(
         self, model: Model, axis: int, spins: NDArray[np.int64], others: NDArray[np.int64]
@@ -209,6 +213,8 @@ class SharedEvolver:
 
     def _run(self, sequence: list[Layer]) -> None:
         """Apply layers that begin and end in the z frame, with an exchange of g spins for every rotation of all of them."""
+        if self._alone:
+            return self._run_alone(sequence)
         turns = [turn(a[0], b[0]) for a, b in pairwise(sequence)]
         arranged = before = 0
         # phases of the parts that are to arrive before the next layer, by the rank that each comes from
@@ -216,7 +222,7 @@ class SharedEvolver:
         with self.device.use():
             for i in range(len(sequence)):
                 after = turns[i] if i < len(turns) else 0
-                made = self._layer(sequence[i], (before, after), arranged, i)
+                made = self._layer(sequence[i], (before, after), (arranged, arranged), i)
                 own = np.full(self.links.size, made.phases[self.links.rank])
                 if coming is not None and after and self._streams:
                     self._through(coming, made, own)
@@ -239,20 +245,83 @@ class SharedEvolver:
             # an odd number of rotations leaves the spins exchanged
             if arranged:
                 self._cross(np.ones(self.links.size, complex), Act.MOVE)
+        return None
 
-    def _layer(self, layer: Layer, rotations: tuple[int, int], arranged: int, number: int) -> _Turn:
-        """Return the pass of a layer between two rotations; `arranged` says which g spins number the ranks at present."""
+    def _run_alone(self, sequence: list[Layer]) -> None:
+        """Apply layers that begin and end in the z frame, where fields alone turn the spins that number ranks.
+
+        These stay in the z frame.  What they turn by between two layers of z is a matrix of each, which acts as they arrive for
+        the second one: it commutes with all other terms.  There is one exchange for the rotations between such layers.
+        """
+        turns = [0, *(turn(a[0], b[0]) for a, b in pairwise(sequence)), 0]
+        arranged, coming, gates = 0, np.ones(self.links.size, complex), _unturned(self.g)
+        with self.device.use():
+            for i, (axis, tau) in enumerate(sequence):
+                around = turns[i], turns[i + 1]
+                if axis == ORDER[0] and i:
+                    arranged = 1 - arranged
+                    if turns[i] == -1:
+                        # this layer shifts the phases of spins that are local now, which C^dagger did not turn; it turned those
+                        # that number ranks now
+                        gates = np.diag([1.0, -1j]) @ gates
+                        coming = coming * 1j ** self.links.rank.bit_count()
+                    self._arrive(self._layer(sequence[i], around, (arranged, 0), i), coming, gates)
+                else:
+                    # turning at the first and the last tile in turn; layers of z, of even number, at the first
+                    self._turn(self._layer(sequence[i], around, (arranged, i % 2), i))
+                    if i + 1 < len(sequence) and sequence[i + 1][0] != ORDER[0]:
+                        self._between()(0, self.exchange.columns)
+                if axis == ORDER[0]:
+                    # energy of these spins among themselves, by the rank that their parts come from
+                    coming, gates = np.exp(-1j * tau * self._axes[arranged][axis][1]), _unturned(self.g)
+                else:
+                    gates = _turned(axis, tau * self.model.h[axis, self._others[arranged]]) @ gates
+            self._multiply(complex(coming[self.links.rank]))
+            if arranged:
+                self._cross(np.ones(self.links.size, complex), Act.MOVE)
+
+    def _arrive(self, made: _Turn, coming: NDArray[np.complex128], gates: NDArray[np.complex128]) -> None:
+        """Let the spins of the rank come in, turned by their matrices, and make the layer of z at the lowest tile."""
+        rotate = self._between()
+        again = self._between() if made.rotate_out else None
+        bits, part, passes = made.tile.bits, self.exchange.columns, self.passes
+
+        def work(low: int, width: int) -> None:
+            rotate(low, width)
+            for b in range(self.links.size):
+                self._turn(made, ((b * part + low) >> bits, width >> bits))
+            if again is not None:
+                again(low, width)
+
+        self.exchange.arrive(self.psi, coming, Act.GATES, work, gates)
+        # the layer, and the matrices
+        self.passes = passes + 2
+
+    def _layer(self, layer: Layer, rotations: tuple[int, int], place: tuple[int, int], number: int) -> _Turn:
+        """Return the pass of a layer between two rotations.
+
+        Parameters
+        ----------
+        layer, rotations
+            And the rotations before and after it.
+        place : (int, int)
+            Arrangement, which says what g spins number the ranks, and whether it turns at the last tile.
+        number : int
+            Of the layer.
+        """
+        arranged, end = place
         # as in `Evolver._program`
         (axis, tau), (before, after) = layer, rotations
         shift = (0.5 if before == -1 else 0.0) - (0.5 if after == 1 else 0.0)
         # powers of two, which alternate for odd N, so that two rotations together are exact
-        scale = 2.0 ** -((self.spins + number % 2) // 2) if before else 1.0
+        rotated = self.n if self._alone else self.spins
+        scale = 2.0 ** -((rotated + number % 2) // 2) if before else 1.0
         couplings, energies = self._axes[arranged][axis]
         # of the spins that number ranks: shift of those down,
         # and the energy among themselves, for each rank
         phases = np.exp(1j * (np.pi * shift * _downs(self.links.size) - tau * energies))
         leaves = bool(after) and len(self.tiles) > 1
-        return _Turn(couplings, self.tiles[-arranged], before != 0, leaves, (tau, shift, scale), phases)
+        return _Turn(couplings, self.tiles[-end], before != 0, leaves, (tau, shift, scale), phases)
 
     @property
     def _inside(self) -> list[Tile]:
@@ -400,6 +469,19 @@ class SharedEvolver:
     def norm(self) -> float:
         """Return <psi|psi>."""
         return self._measured(False)[0]
+
+
+def _unturned(g: int) -> NDArray[np.complex128]:
+    """Return the matrices (g, 2, 2) that turn nothing."""
+    return np.broadcast_to(np.eye(2, dtype=complex), (g, 2, 2))
+
+
+def _turned(axis: int, angles: NDArray[np.float64]) -> NDArray[np.complex128]:
+    """Return ``exp(-i angle S^a)`` of each angle (g,), (g, 2, 2), for a = x (axis 0) or y (axis 1)."""
+    c, s = np.cos(0.5 * angles), np.sin(0.5 * angles)
+    # sigma_x = [[0, 1], [1, 0]], sigma_y = [[0, -i], [i, 0]]
+    upper, lower = (-1j * s, -1j * s) if axis == 0 else (-s, s)
+    return np.moveaxis(np.array([[c, upper], [lower, c]], complex), 2, 0)
 
 
 def _downs(ranks: int) -> NDArray[np.float64]:
