@@ -31,6 +31,8 @@ __all__ = ["build", "plan"]
 LEAST_SPINS = 9
 # of the number of such processes: those that the highest tile of a CUDA device rotates
 MOST_BITS = 4
+# bytes of the buffers of an exchange on a GPU: two each way of 256 MiB, for up to 16 ranks twice as much
+EXCHANGE = 1 << 31
 # operations of a phase on an amplitude
 PHASE_FLOPS = 6.0
 # up to which the plan builds the couplings, to find mistakes of files early
@@ -83,7 +85,7 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
             reduce="system.spins",
             fits=lambda free: _fits(problem, free),
             size=f"{problem.dimension} states",
-            on_gpu=memory_on_gpu(problem, parts) // ranks,
+            on_gpu=memory_on_gpu(problem, parts) // ranks + (min(EXCHANGE, 4 * others) if ranks > 1 else 0),
             on_gpu_host=-others,
             library="cusolver" if problem.observables.needs.cuts else "",
         ),
