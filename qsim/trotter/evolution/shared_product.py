@@ -83,7 +83,7 @@ class SharedOperator:
         g = bits_of(links.size)
         n = model.spins - g
         self.size, self.first, self.whole = 1 << n, links.rank << n, 1 << model.spins
-        values = 0.5 - (links.rank >> np.arange(g) & 1)
+        values = np.asarray(0.5 - (links.rank >> np.arange(g) & 1), np.float64)
         local, others = slice(0, n), slice(n, model.spins)
         # along z the spins of the rank make fields on the local ones, and an energy
         h = model.h[:, local].copy()

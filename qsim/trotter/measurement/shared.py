@@ -48,7 +48,8 @@ def shared_schmidt(
     number = [site - n for site in small if site >= n]
     with device.use(), large_matrices(1 << len(small)):
         density = _density(device, links, psi, [site for site in small if site < n], number)
-        return normalised(np.linalg.eigvalsh(total_complex(links, density)))
+        values = np.linalg.eigvalsh(total_complex(links, density))
+        return normalised(np.asarray(values, np.float64))
 
 
 def _density(
