@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from qsim.core.results.quantities import Quantity
 from qsim.qoc import figures as grid
+from qsim.qoc.quantum import curves
 from qsim.qoc.quantum import figures as quantum
 from qsim.qoc.quantum import result as quantum_result
 from qsim.qoc.quantum.ensembles import figures as ensembles
@@ -26,16 +27,20 @@ __all__ = ["FIGURES", "QUANTITIES"]
 # Quantities of a molecule on a grid, and of any other quantum system.
 QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "grid": GRID_QUANTITIES,
-    "quantum": (*quantum_result.QUANTITIES, *ensemble_quantities.QUANTITIES),
+    "quantum": (*quantum_result.QUANTITIES, *curves.QUANTITIES, *ensemble_quantities.QUANTITIES),
 }
 
 # Figures that any other quantum system has.
 QUANTUM: dict[str, Drawing] = {
     "overview": quantum.overview,
     "fields": quantum.fields,
+    "spectrum": quantum.spectrum,
     "populations": quantum.populations,
     "convergence": quantum.convergence,
     "gate": quantum.gate,
+    "bloch": quantum.bloch,
+    "goal": quantum.goal,
+    "levels": quantum.levels,
     "robustness": ensembles.robustness,
 }
 
@@ -53,4 +58,4 @@ def _either(name: str) -> Drawing:
     return draw
 
 
-FIGURES: dict[str, Drawing] = {name: _either(name) for name in (*grid.FIGURES, "gate")}
+FIGURES: dict[str, Drawing] = {name: _either(name) for name in {**grid.FIGURES, **QUANTUM}}

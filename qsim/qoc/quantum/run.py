@@ -16,6 +16,7 @@ from qsim.qoc.quantum.dissipation import WEAK
 from qsim.qoc.quantum.ensembles.ensemble import looked_at, verified
 from qsim.qoc.quantum.maximisation import Maximisation
 from qsim.qoc.quantum.outcome import expansion_of, outcome_of
+from qsim.qoc.quantum.paths import Paths, paths_of
 from qsim.qoc.quantum.result import QuantumResult
 from qsim.qoc.quantum.verification import Check, verify
 
@@ -143,6 +144,8 @@ def _analysed(
         ensemble = None if problem.ensemble is None else looked_at(problem, problem.ensemble, fields)
     _judge_search(problem, search, outcome, monitor)
     stride = max(1, -(-outcome.populations.size // LARGEST_TABLE))
+    with monitor.stage("paths"):
+        paths = monitor.judged("paths", lambda: paths_of(problem, fields, stride), Paths())
     check = None
     if problem.verify.propagator != "none":
         with monitor.stage("verify"):
@@ -170,6 +173,7 @@ def _analysed(
         value_guess=first if ensemble is None else ensemble.value_guess,
         populations=outcome.populations[stride - 1 :: stride],
         stride=stride,
+        paths=paths,
         check=check,
         ensemble=ensemble,
         controls=controls,
