@@ -129,7 +129,7 @@ class _Arguments:
         """Let as many processes as ``--gpus`` says take the place of this one, unless they are running already."""
         if self.gpus is None or launched_ranks() > 1:
             return
-        from qsim.core.device.launcher import become_ranks, require_gpus
+        from qsim.core.run.launcher import become_ranks, require_gpus
 
         if self.device != "cpu":
             require_gpus(self.gpus)

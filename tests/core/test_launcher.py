@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from qsim.core.device import launcher
 from qsim.core.device.device import CudaStatus, Memory
 from qsim.core.errors import DeviceError
+from qsim.core.run import launcher
 from qsim.core.run.ranks import no_gain
 from qsim.core.run.stages import Plan, Size
 

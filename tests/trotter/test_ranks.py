@@ -21,7 +21,7 @@ BESIDE = Path(sys.executable).with_name("mpirun")
 MPIRUN = str(BESIDE) if BESIDE.exists() else shutil.which("mpirun")
 ENVIRONMENT = {
     **os.environ,
-    "PYTHONPATH": str(ROOT),
+    "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
     "QSIM_DEVICE": "cpu",
     "NUMBA_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",

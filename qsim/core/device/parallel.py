@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from qsim.core.device.patience import Event
+
 __all__ = [
     "THREADS",
     "Comm",
@@ -106,7 +108,7 @@ class Comm(Protocol):
     def shift(self, values: NDArray[Any] | None, out: NDArray[Any] | None, step: int) -> None:
         """Send an array to process ``rank + step`` and receive from ``rank - step``; None where there is no such process."""
 
-    def expect(self, event: Any) -> None:
+    def expect(self, event: Event) -> None:
         """Watch an event of a GPU that ends an exchange, for the time limit of exchanges."""
 
 
@@ -156,7 +158,7 @@ class SerialComm:
     def shift(self, values: NDArray[Any] | None, out: NDArray[Any] | None, step: int) -> None:
         """Do nothing: there is no other process."""
 
-    def expect(self, event: Any) -> None:
+    def expect(self, event: Event) -> None:
         """Do nothing: there is no other process."""
 
 
@@ -268,7 +270,7 @@ class MpiComm:
             for request in requests:
                 request.Wait()
 
-    def expect(self, event: Any) -> None:
+    def expect(self, event: Event) -> None:
         """Watch an event of a GPU that ends an exchange, for the time limit of exchanges."""
         self.patience.expect(event)
 

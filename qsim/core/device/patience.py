@@ -13,14 +13,14 @@ import sys
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from qsim.core.errors import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Patience", "time_limit"]
+__all__ = ["Event", "Patience", "time_limit"]
 
 VARIABLE = "QSIM_LINKS_TIMEOUT"
 # of an exchange, in seconds: far more than the largest takes through the hosts, far less than a job
@@ -55,6 +55,14 @@ def time_limit(environ: Mapping[str, str] = os.environ) -> float:
     return limit
 
 
+class Event(Protocol):
+    """An event of a GPU."""
+
+    @property
+    def done(self) -> bool:
+        """True if all work before it has ended."""
+
+
 class Patience:
     """Watches, in a thread of its own, what the process waits for.
 
@@ -72,7 +80,7 @@ class Patience:
         self.rank, self.size, self.limit, self.end = rank, size, limit, end
         # the exchange that the process is in: what, since when, whether it has a limit
         self._now: tuple[str, float, bool] | None = None
-        self._events: deque[tuple[Any, float]] = deque(maxlen=MOST_EVENTS)
+        self._events: deque[tuple[Event, float]] = deque(maxlen=MOST_EVENTS)
         self._told: tuple[str, float, bool] | None = None
         if limit > 0.0:
             threading.Thread(target=self._watch, name="patience", daemon=True).start()
@@ -81,7 +89,7 @@ class Patience:
         """Return a context for an exchange; without a limit a long one is only told."""
         return _Waiting(self, what, limited)
 
-    def expect(self, event: Any) -> None:
+    def expect(self, event: Event) -> None:
         """Watch an event of a GPU that ends an exchange, of which ``event.done`` tells."""
         if self.limit > 0.0 and len(self._events) < MOST_EVENTS:
             self._events.append((event, time.monotonic()))
