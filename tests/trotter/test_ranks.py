@@ -242,9 +242,9 @@ def test_a_deck_on_1_and_4_ranks_and_what_is_refused():
     reply = qsim(3, "-o", "r3")
     assert reply.returncode == 4
     assert reply.stderr.count("occupy 1, 2, 4, 8") == 1
-    reply = qsim(2, "-o", "e2", "--set", "initial={type: haar}")  # random states have no parts yet
+    reply = qsim(2, "-o", "e2", "--set", "observe=[state]")
     assert reply.returncode == 4
-    assert "runs on one rank, but 2 were started: initial.type: haar is made whole" in reply.stderr
+    assert "runs on one rank, but 2 were started: observe: state," in reply.stderr
 
 
 @pytest.mark.parametrize("integrator", ["chebyshev", "krylov"])
@@ -252,7 +252,7 @@ def test_expansions_and_verified_steps_of_a_shared_state(integrator):
     """A driven H is carried by Krylov spaces; the echo of the others is the overlap of two states that go forward."""
     evolve = "{t_final: 1.0, outputs: {count: 3}, integrator: INTEGRATOR, accuracy: 1.0e-8, verify: VERIFY}"
     evolve = evolve.replace("INTEGRATOR", integrator).replace("VERIFY", str(integrator != "krylov").lower())
-    more = ["--set", f"evolve={evolve}"]
+    more = ["--set", f"evolve={evolve}", "--set", "initial={type: a1, up: [0, 11]}"]
     text = DECK.replace(", local: [0, 11]", "")
     if integrator == "krylov":
         text = text.replace("    - {type: field, axis: x, h: 0.7}", f"    - {DRIVEN}")

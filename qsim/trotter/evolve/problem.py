@@ -173,7 +173,7 @@ class Problem:
         # a part of a state is made where it lives, never the whole
         device, dtype, seed = self.device, self.dtype, self.models.seed
         if self.links is not None:
-            return self.start.part(self.spins, device, dtype, self.part)
+            return self.start.part(self.spins, device, dtype, self.part, seed=seed)
         if isinstance(self.start, GroundState):
             return self._ground_vector(member)
         if self.sector is not None:
