@@ -11,6 +11,9 @@ from qsim.qoc.quantum import figures as quantum
 from qsim.qoc.quantum import result as quantum_result
 from qsim.qoc.quantum.ensembles import figures as ensembles
 from qsim.qoc.quantum.ensembles import quantities as ensemble_quantities
+from qsim.qoc.quantum.fronts.figures import front
+from qsim.qoc.quantum.fronts.quantities import FRONT
+from qsim.qoc.quantum.per_control import CONTROLS
 from qsim.qoc.result import QUANTITIES as GRID_QUANTITIES
 
 if TYPE_CHECKING:
@@ -27,7 +30,13 @@ __all__ = ["FIGURES", "QUANTITIES"]
 # Quantities of a molecule on a grid, and of any other quantum system.
 QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "grid": GRID_QUANTITIES,
-    "quantum": (*quantum_result.QUANTITIES, *curves.QUANTITIES, *ensemble_quantities.QUANTITIES),
+    "quantum": (
+        *quantum_result.QUANTITIES,
+        *CONTROLS,
+        *curves.QUANTITIES,
+        *FRONT,
+        *ensemble_quantities.QUANTITIES,
+    ),
 }
 
 # Figures that any other quantum system has.
@@ -38,6 +47,7 @@ QUANTUM: dict[str, Drawing] = {
     "populations": quantum.populations,
     "convergence": quantum.convergence,
     "gate": quantum.gate,
+    "front": front,
     "bloch": quantum.bloch,
     "goal": quantum.goal,
     "levels": quantum.levels,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from qsim.qoc.objectives.jumps import Expansion
     from qsim.qoc.quantum.continuous import Continuous
     from qsim.qoc.quantum.ensembles.ensemble import EnsembleResult
+    from qsim.qoc.quantum.fronts.search import Front
     from qsim.qoc.quantum.outcome import Outcome
     from qsim.qoc.quantum.paths import Paths
     from qsim.qoc.quantum.problem import QuantumProblem
@@ -48,6 +49,7 @@ class QuantumResult:
     iterations: int
     reached: bool
     reason: str
+    front: Front | None = None
     history: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     ensemble: EnsembleResult | None = None
     extra: dict[str, NDArray[np.float64]] = field(default_factory=dict)
@@ -87,54 +89,6 @@ def _fields(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
 
 def _guesses(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
     return {f"control_guess/{k}": v for k, v in named(result, result.problem.guess).items()}
-
-
-def _by_control(
-    name: str, number: Callable[[NDArray[np.float64], float], float]
-) -> Callable[[QuantumResult], object]:
-    """Return a scalar of each control from its values and the length of a slot."""
-
-    def of_all(result: QuantumResult) -> dict[str, float]:
-        tau = result.problem.objective.tau
-        return {f"{name}_{k}": number(v, tau) for k, v in named(result, result.fields).items()}
-
-    return of_all
-
-
-def _fluence(values: NDArray[np.float64], tau: float) -> float:
-    return float(np.sum(values**2)) * tau
-
-
-def _area(values: NDArray[np.float64], tau: float) -> float:
-    return float(np.sum(values)) * tau
-
-
-def _peak(values: NDArray[np.float64], tau: float) -> float:
-    return float(np.abs(values).max(initial=0.0))
-
-
-def _coefficients(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
-    """Return the coefficients of the functions of each control, of all draws one after another."""
-    found = {}
-    names = [c.name for c in result.problem.model.controls]
-    parts = result.controls.parts(result.parameters)
-    for name, line, u in zip(names, result.controls.lines, parts, strict=True):
-        if line.basis is not None and line.fixed is None:
-            drawn = [basis.coefficients(old) for basis, old in (*line.past, (line.basis, u))]
-            found[f"parameters/{name}/coefficients"] = np.concatenate(drawn)
-    return found
-
-
-def _frequencies(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
-    """Return the angular frequencies of the Fourier modes of each control, of all draws one after another."""
-    found = {}
-    names = [c.name for c in result.problem.model.controls]
-    for name, line in zip(names, result.controls.lines, strict=True):
-        bases = [basis for basis, _ in line.past] + ([] if line.basis is None else [line.basis])
-        drawn = [b.frequencies for b in bases if b.frequencies is not None]
-        if drawn and line.fixed is None:
-            found[f"parameters/{name}/frequencies"] = np.concatenate(drawn)
-    return found
 
 
 def _slots_leave(result: QuantumResult) -> float | None:
@@ -249,7 +203,7 @@ VALUES: tuple[Quantity[QuantumResult], ...] = tuple(
             "",
             f"{text}, of the formulas and functions themselves instead of values that are held in slots",
             lambda r: r.continuous and r.continuous.value,
-            error=lambda r: r.continuous and r.continuous.error,
+            error=lambda r: None if r.continuous is None else r.continuous.error,
             when=_continuous_kind(name),
         ),
         Quantity(
@@ -366,9 +320,6 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         _slots_leave,
         when=lambda r: r.continuous is not None,
     ),
-    Quantity("fluence_*", "", "integral of u^2 of the control *", _by_control("fluence", _fluence)),
-    Quantity("area_*", "", "integral of the control *", _by_control("area", _area)),
-    Quantity("peak_*", "", "largest |u| of the control *", _by_control("peak", _peak)),
     Quantity(
         "time_unit",
         "s",
@@ -443,22 +394,6 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
     Quantity("history/sweeps", "", "propagations so far", _history("sweeps"), ("evaluation",)),
     Quantity("history/fluence", "", "integral of the sum of u^2", _history("fluence"), ("evaluation",)),
     Quantity("history/gradient_norm", "", "norm of dJ/du", _history("gradient_norm"), ("evaluation",)),
-    Quantity(
-        "parameters/*/coefficients",
-        "",
-        "coefficients of the functions of the control *",
-        _coefficients,
-        ("function",),
-        note="blocks; sine modes by frequency; splines by carrier, cosine before sine; Fourier: all sines, then all cosines, of "
-        "one draw after another",
-    ),
-    Quantity(
-        "parameters/*/frequencies",
-        "",
-        "angular frequencies of the Fourier modes of the control *, per time_unit",
-        _frequencies,
-        ("mode",),
-    ),
     Quantity(
         "starts/value",
         "",
