@@ -366,6 +366,13 @@ def test_an_absorber_in_order_4(tridiag, order):
 def test_the_gauge_is_chosen_by_a_cost_that_knows_the_parts_of_its_steps(tridiag, atom, initial, grid, gauge):
     pulse = {"shape": "sin2", "wavelength": "800 nm", "intensity": "1.5e14 W/cm2", "cycles": 3}
     laser = {"gauge": "auto", "pulses": [pulse]}
-    keys = {"method": "tridiag", "task": "atom", "atom": atom, "initial": initial, "grid": grid, "laser": laser}
+    keys = {
+        "method": "tridiag",
+        "task": "atom",
+        "atom": atom,
+        "initial": initial,
+        "grid": grid,
+        "laser": laser,
+    }
     loaded = tridiag.load(**keys, time={"dt": 0.1})
     assert build.plan(loaded).sizes["gauge"] == gauge
