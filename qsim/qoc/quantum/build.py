@@ -25,10 +25,10 @@ from qsim.qoc.objectives.terms import Terms, leakage_operator
 from qsim.qoc.objectives.unravelling import BATCH_BYTES, Unravelling, rates_of
 from qsim.qoc.propagators.batch import DEVICE_BYTES, HOST_BYTES
 from qsim.qoc.propagators.slots import Slots
-from qsim.qoc.quantum.dissipation import Dissipation, choose
 from qsim.qoc.quantum.ensembles.ensemble import made_ensemble, same_space
 from qsim.qoc.quantum.ensembles.members import Members
 from qsim.qoc.quantum.fronts.points import plans_of, points_of
+from qsim.qoc.quantum.open.dissipation import Dissipation, choose
 from qsim.qoc.quantum.problem import QuantumProblem
 
 if TYPE_CHECKING:

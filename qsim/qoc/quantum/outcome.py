@@ -11,7 +11,7 @@ from qsim.qoc.models.quantum import GateTarget, ObservableTarget
 from qsim.qoc.objectives.costs import FreeGate, FreeOpenGate, cost_of, is_quadratic
 from qsim.qoc.objectives.jumps import budget, expand
 from qsim.qoc.objectives.unravelling import Unravelling
-from qsim.qoc.quantum.dissipation import first_order_fits
+from qsim.qoc.quantum.open.dissipation import first_order_fits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,9 +11,9 @@ from qsim.core.errors import NumericsError
 from qsim.core.run.loop import drive
 from qsim.qoc.quantum.build import kind_of
 from qsim.qoc.quantum.continuous import continuous_value
-from qsim.qoc.quantum.dissipation import WEAK
 from qsim.qoc.quantum.ensembles.ensemble import looked_at, verified
 from qsim.qoc.quantum.maximisation import Maximisation
+from qsim.qoc.quantum.open.dissipation import WEAK
 from qsim.qoc.quantum.outcome import outcome_of
 from qsim.qoc.quantum.paths import Paths, paths_of
 from qsim.qoc.quantum.result import QuantumResult
