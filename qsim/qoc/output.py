@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from qsim.core.results.quantities import Quantity
 from qsim.qoc import figures as grid
-from qsim.qoc.quantum import curves, jumps
+from qsim.qoc.quantum import curves
 from qsim.qoc.quantum import figures as quantum
 from qsim.qoc.quantum import result as quantum_result
 from qsim.qoc.quantum.ensembles import figures as ensembles
 from qsim.qoc.quantum.ensembles import quantities as ensemble_quantities
 from qsim.qoc.quantum.fronts.figures import front
 from qsim.qoc.quantum.fronts.quantities import FRONT
+from qsim.qoc.quantum.open import quantities as jumps
 from qsim.qoc.quantum.per_control import CONTROLS
 from qsim.qoc.result import QUANTITIES as GRID_QUANTITIES
 
