@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FEW", "comb", "comb_few", "settle", "weigh_walkers"]
 
+PLACE_BITS = 20  # of the number of a walker beside its weight
+MOST_PACKED = 2**PLACE_BITS
 THREADS, SETTLERS, FEW = 256, 1024, 1024  # as in branching.cu
 
 
@@ -29,8 +31,8 @@ def weigh_walkers(
     heaviest: float,
     limit: float,
     unit: float,
-) -> tuple[NDArray[np.int64], int, int, int]:
-    """Return weights as integers, their sum, and how many are out of range and persistent.
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return weights as integers, their sum, and how many are out of range and persistent; a GPU is not waited for.
 
     Parameters
     ----------
@@ -48,7 +50,8 @@ def weigh_walkers(
     -------
     whole : (W,) int64
         0 where the weight is out of range.
-    total, bad, old : int
+    sums : (3,) int64
+        The sum, how many weights are out of range, and how many walkers are persistent; where the weights are.
     """
     xp, n = namespace(weights), weights.size
     if xp is np:
@@ -57,9 +60,9 @@ def weigh_walkers(
     age = (np.uint64(0), np.int64(-1)) if ages is None else (ages, np.int64(max_age))
     numbers = map(np.float64, (heaviest, limit, unit))
     arguments = (weights, age[0], np.int64(n), age[1], *numbers, whole, sums)
-    _kernel("weigh_walkers")((-(-n // THREADS),), (THREADS,), arguments)
-    total, bad, old = (int(x) for x in sums.get())
-    return whole, total, bad, old
+    if n:
+        _kernel("weigh_walkers")((-(-n // THREADS),), (THREADS,), arguments)
+    return whole, sums
 
 
 def comb(whole: NDArray[np.int64], n: int, step: int, rest: int, start: int, more: int) -> NDArray[np.int64]:
@@ -71,7 +74,7 @@ def comb(whole: NDArray[np.int64], n: int, step: int, rest: int, start: int, mor
         Weights, laid end to end in ascending order.
     """
     xp = namespace(whole)
-    order = xp.argsort(whole, kind="stable")
+    order = _ascending(whole)
     cumulated = xp.cumsum(whole[order])
     if xp is np:
         return _comb_cpu(order, cumulated, n, step, rest, start, more)
@@ -79,6 +82,17 @@ def comb(whole: NDArray[np.int64], n: int, step: int, rest: int, start: int, mor
     numbers = (np.int64(x) for x in (whole.size, n, step, rest, start, more))
     _kernel("comb")((-(-n // THREADS),), (THREADS,), (order, cumulated, *numbers, indices))
     return indices
+
+
+def _ascending(whole: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the order of weights, equal ones in the order of the walkers."""
+    xp, n = namespace(whole), whole.size
+    if xp is not np or n > MOST_PACKED or int(whole.max(initial=0)) >= 2 ** (62 - PLACE_BITS):
+        return xp.argsort(whole, kind="stable")
+    # Weight and place in one integer: plain sorting, in vector registers, is several times
+    # faster than a stable order.
+    packed = np.sort((whole << PLACE_BITS) | np.arange(n, dtype=np.int64))
+    return packed & (2**PLACE_BITS - 1)
 
 
 def settle(indices: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -95,7 +109,7 @@ def settle(indices: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def comb_few(whole: NDArray[np.int64], step: int, rest: int, start: int, more: int) -> NDArray[np.int64]:
-    """Return what :func:`settle` makes of :func:`comb` for as many teeth as walkers, at most `FEW` on a GPU, by one launch."""
+    """Return what :func:`settle` makes of :func:`comb` in ascending order, for as many teeth as walkers, at most `FEW` on a GPU, by one launch."""
     xp, n = namespace(whole), whole.size
     if xp is np:
         return _comb_few_cpu(whole, step, rest, start, more)
@@ -112,13 +126,13 @@ def _weigh_walkers_cpu(
     heaviest: float,
     limit: float,
     unit: float,
-) -> tuple[NDArray[np.int64], int, int, int]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     old = np.zeros(weights.size, bool) if ages is None else ages > max_age
     # Persistent walkers, stuck where the local energy is very low, are kept from multiplying.
     limited = np.where(old, np.minimum(weights, heaviest), weights)
     good = (limited >= 0) & (limited <= limit)  # false for NaN
     whole = np.rint(np.where(good, limited, 0.0) * unit).astype(np.int64)
-    return whole, int(whole.sum()), int((~good).sum()), int(old.sum())
+    return whole, np.array([whole.sum(), (~good).sum(), old.sum()], np.int64)
 
 
 def _comb_cpu(
@@ -150,7 +164,7 @@ def _settle_cpu(indices: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _comb_few_cpu(whole: NDArray[np.int64], step: int, rest: int, start: int, more: int) -> NDArray[np.int64]:
-    return settle(comb(whole, whole.size, step, rest, start, more))
+    return settle(np.sort(comb(whole, whole.size, step, rest, start, more)))
 
 
 def _kernel(name: str) -> Any:
