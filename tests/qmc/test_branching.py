@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed, uniform
 from qsim.core.errors import NumericsError
-from qsim.qmc.kernels.walkers.branching import settle
+from qsim.qmc.kernels.walkers.branching import comb, settle, settled_comb
 from qsim.qmc.sampling.branching import CONTROLS, Population
 from qsim.qmc.statistics.blocking import reblock, warm_up
 
@@ -325,6 +325,20 @@ def test_surplus_copies_fill_the_places_of_the_dead_in_their_order():
     np.testing.assert_array_equal(settle(np.array([0, 0, 2, 2, 5, 5])), [0, 0, 2, 2, 5, 5])
     np.testing.assert_array_equal(settle(np.array([1, 1, 1, 3, 4, 4])), [1, 1, 1, 3, 4, 4])
     np.testing.assert_array_equal(settle(np.array([2, 2, 4, 4, 4, 5])), [2, 4, 2, 4, 4, 5])
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e-8, 0.1, 3.0])
+@pytest.mark.parametrize("n", [1, 2, 100, 3000])
+def test_the_comb_in_one_call_is_that_of_sorted_weights(n, spread):
+    """Equal weights, nearly equal ones, and such as fill all 42 bits; walkers without weight."""
+    for seed in range(5):
+        weights = some_weights(n, seed, spread)
+        weights[1::7] = 0.0
+        weights[2::5] = weights[0]
+        whole = np.rint(np.minimum(weights, 1000.0) * 2.0**32).astype(np.int64)
+        (step, rest), (start, more) = divmod(int(whole.sum()), n), divmod(int(whole.sum()) // 3 * seed // 2, n)
+        found = settled_comb(whole, step, rest, start, more)
+        np.testing.assert_array_equal(found, settle(np.sort(comb(whole, n, step, rest, start, more))))
 
 
 def test_copies_stay_near_their_walkers(device):

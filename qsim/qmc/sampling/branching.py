@@ -32,7 +32,7 @@ import numpy as np
 
 from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
-from qsim.qmc.kernels.walkers.branching import FEW, comb, comb_few, settle, weigh_walkers
+from qsim.qmc.kernels.walkers.branching import comb, settle, settled_comb, weigh_walkers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -246,14 +246,9 @@ class Population:
         shift = min(int(uniform * float(total)), total - 1)
         (step, rest), (start, more) = divmod(total, n), divmod(shift, n)
         numbers = (step, rest, start, more)
-        if n == whole.size <= FEW:
-            return comb_few(whole, *numbers)
-        indices = comb(whole, n, *numbers)
-        if n != whole.size:
-            return indices
         # Copies in the order of their walkers: the k-th one takes the place of the k-th that
         # dies, so that as few as possible pass any boundary between ranks.
-        return settle(namespace(whole).sort(indices))
+        return settled_comb(whole, *numbers) if n == whole.size else comb(whole, n, *numbers)
 
     def _births(self, whole: Places, uniforms: Weights) -> Places:
         xp = namespace(whole)

@@ -11,16 +11,15 @@ import numpy as np
 
 from qsim.core.device import kernels
 from qsim.core.device.device import namespace
+from qsim.qmc.kernels.walkers import comb_cpu
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import FloatArray
 
-__all__ = ["FEW", "comb", "comb_few", "settle", "weigh_walkers"]
+__all__ = ["comb", "settle", "settled_comb", "weigh_walkers"]
 
-PLACE_BITS = 20  # of the number of a walker beside its weight
-MOST_PACKED = 2**PLACE_BITS
 THREADS, SETTLERS, FEW = 256, 1024, 1024  # as in branching.cu
 
 
@@ -74,7 +73,7 @@ def comb(whole: NDArray[np.int64], n: int, step: int, rest: int, start: int, mor
         Weights, laid end to end in ascending order.
     """
     xp = namespace(whole)
-    order = _ascending(whole)
+    order = xp.argsort(whole, kind="stable")
     cumulated = xp.cumsum(whole[order])
     if xp is np:
         return _comb_cpu(order, cumulated, n, step, rest, start, more)
@@ -82,17 +81,6 @@ def comb(whole: NDArray[np.int64], n: int, step: int, rest: int, start: int, mor
     numbers = (np.int64(x) for x in (whole.size, n, step, rest, start, more))
     _kernel("comb")((-(-n // THREADS),), (THREADS,), (order, cumulated, *numbers, indices))
     return indices
-
-
-def _ascending(whole: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the order of weights, equal ones in the order of the walkers."""
-    xp, n = namespace(whole), whole.size
-    if xp is not np or n > MOST_PACKED or int(whole.max(initial=0)) >= 2 ** (62 - PLACE_BITS):
-        return xp.argsort(whole, kind="stable")
-    # Weight and place in one integer: plain sorting, in vector registers, is several times
-    # faster than a stable order.
-    packed = np.sort((whole << PLACE_BITS) | np.arange(n, dtype=np.int64))
-    return packed & (2**PLACE_BITS - 1)
 
 
 def settle(indices: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -108,11 +96,14 @@ def settle(indices: NDArray[np.int64]) -> NDArray[np.int64]:
     return found
 
 
-def comb_few(whole: NDArray[np.int64], step: int, rest: int, start: int, more: int) -> NDArray[np.int64]:
-    """Return what :func:`settle` makes of :func:`comb` in ascending order, for as many teeth as walkers, at most `FEW` on a GPU, by one launch."""
+def settled_comb(whole: NDArray[np.int64], step: int, rest: int, start: int, more: int) -> NDArray[np.int64]:
+    """Return what :func:`settle` makes of :func:`comb` in ascending order, for as many teeth as walkers."""
     xp, n = namespace(whole), whole.size
     if xp is np:
-        return _comb_few_cpu(whole, step, rest, start, more)
+        return _settled_comb_cpu(whole, step, rest, start, more)
+    # Many walkers by several launches, few by one.
+    if n > FEW:
+        return settle(xp.sort(comb(whole, n, step, rest, start, more)))
     indices = xp.empty(n, np.int64)
     numbers = (np.int64(x) for x in (step, rest, start, more))
     _kernel("comb_few")((1,), (SETTLERS,), (whole, np.int32(n), *numbers, indices))
@@ -163,8 +154,14 @@ def _settle_cpu(indices: NDArray[np.int64]) -> NDArray[np.int64]:
     return found
 
 
-def _comb_few_cpu(whole: NDArray[np.int64], step: int, rest: int, start: int, more: int) -> NDArray[np.int64]:
-    return settle(np.sort(comb(whole, whole.size, step, rest, start, more)))
+def _settled_comb_cpu(
+    whole: NDArray[np.int64], step: int, rest: int, start: int, more: int
+) -> NDArray[np.int64]:
+    work, indices = np.empty((3, whole.size), np.int64), np.empty(whole.size, np.int64)
+    buckets = np.empty(comb_cpu.BUCKETS, np.int64)
+    numbers = (step, rest, start, more)
+    comb_cpu.settled_comb(np.ascontiguousarray(whole), *numbers, work[0], work[1], buckets, work[2], indices)
+    return indices
 
 
 def _kernel(name: str) -> Any:
