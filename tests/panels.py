@@ -39,8 +39,8 @@ DERIVED = {
     # differences of 1e-15 from one, whose digits scaling loses
     "trotter drift": (r"\\rangle - 1\|\$$",),
     # distributions of the theory
-    "trotter overview": ("random levels$", "orthogonal ensemble$"),
-    "trotter gap_ratio": ("random levels$", "orthogonal ensemble$"),
+    "trotter overview": ("Poisson$", "GOE$"),
+    "trotter gap_ratio": ("Poisson$", "GOE$"),
 }
 
 

@@ -126,7 +126,7 @@ def test_a_run_talks_on_stderr_only(counter, command):
     assert reply.stdout == ""
     lines = {line.split()[0]: line for line in reply.stderr.splitlines() if line.split()}
     assert re.fullmatch(r"mean +0\.\d+ ± 0\.\d+ au *", lines["mean"])
-    assert re.fullmatch(r"final +0\.\d{1,6} au *", lines["final"])
+    assert re.fullmatch(r"final +0\.\d{1,6} au \(no error known\) *", lines["final"])
     assert list(lines).index("final") < list(lines).index("mean")  # the headline comes first
     assert lines["steps"].split() == ["steps", "7"]
     assert re.search(r"build \S+ s, run \S+ s, write \S+ s, figures \S+ s", lines["time"])
@@ -426,7 +426,7 @@ def results(counter, command):
 
 def test_show(results, command):
     text = command("show", results).stdout
-    assert re.search(r"^final +0\.\d{9,12} au +last value", text, flags=re.MULTILINE)
+    assert re.search(r"^final +0\.\d{9,12} au \(no error known\) +last value", text, flags=re.MULTILINE)
     assert re.search(r"^value +20 +step +au +value after the step", text, flags=re.MULTILINE)
     assert re.search(r"^seed +1", text, flags=re.MULTILINE)
     content = strict_json(command("show", results, "--json").stdout)

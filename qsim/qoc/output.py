@@ -8,6 +8,8 @@ from qsim.core.results.quantities import Quantity
 from qsim.qoc import figures as grid
 from qsim.qoc.quantum import figures as quantum
 from qsim.qoc.quantum import result as quantum_result
+from qsim.qoc.quantum.ensembles import figures as ensembles
+from qsim.qoc.quantum.ensembles import quantities as ensemble_quantities
 from qsim.qoc.result import QUANTITIES as GRID_QUANTITIES
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ __all__ = ["FIGURES", "QUANTITIES"]
 # Quantities of a molecule on a grid, and of any other quantum system.
 QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "grid": GRID_QUANTITIES,
-    "quantum": quantum_result.QUANTITIES,
+    "quantum": (*quantum_result.QUANTITIES, *ensemble_quantities.QUANTITIES),
 }
 
 # Figures that any other quantum system has.
@@ -34,6 +36,7 @@ QUANTUM: dict[str, Drawing] = {
     "populations": quantum.populations,
     "convergence": quantum.convergence,
     "gate": quantum.gate,
+    "robustness": ensembles.robustness,
 }
 
 

@@ -225,7 +225,7 @@ def test_trial_energy():
         population.trial_energy(-2.9, 2001.0, 0.01)
 
 
-@pytest.mark.parametrize("tau, feedback", [(0.05, 2.0), (0.05, 100.0), (2.0, 1.0)])
+@pytest.mark.parametrize(("tau", "feedback"), [(0.05, 2.0), (0.05, 100.0), (2.0, 1.0)])
 @pytest.mark.parametrize("warmup", [False, True])
 def test_late_feedback_restores_the_population(tau, feedback, warmup):
     """Walkers that all have the same energy, and a sum of weights that acts two generations later: it goes to the target."""
@@ -336,7 +336,10 @@ def test_the_comb_in_one_call_is_that_of_sorted_weights(n, spread):
         weights[1::7] = 0.0
         weights[2::5] = weights[0]
         whole = np.rint(np.minimum(weights, 1000.0) * 2.0**32).astype(np.int64)
-        (step, rest), (start, more) = divmod(int(whole.sum()), n), divmod(int(whole.sum()) // 3 * seed // 2, n)
+        (step, rest), (start, more) = (
+            divmod(int(whole.sum()), n),
+            divmod(int(whole.sum()) // 3 * seed // 2, n),
+        )
         found = settled_comb(whole, step, rest, start, more)
         np.testing.assert_array_equal(found, settle(np.sort(comb(whole, n, step, rest, start, more))))
 

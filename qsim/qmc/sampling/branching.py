@@ -45,7 +45,9 @@ __all__ = ["CONTROLS", "Control", "Population", "settle"]
 Control = Literal["comb", "birth_death"]
 CONTROLS: tuple[Control, ...] = ("comb", "birth_death")
 UNIT_BITS = 32
-UNIT = 2.0**UNIT_BITS  # integers per unit of weight: 2.3e-10, and room for a million walkers of the largest weight
+UNIT = (
+    2.0**UNIT_BITS
+)  # integers per unit of weight: 2.3e-10, and room for a million walkers of the largest weight
 HEAVIEST = 1024.0  # weight of a walker that has run away
 OLD_WEIGHT = 0.5  # largest weight of a persistent walker
 REMEDY = "smaller timesteps, an optimised Jastrow factor, more walkers or a longer warm-up"

@@ -464,7 +464,11 @@ class DmcSampling:
         if self.choice is not None:
             device, choice = self.walkers.device, self.choice
             held = self.walkers.join(device.to_host(choice.held)[:, None])[:, 0]
-            state["choice"] = {"indices": device.to_host(choice.indices), "weight": choice.weight, "held": held}
+            state["choice"] = {
+                "indices": device.to_host(choice.indices),
+                "weight": choice.weight,
+                "held": held,
+            }
         if self.estimators:
             state["estimators"] = self.estimators.state()
         return state

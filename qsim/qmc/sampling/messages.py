@@ -145,10 +145,7 @@ class Numbers:
         cuts = np.concatenate(([0], np.cumsum(lengths)))
         ranks = [every[low:high] for low, high in pairwise(cuts)]
         sums = [words[:n].view(np.float64) for words, n in zip(ranks, first, strict=True)]
-        if self._blocks:
-            found = [np.concatenate(sums).reshape(-1, TOTALS)]
-        else:
-            found = [self._of_walkers(sums, own)]
+        found = [np.concatenate(sums).reshape(-1, TOTALS) if self._blocks else self._of_walkers(sums, own)]
         if branches:
             rest = [words[n:].view(np.int64) for words, n in zip(ranks, first, strict=True)]
             found += [np.sum([words[:3] for words in rest], axis=0), np.concatenate([w[3:] for w in rest])]
@@ -158,7 +155,9 @@ class Numbers:
         """Return the sums of blocks that lie on several ranks, added as one rank does."""
         device = self.walkers.device
         energy, moves, weight = (
-            device.asarray(np.concatenate([words[n * low : n * high] for words, n in zip(sums, own, strict=True)]))
+            device.asarray(
+                np.concatenate([words[n * low : n * high] for words, n in zip(sums, own, strict=True)])
+            )
             for low, high in ((0, 6), (6, 10), (10, SINGLE))
         )
         state = SimpleNamespace(energy=energy.reshape(-1, 6), moves=moves.reshape(-1, 4), weight=weight)

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount
 from qsim.qoc.deck.controls import QuantumControl, control_rules
+from qsim.qoc.deck.ensemble import QuantumEnsemble
 from qsim.qoc.deck.numbers import Positive
 from qsim.qoc.deck.optimizers import QuantumLbfgs, QuantumOptimizer
 from qsim.qoc.deck.system import OTHERS
@@ -68,12 +69,18 @@ class QuantumDeck(Deck):
         description="one entry per control of the system",
         json_schema_extra={"example": [{"name": "x"}]},
     )
-    dissipation: Literal["auto", "none", "lindblad"] = Field(
-        default="auto", description="lindblad: density matrices with the jumps; auto: if the system has jumps"
+    dissipation: Literal["auto", "none", "no_jump", "lindblad"] = Field(
+        default="auto",
+        description="jumps of the system. none: left out; no_jump: kets that lose what jumps, with the interval of one "
+        "jump and more; lindblad: density matrices; auto: lindblad for small systems and where jumps are frequent, else "
+        "no_jump in the search and the Lindbladian once at the end if that takes seconds",
     )
     objective: QuantumObjective = Field(default=QuantumObjective(), description="quantity to maximise")
     optimizer: QuantumOptimizer = Field(
         default=QuantumLbfgs(type="lbfgs"), description="method of maximisation", validate_default=True
+    )
+    ensemble: QuantumEnsemble | None = Field(
+        default=None, description="robust control: the same controls, many systems"
     )
     verify: QuantumVerify = Field(default=QuantumVerify(), description="independent check of the result")
 
@@ -86,3 +93,10 @@ class QuantumDeck(Deck):
         if getattr(self.optimizer, "restarts", 0) and not random:
             text = "every start would be the same; give a control guess: random, or parameters: fourier"
             yield Finding("optimizer.restarts", text)
+        if self.ensemble is not None:
+            yield from self.ensemble.check()
+            if self.dissipation == "no_jump":
+                yield Finding("dissipation", "an ensemble has no expansion in jumps; use lindblad, or none")
+            if self.optimizer.type in ("krotov", "gauss_newton"):
+                text = f"{self.optimizer.type} knows one system; with an ensemble: lbfgs, travolta or none"
+                yield Finding("optimizer.type", text)

@@ -42,8 +42,9 @@ class SlotSteps:
         self.objective = objective
         duration = objective.tau * objective.propagator.slots
         # A+ carries costates from the end of a slot to its start
+        slots = objective.propagator.slots
         self.back = Slots(
-            objective.model, objective.lindblad, duration, objective.propagator.slots, adjoint=True
+            objective.model, objective.lindblad, duration, slots, lossy=objective.lossy, adjoint=True
         )
 
     def forward(self, fields: NDArray[np.float64]) -> SlotRun:

@@ -12,27 +12,42 @@ from qsim.core.run.stages import Plan, Size
 from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.making import Making, penalties
 from qsim.qoc.deck.systems.quantities import units_of
+from qsim.qoc.kernels.slots import fits
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.faults import InvalidSystem
 from qsim.qoc.models.quantum import GateTarget, ObservableTarget
 from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
-from qsim.qoc.objectives.costs import cost_of
+from qsim.qoc.objectives.bounds import Limits, limits_of
+from qsim.qoc.objectives.costs import column_count, cost_of
 from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.propagators.batch import DEVICE_BYTES, HOST_BYTES
+from qsim.qoc.propagators.slots import Slots
+from qsim.qoc.quantum.dissipation import Dissipation, choose
+from qsim.qoc.quantum.ensembles.ensemble import made_ensemble, same_space
+from qsim.qoc.quantum.ensembles.members import Members
 from qsim.qoc.quantum.problem import QuantumProblem
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from qsim.core.deck.load import LoadedDeck
+    from qsim.core.device.device import Device
+    from qsim.qoc.control.controls import Controls
     from qsim.qoc.deck.quantum import QuantumDeck
     from qsim.qoc.models.quantum import QuantumModel
 
 __all__ = ["build", "plan"]
 
-# Levels up to which density matrices are columns of a sparse Lindbladian.
-MOST_LEVELS = 32
+# Bytes of trajectory up to which a search carries density matrices.
+MOST_BYTES = 2e9
+# Products of a sweep from which a GPU is faster than its host: an estimate from the speeds of kernels.
+GPU_PRODUCTS = 5e7
 # Terms of the series of a slot, roughly, for the count of operations.
 TERMS = 12
 # Threshold of `auto`.
 THRESHOLD = 0.99
+# Rounding of a bound.
+ROUNDING = 1e-12
 
 
 def nominal_model(deck: QuantumDeck) -> QuantumModel:
@@ -51,43 +66,91 @@ def plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
     except InvalidInput as problem:
         return _refused([Finding(problem.key, str(problem))], slots)
     findings = list(_order(deck, made))
-    lindblad = _lindblad(deck, made)
-    if lindblad and made.dimension > MOST_LEVELS:
-        text = f"{made.dimension} levels; density matrices are carried for at most {MOST_LEVELS}: use dissipation: none"
-        findings.append(Finding("dissipation", text))
-        return _refused(findings, slots)
-    columns = 1
     try:
-        start, _ = cost_of(made, lindblad)
-        columns = start.shape[1]
-        if not findings:
-            _making(deck, made).start()
-            if deck.optimizer.type == "gauss_newton":
-                refuse_without_amplitudes(made, lindblad)
+        members = _members(loaded, made)
     except InvalidInput as problem:
-        findings.append(Finding(problem.key, str(problem)))
+        return _refused([*findings, Finding(problem.key, str(problem))], slots)
+    if findings:
+        return _refused(findings, slots)
+    try:
+        controls, _ = _making(deck, made).start()
+        chosen = _chosen(loaded, made)
+        if deck.optimizer.type == "gauss_newton":
+            refuse_without_amplitudes(made, chosen.search != "closed")
+        columns = column_count(made, chosen.lindblad)
+        if chosen.lindblad and 16.0 * made.dimension**2 * columns * slots > MOST_BYTES:
+            raise InvalidInput("dissipation", _too_large(made, columns, slots))
+        cost_of(made, chosen.lindblad)
+        if members is None:
+            # members have bounds of their own
+            findings += _out_of_reach(deck, made, controls, chosen)
+    except InvalidInput as problem:
+        return _refused([Finding(problem.key, str(problem))], slots)
+    lindblad = chosen.lindblad
     rows = made.dimension**2 if lindblad else made.dimension
-    products = 4.0 * rows * columns * TERMS * slots
+    count = 1 if members is None else members.count
+    products = 4.0 * rows * columns * TERMS * slots * count
     return Plan(
         # the trajectory, and the powers of one slot
-        memory=Memory(
-            host=16 * rows * columns * (2 * slots + 2 * TERMS),
-            parts={"trajectory": 16 * rows * columns * slots},
-            reduce="time.slots",
-        ),
+        memory=_memory(rows, columns, slots, 0 if members is None else members.count),
         sizes={
             "levels": made.dimension,
             "columns": columns,
             "controls": len(made.controls),
             "jumps": len(made.jumps),
             "slots": slots,
+            "members": count,
         },
         steps=slots,
         findings=findings,
-        size=Size(products, "products of a sweep", math.inf),
+        size=Size(products, "products of a sweep", GPU_PRODUCTS),
         operations=4.0 * products,
+        reduce="time.slots" if members is None else "ensemble",
+        ranks=count,
+        shared="members",
+        cpu_only=_cpu_only(deck, made, lindblad, columns),
+    )
+
+
+def _members(loaded: LoadedDeck[QuantumDeck], made: QuantumModel) -> Members | None:
+    """Return the members of the ensemble, some of which are made to see that they can be; None without an ensemble.
+
+    Raises
+    ------
+    InvalidInput
+        If a parameter does not exist, or a value makes no system.
+    """
+    deck = loaded.deck
+    if deck.ensemble is None:
+        return None
+    members = Members(
+        deck.ensemble, deck.system, [c.name for c in made.controls], {"base": loaded.path.parent}
+    )
+    for number in members.ends():
+        same_space(members.model(number), made, members)
+    return members
+
+
+def _cpu_only(deck: QuantumDeck, made: QuantumModel, lindblad: bool, columns: int) -> str:
+    """Return what keeps a run from a GPU; "" if nothing does."""
+    if deck.ensemble is None:
+        return f"system: {deck.system.type} without an ensemble"
+    pattern = Slots(made, lindblad, 1.0, 1).pattern
+    if not fits(pattern, columns):
+        return f"{pattern.rows} rows with {pattern.entries} entries, more than a block of a GPU has room for"
+    return ""
+
+
+def _memory(rows: int, columns: int, slots: int, members: int) -> Memory:
+    """Return the memory of a run: trajectories of members that are kept at a time, and of the system itself."""
+    one = 16 * rows * columns * slots
+    there, on_gpu = (int(min(one * members, max(one, limit))) for limit in (HOST_BYTES, DEVICE_BYTES))
+    return Memory(
+        host=16 * rows * columns * (2 * slots + 2 * TERMS),
+        device=there,
+        on_gpu=on_gpu - there,
+        parts={"trajectory": one, "trajectories of members": there},
         reduce="time.slots",
-        cpu_only=f"system: {deck.system.type}",
     )
 
 
@@ -95,8 +158,60 @@ def _refused(findings: list[Finding], slots: int) -> Plan:
     return Plan(steps=slots, findings=findings, size=Size(1.0, "products of a sweep", math.inf))
 
 
-def _lindblad(deck: QuantumDeck, made: QuantumModel) -> bool:
-    return deck.dissipation == "lindblad" or (deck.dissipation == "auto" and bool(made.jumps))
+def _chosen(loaded: LoadedDeck[QuantumDeck], made: QuantumModel) -> Dissipation:
+    """Return how jumps enter."""
+    return loaded.once(dissipation_of) if made.jumps else Dissipation("closed")
+
+
+def dissipation_of(deck: QuantumDeck) -> Dissipation:
+    """Return how the jumps of a system enter, by its first values: made once by plan and build."""
+    made = nominal_model(deck)
+    if deck.ensemble is not None and deck.dissipation == "auto" and made.jumps:
+        return Dissipation("lindblad", notice="dissipation: auto -> lindblad (an ensemble)")
+    _, guess = _making(deck, made).start()
+    return choose(deck.dissipation, made, _duration(deck), guess)
+
+
+def _limits(deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: Dissipation) -> Limits:
+    """Return what no search can pass."""
+    low, high = controls.low.min(axis=1), controls.high.max(axis=1)
+    # what is fixed moves between its own values
+    for c, line in enumerate(controls.lines):
+        if line.fixed is not None:
+            low[c], high[c] = line.fixed.min(), line.fixed.max()
+    return limits_of(made, _duration(deck), low, high, closed=chosen.search == "closed")
+
+
+def _out_of_reach(
+    deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: Dissipation
+) -> Iterator[Finding]:
+    """Yield the bounds that the threshold exceeds."""
+    threshold, limits = _threshold(deck, made), _limits(deck, made, controls, chosen)
+    if not math.isfinite(threshold) or deck.optimizer.type == "none":
+        return
+    key, told = "objective.threshold", f"the threshold {threshold:g} is above"
+    if limits.mixture is not None and threshold > limits.mixture + ROUNDING:
+        text = f"{told} {limits.mixture:.6g}, the most that unitary motion can make of this mixture"
+        yield Finding(key, text, "warning")
+    if limits.speed is not None and threshold > limits.speed + ROUNDING:
+        text = f"{told} {limits.speed:.6g}, the most that controls within their bounds reach in this time (Mandelstam-Tamm)"
+        yield Finding("time.T", text, "warning")
+    if limits.coherence is not None and threshold > limits.coherence + ROUNDING:
+        text = f"{told} {limits.coherence:.6g}, the first-order estimate of what the jumps leave of the gate in this time"
+        yield Finding(key, text, "warning")
+
+
+def _duration(deck: QuantumDeck) -> float:
+    return units_of(deck.system).time(deck.time.T, "time.T")
+
+
+def _too_large(made: QuantumModel, columns: int, slots: int) -> str:
+    """Return why density matrices are not carried, and what to do."""
+    size = 16e-9 * made.dimension**2 * columns * slots
+    return (
+        f"{columns} density matrices of {made.dimension} levels in {slots} slots take {size:.3g} GB, at most "
+        f"{MOST_BYTES / 1e9:g}; use dissipation: no_jump, or lower time.slots"
+    )
 
 
 def _order(deck: QuantumDeck, made: QuantumModel) -> list[Finding]:
@@ -114,29 +229,47 @@ def _order(deck: QuantumDeck, made: QuantumModel) -> list[Finding]:
     return findings
 
 
-def build(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
+def build(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProblem:
     """Return the problem of a deck that `plan` has accepted."""
     deck = loaded.deck
     made = loaded.once(nominal_model)
     slots = deck.time.slots
-    duration = units_of(deck.system).time(deck.time.T, "time.T")
-    lindblad = _lindblad(deck, made)
+    duration = _duration(deck)
+    chosen = _chosen(loaded, made)
     making = _making(deck, made)
     controls, guess = making.start()
     warnings, notices = [], []
-    if made.jumps and not lindblad:
+    if made.jumps and chosen.search == "closed":
         warnings.append("dissipation: none leaves out the jumps of the system; P is that of a closed one")
-    if deck.dissipation == "auto" and lindblad:
-        notices.append("dissipation: auto -> lindblad (the system has jumps)")
+    if chosen.notice:
+        notices.append(chosen.notice)
     search = deck.optimizer
+    finish = SlotObjective(made, True, duration, slots) if chosen.finish else None
+    ensemble = None
+    if deck.ensemble is not None:
+        members = Members(
+            deck.ensemble, deck.system, [c.name for c in made.controls], {"base": loaded.path.parent}
+        )
+        options = (chosen.lindblad, duration, slots, penalties(deck, made.controls))
+        try:
+            ensemble = made_ensemble(deck.ensemble, members, made, device, options)
+        except InvalidInput as problem:
+            loaded.raise_for([Finding(problem.key, str(problem))])
+            # raise_for has raised already
+            raise
     return QuantumProblem(
         system=deck.system,
         model=made,
-        objective=SlotObjective(made, lindblad, duration, slots, penalties(deck, made.controls)),
+        objective=SlotObjective(
+            made, chosen.lindblad, duration, slots, penalties(deck, made.controls), lossy=chosen.lossy
+        ),
+        dissipation=chosen,
+        finish=finish,
         controls=controls,
         guess=guess,
         times=midpoints(slots, duration),
         duration=duration,
+        limits=_limits(deck, made, controls, chosen),
         threshold=_threshold(deck, made),
         making=making,
         optimizer=search,
@@ -144,6 +277,7 @@ def build(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
         verify=deck.verify,
         warnings=warnings,
         notices=notices,
+        ensemble=ensemble,
     )
 
 

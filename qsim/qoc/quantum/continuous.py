@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.control.controls import Controls
+    from qsim.qoc.quantum.outcome import Outcome
     from qsim.qoc.quantum.problem import QuantumProblem
 
 __all__ = ["Continuous", "continuous_value"]
@@ -49,12 +50,13 @@ class Continuous:
 
 
 def continuous_value(
-    problem: QuantumProblem, controls: Controls, u: NDArray[np.float64]
+    problem: QuantumProblem, controls: Controls, u: NDArray[np.float64], outcome: Outcome
 ) -> Continuous | None:
     """Return the value under the functions of time that the parameters mean; None if that takes too long.
 
     Magnus's expansion of fourth order at two Gauss points of each step, with steps halved from the slots on
-    (Blanes, Casas, Oteo, Ros, Phys. Rep. 470, 151 (2009), Eq. 253).
+    (Blanes, Casas, Oteo, Ros, Phys. Rep. 470, 151 (2009), Eq. 253). Of a search without jumps, their part is taken from the
+    slots, and what the order without them changes by is part of the error.
     """
     objective, model = problem.objective, problem.model
     rows, slots = objective.start.shape[0], problem.times.size
@@ -62,7 +64,7 @@ def continuous_value(
     if rows > DENSE or 3.0 * spent > MOST_OPERATIONS:
         return None
     powers = np.array([c.power for c in model.controls])
-    made = np.array([a.toarray() for a in generators(model, objective.lindblad)])
+    made = np.array([a.toarray() for a in generators(model, objective.lindblad, objective.lossy)])
 
     def value(steps: int) -> float:
         x = _magnus(made, powers, lambda t: controls.at(u, t), problem.duration, steps, objective.start)
@@ -77,7 +79,11 @@ def continuous_value(
         change, before = abs(after - before), after
         if change < SMALL or 2.0 * spent > MOST_OPERATIONS:
             break
-    return Continuous(before, change + 1e-15 * steps)
+    error = change + 1e-15 * steps
+    if outcome.expansion is None:
+        return Continuous(before, error)
+    moved = before - outcome.expansion.zero
+    return Continuous(outcome.value + moved, error + abs(moved))
 
 
 def _magnus(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.core.results.plotting import figure
+from qsim.core.results.plotting import compose, figure, in_column
 from qsim.qoc.deck.quantum import TYPES
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _controls(ax: Axes, r: Results) -> None:
 
 
 def _legend(ax: Axes) -> None:
-    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, borderaxespad=0.1, fontsize=7)
+    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, borderaxespad=0.1, fontsize="small")
 
 
 def _populations(ax: Axes, r: Results) -> None:
@@ -78,7 +78,8 @@ def _convergence(ax: Axes, r: Results) -> None:
         ax.set_ylabel("mean value")
     else:
         ax.semilogy(sweeps, np.maximum(1.0 - p, 1e-16))
-        ax.set_ylabel("1 - F" if "fidelity" in r.scalars else "1 - P")
+        letter = "F" if "fidelity" in r.scalars else "P"
+        ax.set_ylabel(f"1 - {letter} (no jump)" if "jump_free" in r.scalars else f"1 - {letter}")
     ax.set_xlabel("sweeps")
 
 
@@ -127,8 +128,10 @@ def gate(r: Results) -> Figure | None:
     return fig
 
 
-def overview(r: Results) -> Figure:
+def overview(r: Results) -> Figure | None:
     """Draw controls, populations and convergence side by side."""
+    if in_column():
+        return compose(r, (fields, populations))
     fig = figure("double", 5.0)
     axes = fig.subplot_mosaic("AA;BC")
     _controls(axes["A"], r)

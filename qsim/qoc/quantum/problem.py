@@ -13,14 +13,13 @@ if TYPE_CHECKING:
     from qsim.qoc.control.making import Making
     from qsim.qoc.deck.optimizers import QuantumOptimizer
     from qsim.qoc.deck.quantum import QuantumVerify
-    from qsim.qoc.deck.systems.grid2d import Grid2dSystem
-    from qsim.qoc.deck.systems.matrices import MatricesSystem
-    from qsim.qoc.deck.systems.model import ModelSystem
-    from qsim.qoc.deck.systems.rotor import RotorSystem
+    from qsim.qoc.models.builders import System
     from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.objectives.bounds import Limits
+    from qsim.qoc.objectives.ensemble import EnsembleObjective
     from qsim.qoc.objectives.slots import SlotObjective
-
-    System = ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem
+    from qsim.qoc.quantum.dissipation import Dissipation
+    from qsim.qoc.quantum.ensembles.members import Ensemble
 
 __all__ = ["QuantumProblem"]
 
@@ -35,6 +34,12 @@ class QuantumProblem:
         Block of the deck, from which a larger basis is built for the error of the levels.
     model : QuantumModel
     objective : SlotObjective
+    dissipation : Dissipation
+        How jumps enter the search and the result.
+    finish : SlotObjective or None
+        The Lindbladian that follows the search once, where the search is without jumps.
+    limits : Limits
+        What no search can pass.
     controls : Controls
     guess : (C, N) float64
         First values, constraints applied.
@@ -54,11 +59,16 @@ class QuantumProblem:
         What must be known of the choices of the deck.
     notices : list of str
         How open choices were settled.
+    ensemble : Ensemble or None
+        Systems that see the same controls, whose values count instead of that of `model`.
     """
 
     system: System
     model: QuantumModel
     objective: SlotObjective
+    dissipation: Dissipation
+    finish: SlotObjective | None
+    limits: Limits
     controls: Controls
     guess: NDArray[np.float64]
     times: NDArray[np.float64]
@@ -70,6 +80,12 @@ class QuantumProblem:
     verify: QuantumVerify
     warnings: list[str]
     notices: list[str]
+    ensemble: Ensemble | None = None
+
+    @property
+    def searched(self) -> SlotObjective | EnsembleObjective:
+        """What the search maximises: the value of the ensemble if there is one."""
+        return self.objective if self.ensemble is None else self.ensemble.objective
 
     @property
     def max_sweeps(self) -> int:

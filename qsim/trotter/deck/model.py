@@ -223,7 +223,7 @@ class TrotterDeck(Deck):
         "system.spin": "all spins are 1/2, and 'spins' is their number",
         "system.bc": "boundaries belong to the lattice of a term: ring is a periodic chain",
         "system.boundary": "boundaries belong to the lattice of a term: ring is a periodic chain",
-        **{f"*lattice={name}": BONDS for name in ("kagome", "honeycomb", "pyrochlore", "cubic", "hexagonal", "fcc", "bcc")},
+        **{f"*lattice={name}": BONDS for name in ("diamond", "hyperkagome", "lieb", "shastry*", "checkerboard", "graph")},
         "initial=[01ud]*": "up and down spins are {type: basis, bits: \"0101\"}, or up: [sites]",
         "initial.type=[01ud]*": "up and down spins are {type: basis, bits: \"0101\"}, or up: [sites]",
         "task=ground_state": "the ground state is that of task: spectrum",

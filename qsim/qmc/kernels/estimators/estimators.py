@@ -185,9 +185,7 @@ def _radial_histogram_cpu(device, R, count, atom, n_up, inverse_width, out):
     )
 
 
-def take_totals(
-    device: Device, state: State, reference: float = 0.0, window: float = math.inf
-) -> FloatArray:
+def take_totals(device: Device, state: State, reference: float = 0.0, window: float = math.inf) -> FloatArray:
     """Return the sums of a generation over all walkers, on the host; the counts of moves begin anew.
 
     Parameters
