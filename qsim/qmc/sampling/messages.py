@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import Array, IndexArray
+    from qsim.core.device.arrays import Array
     from qsim.core.device.device import Device
     from qsim.qmc.sampling.branching import Population
     from qsim.qmc.sampling.walkers import Walkers
@@ -43,11 +43,13 @@ class Message:
     def __init__(self, device: Device, arrays: Sequence[Array]) -> None:
         self._arrays: list[Any] = list(arrays)
         self._event: Any = None
+        self._sources: list[Any] = []
         if not device.is_cuda:
             return
         cuda = device.xp.cuda
         # Only copies to memory that is never paged out run beside the host.
-        for k, array in enumerate(arrays):
+        sources: list[Any] = list(arrays)
+        for k, array in enumerate(sources):
             memory = cuda.alloc_pinned_memory(max(array.nbytes, 1))
             place = np.frombuffer(memory, array.dtype, array.size).reshape(array.shape)
             array.get(out=place, blocking=False)
@@ -55,13 +57,13 @@ class Message:
         self._event = cuda.Event(disable_timing=True)
         self._event.record()
         # The arrays of the device must live until they have been copied.
-        self._sources = arrays
+        self._sources = sources
 
     def read(self) -> list[NDArray[Any]]:
         """Return the arrays on the host, once they are there."""
         if self._event is not None:
             self._event.synchronize()
-            self._event, self._sources = None, ()
+            self._event, self._sources = None, []
         return self._arrays
 
 
@@ -102,7 +104,7 @@ class Numbers:
         else:
             self._parts = [mine.energy.copy(), mine.moves.copy(), mine.weight.copy()]
             mine.moves[...] = 0.0
-        self.whole: IndexArray | None = None
+        self.whole: NDArray[np.int64] | None = None
         self.weighed = np.zeros(3, np.int64)
         self._message: Message | None = None
 
@@ -160,5 +162,5 @@ class Numbers:
             )
             for low, high in ((0, 6), (6, 10), (10, SINGLE))
         )
-        state = SimpleNamespace(energy=energy.reshape(-1, 6), moves=moves.reshape(-1, 4), weight=weight)
+        state: Any = SimpleNamespace(energy=energy.reshape(-1, 6), moves=moves.reshape(-1, 4), weight=weight)
         return device.to_host(block_totals(device, state, *self.window))
