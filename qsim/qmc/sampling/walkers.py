@@ -163,22 +163,33 @@ class Walkers:
     # ------------------------------------------------------------------------------------ ranks
 
     @property
+    def state(self) -> State:
+        """Arrays of all walkers; of foreign ones out of date."""
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._state = state
+        # Views of nine arrays cost a generation of helium a tenth of its time: they are made
+        # once for an ensemble.
+        count = int(state.R.shape[0])
+        edges = bounds(count, self.comm.size)
+        self._own = slice(int(edges[self.comm.rank]), int(edges[self.comm.rank + 1]))
+        alone = self.comm.size == 1
+        self._mine = state if alone else State._make(array[self._own] for array in state)
+
+    @property
     def own(self) -> slice:
-        """Walkers that this rank moves."""
-        if self.comm.size == 1:
-            return slice(0, self.count)
-        # Neighbouring walkers, in blocks whose sums are taken together: totals then have the
-        # same bits on any number of ranks.
-        edges = bounds(self.count, self.comm.size)
-        return slice(int(edges[self.comm.rank]), int(edges[self.comm.rank + 1]))
+        """Walkers that this rank moves.
+
+        Neighbouring walkers, in blocks whose sums are taken together: totals then have the same bits on any number of ranks.
+        """
+        return self._own
 
     @property
     def mine(self) -> State:
         """State of these walkers; kernels change it in place."""
-        if self.comm.size == 1:
-            return self.state  # views of nine arrays cost a generation of helium a tenth of its time
-        own = self.own
-        return State._make(array[own] for array in self.state)
+        return self._mine
 
     @property
     def _places(self) -> IndexArray:
