@@ -14,6 +14,7 @@ from qsim.qmc.kernels.walkers.rows import copy_rows, put_rows, take_rows
 from qsim.qmc.sampling.branching import Population
 from qsim.qmc.sampling.exchange import bounds, crossing, has_whole_blocks
 from qsim.qmc.sampling.messages import Numbers
+from qsim.qmc.sampling.series import Agreement
 from qsim.qmc.sampling.walkers import Walkers
 
 RANDOM = np.random.default_rng(5)
@@ -166,7 +167,9 @@ def test_sums_and_weights_of_two_ranks_are_one_message(device, count):
         found = Numbers(walkers(comm), 0.1, 0.5)
         found.weigh(Population(count))
         found.send()
-        found.read()
+        told = found.read(np.array([comm.rank + 0.5, 7.0]))
+        assert told[:, 0].tolist() == [0.5, 1.5][: comm.size]
+        assert (told[:, 1] == 7.0).all()
         return found
 
     wanted, sent = read(SerialComm()), {}
@@ -179,4 +182,19 @@ def test_sums_and_weights_of_two_ranks_are_one_message(device, count):
         np.testing.assert_array_equal(found.weighed, wanted.weighed)
     assert wanted.weighed[2] == np.count_nonzero(arrays["age"] > 10) > 0
     if count % (2 * BLOCK) == 0:
-        assert sent[0].nbytes == 8 * (3 * 13 + 3 + 3 * BLOCK)
+        assert sent[0].nbytes == 8 * (2 + 3 * 13 + 3 + 3 * BLOCK)
+
+
+def test_ranks_report_together_at_first_and_then_when_one_has_waited():
+    ranks = [Agreement(2) for _ in range(2)]
+    for _ in range(2):
+        assert all(rank.due for rank in ranks)
+        for rank in ranks:
+            rank.reported()
+            rank.learn(np.array([0.3, 0.9]))
+            assert not rank.due
+            rank.learn(np.array([1.1, 0.2]))
+    alone = Agreement(1)
+    alone.reported()
+    assert alone.due
+    assert 0.0 <= alone.waited() < 60.0

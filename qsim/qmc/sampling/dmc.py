@@ -26,7 +26,7 @@ from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, ACCEPTED_SQUARE, NONLOCAL, PROPOSED_SQUARE
 from qsim.qmc.sampling.branching import Population
 from qsim.qmc.sampling.messages import Numbers
-from qsim.qmc.sampling.series import ENERGIES, Series
+from qsim.qmc.sampling.series import ENERGIES, Agreement, Series
 from qsim.qmc.sampling.vmc import Rows
 from qsim.qmc.statistics.samples import COLUMNS, PARTS, Samples
 
@@ -216,7 +216,8 @@ class DmcSampling:
         self.force = Force(*saved["force"]) if "force" in saved else self.steering.force
         self.choice = self._restored_choice(saved)
         self._sent: _Sent | None = None
-        self._recomputed: list[Message] = []
+        self._recomputed: Message | None = None
+        self._agreement = Agreement(walkers.comm.size)
         self._since = time.perf_counter()
 
     @property
@@ -293,7 +294,13 @@ class DmcSampling:
         sent, self._sent = self._sent, None
         if sent is None:
             return
-        sent.numbers.read()
+        # One message also has the errors of the inverses that were made anew since.
+        recomputed, self._recomputed = self._recomputed, None
+        own = np.array([0.0, math.inf]) if recomputed is None else self.walkers.worst(recomputed)
+        told = sent.numbers.read(np.array([self._agreement.waited(), *own]))
+        self._agreement.learn(told[:, 0])
+        if recomputed is not None:
+            self.worst = max(self.worst, self.walkers.judge_all(told[:, 1:]))
         totals = sent.numbers.totals
         if not np.isfinite(totals).all():
             self.walkers.check_finite()
@@ -360,17 +367,24 @@ class DmcSampling:
             self.warm += 1
             if self.warm % self.steps == 0:
                 self._recompute()
-            report(Progress())
+            self._report(report, Progress())
         while len(self.rows) < self.total:
             before = len(self.rows)
             self._go_on()
             if len(self.rows) > before:
-                report(Progress(len(self.rows), {"energy": self.rows.columns["energy"][-1]}))
+                energy = self.rows.columns["energy"][-1]
+                self._report(report, Progress(len(self.rows), {"energy": energy}))
+
+    def _report(self, report: Report, progress: Progress) -> None:
+        """Report where all ranks do, and at the end."""
+        if self._agreement.due or progress.done == self.total:
+            report(progress)
+            self._agreement.reported()
 
     def _go_on(self) -> None:
         """Do a generation of a block or, after the last one, learn of it."""
         if self.begun == self.total * self.steps:
-            self._arrive()
+            self._learn()
             return
         # A memory without end: the trial energy settles, and with it the bias that its
         # fluctuations make.
@@ -387,20 +401,8 @@ class DmcSampling:
             self.estimators.close_block(self.walkers.comm)
 
     def _recompute(self) -> None:
-        """Make inverses anew, and judge later how far they were off."""
-        self._recomputed.append(self.walkers.begin_recompute())
-        if len(self._recomputed) > 1:
-            self._judge()
-
-    def _judge(self) -> None:
-        """Take in the errors of the inverses that were made anew first; a collective call."""
-        self.worst = max(self.worst, self.walkers.judge(self._recomputed.pop(0)))
-
-    def _arrive(self) -> None:
-        """Wait for all that is on its way; a collective call."""
-        self._learn()
-        while self._recomputed:
-            self._judge()
+        """Make inverses anew; how far they were off comes with the numbers of this generation."""
+        self._recomputed = self.walkers.begin_recompute()
 
     def _count(self, totals: NDArray[np.float64], walkers: int) -> None:
         """Add the sums of a generation to its block, which may be the last of it."""
@@ -448,7 +450,7 @@ class DmcSampling:
         """Return walkers, blocks, running means and a branching to come; a collective call."""
         # What is on its way arrives first; the next generation goes by the same numbers as if
         # it had arrived later.
-        self._arrive()
+        self._learn()
         state: dict[str, Any] = {
             "walkers": self.walkers.saved(),
             "rows": self.rows.arrays(),

@@ -122,36 +122,51 @@ class Numbers:
         self._message = Message(self.walkers.device, self._parts)
         self._parts = []
 
-    def read(self) -> None:
-        """Bring the numbers of all ranks together; a collective call, with one message."""
+    def read(self, own: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Bring the numbers of all ranks together; a collective call, with one message.
+
+        Parameters
+        ----------
+        own : (k,) float64
+            What this rank tells the others besides.
+
+        Returns
+        -------
+        (ranks, k) float64
+            What all of them tell.
+        """
         if self._message is None:
             raise ValueError("the numbers have not been sent")
-        parts, comm = self._message.read(), self.walkers.comm
+        parts, comm, told = self._message.read(), self.walkers.comm, own[None]
         if comm.size > 1:
-            parts = self._joined(parts)
+            parts, told = self._joined(parts, own)
         self.totals = parts[0].sum(axis=0)
         if self.whole is not None:
             self.weighed = parts[1]
             if comm.size > 1:
                 self.whole = parts[2]
+        return told
 
-    def _joined(self, parts: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Return sums of blocks, sums of weights and weights of all walkers."""
+    def _joined(
+        self, parts: list[NDArray[Any]], told: NDArray[np.float64]
+    ) -> tuple[list[NDArray[Any]], NDArray[np.float64]]:
+        """Return sums of blocks, sums of weights and weights of all walkers, and what all ranks tell."""
         own = np.diff(self._cuts)
         branches = self.whole is not None
         first = -(-own // BLOCK) * TOTALS if self._blocks else own * SINGLE
-        lengths = first + branches * (3 + own)
+        lengths = told.size + first + branches * (3 + own)
         # All in one message of 64-bit words: two would take twice the latency.
-        words = np.concatenate([part.reshape(-1).view(np.uint64) for part in parts])
+        words = np.concatenate([part.reshape(-1).view(np.uint64) for part in (told, *parts)])
         every = gathered(self.walkers.comm, words[:, None], lengths)[:, 0]
         cuts = np.concatenate(([0], np.cumsum(lengths)))
-        ranks = [every[low:high] for low, high in pairwise(cuts)]
+        all_told = np.array([every[low : low + told.size] for low in cuts[:-1]]).view(np.float64)
+        ranks = [every[low + told.size : high] for low, high in pairwise(cuts)]
         sums = [words[:n].view(np.float64) for words, n in zip(ranks, first, strict=True)]
         found = [np.concatenate(sums).reshape(-1, TOTALS) if self._blocks else self._of_walkers(sums, own)]
         if branches:
             rest = [words[n:].view(np.int64) for words, n in zip(ranks, first, strict=True)]
             found += [np.sum([words[:3] for words in rest], axis=0), np.concatenate([w[3:] for w in rest])]
-        return found
+        return found, all_told
 
     def _of_walkers(self, sums: list[NDArray[np.float64]], own: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the sums of blocks that lie on several ranks, added as one rank does."""

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from qsim.core.device.parallel import gathered
 from qsim.core.run.loop import Progress
 from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, PLAIN
+from qsim.qmc.sampling.exchange import bounds
 from qsim.qmc.sampling.messages import Message
-from qsim.qmc.sampling.series import ENERGIES, Series
+from qsim.qmc.sampling.series import ENERGIES, Agreement, Series
 from qsim.qmc.statistics.samples import GROUPS, Samples
 
 if TYPE_CHECKING:
@@ -167,6 +169,7 @@ class VmcSampling:
         self._ahead = 1 if walkers.device.is_cuda and not estimators else 0
         self._sent: list[tuple[Message, Message]] = []  # sums and inverses of blocks
         self._since = time.perf_counter()
+        self._agreement = Agreement(walkers.comm.size)
         self.samples = Samples(min(GROUPS, walkers.count), restored=saved.get("samples"))
 
     @property
@@ -190,7 +193,9 @@ class VmcSampling:
                 self._begin_block()
             if len(self._sent) > self._ahead or self.begun == self.total:
                 energy = self._end_block()
-                report(Progress(len(self.rows), {"energy": energy}))
+                if self._agreement.due or len(self.rows) == self.total:
+                    report(Progress(len(self.rows), {"energy": energy}))
+                    self._agreement.reported()
 
     def state(self) -> State:
         """Return walkers and blocks; a collective call."""
@@ -246,7 +251,8 @@ class VmcSampling:
         """Add the sums of the oldest block on its way; return its mean energy, hartree."""
         walkers = self.walkers
         message, recomputed = self._sent.pop(0)
-        found = walkers.join(message.read()[0])
+        found, told = self._joined(message.read()[0], walkers.worst(recomputed))
+        self._agreement.learn(told[:, 0])
         # Contiguous copies: sums of strided views are added in another order, and their bits
         # would depend on the number of ranks.
         of_all = np.ascontiguousarray(found[:, :-1])
@@ -259,7 +265,7 @@ class VmcSampling:
         accepted = np.ascontiguousarray(found[:, -1]).sum()
         # Column 7 counts generations, so that these are means over walkers and generations.
         means = total[:7] / total[7]
-        self.worst = max(self.worst, walkers.judge(recomputed))
+        self.worst = max(self.worst, walkers.judge_all(told[:, 1:3]))
         # Moves that were tried in all of the block.
         moves = self.steps * self.sweeps * walkers.electrons * walkers.count
         now = time.perf_counter()
@@ -272,6 +278,21 @@ class VmcSampling:
         )
         self._since = now
         return float(means[5])
+
+    def _joined(
+        self, found: NDArray[np.float64], worst: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the sums of all walkers, and what each rank tells in the same message; a collective call."""
+        told = np.zeros((1, found.shape[1]))
+        told[0, :3] = self._agreement.waited(), *worst
+        walkers, comm = self.walkers, self.walkers.comm
+        if comm.size == 1:
+            return found, told
+        # A row more of each rank, before those of its walkers.
+        edges = bounds(walkers.count, comm.size)
+        every = gathered(comm, np.concatenate((told, found)), np.diff(edges) + 1)
+        rows = edges[:-1] + np.arange(comm.size)
+        return np.delete(every, rows, axis=0), every[rows]
 
     def series(self) -> Series:
         """Return the blocks."""

@@ -348,14 +348,21 @@ class Walkers:
         NumericsError
             If a Slater matrix is singular: a walker on a node.
         """
+        return self.judge_all(self.comm.gather_numbers(self.worst(found)))
+
+    def worst(self, found: Message) -> NDArray[np.float64]:
+        """Return the largest relative error of an inverse on this rank, and its first walker on a node or their number, (2,)."""
         error, sign = found.read()
         zero = np.flatnonzero(sign == 0)
         first = self.own.start + zero[0] if zero.size else self.count
+        return np.array([np.max(error, initial=0.0), first], np.float64)
+
+    def judge_all(self, worst: NDArray[np.float64]) -> float:
+        """Return the largest error of those of :meth:`worst` of all ranks, (ranks, 2), or raise as :meth:`judge`."""
         # All ranks must learn of a node on any of them, or they would wait for each other.
-        every = self.comm.gather_numbers(np.array([np.max(error, initial=0.0), first], np.float64))
-        if (node := int(every[:, 1].min())) < self.count:
+        if (node := int(worst[:, 1].min())) < self.count:
             self.complain(node, "lies on a node: its Slater matrix is singular")
-        return float(every[:, 0].max())
+        return float(worst[:, 0].max())
 
     def count_sweeps(self, sweeps: int, tau: float) -> None:
         """Count sweeps of a time step (1/hartree) that follow the square of the trial function."""
