@@ -213,7 +213,7 @@ def _drawn(
 
 
 @click.command()
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "-o",
     "--output",
@@ -224,23 +224,32 @@ def _drawn(
 @click.option("--figures", metavar="NAME,NAME", help="Only these figures; all by default.")
 @click.option("--open", "show", is_flag=True, help="Open the page in the browser.")
 @click.option("--force", is_flag=True, help="Replace an existing page.")
-def view(file: Path, output: Path | None, figures: str | None, show: bool, force: bool) -> None:
-    """Write a run as one HTML page: numbers, figures, deck, provenance."""
+def view(files: tuple[Path, ...], output: Path | None, figures: str | None, show: bool, force: bool) -> None:
+    """Write a run as one HTML page: numbers, figures, deck, provenance; several runs side by side."""
     from qsim.core.results.atomic import write_text
-    from qsim.core.results.display.report import report
+    from qsim.core.results.display.report import report, side_by_side
     from qsim.core.results.reading import reading
     from qsim.core.results.results import open_results
     from qsim.core.run.files.paths import refuse_existing, require_folder
 
-    target = output or file.with_suffix(".html")
+    # As of figures: the names of the first four files tell which.
+    file = files[0]
+    target = output or file.with_name("+".join(each.stem for each in files[:4]) + ".html")
     require_folder(target.parent)
     if not force:
         refuse_existing([target], "-o HTML writes elsewhere")
-    with open_results(file) as results:
+    with ExitStack() as stack:
+        runs = [stack.enter_context(open_results(each)) for each in files]
         # Unknown names are refused before the page is begun.
-        names = None if figures is None else list(_functions([results], figures.split(",")))
+        names = None if figures is None else list(_functions(runs, figures.split(",")))
         with reading(file, "what its figures show", place="page"):
-            text = report(results, names)
+            text = report(runs[0], names) if len(runs) == 1 else side_by_side(runs, _labels(files), names)
     print_path(write_text(target, text))
     if show:
         click.launch(target.resolve().as_uri())
+
+
+def _labels(files: Sequence[Path]) -> list[str]:
+    """Return short names that tell the files apart: their stems, with folders where those are the same."""
+    stems = [file.stem for file in files]
+    return stems if len(set(stems)) == len(stems) else [str(file.with_suffix("")) for file in files]

@@ -147,6 +147,7 @@ def _resonance(rng: np.random.Generator) -> dict[str, Any]:
 # told of a number that has no error
 UNKNOWN = "the error of .* could not be found"
 
+
 def _claim(name: str, scalar: Scalar, true: float, spread: float, warning: str = UNKNOWN) -> Claim:
     assert isinstance(scalar.value, float | int)
     claimed = math.nan if scalar.error is None else float(scalar.error)

@@ -328,7 +328,11 @@ def compose(
     if not rows:
         return None
     if parts == 1:
-        return rows[0][1][0](results)
+        single_part = rows[0][1][0]
+        alone = single_part(results)
+        if alone is not None:
+            _tell_parts(alone, [single_part])
+        return alone
     page = figure("double", total)
     lines = _listed(page.subfigures(len(rows), 1, height_ratios=[height for height, _ in rows]))
     for line, (_, row) in zip(lines, rows, strict=True):
@@ -338,7 +342,13 @@ def compose(
         ):
             with into(place):
                 function(results)
+    _tell_parts(page, [function for _, row in rows for function in row])
     return page
+
+
+def _tell_parts(page: Figure, functions: Sequence[Callable[[R], Figure | None]]) -> None:
+    """Let a page say which figures it is composed of, so that they need not be shown twice."""
+    page.composed_of = [getattr(function, "__name__", "") for function in functions]  # type: ignore[attr-defined]
 
 
 def _column_page(results: R, functions: Sequence[Callable[[R], Figure | None]]) -> Figure | None:

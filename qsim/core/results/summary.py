@@ -23,7 +23,7 @@ __all__ = ["SCHEMA", "entry", "read_summary", "summary", "write_summary"]
 MAX_SUMMARY = 64 * 2**20
 
 
-_SCALAR = {
+_SCALAR: dict[str, Any] = {
     "type": "object",
     "properties": {
         "value": {

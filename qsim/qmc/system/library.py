@@ -55,11 +55,11 @@ def carried(name: str, element: str) -> Ecp | None:
     found = None if family is None else _tables()[family].get(element)
     if found is None:
         return None
-    parts = []
+    parts: list[tuple[int, list[list[tuple[float, float]]]]] = []
     for channel, l in CHANNELS.items():
         if channel in found:
             terms = found[channel]
-            parts.append([l, [[[a, c] for n, a, c in terms if n == power] for power in range(POWERS)]])
+            parts.append((l, [[(a, c) for n, a, c in terms if n == power] for power in range(POWERS)]))
     return int(found["core"]), parts
 
 

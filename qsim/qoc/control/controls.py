@@ -142,6 +142,17 @@ class Controls:
         """Upper bounds (C, N)."""
         return np.array([line.map.high for line in self.lines])
 
+    def extent(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the lowest and highest value (C,) that each control can have, with pairs and fixed values; infinite for any."""
+        low, high = self.low.min(axis=1), self.high.max(axis=1)
+        for pair in self.pairs:
+            low[pair.rows] = np.maximum(low[pair.rows], -pair.bound)
+            high[pair.rows] = np.minimum(high[pair.rows], pair.bound)
+        for c, line in enumerate(self.lines):
+            if line.fixed is not None:
+                low[c], high[c] = line.fixed.min(), line.fixed.max()
+        return low, high
+
     @property
     def shape(self) -> NDArray[np.float64]:
         """S (C, N); zero for controls that are fixed."""

@@ -71,7 +71,8 @@ class Making:
         s = self.setting
         setting = Setting(s.units, s.duration, s.times, s.seed, attempt)
         made = [self._line(number, setting) for number in range(len(self.terms))]
-        controls = Controls(tuple(line for line, _ in made), s.duration, tuple(self._pairs()))
+        lines = tuple(line for line, _ in made)
+        controls = Controls(lines, s.duration, tuple(self._pairs()), self.deck.objective.max_fluence)
         guess = np.array([row for _, row in made])
         return controls, controls.field(controls.parameters(guess))
 

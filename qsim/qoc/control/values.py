@@ -179,7 +179,8 @@ def _columns(path: Path, name: str, key: str, units: Units) -> tuple[Array, Arra
             text = f"{path} has {rows.shape[1]} columns and no header; name them, '# t, {name}'"
             raise InvalidInput(f"{key}.file", text)
         labels = [("t", ""), (name, "")]
-    names = [label[0] for label in labels]
+    # tables of `qsim table` name controls by their path
+    names = [label[0].removeprefix("control/") for label in labels]
     if name not in names:
         raise InvalidInput(f"{key}.column", f"{path} has no column '{name}'; it has {', '.join(names)}")
     time = next((i for i, n in enumerate(names) if n.lower() in TIMES), 0)

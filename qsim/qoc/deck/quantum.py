@@ -8,6 +8,7 @@ from pydantic import Field
 from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount
 from qsim.qoc.deck.controls import QuantumControl, control_rules
 from qsim.qoc.deck.ensemble import QuantumEnsemble
+from qsim.qoc.deck.front import Front
 from qsim.qoc.deck.numbers import Positive
 from qsim.qoc.deck.optimizers import QuantumLbfgs, QuantumOptimizer
 from qsim.qoc.deck.system import OTHERS
@@ -40,6 +41,9 @@ class QuantumObjective(Block):
     )
     alpha: Annotated[float, Field(ge=0, lt=1e12)] = Field(
         default=0.0, description="fluence penalty, 1/(control^2 time)"
+    )
+    max_fluence: Annotated[float, Field(gt=0, lt=1e30)] | None = Field(
+        default=None, description="largest integral of the sum of u^2 of all controls that are not fixed"
     )
 
 
@@ -79,6 +83,9 @@ class QuantumDeck(Deck):
     optimizer: QuantumOptimizer = Field(
         default=QuantumLbfgs(type="lbfgs"), description="method of maximisation", validate_default=True
     )
+    front: Front | None = Field(
+        default=None, description="best value against a key: one search for each value of it"
+    )
     ensemble: QuantumEnsemble | None = Field(
         default=None, description="robust control: the same controls, many systems"
     )
@@ -93,6 +100,11 @@ class QuantumDeck(Deck):
         if getattr(self.optimizer, "restarts", 0) and not random:
             text = "every start would be the same; give a control guess: random, or parameters: fourier"
             yield Finding("optimizer.restarts", text)
+        if self.optimizer.type == "krotov" and self.objective.max_fluence is not None:
+            text = "Krotov's update changes one slot after another and cannot keep this; use optimizer lbfgs"
+            yield Finding("objective.max_fluence", text)
+        if self.front is not None and self.optimizer.type == "none":
+            yield Finding("front", "a front is searched; choose an optimizer")
         if self.ensemble is not None:
             yield from self.ensemble.check()
             if self.dissipation == "no_jump":

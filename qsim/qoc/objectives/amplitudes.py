@@ -69,7 +69,8 @@ class SlotAmplitudes:
             self.scale = 1.0 / math.sqrt(goal.unitary.shape[0] + 1)
         elif isinstance(goal, StateTarget):
             count = objective.start.shape[1]
-            vectors = list(goal.vectors) if len(goal.vectors) == count else [goal.vectors[0]] * count
+            given = [np.asarray(v, np.complex128) for v in goal.vectors]
+            vectors = given if len(given) == count else [given[0]] * count
             if goal.coherent:
                 self.wanted = np.array([v[0] for v in vectors]).T
                 self.scale = 1.0 / math.sqrt(count)
@@ -90,7 +91,7 @@ class SlotAmplitudes:
             return self._up_to_a_phase(trial, self.wanted)
         weights = np.sqrt(self.objective.model.weights)
         parts = [
-            (w * (basis.conj().T @ trial.final[:, s]), self._rows(trial, s, w * basis))
+            (w * (basis.conj().T @ trial.final[:, s]), self._rows(trial, s, np.asarray(w * basis, np.complex128)))
             for s, (basis, w) in enumerate(zip(self.outside, weights, strict=True))
         ]
         return np.concatenate([r for r, _ in parts]), np.concatenate([rows for _, rows in parts])
@@ -99,7 +100,7 @@ class SlotAmplitudes:
         size, count = wanted.shape
         turned = wanted * np.exp(1j * np.angle(np.vdot(wanted, trial.final)))
         residual = self.scale * (trial.final - turned)
-        units = self.scale * np.eye(size)
+        units = self.scale * np.eye(size, dtype=complex)
         rows = np.array([self._rows(trial, s, units) for s in range(count)])
         # the phase follows the controls: what moves along it is no residual
         along = (1j * turned / np.linalg.norm(turned)).T
@@ -116,7 +117,7 @@ class SlotAmplitudes:
         for vector in basis.T:
             bra = np.ascontiguousarray(vector[:, None].astype(complex))
             # 2 Re <b/2|dx> and 2 Re <i b/2|dx> = Im <b|dx>
-            real = propagator.gradient(trial.fields, trajectory, 0.5 * bra)
+            real = propagator.gradient(trial.fields, trajectory, (0.5 + 0j) * bra)
             imaginary = propagator.gradient(trial.fields, trajectory, 0.5j * bra)
             rows.append(real + 1j * imaginary)
         objective.sweeps += math.ceil(2 * len(rows) / objective.start.shape[1])

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.models.quantum import QuantumModel
 
-__all__ = ["Limits", "coherence_limit", "limits_of", "mixture_bound", "speed_bound", "widest"]
+__all__ = [
+    "Limits",
+    "after_turning",
+    "coherence_limit",
+    "limits_of",
+    "mixture_bound",
+    "speed_bound",
+    "widest",
+]
 
 # Levels up to which spectra are computed.
 MOST_LEVELS = 400
@@ -113,14 +121,18 @@ def speed_bound(
     if isinstance(goal, GateTarget) and goal.free_phases == "local":
         return None
     width = widest(model, low, high)
-    if width is None:
-        return None
-    turned = 0.5 * duration * width
+    return None if width is None else after_turning(model, 0.5 * duration * width)
+
+
+def after_turning(model: QuantumModel, turned: float) -> float:
+    """Return the largest value of states or of a gate after every column has turned by at most an angle."""
+    goal = model.goal
     overlaps = np.cos(np.maximum(0.0, _angles(model) - turned))
     if isinstance(goal, GateTarget):
         # |t| <= sum_s cos, and ||V+ X||^2 <= d
         d = overlaps.size
         return float((d * np.mean(overlaps) ** 2 + 1.0) / (d + 1.0))
+    assert isinstance(goal, StateTarget)
     if goal.coherent:
         return float(model.weights @ overlaps) ** 2
     return float(model.weights @ overlaps**2)

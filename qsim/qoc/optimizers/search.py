@@ -55,8 +55,10 @@ class Map(Protocol):
     def pull_back(self, u: NDArray[np.float64], gradient: NDArray[np.float64], /) -> NDArray[np.float64]:
         """Return the gradient by the parameters from the one by the field."""
 
-    def metric(self, u: NDArray[np.float64], /) -> NDArray[np.float64]:
-        """Return the squared response of the field to each parameter."""
+    def metric(
+        self, u: NDArray[np.float64], weights: NDArray[np.float64] | None = None, /
+    ) -> NDArray[np.float64]:
+        """Return the squared response of the field to each parameter; times a weight (C,) of each control."""
 
     @property
     def shape(self) -> NDArray[np.float64]:

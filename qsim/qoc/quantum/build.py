@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
@@ -25,6 +26,7 @@ from qsim.qoc.propagators.slots import Slots
 from qsim.qoc.quantum.dissipation import Dissipation, choose
 from qsim.qoc.quantum.ensembles.ensemble import made_ensemble, same_space
 from qsim.qoc.quantum.ensembles.members import Members
+from qsim.qoc.quantum.fronts.points import plans_of, points_of
 from qsim.qoc.quantum.problem import QuantumProblem
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
     from qsim.qoc.control.controls import Controls
+    from qsim.qoc.deck.ensemble import QuantumEnsemble
     from qsim.qoc.deck.quantum import QuantumDeck
     from qsim.qoc.models.quantum import QuantumModel
 
@@ -56,6 +59,19 @@ def nominal_model(deck: QuantumDeck) -> QuantumModel:
 
 
 def plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
+    """Check the system and the controls, and estimate memory; of a front, for every value."""
+    if loaded.deck.front is None:
+        return _one_plan(loaded)
+    own = _one_plan(loaded)
+    if any(f.severity == "error" for f in own.findings):
+        return own
+    plans, findings = plans_of(loaded, nominal_model, _one_plan)
+    if not plans:
+        return _refused(findings, loaded.deck.time.slots)
+    return replace(max(plans, key=lambda p: p.memory.host), findings=findings)
+
+
+def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
     """Check the system and the controls, and estimate memory."""
     deck = loaded.deck
     slots = deck.time.slots
@@ -123,12 +139,16 @@ def _members(loaded: LoadedDeck[QuantumDeck], made: QuantumModel) -> Members | N
     deck = loaded.deck
     if deck.ensemble is None:
         return None
-    members = Members(
-        deck.ensemble, deck.system, [c.name for c in made.controls], {"base": loaded.path.parent}
-    )
+    members = _made_members(loaded, deck.ensemble, made)
     for number in members.ends():
         same_space(members.model(number), made, members)
     return members
+
+
+def _made_members(loaded: LoadedDeck[QuantumDeck], block: QuantumEnsemble, made: QuantumModel) -> Members:
+    """Return the members of the ensemble; none of their systems is made."""
+    deck, names = loaded.deck, [c.name for c in made.controls]
+    return Members(block, deck.system, names, {"base": loaded.path.parent}, deck.run.seed or 0)
 
 
 def _cpu_only(deck: QuantumDeck, made: QuantumModel, lindblad: bool, columns: int) -> str:
@@ -151,6 +171,7 @@ def _memory(rows: int, columns: int, slots: int, members: int) -> Memory:
         on_gpu=on_gpu - there,
         parts={"trajectory": one, "trajectories of members": there},
         reduce="time.slots",
+        library="cublas" if members else "",
     )
 
 
@@ -174,11 +195,7 @@ def dissipation_of(deck: QuantumDeck) -> Dissipation:
 
 def _limits(deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: Dissipation) -> Limits:
     """Return what no search can pass."""
-    low, high = controls.low.min(axis=1), controls.high.max(axis=1)
-    # what is fixed moves between its own values
-    for c, line in enumerate(controls.lines):
-        if line.fixed is not None:
-            low[c], high[c] = line.fixed.min(), line.fixed.max()
+    low, high = controls.extent()
     return limits_of(made, _duration(deck), low, high, closed=chosen.search == "closed")
 
 
@@ -231,6 +248,14 @@ def _order(deck: QuantumDeck, made: QuantumModel) -> list[Finding]:
 
 def build(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProblem:
     """Return the problem of a deck that `plan` has accepted."""
+    problem = _one_problem(loaded, device)
+    if loaded.deck.front is not None:
+        problem.points = points_of(loaded, nominal_model, lambda point: _one_problem(point, device))
+    return problem
+
+
+def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProblem:
+    """Return the problem of one search."""
     deck = loaded.deck
     made = loaded.once(nominal_model)
     slots = deck.time.slots
@@ -247,9 +272,7 @@ def build(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProblem:
     finish = SlotObjective(made, True, duration, slots) if chosen.finish else None
     ensemble = None
     if deck.ensemble is not None:
-        members = Members(
-            deck.ensemble, deck.system, [c.name for c in made.controls], {"base": loaded.path.parent}
-        )
+        members = _made_members(loaded, deck.ensemble, made)
         options = (chosen.lindblad, duration, slots, penalties(deck, made.controls))
         try:
             ensemble = made_ensemble(deck.ensemble, members, made, device, options)

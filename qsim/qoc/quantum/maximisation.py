@@ -164,4 +164,4 @@ class Maximisation:
         self.draws, self.before = [], -np.inf
         search = self.search
         search.round_best, search.round_at = -np.inf, None
-        search.max_sweeps = search.objective.sweeps + self.problem.optimizer.max_sweeps
+        search.max_sweeps = search.objective.sweeps + self.problem.max_sweeps

@@ -21,7 +21,30 @@ if TYPE_CHECKING:
     from qsim.qoc.quantum.dissipation import Dissipation
     from qsim.qoc.quantum.ensembles.members import Ensemble
 
-__all__ = ["QuantumProblem"]
+__all__ = ["Points", "QuantumProblem"]
+
+
+@dataclass(frozen=True)
+class Points:
+    """The searches of a front.
+
+    Attributes
+    ----------
+    problems : list of QuantumProblem
+        One for each value.
+    values : (n,) float64
+        The values as numbers: times in the unit of the system.
+    over : str
+        The key that they belong to.
+    warm_start, both_ways : bool
+        Whether a search begins from the controls of its neighbour, and whether all are searched in both directions.
+    """
+
+    problems: list[QuantumProblem]
+    values: NDArray[np.float64]
+    over: str
+    warm_start: bool
+    both_ways: bool
 
 
 @dataclass
@@ -59,6 +82,8 @@ class QuantumProblem:
         What must be known of the choices of the deck.
     notices : list of str
         How open choices were settled.
+    points : Points or None
+        Searches of a front, in whose place this problem stands.
     ensemble : Ensemble or None
         Systems that see the same controls, whose values count instead of that of `model`.
     """
@@ -80,6 +105,7 @@ class QuantumProblem:
     verify: QuantumVerify
     warnings: list[str]
     notices: list[str]
+    points: Points | None = None
     ensemble: Ensemble | None = None
 
     @property

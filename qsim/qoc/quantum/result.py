@@ -15,22 +15,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import ComplexArray, FloatArray
+    from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.control.controls import Controls
-    from qsim.qoc.models.plane.levels import Plane
     from qsim.qoc.objectives.jumps import Expansion
     from qsim.qoc.quantum.continuous import Continuous
     from qsim.qoc.quantum.ensembles.ensemble import EnsembleResult
+    from qsim.qoc.quantum.fronts.search import Front
     from qsim.qoc.quantum.outcome import Outcome
+    from qsim.qoc.quantum.paths import Paths
     from qsim.qoc.quantum.problem import QuantumProblem
     from qsim.qoc.quantum.verification import Check
 
 __all__ = ["QUANTITIES", "QuantumResult"]
-
-# Levels whose wavefunctions are kept in the file beside those of the start and the goal.
-SHOWN = 6
-# Population from which a level counts as one of start or goal.
-SEEN = 1e-3
 
 
 @dataclass
@@ -44,6 +40,7 @@ class QuantumResult:
     value_guess: float
     populations: NDArray[np.float64]
     stride: int
+    paths: Paths
     check: Check | None
     controls: Controls
     parameters: NDArray[np.float64]
@@ -52,6 +49,7 @@ class QuantumResult:
     iterations: int
     reached: bool
     reason: str
+    front: Front | None = None
     history: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     ensemble: EnsembleResult | None = None
     extra: dict[str, NDArray[np.float64]] = field(default_factory=dict)
@@ -79,66 +77,18 @@ class QuantumResult:
         return self.check.error
 
 
-def _named(result: QuantumResult, rows: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+def named(result: QuantumResult, rows: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     """Return one row per control by its path in the file."""
     names = [c.name for c in result.problem.model.controls]
     return dict(zip(names, rows, strict=True))
 
 
 def _fields(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
-    return {f"control/{k}": v for k, v in _named(result, result.fields).items()}
+    return {f"control/{k}": v for k, v in named(result, result.fields).items()}
 
 
 def _guesses(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
-    return {f"control_guess/{k}": v for k, v in _named(result, result.problem.guess).items()}
-
-
-def _by_control(
-    name: str, number: Callable[[NDArray[np.float64], float], float]
-) -> Callable[[QuantumResult], object]:
-    """Return a scalar of each control from its values and the length of a slot."""
-
-    def of_all(result: QuantumResult) -> dict[str, float]:
-        tau = result.problem.objective.tau
-        return {f"{name}_{k}": number(v, tau) for k, v in _named(result, result.fields).items()}
-
-    return of_all
-
-
-def _fluence(values: NDArray[np.float64], tau: float) -> float:
-    return float(np.sum(values**2)) * tau
-
-
-def _area(values: NDArray[np.float64], tau: float) -> float:
-    return float(np.sum(values)) * tau
-
-
-def _peak(values: NDArray[np.float64], tau: float) -> float:
-    return float(np.abs(values).max(initial=0.0))
-
-
-def _coefficients(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
-    """Return the coefficients of the functions of each control, of all draws one after another."""
-    found = {}
-    names = [c.name for c in result.problem.model.controls]
-    parts = result.controls.parts(result.parameters)
-    for name, line, u in zip(names, result.controls.lines, parts, strict=True):
-        if line.basis is not None and line.fixed is None:
-            drawn = [basis.coefficients(old) for basis, old in (*line.past, (line.basis, u))]
-            found[f"parameters/{name}/coefficients"] = np.concatenate(drawn)
-    return found
-
-
-def _frequencies(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
-    """Return the angular frequencies of the Fourier modes of each control, of all draws one after another."""
-    found = {}
-    names = [c.name for c in result.problem.model.controls]
-    for name, line in zip(names, result.controls.lines, strict=True):
-        bases = [basis for basis, _ in line.past] + ([] if line.basis is None else [line.basis])
-        drawn = [b.frequencies for b in bases if b.frequencies is not None]
-        if drawn and line.fixed is None:
-            found[f"parameters/{name}/frequencies"] = np.concatenate(drawn)
-    return found
+    return {f"control_guess/{k}": v for k, v in named(result, result.problem.guess).items()}
 
 
 def _slots_leave(result: QuantumResult) -> float | None:
@@ -177,11 +127,18 @@ def _process_error(result: QuantumResult) -> float | None:
 
 
 def _unitary(result: QuantumResult) -> ComplexArray | None:
-    """Return what the controls make of the logical space, up to a global phase; None for density matrices."""
-    goal = result.problem.model.goal
-    if not isinstance(goal, GateTarget) or result.problem.objective.lindblad:
+    """Return what the controls make of the logical space without a jump, up to a global phase; None without a gate."""
+    problem, goal = result.problem, result.problem.model.goal
+    if not isinstance(goal, GateTarget):
         return None
-    made = goal.columns.conj().T @ result.outcome.final
+    columns = result.outcome.final
+    if problem.objective.lindblad:
+        # Figures are drawn where no kernels are.
+        from qsim.qoc.propagators.slots import Slots
+
+        slots = Slots(problem.model, False, problem.duration, result.fields.shape[1], lossy=True)
+        columns = slots.final(result.fields, goal.columns)
+    made = goal.columns.conj().T @ columns
     overlap = np.vdot(goal.unitary, made)
     return np.asarray(made * np.exp(-1j * np.angle(overlap)))
 
@@ -246,7 +203,7 @@ VALUES: tuple[Quantity[QuantumResult], ...] = tuple(
             "",
             f"{text}, of the formulas and functions themselves instead of values that are held in slots",
             lambda r: r.continuous and r.continuous.value,
-            error=lambda r: r.continuous and r.continuous.error,
+            error=lambda r: None if r.continuous is None else r.continuous.error,
             when=_continuous_kind(name),
         ),
         Quantity(
@@ -363,9 +320,6 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         _slots_leave,
         when=lambda r: r.continuous is not None,
     ),
-    Quantity("fluence_*", "", "integral of u^2 of the control *", _by_control("fluence", _fluence)),
-    Quantity("area_*", "", "integral of the control *", _by_control("area", _area)),
-    Quantity("peak_*", "", "largest |u| of the control *", _by_control("peak", _peak)),
     Quantity(
         "time_unit",
         "s",
@@ -441,22 +395,6 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
     Quantity("history/fluence", "", "integral of the sum of u^2", _history("fluence"), ("evaluation",)),
     Quantity("history/gradient_norm", "", "norm of dJ/du", _history("gradient_norm"), ("evaluation",)),
     Quantity(
-        "parameters/*/coefficients",
-        "",
-        "coefficients of the functions of the control *",
-        _coefficients,
-        ("function",),
-        note="blocks; sine modes by frequency; splines by carrier, cosine before sine; Fourier: all sines, then all cosines, of "
-        "one draw after another",
-    ),
-    Quantity(
-        "parameters/*/frequencies",
-        "",
-        "angular frequencies of the Fourier modes of the control *, per time_unit",
-        _frequencies,
-        ("mode",),
-    ),
-    Quantity(
         "starts/value",
         "",
         "largest objective J of each start",
@@ -469,68 +407,4 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
 )
 
 
-def _plane(value: Callable[[Plane], FloatArray]) -> Callable[[QuantumResult], FloatArray]:
-    """Return the function that takes an array from the plane of a result."""
-
-    def taken(result: QuantumResult) -> FloatArray:
-        assert result.problem.model.plane is not None
-        return value(result.problem.model.plane)
-
-    return taken
-
-
-def _has_plane(result: QuantumResult) -> bool:
-    return result.problem.model.plane is not None
-
-
-def _shown(result: QuantumResult) -> NDArray[np.int64]:
-    """Return the levels whose densities are kept: the lowest ones, and those populated first or last."""
-    used = np.maximum(result.populations[0], result.populations[-1]) > SEEN
-    used[:SHOWN] = True
-    return np.flatnonzero(used)
-
-
-def _densities(result: QuantumResult) -> FloatArray | None:
-    """Return |psi|^2 (levels, n1, n2) of the levels that are kept, 1/bohr^2."""
-    plane = result.problem.model.plane
-    if plane is None:
-        return None
-    first, second = plane.axes
-    cell = float((first.x[1] - first.x[0]) * (second.x[1] - second.x[0]))
-    return np.asarray(plane.states[_shown(result)] ** 2 / cell)
-
-
-PLANE: tuple[Quantity[QuantumResult], ...] = (
-    Quantity(
-        "energies", "hartree", "levels of H0", _plane(lambda p: p.energies), ("level",), when=_has_plane
-    ),
-    Quantity(
-        "energies_error",
-        "hartree",
-        "claimed error of each level",
-        _plane(lambda p: p.errors),
-        ("level",),
-        when=_has_plane,
-    ),
-    Quantity("x", "bohr", "points of x", _plane(lambda p: p.axes[0].x), ("x",), when=_has_plane),
-    Quantity("y", "bohr", "points of y", _plane(lambda p: p.axes[1].x), ("y",), when=_has_plane),
-    Quantity(
-        "potential",
-        "hartree",
-        "potential energy",
-        _plane(lambda p: p.potential),
-        ("x", "y"),
-        when=_has_plane,
-    ),
-    Quantity("level_shown", "", "level whose density is kept", _shown, ("level_shown",), when=_has_plane),
-    Quantity(
-        "densities",
-        "1/bohr^2",
-        "probability density of a level, |psi|^2",
-        _densities,
-        ("level_shown", "x", "y"),
-        when=_has_plane,
-    ),
-)
-
-QUANTITIES = (*VALUES, *SCALARS, *ARRAYS, *PLANE)
+QUANTITIES = (*VALUES, *SCALARS, *ARRAYS)

@@ -2,98 +2,39 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import drive
-from qsim.qoc.objectives.jumps import extremes
-from qsim.qoc.optimizers.search import CriticalPoint, Search
 from qsim.qoc.quantum.build import kind_of
 from qsim.qoc.quantum.continuous import continuous_value
 from qsim.qoc.quantum.dissipation import WEAK
 from qsim.qoc.quantum.ensembles.ensemble import looked_at, verified
 from qsim.qoc.quantum.maximisation import Maximisation
-from qsim.qoc.quantum.outcome import expansion_of, outcome_of
+from qsim.qoc.quantum.outcome import outcome_of
+from qsim.qoc.quantum.paths import Paths, paths_of
 from qsim.qoc.quantum.result import QuantumResult
+from qsim.qoc.quantum.search import QuantumSearch
 from qsim.qoc.quantum.verification import Check, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
     from numpy.typing import NDArray
 
-    from qsim.core.run.loop import Report
     from qsim.core.run.progress import Monitor
     from qsim.qoc.control.controls import Controls
+    from qsim.qoc.optimizers.search import Search
     from qsim.qoc.quantum.outcome import Outcome
-    from qsim.qoc.quantum.problem import QuantumProblem
+    from qsim.qoc.quantum.problem import Points, QuantumProblem
 
 __all__ = ["run"]
 
 # Above 1 by more than this, a probability is an error of the program, not rounding.
 ABOVE_ONE = 1e-9
-# How much more of what jumps a search may come to keep, before it is asked again.
-MARGIN = 1.1
 # Largest number of entries of the population table.
 LARGEST_TABLE = 30_000_000
-
-
-class QuantumSearch(Search):
-    """A search whose P may be a mean value of any sign: only a vanishing gradient is a critical point.
-
-    Where kets lose what jumps, P is that of no jump: the threshold counts for what is certain with one jump more.
-    """
-
-    def __init__(self, problem: QuantumProblem) -> None:
-        super().__init__(problem.searched, problem.controls, problem.threshold, problem.max_sweeps)
-        self.problem = problem
-        # gain of P per probability of jumps, as the last expansion had it; at most the largest value
-        self.gain = extremes(problem.model)[1] if problem.objective.lossy else 0.0
-
-    def record(
-        self,
-        report: Report,
-        field: NDArray[np.float64],
-        probability: float,
-        objective: float,
-        gradient_norm: float,
-        *,
-        savable: bool = True,
-    ) -> None:
-        """Enter one set of controls into the history and report it; Finished at the threshold or the limit."""
-        certain = probability
-        if self.problem.objective.lossy and probability < self.threshold < np.inf:
-            lost = 1.0 - self.problem.objective.jump_free
-            # beyond a tenth more than the last gain the threshold is out of reach
-            if probability + min(self.gain * MARGIN, self.gain + 1.0) * lost >= self.threshold:
-                expansion = expansion_of(self.problem, field)
-                self.gain = max(0.0, (expansion.lower - expansion.zero) / max(lost, 1e-300))
-                certain = expansion.lower if expansion.lower >= self.threshold else probability
-        try:
-            super().record(report, field, certain, objective, gradient_norm, savable=savable)
-        finally:
-            # the history shows one quantity, that which is maximised
-            self.history["probability"][-1] = probability
-
-    def state(self) -> dict[str, object]:
-        """Return the state that a checkpoint must hold."""
-        return {**super().state(), "gain": self.gain}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a checkpoint's state."""
-        super().restore(state)
-        self.gain = float(state["gain"])
-
-    def refuse_critical_point(self, gradient: NDArray[np.float64], probability: float) -> None:
-        """Raise :class:`CriticalPoint` if the gradient vanishes at the first values."""
-        if not np.any(np.abs(gradient) > 0.0):
-            raise CriticalPoint(
-                f"the gradient vanishes at the first values of the controls (P = {probability:.3g}): a critical point",
-                hint="start from guess: random, or guess: {type: expression, value: ...}",
-            )
 
 
 def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
@@ -106,6 +47,8 @@ def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
     """
     for text in problem.warnings:
         monitor.warn(text)
+    if problem.points is not None:
+        return _run_front(problem.points, monitor)
     search = QuantumSearch(problem)
     maximisation = Maximisation(problem, search, monitor.restored)
     total, what = problem.max_sweeps * (1 + problem.restarts), problem.optimizer.type
@@ -113,6 +56,17 @@ def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
         drive(maximisation, monitor, total=total, unit="sweeps", what=what, at_most=True)
     final = problem.guess if search.field is None else search.field
     return _analysed(problem, search, maximisation, final, monitor)
+
+
+def _run_front(points: Points, monitor: Monitor) -> QuantumResult:
+    """Search the points of a front, and analyse the one that is shown."""
+    from qsim.qoc.quantum.fronts.search import search_front
+
+    front, search, maximisation = search_front(points, monitor)
+    shown = points.problems[front.shown]
+    assert search.field is not None
+    result = _analysed(shown, search, maximisation, search.field, monitor)
+    return dataclasses.replace(result, front=front)
 
 
 def _found(
@@ -143,6 +97,8 @@ def _analysed(
         ensemble = None if problem.ensemble is None else looked_at(problem, problem.ensemble, fields)
     _judge_search(problem, search, outcome, monitor)
     stride = max(1, -(-outcome.populations.size // LARGEST_TABLE))
+    with monitor.stage("paths"):
+        paths = monitor.judged("paths", lambda: paths_of(problem, fields, stride), Paths())
     check = None
     if problem.verify.propagator != "none":
         with monitor.stage("verify"):
@@ -170,6 +126,7 @@ def _analysed(
         value_guess=first if ensemble is None else ensemble.value_guess,
         populations=outcome.populations[stride - 1 :: stride],
         stride=stride,
+        paths=paths,
         check=check,
         ensemble=ensemble,
         controls=controls,

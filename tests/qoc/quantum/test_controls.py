@@ -89,6 +89,9 @@ def test_gradients_and_constraints_of_random_controls(seed):
         u = np.clip(u, *box)
     field = controls.field(u)
     # constraints
+    least, most = controls.extent()
+    assert np.all(field.max(axis=1) <= most * (1 + 1e-12))
+    assert np.all(field.min(axis=1) >= least * (1 + 1e-12))
     assert np.all(field <= controls.high * (1 + 1e-12))
     assert np.all(field >= controls.low * (1 + 1e-12))
     for row, block in zip(field, blocks, strict=True):

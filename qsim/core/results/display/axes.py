@@ -182,6 +182,7 @@ def _scaled_locator(inner: Any, factor: float) -> Any:
             return inner.tick_values(vmin * factor, vmax * factor) / factor
 
         def __call__(self) -> Any:
+            assert self.axis is not None  # matplotlib sets it before it asks for ticks
             return self.tick_values(*self.axis.get_view_interval())
 
     return Scaled()
