@@ -10,6 +10,7 @@ import numpy as np
 
 from qsim.core.device.parallel import gathered
 from qsim.qmc.kernels.estimators.estimators import BLOCK, TOTALS, block_totals
+from qsim.qmc.kernels.walkers.branching import FEW
 from qsim.qmc.sampling.exchange import bounds, has_whole_blocks
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Message", "Numbers"]
 
+LINE = 64  # bytes
+HOST = (
+    1 << 16
+)  # walkers up to which a GPU is slower in choosing than the host, but for so few that it takes one launch
 SINGLE = 11  # words of a walker whose rank has no whole blocks: energies, counts of moves, weight
 
 
@@ -47,11 +52,13 @@ class Message:
         if not device.is_cuda:
             return
         cuda = device.xp.cuda
-        # Only copies to memory that is never paged out run beside the host.
         sources: list[Any] = list(arrays)
+        # One piece of memory that is never paged out, since only copies to such run beside the
+        # host; each array begins at a whole line of it.
+        starts = np.cumsum([0, *(-(-array.nbytes // LINE) * LINE for array in sources)])
+        memory = cuda.alloc_pinned_memory(max(int(starts[-1]), 1))
         for k, array in enumerate(sources):
-            memory = cuda.alloc_pinned_memory(max(array.nbytes, 1))
-            place = np.frombuffer(memory, array.dtype, array.size).reshape(array.shape)
+            place = np.frombuffer(memory, array.dtype, array.size, int(starts[k])).reshape(array.shape)
             array.get(out=place, blocking=False)
             self._arrays[k] = place
         self._event = cuda.Event(disable_timing=True)
@@ -113,8 +120,9 @@ class Numbers:
         mine = self.walkers.mine
         self.whole, sums = population.weigh(mine.weight, mine.age)
         self._parts.append(sums)
-        # One rank chooses where the weights are; of several each has to see all of them.
-        if self.walkers.comm.size > 1:
+        # One rank chooses where the weights are, or on the host, which is faster; of several each
+        # has to see all of them.
+        if self.walkers.comm.size > 1 or FEW < self.count <= HOST:
             self._parts.append(self.whole)
 
     def send(self) -> None:
@@ -143,7 +151,7 @@ class Numbers:
         self.totals = parts[0].sum(axis=0)
         if self.whole is not None:
             self.weighed = parts[1]
-            if comm.size > 1:
+            if len(parts) > 2:
                 self.whole = parts[2]
         return told
 

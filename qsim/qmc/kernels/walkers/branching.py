@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import FloatArray
 
-__all__ = ["comb", "settle", "settled_comb", "weigh_walkers"]
+__all__ = ["FEW", "comb", "settle", "settled_comb", "weigh_walkers"]
 
 THREADS, SETTLERS, FEW = 256, 1024, 1024  # as in branching.cu
 
