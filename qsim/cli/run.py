@@ -64,6 +64,11 @@ def method_command(name: str) -> click.Command:
     @click.option(
         "--dry-run", is_flag=True, help="Check the deck; show sizes, memory, steps; print all its keys."
     )
+    @click.option(
+        "--measure",
+        is_flag=True,
+        help="With --dry-run: run the first steps for 10 s and tell how long all take.",
+    )
     @click.option("--resume", is_flag=True, help="Continue from the checkpoint, or start if there is none.")
     @click.option("--force", is_flag=True, help="Replace existing results.")
     @click.option(
@@ -95,6 +100,7 @@ class _Arguments:
     threads: int | None
     overrides: tuple[str, ...]
     dry_run: bool
+    measure: bool
     resume: bool
     force: bool
     allow_changes: bool
@@ -113,6 +119,8 @@ class _Arguments:
             raise click.UsageError("-q and -v exclude each other")
         if self.no_figures and self.figures not in (None, "none"):
             raise click.UsageError("--no-figures and --figures exclude each other")
+        if self.measure and not self.dry_run:
+            raise click.UsageError("--measure needs --dry-run")
         if self.allow_changes and not self.resume:
             raise click.UsageError("--allow-changes needs --resume")
         if self.gpus is None:
@@ -151,6 +159,7 @@ class _Arguments:
             resume=self.resume,
             allow_changes=self.allow_changes,
             dry_run=self.dry_run,
+            measure=self.measure,
             # True: what the deck says.
             figures=False if self.no_figures else self.figures or True,
             formats=self.formats or ("png",),
@@ -224,6 +233,7 @@ def _show_plan(plan: dict[str, Any], *, as_json: bool) -> None:
     rows = [(name, _size_text(value)) for name, value in plan["sizes"].items()]
     rows += [("steps", str(plan["steps"]))] if plan["steps"] and "steps" not in plan["sizes"] else []
     rows += [("compilation", plan["compilation"])] if plan["compilation"] else []
+    rows += [("time", plan["measured"]["text"])] if "measured" in plan else []
     rows += [(f"memory: {name}", size(number)) for name, number in memory["parts"].items()]
     rows += [
         ("memory on the host", size(memory["host"])),
