@@ -7,7 +7,7 @@ same numbers. ``P = sum_m w_m P_m``, or the smallest P_m; the search for the sma
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import ComplexArray
+    from qsim.core.device.arrays import ComplexArray, RealArray
     from qsim.core.device.device import Device
     from qsim.core.device.parallel import Comm
     from qsim.qoc.models.quantum import QuantumModel
@@ -33,6 +33,8 @@ __all__ = ["EnsembleObjective", "Measure", "Member", "Weighted", "Worst", "own_m
 
 # Exponent of the smooth minimum: of 1000 members the distance lies within a factor 2.4 of the largest one.
 EXPONENT = 8
+# Costs that are linear or quadratic in the columns, of many members at once.
+TOGETHER = (Mean, GateCost, Overlap, Linear)
 # Distance from the largest value below which a member counts as perfect.
 PERFECT = 1e-14
 
@@ -129,11 +131,11 @@ class Member:
         self.start, self.cost = cost_of(model, lindblad)
         self.lindblad, self.dimension = lindblad, model.dimension
 
-    def sizes(self, columns: ComplexArray) -> NDArray[np.float64]:
-        """Return the squared norm, or the trace, of columns (..., D, S): (..., S)."""
+    def sizes(self, columns: ComplexArray) -> RealArray:
+        """Return the squared norm, or the trace, of columns (m, D, S) of either device: (m, S)."""
         if self.lindblad:
-            return np.asarray(columns[..., :: self.dimension + 1, :].sum(axis=-2).real)
-        return np.asarray(np.sum(np.abs(columns) ** 2, axis=-2))
+            return columns[:, :: self.dimension + 1].sum(axis=1).real
+        return (columns.real**2 + columns.imag**2).sum(axis=1)
 
 
 class EnsembleObjective:
@@ -170,8 +172,12 @@ class EnsembleObjective:
         self.alpha = np.broadcast_to(np.asarray(alpha, float), scale.shape[1:])[:, None]
         self.propagator = SlotMembers(device, [s.slots for s in systems], system, scale)
         self.comm, self.own = own_members(count)
-        self._starts = _padded([s.start for s in systems])
-        self._costs = [(cost, np.isin(system, places)) for cost, places in _distinct(systems)]
+        columns = _padded([s.start for s in systems])[system]
+        self._starts = self.propagator.placed(columns)
+        self._sizes = device.asarray(systems[0].sizes(columns))
+        self._costs = [
+            (_placed(cost, device), np.isin(system, places)) for cost, places in _distinct(systems)
+        ]
         self.sweeps = 0
         self.norm_error = 0.0
 
@@ -194,7 +200,7 @@ class EnsembleObjective:
         """Return P of every member of all ranks (M,)."""
         found = [np.zeros(0)]
         for members in self._chunks():
-            final, _ = self.propagator.forward(fields, self._start(members), members, keep=False)
+            final, _ = self.propagator.forward(fields, self._starts, members, keep=False)
             found.append(self._looked_at(final, members)[0])
         return self._of_all(np.concatenate(found))
 
@@ -203,7 +209,7 @@ class EnsembleObjective:
         self.sweeps += 2
         found, rows = [np.zeros(0)], []
         for members in self._chunks():
-            final, run = self.propagator.forward(fields, self._start(members), members, keep=True)
+            final, run = self.propagator.forward(fields, self._starts, members, keep=True)
             p, costates = self._looked_at(final, members)
             found.append(p)
             assert run is not None
@@ -218,24 +224,22 @@ class EnsembleObjective:
 
     def _chunks(self) -> list[slice]:
         """Return the members of this rank, as many at a time as memory holds."""
-        step, count = self.propagator.chunk(self._starts.shape[2]), self.propagator.count
+        step, count = self.propagator.chunk(self._starts.shape[2] // 2), self.propagator.count
         return [slice(first, min(first + step, count)) for first in range(0, count, step)]
 
-    def _start(self, members: slice) -> ComplexArray:
-        return np.asarray(self._starts[self.propagator.system[members]])
-
     def _looked_at(self, final: ComplexArray, members: slice) -> tuple[NDArray[np.float64], ComplexArray]:
-        """Return P of members and dP/dX* from their final columns (m, D, S); keep the largest change of a norm."""
-        start = self._start(members)
-        change = np.abs(self.systems[0].sizes(final) - self.systems[0].sizes(start))
-        self.norm_error = max(self.norm_error, float(change.max(initial=0.0)))
-        p, derivative = np.zeros(final.shape[0]), np.zeros(final.shape, complex)
+        """Return P of members, and dP/dX* on the device, from columns (m, D, S) at T; keep the largest change of a norm."""
+        device = self.propagator.device
+        change = abs(self.systems[0].sizes(final) - self._sizes[members])
+        self.norm_error = max(self.norm_error, float(change.max()))
+        if len(self._costs) == 1:
+            return _with_one_cost(self._costs[0][0], final, device)
+        p, derivative = np.zeros(final.shape[0]), device.xp.zeros_like(final)
         for cost, places in self._costs:
-            own = places[members]
-            if not np.any(own):
-                continue
-            x = final[own][:, :, : _columns(cost)]
-            p[own], derivative[own, :, : x.shape[2]] = _looked_at(cost, x)
+            own = np.flatnonzero(places[members])
+            if own.size:
+                there = device.asarray(own)
+                p[own], derivative[there] = _with_one_cost(cost, final[there], device)
         return p, derivative
 
     def _of_all(self, own: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -245,7 +249,7 @@ class EnsembleObjective:
         return np.concatenate([p for p, _ in found])
 
     def _summed(
-        self, rows: list[Any], slope: NDArray[np.float64], shape: tuple[int, ...]
+        self, rows: list[RealArray], slope: NDArray[np.float64], shape: tuple[int, ...]
     ) -> NDArray[np.float64]:
         """Return ``sum_m slope_m dP_m/du`` of the members of this rank, on the host."""
         device, total = self.propagator.device, np.zeros(shape)
@@ -286,37 +290,49 @@ def _distinct(systems: Sequence[Member]) -> list[tuple[Cost, list[int]]]:
     return list(found.values())
 
 
-def _columns(cost: Cost) -> int | None:
-    """Return the number of columns that a cost looks at; None for all."""
-    if isinstance(cost, Mean):
-        return cost.weights.size
-    return int(cost.rows.shape[1]) if isinstance(cost, Linear) else None
+def _placed(cost: Cost, device: Device) -> Cost:
+    """Return a cost with its arrays on the device."""
+    if not device.is_cuda:
+        return cost
+
+    def there(value: Any) -> Any:
+        return [device.asarray(v) for v in value] if isinstance(value, list) else device.asarray(value)
+
+    content = {f.name: there(getattr(cost, f.name)) for f in fields(cost)}  # type: ignore[arg-type]
+    return replace(cost, **content) if type(cost) in TOGETHER else cost  # type: ignore[type-var]
 
 
-def _looked_at(cost: Cost, x: ComplexArray) -> tuple[NDArray[np.float64], ComplexArray]:
-    """Return the values (m,) of many members with one cost, and dJ/dX* (m, D, S)."""
-    slopes = _derivatives(cost, x)
-    if slopes is None:
+def _with_one_cost(
+    cost: Cost, final: ComplexArray, device: Device
+) -> tuple[NDArray[np.float64], ComplexArray]:
+    """Return the values (m,) of members with one cost, on the host, and dJ/dX* (m, D, S) on the device."""
+    if type(cost) not in TOGETHER:
         # a cost of another kind, member by member
-        return np.array([cost.value(a) for a in x]), np.array([cost.derivative(a) for a in x])
-    # a quadratic cost is <X|dJ/dX*>, a linear one twice its real part
+        columns = device.to_host(final)
+        slopes = np.array([cost.derivative(x) for x in columns])
+        return np.array([cost.value(x) for x in columns]), device.asarray(slopes)
+    slopes = _derivatives(cost, final, device.xp)
+    # a quadratic cost is <X|dJ/dX*>, a linear one twice its real part; columns beyond those of the cost have no slope
     factor = 2.0 if type(cost) is Linear else 1.0
-    return factor * np.sum(x.conj() * slopes, axis=(1, 2)).real, slopes
+    values = factor * (final.conj() * slopes).sum(axis=(1, 2)).real
+    return device.to_host(values), slopes
 
 
-def _derivatives(cost: Cost, x: ComplexArray) -> ComplexArray | None:
-    """Return dJ/dX* of columns (m, D, S) at once; None for costs that are neither linear nor quadratic."""
-    if type(cost) is Mean:
-        pairs = enumerate(zip(cost.operators, cost.weights, strict=True))
-        return np.stack([w * (x[:, :, s] @ o.T) for s, (o, w) in pairs], axis=2)
-    if type(cost) is GateCost:
-        overlaps = np.sum(cost.wanted.conj() * x, axis=(1, 2))
+def _derivatives(cost: Cost, x: ComplexArray, xp: Any) -> ComplexArray:
+    """Return dJ/dX* of columns (m, D, S) of many members at once."""
+    if isinstance(cost, GateCost):
+        overlaps = (cost.wanted.conj() * x).sum(axis=(1, 2))
         inside = cost.logical @ (cost.logical.conj().T @ x)
         d = cost.logical.shape[1]
-        return np.asarray((overlaps[:, None, None] * cost.wanted + inside) / (d * (d + 1)))
-    if type(cost) is Overlap:
-        overlaps = np.sum(cost.targets.conj() * x, axis=(1, 2))
-        return np.asarray(overlaps[:, None, None] * cost.targets)
-    if type(cost) is Linear:
-        return np.broadcast_to(0.5 * cost.rows, x.shape)
-    return None
+        return (overlaps[:, None, None] * cost.wanted + inside) / (d * (d + 1))
+    if isinstance(cost, Overlap):
+        overlaps = (cost.targets.conj() * x).sum(axis=(1, 2))
+        return overlaps[:, None, None] * cost.targets
+    slopes = xp.zeros_like(x)
+    if isinstance(cost, Linear):
+        slopes[:, :, : cost.rows.shape[1]] = 0.5 * cost.rows
+        return slopes
+    assert isinstance(cost, Mean)
+    for s, (o, w) in enumerate(zip(cost.operators, cost.weights, strict=True)):
+        slopes[:, :, s] = w * (x[:, :, s] @ o.T)
+    return slopes

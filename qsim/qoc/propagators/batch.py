@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.core.device.device import namespace
 from qsim.qoc.kernels.slots import Pattern, SlotBatch, slot_backward, slot_forward
 from qsim.qoc.propagators.slots import series_of
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import ComplexArray
+    from qsim.core.device.arrays import ComplexArray, RealArray
     from qsim.core.device.device import Device
     from qsim.qoc.propagators.slots import Slots
 
@@ -43,8 +44,8 @@ class BatchRun:
 
     members: slice
     batch: SlotBatch
-    factors: Any
-    states: Any
+    factors: RealArray
+    states: RealArray
 
 
 class SlotMembers:
@@ -75,7 +76,7 @@ class SlotMembers:
         # of any member: a bound that costs nothing per member
         self._norms = (norms[system] * np.abs(factors)).max(axis=0)
         shifts = np.array([s.shift for s in systems])
-        self.phases = np.exp(-1j * shifts * self.tau * self.slots)[system]
+        self._phases = device.asarray(np.exp(-1j * shifts * self.tau * self.slots)[system])
         # the largest series that was used, for the error
         self.remainder = 0.0
         self.products = 0
@@ -90,16 +91,20 @@ class SlotMembers:
         limit = DEVICE_BYTES if self.device.is_cuda else HOST_BYTES
         return max(1, int(limit // (16 * self.slots * self.pattern.rows * columns)))
 
+    def placed(self, columns: ComplexArray) -> RealArray:
+        """Return starts (M, D, S) of all members as `forward` takes them, (M, D, 2 S) on the device."""
+        return self.device.asarray(self._split(columns))
+
     def forward(
-        self, fields: NDArray[np.float64], columns: ComplexArray, members: slice, *, keep: bool
+        self, fields: NDArray[np.float64], starts: RealArray, members: slice, *, keep: bool
     ) -> tuple[ComplexArray, BatchRun | None]:
         """Propagate some members.
 
         Parameters
         ----------
         fields : (C, N) float64
-        columns : (m, D, S) complex128
-            Starts of these members.
+        starts : (M, D, 2 S) float64
+            Columns of all members, as `placed` returns them.
         members : slice
         keep : bool
             Whether a gradient follows.
@@ -107,29 +112,33 @@ class SlotMembers:
         Returns
         -------
         final : (m, D, S) complex128
-            Columns at T, on the host.
+            Columns at T, on the device.
         run : BatchRun or None
         """
-        put = self.device.asarray
         factors = np.ascontiguousarray(fields ** self.powers[:, None])
         batch = self._batch(factors, members)
-        x = put(_split(columns))
+        x = starts[members].copy()
         shape = (x.shape[0], self.slots * batch.parts, *x.shape[1:])
         states = self.device.xp.empty(shape) if keep else None
-        there = put(factors)
+        there = self.device.asarray(factors)
         slot_forward(self.device, batch, there, x, states)
-        final = self.device.to_host(x)
-        count = columns.shape[2]
-        final = (final[..., :count] + 1j * final[..., count:]) * self.phases[members, None, None]
-        return final, BatchRun(members, batch, there, states) if keep else None
+        count = x.shape[2] // 2
+        final = (x[..., :count] + 1j * x[..., count:]) * self._phases[members, None, None]
+        return final, None if states is None else BatchRun(members, batch, there, states)
 
-    def gradient(self, fields: NDArray[np.float64], run: BatchRun, costates: ComplexArray) -> Any:
-        """Return dJ_m/du (m, C, N), on the device, from ``dJ_m/dX_m*`` (m, D, S) at T."""
-        lam = self.device.asarray(_split(costates * self.phases[run.members, None, None].conj()))
+    def gradient(self, fields: NDArray[np.float64], run: BatchRun, costates: ComplexArray) -> RealArray:
+        """Return dJ_m/du (m, C, N) from ``dJ_m/dX_m*`` (m, D, S) at T, both on the device."""
+        lam = self._split(costates * self._phases[run.members, None, None].conj())
         rows = slot_backward(self.device, run.batch, run.factors, lam, run.states)
         # d u^p / d u; the factor of the member is in its matrices
         inner = self.powers[:, None] * fields ** (self.powers[:, None] - 1)
         return rows * self.device.asarray(inner)
+
+    @staticmethod
+    def _split(columns: ComplexArray) -> RealArray:
+        """Return columns (m, D, S) of either device as the kernels take them, (m, D, 2 S)."""
+        xp = namespace(columns)
+        return xp.ascontiguousarray(xp.concatenate([columns.real, columns.imag], axis=2))
 
     def _batch(self, factors: NDArray[np.float64], members: slice) -> SlotBatch:
         """Return the arguments of the kernels, with a series that is long enough for all members."""
@@ -138,11 +147,6 @@ class SlotMembers:
         self.remainder = max(self.remainder, rest)
         self.products = terms * parts * self.slots
         return SlotBatch(self.pattern, self._values[members], self.tau / parts, terms, parts)
-
-
-def _split(columns: ComplexArray) -> NDArray[np.float64]:
-    """Return columns (m, D, S) as the kernels take them, (m, D, 2 S)."""
-    return np.ascontiguousarray(np.concatenate([columns.real, columns.imag], axis=2))
 
 
 def _united(systems: Sequence[Slots]) -> tuple[Pattern, ComplexArray]:

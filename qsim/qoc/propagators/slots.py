@@ -85,6 +85,8 @@ class Slots:
         adjoint: bool = False,
     ) -> None:
         self.slots = slots
+        # one system has no members that threads could share
+        self.core = cpu(1)
         self.tau = duration / slots
         self.powers = np.array([c.power for c in model.controls])
         parts = generators(model, lindblad, lossy)
@@ -125,7 +127,7 @@ class Slots:
         factors, terms, parts = self.prepare(fields, parts)
         x = real_of(columns)
         states = np.empty((fields.shape[1] * parts, *x.shape))
-        slot_forward(cpu(1), self._batch(terms, parts), factors, x[None], states[None])
+        slot_forward(self.core, self._batch(terms, parts), factors, x[None], states[None])
         phase = np.exp(-1j * self.shift * self.tau * fields.shape[1])
         return columns_of(x) * phase, Trajectory(factors, states, terms, parts)
 
@@ -133,7 +135,7 @@ class Slots:
         """Return the columns at T alone; no trajectory is kept."""
         factors, terms, parts = self.prepare(fields, None)
         x = real_of(columns)
-        slot_forward(cpu(1), self._batch(terms, parts), factors, x[None])
+        slot_forward(self.core, self._batch(terms, parts), factors, x[None])
         return columns_of(x) * np.exp(-1j * self.shift * self.tau * fields.shape[1])
 
     def gradient(
@@ -144,7 +146,7 @@ class Slots:
         lam = real_of(costate * phase)
         t = trajectory
         batch = self._batch(t.terms, t.parts)
-        out = slot_backward(cpu(1), batch, t.factors, lam[None], t.states[None])[0]
+        out = slot_backward(self.core, batch, t.factors, lam[None], t.states[None])[0]
         return self.by_controls(fields, out)
 
     def _batch(self, terms: int, parts: int) -> SlotBatch:

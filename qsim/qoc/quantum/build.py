@@ -166,6 +166,7 @@ def _memory(rows: int, columns: int, slots: int, members: int) -> Memory:
         on_gpu=on_gpu - there,
         parts={"trajectory": one, "trajectories of members": there},
         reduce="time.slots",
+        library="cublas" if members else "",
     )
 
 

@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.linalg import expm
 
 import qsim
 from qsim.core.device.device import cpu
-from qsim.core.errors import QsimError
+from qsim.core.errors import QsimError, Stopped
 from qsim.qoc.models.quantum import ControlTerm
 from qsim.qoc.objectives.ensemble import EnsembleObjective, Member, Weighted, Worst
 from qsim.qoc.objectives.slots import SlotObjective
-from tests.qoc.quantum.test_run import deck
+from tests.qoc.models.oracle import liouvillian
+from tests.qoc.quantum.test_run import deck, hermitian
 from tests.qoc.quantum.test_slots import random_model
 
 SLOTS, DURATION = 4, 2.0
@@ -232,3 +234,75 @@ def test_members_of_other_levels_are_refused(run):
     system = {"parts": [{"name": "q", "type": "ladder", "levels": 4}], "controls": {"x": "q.x"}}
     with pytest.raises(QsimError, match="a member has 5 levels, the system of the deck 4"):
         run(deck(system=system, ensemble={"members": [{"set": {"parts.q.levels": [4, 5]}}]}))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_claims_of_random_members_hold(run, tmp_path, seed):
+    """Members are files of random systems, under factors of both controls; truth by Kronecker products and dense exponentials."""
+    rng = np.random.default_rng(seed)
+    size, slots, files = int(rng.integers(2, 5)), int(rng.integers(3, 9)), []
+    for number in range(3):
+        h = [hermitian(rng, size) for _ in range(3)]
+        jumps = [0.3 * (hermitian(rng, size) + 1j * hermitian(rng, size)) for _ in range(seed % 3)]
+        files.append((h, jumps))
+        parts = {"H0": h[0], "controls/u": h[1], "controls/v": h[2]}
+        np.savez(tmp_path / f"m{number}.npz", **parts, **{f"jumps/k{k}": a for k, a in enumerate(jumps)})
+    factors = rng.uniform(0.7, 1.3, 2)
+    members = [
+        {"set": {"file": ["m0.npz", "m1.npz", "m2.npz"]}},
+        {"scale": {"control": [1.0, factors[0]], "control.u": [1.0, factors[1]]}},
+    ]
+    guess = {"type": "expression", "value": "0.7*sin(2*t) + 0.2"}
+    results = run(
+        {
+            "method": "qoc",
+            "system": {
+                "type": "matrices",
+                "file": "m0.npz",
+                "initial": {"0": 0.6, "1": 0.4},
+                "target": size - 1,
+            },
+            "time": {"T": 2.5, "slots": slots},
+            "control": [{"name": name, "guess": guess, "bounds": [-2, 2]} for name in "uv"],
+            "objective": {"threshold": 1.0},
+            "optimizer": {"type": "lbfgs", "max_sweeps": 12},
+            "ensemble": {"members": members, "measure": ("mean", "worst")[seed % 2]},
+            "run": {"seed": seed},
+        }
+    )
+    fields = np.array([results["control/u"], results["control/v"]])
+    start = np.zeros(size, complex)
+    start[:2] = 0.6, 0.4
+    start /= np.linalg.norm(start)
+    truth = []
+    for h, jumps in files:
+        level = np.linalg.eigh(h[0])[1][:, -1]
+        for scale in ((1.0, 1.0), (factors[0] * factors[1], factors[0])):
+            rho = np.outer(start, start.conj()).ravel()
+            for u, v in fields.T:
+                generator = liouvillian(h[0] + scale[0] * u * h[1] + scale[1] * v * h[2], jumps)
+                rho = expm(2.5 / slots * generator) @ rho
+            truth.append(np.vdot(level, rho.reshape(size, size) @ level).real)
+    assert np.all(
+        np.abs(results["member_probability"] - truth) <= results["member_probability_error"] + 1e-14
+    )
+    assert results["member_probability_error"].max() < 1e-9
+    value = results.scalars["probability"]
+    assert abs(value.value - (min(truth) if seed % 2 else np.mean(truth))) <= value.error + 1e-14
+
+
+def test_a_stopped_search_of_an_ensemble_is_continued_to_the_bit(tmp_path):
+    search = deck(
+        control=[{"name": "x", "guess": "random"}],
+        objective={"threshold": 1.0},
+        ensemble={"members": [{"scale": {"control.x": [0.9, 1.1]}}], "measure": "worst"},
+    ) | {"optimizer": {"type": "lbfgs", "max_sweeps": 30}}
+    with qsim.run(search, output=tmp_path / "whole", figures="none") as whole:
+        expected = {name: whole[name] for name in ("control/x", "member_probability", "history/objective")}
+    with pytest.raises(Stopped):
+        qsim.run(
+            {**search, "run": {"seed": 3, "walltime": "1e-4 s"}}, output=tmp_path / "part", figures="none"
+        )
+    with qsim.run(search, output=tmp_path / "part", resume=True, figures="none") as part:
+        for name, values in expected.items():
+            assert np.array_equal(part[name], values), name
