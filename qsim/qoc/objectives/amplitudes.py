@@ -107,7 +107,7 @@ class SlotAmplitudes:
         size, count = wanted.shape
         turned = wanted * np.exp(1j * np.angle(np.vdot(wanted, trial.final)))
         residual = self.scale * (trial.final - turned)
-        units = self.scale * np.eye(size, dtype=complex)
+        units = np.asarray(self.scale * np.eye(size), np.complex128)
         rows = np.array([self._rows(trial, s, units) for s in range(count)])
         # the phase follows the controls: what moves along it is no residual
         along = (1j * turned / np.linalg.norm(turned)).T

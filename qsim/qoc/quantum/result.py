@@ -216,7 +216,7 @@ CHECKED: tuple[Quantity[QuantumResult], ...] = tuple(
             f"{name}_continuous",
             "",
             f"{text}, of the formulas and functions themselves instead of values that are held in slots",
-            lambda r: r.continuous and r.continuous.value,
+            lambda r: None if r.continuous is None else r.continuous.value,
             error=lambda r: None if r.continuous is None else r.continuous.error,
             when=_continuous_kind(name),
         ),
