@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -42,6 +42,8 @@ def values_of(values: Values | None) -> list[float]:
     return list(values)
 
 
+# Members of an ensemble.
+MOST_MEMBERS = 1_000_000
 # A number and what follows it: a unit, or nothing.
 _NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(.*)", re.DOTALL)
 
@@ -54,8 +56,16 @@ class Steps(Block):
     count: Annotated[Count, Field(ge=1, le=1_000_000)] = Field(description="number of values")
 
 
+class Drawn(Block):
+    """Normal random values, all numbers or all with the same unit; those of one entry are independent."""
+
+    mean: float | str = Field(description="mean value")
+    sigma: float | str = Field(description="standard deviation")
+    count: Annotated[Count, Field(ge=1, le=1_000_000)] = Field(description="number of values")
+
+
 # Of one parameter.
-Settings = Annotated[list[float | str], Field(min_length=1, max_length=1_000_000)] | Steps
+Settings = Annotated[list[float | str], Field(min_length=1, max_length=1_000_000)] | Steps | Drawn
 
 
 class Variation(Block):
@@ -113,6 +123,10 @@ class QuantumEnsemble(Block):
                 seen.add(name)
             yield from _lengths(entry, key)
             yield from _numbers(entry, key)
+        if math.prod(self.lengths()) > MOST_MEMBERS:
+            text = f"{math.prod(self.lengths())} members, at most {MOST_MEMBERS}; lower the counts"
+            yield Finding("ensemble.members", text)
+            return
         yield from self._weights()
 
     def _weights(self) -> Iterator[Finding]:
@@ -141,7 +155,7 @@ def _numbers(entry: Variation, key: str) -> Iterator[Finding]:
     """Yield values that are no numbers where numbers are needed."""
     for (kind, path), values in entry.lists().items():
         try:
-            listed = settings_of(values)
+            listed = settings_of(values, lambda count: [0.0] * count)
         except ValueError as problem:
             yield Finding(f"{key}.{kind}.{path}", str(problem))
             continue
@@ -151,25 +165,49 @@ def _numbers(entry: Variation, key: str) -> Iterator[Finding]:
 
 def count_of(values: Settings) -> int:
     """Return the number of values."""
-    return values.count if isinstance(values, Steps) else len(values)
+    return len(values) if isinstance(values, list) else values.count
 
 
-def settings_of(values: Settings) -> list[float | str]:
-    """Return the values of a list or of equal steps.
+def settings_of(values: Settings, normal: Callable[[int], Iterable[float]]) -> list[float | str]:
+    """Return the values of a list, of equal steps, or of draws.
+
+    Parameters
+    ----------
+    values
+        As the deck has them.
+    normal
+        Returns so many normal random numbers of mean 0 and variance 1.
 
     Raises
     ------
     ValueError
-        If the two ends of equal steps have different units.
+        If the two numbers of a block have different units.
     """
-    if not isinstance(values, Steps):
+    if isinstance(values, list):
         return list(values)
-    (first, unit), (last, other) = number_and_unit(values.start), number_and_unit(values.stop)
-    if unit != other:
-        raise ValueError(f"start and stop need the same unit, found {values.start!r} and {values.stop!r}")
-    steps = max(values.count - 1, 1)
-    made = [first + (last - first) * i / steps for i in range(values.count)]
+    if isinstance(values, Steps):
+        first, last, unit = _of_one_unit("start", values.start, "stop", values.stop)
+        steps = max(values.count - 1, 1)
+        made = [first + (last - first) * i / steps for i in range(values.count)]
+    else:
+        mean, sigma, unit = _of_one_unit("mean", values.mean, "sigma", values.sigma)
+        made = [mean + sigma * float(z) for z in normal(values.count)]
     return [f"{v!r} {unit}" if unit else v for v in made]
+
+
+def _of_one_unit(name: str, first: float | str, other: str, second: float | str) -> tuple[float, float, str]:
+    """Return two numbers and their unit; zero needs none.
+
+    Raises
+    ------
+    ValueError
+        If they have different units.
+    """
+    (a, unit_a), (b, unit_b) = number_and_unit(first), number_and_unit(second)
+    units = {unit for number, unit in ((a, unit_a), (b, unit_b)) if number or unit}
+    if len(units) > 1:
+        raise ValueError(f"{name} and {other} need the same unit, found {first!r} and {second!r}")
+    return a, b, units.pop() if units else ""
 
 
 def number_and_unit(value: Any) -> tuple[float, str]:

@@ -40,7 +40,15 @@ PERFECT = 1e-14
 
 
 class Measure(ABC):
-    """What the values of the members (M,) count as together."""
+    """What the values of the members (M,) count as together.
+
+    Attributes
+    ----------
+    weights : (M,) float64 or None
+        Derivative of `smooth` by each P_m where it does not depend on them.
+    """
+
+    weights: NDArray[np.float64] | None = None
 
     @abstractmethod
     def value(self, p: NDArray[np.float64]) -> float:
@@ -176,7 +184,8 @@ class EnsembleObjective:
         self._starts = self.propagator.placed(columns)
         self._sizes = device.asarray(systems[0].sizes(columns))
         self._costs = [
-            (_placed(cost, device), np.isin(system, places)) for cost, places in _distinct(systems)
+            (_placed(cost, device), np.isin(system, places), systems[places[0]].start.shape[1])
+            for cost, places in _distinct(systems)
         ]
         self.sweeps = 0
         self.norm_error = 0.0
@@ -207,17 +216,23 @@ class EnsembleObjective:
     def evaluate(self, fields: NDArray[np.float64]) -> Evaluation:
         """Return P, J and the exact gradient (C, N); two sweeps."""
         self.sweeps += 2
-        found, rows = [np.zeros(0)], []
+        found, rows, own = [np.zeros(0)], [], np.zeros(fields.shape)
+        fixed = self.measure.weights
         for members in self._chunks():
             final, run = self.propagator.forward(fields, self._starts, members, keep=True)
             p, costates = self._looked_at(final, members)
             found.append(p)
             assert run is not None
-            rows.append(self.propagator.gradient(fields, run, costates))
+            part = self.propagator.gradient(fields, run, costates)
+            if fixed is not None:
+                own += self._summed(part, fixed[self.own][members])
+            else:
+                # the weight of a member depends on the values of all others
+                rows.append((members, part))
         p = self._of_all(np.concatenate(found))
-        # the weight of a member may depend on the values of all others
         slope = self.measure.slope(p)[self.own]
-        parts = self.comm.allgather(self._summed(rows, slope, fields.shape))
+        own = sum((self._summed(part, slope[members]) for members, part in rows), own)
+        parts = self.comm.allgather(own)
         gradient = sum(parts[1:], parts[0])
         total = gradient - 2.0 * self.alpha * self.tau * fields
         return Evaluation(self.measure.value(p), self.measure.smooth(p) - self.penalty(fields), total, p)
@@ -235,11 +250,14 @@ class EnsembleObjective:
         if len(self._costs) == 1:
             return _with_one_cost(self._costs[0][0], final, device)
         p, derivative = np.zeros(final.shape[0]), device.xp.zeros_like(final)
-        for cost, places in self._costs:
+        for cost, places, width in self._costs:
             own = np.flatnonzero(places[members])
             if own.size:
                 there = device.asarray(own)
-                p[own], derivative[there] = _with_one_cost(cost, final[there], device)
+                # a mixture of fewer levels has columns of zeros at the end
+                p[own], derivative[there, :, :width] = _with_one_cost(
+                    cost, final[there][:, :, :width], device
+                )
         return p, derivative
 
     def _of_all(self, own: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -248,17 +266,13 @@ class EnsembleObjective:
         self.norm_error = max(error for _, error in found)
         return np.concatenate([p for p, _ in found])
 
-    def _summed(
-        self, rows: list[RealArray], slope: NDArray[np.float64], shape: tuple[int, ...]
-    ) -> NDArray[np.float64]:
-        """Return ``sum_m slope_m dP_m/du`` of the members of this rank, on the host."""
-        device, total = self.propagator.device, np.zeros(shape)
-        for members, part in zip(self._chunks(), rows, strict=True):
-            weights = device.asarray(np.ascontiguousarray(slope[members]))
-            # as a matrix product: it reads many rows at memory speed
-            summed = weights[None] @ part.reshape(part.shape[0], -1)
-            total += device.to_host(summed).reshape(shape)
-        return total
+    def _summed(self, rows: RealArray, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``sum_m w_m dP_m/du`` (C, N) of rows (m, C, N), on the host."""
+        device = self.propagator.device
+        # as a matrix product: it reads many rows at memory speed
+        there = device.asarray(np.ascontiguousarray(weights))
+        summed = there[None] @ rows.reshape(rows.shape[0], -1)
+        return device.to_host(summed).reshape(rows.shape[1:])
 
 
 def own_members(count: int) -> tuple[Comm, slice]:
@@ -283,6 +297,7 @@ def _distinct(systems: Sequence[Member]) -> list[tuple[Cost, list[int]]]:
         content = [getattr(member.cost, f.name) for f in fields(member.cost)]  # type: ignore[arg-type]
         key = (
             type(member.cost),
+            member.start.shape[1],
             *(np.asarray(c).shape for c in content),
             *(np.asarray(c).tobytes() for c in content),
         )
@@ -312,7 +327,7 @@ def _with_one_cost(
         slopes = np.array([cost.derivative(x) for x in columns])
         return np.array([cost.value(x) for x in columns]), device.asarray(slopes)
     slopes = _derivatives(cost, final, device.xp)
-    # a quadratic cost is <X|dJ/dX*>, a linear one twice its real part; columns beyond those of the cost have no slope
+    # a quadratic cost is <X|dJ/dX*>, a linear one twice its real part
     factor = 2.0 if type(cost) is Linear else 1.0
     values = factor * (final.conj() * slopes).sum(axis=(1, 2)).real
     return device.to_host(values), slopes
@@ -328,11 +343,10 @@ def _derivatives(cost: Cost, x: ComplexArray, xp: Any) -> ComplexArray:
     if isinstance(cost, Overlap):
         overlaps = (cost.targets.conj() * x).sum(axis=(1, 2))
         return overlaps[:, None, None] * cost.targets
-    slopes = xp.zeros_like(x)
     if isinstance(cost, Linear):
-        slopes[:, :, : cost.rows.shape[1]] = 0.5 * cost.rows
-        return slopes
+        return xp.broadcast_to(0.5 * cost.rows, x.shape)
     assert isinstance(cost, Mean)
+    slopes = xp.zeros_like(x)
     for s, (o, w) in enumerate(zip(cost.operators, cost.weights, strict=True)):
         slopes[:, :, s] = w * (x[:, :, s] @ o.T)
     return slopes

@@ -24,7 +24,7 @@ __all__ = ["DEVICE_BYTES", "HOST_BYTES", "BatchRun", "SlotMembers"]
 
 # Bytes of trajectories that are kept at a time, on the host and on a GPU.
 HOST_BYTES = 256e6
-DEVICE_BYTES = 8e9
+DEVICE_BYTES = 4e9
 
 
 @dataclass(frozen=True)

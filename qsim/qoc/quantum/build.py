@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
     from qsim.qoc.control.controls import Controls
+    from qsim.qoc.deck.ensemble import QuantumEnsemble
     from qsim.qoc.deck.quantum import QuantumDeck
     from qsim.qoc.models.quantum import QuantumModel
 
@@ -138,12 +139,16 @@ def _members(loaded: LoadedDeck[QuantumDeck], made: QuantumModel) -> Members | N
     deck = loaded.deck
     if deck.ensemble is None:
         return None
-    members = Members(
-        deck.ensemble, deck.system, [c.name for c in made.controls], {"base": loaded.path.parent}
-    )
+    members = _made_members(loaded, deck.ensemble, made)
     for number in members.ends():
         same_space(members.model(number), made, members)
     return members
+
+
+def _made_members(loaded: LoadedDeck[QuantumDeck], block: QuantumEnsemble, made: QuantumModel) -> Members:
+    """Return the members of the ensemble; none of their systems is made."""
+    deck, names = loaded.deck, [c.name for c in made.controls]
+    return Members(block, deck.system, names, {"base": loaded.path.parent}, deck.run.seed or 0)
 
 
 def _cpu_only(deck: QuantumDeck, made: QuantumModel, lindblad: bool, columns: int) -> str:
@@ -267,9 +272,7 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
     finish = SlotObjective(made, True, duration, slots) if chosen.finish else None
     ensemble = None
     if deck.ensemble is not None:
-        members = Members(
-            deck.ensemble, deck.system, [c.name for c in made.controls], {"base": loaded.path.parent}
-        )
+        members = _made_members(loaded, deck.ensemble, made)
         options = (chosen.lindblad, duration, slots, penalties(deck, made.controls))
         try:
             ensemble = made_ensemble(deck.ensemble, members, made, device, options)

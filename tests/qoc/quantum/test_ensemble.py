@@ -209,6 +209,15 @@ def test_thermal_members_have_levels_of_their_own(run):
         ({"members": [{"scale": {"control.x": [1.0, 2.0]}}], "weights": [1.0]}, r"1 weights for 2 members"),
         ({"members": [{"scale": {"control.x": [1.0]}}], "weights": [0.0]}, r"all weights are 0"),
         (
+            {
+                "members": [
+                    {"scale": {"control.x": {"start": 0.9, "stop": 1.1, "count": 1001}}},
+                    {"set": {"parts.q.frequency": {"start": 0.0, "stop": 1.0, "count": 1000}}},
+                ]
+            },
+            r"1001000 members, at most 1000000",
+        ),
+        (
             {"members": [{"scale": {"control.x": [1.0]}}], "weights": [1.0], "measure": "worst"},
             r"the worst member has no weight",
         ),
@@ -234,6 +243,27 @@ def test_members_of_other_levels_are_refused(run):
     system = {"parts": [{"name": "q", "type": "ladder", "levels": 4}], "controls": {"x": "q.x"}}
     with pytest.raises(QsimError, match="a member has 5 levels, the system of the deck 4"):
         run(deck(system=system, ensemble={"members": [{"set": {"parts.q.levels": [4, 5]}}]}))
+
+
+def test_draws_of_one_entry_are_independent_and_belong_to_the_seed(run):
+    drawn = {
+        "scale": {"control.x": {"mean": 1.0, "sigma": 0.05, "count": 300}},
+        "set": {"parts.q.frequency": {"mean": 0.0, "sigma": "50 MHz", "count": 300}},
+    }
+    made = deck(system={"unit": "GHz"}, ensemble={"members": [drawn]}, verify={"propagator": "none"})
+    results = run(made)
+    s, w = results["member_parameter/control.x"], results["member_parameter/parts.q.frequency"]
+    # five standard errors of means, deviations and the correlation of 300 draws
+    assert abs(s.mean() - 1.0) < 0.05 * 5 / np.sqrt(300)
+    assert abs(w.std() / 50.0 - 1.0) < 5 / np.sqrt(600)
+    assert abs(np.corrcoef(s, w)[0, 1]) < 5 / np.sqrt(300)
+    # u is in GHz, the detuning in MHz, T in ns
+    rate, half = s * np.pi / 2 * 2 * np.pi, w * 2e-3 * np.pi / 2
+    both = np.hypot(rate, half)
+    wanted = (rate / both * np.sin(both)) ** 2
+    assert np.allclose(results["member_probability"], wanted, atol=1e-12)
+    assert np.array_equal(run(made)["member_parameter/control.x"], s)
+    assert run(made | {"run": {"seed": 4}})["member_parameter/control.x"][0] != s[0]
 
 
 @pytest.mark.parametrize("seed", range(4))

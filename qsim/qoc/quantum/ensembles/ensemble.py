@@ -34,7 +34,7 @@ __all__ = ["EnsembleResult", "looked_at", "made_ensemble", "same_space", "verifi
 # Members whose errors are determined at least.
 SAMPLE = 8
 # Seconds of one core that the independent propagations of members may take, about.
-SECONDS = 10.0
+SECONDS = 3.0
 # Seconds of an exponential of a matrix: constant, and per rows^3.
 EXPONENTIAL = (7e-5, 1e-8)
 
@@ -201,7 +201,7 @@ def sampled(values: NDArray[np.float64], most: int) -> list[int]:
 
 
 def _most(problem: QuantumProblem, slots: int) -> int:
-    """Return the number of members whose independent propagation takes about ten seconds."""
+    """Return the number of members whose independent propagation takes about three seconds."""
     rows = problem.objective.start.shape[0]
     return max(SAMPLE, int(SECONDS / (slots * (EXPONENTIAL[0] + EXPONENTIAL[1] * rows**3))))
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["robustness"]
 
+# Members up to which a line joins their values.
+MOST_JOINED = 60
+
 
 def robustness(r: Results) -> Figure | None:
     """Draw the values of the members: against one parameter, or as a map of two; of more, the smallest over the others."""
@@ -50,7 +53,7 @@ def _axes(r: Results) -> list[tuple[str, NDArray[np.float64]]]:
 
 def _unit(values: Any) -> str:
     """Return the unit in which a deck lists values; "" for plain numbers."""
-    first = values["start"] if isinstance(values, dict) else values[0]
+    first = values[0] if isinstance(values, list) else values.get("stop", values.get("sigma"))
     try:
         return number_and_unit(first)[1]
     except ValueError:
@@ -63,7 +66,10 @@ def _line(
     """Draw the values against the parameter that varies, or against their number."""
     name, numbers = varied[0] if varied else ("member", np.arange(values.size, dtype=float))
     order = np.argsort(numbers, kind="stable")
-    ax.plot(numbers[order], values[order], marker="o", markersize=4, linestyle=":")
+    # draws are points; a line through them would show their noise
+    few = values.size <= MOST_JOINED
+    style = ":" if few else "none"
+    ax.plot(numbers[order], values[order], marker="o", markersize=4 if few else 2, linestyle=style)
     ax.set_xlabel(name)
     ax.set_ylabel(_symbol(kind))
 

@@ -6,19 +6,21 @@ import difflib
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from qsim.core.deck.blocks import Block
+from qsim.core.device import rng
 from qsim.core.errors import InvalidInput
 from qsim.core.text import shorten
 from qsim.qoc.deck.ensemble import number_and_unit, settings_of
 from qsim.qoc.models.builders import System, model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,8 +32,12 @@ __all__ = ["Ensemble", "Members", "changed"]
 
 # First part of the path of a control.
 CONTROL = "control"
+# Stream of random numbers of the first parameter that varies; one more per parameter.
+STREAM = 200
 # Values of one parameter that are all tried before a run.
 MOST_TRIED = 5
+# Systems that are kept for their verification.
+MOST_KEPT = 300
 # As the blocks of a deck are.
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
@@ -89,20 +95,34 @@ class Members:
         Names of the controls of the system, in its order.
     context : mapping
         With the folder of the deck, for files.
+    seed : int
+        Of values that are drawn.
     """
 
     def __init__(
-        self, block: QuantumEnsemble, system: System, controls: Sequence[str], context: Mapping[str, Any]
+        self,
+        block: QuantumEnsemble,
+        system: System,
+        controls: Sequence[str],
+        context: Mapping[str, Any],
+        seed: int,
     ) -> None:
         self.system, self.controls, self.context = system, tuple(controls), context
+        streams = count(STREAM)
         self.axes = [
             [
-                Parameter(kind, path, f"ensemble.members.{number}.{kind}.{path}", settings_of(values))
+                Parameter(
+                    kind,
+                    path,
+                    f"ensemble.members.{number}.{kind}.{path}",
+                    settings_of(values, _normal(seed, next(streams))),
+                )
                 for (kind, path), values in entry.lists().items()
             ]
             for number, entry in enumerate(block.members)
         ]
         self.shape = block.lengths()
+        self._made: dict[int, QuantumModel] = {}
         for parameter in self.parameters:
             if parameter.is_control and parameter.control not in ("", *controls):
                 told = f"the system has no control {parameter.control!r}; it has {', '.join(controls)}"
@@ -174,12 +194,17 @@ class Members:
         InvalidInput
             If the parameters make no system; with the keys of the ensemble that differ.
         """
+        if number in self._made:
+            return self._made[number]
         block = self.block(number)
         try:
-            return model(block)
+            made = model(block)
         except InvalidInput as problem:
             keys = [p.key for p in self.parameters if not p.is_control]
             raise InvalidInput(keys[0], f"{problem.key}: {problem}") from None
+        if len(self._made) < MOST_KEPT:
+            self._made[number] = made
+        return made
 
     def ends(self) -> list[int]:
         """Return systems that show every value of short lists, and both ends of long ones, at the first values of the others."""
@@ -208,6 +233,11 @@ class Ensemble:
     members: Members
     objective: EnsembleObjective
     measure: str
+
+
+def _normal(seed: int, stream: int) -> Callable[[int], NDArray[np.float64]]:
+    """Return what draws normal numbers for one parameter."""
+    return lambda size: rng.normal(rng.key_from_seed(seed), stream, 0, size)
 
 
 def changed(block: Any, parameter: Parameter, value: float | str, context: Mapping[str, Any]) -> Any:

@@ -30,6 +30,14 @@ def _own(result: QuantumResult) -> EnsembleResult:
     return result.ensemble
 
 
+def _largest_error(result: QuantumResult) -> float | None:
+    """Return the largest claimed error of the members that were followed; None if one of them has none."""
+    checks = _own(result).checks.values()
+    if not checks or any(check.unclaimed for check in checks):
+        return None
+    return max(check.error for check in checks)
+
+
 def _of_kind(kind: str) -> Callable[[QuantumResult], bool]:
     return lambda result: result.kind == kind and result.ensemble is not None
 
@@ -56,6 +64,7 @@ def _of(kind: str, text: str) -> tuple[Quantity[QuantumResult], ...]:
             "",
             "smallest value in the ensemble",
             lambda r: float(_own(r).values.min()),
+            error=_largest_error,
             when=_of_kind(kind),
             headline=True,
         ),
