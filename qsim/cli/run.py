@@ -16,7 +16,7 @@ from qsim import methods
 from qsim.cli.arguments import DeckFile, DeckKey, device_option, formats_option
 from qsim.cli.decks import findings_of
 from qsim.cli.terminal import columns, say, say_warnings
-from qsim.core.device.parallel import world
+from qsim.core.device.parallel import launched_ranks, world
 from qsim.core.errors import DeckError, QsimError, Stopped
 from qsim.core.text import format_bytes, format_scalar, format_seconds, grouped, json_text
 
@@ -27,6 +27,8 @@ __all__ = ["method_command"]
 
 # Most scalars that the closing table shows without `-v`.
 MAX_ROWS = 16
+# Far more than a machine has.
+MOST_GPUS = 64
 
 
 def method_command(name: str) -> click.Command:
@@ -44,6 +46,12 @@ def method_command(name: str) -> click.Command:
         "-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Results file, or folder."
     )
     @device_option
+    @click.option(
+        "--gpus",
+        metavar="N",
+        type=click.IntRange(1, MOST_GPUS),
+        help="Share the run among N GPUs of this machine (--device cpu: N processes).",
+    )
     @click.option("--threads", metavar="N", type=click.IntRange(min=1), help="CPU threads, at most.")
     @click.option(
         "--set",
@@ -88,6 +96,7 @@ class _Arguments:
     deck: Path
     output: Path | None
     device: str | None
+    gpus: int | None
     threads: int | None
     overrides: tuple[str, ...]
     dry_run: bool
@@ -114,13 +123,35 @@ class _Arguments:
             raise click.UsageError("--measure needs --dry-run")
         if self.allow_changes and not self.resume:
             raise click.UsageError("--allow-changes needs --resume")
+        if self.gpus is None:
+            return
+        if self.device is not None and self.device.startswith("cuda:"):
+            raise click.UsageError(
+                f"--gpus and --device {self.device} exclude each other; CUDA_VISIBLE_DEVICES chooses GPUs"
+            )
+        if launched_ranks() not in (1, self.gpus):
+            raise click.UsageError(
+                f"--gpus {self.gpus}, but a launcher started {launched_ranks()} processes already"
+            )
+
+    def share(self, method: str) -> None:
+        """Let as many processes as ``--gpus`` says take the place of this one, unless they are running already."""
+        if self.gpus is None or launched_ranks() > 1:
+            return
+        from qsim.core.run.launcher import become_ranks, require_gpus
+
+        if self.device != "cpu":
+            require_gpus(self.gpus)
+        if self.gpus > 1:
+            # the processes read the option again, and find that they have been started
+            become_ranks(self.gpus, [method, *sys.argv[sys.argv.index(method) + 1 :]])
 
     def options(self) -> Options:
         """Return the options of the pipeline."""
         from qsim.core.run.pipeline import Options
 
         return Options(
-            device=self.device,
+            device="cuda" if self.gpus is not None and self.device in (None, "auto") else self.device,
             threads=self.threads,
             overrides=self.overrides,
             output=self.output,
@@ -140,6 +171,7 @@ class _Arguments:
 def _run(method: str, arguments: _Arguments) -> None:
     """Run a deck and show its summary."""
     arguments.refuse_clashes()
+    arguments.share(method)
     rank = world().rank  # before NumPy is imported: it settles the threads of each rank
     from qsim.core.run.pipeline import execute
 
