@@ -13,7 +13,7 @@ from qsim.core.run.streams import PatientText
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from qsim.core.run.sections import Sections
+    from qsim.core.run.timing.sections import Sections
 
 __all__ = ["Task"]
 
@@ -227,12 +227,16 @@ def _notebook_line() -> Callable[[str, float | None, str], None] | None:
         return None
     from IPython.display import HTML, display
 
-    handle: Any = display(HTML(""), display_id=True)
+    # IPython has no types.
+    picture: Any = HTML
+    handle: Any = cast("Any", display)(picture(""), display_id=True)
 
     def show(title: str, share: float | None, text: str) -> None:
         bar = f'<progress max="1" value="{share:.4f}"></progress>' if share is not None else ""
         words = html.escape(f"{title}  {text}")
-        handle.update(HTML(f'<div style="font-family: monospace; white-space: pre-wrap">{bar} {words}</div>'))
+        handle.update(
+            picture(f'<div style="font-family: monospace; white-space: pre-wrap">{bar} {words}</div>')
+        )
 
     return show
 
