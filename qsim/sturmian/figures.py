@@ -10,6 +10,7 @@ from qsim.sturmian.bound import figures as bound
 from qsim.sturmian.integrals import figures as integrals
 from qsim.sturmian.resonances import figures as resonances
 from qsim.sturmian.scatter import figures as scatter
+from qsim.sturmian.scatter.photo import figures as photo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 PARTS = (
     "convergence",
+    "photoabsorption",
+    "fano",
+    "photo_levels",
+    "asymmetry",
     "cross_sections",
     "resonances",
     "partial_waves",
@@ -50,5 +55,6 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     **bound.FIGURES,
     **integrals.FIGURES,
     **scatter.FIGURES,
+    **photo.FIGURES,
     **resonances.FIGURES,
 }
