@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.setup import Setup
     from qsim.sturmian.scatter.photo.spectrum import Spectrum
 
-__all__ = ["Judge", "Judgement", "judged", "resonance_errors"]
+__all__ = ["Judge", "Judgement", "judged", "resonance_errors", "told"]
 
 # Largest slope of beta over the relative change of an amplitude.
 BETA = 4.0
@@ -208,29 +208,41 @@ def _beta_error(judge: Judge, name: tuple[int, int]) -> NDArray[np.float64]:
     return np.asarray(error + BETA * relative)
 
 
+def told(judge: Judge) -> list[int]:
+    """Return the numbers of the resonances that the coarser grid has, too; all of them where there is no coarser grid."""
+    own, coarse = _poles(judge.own), _poles(judge.coarse)
+    if judge.coarse is None:
+        return list(range(len(own)))
+    return [p for p, pole in enumerate(own) if fano.matched(pole, coarse) is not None]
+
+
 def resonance_errors(judge: Judge) -> NDArray[np.float64]:
-    """Return the errors (p, 3) of position, width and q (first gauge) of every resonance; NaN where nothing tells them."""
-    own = judge.own
-    out = np.full((own.poles.size, 3), np.nan)
-    coarse, fewer = _poles(judge.coarse), _poles(judge.fewer)
-    for p, pole in enumerate(_poles(own)):
+    """Return the errors (p, 4) of position, width, q, and relative of sigma_a (first gauge) of every resonance.
+
+    Partial waves move the position by more than the width.
+    """
+    own, coarse, fewer = _poles(judge.own), _poles(judge.coarse), _poles(judge.fewer)
+    if judge.coarse is None:
+        return np.full((len(own), 4), np.nan if judge.lost else 0.0)
+    out = np.full((len(own), 4), np.nan)
+    for p, pole in enumerate(own):
         there = fano.matched(pole, coarse)
         if there is None:
-            out[p] = np.nan if judge.lost or judge.coarse is not None else 0.0
             continue
-        moved = SAFETY * abs(there.energy - pole.energy)
-        out[p] = (
-            moved + pole.change,
-            2.0 * (moved + pole.change),
-            SAFETY * abs(there.q(0) - pole.q(0)) + 2.0 * pole.change / pole.width,
-        )
+        moved = SAFETY * abs(there.energy - pole.energy) + pole.change
+        changes = SAFETY * _apart(pole, there) + 2.0 * pole.change / pole.width
+        out[p] = (moved, 2.0 * moved, *changes)
         other = fano.matched(there, fewer)
         if other is not None:
             change = other.energy - there.energy
-            out[p] += judge.beyond * np.array(
-                [abs(change.real), 2.0 * abs(change.imag), abs(other.q(0) - there.q(0))]
-            )
+            out[p] += judge.beyond * np.array([abs(change.real), 2.0 * abs(change.imag), *_apart(other, there)])
     return out
+
+
+def _apart(first: fano.Pole, second: fano.Pole) -> NDArray[np.float64]:
+    """Return the difference of q, and the relative one of sigma_a, of two poles."""
+    heights = first.height(0, 1.0), second.height(0, 1.0)
+    return np.array([abs(first.q(0) - second.q(0)), abs(heights[0] - heights[1]) / max(heights)])
 
 
 def _poles(of: Spectrum | None) -> list[fano.Pole]:

@@ -6,8 +6,8 @@ solutions at some energies, and with products without conjugation, as H is compl
     u(E) = Q c(E),     (E M - A) c = b,     M = Q^T Q,  A = Q^T H Q,  b = Q^T s.
 
 ``u^T s``, by which the optical theorem is computed, then has at every node the right value and the right slope; amplitudes, which are
-linear in u, the right value.  New nodes are taken where the span of all solutions and that without the latest ones differ most,
-until they agree; what is left of this difference is the error of the model.
+linear in u, the right value.  Every new node tells how far the model was off between the two nodes at its sides; nodes are added
+where this is most, until it is little everywhere.
 
 Sources of a photon are those of photon energy one: x = u, omega u, omega^2 u of length, velocity and acceleration obey
 
@@ -39,8 +39,12 @@ __all__ = ["Demand", "Reduced"]
 DEPENDENT = 1e-9
 # Nodes of the first and of other gauges before the first comparison, and between two comparisons.
 FIRST, SECOND, NEXT = 8, 4, 4
+# A gauge that follows from the one before needs fewer nodes by this factor.
+CHAINED = 3
 # Share of the largest value of a curve below which relative differences do not count.
 FLOOR = 0.02
+# Hartree: distance to the first threshold up to which an even grid of energies is as good as a logarithmic one.
+SLOW = 0.02
 # Hartree: two energies that are one.
 SAME = 1e-12
 
@@ -56,7 +60,7 @@ class Demand:
     limit : int
         Most steps of the solver for one equation.
     agreement : float
-        Largest relative difference between the model and the one without its latest nodes.
+        Largest relative error between the nodes.
     most : int
         Most nodes of one gauge.
     together : int
@@ -122,13 +126,17 @@ class Reduced:
         For each source whether the one before it is the gauge before it.
     bound : float
         Energy of the initial state on this grid, hartree: the photon energy is E minus this.
+    ion : float
+        Energy of the lowest level of the ion, hartree: the first threshold.
     """
 
-    def __init__(self, operator: Driven, s: Any, chained: Sequence[bool], bound: float) -> None:
+    def __init__(
+        self, operator: Driven, s: Any, chained: Sequence[bool], bound: float, ion: float
+    ) -> None:
         if not operator.whole:
             raise ValueError("the equation of many energies needs the whole grid as its basis")
         self.operator, self.xp, self.s = operator, operator.device.xp, s
-        self.chained, self.bound = list(chained), bound
+        self.chained, self.bound, self.ion = list(chained), bound, ion
         self.count = int(s.shape[0])
         size = int(s[0].size)
         self.Q = self.xp.empty((0, size), complex)
@@ -136,6 +144,10 @@ class Reduced:
         self.nodes = [Nodes() for _ in range(self.count)]
         # Number of directions before the latest nodes of every gauge.
         self.before = [0] * self.count
+        # Energies at which every gauge was required, and the errors that were left there.
+        self._trusted: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = [
+            (np.zeros(1), np.full(1, np.inf)) for _ in range(self.count)
+        ]
         self._small()
 
     @property
@@ -204,7 +216,7 @@ class Reduced:
     # ------------------------------------------------------------------------------------ growth
 
     def grow(self, E: NDArray[np.float64], demand: Demand) -> NDArray[np.float64]:
-        """Add solutions until the model agrees at some energies with that without the latest ones.
+        """Add solutions until the model no longer changes at some energies.
 
         Parameters
         ----------
@@ -215,60 +227,90 @@ class Reduced:
         Returns
         -------
         (k, e) float64
-            Relative difference that is left of every gauge.
+            Relative error of every gauge that is left, see `_Trust`.
         """
-        left = np.zeros((self.count, len(E)))
-        for k in range(self.count):
-            left[k] = self._grow_gauge(k, E, demand)
-        return left
+        return np.array([self._grow_gauge(k, E, demand) for k in range(self.count)])
 
     def _grow_gauge(self, k: int, E: NDArray[np.float64], demand: Demand) -> NDArray[np.float64]:
-        """Grow the span for one gauge; return the relative difference (e,) that is left."""
+        """Grow the span for one gauge; return the relative error (e,) that is left."""
         chained = self.chained[k] and bool(self.nodes[k - 1].E)
-        # A second gauge is sought at nodes of the one before, whose solutions it starts from: the span
-        # holds them exactly there, and much of the second gauge with its source.
-        possible = np.array(sorted(self.nodes[k - 1].E)) if chained else E
+        trust = _Trust(self._scaled(E), np.full(len(E), np.inf))
+        possible, most = E, demand.most
         if chained:
+            # A second gauge is sought at nodes of the one before, whose solutions it starts from: the span
+            # holds them exactly there, and much of the second gauge with its source.
+            possible, most = np.array(sorted(self.nodes[k - 1].E)), demand.most // CHAINED
             self.add(self.s[k - 1][None])
-        if not self.nodes[k].E:
-            first = SECOND if chained else FIRST
-            self._add_nodes(k, possible[_spread(len(possible), first)], demand)
-            self._add_nodes(k, self._worst(k, possible, np.ones(len(possible))), demand)
-        left = self.difference(k, E)
-        # A batch of nodes where the models differ most, until they differ nowhere.
-        while float(left.max()) > demand.agreement and len(self.nodes[k].E) < demand.most:
-            there = left if not chained else np.interp(possible, E, left)
-            chosen = self._worst(k, possible, there)
+        if self.nodes[k].E:
+            trust.left = self._again(k, E)
+        else:
+            first = possible[_spread(self._scaled(possible), SECOND if chained else FIRST)]
+            before = self.products(E)[k].imag
+            self._add_nodes(k, first, demand)
+            # Without a model before them the first nodes tell nothing.
+            if chained:
+                trust.left = self._relative(k, E, before)
+        # A batch of nodes where the error is largest, until it is small everywhere.
+        while len(self.nodes[k].E) < most:
+            left = np.where(self.at_node(k, E), 0.0, trust.left)
+            if float(left.max()) <= demand.agreement:
+                break
+            chosen = self._worst(k, possible, left if not chained else np.interp(possible, E, left))
             if not chosen.size:
                 break
+            before = self.products(E)[k].imag
+            known = self._scaled(np.array(self.nodes[k].E))
             self._add_nodes(k, chosen, demand)
-            left = self.difference(k, E)
-        return left
+            trust.update(known, self._scaled(chosen), self._relative(k, E, before))
+        self._trusted[k] = E, trust.left
+        return np.where(self.at_node(k, E), 0.0, trust.left)
 
-    def difference(self, k: int, E: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the relative difference (e,) of ``Im s_k^T x_k`` between the model and the one without the latest nodes of k."""
-        now, then = self.products(E)[k].imag, self.products(E, self.before[k])[k].imag
+    def _again(self, k: int, E: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the error (e,) that an earlier growth has left, at other energies: nothing is known of what lies between."""
+        known, left = self._trusted[k]
+        nearest = np.abs(E[:, None] - known[None, :]).argmin(axis=1)
+        same = np.abs(E - known[nearest]) <= SAME
+        return np.where(same, left[nearest], np.maximum(left[nearest], np.interp(E, known, left)))
+
+    def _scaled(self, E: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a coordinate in which solutions change evenly: logarithmic above the first threshold, near which they turn fast."""
+        return np.asarray(np.log(np.maximum(np.asarray(E) - self.ion, 0.0) + SLOW))
+
+    def _relative(self, k: int, E: NDArray[np.float64], before: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the relative change (e,) of ``Im s_k^T x_k`` since some values before."""
+        now = self.products(E)[k].imag
         scale = np.maximum(np.abs(now), FLOOR * np.abs(now).max())
-        return np.asarray(np.abs(now - then) / scale)
+        return np.asarray(np.abs(now - before) / scale)
+
+    def left(self, k: int, E: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the relative error (e,) of gauge k between the nodes, 0 at them."""
+        return np.where(self.at_node(k, E), 0.0, self._again(k, E))
+
+    def at_node(self, k: int, E: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Tell whether energies (e,) are nodes of a gauge, where its equation itself was solved."""
+        nodes = np.array(self.nodes[k].E)
+        if not nodes.size:
+            return np.zeros(len(E), bool)
+        return np.asarray(np.abs(np.asarray(E)[:, None] - nodes).min(axis=1) <= SAME)
 
     def _worst(self, k: int, E: NDArray[np.float64], left: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return some energies, apart from each other and from all nodes of k, where a difference is largest."""
-        left, known = left.copy(), np.array(self.nodes[k].E)
-        gap = np.abs(E[:, None] - known[None, :]).min(axis=1)
-        # Where nothing is known yet, the middle of the widest gaps between nodes is taken.
-        if np.ptp(left) == 0.0:
-            left = gap.copy()
-        chosen: list[float] = []
+        """Return some energies, apart from each other and from all nodes of k, where the error is largest."""
+        y, known = self._scaled(E), np.array(self.nodes[k].E)
+        gap = np.abs(y[:, None] - self._scaled(known)[None, :]).min(axis=1)
+        free = np.abs(E[:, None] - known[None, :]).min(axis=1) > SAME
+        chosen: list[int] = []
         for _ in range(NEXT):
-            left[gap <= SAME] = -1.0
-            best = int(np.argmax(left))
-            if left[best] < 0.0:
+            # Where nothing is known yet, the middle of the widest gap between nodes.
+            unknown = free & np.isinf(left)
+            score = np.where(unknown, gap, -1.0) if unknown.any() else np.where(free, left, -1.0)
+            best = int(np.argmax(score))
+            if score[best] <= 0.0:
                 break
-            chosen.append(float(E[best]))
+            chosen.append(best)
             # Half way to the nearest node is the reach of a new one.
-            left[np.abs(E - E[best]) <= 0.5 * gap[best]] = -1.0
-            gap = np.minimum(gap, np.abs(E - E[best]))
-        return np.array(sorted(chosen))
+            free &= np.abs(y - y[best]) > 0.5 * gap[best]
+            gap = np.minimum(gap, np.abs(y - y[best]))
+        return np.asarray(E[sorted(chosen)])
 
     def _add_nodes(self, k: int, E: NDArray[np.float64], demand: Demand) -> None:
         """Solve the equations of one gauge at some energies, and add the solutions."""
@@ -300,7 +342,34 @@ class Reduced:
         self.add(solved.u)
 
 
-def _spread(count: int, nodes: int) -> NDArray[np.int64]:
-    """Return numbers of energies like the nodes of Chebyshev, where interpolation is best."""
-    at = 0.5 * (count - 1) * (1.0 - np.cos(np.pi * (np.arange(nodes) + 0.5) / nodes))
-    return np.unique(np.round(at).astype(np.int64))
+@dataclass
+class _Trust:
+    """Relative error of a model at some energies, as far as nodes between its nodes have told it.
+
+    A new node shows the error that the model had around it, within the gap between the two nodes at its sides; in other gaps the
+    error stays what it was before, or what the new node changes there if that is more.
+
+    Attributes
+    ----------
+    y : (e,) float64
+        Energies in the coordinate of the model.
+    left : (e,) float64
+        Relative error; infinite where no node has told it yet.
+    """
+
+    y: NDArray[np.float64]
+    left: NDArray[np.float64]
+
+    def update(
+        self, known: NDArray[np.float64], fresh: NDArray[np.float64], change: NDArray[np.float64]
+    ) -> None:
+        """Learn from new nodes (coordinates) between known ones, with the relative change (e,) that they make."""
+        ordered = np.sort(known)
+        tested = np.isin(np.searchsorted(ordered, self.y), np.searchsorted(ordered, fresh))
+        self.left = np.where(tested, change, np.maximum(self.left, change))
+
+
+def _spread(y: NDArray[np.float64], nodes: int) -> NDArray[np.int64]:
+    """Return numbers of the energies (coordinates, ascending) nearest to the nodes of Chebyshev, where interpolation is best."""
+    at = y[0] + 0.5 * (y[-1] - y[0]) * (1.0 - np.cos(np.pi * (np.arange(nodes) + 0.5) / nodes))
+    return np.unique(np.abs(y[:, None] - at[None, :]).argmin(axis=0))

@@ -51,8 +51,8 @@ class PhotoResult:
         Of the deck's grid.
     judgement : Judgement
         Its cross sections with their errors.
-    resonance_errors : (p, 3) float64
-        Of position, width and q.
+    resonance_errors : (p, 4) float64
+        Of position, width and q, and relative of sigma_a.
     threshold : (float, float)
         Energy from which photon energies count, and its error, hartree.
     """
@@ -209,8 +209,18 @@ def _height(result: PhotoResult, p: int) -> float:
     return float(weight_of(np.array([omega]))[0] / gap**power * 2.0 / width * own.strengths[p, 0].imag ** 2)
 
 
+# Number of sigma_a among the parameters of a fit.
+HEIGHT = 3
+
+
 def _fit(parameter: int) -> Callable[[PhotoResult, int], tuple[float, float]]:
-    return lambda r, p: (float(r.own.fits[p, 0, parameter]), float(r.own.fit_errors[p, 0, parameter]))
+    def found(result: PhotoResult, p: int) -> tuple[float, float]:
+        value, error = float(result.own.fits[p, 0, parameter]), float(result.own.fit_errors[p, 0, parameter])
+        # The fit of one grid knows nothing of grid and partial waves, which move the pole as well.
+        grid = float(result.resonance_errors[p, parameter])
+        return value, error + (grid * abs(value) if parameter == HEIGHT else grid)
+
+    return found
 
 
 def _correlation(result: PhotoResult, p: int) -> tuple[float, float]:
@@ -260,7 +270,7 @@ QUANTITIES: tuple[Quantity[PhotoResult], ...] = (
                 lambda r, p: (float(-2.0 * r.own.poles[p].imag), float(r.resonance_errors[p, 1]))),
     _resonances("resonance_q", "", "Fano's q of the resonance, from its pole",
                 lambda r, p: (float(-r.own.strengths[p, 0].real / r.own.strengths[p, 0].imag), float(r.resonance_errors[p, 2]))),
-    _resonances("resonance_sigma_a", "Mb", "Fano's sigma_a, from the pole", lambda r, p: (_height(r, p), float("nan"))),
+    _resonances("resonance_sigma_a", "Mb", "Fano's sigma_a, from the pole", lambda r, p: (_height(r, p), _height(r, p) * float(r.resonance_errors[p, 3]))),
     _resonances("fano_energy", "hartree", "position of the resonance, total energy, from the fit", _fit(0)),
     _resonances("fano_width", "hartree", "width of the resonance, from the fit", _fit(1)),
     _resonances("fano_q", "", "Fano's q, from the fit", _fit(2)),

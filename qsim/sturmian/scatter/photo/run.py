@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import Progress, drive
 from qsim.sturmian.judging import Judged, unguarded
-from qsim.sturmian.scatter.photo.errors import Judge, judged, resonance_errors
+from qsim.sturmian.scatter.photo.errors import Judge, judged, resonance_errors, told
 from qsim.sturmian.scatter.photo.result import PhotoResult
 from qsim.sturmian.scatter.photo.spectrum import Case, Spectrum, spectrum
 from qsim.sturmian.scatter.photo.warnings import warnings_of
@@ -141,6 +141,9 @@ class Photons:
             self.setup,
             self.lost,
         )
+        # A pole that another contour does not have belongs to the continuum, or to states that the box cuts off.
+        own = own.with_resonances(told(judge))
+        judge = replace(judge, own=own)
         return PhotoResult(
             self.problem, self.setup, own, judged(judge), resonance_errors(judge), self.threshold
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -30,8 +30,8 @@ __all__ = ["MEGABARN", "Case", "Spectrum", "spectrum"]
 # a0^2 in megabarn.
 MEGABARN = 1e-3 * KILOBARN
 # Agreement of the model of the deck's grid and of the coarser one, most nodes, and residuals of the nodes.
-AGREEMENT, ROUGHLY = 2e-3, 1e-2
-MOST, FEWER = 32, 16
+AGREEMENT, ROUGHLY = 5e-3, 2e-2
+MOST, FEWER = 36, 20
 ROUGH = 1e-5
 # Equations that are solved together at most.
 TOGETHER = 8
@@ -111,6 +111,17 @@ class Spectrum:
     unknowns: int = 0
     condition: float = 1.0
 
+    def with_resonances(self, kept: list[int]) -> Spectrum:
+        """Return the spectrum with some of its resonances alone."""
+        return replace(
+            self,
+            poles=self.poles[kept],
+            strengths=self.strengths[kept],
+            changes=self.changes[kept],
+            fits=self.fits[kept],
+            fit_errors=self.fit_errors[kept],
+        )
+
     def partial(self) -> NDArray[np.float64]:
         """Return the cross section of every channel (c, g, e), Mb."""
         return np.asarray(weight_of(self.omega) * self.k[:, None] * np.abs(self.amplitude) ** 2)
@@ -179,7 +190,8 @@ def _model(problem: Photoionisation, case: Case) -> Reduced:
     ]
     order = [sources.GAUGES.index(gauge) for gauge in problem.gauges]
     chained = [k > 0 and order[k] == order[k - 1] + 1 for k in range(len(order))]
-    return Reduced(operator, operator.device.asarray(np.stack(made)), chained, bound.energy)
+    ion = float(setup.continuum.levels(0, 1)[0][0])
+    return Reduced(operator, operator.device.asarray(np.stack(made)), chained, bound.energy, ion)
 
 
 def _demand(problem: Photoionisation, case: Case, model: Reduced, poll: Callable[[], None]) -> Demand:
@@ -219,7 +231,7 @@ def _taken(
     """Return totals and channels at some energies."""
     total = _sigma(problem, model, E, omega)
     count = model.count
-    left = np.array([model.difference(k, E) for k in range(count)]) * np.abs(total)
+    left = np.array([model.left(k, E) for k in range(count)]) * np.abs(total)
     powers = _powers(problem, E - model.bound)
     now = waves.at(E)
     # What the latest nodes of every gauge change is part of the spread.
@@ -231,7 +243,7 @@ def _taken(
     for c, channel in enumerate(channels):
         for k in range(count):
             change = now[channel].amplitude[k] - then[k][channel].amplitude[k]
-            spread[c, k] += np.abs(change) * powers[k]
+            spread[c, k] += np.abs(change) * powers[k] * ~model.at_node(k, E)
     none = np.zeros(0)
     return Spectrum(
         omega=omega,
