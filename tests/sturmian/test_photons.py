@@ -1,6 +1,7 @@
 """Photoionisation over many photon energies: the model between its nodes, channels, beta, resonances, and the deck."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from qsim.sturmian.scatter.photo.asymmetry import asymmetry
 from qsim.sturmian.scatter.photo.outgoing_waves import Channel, Waves
 from qsim.sturmian.scatter.photo.reduced import Demand, Reduced
 from qsim.sturmian.scatter.photo.run import Photons
+from qsim.sturmian.scatter.photo.spectrum import LINEAR
 from qsim.sturmian.two_electron.angular import clebsch_gordan
 from tests.changes import change
 
@@ -61,9 +63,9 @@ def model():
     """A coarse grid for helium, its model from 26 to 72 eV, and the initial state."""
     from qsim.sturmian.deck.blocks import System
 
-    setup = Setup(cpu(1), Numbers(16.0, 8, 0.3, 20.0), 2.0, OneBody(System(Z=2).potential, 2.0))
+    setup = Setup(cpu(1), Numbers(12.0, 7, 0.3, 16.0), 2.0, OneBody(System(Z=2).potential, 2.0))
     bound = setup.bound(0, 0, 0, pairs_up_to(0, 1, S=0), 1e-9)
-    pairs = [(0, 1), (1, 2)]
+    pairs = [(0, 1)]
     operator = setup.operator(1, 0, pairs, 1.0)
     s = np.stack(
         [
@@ -72,20 +74,22 @@ def model():
         ]
     )
     made = Reduced(operator, s, [False, True], bound.energy, -2.0)
-    E = bound.energy + np.linspace(26.0, 72.0, 60) * EV
-    left = made.grow(E, Demand(1e-8, 200, 1e-4, 24, 8, lambda: None))
-    return setup, made, E, left
+    E = bound.energy + np.linspace(26.0, 72.0, 90) * EV
+    left = made.grow(E, Demand(1e-7, 200, 1e-5, 30, 8, lambda: None))
+    assert left.max() < 1e-2
+    return setup, made, E
 
 
 def test_the_model_is_the_equation_at_energies_that_were_never_nodes(model):
-    setup, made, E, left = model
-    free = np.array([e for e in E if np.abs(np.array(made.nodes[0].E) - e).min() > 1e-3])[[2, 9, 20, -2]]
+    setup, made, E = model
+    free = E[~made.at_node(0, E)][[2, 9, 20, -2]]
     waves = Waves(made, setup, 3).at(free)
     for k in range(2):
         s = np.broadcast_to(made.s[k], (free.size, *made.s[k].shape)).copy()
         solved = driven.solve(made.operator, s, free, tolerance=1e-9)
         direct = np.einsum("eabc,abc->e", solved.u, made.s[k]).imag
-        assert made.products(free)[k].imag == pytest.approx(direct, rel=max(1e-5, 2.0 * left[k].max()))
+        claimed = made.left(k, free)
+        assert np.all(np.abs(made.products(free)[k].imag / direct - 1.0) <= claimed + 1e-6)
         inside = amplitudes.inside(made.operator, setup.grid, solved.u, s)
         for i, energy in enumerate(free):
             found = amplitudes.channels(inside[i], setup.continuum, setup.outside, float(energy), highest=3)
@@ -94,20 +98,22 @@ def test_the_model_is_the_equation_at_energies_that_were_never_nodes(model):
             }
             for one in found:
                 wave = waves[Channel(one.n, one.l, one.leaves)]
-                assert abs(wave.amplitude[k, i] - one.amplitude) < 2e-4 * abs(found[0].amplitude) + 1e-3 * one.spread
+                error = LINEAR * math.sqrt(claimed[i]) * max(abs(other.amplitude) for other in found)
+                assert abs(wave.amplitude[k, i] - one.amplitude) <= error + 1e-5
                 assert wave.k[i] == pytest.approx(one.k)
 
 
 def test_channels_add_up_to_the_total_between_the_nodes(model):
-    setup, made, E, _ = model
-    below = E[E < -0.51]
+    setup, made, E = model
+    # slower electrons come back from the end of this short contour
+    below = E[(E > -1.6) & (E < -0.7)]
     waves = Waves(made, setup, 3).at(below)
     flux = waves[Channel(1, 0, 1)].k * np.abs(waves[Channel(1, 0, 1)].amplitude) ** 2
-    assert flux == pytest.approx(-made.products(below).imag, rel=5e-3)
+    assert flux == pytest.approx(-made.products(below).imag, rel=1e-2)
 
 
 def test_a_node_is_solved_once_and_the_second_gauge_starts_from_the_first(model):
-    _, made, _, _ = model
+    _, made, _ = model
     assert len(set(made.nodes[0].E)) == len(made.nodes[0].E)
     assert set(made.nodes[1].E) <= set(made.nodes[0].E)
     assert np.mean(made.nodes[1].steps) < np.mean(made.nodes[0].steps)

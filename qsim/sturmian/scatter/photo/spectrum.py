@@ -30,9 +30,11 @@ __all__ = ["MEGABARN", "Case", "Spectrum", "spectrum"]
 # a0^2 in megabarn.
 MEGABARN = 1e-3 * KILOBARN
 # Agreement of the model of the deck's grid and of the coarser one, most nodes, and residuals of the nodes.
-AGREEMENT, ROUGHLY = 5e-3, 2e-2
+AGREEMENT, ROUGHLY = 1e-3, 1e-2
 MOST, FEWER = 36, 20
 ROUGH = 1e-5
+# Relative error of an amplitude between the nodes over the root of that of the total.
+LINEAR = 0.5
 # Equations that are solved together at most.
 TOGETHER = 8
 # Largest principal quantum number of the channels.
@@ -234,16 +236,12 @@ def _taken(
     left = np.array([model.left(k, E) for k in range(count)]) * np.abs(total)
     powers = _powers(problem, E - model.bound)
     now = waves.at(E)
-    # What the latest nodes of every gauge change is part of the spread.
-    then = [waves.at(E, model.before[k]) for k in range(count)]
     channels = sorted(now)
     empty_c, empty_r = np.zeros((0, count, E.size), complex), np.zeros((0, count, E.size))
     amplitude = np.array([now[channel].amplitude * powers for channel in channels]) if channels else empty_c
     spread = np.array([now[channel].spread * powers for channel in channels]) if channels else empty_r
-    for c, channel in enumerate(channels):
-        for k in range(count):
-            change = now[channel].amplitude[k] - then[k][channel].amplitude[k]
-            spread[c, k] += np.abs(change) * powers[k] * ~model.at_node(k, E)
+    # Totals are off by the square of what the solution lacks, amplitudes by that itself.
+    spread = spread + LINEAR * np.sqrt(np.array([model.left(k, E) for k in range(count)])) * np.abs(amplitude)
     none = np.zeros(0)
     return Spectrum(
         omega=omega,
