@@ -20,7 +20,7 @@ __all__ = ["Sector", "Settings", "energies_of", "initial_of", "pairs_of", "secto
 # Relative residual of a driven equation.
 TOLERANCE = 1e-8
 # The same where one equation of many serves all photon energies: totals are off by its square.
-NODES = 1e-6
+NODES = 1e-5
 
 
 class Sector(NamedTuple):

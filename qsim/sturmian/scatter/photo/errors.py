@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Judge", "Judgement", "judged", "resonance_errors", "told"]
 
+# Hartree: as far as one partial wave less moves a resonance.
+MOVED = 0.05
 # Largest slope of beta over the relative change of an amplitude.
 BETA = 4.0
 
@@ -232,10 +234,15 @@ def resonance_errors(judge: Judge) -> NDArray[np.float64]:
         moved = SAFETY * abs(there.energy - pole.energy) + pole.change
         changes = SAFETY * _apart(pole, there) + 2.0 * pole.change / pole.width
         out[p] = (moved, 2.0 * moved, *changes)
-        other = fano.matched(there, fewer)
-        if other is not None:
-            change = other.energy - there.energy
-            out[p] += judge.beyond * np.array([abs(change.real), 2.0 * abs(change.imag), *_apart(other, there)])
+        if judge.fewer is None:
+            continue
+        other = fano.matched(there, fewer, MOVED)
+        if other is None:
+            # Where the resonance lies with other partial waves, the deck asks for no photon energy: its error is not known.
+            out[p] = np.nan
+            continue
+        change = other.energy - there.energy
+        out[p] += judge.beyond * np.array([abs(change.real), 2.0 * abs(change.imag), *_apart(other, there)])
     return out
 
 

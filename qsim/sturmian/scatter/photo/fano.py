@@ -32,6 +32,8 @@ ROTATED = 0.35
 WIDEST, NARROWEST = 0.05, 1e-9
 # Largest change of a pole with the latest nodes, relative to its width.
 SETTLED = 0.3
+# Largest ratio of the widths of one resonance in two spectra.
+ALIKE = 5.0
 # Widths on either side of a fit, and those that tell its error.
 WINDOW, OTHERS = 6.0, (4.0, 8.0)
 # Energies of a fit.
@@ -122,13 +124,13 @@ def resonances(
     return sorted(out, key=lambda pole: pole.energy.real)
 
 
-def matched(pole: Pole, others: Sequence[Pole]) -> Pole | None:
-    """Return the pole of another grid that is nearest to one; None if there is none of like width near it."""
-    near = [other for other in others if 0.2 < other.width / pole.width < 5.0]
+def matched(pole: Pole, others: Sequence[Pole], reach: float = 1e-3) -> Pole | None:
+    """Return the pole of another spectrum that is nearest to one; None if there is none of like width within a reach, hartree."""
+    near = [other for other in others if 1.0 / ALIKE < other.width / pole.width < ALIKE]
     if not near:
         return None
     best = min(near, key=lambda other: abs(other.energy - pole.energy))
-    return best if abs(best.energy - pole.energy) < max(2.0 * pole.width, 1e-3) else None
+    return best if abs(best.energy - pole.energy) < max(2.0 * pole.width, reach) else None
 
 
 def profile(E: NDArray[np.float64], *parameters: float) -> NDArray[np.float64]:

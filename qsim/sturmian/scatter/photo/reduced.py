@@ -231,6 +231,16 @@ class Reduced:
         """
         return np.array([self._grow_gauge(k, E, demand) for k in range(self.count)])
 
+    def place(self, E: NDArray[np.float64], nodes: NDArray[np.float64], demand: Demand) -> None:
+        """Add solutions at some nodes, of chained gauges at every third of them, which nothing judges at the energies E."""
+        for k in range(self.count):
+            at = nodes
+            if self.chained[k] and self.nodes[k - 1].E:
+                self.add(self.s[k - 1][None])
+                at = nodes[::CHAINED]
+            self._add_nodes(k, at, demand)
+            self._trusted[k] = E, np.zeros(len(E))
+
     def _grow_gauge(self, k: int, E: NDArray[np.float64], demand: Demand) -> NDArray[np.float64]:
         """Grow the span for one gauge; return the relative error (e,) that is left."""
         chained = self.chained[k] and bool(self.nodes[k - 1].E)

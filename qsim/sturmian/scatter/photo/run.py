@@ -126,7 +126,8 @@ class Photons:
         bound = problem.initial(setup, poll, l_max, coarser=True)
         threshold = self.threshold[0] if problem.extrapolates else bound.energy
         case = Case(setup, bound, pairs, True)
-        return spectrum(problem, case, self.spectra[0].omega, threshold, poll)
+        own = self.spectra[0]
+        return spectrum(problem, case, own.omega, threshold, poll, like=own)
 
     def result(self) -> PhotoResult:
         """Return cross sections with their errors; complete after `advance`."""

@@ -29,10 +29,10 @@ __all__ = ["MEGABARN", "Case", "Spectrum", "spectrum"]
 
 # a0^2 in megabarn.
 MEGABARN = 1e-3 * KILOBARN
-# Agreement of the model of the deck's grid and of the coarser one, most nodes, and residuals of the nodes.
-AGREEMENT, ROUGHLY = 1e-3, 1e-2
-MOST, FEWER = 36, 20
-ROUGH = 1e-5
+# Relative error of the total between the nodes, and most nodes of a gauge.
+AGREEMENT, MOST = 3e-3, 36
+# Residual of the nodes of the coarser grid.
+ROUGH = 1e-4
 # Relative error of an amplitude between the nodes over the root of that of the total.
 LINEAR = 0.5
 # Equations that are solved together at most.
@@ -43,6 +43,8 @@ HIGHEST = 6
 ACROSS, HALF_WIDTHS = 33, 14.0
 # Most resonances that are refined, the strongest ones.
 REFINED = 10
+# Resonances at which the coarser grid has a node.
+SEEDS = 4
 # Hartree: imaginary part of a bound level.
 REAL = 1e-7
 
@@ -84,6 +86,8 @@ class Spectrum:
         Energies of bound levels, hartree, and oscillator strengths in the first gauge.
     closures : (4,) float64
         S(-2), S(-1), S(0), S(1) of the initial state; NaN where the deck lacks their gauge.
+    node_energies : (m,) float64
+        Energies at which the equation of the first gauge was solved, hartree.
     """
 
     omega: NDArray[np.float64]
@@ -103,6 +107,7 @@ class Spectrum:
     bound_levels: NDArray[np.float64]
     bound_strengths: NDArray[np.float64]
     closures: NDArray[np.float64]
+    node_energies: NDArray[np.float64]
     initial: float = 0.0
     residual: float = 0.0
     nodes: int = 0
@@ -145,6 +150,7 @@ def spectrum(
     threshold: float,
     poll: Callable[[], None],
     refine: bool = False,
+    like: Spectrum | None = None,
 ) -> Spectrum:
     """Return the cross sections of a grid.
 
@@ -160,11 +166,16 @@ def spectrum(
         Called after every step.
     refine : bool
         Add energies across every resonance.
+    like : Spectrum, optional
+        Of another grid, whose nodes serve here as well: every second one, and those at its resonances.
     """
     model = _model(problem, case)
     demand = _demand(problem, case, model, poll)
     E = threshold + photons
-    model.grow(E, demand)
+    if like is None:
+        model.grow(E, demand)
+    else:
+        model.place(E, _nodes_like(like), demand)
     angle = case.setup.numbers.angle
     waves = Waves(model, case.setup, HIGHEST)
     if refine:
@@ -173,7 +184,7 @@ def spectrum(
         model.grow(E, demand)
         waves = Waves(model, case.setup, HIGHEST)
     made = _taken(problem, model, waves, E, E - threshold)
-    found = _resonances(model, waves, (E[0], E[-1]), angle)
+    found = _resonances(model, waves, (E[0], E[-1]), angle, settled=like is not None)
     _add_resonances(made, model, found, threshold, problem)
     _add_sums(made, problem, model, waves, case.bound)
     _add_numbers(made, model, case)
@@ -202,9 +213,7 @@ def _demand(problem: Photoionisation, case: Case, model: Reduced, poll: Callable
     together = min(TOGETHER, max(1, int(BATCH / (RESTART * vector))))
     rounding = problem.rounding(model.operator)
     if case.coarser:
-        return Demand(
-            max(solver.tolerance, ROUGH), solver.max_iterations, ROUGHLY, FEWER, together, poll, rounding
-        )
+        return Demand(max(solver.tolerance, ROUGH), solver.max_iterations, AGREEMENT, MOST, together, poll, rounding)
     return Demand(solver.tolerance, solver.max_iterations, AGREEMENT, MOST, together, poll, rounding)
 
 
@@ -261,19 +270,27 @@ def _taken(
         bound_levels=none,
         bound_strengths=none,
         closures=np.full(4, np.nan),
+        node_energies=np.array(sorted(model.nodes[0].E)),
     )
 
 
 # ------------------------------------------------------------------------------------------- resonances
 
 
+def _nodes_like(like: Spectrum) -> NDArray[np.float64]:
+    """Return the nodes of a grid that follow from those of another one, hartree."""
+    strongest = np.argsort(-np.abs(like.strengths[:, 0]))[:SEEDS]
+    every = np.concatenate([like.node_energies[::2], like.poles[strongest].real])
+    return np.unique(every)
+
+
 def _resonances(
-    model: Reduced, waves: Waves, span: tuple[float, float], angle: float
+    model: Reduced, waves: Waves, span: tuple[float, float], angle: float, *, settled: bool = False
 ) -> list[fano.Pole]:
-    """Return the resonances of a model between two energies."""
+    """Return the resonances of a model between two energies; all of them count as settled where nothing judges them."""
     from scipy.linalg import eigvals
 
-    m = min(model.before)
+    m = model.size if settled else min(model.before)
     before = eigvals(model.A[:m, :m], model.M[:m, :m]) if m else np.zeros(0, complex)
     return fano.resonances(model.poles(), before, span, list(waves.thresholds.values()), angle)
 
