@@ -261,7 +261,10 @@ def _photons(rng: np.random.Generator) -> dict[str, Any]:
     R = (24.0 if not S else 40.0) / Z * rng.uniform(1.6, 2.2)
     # slow electrons need a longer contour than others
     grid = _grid(rng, R, 9)
-    grid["ecs"] = {"angle": float(f"{rng.uniform(0.25, 0.35):.3g}"), "length": float(f"{60.0 / Z * rng.uniform(0.8, 1.4):.4g}")}
+    grid["ecs"] = {
+        "angle": float(f"{rng.uniform(0.25, 0.35):.3g}"),
+        "length": float(f"{60.0 / Z * rng.uniform(0.8, 1.4):.4g}"),
+    }
     last = first + 0.37 * Z * Z
     energies = rng.uniform(1.04 * first, last, int(rng.integers(2, 7)))
     gauges = ["length", "velocity", "acceleration"]
@@ -296,7 +299,10 @@ def _photons_claims(results: Results, deck: dict[str, Any]) -> list[Claim]:
     gauges, photons = list(results["gauge"]), deck["task"]["photon"]
     shapes = PHOTO_SETS if len(upper.pairs) == 1 else LIMIT_SETS
     found = np.array(
-        [photoabsorption(_turned(Z, *shape), lower, upper, 0, photons, gauges, Z, photons=True) for shape in shapes]
+        [
+            photoabsorption(_turned(Z, *shape), lower, upper, 0, photons, gauges, Z, photons=True)
+            for shape in shapes
+        ]
     )
     claims = []
     for i, omega in enumerate(photons):
@@ -310,7 +316,9 @@ def _photons_claims(results: Results, deck: dict[str, Any]) -> list[Claim]:
             scalar = results.scalars[f"sigma_photo_{gauge}_{i}"]
             claims.append(_claim(f"sigma_photo_{gauge}_{i}", scalar, true, spread, POORLY))
             if only:
-                value, error = (float(results[name][at, k, 0]) for name in ("sigma_level", "sigma_level_error"))
+                value, error = (
+                    float(results[name][at, k, 0]) for name in ("sigma_level", "sigma_level_error")
+                )
                 claims.append(Claim(f"sigma_1s_{gauge}_{i}", value - true, error, 0.0, 2.0 * spread, POORLY))
     return claims
 

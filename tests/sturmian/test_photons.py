@@ -44,14 +44,16 @@ HELIUM = {
 }
 HYDROGEN = {
     "system": {"Z": 1},
-    "grid": {"R": 36, "order": 9, "ecs": {"angle": 0.3, "length": 80}},
+    "grid": {"R": 62, "order": 8, "ecs": {"angle": 0.3, "length": 60}},
     "basis": {"type": "fedvr"},
     "channels": {"l_max": 2},
     "task": {"type": "scatter", "process": "photo", "photon": ["1.5 eV"], "levels": 1},
 }
 REFERENCES = {
     one["id"]: one
-    for one in json.loads((Path(__file__).parents[1] / "reference_data" / "sturmian_photons.json").read_text())
+    for one in json.loads(
+        (Path(__file__).parents[1] / "reference_data" / "sturmian_photons.json").read_text()
+    )
 }
 
 
@@ -174,7 +176,9 @@ def test_poles_of_the_rotated_continuum_are_no_resonances():
 def test_a_range_is_a_list_of_energies():
     given = PhotonRange.model_validate({"from": 1.0, "to": 2.0, "count": 5})
     assert given.values() == pytest.approx([1.0, 1.25, 1.5, 1.75, 2.0])
-    assert PhotonRange.model_validate({"from": 1.0, "to": 2.0, "step": 0.25}).values() == pytest.approx(given.values())
+    assert PhotonRange.model_validate({"from": 1.0, "to": 2.0, "step": 0.25}).values() == pytest.approx(
+        given.values()
+    )
     assert PhotonRange.model_validate({"from": 1.0, "to": 2.0, "step": 0.3}).values()[-1] == 2.0
 
 
@@ -208,7 +212,9 @@ def test_mistakes_are_told_with_their_place(sturmian, name):
 
 
 def test_an_energy_between_estimate_and_threshold_is_told_by_the_run(sturmian):
-    with pytest.raises(NumericsError, match=r"24\.2 eV is not above the ionisation energy of this state, 24\.5"):
+    with pytest.raises(
+        NumericsError, match=r"24\.2 eV is not above the ionisation energy of this state, 24\.5"
+    ):
         sturmian.run(**change(SMALL, {"task__photon": "24.2 eV"}))
 
 
@@ -274,9 +280,14 @@ def test_the_resonance_2s2p_of_helium(sturmian):
     own, errors = result.own, result.resonance_errors
     p = int(np.argmin(np.abs(own.poles.real - REFERENCES["res_2s2p_E"]["value"])))
     width, q = -2.0 * own.poles[p].imag, -own.strengths[p, 0].real / own.strengths[p, 0].imag
-    known = REFERENCES["res_2s2p_E"]["value"], REFERENCES["res_2s2p_G"]["value"], -2.768
-    for value, error, true, largest in zip((own.poles[p].real, width, q), errors[p, :3], known, (2e-3, 2e-4, 0.3), strict=True):
-        assert abs(value - true) < error
+    # of complex-scaled Hylleraas functions, with what two bases and three angles leave open
+    known = {
+        "position": (own.poles[p].real, REFERENCES["res_2s2p_E"]["value"], 1e-6, 2e-3),
+        "width": (width, REFERENCES["res_2s2p_G"]["value"], 1e-6, 2e-4),
+        "q": (q, -2.768, 0.006, 0.3),
+    }
+    for error, (value, true, open_, largest) in zip(errors[p], known.values(), strict=False):
+        assert abs(value - true) < error + open_
         assert error < largest
     # the fit is another route to the same numbers
     assert own.fits[p, 0, 0] == pytest.approx(own.poles[p].real, abs=2e-6)

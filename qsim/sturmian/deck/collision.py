@@ -35,12 +35,12 @@ class Scatter(Block):
         default=None,
         description="energy of the two electrons far away, or a list (photo): photon energy minus double ionisation energy",
     )
-    photon: Photon | Annotated[list[Photon], Field(min_length=1, max_length=MOST_PHOTONS)] | PhotonRange | None = (
-        Field(
-            default=None,
-            description="photon energy, a list or a range, instead of excess: single photoionisation at any energy (photo)",
-            json_schema_extra={"example": {"from": "24.7 eV", "to": "78 eV", "count": 200}},
-        )
+    photon: (
+        Photon | Annotated[list[Photon], Field(min_length=1, max_length=MOST_PHOTONS)] | PhotonRange | None
+    ) = Field(
+        default=None,
+        description="photon energy, a list or a range, instead of excess: single photoionisation at any energy (photo)",
+        json_schema_extra={"example": {"from": "24.7 eV", "to": "78 eV", "count": 200}},
     )
     threshold: Literal["extrapolated", "grid"] = Field(
         default="extrapolated",

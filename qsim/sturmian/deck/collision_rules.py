@@ -83,7 +83,9 @@ def _keys(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
     elif task.process == "photo":
         for key in ("threshold", "compare"):
             if key in task.model_fields_set:
-                yield Finding(f"task.{key}", f"{key} belongs to photon energies; give photon instead of excess")
+                yield Finding(
+                    f"task.{key}", f"{key} belongs to photon energies; give photon instead of excess"
+                )
     yield from _energies(deck, task, own[0])
     yield from _ejected(deck, task)
 

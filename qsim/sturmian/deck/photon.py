@@ -71,7 +71,9 @@ def rules(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
         yield Finding("task.photon", "a photon energy is a duplicate")
     for key in ("ejected", "angles"):
         if key in task.model_fields_set:
-            yield Finding(f"task.{key}", f"{key} belongs to double photoionisation, which excess asks for; leave it out")
+            yield Finding(
+                f"task.{key}", f"{key} belongs to double photoionisation, which excess asks for; leave it out"
+            )
     wanted = [name for name in ("sdcs", "fdcs") if name in task.observables]
     if wanted and "observables" in task.model_fields_set:
         text = f"{wanted[0]} is that of two free electrons; ask for it with excess instead of photon"
@@ -84,13 +86,17 @@ def rules(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
     if deck.solver.type == "dense":
         yield Finding("solver.type", "many photon energies need the driven equation; give matrix_free")
     if deck.scan is not None:
-        yield Finding("scan", "photon energies are given in task.photon, and their errors need no scan; leave it out")
+        yield Finding(
+            "scan", "photon energies are given in task.photon, and their errors need no scan; leave it out"
+        )
 
 
 def _range(given: PhotonRange) -> Iterator[Finding]:
     """Yield mistakes in a range of photon energies."""
     if given.to <= given.first:
-        yield Finding("task.photon.to", f"the range ends at {given.to:g} hartree, which is not above its beginning")
+        yield Finding(
+            "task.photon.to", f"the range ends at {given.to:g} hartree, which is not above its beginning"
+        )
         return
     if given.step is None:
         return

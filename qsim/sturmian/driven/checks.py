@@ -48,7 +48,10 @@ def depth_of(system: System) -> float:
 
 def ionisation_of(settings: Settings) -> float:
     """Return an estimate of the energy that removes one electron from the initial state, hartree."""
-    charge, initial = potentials.OneBody(settings.system.potential, settings.system.Z).charge, settings.initial
+    charge, initial = (
+        potentials.OneBody(settings.system.potential, settings.system.Z).charge,
+        settings.initial,
+    )
     return automatic.ionisation(max(charge, 1.0), initial.L, initial.S, initial.root)
 
 
@@ -150,8 +153,12 @@ def _photons(settings: Settings, numbers: Numbers) -> Iterator[Finding]:
     need = ionisation_of(settings)
     for k, value in enumerate(settings.photons):
         if value < SURE * need:
-            text = f"{value:.4g} hartree is below the ionisation energy of this state, about {need:.4g} hartree"
-            yield Finding(f"task.photon.{k}" if isinstance(settings.task.photon, list) else "task.photon", text)
+            text = (
+                f"{value:.4g} hartree is below the ionisation energy of this state, about {need:.4g} hartree"
+            )
+            yield Finding(
+                f"task.photon.{k}" if isinstance(settings.task.photon, list) else "task.photon", text
+            )
             break
     levels, Z = settings.task.levels, float(settings.system.Z)
     radius = 2.0 * levels**2 / Z + 8.0 / Z

@@ -4,8 +4,8 @@ For an initial state of L = 0 and light that is linearly polarised along z, with
 
     d sigma / d Omega = sigma / (4 pi) (1 + beta P_2(cos theta)).
 
-The ion is left in l_c, the electron leaves with l = l_c - 1 or l_c + 1.  With ``a_l = (-i)^l exp(i sigma_l) A_l``, A_l the amplitude
-of the outgoing Coulomb wave and sigma_l its phase,
+The ion is left in l_c, the electron leaves with l = l_c - 1 or l_c + 1.  With ``a_l = (-i)^l exp(i sigma_l) A_l``, A_l the
+amplitude of the outgoing Coulomb wave and sigma_l its phase,
 
     beta = [(l_c - 1) |a_-|^2 + (l_c + 2) |a_+|^2 - 6 (l_c (l_c + 1))^(1/2) Re(a_- a_+*)] / [(2 l_c + 1) (|a_-|^2 + |a_+|^2)],
 

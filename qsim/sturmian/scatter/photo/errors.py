@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Judge", "Judgement", "judged", "resonance_errors", "told"]
 
+# Least change of half a width over that of the position, with other partial waves.
+BY_CHANCE = 1e-3
 # Hartree: as far as one partial wave less moves a resonance.
 MOVED = 0.05
 # Largest slope of beta over the relative change of an amplitude.
@@ -36,9 +38,9 @@ Levels = dict[tuple[int, int], "NDArray[np.float64]"]
 class Judge:
     """The spectrum of the deck's grid beside those that tell its errors.
 
-    Every error is `SAFETY` times the change by the coarser grid, plus `beyond` times the change there by other partial waves, plus
-    what the spectrum itself still shows: the model between its nodes, the radius of the channels, the wave that the end of the
-    contour returns, and the error of the energy from which photon energies count.
+    Every error is `SAFETY` times the change by the coarser grid, plus `beyond` times the change there by other partial waves,
+    plus what the spectrum itself still shows: the model between its nodes, the radius of the channels, the wave that the end of
+    the contour returns, and the error of the energy from which photon energies count.
 
     Attributes
     ----------
@@ -140,7 +142,9 @@ def judged(judge: Judge) -> Judgement:
         own.partial_spread()
         + 2.0 * returned[:, None] * partial
         + judge.shifted(partial)
-        + np.array([judge.error(_channel(channel)) for channel in own.channels.tolist()]).reshape(partial.shape)
+        + np.array([judge.error(_channel(channel)) for channel in own.channels.tolist()]).reshape(
+            partial.shape
+        )
     )
     level = np.array([levels[name] for name in names]).reshape(len(names), *own.total.shape)
     level_error = np.zeros_like(level)
@@ -242,7 +246,12 @@ def resonance_errors(judge: Judge) -> NDArray[np.float64]:
             out[p] = np.nan
             continue
         change = other.energy - there.energy
-        out[p] += judge.beyond * np.array([abs(change.real), 2.0 * abs(change.imag), *_apart(other, there)])
+        # A width or a profile that hardly changes beside its position does so by chance.
+        imaginary = max(abs(change.imag), BY_CHANCE * abs(change.real))
+        share = imaginary / abs(there.energy.imag) * np.array([abs(pole.q(0)), 1.0])
+        out[p] += judge.beyond * np.array(
+            [abs(change.real), 2.0 * imaginary, *(_apart(other, there) + share)]
+        )
     return out
 
 

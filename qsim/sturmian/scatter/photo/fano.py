@@ -1,14 +1,14 @@
 r"""Resonances of a cross section: poles of the model, and fits of Fano's profile.
 
-Near a pole ``E_r - i Gamma/2`` with the dipole element d of its vector, normalised without conjugation, ``(q - i)^2`` is parallel to
-``d^2``, so that
+Near a pole ``E_r - i Gamma/2`` with the dipole element d of its vector, normalised without conjugation, ``(q - i)^2`` is
+parallel to ``d^2``, so that
 
     q = -Re d / Im d,     sigma_a = 4 pi alpha omega (2 / Gamma) (Im d)^2,
     sigma = sigma_a (q + eps)^2 / (1 + eps^2) + sigma_b,     eps = (E - E_r) / (Gamma / 2).
 
-Fano, Phys. Rev. 124, 1866 (1961); ``rho^2 = sigma_a / (sigma_a + sigma_b)`` is 1 where one channel is open.  The fit multiplies the profile by
-``1 + slope eps``, as sigma_a and sigma_b change with the energy, and takes the window of six widths either way; its errors hold what
-four and eight widths change.
+Fano, Phys. Rev. 124, 1866 (1961); ``rho^2 = sigma_a / (sigma_a + sigma_b)`` is 1 where one channel is open.  The fit multiplies
+the profile by ``1 + slope eps``, as sigma_a and sigma_b change with the energy, and takes the window of six widths either way;
+its errors hold what four and eight widths change.
 """
 
 from __future__ import annotations
@@ -74,7 +74,13 @@ class Pole:
 
 @dataclass(frozen=True)
 class Fit:
-    """Fano's profile fitted to a cross section: position and width in hartree, cross sections in Mb, with the errors of the fit."""
+    """Fano's profile fitted to a cross section, with the errors of the fit.
+
+    Attributes
+    ----------
+    values, errors : (6,) float64
+        Position and width (hartree), q, sigma_a and sigma_b (Mb), slope of both per half width.
+    """
 
     values: NDArray[np.float64]
     errors: NDArray[np.float64]

@@ -45,13 +45,17 @@ def photoabsorption(r: Results) -> Figure | None:
     ax = fig.subplots()
     for k, gauge in enumerate(r["gauge"]):
         color = CYCLE[k % len(CYCLE)]
-        ax.fill_between(x, sigma[:, k] - error[:, k], sigma[:, k] + error[:, k], color=color, alpha=0.25, linewidth=0)
+        ax.fill_between(
+            x, sigma[:, k] - error[:, k], sigma[:, k] + error[:, k], color=color, alpha=0.25, linewidth=0
+        )
         ax.plot(x, sigma[:, k], color=color, linestyle=LINES[k % len(LINES)], label=str(gauge))
     ax.set_xlim(float(x[0]), float(x[-1]))
     # A narrow resonance or a slow electron must not hide the rest.
     top = max(1.3 * float(np.quantile(sigma, 0.98)), 1e-6)
     if "measured/energy" in r:
-        yerr = r["measured/error"] if "measured/error" in r else None
+        # A file of two columns has no errors.
+        known = "measured/error" in r
+        yerr = r["measured/error"] if known else None
         ax.errorbar(
             r["measured/energy"], r["measured/sigma"], yerr=yerr, fmt="o", markersize=2.5, color="0.2", linewidth=0.6,
             label="measured", zorder=3,
@@ -93,7 +97,9 @@ def asymmetry(r: Results) -> Figure | None:
     for k, name in enumerate(r["level"][:SHOWN]):
         color = CYCLE[k % len(CYCLE)]
         y, e = beta[:, 0, k], error[:, 0, k]
-        ax.fill_between(x, np.maximum(y - e, -1.0), np.minimum(y + e, 2.0), color=color, alpha=0.2, linewidth=0)
+        ax.fill_between(
+            x, np.maximum(y - e, -1.0), np.minimum(y + e, 2.0), color=color, alpha=0.2, linewidth=0
+        )
         ax.plot(x, y, color=color, label=str(name))
     ax.set_xlim(float(x[0]), float(x[-1]))
     ax.set_ylim(-1.1, 2.1)
@@ -105,7 +111,7 @@ def asymmetry(r: Results) -> Figure | None:
 
 
 def fano(r: Results) -> Figure | None:
-    """Draw the widest resonances with their fits of Fano's profile."""
+    """Draw the strongest resonances with their fits of Fano's profile."""
     from qsim.sturmian.scatter.photo.fano import profile
 
     if "resonance/fit" not in r or not r["resonance/fit"].shape[1]:
@@ -114,18 +120,32 @@ def fano(r: Results) -> Figure | None:
     known = [p for p in range(fits.shape[0]) if np.all(np.isfinite(fits[p]))]
     if not known:
         return None
-    widest = sorted(sorted(known, key=lambda p: -fits[p, 1])[:PANELS])
-    fig = figure("single" if len(widest) == 1 else "double")
-    axes = np.ravel(np.atleast_1d(fig.subplots(1, len(widest), squeeze=False)))
+    # The strongest ones: what each adds to the integral of the cross section.
+    strength = (fits[:, 2] ** 2 + 1.0) * fits[:, 3] * fits[:, 1]
+    strongest = sorted(sorted(known, key=lambda p: -float(strength[p]))[:PANELS])
+    fig = figure("single" if len(strongest) == 1 else "double")
+    axes = np.ravel(np.atleast_1d(fig.subplots(1, len(strongest), squeeze=False)))
     E, x = r["total_energy"], r["photon_energy"]
-    for ax, p in zip(axes, widest, strict=True):
+    for ax, p in zip(axes, strongest, strict=True):
         parameters = fits[p]
         inside = np.abs(E - parameters[0]) <= 7.0 * parameters[1]
         fine = np.linspace(-6.0, 6.0, 400) * parameters[1] + parameters[0]
-        ax.plot(x[inside], r["sigma_total"][inside, 0], "o", markersize=2.5, fillstyle="none", color=CYCLE[0], label="computed")
+        ax.plot(
+            x[inside],
+            r["sigma_total"][inside, 0],
+            "o",
+            markersize=2.5,
+            fillstyle="none",
+            color=CYCLE[0],
+            label="computed",
+        )
         shift = float(x[0]) - float(E[0]) * HARTREE
         ax.plot(fine * HARTREE + shift, profile(fine, *parameters), color=CYCLE[1], label="Fano")
-        ax.set_title(f"$q = {parameters[2]:.3f}$, $\\Gamma = {parameters[1] * HARTREE * 1e3:.4g}$ meV", loc="left", fontsize=7)
+        ax.set_title(
+            f"$q = {parameters[2]:.3f}$, $\\Gamma = {parameters[1] * HARTREE * 1e3:.4g}$ meV",
+            loc="left",
+            fontsize=7,
+        )
         ax.set_xlabel("photon energy (eV)")
         ax.ticklabel_format(axis="x", useOffset=False)
         ax.locator_params(axis="x", nbins=4)

@@ -121,7 +121,9 @@ class Waves:
         for i in range(model.size + model.count):
             # A direction counts with its repulsion less 1/r of the electron outside, a source as it is.
             direction = i < model.size
-            vector = model.Q[i].reshape(1, *operator.on_grid_shape) if direction else model.s[i - model.size][None]
+            vector = (
+                model.Q[i].reshape(1, *operator.on_grid_shape) if direction else model.s[i - model.size][None]
+            )
             driven = operator.repel(vector) if direction else vector
             u = operator.device.to_host(vector[0, :, :count, :count])
             w = operator.device.to_host(driven[0, :, :count, :count])

@@ -5,9 +5,9 @@ solutions at some energies, and with products without conjugation, as H is compl
 
     u(E) = Q c(E),     (E M - A) c = b,     M = Q^T Q,  A = Q^T H Q,  b = Q^T s.
 
-``u^T s``, by which the optical theorem is computed, then has at every node the right value and the right slope; amplitudes, which are
-linear in u, the right value.  Every new node tells how far the model was off between the two nodes at its sides; nodes are added
-where this is most, until it is little everywhere.
+``u^T s``, by which the optical theorem is computed, then has at every node the right value and the right slope; amplitudes,
+which are linear in u, the right value.  Every new node tells how far the model was off between the two nodes at its sides; nodes
+are added where this is most, until it is little everywhere.
 
 Sources of a photon are those of photon energy one: x = u, omega u, omega^2 u of length, velocity and acceleration obey
 
@@ -130,9 +130,7 @@ class Reduced:
         Energy of the lowest level of the ion, hartree: the first threshold.
     """
 
-    def __init__(
-        self, operator: Driven, s: Any, chained: Sequence[bool], bound: float, ion: float
-    ) -> None:
+    def __init__(self, operator: Driven, s: Any, chained: Sequence[bool], bound: float, ion: float) -> None:
         if not operator.whole:
             raise ValueError("the equation of many energies needs the whole grid as its basis")
         self.operator, self.xp, self.s = operator, operator.device.xp, s
@@ -191,7 +189,7 @@ class Reduced:
         self.b = np.asarray(host(self.s.reshape(self.count, -1) @ self.Q.T), complex)
 
     def solve(self, E: NDArray[np.float64], size: int | None = None) -> NDArray[np.complex128]:
-        """Return the coefficients (k, e, m) of all solutions at some energies (e,), hartree, among the first `size` directions."""
+        """Return the coefficients (k, e, m) of all solutions at energies (e,), hartree, among the first `size` directions."""
         m = self.size if size is None else size
         if m == 0:
             return np.zeros((self.count, len(E), self.size), complex)
@@ -276,14 +274,14 @@ class Reduced:
         return np.where(self.at_node(k, E), 0.0, trust.left)
 
     def _again(self, k: int, E: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the error (e,) that an earlier growth has left, at other energies: nothing is known of what lies between."""
+        """Return the error (e,) that an earlier growth has left, at other energies: that of the energies around them."""
         known, left = self._trusted[k]
         nearest = np.abs(E[:, None] - known[None, :]).argmin(axis=1)
         same = np.abs(E - known[nearest]) <= SAME
         return np.where(same, left[nearest], np.maximum(left[nearest], np.interp(E, known, left)))
 
     def _scaled(self, E: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return a coordinate in which solutions change evenly: logarithmic above the first threshold, near which they turn fast."""
+        """Return a coordinate in which solutions change evenly: logarithmic above the first threshold."""
         return np.asarray(np.log(np.maximum(np.asarray(E) - self.ion, 0.0) + SLOW))
 
     def _relative(self, k: int, E: NDArray[np.float64], before: NDArray[np.float64]) -> NDArray[np.float64]:

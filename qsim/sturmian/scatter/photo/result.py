@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["QUANTITIES", "PhotoResult"]
 
+# Number of sigma_a among the parameters of a fit, and among the errors of a resonance.
+HEIGHT = 3
 # Energies that have scalars of their own; a longer list is in the arrays alone.
 FEW = 12
 SUMS = ("sum_minus_2", "sum_minus_1", "sum_0", "sum_1")
@@ -104,19 +106,29 @@ class PhotoResult:
         return discrete + float(np.trapezoid(density * own.omega**power, own.omega))
 
 
-def _by_energy(value: Callable[[PhotoResult], NDArray[np.float64]]) -> Callable[[PhotoResult], NDArray[np.float64]]:
+def _by_energy(
+    value: Callable[[PhotoResult], NDArray[np.float64]],
+) -> Callable[[PhotoResult], NDArray[np.float64]]:
     """Return a function that gives an array (..., g, e) as (e, g, ...)."""
     return lambda result: np.ascontiguousarray(value(result).T)
 
 
-def _levels(value: Callable[[Judgement], NDArray[np.float64]]) -> Callable[[PhotoResult], NDArray[np.float64]]:
+def _levels(
+    value: Callable[[Judgement], NDArray[np.float64]],
+) -> Callable[[PhotoResult], NDArray[np.float64]]:
     """Return a function that gives an array (l, g, e) of the levels that the deck asks for as (e, g, l)."""
-    return lambda result: np.ascontiguousarray(np.moveaxis(value(result.judgement)[result.shown], 0, -1).swapaxes(0, 1))
+    return lambda result: np.ascontiguousarray(
+        np.moveaxis(value(result.judgement)[result.shown], 0, -1).swapaxes(0, 1)
+    )
 
 
-def _channels(value: Callable[[PhotoResult], NDArray[np.float64]]) -> Callable[[PhotoResult], NDArray[np.float64]]:
+def _channels(
+    value: Callable[[PhotoResult], NDArray[np.float64]],
+) -> Callable[[PhotoResult], NDArray[np.float64]]:
     """Return a function that gives an array (c, g, e) of the channels that the deck asks for as (e, g, c)."""
-    return lambda result: np.ascontiguousarray(np.moveaxis(value(result)[result.channels], 0, -1).swapaxes(0, 1))
+    return lambda result: np.ascontiguousarray(
+        np.moveaxis(value(result)[result.channels], 0, -1).swapaxes(0, 1)
+    )
 
 
 def _names(result: PhotoResult) -> NDArray[np.object_]:
@@ -145,7 +157,9 @@ def _mean_beta(result: PhotoResult) -> NDArray[np.float64]:
         own = [k for k, (m, _) in enumerate(judgement.levels) if m == n]
         sigma, beta = judgement.level[own], np.nan_to_num(judgement.beta[own])
         whole = sigma.sum(axis=0)
-        mean = np.divide((sigma * beta).sum(axis=0), whole, out=np.full(whole.shape, np.nan), where=whole > 0.0)
+        mean = np.divide(
+            (sigma * beta).sum(axis=0), whole, out=np.full(whole.shape, np.nan), where=whole > 0.0
+        )
         out[:, :, i] = mean.T
     return out
 
@@ -182,7 +196,9 @@ def _gauges(result: PhotoResult) -> float | None:
     return float(np.median(np.ptp(total, axis=0) / np.abs(total).mean(axis=0)))
 
 
-def _resonances(name: str, unit: str, text: str, value: Callable[[PhotoResult, int], tuple[float, float]]) -> Quantity[PhotoResult]:
+def _resonances(
+    name: str, unit: str, text: str, value: Callable[[PhotoResult, int], tuple[float, float]]
+) -> Quantity[PhotoResult]:
     """Return a quantity with one scalar per resonance."""
 
     def scalars(result: PhotoResult) -> dict[str, Scalar]:
@@ -190,7 +206,9 @@ def _resonances(name: str, unit: str, text: str, value: Callable[[PhotoResult, i
         for p in range(result.own.poles.size):
             number, error = value(result, p)
             where = f"{_photon_of(result, p) * HARTREE_EV:.4f} eV"
-            out[f"{name}_{p}"] = Scalar(number, unit, error if np.isfinite(error) else None, f"{text}, {where}")
+            out[f"{name}_{p}"] = Scalar(
+                number, unit, error if np.isfinite(error) else None, f"{text}, {where}"
+            )
         return out
 
     return Quantity(f"{name}_*", unit, text, scalars, headline=(f"{name}_0",))
@@ -200,6 +218,12 @@ def _photon_of(result: PhotoResult, p: int) -> float:
     return float(result.own.poles[p].real - result.threshold[0])
 
 
+def _height_with_error(result: PhotoResult, p: int) -> tuple[float, float]:
+    """Return sigma_a of a resonance and its error, Mb."""
+    value = _height(result, p)
+    return value, value * float(result.resonance_errors[p, HEIGHT])
+
+
 def _height(result: PhotoResult, p: int) -> float:
     """Return sigma_a of a resonance from its pole, first gauge, Mb."""
     own, problem = result.own, result.problem
@@ -207,10 +231,6 @@ def _height(result: PhotoResult, p: int) -> float:
     power = {"length": 0, "velocity": 2, "acceleration": 4}[problem.gauges[0]]
     gap = own.poles[p].real - own.initial
     return float(weight_of(np.array([omega]))[0] / gap**power * 2.0 / width * own.strengths[p, 0].imag ** 2)
-
-
-# Number of sigma_a among the parameters of a fit.
-HEIGHT = 3
 
 
 def _fit(parameter: int) -> Callable[[PhotoResult, int], tuple[float, float]]:
@@ -240,7 +260,9 @@ def _closures(result: PhotoResult) -> dict[str, Scalar]:
 def _spectral(result: PhotoResult) -> dict[str, Scalar]:
     return {
         f"{name}_spectrum": Scalar(
-            result.strength(power), unit, description=f"{text}: bound levels of the box and the energies of the deck"
+            result.strength(power),
+            unit,
+            description=f"{text}: bound levels of the box and the energies of the deck",
         )
         for name, unit, text, power in zip(SUMS, SUM_UNITS, SUM_TEXTS, (-2, -1, 0, 1), strict=True)
     }
@@ -249,7 +271,10 @@ def _spectral(result: PhotoResult) -> dict[str, Scalar]:
 def _open_scalars(result: PhotoResult) -> dict[str, Scalar]:
     return {
         f"threshold_{n}": Scalar(
-            opens * HARTREE_EV, "eV", result.threshold[1] * HARTREE_EV, f"photon energy at which the ion is left in n = {n}"
+            opens * HARTREE_EV,
+            "eV",
+            result.threshold[1] * HARTREE_EV,
+            f"photon energy at which the ion is left in n = {n}",
         )
         for n, opens in result.thresholds().items()
         if n <= result.problem.task.levels
@@ -270,7 +295,7 @@ QUANTITIES: tuple[Quantity[PhotoResult], ...] = (
                 lambda r, p: (float(-2.0 * r.own.poles[p].imag), float(r.resonance_errors[p, 1]))),
     _resonances("resonance_q", "", "Fano's q of the resonance, from its pole",
                 lambda r, p: (float(-r.own.strengths[p, 0].real / r.own.strengths[p, 0].imag), float(r.resonance_errors[p, 2]))),
-    _resonances("resonance_sigma_a", "Mb", "Fano's sigma_a, from the pole", lambda r, p: (_height(r, p), _height(r, p) * float(r.resonance_errors[p, 3]))),
+    _resonances("resonance_sigma_a", "Mb", "Fano's sigma_a, from the pole", _height_with_error),
     _resonances("fano_energy", "hartree", "position of the resonance, total energy, from the fit", _fit(0)),
     _resonances("fano_width", "hartree", "width of the resonance, from the fit", _fit(1)),
     _resonances("fano_q", "", "Fano's q, from the fit", _fit(2)),
@@ -308,7 +333,7 @@ QUANTITIES: tuple[Quantity[PhotoResult], ...] = (
              lambda r: np.array([level_name(*r.judgement.levels[i]) for i in r.shown], dtype=object), ("level",)),
     Quantity("sigma_level", "Mb", "the ion is left in a level", _levels(lambda j: j.level), (*GAUGE, "level")),
     Quantity("sigma_level_error", "Mb", "its error", _levels(lambda j: j.level_error), (*GAUGE, "level")),
-    Quantity("beta", "", "asymmetry parameter of the electron, linear polarisation", _levels(lambda j: j.beta), (*GAUGE, "level")),
+    Quantity("beta", "", "asymmetry parameter of the photoelectron", _levels(lambda j: j.beta), (*GAUGE, "level")),
     Quantity("beta_error", "", "its error", _levels(lambda j: j.beta_error), (*GAUGE, "level")),
     Quantity("n", "", "principal quantum numbers of the ion", _principal, ("n",)),
     Quantity("beta_n", "", "asymmetry parameter with the levels of one n unresolved", _mean_beta, (*GAUGE, "n")),

@@ -90,7 +90,9 @@ class Photons:
                     self.spectra.append(self._own(poll))
             else:
                 with self.stage("errors"):
-                    other = self.judged("the error of the cross sections", partial(self._other, number, poll), None)
+                    other = self.judged(
+                        "the error of the cross sections", partial(self._other, number, poll), None
+                    )
                 self.lost = other is None
                 if other is not None:
                     self.spectra.append(other)
@@ -161,7 +163,9 @@ def run(problem: Photoionisation, monitor: Monitor) -> PhotoResult:
     photons = Photons(problem, monitor.restored, monitor.stage, monitor.judged)
     drive(photons, monitor, total=photons.total, unit="spectra", what="photoionisation")
     result = photons.result()
-    warnings: list[str] = monitor.judged("warnings about the cross sections", partial(warnings_of, result), [])
+    warnings: list[str] = monitor.judged(
+        "warnings about the cross sections", partial(warnings_of, result), []
+    )
     for text in warnings:
         monitor.warn(text)
     return result

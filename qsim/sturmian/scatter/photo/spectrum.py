@@ -135,7 +135,9 @@ class Spectrum:
 
     def partial_spread(self) -> NDArray[np.float64]:
         """Return how much these depend on radius and model, Mb."""
-        return np.asarray(2.0 * weight_of(self.omega) * self.k[:, None] * np.abs(self.amplitude) * self.spread)
+        return np.asarray(
+            2.0 * weight_of(self.omega) * self.k[:, None] * np.abs(self.amplitude) * self.spread
+        )
 
 
 def weight_of(omega: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -213,7 +215,9 @@ def _demand(problem: Photoionisation, case: Case, model: Reduced, poll: Callable
     together = min(TOGETHER, max(1, int(BATCH / (RESTART * vector))))
     rounding = problem.rounding(model.operator)
     if case.coarser:
-        return Demand(max(solver.tolerance, ROUGH), solver.max_iterations, AGREEMENT, MOST, together, poll, rounding)
+        return Demand(
+            max(solver.tolerance, ROUGH), solver.max_iterations, AGREEMENT, MOST, together, poll, rounding
+        )
     return Demand(solver.tolerance, solver.max_iterations, AGREEMENT, MOST, together, poll, rounding)
 
 
@@ -332,9 +336,7 @@ def _add_resonances(
 # ------------------------------------------------------------------------------------------- sums
 
 
-def _add_sums(
-    made: Spectrum, problem: Photoionisation, model: Reduced, waves: Waves, bound: Bound
-) -> None:
+def _add_sums(made: Spectrum, problem: Photoionisation, model: Reduced, waves: Waves, bound: Bound) -> None:
     """Add bound levels with their oscillator strengths, and the sums that the initial state alone gives."""
     energies, d = model.poles()
     lowest = min(waves.thresholds.values(), default=0.0)
@@ -363,7 +365,11 @@ def _polarisability(problem: Photoionisation, model: Reduced, bound: Bound) -> f
     s = model.s[k][None]
     solver = problem.settings.solver
     solved = driven.solve(
-        model.operator, s, np.array([bound.energy]), tolerance=solver.tolerance, max_iterations=solver.max_iterations
+        model.operator,
+        s,
+        np.array([bound.energy]),
+        tolerance=solver.tolerance,
+        max_iterations=solver.max_iterations,
     )
     return -2.0 * float(complex((solved.u.ravel() @ s.ravel()).item()).real)
 
