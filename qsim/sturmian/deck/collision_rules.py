@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
-from qsim.sturmian.deck import photon
+from qsim.sturmian.deck import photon_rules
 from qsim.sturmian.deck.blocks import Gsf, SquareWell, as_list
 from qsim.sturmian.deck.collision import Scatter
 from qsim.sturmian.deck.collision_symmetry import energies_of, initial_of, pairs_of, sectors_of
@@ -79,7 +79,7 @@ def _keys(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
             continue
         yield Finding(f"task.{key}", f"required for process: {task.process}")
     if task.photon is not None:
-        yield from photon.rules(deck, task)
+        yield from photon_rules.rules(deck, task)
     elif task.process == "photo":
         for key in ("threshold", "compare"):
             if key in task.model_fields_set:

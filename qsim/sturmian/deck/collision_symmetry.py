@@ -83,7 +83,7 @@ class Settings:
             initial_of(deck),
             solver_of(deck),
             tuple(energies_of(deck)),
-            tuple(photons_of(deck.task)),
+            tuple(photons_of(deck.task.photon)),
             {key: values for key, values in scan.items() if key != "energy"},
         )
 

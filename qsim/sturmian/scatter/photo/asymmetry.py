@@ -29,13 +29,14 @@ if TYPE_CHECKING:
 __all__ = ["asymmetries", "asymmetry", "phased"]
 
 
-def phased(wave: Wave, leaves: int, charge: float) -> NDArray[np.complex128]:
-    """Return ``a_l = (-i)^l exp(i sigma_l) A_l`` (g, e) of a channel, for a charge of the ion."""
+def phased(
+    k: NDArray[np.float64], amplitude: NDArray[np.complex128], leaves: int, charge: float
+) -> NDArray[np.complex128]:
+    """Return ``a_l = (-i)^l exp(i sigma_l) A_l`` (g, e) of a channel with wave numbers (e,), for a charge of the ion."""
     from scipy.special import loggamma
 
-    k = np.where(wave.k > 0.0, wave.k, 1.0)
-    sigma = np.imag(loggamma(leaves + 1 - 1j * charge / k))
-    return np.asarray((-1j) ** leaves * np.exp(1j * sigma) * wave.amplitude)
+    sigma = np.imag(loggamma(leaves + 1 - 1j * charge / np.where(k > 0.0, k, 1.0)))
+    return np.asarray((-1j) ** leaves * np.exp(1j * sigma) * amplitude)
 
 
 def asymmetry(
@@ -67,7 +68,7 @@ def asymmetries(waves: Mapping[Channel, Wave], charge: float) -> dict[tuple[int,
     out = {}
     for n, l in sorted({(channel.n, channel.l) for channel in waves}):
         parts = {
-            channel.leaves: phased(wave, channel.leaves, charge)
+            channel.leaves: phased(wave.k, wave.amplitude, channel.leaves, charge)
             for channel, wave in waves.items()
             if (channel.n, channel.l) == (n, l)
         }

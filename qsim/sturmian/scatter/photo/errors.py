@@ -12,7 +12,7 @@ from qsim.sturmian.scatter.cross_sections.summed import SAFETY, STATIONARY
 from qsim.sturmian.scatter.photo import fano
 from qsim.sturmian.scatter.photo.asymmetry import asymmetries
 from qsim.sturmian.scatter.photo.outgoing_waves import Channel, Wave
-from qsim.sturmian.scatter.photo.spectrum import weight_of
+from qsim.sturmian.scatter.photo.weights import weight_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,7 @@ from qsim.core.results.quantities import Quantity
 from qsim.core.results.tables import Scalar
 from qsim.sturmian.scatter.cross_sections.kinematics import FINE_STRUCTURE, HARTREE_EV
 from qsim.sturmian.scatter.photo.asymmetry import phased
-from qsim.sturmian.scatter.photo.outgoing_waves import Wave
-from qsim.sturmian.scatter.photo.spectrum import MEGABARN, weight_of
+from qsim.sturmian.scatter.photo.weights import MEGABARN, weight_of
 from qsim.sturmian.scatter.solved import LETTERS, level_name
 
 if TYPE_CHECKING:
@@ -144,7 +143,7 @@ def _phases(result: PhotoResult) -> NDArray[np.float64]:
     own, charge = result.own, result.setup.potential.charge - 1.0
     out = np.full(own.amplitude.shape, np.nan)
     for c, (_, _, leaves) in enumerate(own.channels.tolist()):
-        a = phased(Wave(own.k[c], own.amplitude[c], own.spread[c]), leaves, charge)
+        a = phased(own.k[c], own.amplitude[c], leaves, charge)
         out[c] = np.where(own.k[c] > 0.0, np.angle(a), np.nan)
     return out
 

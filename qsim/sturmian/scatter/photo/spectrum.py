@@ -12,10 +12,10 @@ from qsim.sturmian.driven import operator as driven
 from qsim.sturmian.driven import sources
 from qsim.sturmian.driven.krylov import RESTART
 from qsim.sturmian.driven.operator import BATCH
-from qsim.sturmian.scatter.cross_sections.kinematics import FINE_STRUCTURE, KILOBARN
 from qsim.sturmian.scatter.photo import fano
 from qsim.sturmian.scatter.photo.outgoing_waves import Waves
 from qsim.sturmian.scatter.photo.reduced import Demand, Reduced
+from qsim.sturmian.scatter.photo.weights import weight_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.setup import Bound, Setup
     from qsim.sturmian.scatter.photo.problem import Photoionisation
 
-__all__ = ["MEGABARN", "Case", "Spectrum", "spectrum"]
+__all__ = ["Case", "Spectrum", "spectrum"]
 
-# a0^2 in megabarn.
-MEGABARN = 1e-3 * KILOBARN
 # Relative error of the total between the nodes, and most nodes of a gauge.
 AGREEMENT, MOST = 3e-3, 36
 # Residual of the nodes of the coarser grid.
@@ -138,11 +136,6 @@ class Spectrum:
         return np.asarray(
             2.0 * weight_of(self.omega) * self.k[:, None] * np.abs(self.amplitude) * self.spread
         )
-
-
-def weight_of(omega: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``4 pi alpha omega`` in Mb: cross section over ``Im s^T u`` and over ``k |A|^2``."""
-    return np.asarray(4.0 * math.pi * FINE_STRUCTURE * omega * MEGABARN)
 
 
 def spectrum(
