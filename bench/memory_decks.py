@@ -206,7 +206,7 @@ def _atom(sizes: tuple[int, int] = (20, 40), gauge: str = "length", **laser: Any
             "method": "tridiag",
             "task": "atom",
             "atom": {"type": "hydrogen"},
-            "grid": {"rmax": 20.0 * lmax, "dr": 0.2, "lmax": lmax, "map": "auto"},
+            "grid": {"rmax": 20.0 * lmax, "dr": 0.2, "l_max": lmax, "map": "auto"},
             "initial": "1s",
             "laser": {"gauge": gauge, "pulses": [pulse], **laser},
             "absorber": {"type": "manolopoulos", "kmin": 0.2, "delta": 0.2},

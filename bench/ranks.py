@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -199,7 +200,7 @@ def _sturmian_strong(setting: Setting) -> Measured:
 
 
 def _qoc_strong(setting: Setting) -> Measured:
-    members = setting.pick(24, 400, 4000)
+    members = setting.pick(24, 400, 16_000)
     scales = [round(0.9 + 0.2 * k / (members - 1), 8) for k in range(members)]
     deck = _loaded(
         "qoc/robust.yaml",
@@ -210,6 +211,29 @@ def _qoc_strong(setting: Setting) -> Measured:
         run={"seed": 1},
     )
     return _deck(setting, deck, _largest(members, setting.comm.size))
+
+
+def _qoc_members(setting: Setting) -> Measured:
+    """A verified ensemble of two qubits: detunings and factors of the controls, all combinations."""
+    shape = setting.pick(2, 4, 16), setting.pick(2, 4, 10), setting.pick(4, 25, 100)
+    ends = {"start": "-2 MHz", "stop": "2 MHz"}
+    deck = _loaded(
+        "qoc/robust_cnot.yaml",
+        time={"T": "20 ns", "slots": setting.pick(10, 100, 200)},
+        optimizer={"type": "lbfgs", "max_sweeps": setting.pick(6, 6, 60)},
+        ensemble={
+            "members": [
+                {"set": {"parts.a.frequency": ends | {"count": shape[0]}}},
+                {"set": {"parts.b.frequency": ends | {"count": shape[1]}}},
+                {"scale": {"control": {"start": 0.98, "stop": 1.02, "count": shape[2]}}},
+            ]
+        },
+        verify={"propagator": "none"},
+        run={"seed": 1},
+    )
+    # the loader takes the key `on` for true; without it the gate acts on all parts
+    deck["system"]["target"] = {"gate": "cnot"}
+    return _deck(setting, deck, _largest(math.prod(shape), setting.comm.size))
 
 
 def _trotter_strong(setting: Setting) -> Measured:
@@ -261,6 +285,7 @@ CASES = {
         Ranks("qmc-ranks-weak", "H2O, the same walkers per rank, vmc and dmc; seconds of a run", _qmc_weak, STRICT),
         Ranks("sturmian-ranks-strong", "electron on hydrogen, energies x L x S; seconds of a run", _sturmian_strong, WEAK),
         Ranks("qoc-ranks-strong", "ensemble of field strengths; seconds of a run", _qoc_strong, WEAK),
+        Ranks("qoc-ranks-members", "ensemble of two qubits; seconds of a run", _qoc_members, WEAK),
         Ranks("trotter-ranks-state", "one state, the same amplitudes per rank; seconds of a step", _trotter_state),
         Ranks("trotter-ranks-strong", "ensemble of disorder; seconds of a run", _trotter_strong),
     )

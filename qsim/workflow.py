@@ -86,7 +86,7 @@ class Validation:
     Attributes
     ----------
     problems
-        Errors and warnings, each with file, line, column, key, message and severity.
+        Errors, warnings and notes, each with file, line, column, key, message and severity.
     """
 
     problems: tuple[Diagnostic, ...] = ()
@@ -95,6 +95,11 @@ class Validation:
     def errors(self) -> tuple[Diagnostic, ...]:
         """What stops a run."""
         return tuple(item for item in self.problems if item.severity == "error")
+
+    @property
+    def notes(self) -> tuple[Diagnostic, ...]:
+        """How old names of keys and numbers without units are taken."""
+        return tuple(item for item in self.problems if item.severity == "note")
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:

@@ -22,6 +22,8 @@ DERIVED = {
     # the guess with constraints applied, and the envelope of many cycles
     "qoc fields": ("guess$", "_child2$"),
     "qoc line_search": ("midpoints$",),
+    # a projection of the sphere, not of numbers of the file
+    "qoc bloch": (".*",),
     # functions evaluated between the points of the grid that are stored
     "sturmian basis": (r"^\$S_\{n",),
     "sturmian density": ("^radial density",),
@@ -39,8 +41,8 @@ DERIVED = {
     # differences of 1e-15 from one, whose digits scaling loses
     "trotter drift": (r"\\rangle - 1\|\$$",),
     # distributions of the theory
-    "trotter overview": ("random levels$", "orthogonal ensemble$"),
-    "trotter gap_ratio": ("random levels$", "orthogonal ensemble$"),
+    "trotter overview": ("Poisson$", "GOE$"),
+    "trotter gap_ratio": ("Poisson$", "GOE$"),
 }
 
 

@@ -85,6 +85,12 @@ def test_version(command):
 # --- usage ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", methods.available())
+def test_help_of_a_method_tells_its_limits(command, name):
+    text = " ".join(command(name, "--help").stdout.split())
+    assert f"Limits: {methods.LIMITS[name]}" in text
+
+
 @pytest.mark.parametrize("arguments", [["deck.yaml"], ["--help"], ["deck.yaml", "--json", "-o", "x"], []])
 def test_a_method_of_a_later_version_is_hidden_and_honest(monkeypatch, command, arguments):
     monkeypatch.setitem(methods.TABLE, "alchemy", "Gold.")
@@ -126,7 +132,7 @@ def test_a_run_talks_on_stderr_only(counter, command):
     assert reply.stdout == ""
     lines = {line.split()[0]: line for line in reply.stderr.splitlines() if line.split()}
     assert re.fullmatch(r"mean +0\.\d+ ± 0\.\d+ au *", lines["mean"])
-    assert re.fullmatch(r"final +0\.\d{1,6} au *", lines["final"])
+    assert re.fullmatch(r"final +0\.\d{1,6} au \(no error known\) *", lines["final"])
     assert list(lines).index("final") < list(lines).index("mean")  # the headline comes first
     assert lines["steps"].split() == ["steps", "7"]
     assert re.search(r"build \S+ s, run \S+ s, write \S+ s, figures \S+ s", lines["time"])
@@ -426,7 +432,7 @@ def results(counter, command):
 
 def test_show(results, command):
     text = command("show", results).stdout
-    assert re.search(r"^final +0\.\d{9,12} au +last value", text, flags=re.MULTILINE)
+    assert re.search(r"^final +0\.\d{9,12} au \(no error known\) +last value", text, flags=re.MULTILINE)
     assert re.search(r"^value +20 +step +au +value after the step", text, flags=re.MULTILINE)
     assert re.search(r"^seed +1", text, flags=re.MULTILINE)
     content = strict_json(command("show", results, "--json").stdout)

@@ -30,9 +30,12 @@ CASES = cases(FOLDERS, PLACE)
 DRAWN = {
     "qmc/he_atom": "overview trace population reblock timestep optimisation jastrow gofr density",
     "qmc/electron_gas": "sofk",
-    "qoc/leakage": "overview fields populations convergence gate",
+    "qoc/alignment": "overview goal",
+    "qoc/fastest": "front",
+    "qoc/leakage": "overview fields spectrum populations convergence gate bloch",
     "qoc/robust": "overview fields spectrum populations convergence spectrogram robustness",
     "qoc/travolta_fig4": "overview line_search",
+    "qoc/water_stretches": "levels",
     "sturmian/he_excited": "basis beta convergence partial_waves iterations density pair_density levels",
     "sturmian/he_photo": "photoabsorption fano photo_levels asymmetry",
     "sturmian/li_plus_scan": "convergence",

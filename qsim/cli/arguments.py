@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable
@@ -207,6 +208,28 @@ class FigureSize(click.ParamType):  # type: ignore[type-arg]  # generic since cl
                 f"'{value}' is not WIDTHxHEIGHT in inches, each from 0.5 to 100, such as 7x4", param, ctx
             )
         return size
+
+
+class Limits(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5 only
+    """Ends of an axis, such as ``0:10``; either may be left out."""
+
+    name = "limits"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float | None, float | None]:
+        """Return both ends, None for one that is left out."""
+        if isinstance(value, tuple):
+            return value
+        first, colon, second = str(value).partition(":")
+        try:
+            ends = tuple(float(end) if end.strip() else None for end in (first, second))
+        except ValueError:
+            colon, ends = "", ()
+        finite = all(end is None or math.isfinite(end) for end in ends)
+        if not colon or not finite or ends in ((None, None), ()) or ends[0] == ends[1]:
+            self.fail(f"'{value}' is not FROM:TO, such as 0:10, 1e-8: or :5", param, ctx)
+        return ends[0], ends[1]
 
 
 def _device_name(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

@@ -49,6 +49,8 @@ def show(file: Path, as_json: bool, deck: bool) -> None:
 
 def _content(results: Results) -> dict[str, Any]:
     """Return everything but the numbers of the arrays, for ``--json``."""
+    from qsim.core.results.summary import entry
+
     return {
         "file": str(results.path),
         "method": results.method,
@@ -57,8 +59,8 @@ def _content(results: Results) -> dict[str, Any]:
         "created": results.created,
         "format_version": results.format_version,
         "scalars": {
-            name: {"value": s.value, "error": s.error, "unit": s.unit, "description": s.description}
-            for name, s in results.scalars.items()
+            name: {**entry(scalar), "description": scalar.description}
+            for name, scalar in results.scalars.items()
         },
         "tables": {
             name: {
@@ -81,8 +83,8 @@ def _show(results: Results) -> None:
         columns((name, str(content[name])) for name in ("file", "method", "title", "status", "created"))
     )
     scalars = [
-        (name, format_scalar(entry["value"], entry["unit"], entry["error"], digits=12), entry["description"])
-        for name, entry in content["scalars"].items()
+        (name, format_scalar(s.value, s.unit, s.error, 12, s.note), s.description)
+        for name, s in results.scalars.items()
     ]
     click.echo("\n" + columns(scalars, ("scalar", "value", "meaning")))
     # Arrays by shape and meaning only: their numbers are for plots and programs.

@@ -165,7 +165,8 @@ def _result_text(outcome: Done, method: str) -> str:
         method
     ).headline  # loads the method, hence not before the first run is done
     names = [name for name in headline if name in scalars][:MAX_SCALARS]
-    texts = [f"{name} {format_scalar(**scalars[name])}" for name in names]
+    # a line has no space for notes
+    texts = [f"{name} {format_scalar(**{**scalars[name], 'note': ''})}" for name in names]
     return "  ".join([*texts, format_seconds(outcome.seconds)])
 
 

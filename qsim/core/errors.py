@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Literal
 
 from qsim.core.text import printable
 
-Severity = Literal["error", "warning"]
+Severity = Literal["error", "warning", "note"]
 
 # Diagnostics that are shown one by one.
 MOST = 50
@@ -55,7 +55,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One error or warning about a deck, with its place.
+    """One error, warning or note about a deck, with its place.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Diagnostic:
     message
         What is wrong, what was found, and what is allowed.
     severity
-        A deck with a diagnostic of severity ``"error"`` does not run.
+        A deck with a diagnostic of severity ``"error"`` does not run; a ``"note"`` tells how something is taken, and is not kept.
     source
         The text of that line, for `excerpt`; may be empty.
     """
@@ -84,7 +84,7 @@ class Diagnostic:
     def __str__(self) -> str:
         """Return ``file:line:column: key: message``, the form that editors and terminals make clickable."""
         key = f"{self.key}: " if self.key else ""
-        kind = "warning: " if self.severity == "warning" else ""
+        kind = "" if self.severity == "error" else f"{self.severity}: "
         # an override is one line, and its key begins it; a deck given as a mapping has keys only
         start = self.file == "<deck>" or (
             self.file.startswith("<--set") and (self.line, self.column) == (1, 1)

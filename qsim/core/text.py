@@ -105,8 +105,10 @@ def reason(error: BaseException) -> str:
 # --------------------------------------------------------------------------------------- quantities
 
 
-def format_scalar(value: object, unit: str = "", error: float | None = None, digits: int = 6) -> str:
-    """Return a scalar with its unit and error: as many digits as the error leaves, else `digits`."""
+def format_scalar(
+    value: object, unit: str = "", error: float | None = None, digits: int = 6, note: str = ""
+) -> str:
+    """Return a scalar with its unit and error: as many digits as the error leaves, else `digits`; a note in parentheses."""
     if value is None:
         return "none"
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -116,7 +118,8 @@ def format_scalar(value: object, unit: str = "", error: float | None = None, dig
         # Two digits of the error: as many digits of the value as lie above them.
         leading = math.floor(math.log10(max(abs(value), error))) - math.floor(math.log10(error))
         text = f"{value:#.{min(12, leading + 2)}g} ± {error:.2g}"
-    return f"{text} {unit}".rstrip()
+    text = f"{text} {unit}".rstrip()
+    return f"{text} ({note})" if note else text
 
 
 def with_error(value: float, error: float) -> str:

@@ -14,7 +14,15 @@ from qsim.core.errors import NumericsError
 from qsim.qmc.relaxation import Rows, Start, drift_of, memory_of
 from qsim.qmc.sampling.series import ENERGIES
 from qsim.qmc.statistics import MINIMUM_BLOCKS
-from qsim.qmc.statistics.blocking import ROUNDING, Estimate, derived, reblock, warm_up, without_error
+from qsim.qmc.statistics.blocking import (
+    ENOUGH_TIMES,
+    ROUNDING,
+    Estimate,
+    derived,
+    reblock,
+    warm_up,
+    without_error,
+)
 from qsim.qmc.statistics.correlation import correlation
 from qsim.qmc.statistics.timestep import ORDERS, Extrapolation, bounded, extrapolate
 from qsim.qmc.statistics.twists import average
@@ -327,6 +335,11 @@ def _warnings(
     too_short = bool(energy.reason) and not _is_resolved(series, rows, particles)
     if too_short:
         yield energy.reason
+    elif energy.error is not None and not energy.constant and not energy.plateau:
+        yield (
+            f"the run is less than {ENOUGH_TIMES:g} upper bounds of its correlation time long, so that its error bar is "
+            f"uncertain itself ({series.kind}_error_is_converged is false); take more blocks"
+        )
     # Drift is tested in energy and kinetic energy; of several tests the least chance is
     # compared with its share of the level.
     if energy.error is None or energy.constant or rows is None:

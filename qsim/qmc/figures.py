@@ -386,7 +386,9 @@ def density(r: Results) -> Figure | None:
     bar.set_ticks([f * float(flat.max()) for f in (0.0, 0.1, 0.3, 0.6, 1.0)])
     bar.ax.yaxis.set_major_formatter("{x:.2g}")
     for symbol, place in zip(symbols, atoms, strict=False):
-        ax.annotate(str(symbol), (place[a], place[b]), color="white", fontsize=6, ha="center", va="center")
+        ax.annotate(
+            str(symbol), (place[a], place[b]), color="white", fontsize="small", ha="center", va="center"
+        )
     ax.set_aspect("equal")
     ax.grid(visible=False)
     ax.set_xlabel(f"${names[a]}$ (bohr)")

@@ -287,7 +287,9 @@ EXTRAPOLATED: tuple[Quantity[Result], ...] = (
         "",
         "chi squared of that fit; its degrees of freedom are the time steps less the coefficients",
         lambda r: float(found.chi2) if (found := at_zero(r)) else None,
-        when=lambda r: at_zero(r) is not None,
+        # two energies and a straight line: nothing is left over
+        when=lambda r: (found := at_zero(r)) is not None and found.degrees > 0,
+        exact=True,
     ),
 )
 
@@ -306,6 +308,7 @@ DIFFUSION: tuple[Quantity[Result], ...] = (
         "time step of dmc_energy, the smallest",
         lambda r: last.part.timestep if (last := last_part(r, "dmc")) else None,
         when=has_part("dmc"),
+        exact=True,
     ),
     Quantity(
         "dmc_population_bias",
@@ -313,8 +316,9 @@ DIFFUSION: tuple[Quantity[Result], ...] = (
         "estimate of how much population control raises dmc_energy; part of its error",
         lambda r: None if math.isnan(bias := analysis_of(r, "dmc").population_bias) else float(bias),
         when=has_part("dmc"),
+        exact=True,
     ),
-    _number("dmc", "effective_timestep", "1/hartree", "time step after rejections"),
+    replace(_number("dmc", "effective_timestep", "1/hartree", "time step after rejections"), exact=True),
     _number(
         "dmc", "persistent", "", "times that a walker that did not move was kept from multiplying", made=int
     ),
@@ -351,7 +355,13 @@ SYSTEM: tuple[Quantity[Result], ...] = (
         lambda r: len(r.twists),
         when=lambda r: bool(r.twists),
     ),
-    Quantity("ion_ion", HARTREE, "repulsion of the ions", lambda r: float(r.problem.wavefunction.ion_ion)),
+    Quantity(
+        "ion_ion",
+        HARTREE,
+        "repulsion of the ions",
+        lambda r: float(r.problem.wavefunction.ion_ion),
+        exact=True,
+    ),
     Quantity("electrons", "", "number of electrons", lambda r: int(r.problem.wavefunction.n_electrons)),
     Quantity(
         "determinant_energy",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
+from qsim.core.device.parallel import in_shares, world
 from qsim.core.errors import InvalidInput
 from qsim.core.run.stages import Plan, Size
 from qsim.qoc import checks
@@ -69,7 +70,7 @@ def build(loaded: LoadedDeck[Any], device: Device) -> AnyProblem:
     if isinstance(loaded.deck, QuantumDeck):
         from qsim.qoc.quantum import build as quantum
 
-        return quantum.build(loaded)
+        return quantum.build(loaded, device)
     return _build_grid(loaded, device)
 
 
@@ -234,8 +235,8 @@ def step_count(deck: QocDeck, nominal: Molecule) -> int:
     time = deck.time
     if isinstance(time.steps, int):
         return time.steps
-    if time.tau is not None:
-        return max(1, round(time.T / time.tau))
+    if time.dt is not None:
+        return max(1, round(time.T / time.dt))
     if isinstance(deck.propagator, CrankNicolsonPropagator):
         return phase_steps(nominal, goal_of(deck).top, time.T)
     energies = nominal.energies
@@ -266,8 +267,9 @@ def ensemble(deck: QocDeck, nominal: Molecule) -> Members:
     from qsim.qoc.propagators.propagator import Members
 
     block, factors = deck.ensemble, molecule_factors(deck)
-    others = [molecule(deck.system, level_count(deck), *pair) for pair in factors[1:]]
-    built = (nominal, *others)
+    # ranks share the molecules, which are all that takes long here
+    others = in_shares(world(), factors[1:], lambda pair: molecule(deck.system, level_count(deck), *pair))
+    built = (nominal, *others.values())
     if block is None:
         return Members(built, np.zeros(1, int), np.ones(1))
     place = {pair: i for i, pair in enumerate(factors)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.deck.units import to_unit
-from qsim.core.results.plotting import COLORS, figure
+from qsim.core.results.plotting import COLORS, compose, figure, in_column
 from qsim.core.text import format_scalar
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _inset(ax: Axes, t: NDArray[np.float64], y: NDArray[np.float64], crossings: 
     inner = ax.inset_axes((0.36, 0.66, 0.42, 0.32))
     inner.plot(t[first : last + 1], y[first : last + 1], linewidth=0.8)
     inner.set_xlim(float(t[first]), float(t[last]))
-    inner.tick_params(labelsize=6)
+    inner.tick_params(labelsize="x-small")
     inner.set_yticks([0.0])
 
 
@@ -201,7 +201,7 @@ def _spectrum(ax: Axes, r: Results) -> None:
         if value < right:
             ax.annotate(
                 name, (value, 0.97), xycoords=("data", "axes fraction"), xytext=(0, 0), textcoords="offset points",
-                fontsize=6, rotation=90, ha="center", va="top", color="0.35",
+                fontsize="small", rotation=90, ha="center", va="top", color="0.35",
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},
             )  # fmt: skip
     ax.set_xlim(0, right)
@@ -244,8 +244,10 @@ def _whole_numbers(ax: Axes) -> None:
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
-def overview(r: Results) -> Figure:
+def overview(r: Results) -> Figure | None:
     """Draw the potential with initial and target state, the field, its spectrum, the final density and the convergence."""
+    if in_column():
+        return compose(r, (fields, populations))
     scalar = r.scalars["probability"]
     fig = figure("double", 4.8)
     top, bottom = np.ravel(np.asarray(fig.subfigures(2, 1)))
@@ -257,8 +259,8 @@ def overview(r: Results) -> Figure:
         panels.append((lower[2], _history))
     for (ax, draw), label in zip(panels, "abcde", strict=False):
         draw(ax, r)
-        ax.set_title(f"({label})", loc="left", fontsize=7)
-    b.set_title(f"P = {format_scalar(scalar.value, error=scalar.error)}", fontsize=7)
+        ax.set_title(f"({label})", loc="left", fontsize="small")
+    b.set_title(f"P = {format_scalar(scalar.value, error=scalar.error)}", fontsize="small")
     return fig
 
 
@@ -370,7 +372,7 @@ def spectrogram(r: Results) -> Figure:
         if value < top:
             ax.annotate(
                 name, (0.99, value), xycoords=("axes fraction", "data"), xytext=(0, 1), textcoords="offset points",
-                fontsize=6, color="w", ha="right", va="bottom",
+                fontsize="small", color="w", ha="right", va="bottom",
                 path_effects=[withStroke(linewidth=1.2, foreground="0.2")],
             )  # fmt: skip
     ax.set_ylim(0.0, top)

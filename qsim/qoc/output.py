@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from qsim.core.results.quantities import Quantity
 from qsim.qoc import figures as grid
+from qsim.qoc.quantum import curves
 from qsim.qoc.quantum import figures as quantum
 from qsim.qoc.quantum import result as quantum_result
+from qsim.qoc.quantum.ensembles import figures as ensembles
+from qsim.qoc.quantum.ensembles import quantities as ensemble_quantities
+from qsim.qoc.quantum.fronts.figures import front
+from qsim.qoc.quantum.fronts.quantities import FRONT
+from qsim.qoc.quantum.per_control import CONTROLS
 from qsim.qoc.result import QUANTITIES as GRID_QUANTITIES
 
 if TYPE_CHECKING:
@@ -24,16 +30,28 @@ __all__ = ["FIGURES", "QUANTITIES"]
 # Quantities of a molecule on a grid, and of any other quantum system.
 QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "grid": GRID_QUANTITIES,
-    "quantum": quantum_result.QUANTITIES,
+    "quantum": (
+        *quantum_result.QUANTITIES,
+        *CONTROLS,
+        *curves.QUANTITIES,
+        *FRONT,
+        *ensemble_quantities.QUANTITIES,
+    ),
 }
 
 # Figures that any other quantum system has.
 QUANTUM: dict[str, Drawing] = {
     "overview": quantum.overview,
     "fields": quantum.fields,
+    "spectrum": quantum.spectrum,
     "populations": quantum.populations,
     "convergence": quantum.convergence,
     "gate": quantum.gate,
+    "front": front,
+    "bloch": quantum.bloch,
+    "goal": quantum.goal,
+    "levels": quantum.levels,
+    "robustness": ensembles.robustness,
 }
 
 
@@ -50,4 +68,4 @@ def _either(name: str) -> Drawing:
     return draw
 
 
-FIGURES: dict[str, Drawing] = {name: _either(name) for name in (*grid.FIGURES, "gate")}
+FIGURES: dict[str, Drawing] = {name: _either(name) for name in {**grid.FIGURES, **QUANTUM}}

@@ -336,23 +336,30 @@ SCALARS: tuple[Quantity[Result], ...] = (
         "integral of eps^2",
         lambda r: float(np.sum(r.field**2)) * r.problem.propagator.tau,
         headline=True,
+        exact=True,
     ),
-    Quantity("peak_field", "a.u.", "largest |eps|", _peak, headline=True),
+    Quantity("peak_field", "a.u.", "largest |eps|", _peak, headline=True, exact=True),
     Quantity(
         "peak_field_si",
         "V/nm",
         "largest |eps|",
         lambda r: float(to_unit(_peak(r), "V/nm", "electric field")),
         headline=True,
+        exact=True,
     ),
     Quantity(
         "peak_intensity",
         "W/cm2",
         "intensity at the peak field, linear polarisation",
         lambda r: _peak(r) ** 2 * float(to_unit(1.0, "W/cm2", "intensity")),
+        exact=True,
     ),
     Quantity(
-        "field_area", "a.u.", "integral of eps", lambda r: float(np.sum(r.field)) * r.problem.propagator.tau
+        "field_area",
+        "a.u.",
+        "integral of eps",
+        lambda r: float(np.sum(r.field)) * r.problem.propagator.tau,
+        exact=True,
     ),
     Quantity(
         "sweeps",
@@ -367,10 +374,18 @@ SCALARS: tuple[Quantity[Result], ...] = (
     Quantity("stop_reason", "", "why the optimiser stopped", lambda r: r.reason),
     Quantity("norm_error", "", "largest deviation of the norm at T", lambda r: r.norm_error, headline=True),
     Quantity(
-        "truncation_leak", "", "largest population of the two highest levels kept", lambda r: r.truncation
+        "truncation_leak",
+        "",
+        "largest population of the two highest levels kept",
+        lambda r: r.truncation,
+        exact=True,
     ),
     Quantity(
-        "wall_density", "", "largest |psi|^2 dx at a wall among the levels that were populated", _wall_density
+        "wall_density",
+        "",
+        "largest |psi|^2 dx at a wall among the levels that were populated",
+        _wall_density,
+        exact=True,
     ),
     Quantity(
         "gradient_norm",
@@ -378,6 +393,7 @@ SCALARS: tuple[Quantity[Result], ...] = (
         "norm of dJ/d eps at the end",
         lambda r: float(r.history["gradient_norm"][-1]),
         when=_has_gradients,
+        exact=True,
     ),
     Quantity(
         "verification_steps",
@@ -435,6 +451,7 @@ SCALARS: tuple[Quantity[Result], ...] = (
         "gamma of the first iteration",
         _first("history/gamma", float),
         when=_searches_lines,
+        exact=True,
     ),
 )
 

@@ -11,6 +11,7 @@ from qsim.qoc.deck.states import parse_weight
 from qsim_checks.coverage import Claim, Kind, Trial
 from qsim_checks.qoc import oracle
 from qsim_checks.qoc.decks import Drawn, draw_deck
+from qsim_checks.qoc.quantum import quantum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,17 +24,26 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "trial"]
 
 WITHDRAWN = r"beyond the wall the potential falls|degenerate to rounding"
+# Share of decks that are no molecule on a line.
+QUANTUM = 0.4
 UNCLAIMED = WITHDRAWN + r"|no error is claimed: the reference for P"
 
 
 def trial(rng: np.random.Generator, folder: Path) -> Trial:
-    """Draw a deck and return it with its judge."""
+    """Draw a deck of any kind and return it with its judge."""
+    # A stream of its own tells the kind: molecules are those that the seed gave before there were others.
+    own = rng.spawn(1)[0]
+    return quantum(own, folder) if own.random() < QUANTUM else molecule(rng, folder)
+
+
+def molecule(rng: np.random.Generator, folder: Path) -> Trial:
+    """Draw a molecule on a line and return it with its judge."""
     drawn = draw_deck(rng, folder)
     return Trial(drawn.deck, lambda results: judge(drawn, results))
 
 
-KINDS: Mapping[str, Kind] = {"optimise": trial}
-"""Kinds of decks that can be drawn alone."""
+KINDS: Mapping[str, Kind] = {"optimise": molecule, "quantum": quantum}
+"""Kinds of decks that can be drawn alone: one particle on a line, and any other quantum system."""
 
 
 def judge(drawn: Drawn, results: Results) -> list[Claim]:

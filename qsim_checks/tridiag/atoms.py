@@ -201,7 +201,7 @@ def atom(rng: np.random.Generator) -> Trial:
         "grid": {
             "rmax": rmax,
             "dr": round(float(rng.uniform(0.15, 0.5)), 3),
-            "lmax": lmax,
+            "l_max": lmax,
             "map": {"dr0": dr0, "width": round(float(rng.uniform(25, 60)), 1)},
         },
         "initial": {"n": n, "l": l, "m": m},

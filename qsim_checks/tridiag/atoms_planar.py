@@ -224,7 +224,7 @@ def turning(rng: np.random.Generator) -> Trial:
         "grid": {
             "rmax": rmax,
             "dr": round(float(rng.uniform(0.15, 0.4)), 3),
-            "lmax": lmax,
+            "l_max": lmax,
             "map": {"dr0": dr0, "width": round(float(rng.uniform(25, 60)), 1)},
         },
         "initial": dict(zip("nlm", start, strict=True)),

@@ -160,7 +160,7 @@ def _deck(atom: dict[str, Any], initial: Any, field: float, resonance: Any) -> d
     return {
         "task": "atom",
         "atom": atom,
-        "grid": {"rmax": 30, "dr": 0.3, "lmax": 2, "map": {"dr0": 0.05, "width": 30}},
+        "grid": {"rmax": 30, "dr": 0.3, "l_max": 2, "map": {"dr0": 0.05, "width": 30}},
         "initial": initial,
         "laser": {"gauge": "length", "pulses": [{"shape": "static", "E0": field}]},
         "time": {"dt": 0.1, "t_final": 0.1, "outputs": 1, "verify": False},

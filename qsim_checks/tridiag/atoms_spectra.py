@@ -92,7 +92,7 @@ def photoelectron(rng: np.random.Generator) -> Trial:
         "grid": {
             "rmax": rmax,
             "dr": round(float(rng.uniform(0.15, 0.35)), 3),
-            "lmax": lmax,
+            "l_max": lmax,
             "map": {
                 "dr0": round(0.05 * float(10 ** rng.uniform(-0.3, 0.3)), 4),
                 "width": round(float(rng.uniform(25, 60)), 1),

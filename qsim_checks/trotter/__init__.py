@@ -222,11 +222,25 @@ def judge(deck: Mapping[str, Any], folder: Path, results: Results) -> list[Claim
         oracle += 3e-6 * size if single else 1e-13 * max(size, 1.0)
         warning = f"{WARNING}|imbalance" if name == "imbalance" else WARNING
         claims.append(Claim(name, difference, size * error, size * accuracy, oracle, warning))
+        # scalars are those of the whole evolution, which output times need not span
+        if len(found) == len(times) and times[0] == 0.0 and times[-1] == end:
+            claims += _final_claims(name, results, sums[name], size * accuracy, oracle)
     if "entropy" in results:
         claims.append(_entropy_claim(results, sums, error, accuracy, deck))
     state = np.asarray(results["state"])
     distance = float(np.linalg.norm(state / np.linalg.norm(state) - last.states[end]))
     claims.append(Claim("state", distance, error, accuracy, 1e-12 + (2e-11 if last.driven else 0.0), WARNING))
+    return claims
+
+
+def _final_claims(name: str, results: Results, truth: Any, accuracy: float, oracle: float) -> list[Claim]:
+    """Hold the scalars of the first and last value of an array against the truth, by the errors that they state."""
+    claims = []
+    for scalar, row in ((f"{name}_initial", 0), (f"{name}_final", -1)):
+        found = results.scalars.get(scalar)
+        if found is not None and found.error is not None:
+            difference = abs(float(found) - float(np.asarray(truth)[row]))
+            claims.append(Claim(scalar, difference, found.error, accuracy, oracle, WARNING))
     return claims
 
 

@@ -81,11 +81,18 @@ def _lattice(rng: Generator, spins: int) -> Block:
     if spins >= 3:
         kinds.append("ring")
     if spins % 2 == 0:
-        kinds += ["ladder", "square", "triangular"]
+        kinds += ["ladder", "square", "triangular", "honeycomb", "cubic"]
+    if spins % 3 == 0:
+        kinds.append("kagome")
     kind = _one(rng, *kinds)
     found: Block = {"type": kind}
+    if kind == "cubic":
+        found |= {"Lx": 2, "Ly": 1, "Lz": spins // 2}
+    if kind in ("kagome", "honeycomb"):
+        found |= {"Lx": 1, "Ly": spins // (3 if kind == "kagome" else 2)}
     if kind in ("square", "triangular"):
         found["Lx"] = 2 if spins < 9 or spins % 3 else 3
+    if kind in ("square", "triangular", "kagome", "honeycomb", "cubic"):
         found["periodic"] = bool(rng.random() < 0.3)
     if kind == "ladder":
         found["periodic"] = bool(rng.random() < 0.3)

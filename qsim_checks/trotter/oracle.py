@@ -6,6 +6,7 @@ Site j is bit j of the basis index, bit 0 is up.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -61,9 +62,9 @@ def _pair(axis: str, j: int, k: int, spins: int) -> csr_matrix:
 
 
 def _places(lattice: Deck, spins: int) -> tuple[Real, list[Real]]:
-    """Return (N, 2) positions of the sites and the translations of a periodic lattice."""
+    """Return (N, 3) positions of the sites and the translations of a periodic lattice."""
     kind = lattice["type"]
-    flat = np.zeros((spins, 2))
+    flat = np.zeros((spins, 3))
     shifts = []
     if kind == "chain":
         flat[:, 0] = np.arange(spins)
@@ -71,7 +72,23 @@ def _places(lattice: Deck, spins: int) -> tuple[Real, list[Real]]:
         legs = lattice.get("legs", 2)
         flat[:, 0], flat[:, 1] = np.arange(spins) // legs, np.arange(spins) % legs
         if lattice.get("periodic"):
-            shifts.append(np.array([spins // legs, 0.0]))
+            shifts.append(np.array([spins // legs, 0.0, 0.0]))
+    elif kind in ("kagome", "honeycomb"):
+        # corners of triangles and hexagons of a triangular lattice, found by angles
+        sites = 3 if kind == "kagome" else 2
+        edge = 2.0 if kind == "kagome" else math.sqrt(3.0)
+        inner = [0, 1, np.exp(1j * np.pi / 3)] if kind == "kagome" else [0, np.exp(1j * np.pi / 6)]
+        cell, row = np.arange(spins) // sites, lattice["Lx"]
+        steps = edge * np.exp(1j * np.pi / 3 * np.arange(2))
+        z = cell % row * steps[0] + cell // row * steps[1] + np.array(inner)[np.arange(spins) % sites]
+        flat[:, 0], flat[:, 1] = z.real, z.imag
+        if lattice.get("periodic"):
+            shifts = [np.array([w.real, w.imag, 0.0]) for w in steps * [row, lattice["Ly"]]]
+    elif kind == "cubic":
+        size = [lattice["Lx"], lattice["Ly"], lattice["Lz"]]
+        flat[:] = np.array(np.unravel_index(np.arange(spins), size, order="F")).T
+        if lattice.get("periodic"):
+            shifts = list(np.diag(np.array(size, float)))
     else:  # square, triangular
         row = lattice["Lx"]
         x, y = np.arange(spins) % row, np.arange(spins) // row
@@ -79,7 +96,7 @@ def _places(lattice: Deck, spins: int) -> tuple[Real, list[Real]]:
         flat[:, 0], flat[:, 1] = x + lean * y, height * y
         if lattice.get("periodic"):
             rows = spins // row
-            shifts = [np.array([row, 0.0]), np.array([lean * rows, height * rows])]
+            shifts = [np.array([row, 0.0, 0.0]), np.array([lean * rows, height * rows, 0.0])]
     return flat, shifts
 
 
@@ -98,12 +115,11 @@ def _of_images(lattice: Deck, spins: int) -> Real:
     """Return the distances (images, N, N) of sites from the images of others."""
     flat, shifts = _places(lattice, spins)
     difference = flat[:, None] - flat[None]
-    numbers = [range(-2, 3) if k < len(shifts) else (0,) for k in range(2)]
-    shifts = [*shifts, np.zeros(2), np.zeros(2)]
     found = [
-        np.linalg.norm(difference + a * shifts[0] + b * shifts[1], axis=2)
-        for a in numbers[0]
-        for b in numbers[1]
+        np.linalg.norm(
+            difference + sum((n * shift for n, shift in zip(ns, shifts, strict=True)), np.zeros(3)), axis=2
+        )
+        for ns in itertools.product(range(-2, 3), repeat=len(shifts))
     ]
     return np.array(found)
 
@@ -158,7 +174,7 @@ def _positions(term: Deck, lattice: Deck | None, spins: int) -> Real:
         angle = 2 * np.pi * np.arange(spins) / spins
         radius = 0.5 / math.sin(math.pi / spins)
         return np.stack([radius * np.cos(angle), radius * np.sin(angle), 0 * angle], axis=1)
-    return np.pad(_places(lattice, spins)[0], ((0, 0), (0, 1)))
+    return _places(lattice, spins)[0]
 
 
 def couplings(term: Deck, system: Deck, drawn: Real | None) -> Real:

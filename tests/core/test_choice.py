@@ -144,7 +144,7 @@ def test_what_has_no_kernels(tmp_path, monkeypatch, flag):
     monkeypatch.setattr(pipeline, "select", lambda *args, **kwargs: (GPU, []))
     deck = tmp_path / "deck.yaml"
     deck.write_text(
-        "{method: tridiag, task: atom, atom: hydrogen, grid: {rmax: 40, dr: 0.3, lmax: 60}, "
+        "{method: tridiag, task: atom, atom: hydrogen, grid: {rmax: 40, dr: 0.3, l_max: 60}, "
         "laser: {gauge: length, polarization: {type: circular, handedness: left}, "
         "pulses: [{shape: sin2, omega: 0.6, E0: 0.01, cycles: 2}]}, time: {dt: 0.1}}"
     )

@@ -4,6 +4,7 @@ import itertools
 from pathlib import Path
 
 import pytest
+import yaml
 
 from qsim.core.deck.load import load_deck
 from qsim.core.deck.units import FORGOTTEN, UNITS, parse_quantity, without_unit
@@ -97,3 +98,24 @@ def test_ranges_name_units_of_their_kind_and_exclude_each_other():
         for (_, high, _), (low, _, _) in itertools.pairwise(ranges):
             assert high <= low
     assert without_unit(0.0, "mass", FORGOTTEN["mass"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("deck", "old", "new"),
+    [
+        ("qoc/travolta_fig5", "time.tau=0.02", "time.dt=0.02"),
+        ("tridiag/h_static_rate", "grid={rmax: 80, lmax: 9}", "grid={rmax: 80, l_max: 9}"),
+    ],
+)
+def test_old_names_of_keys_are_taken_with_a_note(deck, old, new):
+    path = INPUTS / f"{deck}.yaml"
+    text = path.read_text(encoding="utf-8").replace("dt: 0.01}", "tau: 0.01}") if "tau" in old else None
+    source = yaml.safe_load(text) if text else path
+    model = stage(deck.split("/")[0], "deck").DECK
+    before, now = load_deck(source, model, [old]), load_deck(path, model, [new])
+    assert before.resolved() == now.resolved()
+    (note,) = before.notes
+    assert "called" in note
+    assert "accepted until the next version" in note
+    assert not now.notes
+    assert before.warnings == now.warnings

@@ -124,7 +124,7 @@ WORDS = [
     ("trotter", {"system": {"spins": 4, "bc": "periodic"}}, "system.bc", "ring is a periodic chain"),
     (
         "trotter",
-        {"system": {"spins": 4, "terms": [{"type": "heisenberg", "lattice": "kagome"}]}},
+        {"system": {"spins": 4, "terms": [{"type": "heisenberg", "lattice": "diamond"}]}},
         "system.terms.0.lattice",
         "type: pairs, list",
     ),
@@ -138,7 +138,6 @@ WORDS = [
     ("sturmian", {"task": "photo"}, "task", "{type: scatter, process: photo}"),
     ("sturmian", {"channels": {"term": "1S"}}, "channels.term", "L: 0, S: 0"),
     ("sturmian", {"states": 2}, "states", "n_roots"),
-    ("qmc", {"series": [{"dmc": {"tau": 0.1}}]}, "series.0.dmc.tau", "did you mean 'timesteps'?"),
     (
         "qmc",
         {"series": [{"dmc": {"population": 256}}]},
@@ -146,7 +145,6 @@ WORDS = [
         "the number of walkers is 'walkers'",
     ),
     ("qoc", {"control": {"bounds": "5 V/nm"}}, "control.bounds", "a list, such as ['5 V/nm', '5 V/nm']"),
-    ("qoc", {"time": {"T": 1000, "dt": 1}}, "time.dt", "did you mean 'tau'?"),
 ]
 
 

@@ -436,6 +436,7 @@ def test_compilation_is_a_stage_of_its_own(clock, stream):
         monitor.step(41)
     assert monitor.timing == {"run": 41.0, "compile": 108.0}
     assert lines(stream) == [
+        "compiling kernels, once for this machine; steps and their times are told after it",
         "compiled kernels in 8.0 s, kept for later runs",
         "evolve:  11.0 %  11/100 steps  1/s  1:29 left",
         "compiled kernels in 100.0 s, kept for later runs",

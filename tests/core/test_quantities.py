@@ -17,7 +17,7 @@ from qsim.core.results.quantities import (
     scalars,
     tables,
 )
-from qsim.core.results.tables import SPEED_UNITS, Scalar, Table
+from qsim.core.results.tables import NO_ERROR, SPEED_UNITS, Scalar, Table
 from qsim.core.run.stages import Method, stage
 
 METHODS = methods.available()
@@ -45,12 +45,31 @@ QUANTITIES = (
 def test_scalars_have_unit_error_and_meaning():
     found = scalars(QUANTITIES, Result(np.zeros(3), parts={"error_time_step": 0.1}))
     assert found == {
-        "norm": Scalar(1.0, "", None, "norm at the end"),
+        "norm": Scalar(1.0, "", None, "norm at the end", NO_ERROR),
         "energy": Scalar(-0.5, "hartree", 0.25, "E"),
         "error_time_step": Scalar(0.1, "", None, "part of the error: time step"),
     }
     assert list(found) == ["norm", "energy", "error_time_step"]
     assert headline(QUANTITIES) == ("energy",)
+
+
+def test_only_numbers_that_are_computed_lack_an_error():
+    """Counts, words, times, settings and measures of errors are no promises."""
+    declared = (
+        Quantity("yield", "", "a computed number", lambda r: 0.5),
+        Quantity("field", "a.u.", "with an error", lambda r: 0.5, error=lambda r: 0.1),
+        Quantity("dt", "a.u.", "a setting", lambda r: 0.1, exact=True),
+        Quantity("steps", "", "a count", lambda r: 100),
+        Quantity("gauge", "", "a word", lambda r: "length"),
+        Quantity("done", "", "a fact", lambda r: True),
+        Quantity("speed", "1/s", "of the machine", lambda r: 1e6),
+        Quantity("norm_drift", "", "an error itself", lambda r: 1e-12),
+        Quantity("own", "", "made by the method", lambda r: Scalar(np.float64(0.5))),
+        Quantity("none", "", "no value", lambda r: None),
+    )
+    found = scalars(declared, Result(np.zeros(3)))
+    assert [name for name, scalar in found.items() if scalar.note] == ["yield", "own"]
+    assert str(found["yield"]) == "0.5 (no error known)"
 
 
 def test_a_scalar_without_a_value_stays_and_one_that_does_not_apply_goes():

@@ -14,8 +14,8 @@ import pytest
 from qsim.core.errors import FileError
 from qsim.core.results.jsonable import json_ready
 from qsim.core.results.results import open_results
-from qsim.core.results.summary import summary, write_summary
-from qsim.core.results.tables import Scalar, Table
+from qsim.core.results.summary import read_summary, summary, write_summary
+from qsim.core.results.tables import NO_ERROR, Scalar, Table
 from qsim.core.results.writing import Content, write_results
 
 TABLES = (
@@ -52,7 +52,7 @@ def arrays():
 
 SCALARS = {
     "probability": Scalar(0.75, error=0.01, description="of the target level"),
-    "energy": Scalar(-0.5, "hartree"),
+    "energy": Scalar(-0.5, "hartree", note=NO_ERROR),
     "sweeps": Scalar(12),
     "converged": Scalar(True),
     "missing": Scalar(None, "hartree"),
@@ -109,7 +109,7 @@ def test_scalars_keep_value_type_unit_error_and_order(file):
         for name, scalar in SCALARS.items():
             read = results.scalars[name]
             assert type(read.value) is type(scalar.value), name
-            assert (read.unit, read.error) == (scalar.unit, scalar.error)
+            assert (read.unit, read.error, read.note) == (scalar.unit, scalar.error, scalar.note)
             assert read.value == scalar.value or math.isnan(read.value)
         assert results.scalars["probability"].description == "of the target level"
 
@@ -375,6 +375,8 @@ def test_summary_is_flat_and_strict_json(file, tmp_path):
         *("scalars", "timing", "files", "warnings", "version", "overrides", "deck"),
     }
     assert read["scalars"]["probability"] == {"value": 0.75, "error": 0.01, "unit": ""}
+    assert read["scalars"]["energy"] == {"value": -0.5, "error": None, "unit": "hartree", "note": NO_ERROR}
+    assert read_summary(path) == read
     assert read["scalars"]["diverged"]["value"] is None
     assert read["scalars"]["missing"]["value"] is None
     assert read["scalars"]["converged"]["value"] is True

@@ -245,7 +245,7 @@ def test_a_cache_needs_no_pyscf(monkeypatch):
     assert caught.value.exit_code == 4
     with pytest.raises(PyscfMissing):
         trial_function(
-            {"atoms": [["C", 0, 0, 0]], "pseudopotentials": {"C": "ccecp"}},
+            {"atoms": [["C", 0, 0, 0]], "pseudopotentials": {"C": "lanl2dz"}},
             {"source": "sto", "shells": [{"n": 1, "l": 0, "zeta": 1.0}]},
         )
 

@@ -153,7 +153,6 @@ def test_electrons_and_ions_are_those_of_the_file():
     assert_allclose(made.system.positions, [[0, 0, 0], [0, 0, 1.8324]], atol=1e-12)
 
 
-@needs_pyscf  # which knows ccecp
 def test_labels_of_the_deck_are_kept():
     atoms = [["H1", 0, 0, 1.8324], ["O", 0, 0, 0]]  # in any order
     made = trial_function(

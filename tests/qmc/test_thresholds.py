@@ -129,7 +129,16 @@ def test_a_drift_counts_below_one_per_cent(monkeypatch, chance, told):
     rows = replace(relaxation.Rows.of(series, 0), tested=(0, 5))
     found = {
         "acceptance": SimpleNamespace(mean=0.5),
-        "energy": SimpleNamespace(reason="", error=1e-3, constant=False),
+        "energy": SimpleNamespace(reason="", error=1e-3, constant=False, plateau=True),
     }
     texts = list(analysis._warnings(series, 0, found, rows, 1))
     assert sum("still drifts" in text for text in texts) == told
+
+
+@pytest.mark.parametrize("plateau", [False, True])
+def test_an_error_that_is_not_converged_warns(plateau):
+    """Whatever `vmc_error_is_converged` says, a reader of the warnings knows it, too."""
+    energy = SimpleNamespace(reason="", error=1e-3, constant=False, plateau=plateau)
+    found = {"acceptance": SimpleNamespace(mean=0.5), "energy": energy}
+    texts = list(analysis._warnings(rows_of(), 0, found, None, 1))
+    assert sum("_error_is_converged is false" in text for text in texts) == (not plateau)

@@ -177,13 +177,13 @@ ERRORS = {
     ),
     "missing steps": (
         {"time": {"T": 30000}},
-        r"time.steps: missing key; give steps \(a number or auto\), or tau",
+        r"time.steps: missing key; give steps \(a number or auto\), or dt",
     ),
     "steps and tau": (
         {"time__tau": 2.0},
-        "time.tau: tau = 2 a.u. and T = 30000 a.u. make 15000 steps, but steps = 3000; leave one of them out",
+        "time.dt: dt = 2 a.u. and T = 30000 a.u. make 15000 steps, but steps = 3000; leave one of them out",
     ),
-    "long tau": ({"time": {"T": 10, "tau": 20}}, "time.tau: tau = 20 a.u. is longer than T = 10 a.u."),
+    "long tau": ({"time": {"T": 10, "tau": 20}}, "time.dt: dt = 20 a.u. is longer than T = 10 a.u."),
     "too few steps": (
         {"time__steps": 100},
         r"time.steps: 1.2[0-9]* steps per period of the fastest transition \(0.0172[0-9]* hartree\) cannot represent it; "

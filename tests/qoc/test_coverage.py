@@ -23,6 +23,23 @@ def test_claimed_errors_hold():
     assert found.looseness < 100
 
 
+def test_claimed_errors_of_quantum_systems_hold():
+    """Files of matrices and named parts, with and without jumps: values, tables and gradients against dense exponentials."""
+    found = cover("qoc", SMALL, 3, kind="quantum")
+    assert found.ok, [(t.index, c) for t, c in found.broken] + [t.failure for t in found.failures]
+    assert len(found.deterministic) > 4 * SMALL
+
+
+def test_a_series_cut_too_early_is_found(monkeypatch):
+    """Slots whose series ends at 1e-5, with errors that claim nothing, break the rule."""
+    from qsim.qoc.propagators import slots
+    from qsim.qoc.quantum.verification import Check
+
+    monkeypatch.setattr(slots, "REMAINDER", 1e-5)
+    monkeypatch.setattr(Check, "error", property(lambda self: 1e-12))
+    assert not cover("qoc", 3, 3, kind="quantum").ok
+
+
 @pytest.mark.exhaustive
 def test_claimed_errors_hold_for_many_decks():
     found = cover("qoc", 300, 7)

@@ -28,7 +28,7 @@ PROPAGATE = {
 ATOM = {
     "task": "atom",
     "atom": "hydrogen",
-    "grid": {"rmax": 60, "dr": 0.3, "lmax": 2, "map": {"dr0": 0.05, "width": 30}},
+    "grid": {"rmax": 60, "dr": 0.3, "l_max": 2, "map": {"dr0": 0.05, "width": 30}},
     "laser": {"gauge": "length", "pulses": [{"shape": "sin2", "omega": 0.7, "E0": 0.02, "cycles": 3}]},
     "time": {"dt": 0.1, "outputs": 2, "verify": True},
     "observe": ["hhg", "gabor"],

@@ -58,7 +58,7 @@ ERRORS = {
         r"system.terms.0.type: unknown type 'heisenburg'; did you mean 'heisenberg'\?",
     ),
     "unknown lattice": (terms({**RING, "lattice": "rng"}), r"system.terms.0.lattice.*did you mean 'ring'\?"),
-    "no lattice": (terms({"type": "heisenberg"}), "system.terms.0.lattice: missing key; give chain, ring"),
+    "no lattice": (terms({"type": "heisenberg"}), "system.terms.0.lattice: missing key; give a lattice such as chain, ring"),
     "unknown operators": ({"system__operators": "paul"}, "system.operators: expected .*found 'paul'"),
     "site coupled to itself": (
         terms({"type": "pairs", "list": [[2, 2, 1, 1, 1]]}),

@@ -23,8 +23,11 @@ TERMS = [
 ]
 SCRIPT = """
 import importlib.util, json, sys
+from pathlib import Path
 
 room, folder, decks = sys.argv[1:]
+test = Path(folder, "test_page.py").read_text(encoding="utf-8")
+Path(folder, "test_page.py").unlink()  # it is no part of the room
 spec = importlib.util.find_spec(room)
 module = importlib.util.module_from_spec(spec)
 module.__path__.append(folder)
@@ -41,6 +44,10 @@ for deck in json.loads(decks):
         "sz": results["sz"].tolist(),
         "total": results["total_squared"].tolist() if "total_squared" in results else None,
     })
+names = {}
+exec(test, names)
+(function,) = [names[name] for name in names if name.startswith("test_")]
+function()
 print(json.dumps(found))
 """
 
@@ -48,9 +55,11 @@ print(json.dumps(found))
 def example(page, folder):
     """Write the file of a page into a folder of its own."""
     text = (ROOT / f"docs/howto/{page}.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    (name,) = re.findall(r"^`qsim/trotter/\w+/(\w+\.py)`:$", text, re.MULTILINE)
-    (folder / name).write_text(code, encoding="utf-8")
+    code, test = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    (name,) = re.findall(r"^`(qsim/trotter/\w+/\w+\.py)`:$", text, re.MULTILINE)
+    assert not (ROOT / name).exists()
+    (folder / Path(name).name).write_text(code, encoding="utf-8")
+    (folder / "test_page.py").write_text(test, encoding="utf-8")
 
 
 def run(room, folder, decks):

@@ -62,7 +62,7 @@ JUDGEMENTS = {
             "change_max",
         },
     ),
-    "spectral function": (SYSTEM | DYNAMICS, dynamics.Computation, "_changed", {"change_max", "change"}),
+    "spectral function": (SYSTEM | DYNAMICS, dynamics.Computation, "_truncation", {"change_max", "change"}),
     "kernel polynomials": (
         SYSTEM | DYNAMICS | {"dynamics": DYNAMICS["dynamics"] | {"method": "kpm"}},
         DynamicsResult,

@@ -387,6 +387,41 @@ def brute_force(points, shifts):
     }
 
 
+COORDINATION = [("square", 9, 4), ("triangular", 9, 6), ("honeycomb", 18, 3), ("kagome", 27, 4)]
+COORDINATION += [("cubic", 27, 6), ("bcc", 27, 8), ("fcc", 27, 12), ("pyrochlore", 32, 6)]
+
+
+@pytest.mark.parametrize(("kind", "spins", "number"), COORDINATION)
+def test_every_site_of_a_torus_has_the_neighbours_of_its_lattice(kind, spins, number):
+    """Coordination numbers of crystallography, at unit distance, by the places of the sites alone, too."""
+    block = lattice(type=kind, periodic=True, images="all")
+    found = [bond for bond in lattices.bonds(block, spins) if bond.shell == 1]
+    assert all(bond.distance == pytest.approx(1.0, rel=1e-12) for bond in found)
+    ways = np.zeros(spins, int)
+    for bond in found:
+        ways[[bond.j, bond.k]] += bond.ways
+    assert set(ways) == {number}
+    # without periodic directions every pair at unit distance is a bond, and no two sites are nearer
+    open_block = lattice(type=kind)
+    places = np.array(lattices.positions(open_block, spins))
+    apart = np.linalg.norm(places[:, None] - places[None], axis=2)
+    assert apart[np.triu_indices(spins, 1)].min() == pytest.approx(1.0, rel=1e-12)
+    pairs = {(int(j), int(k)) for j, k in np.argwhere(np.triu(np.abs(apart - 1.0) < 1e-9))}
+    assert neighbours(open_block, spins) == pairs
+
+
+def test_cells_that_do_not_fit_are_told():
+    assert blocks.cells_of(lattice(type="kagome"), 13) == "13 spins are no whole cells of 3 sites"
+    assert blocks.cells_of(lattice(type="kagome"), 9) == "3 cells of 3 sites make no square; give Lx and Ly"
+    assert (
+        blocks.cells_of(lattice(type="pyrochlore"), 8)
+        == "2 cells of 4 sites make no cube; give Lx, Ly and Lz"
+    )
+    assert blocks.cells_of(lattice(type="cubic", Lx=2, Ly=3), 12) == (2, 3, 2)
+    wrong = blocks.cells_of(lattice(type="honeycomb", Lx=2, Ly=3), 16)
+    assert wrong == "Lx Ly = 2 x 3 = 6 cells of 2 sites, but system.spins = 16"
+
+
 @pytest.mark.parametrize("periodic", [False, True, [True, False]])
 @pytest.mark.parametrize("kind", ["square", "triangular"])
 def test_planes_against_brute_force(kind, periodic):
@@ -466,9 +501,9 @@ def test_directed_bonds_of_tori():
 
 
 def test_shapes_are_completed():
-    assert blocks.plane_shape(lattice(type="square"), 9) == (3, 3)
-    assert blocks.plane_shape(lattice(type="square", Lx=4), 8) == (4, 2)
-    assert blocks.plane_shape(lattice(type="square", Ly=4), 8) == (2, 4)
+    assert blocks.cells_of(lattice(type="square"), 9) == (3, 3)
+    assert blocks.cells_of(lattice(type="square", Lx=4), 8) == (4, 2)
+    assert blocks.cells_of(lattice(type="square", Ly=4), 8) == (2, 4)
 
 
 def test_ladders():

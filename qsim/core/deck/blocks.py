@@ -53,7 +53,7 @@ class Finding:
     message
         What is wrong, with the numbers.
     severity
-        An ``"error"`` stops the run, a ``"warning"`` is only shown.
+        An ``"error"`` stops the run, a ``"warning"`` is shown and kept, a ``"note"`` is only shown.
     """
 
     key: str
@@ -73,6 +73,9 @@ class Block(BaseModel):
         validate_default=True,
         protected_namespaces=(),
     )
+
+    #: Old names of keys, which are accepted beside the new ones with a note for one version: ``{"lmax": "l_max"}``.
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {}
 
     def forgotten(self, name: str) -> tuple[tuple[float, float, str], ...] | None:
         """Return where a bare number was hardly meant in atomic units, as `FORGOTTEN` does, if that depends on other keys.
@@ -340,6 +343,9 @@ class Deck(Block):
             The deck as plain data, not validated yet.
         """
         return cls
+
+    #: Values of a first deck of a task, where those of the keys do not suit it; None for a block that it is better without.
+    FIRST_DECKS: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     def unread(self) -> Collection[str]:
         """Return the blocks that the task of the deck does not read, which a summary of it leaves out."""

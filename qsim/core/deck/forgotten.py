@@ -1,4 +1,4 @@
-"""Numbers of a deck that were probably meant with a unit, such as ``wavelength: 800``."""
+"""What a valid deck may have meant otherwise: numbers without a unit, such as ``wavelength: 800``, and old names of keys."""
 
 from collections.abc import Iterator, Mapping
 
@@ -20,6 +20,8 @@ MOST_ITEMS = 1000
 def forgotten_units(block: BaseModel, node: Node, key: str = "") -> Iterator[Finding]:
     """Yield a warning for every bare number of a block that is hardly meant in atomic units; of a list of numbers, for the first.
 
+    Keys by their old names, and tables without units, are told by a note.
+
     Parameters
     ----------
     block
@@ -34,6 +36,11 @@ def forgotten_units(block: BaseModel, node: Node, key: str = "") -> Iterator[Fin
         from qsim.core.deck.tables import units_in_doubt
 
         yield from units_in_doubt(block, key)
+    if isinstance(block, Block):
+        for old, new in block.OLD_NAMES.items():
+            if node.child(old) is not None:
+                text = f"this key is called {new} now; the old name is accepted until the next version"
+                yield Finding(f"{prefix}{old}", text, "note")
     for name, info in type(block).model_fields.items():
         # Keys that the deck does not write have defaults, which are right.
         below = node.child(info.alias or name)

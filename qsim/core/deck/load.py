@@ -100,6 +100,8 @@ class LoadedDeck(Generic[D]):
         The tree of values and places, overrides included.
     warnings
         Formatted warnings of the cross-checks, `MOST` of them at most.
+    notes
+        Formatted notes: how old names and numbers without units are taken.
     """
 
     deck: D
@@ -108,6 +110,7 @@ class LoadedDeck(Generic[D]):
     root: Node
     overrides: tuple[str, ...] = ()
     warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     _warnings: dict[str, None] = field(default_factory=dict, repr=False)  # each once, in order, without limit
     _made: dict[Callable[[D], object], object] = field(default_factory=dict, repr=False)
 
@@ -186,11 +189,11 @@ class LoadedDeck(Generic[D]):
             raise DeckError(self.diagnostic(Finding(key, message)), hint=error.hint) from error
 
     def doubts(self) -> list[Finding]:
-        """Return warnings about numbers that were probably meant with a unit."""
+        """Return warnings about numbers that were probably meant with a unit, and notes about old names of keys."""
         return list(forgotten_units(self.deck, self.root))
 
     def raise_for(self, findings: Iterable[Finding]) -> None:
-        """Keep the warnings among `findings`, and raise the errors.
+        """Keep the warnings and notes among `findings`, and raise the errors.
 
         Raises
         ------
@@ -201,6 +204,8 @@ class LoadedDeck(Generic[D]):
         for diagnostic in diagnostics:
             if diagnostic.severity == "warning":
                 self._warnings.setdefault(str(diagnostic))
+            elif diagnostic.severity == "note" and str(diagnostic) not in self.notes:
+                self.notes.append(str(diagnostic))
         self.warnings[:] = list(self._warnings)[:MOST]
         if (untold := len(self._warnings) - MOST) > 0:
             self.warnings.append(f"... and {untold} more warnings")

@@ -79,14 +79,12 @@ _LENGTHS = {
 _SUCH = ", such as ["
 # Names of the same thing in other programs and in other methods; the first that is allowed at a place is meant.
 _SYNONYMS: dict[str, tuple[str, ...]] = {
-    "dt": ("tau", "timesteps"),
-    "tau": ("timesteps", "dt"),
-    "timestep": ("dt", "timesteps", "tau"),
+    "tau": ("dt",),
+    "timestep": ("dt",),
     "tmax": ("t_final", "T"),
     "t_max": ("t_final", "T"),
     "tend": ("t_final", "T"),
     "t_end": ("t_final", "T"),
-    "l_max": ("lmax",),
     "lmax": ("l_max",),
     "population": ("walkers",),
     "n_walkers": ("walkers",),

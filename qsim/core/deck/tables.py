@@ -138,7 +138,7 @@ def column_units(
 
 
 def units_in_doubt(table: Tabulated, key: str) -> Iterator[Finding]:
-    """Yield a warning about columns whose unit is said nowhere.
+    """Yield a note about columns whose unit is said nowhere.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def units_in_doubt(table: Tabulated, key: str) -> Iterator[Finding]:
         f"{key}.file" if key else "file",
         f"{path.name} has no unit of {' and '.join(column.name for column in bare)}, which is read as {named}; "
         f"name units in its header, '{header}', or in the key units",
-        "warning",
+        "note",
     )
 
 

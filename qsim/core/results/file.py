@@ -308,6 +308,7 @@ def _read_scalar(path: Path, dataset: h5py.Dataset) -> Scalar:
             unit=str(attribute(dataset, "units", "")),
             error=None if error is None else float(error),
             description=str(attribute(dataset, "long_name", "")),
+            note=str(attribute(dataset, "comment", "")),
         )
 
 

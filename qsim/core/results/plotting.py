@@ -40,10 +40,12 @@ __all__ = [
     "COLORS",
     "WIDTHS",
     "also_styled",
+    "column",
     "compose",
     "draw",
     "entitle",
     "figure",
+    "in_column",
     "into",
     "ready",
     "save",
@@ -66,6 +68,9 @@ COLORS = {
     "black": "#000000",
 }
 
+# The style of all figures, and the variable that names a file which replaces what it names.
+STYLE_FILE = "qsim.mplstyle"
+STYLE_VARIABLE = "QSIM_STYLE"
 # Height over width.
 GOLDEN = 0.618
 # In the place of a part of a figure: nothing is to be drawn, only the size is asked for.
@@ -74,6 +79,10 @@ _ASKED = object()
 _STYLE: ContextVar[str | None] = ContextVar("style", default=None)
 # Part of a figure into which the next figure goes; None for one of its own.
 _TARGET: ContextVar[Any] = ContextVar("target", default=None)
+# True where all figures have the width of one column.
+_COLUMN: ContextVar[bool] = ContextVar("column", default=False)
+# Parts of a page of one column.
+COLUMN_PARTS = 2
 # Formats of figures that can be asked for.
 FORMATS = ("png", "pdf", "svg")
 
@@ -118,11 +127,14 @@ def ready() -> None:
 def style() -> Iterator[None]:
     """Apply qsim's style inside the block; figures must be drawn and saved in it."""
     mpl = _matplotlib()
-    with resources.as_file(resources.files("qsim.core.results") / "qsim.mplstyle") as file:
+    with resources.as_file(resources.files("qsim.core.results") / STYLE_FILE) as file:
         settings = mpl.rc_params_from_file(file, use_default_template=False)
     with mpl.rc_context():
         mpl.rcdefaults()  # so that a matplotlibrc of the user does not change the figures; the backend stays
         mpl.rcParams.update(settings)
+        # what the user's own file names, the rest stays
+        if own := os.environ.get(STYLE_VARIABLE):
+            _use(own)
         if (more := _STYLE.get()) is not None:
             _use(more)
             if mpl.rcParams["text.usetex"] and (
@@ -154,13 +166,30 @@ def figure(width: Literal["single", "double"] = "single", height: float | None =
     _matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    from qsim.core.results.notebook import ShownFigure
+    from qsim.core.results.notebook import ColumnFigure, ShownFigure
 
+    column = _COLUMN.get() and width == "double"
     with style():
-        fig = ShownFigure(figsize=(WIDTHS[width], height), layout="constrained")
+        made = ColumnFigure if column else ShownFigure
+        fig = made(figsize=(WIDTHS["single" if column else width], height), layout="constrained")
     # A canvas without a window, for `savefig`.
     FigureCanvasAgg(fig)
     return fig
+
+
+@contextmanager
+def column(on: bool = True) -> Iterator[None]:
+    """Let all figures inside the block have the width of one column of a journal, 8.6 cm, with fonts in the same points."""
+    token = _COLUMN.set(on)
+    try:
+        yield
+    finally:
+        _COLUMN.reset(token)
+
+
+def in_column() -> bool:
+    """Return True where figures are made for one column."""
+    return _COLUMN.get()
 
 
 @contextmanager
@@ -273,6 +302,8 @@ def compose(
     Figure or None
         None if no function has anything to show.
     """
+    if _COLUMN.get():
+        return _column_page(results, functions)
     rows: list[tuple[float, list[Callable[[R], Figure | None]]]] = []
     waiting: int | None = None  # row of a single column that has room beside it
     parts, total = 0, 0.0
@@ -297,7 +328,11 @@ def compose(
     if not rows:
         return None
     if parts == 1:
-        return rows[0][1][0](results)
+        single_part = rows[0][1][0]
+        alone = single_part(results)
+        if alone is not None:
+            _tell_parts(alone, [single_part])
+        return alone
     page = figure("double", total)
     lines = _listed(page.subfigures(len(rows), 1, height_ratios=[height for height, _ in rows]))
     for line, (_, row) in zip(lines, rows, strict=True):
@@ -307,6 +342,29 @@ def compose(
         ):
             with into(place):
                 function(results)
+    _tell_parts(page, [function for _, row in rows for function in row])
+    return page
+
+
+def _tell_parts(page: Figure, functions: Sequence[Callable[[R], Figure | None]]) -> None:
+    """Let a page say which figures it is composed of, so that they need not be shown twice."""
+    page.composed_of = [getattr(function, "__name__", "") for function in functions]  # type: ignore[attr-defined]
+
+
+def _column_page(results: R, functions: Sequence[Callable[[R], Figure | None]]) -> Figure | None:
+    """Put the first figures of a file below each other in one column; those of two columns have no place in it."""
+    sizes = [(function, _asked_for(function, results)) for function in functions]
+    parts = [(function, size[1]) for function, size in sizes if size is not None and size[0] == "single"]
+    parts = parts[:COLUMN_PARTS]
+    if len(parts) < COLUMN_PARTS:
+        first = next((function for function, size in sizes if size is not None), None)
+        return None if first is None else first(results)
+    heights = [height for _, height in parts]
+    page = figure("single", sum(heights))
+    places = _listed(page.subfigures(len(parts), 1, height_ratios=heights))
+    for (function, _), place in zip(parts, places, strict=True):
+        with into(place):
+            function(results)
     return page
 
 
@@ -319,7 +377,7 @@ def entitle(fig: Figure, title: str) -> None:
     """Write the title of the run above a figure that has none, so that a folder of figures tells them apart."""
     if title and fig.get_suptitle() == "":
         with style():
-            fig.suptitle(title.replace("$", r"\$"), fontsize=7, color="0.35", x=0.01, ha="left")
+            fig.suptitle(title.replace("$", r"\$"), fontsize="small", color="0.35", x=0.01, ha="left")
 
 
 def draw(function: Callable[[R], Figure | None], results: R) -> Figure | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
-from qsim.core.results.tables import Scalar, Table, Value
+from qsim.core.results.tables import NO_ERROR, SPEED_UNITS, Scalar, Table, Value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,6 +29,22 @@ __all__ = [
     "scalars",
     "tables",
 ]
+
+# Words in the names of numbers that measure an error or a run themselves.
+_MEASURES = frozenset(
+    (
+        "autocorrelation",
+        "bias",
+        "condition",
+        "defect",
+        "difference",
+        "drift",
+        "error",
+        "leak",
+        "residual",
+        "verification",
+    )
+)
 
 R = TypeVar("R")
 
@@ -57,6 +73,9 @@ class Quantity(Generic[R]):
         Name of each axis of an array; None for a scalar.
     axes_of
         Function from the result to the axes of its array, where they are not always `axes`.
+    exact
+        True for a number that needs no error: a setting, a count, or what measures an error itself.  Other computed numbers
+        without a claimed error are marked "no error known".
     error
         Function from the result to the error of a scalar, or to a mapping from names of scalars to errors; None: no error is
         claimed.
@@ -82,6 +101,7 @@ class Quantity(Generic[R]):
     label: str = ""
     headline: bool | tuple[str, ...] = False
     axes_of: Callable[[R], tuple[str, ...]] | None = None
+    exact: bool = False
 
     def named(self, result: R) -> Iterator[tuple[str, object]]:
         """Yield full names and values of this quantity in a result.
@@ -166,10 +186,21 @@ def scalars(quantities: Iterable[Quantity[R]], result: R, failed: Failed | None 
         for name, value in _named(quantity, result, failed):
             error = _claimed(quantity, result, name, failed)
             if not isinstance(value, Scalar):
-                found[name] = Scalar(cast("Value", value), quantity.unit, error, quantity.meaning(name))
-            else:
-                found[name] = value if error is None else replace(value, error=error)
+                value = Scalar(cast("Value", value), quantity.unit, error, quantity.meaning(name))
+            elif error is not None:
+                value = replace(value, error=error)
+            found[name] = (
+                value if quantity.exact or not _unclaimed(name, value) else replace(value, note=NO_ERROR)
+            )
     return found
+
+
+def _unclaimed(name: str, scalar: Scalar) -> bool:
+    """Return True for a computed number without an error: no count, word, time of the machine or measure of an error."""
+    if scalar.error is not None or scalar.unit in SPEED_UNITS or _MEASURES & set(name.split("_")):
+        return False
+    value = getattr(scalar.value, "item", lambda: scalar.value)()
+    return isinstance(value, float)
 
 
 def _named(quantity: Quantity[R], result: R, failed: Failed | None) -> list[tuple[str, object]]:

@@ -10,27 +10,32 @@ from typing import TYPE_CHECKING, Any
 from qsim.core.results.atomic import write_text
 from qsim.core.results.jsonable import json_ready
 from qsim.core.results.reading import read_bytes, reading
+from qsim.core.results.tables import NO_ERROR, Scalar
 from qsim.version import __version__
 
 if TYPE_CHECKING:
     from qsim.core.results.results import Results
 
-__all__ = ["SCHEMA", "read_summary", "summary", "write_summary"]
+__all__ = ["SCHEMA", "entry", "read_summary", "summary", "write_summary"]
 
 # Bytes.
 # Larger than any summary that qsim writes: scalars and a deck.
 MAX_SUMMARY = 64 * 2**20
 
 
-_SCALAR = {
+_SCALAR: dict[str, Any] = {
     "type": "object",
     "properties": {
         "value": {
             "type": ["number", "integer", "boolean", "string", "null"],
             "description": "null: there is none",
         },
-        "error": {"type": ["number", "null"], "description": "claimed error; null: no error is known"},
+        "error": {"type": ["number", "null"], "description": "claimed error; null: none"},
         "unit": {"type": "string", "description": "empty for a pure number"},
+        "note": {
+            "type": "string",
+            "description": f"'{NO_ERROR}': a computed number without a claimed error; absent otherwise",
+        },
     },
     "required": ["value", "error", "unit"],
     "additionalProperties": False,
@@ -95,10 +100,7 @@ def summary(
 
     Values that JSON cannot hold (NaN, infinities) become ``None``.
     """
-    scalars = {
-        name: {"value": scalar.value, "error": scalar.error, "unit": scalar.unit}
-        for name, scalar in results.scalars.items()
-    }
+    scalars = {name: entry(scalar) for name, scalar in results.scalars.items()}
     ready: dict[str, Any] = json_ready(
         {
             "method": results.method,
@@ -117,6 +119,12 @@ def summary(
         }
     )
     return ready
+
+
+def entry(scalar: Scalar) -> dict[str, Any]:
+    """Return a scalar as summaries hold it: value, error and unit, and a note where there is one."""
+    known = {"value": scalar.value, "error": scalar.error, "unit": scalar.unit}
+    return {**known, "note": scalar.note} if scalar.note else known
 
 
 def write_summary(path: str | Path, content: Mapping[str, Any]) -> Path:
@@ -151,6 +159,6 @@ def read_summary(path: str | Path) -> dict[str, Any]:
             raise ValueError("it lacks method, scalars, timing, files or warnings")
         for scalar in content["scalars"].values():
             # A summary may have been edited: what the commands print must be there.
-            if not {"value", "error", "unit"} == scalar.keys():
+            if not {"value", "error", "unit"} <= scalar.keys() <= _SCALAR["properties"].keys():
                 raise ValueError("a scalar is not value, error, unit")
     return content

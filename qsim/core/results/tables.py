@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "NO_ERROR",
     "SPEED_UNITS",
     "Scalar",
     "Table",
@@ -31,17 +32,29 @@ __all__ = [
 # same twice.
 SPEED_UNITS = ("s", "ns", "1/s")
 
+# Stands beside a computed number whose error nobody knows.
+NO_ERROR = "no error known"
+
 Value = float | int | bool | str | None
 
 
 @dataclass(frozen=True)
 class Scalar:
-    """A headline number of a run, with its unit and, where there is one, its error."""
+    """A headline number of a run, with its unit and, where there is one, its error.
+
+    Attributes
+    ----------
+    value, unit, error, description
+        What it is; None: there is no value, or no error.
+    note
+        `NO_ERROR` where a reader would expect an error and none is known.
+    """
 
     value: Value
     unit: str = ""
     error: float | None = None
     description: str = ""
+    note: str = ""
 
     def __float__(self) -> float:
         """Return the value as a number, NaN if there is none."""
@@ -51,7 +64,7 @@ class Scalar:
 
     def __str__(self) -> str:
         """Return value, error and unit: ``0.99964 ± 3e-06 hartree``."""
-        return format_scalar(self.value, self.unit, self.error)
+        return format_scalar(self.value, self.unit, self.error, note=self.note)
 
 
 @dataclass(frozen=True)

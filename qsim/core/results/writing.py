@@ -214,6 +214,8 @@ def _write_scalars(group: h5py.Group, scalars: Mapping[str, Scalar]) -> None:
         dataset.attrs["long_name"] = scalar.description or name.replace("_", " ")
         if scalar.error is not None:
             dataset.attrs["error"] = float(scalar.error)
+        if scalar.note:
+            dataset.attrs["comment"] = scalar.note
 
 
 def _write_provenance(group: h5py.Group, provenance: Mapping[str, Any]) -> None:

@@ -126,9 +126,7 @@ def _work(job: Job[D, P, R], comm: Comm, start: float, about_files: Sequence[str
             monitor.warn(f"of an earlier run, not of these results: {listed(strangers)}")
         with out_of_memory(device, plan.memory), device.use(), small_matrices(device.threads):
             if not kernels_are_compiled(loaded.deck.method):
-                monitor.note(
-                    "compiling kernels, once for this machine; steps and their times are told after it"
-                )
+                monitor.compiling()
             with monitor.stage("build"):
                 problem = method.build.build(loaded, device)
             compute = method.run.run  # imported here, so that the monitor sees the compiler that it loads
@@ -314,6 +312,8 @@ def _greet(monitor: Monitor, loaded: LoadedDeck[Any], device: Device, notices: S
     monitor.note(f"{device}, {settings.precision} precision, seed {settings.seed}")
     for notice in notices:
         monitor.note(notice)
+    for text in loaded.notes:
+        monitor.note(text.replace(": note: ", ": ", 1))
     for warning in loaded.warnings:
         monitor.warn(warning.replace(": warning: ", ": ", 1))  # the monitor says "warning" itself
 
@@ -340,7 +340,7 @@ def _planned(loaded: LoadedDeck[Any], plan: Plan, device: Device, notices: Seque
                 "free": device.free_memory(),
             },
             "warnings": loaded.warnings,
-            "notices": notices,
+            "notices": [*loaded.notes, *notices],
             "deck": loaded.shown(),
             "version": __version__,
         }

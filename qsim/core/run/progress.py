@@ -174,6 +174,7 @@ class Monitor:
         # Compilation is subtracted from the speed of tasks: seconds in all, and seconds that no message has
         # named yet.
         self._compiled = 0.0
+        self._said_compiling = False
         self._untold = 0.0
         self._in_compile_stage = False
         self._compilation = Compilation(self._compilation_begun, self._compilation_ended, self._clock.now)
@@ -223,7 +224,14 @@ class Monitor:
             self.timing[name] = self.timing.get(name, 0.0) + self.working() - start
 
     # The monitor is told by the compiler; the bar says why nothing moves.
+    def compiling(self) -> None:
+        """Say, once in a run and before the wait, that kernels are being compiled."""
+        if not self._said_compiling:
+            self._said_compiling = True
+            self.note("compiling kernels, once for this machine; steps and their times are told after it")
+
     def _compilation_begun(self) -> None:
+        self.compiling()
         if self._task is not None:
             self._task.retitle("compiling kernels")
 

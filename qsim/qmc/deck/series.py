@@ -52,7 +52,11 @@ class Optimize(Block):
     warmup: Annotated[Count, Field(le=1_000_000)] = Field(
         default=50, description="moves of all electrons before the samples of an iteration"
     )
-    timestep: TimeStep = Field(default=0.3, description="time step of the moves, 1/hartree")
+    timestep: TimeStep = Field(
+        default=0.3,
+        validation_alias=AliasChoices("timestep", "dt", "tau"),
+        description="time step of the moves, 1/hartree",
+    )
     move: Literal["drift", "metropolis"] = Field(
         default="drift", description="proposals with drift, or plain Metropolis"
     )
@@ -75,7 +79,11 @@ class Vmc(Block):
     warmup: Annotated[Count, Field(le=10_000_000)] = Field(
         default=200, description="moves of all electrons before the first block"
     )
-    timestep: TimeStep = Field(default=0.3, description="time step of the moves, 1/hartree")
+    timestep: TimeStep = Field(
+        default=0.3,
+        validation_alias=AliasChoices("timestep", "dt", "tau"),
+        description="time step of the moves, 1/hartree",
+    )
     move: Literal["drift", "metropolis"] = Field(
         default="drift", description="proposals with drift, or plain Metropolis"
     )
@@ -104,7 +112,7 @@ class Dmc(Block):
         BeforeValidator(_as_list, json_schema_input_type=list[TimeStep] | TimeStep),
     ] = Field(
         default=[0.02, 0.01, 0.005],
-        validation_alias=AliasChoices("timesteps", "timestep"),
+        validation_alias=AliasChoices("timesteps", "timestep", "dt", "tau"),
         description="time steps, 1/hartree, each continuing from the walkers of the one before",
     )
     blocks: BlockCount = Field(

@@ -4,7 +4,8 @@ Everything is in Hartree atomic units.  The functions behind the blocks are in :
 :mod:`qsim.qmc.wavefunction.molecules` (its modules ``sto``, ``trap`` and ``gaussian``) and :mod:`qsim.qmc.wavefunction.jastrow`.
 """
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
@@ -276,10 +277,14 @@ Occupied = Annotated[list[Annotated[Count, Field(le=100)]], Field(min_length=2, 
 class MuffinTins(Block):
     """Spheres around the ions of a crystal in which orbitals are spherical harmonics with radial splines."""
 
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"lmax": "l_max"}
+
     radius: Annotated[Length, Field(gt=0.1, lt=20.0)] | None = Field(
         default=None, description="of all tins; by default, and at most, half the shortest distance of ions"
     )
-    lmax: Annotated[Count, Field(ge=1, le=10)] = Field(default=6, description="largest angular momentum")
+    l_max: Annotated[Count, Field(ge=1, le=10)] = Field(
+        default=6, validation_alias=AliasChoices("l_max", "lmax"), description="largest angular momentum"
+    )
     meshfactor: Annotated[float, Field(ge=0.2, le=8.0)] = Field(
         default=0.5, description=f"between the tins: {MESHFACTOR}"
     )

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Rows", "VmcSampling", "WarmUp", "mode_of"]
 
 SAMPLES = 10  # configurations of a block that other estimators than the energy see
+FAR_SHARE = 5  # sweeps of the warm-up to one of far moves
+FAR_MOVES = 0xF0000000  # and a section number: streams of their random numbers
 WARM_UP_CHUNK = 20  # sweeps between two chances to stop
 
 
@@ -96,6 +98,9 @@ class WarmUp:
         while self.done < self.sweeps:
             # Some sweeps in one launch, and then a look for a request to stop.
             chunk = min(WARM_UP_CHUNK, self.sweeps - self.done)
+            # Far moves beside them, for what short ones do not reach.
+            for k in range(chunk // FAR_SHARE):
+                walkers.far_sweep(FAR_MOVES + self.section, walkers.generation + k)
             stream = walkers.stream(self.section)
             walk.walk(walkers.device, walkers.mine, walkers.tables, self.tau, self.mode, chunk, stream)
             walkers.count_sweeps(chunk, self.tau)

@@ -21,6 +21,7 @@ from qsim.qmc.kernels.estimators.estimators import BLOCK, block_totals, take_tot
 from qsim.qmc.kernels.molecule.types import OrbitalTables, on_gpu
 from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.rows import copy_rows, put_rows, take_rows
+from qsim.qmc.kernels.walkers.walk_cpu import PLAIN
 from qsim.qmc.sampling.exchange import bounds, crossing, has_whole_blocks
 from qsim.qmc.wavefunction.crystals.wavefunction import CrystalWavefunction
 
@@ -42,6 +43,9 @@ PLACING = 0xFFFF  # stream of the random numbers that place walkers at the start
 LIGHT = ("energy", "weight", "moves", "age")  # of all walkers on every rank
 HEAVY = ("R", "rows", "inverse", "log_psi", "sign")  # of its own walkers
 SPREAD = 1.0  # bohr, of electrons around their atom at the start
+ORDERS = 32  # of the atoms of a molecule, by which walkers differ at the start
+FAR_SWEEPS = 40  # sweeps of far moves before the warm-up
+FAR = (0.1, 0.4, 1.6, 6.4)  # their variances, over that of the places where electrons start
 SHRINKS = 40  # times that a walker is drawn to the atoms, half the way each, until no orbital vanishes for it
 
 
@@ -286,17 +290,17 @@ class Walkers:
     # ------------------------------------------------------------------------------------ set-up
 
     def place(self) -> None:
-        """Put the electrons around the atoms, as many as the charge of each, by normal deviates."""
+        """Put the electrons around the atoms, as many as the charge of each, by normal deviates, and spread them."""
         N = self.electrons
-        # Electrons start around the atoms whatever the orbitals are: normal deviates of one
-        # bohr.
-        centre = self.wavefunction.start_positions()
         first, mine = self.offset + self.own.start, self.mine
         count = int(mine.R.shape[0])
+        # Electrons start around the atoms whatever the orbitals are: normal deviates of one
+        # bohr.
+        centre = self._starts(first, count)
         draws = np.stack(  # a walker's start does not depend on how many there are
             [rng.normal(self.key, PLACING, 0, count, draw=k, first=first) for k in range(3 * N)], 1
         )
-        mine.R[...] = self.device.asarray(centre[None] + SPREAD * draws.reshape(count, N, 3))
+        mine.R[...] = self.device.asarray(centre + SPREAD * draws.reshape(count, N, 3))
         lost = np.arange(count)
         for _ in range(SHRINKS):  # compact orbitals are zero where some electrons start
             walk.recompute(self.device, mine, self.tables)
@@ -306,10 +310,49 @@ class Walkers:
             at = self.device.asarray(lost)
             # Half the way to the atoms, for walkers whose orbitals all vanish: their
             # determinant has no gradient to follow.
-            around = self.device.asarray(centre)[None]
+            around = self.device.asarray(centre[lost])
             mine.R[at] = around + 0.5 * (mine.R[at] - around)
         if self.comm.allmax(int(lost.size)):
             self.recompute()
+        for k in range(FAR_SWEEPS):
+            self.far_sweep(PLACING, 1 + k)
+        self.mine.moves[...] = 0.0
+        self.recompute()
+
+    @property
+    def _open(self) -> bool:
+        """True of a molecule or a trap, whose electrons may be anywhere in space."""
+        return not isinstance(self.wavefunction, CrystalWavefunction)
+
+    def _starts(self, first: int, count: int) -> NDArray[np.float64]:
+        """Return the atoms (bohr) that the electrons of walkers ``first ..`` start from, (count, electrons, 3).
+
+        In a molecule the orders of the atoms take turns: an electron that two distant atoms share is at either one in half of
+        the walkers, which no walk of a run's length would bring about.  In cells every atom has its electrons.
+        """
+        orders = range(ORDERS) if self._open else [None]
+        made = np.stack([self.wavefunction.start_positions(order) for order in orders])
+        return made[(first + np.arange(count)) % len(made)]
+
+    def far_sweep(self, section: int, generation: int) -> None:
+        """Move each electron of a molecule far, once; nothing in a cell, where Bloch functions spread over all atoms.
+
+        Moves as long as the system is large reach the other side of a node or another nucleus, which the short ones of a run do
+        seldom; few are accepted, but all follow the square of the trial function.  Repeated, they give every region that nodes or
+        distances shut off its share of the walkers.
+
+        Parameters
+        ----------
+        section, generation
+            Words of the random counters; the generation also chooses one of four lengths.
+        """
+        if not self._open:
+            return
+        positions = self.wavefunction.system.positions
+        square = SPREAD**2 + float(np.mean((positions - positions.mean(axis=0)) ** 2))
+        stream = walk.Stream(self.key, section, generation, self.offset + self.own.start)
+        variance = square * FAR[generation % len(FAR)]
+        walk.walk(self.device, self.mine, self.tables, variance, PLAIN, 1, stream)
 
     def recompute(self) -> float:
         """Recompute rows, inverses and log psi; return the largest relative error of an inverse.

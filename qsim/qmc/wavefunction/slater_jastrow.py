@@ -165,17 +165,27 @@ class Wavefunction:
 
     # ----------------------------------------------------------------------------- positions
 
-    def start_positions(self) -> NDArray[np.float64]:
-        """Return the atoms that electrons start from, shared out to the ions by their charges, spins in turn: (N, 3), bohr."""
-        return self.system.positions[self._homes]
+    def start_positions(self, order: int | None = None) -> NDArray[np.float64]:
+        """Return the atoms that electrons start from, shared out to the ions by their charges, spins in turn: (N, 3), bohr.
 
-    @cached_property
-    def _homes(self) -> NDArray[np.int64]:
-        """Number of the atom of each electron."""
+        Parameters
+        ----------
+        order
+            Number of a random order of the atoms, which decides what spin each has, and of ions which ones have electrons at
+            all.  None: that of the input.
+        """
+        atoms = np.arange(len(self.system.symbols))
+        if order is not None:
+            # an order and its reverse follow each other: of two atoms each comes first in half of the cases
+            atoms = np.random.default_rng(order // 2).permutation(atoms)[:: 1 - 2 * (order % 2)]
+        return self.system.positions[self._homes(atoms)]
+
+    def _homes(self, atoms: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of the atom of each electron, (N,), with the atoms in an order."""
         system = self.system
         # As many electrons at an ion as its charge, spins in turn: neighbours in a molecule
         # start with opposite spins on average.
-        seats = [a for a, charge in enumerate(system.charges) for _ in range(round(charge))]
+        seats = [a for a in atoms for _ in range(round(system.charges[a]))]
         up: list[int] = []
         dn: list[int] = []
         for k, a in enumerate(seats):
@@ -188,7 +198,7 @@ class Wavefunction:
                 second.append(a)
         for spin, wanted in ((up, system.n_up), (dn, system.n_dn)):
             # Electrons beyond the charges, of negative ions.
-            spin += [k % len(system.symbols) for k in range(wanted - len(spin))]
+            spin += [atoms[k % len(atoms)] for k in range(wanted - len(spin))]
         return np.array(up + dn)
 
     def scatter(self, count: int, generator: np.random.Generator) -> NDArray[np.float64]:
@@ -201,7 +211,8 @@ class Wavefunction:
         """
         system = self.system
         # Heavy ions hold electrons closer.
-        width = np.where(system.charges[self._homes] > 2.0, 0.6, 1.0)
+        homes = self._homes(np.arange(len(system.symbols)))
+        width = np.where(system.charges[homes] > 2.0, 0.6, 1.0)
         if system.omega > 0.0:
             width = np.full(self.n_electrons, 1.0 / np.sqrt(2.0 * system.mass * system.omega))
         return self.start_positions() + width[:, None] * generator.normal(size=(count, self.n_electrons, 3))

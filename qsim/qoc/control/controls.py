@@ -1,56 +1,183 @@
-"""Several controls side by side: one parametrisation each, their parameters in one vector."""
+"""Several controls side by side: one parametrisation each, their parameters in one vector, and what binds them together."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.qoc.control.parametrisation import CLIP_POWER, soft_clip
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
+    from qsim.qoc.control.modes import Basis
     from qsim.qoc.control.parametrisation import Parametrisation
 
-__all__ = ["Controls", "constant_mode", "spline_modes"]
+    Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+__all__ = ["Controls", "Line", "Pair"]
+
+# Of a bound: first values beyond this part of it are drawn in, for the soft clip never reaches the bound itself.
+MARGIN = 0.9
+# Squared norm of a vector that counts as zero.
+TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class Line:
+    """One control as a function of time.
+
+    Attributes
+    ----------
+    map : Parametrisation
+        From its parameters to its values in the slots.
+    shape : callable
+        S at any times.
+    basis : Basis or None
+        Functions that its parameters multiply; None: one value per slot.
+    first : callable or None
+        What is fixed, or what the functions are added to, before the shape.
+    fixed : (N,) float64 or None
+        Values of a control that is not optimised.
+    held : bool
+        True if it is constant in each slot by nature.
+    past : tuple of (Basis, (modes,) float64)
+        Functions of earlier draws and their parameters: part of the offset of the map.
+    draw : callable or None
+        From the number of a draw to a new basis.
+    """
+
+    map: Parametrisation
+    shape: Curve
+    basis: Basis | None = None
+    first: Curve | None = None
+    fixed: NDArray[np.float64] | None = None
+    held: bool = True
+    past: tuple[tuple[Basis, NDArray[np.float64]], ...] = ()
+    draw: Callable[[int], Basis] | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of free parameters."""
+        return self.map.size if self.fixed is None else 0
+
+    def values(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the values (N,) in the slots."""
+        return self.map.field(u) if self.fixed is None else self.fixed
+
+    def at(self, u: NDArray[np.float64], times: NDArray[np.float64], duration: float) -> NDArray[np.float64]:
+        """Return the control (n,) at any times, before what binds it to others."""
+        if self.held:
+            values = self.values(u)
+            return values[np.clip((times / duration * values.size).astype(np.int64), 0, values.size - 1)]
+        inner = np.zeros(times.size)
+        if self.first is not None:
+            inner = inner + self.first(times)
+        if self.fixed is not None:
+            return inner * self.shape(times)
+        for basis, old in self.past:
+            inner = inner + basis.at(old, times)
+        if self.basis is not None:
+            inner = inner + self.basis.at(u, times)
+        w = self.shape(times) * (inner - self.map.shift(u))
+        return soft_clip(w, self.map.low[0], self.map.high[0])[0] if self.map.soft else w
+
+    def redrawn(self, u: NDArray[np.float64], number: int) -> Line:
+        """Return the line with new functions, added to what the old ones have come to."""
+        if self.draw is None or self.basis is None or self.fixed is not None:
+            return self
+        basis = self.draw(number)
+        found = u @ self.basis.modes
+        offset = found if self.map.offset is None else self.map.offset + found
+        changed = replace(self.map, modes=basis.modes, offset=offset)
+        return replace(self, map=changed, basis=basis, past=(*self.past, (self.basis, u)))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two controls with ``sqrt(u^2 + v^2)`` below a bound: Eq. Q11 of the modulus."""
+
+    first: int
+    second: int
+    bound: float
+
+    @property
+    def rows(self) -> list[int]:
+        """Places of both controls."""
+        return [self.first, self.second]
 
 
 @dataclass(frozen=True)
 class Controls:
     """Map from the free parameters of all controls to their values (C, N).
 
+    Each line gives values of its own; pairs are drawn into their circles, and all free controls together into the ball of
+    the largest fluence. Both are Eq. Q11 of a norm: a factor ``(1 + (|v|/b)^8)^(-1/8)``.
+
     Attributes
     ----------
-    maps : list of Parametrisation
-        Of each control.
-    fixed : list of (N,) float64 or None
-        Values of a control that is not optimised.
+    lines : tuple of Line
+    duration : float
+    pairs : tuple of Pair
+    most : float or None
+        Largest ``integral sum_c u_c^2 dt`` of the free controls; None: any.
     """
 
-    maps: list[Parametrisation]
-    fixed: list[NDArray[np.float64] | None]
+    lines: tuple[Line, ...]
+    duration: float
+    pairs: tuple[Pair, ...] = ()
+    most: float | None = None
 
     @property
     def low(self) -> NDArray[np.float64]:
         """Lower bounds (C, N)."""
-        return np.array([m.low for m in self.maps])
+        return np.array([line.map.low for line in self.lines])
 
     @property
     def high(self) -> NDArray[np.float64]:
         """Upper bounds (C, N)."""
-        return np.array([m.high for m in self.maps])
+        return np.array([line.map.high for line in self.lines])
+
+    def extent(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the lowest and highest value (C,) that each control can have, with pairs and fixed values; infinite for any."""
+        low, high = self.low.min(axis=1), self.high.max(axis=1)
+        for pair in self.pairs:
+            low[pair.rows] = np.maximum(low[pair.rows], -pair.bound)
+            high[pair.rows] = np.minimum(high[pair.rows], pair.bound)
+        for c, line in enumerate(self.lines):
+            if line.fixed is not None:
+                low[c], high[c] = line.fixed.min(), line.fixed.max()
+        return low, high
+
+    @property
+    def shape(self) -> NDArray[np.float64]:
+        """S (C, N); zero for controls that are fixed."""
+        rows = [
+            line.map.shape if line.fixed is None else np.zeros_like(line.map.shape) for line in self.lines
+        ]
+        return np.array(rows)
 
     @property
     def sizes(self) -> list[int]:
         """Number of free parameters of each control."""
-        return [m.size if f is None else 0 for m, f in zip(self.maps, self.fixed, strict=True)]
+        return [line.size for line in self.lines]
 
-    def _parts(self, u: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    @property
+    def held(self) -> bool:
+        """True if every control is constant in its slots by nature."""
+        return all(line.held for line in self.lines)
+
+    def parts(self, u: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Return the parameters of each control."""
         return np.split(u, np.cumsum(self.sizes)[:-1])
 
     def box(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Return bounds on all parameters, infinite where there are none; None if there are none at all."""
-        boxes = [m.box() for m in self.maps]
+        boxes = [line.map.box() for line in self.lines]
         if all(box is None for box in boxes):
             return None
         sides: tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]] = ([], [])
@@ -63,31 +190,119 @@ class Controls:
 
     def field(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the values (C, N) of the parameters."""
-        rows = zip(self.maps, self.fixed, self._parts(u), strict=True)
-        return np.array([m.field(part) if given is None else given for m, given, part in rows])
+        return self._bound(self._rows(u))
+
+    def at(self, u: NDArray[np.float64], times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the controls (C, n) as functions of time, at any times within the pulse."""
+        parts = zip(self.lines, self.parts(u), strict=True)
+        rows = np.array([line.at(part, times, self.duration) for line, part in parts])
+        for pair in self.pairs:
+            rows[pair.rows] *= _shrink(np.sum(rows[pair.rows] ** 2, axis=0), pair.bound**2)[0]
+        if self.most is not None:
+            # the fluence is that of the slots
+            whole = self._paired(self._rows(u))[self._free]
+            rows[self._free] *= _shrink(np.sum(whole**2), self._largest)[0]
+        return rows
 
     def pull_back(self, u: NDArray[np.float64], gradient: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the gradient (size,) with respect to the parameters from the one (C, N) by the values."""
-        rows = zip(self.maps, self.fixed, self._parts(u), gradient, strict=True)
-        return np.concatenate([m.pull_back(part, row) for m, given, part, row in rows if given is None])
+        """Return the gradient (..., size) with respect to the parameters from the one (..., C, N) by the values."""
+        rows, g = self._rows(u), np.array(gradient)
+        if self.most is not None:
+            g[..., self._free, :] = _shrunk_back(
+                self._paired(rows)[self._free], g[..., self._free, :], self._largest, (-2, -1)
+            )
+        for pair in self.pairs:
+            g[..., pair.rows, :] = _shrunk_back(rows[pair.rows], g[..., pair.rows, :], pair.bound**2, (-2,))
+        parts = enumerate(zip(self.lines, self.parts(u), strict=True))
+        pulled = [line.map.pull_back(part, g[..., i, :]) for i, (line, part) in parts if line.fixed is None]
+        return np.concatenate(pulled or [np.zeros(0)], axis=-1)
+
+    def metric(
+        self, u: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the squared response (size,) of the values to each parameter, for scaling; times weights (C,) if given."""
+        weights = np.ones(len(self.lines)) if weights is None else weights
+        parts = zip(self.lines, self.parts(u), weights, strict=True)
+        found = [w * line.map.metric(part) for line, part, w in parts if line.fixed is None]
+        return np.concatenate(found or [np.zeros(0)])
 
     def parameters(self, field: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the parameters (size,) whose values come closest to (C, N)."""
-        rows = zip(self.maps, self.fixed, field, strict=True)
-        return np.concatenate([m.parameters(row) for m, given, row in rows if given is None] or [np.zeros(0)])
+        rows = np.array(field)
+        if self.most is not None:
+            rows[self._free] *= _grow(np.sum(rows[self._free] ** 2), self._largest)
+        for pair in self.pairs:
+            rows[pair.rows] *= _grow(np.sum(rows[pair.rows] ** 2, axis=0), pair.bound**2)
+        found = [
+            line.map.parameters(row) for line, row in zip(self.lines, rows, strict=True) if line.fixed is None
+        ]
+        return np.concatenate(found or [np.zeros(0)])
+
+    def redrawn(self, u: NDArray[np.float64], number: int) -> tuple[Controls, NDArray[np.float64]]:
+        """Return controls with new random functions, and the parameters with which they have the same values."""
+        lines, found = [], []
+        for line, part in zip(self.lines, self.parts(u), strict=True):
+            changed = line.redrawn(part, number)
+            lines.append(changed)
+            found.append(part if changed is line else np.zeros(changed.size))
+        return replace(self, lines=tuple(lines)), np.concatenate(found)
+
+    @property
+    def can_redraw(self) -> bool:
+        """True if a free control has random functions."""
+        return any(line.draw is not None and line.fixed is None for line in self.lines)
+
+    # ---------------------------------------------------------------------------------------- pieces
+
+    @property
+    def _free(self) -> list[int]:
+        return [i for i, line in enumerate(self.lines) if line.fixed is None]
+
+    @property
+    def _largest(self) -> float:
+        """The largest sum of squares of the values of free controls."""
+        slots = self.lines[0].map.shape.size
+        return (self.most or 0.0) * slots / self.duration
+
+    def _rows(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
+        parts = zip(self.lines, self.parts(u), strict=True)
+        return np.array([line.values(part) for line, part in parts])
+
+    def _paired(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        for pair in self.pairs:
+            rows = rows.copy()
+            rows[pair.rows] *= _shrink(np.sum(rows[pair.rows] ** 2, axis=0), pair.bound**2)[0]
+        return rows
+
+    def _bound(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        rows = self._paired(rows)
+        if self.most is not None:
+            rows = rows.copy()
+            rows[self._free] *= _shrink(np.sum(rows[self._free] ** 2), self._largest)[0]
+        return rows
 
 
-def spline_modes(count: int, slots: int) -> NDArray[np.float64]:
-    """Return an orthonormal basis (count, N) of the cubic splines on `count - 3` equal intervals, at the middles of slots."""
-    from scipy.interpolate import BSpline
+def _shrink(
+    square: NDArray[np.float64] | np.floating, largest: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the factor ``s = (1 + (q/Q)^4)^(-1/8)`` of vectors with squared norm q and bound Q, and ds/dq."""
+    ratio = np.minimum(np.asarray(square) / largest, 1e30)
+    inner = 1.0 + ratio ** (CLIP_POWER / 2)
+    factor = inner ** (-1.0 / CLIP_POWER)
+    return factor, -0.5 * factor / inner * ratio ** (CLIP_POWER / 2 - 1) / largest
 
-    inner = np.linspace(0.0, 1.0, count - 2)
-    knots = np.concatenate([np.zeros(3), inner, np.ones(3)])
-    middles = (np.arange(slots) + 0.5) / slots
-    design = BSpline.design_matrix(middles, knots, 3).toarray()
-    return np.ascontiguousarray(np.linalg.qr(design)[0].T)
+
+def _shrunk_back(
+    v: NDArray[np.float64], gradient: NDArray[np.float64], largest: float, axes: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """Return the gradient by v from the one by ``s(|v|^2) v``, with norms over some axes."""
+    factor, slope = _shrink(np.sum(v**2, axis=axes, keepdims=True), largest)
+    return factor * gradient + 2.0 * slope * v * np.sum(v * gradient, axis=axes, keepdims=True)
 
 
-def constant_mode(slots: int) -> NDArray[np.float64]:
-    """Return the only mode (1, N) of a constant control."""
-    return np.full((1, slots), slots**-0.5)
+def _grow(square: NDArray[np.float64] | np.floating, largest: float) -> NDArray[np.float64]:
+    """Return the factor that takes vectors to those that `_shrink` takes to them, or near their bound."""
+    square = np.maximum(np.asarray(square), TINY)
+    inside = np.minimum(1.0, MARGIN * np.sqrt(largest / square))
+    ratio = (inside**2 * square / largest) ** (CLIP_POWER / 2)
+    return inside * (1.0 - ratio) ** (-1.0 / CLIP_POWER)

@@ -1,11 +1,11 @@
-"""The field as a function of free parameters: shape, bounds, zero area, band.
+"""The field as a function of free parameters: shape, bounds, area, modes.
 
-The optimisers see parameters ``u`` (one a time step, or one a Fourier mode); the field is
+The optimisers see parameters ``u`` (one a time step, or one a mode); the field is
 
-    eps = S clip(B u - lambda S),
+    eps = clip(S (B u + offset) - lambda S),
 
-with the sine modes B of the band (or the identity), the shape S(t), ``lambda`` such that the area vanishes, and a soft clip to
-the bounds.  Plain bounds (no zero area, no band) are left to the optimiser as a box on ``u``.  The map and its transposed
+with the modes B (or the identity), the shape S(t), ``lambda`` such that the area is as wanted, and a soft clip to the bounds.
+Plain bounds (no area, no modes that overlap) are left to the optimiser as a box on ``u``.  The map and its transposed
 derivative are exact, so gradients stay exact.
 """
 
@@ -40,16 +40,26 @@ class Parametrisation:
         S at the midpoints.
     low, high : (N,) float64
         Bounds of the field (infinite where there are none).
-    zero_area : bool
+    area : float or None
+        Sum of all values of the field; None: any.
     modes : (modes, N) float64 or None
-        Orthogonal sine modes of the band.
+        Orthonormal rows of B: sine modes of a band, splines, blocks of slots; None: the identity.
+    disjoint : bool
+        True if every slot belongs to one mode at most, and no mode changes its sign: bounds are then a box.
+    offset : (N,) float64 or None
+        Values that B u is added to.
+    soft_bounds : bool
+        Keep bounds by the soft clip even where a box would do: for searches that know no box.
     """
 
     shape: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
-    zero_area: bool
+    area: float | None
     modes: NDArray[np.float64] | None
+    disjoint: bool = False
+    offset: NDArray[np.float64] | None = None
+    soft_bounds: bool = False
 
     @property
     def bounded(self) -> bool:
@@ -59,7 +69,10 @@ class Parametrisation:
     @property
     def soft(self) -> bool:
         """True if bounds are kept by the soft clip, since a linear constraint couples the time steps."""
-        return self.bounded and (self.zero_area or self.modes is not None)
+        linear = self.modes is not None and not self.disjoint
+        return self.bounded and (
+            self.area is not None or self.offset is not None or linear or self.soft_bounds
+        )
 
     @property
     def size(self) -> int:
@@ -74,7 +87,14 @@ class Parametrisation:
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             low = np.where(self.shape > 0, self.low / self.shape, -np.inf)
             high = np.where(self.shape > 0, self.high / self.shape, np.inf)
-        return low, high
+        if self.modes is None:
+            return low, high
+        # of a block of slots, the slot that reaches its bound first
+        inside = self.modes > 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            least = np.max(np.where(inside, low / self.modes, -np.inf), axis=1)
+            most = np.min(np.where(inside, high / self.modes, np.inf), axis=1)
+        return least, most
 
     def field(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the field (N,) of the parameters."""
@@ -84,17 +104,20 @@ class Parametrisation:
         """Return the gradient with respect to ``u`` from the one with respect to the field: (..., N) -> (..., size)."""
         slope = self._clip(self._before_clip(u))[1]
         g = gradient * slope
-        if self.zero_area:
+        if self.area is not None:
             # d lambda = (slope . dv) / (slope . S), so the transposed map subtracts slope times the projection on S
             g = g - (g @ self.shape)[..., None] * (slope / float(slope @ self.shape))
         g = g * self.shape
         return g if self.modes is None else g @ self.modes.T
 
-    def metric(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the squared diagonal response of the field to each parameter, for scaling."""
+    def metric(
+        self, u: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the squared diagonal response of the field to each parameter, for scaling; times a weight (1,) if given."""
+        weight = 1.0 if weights is None else float(weights[0])
         if self.modes is not None:
-            return np.ones(self.size)
-        return (self.shape * self._clip(self._before_clip(u))[1]) ** 2
+            return np.full(self.size, weight)
+        return weight * (self.shape * self._clip(self._before_clip(u))[1]) ** 2
 
     def parameters(self, field: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return parameters whose field is closest to a wanted one (before the clip, with a band: least squares)."""
@@ -103,6 +126,8 @@ class Parametrisation:
             field = np.clip(field, margin * self.low, margin * self.high)
             if self.soft:
                 field = self._unclip(field)
+        if self.offset is not None:
+            field = field - self.shape * self.offset
         if self.modes is not None and np.any(self.shape != 1.0):
             rows = self.modes * self.shape
             overlaps = rows @ rows.T
@@ -115,36 +140,53 @@ class Parametrisation:
     # ---------------------------------------------------------------------------------------- pieces
 
     def _before_clip(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
-        v = self.shape * (u if self.modes is None else u @ self.modes)
-        if not self.zero_area:
-            return v
-        s, total = self.shape, float(self.shape.sum())
-        shift = float(v.sum()) / total
+        v = u if self.modes is None else u @ self.modes
+        v = self.shape * (v if self.offset is None else v + self.offset)
+        return v if self.area is None else v - self._shift(v) * self.shape
+
+    def shift(self, u: NDArray[np.float64]) -> float:
+        """Return lambda, the multiple of S that is taken away to keep the area; 0 without one."""
+        if self.area is None:
+            return 0.0
+        v = u if self.modes is None else u @ self.modes
+        return self._shift(self.shape * (v if self.offset is None else v + self.offset))
+
+    def _shift(self, v: NDArray[np.float64]) -> float:
+        s, total, area = self.shape, float(self.shape.sum()), float(self.area or 0.0)
+        shift = (float(v.sum()) - area) / total
         if self.soft:
             # monotone in the shift: Newton converges from the linear answer
             for _ in range(NEWTON_STEPS):
                 value, slope = self._clip(v - shift * s)
-                step = float(value.sum()) / max(float(slope @ s), 1e-12 * total)
+                step = (float(value.sum()) - area) / max(float(slope @ s), 1e-12 * total)
                 shift += step
                 if abs(step) <= 1e-16 * max(abs(shift), float(np.abs(v).max())):
                     break
-        return v - shift * s
+        return shift
 
     def _clip(self, w: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the soft clip ``w / (1 + |w/b|^p)^(1/p)`` (Eq. Q11) and its slope."""
         if not self.soft:
             return w, np.ones_like(w)
-        bound = np.where(w >= 0, self.high, -self.low)
-        # a bound may be zero
-        with np.errstate(divide="ignore", over="ignore"):
-            ratio = np.minimum(np.abs(w) / bound, 1e30) ** CLIP_POWER
-        root = (1.0 + ratio) ** (-1.0 / CLIP_POWER)
-        return w * root, root / (1.0 + ratio)
+        return soft_clip(w, self.low, self.high)
 
     def _unclip(self, field: NDArray[np.float64]) -> NDArray[np.float64]:
         bound = np.where(field >= 0, self.high, -self.low)
-        ratio = (np.abs(field) / bound) ** CLIP_POWER
+        # a bound may be zero, and so is the field there
+        ratio = (np.abs(field) / np.where(bound > 0, bound, 1.0)) ** CLIP_POWER
         return field * (1.0 - ratio) ** (-1.0 / CLIP_POWER)
+
+
+def soft_clip(
+    w: NDArray[np.float64], low: NDArray[np.float64] | float, high: NDArray[np.float64] | float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return ``w / (1 + |w/b|^p)^(1/p)`` (Eq. Q11) with b the bound of its sign, and its slope."""
+    bound = np.where(w >= 0, high, np.negative(low))
+    # a bound may be zero
+    with np.errstate(divide="ignore", over="ignore"):
+        ratio = np.minimum(np.abs(w) / bound, 1e30) ** CLIP_POWER
+    root = (1.0 + ratio) ** (-1.0 / CLIP_POWER)
+    return w * root, root / (1.0 + ratio)
 
 
 def parametrisation(control: Control, times: NDArray[np.float64], duration: float) -> Parametrisation:
@@ -172,7 +214,7 @@ def parametrisation(control: Control, times: NDArray[np.float64], duration: floa
         first, last = band_modes(control.band, duration, times.size)
         n = np.arange(first, last + 1)
         modes = np.sqrt(2.0 / times.size) * np.sin(np.pi / duration * np.outer(n, times))
-    return Parametrisation(shape, low, high, control.zero_area, modes)
+    return Parametrisation(shape, low, high, 0.0 if control.zero_area else None, modes)
 
 
 def band_modes(band: Sequence[float], duration: float, steps: int) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from pydantic import Field
 from qsim.core.deck.blocks import Block, Count, short_form
 from qsim.core.deck.units import Time
 from qsim.qoc.deck.numbers import SIZE
+from qsim.qoc.deck.systems.quantities import TimeValue
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 # the scale of the paper's steps is arbitrary
@@ -85,4 +86,50 @@ class NoOptimizer(Block):
 
 Optimizer = Annotated[
     Lbfgs | Krotov | GaussNewton | Travolta | NoOptimizer, Field(discriminator="type"), short_form
+]
+
+
+RESTARTS = Field(
+    default=0,
+    description="further starts from other random values, each with max_sweeps, while P is below the threshold",
+)
+Restarts = Annotated[Count, Field(le=10_000)]
+
+
+class QuantumLbfgs(Block):
+    """Quasi-Newton with exact gradients (SciPy's L-BFGS-B)."""
+
+    type: Literal["lbfgs"]
+    max_sweeps: Annotated[Count, Field(ge=2)] = Field(
+        default=500, description="limit of forward plus backward propagations"
+    )
+    memory: Annotated[Count, Field(ge=1, le=100)] = Field(default=10, description="stored corrections")
+    restarts: Restarts = RESTARTS
+
+
+class QuantumKrotov(Krotov):
+    """Krotov's sequential update, one slot after another, with automatic step."""
+
+    restarts: Restarts = RESTARTS
+
+
+class QuantumGaussNewton(GaussNewton):
+    """Gauss-Newton on the amplitudes outside the target states, or on the distance from a gate."""
+
+    restarts: Restarts = RESTARTS
+
+
+class QuantumTravolta(Travolta):
+    """The paper's growing-and-bisecting line search along the gradient by the free parameters."""
+
+    gradient_tau: TimeValue | None = Field(  # type: ignore[assignment]
+        default=None, description="time step whose discrete gradient gamma multiplies; default the slot"
+    )
+    restarts: Restarts = RESTARTS
+
+
+QuantumOptimizer = Annotated[
+    QuantumLbfgs | QuantumKrotov | QuantumGaussNewton | QuantumTravolta | NoOptimizer,
+    Field(discriminator="type"),
+    short_form,
 ]

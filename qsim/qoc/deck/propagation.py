@@ -1,8 +1,9 @@
 """Time and propagation of the state."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from qsim.core.deck.blocks import Block, Count, short_form
 from qsim.core.deck.units import Energy, Time
@@ -12,13 +13,17 @@ from qsim.qoc.deck.numbers import SIGNED, SIZE, Positive
 class TimeGrid(Block):
     """Duration and steps; the field has one value per step, at its midpoint."""
 
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"tau": "dt"}
+
     T: Annotated[Time, SIZE] = Field(description="duration", json_schema_extra={"example": 30000})
     steps: Annotated[Count, Field(ge=1, le=100_000_000)] | Literal["auto"] | None = Field(
         default=None,
         description="number of intervals N (the paper's N time points are N - 1 intervals); auto: from the spectrum",
         json_schema_extra={"example": 6000},
     )
-    tau: Annotated[Time, SIZE] | None = Field(default=None, description="time step, instead of steps")
+    dt: Annotated[Time, SIZE] | None = Field(
+        default=None, validation_alias=AliasChoices("dt", "tau"), description="time step, instead of steps"
+    )
 
 
 class EigenbasisPropagator(Block):

@@ -3,25 +3,25 @@
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount, short_form
-from qsim.core.deck.expression import ExpressionText
-from qsim.qoc.deck.control import ExpressionShape, Sin2, Sin2Edges
+from qsim.qoc.deck.controls import QuantumControl, control_rules
+from qsim.qoc.deck.ensemble import QuantumEnsemble
+from qsim.qoc.deck.front import Front
 from qsim.qoc.deck.numbers import Positive
-from qsim.qoc.deck.optimizers import NoOptimizer
+from qsim.qoc.deck.optimizers import QuantumLbfgs, QuantumOptimizer
+from qsim.qoc.deck.system import OTHERS
 from qsim.qoc.deck.systems.grid2d import Grid2dSystem
 from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.deck.systems.model import ModelSystem
-from qsim.qoc.deck.systems.quantities import FrequencyValue, TimeValue
+from qsim.qoc.deck.systems.quantities import TimeValue
 from qsim.qoc.deck.systems.rotor import RotorSystem
 
 __all__ = ["TYPES", "QuantumDeck"]
 
 # Types of system that this deck is for.
-TYPES = ("model", "matrices", "rotor", "grid2d")
-
-Values = Annotated[list[FrequencyValue], Field(min_length=2, max_length=2)]
+TYPES = OTHERS
 
 
 class Slots(Block):
@@ -33,81 +33,6 @@ class Slots(Block):
     )
 
 
-class ExpressionValues(Block):
-    """A formula of t (and the duration T), evaluated in the middle of each slot."""
-
-    type: Literal["expression"]
-    value: Annotated[str, ExpressionText("t", "T")] = Field(
-        description="formula of t and T, in the unit of time and of frequency of the system"
-    )
-
-
-class RandomValues(Block):
-    """A smooth random control: a few sine modes with normal coefficients."""
-
-    type: Literal["random"]
-    amplitude: FrequencyValue | Literal["auto"] = Field(
-        default="auto",
-        description="root mean square; auto: half of the smaller bound, or a rotation by pi in T",
-    )
-    modes: PositiveCount = Field(default=8, description="number of sine modes")
-
-
-class ZeroValues(Block):
-    """No control at first."""
-
-    type: Literal["zero"]
-
-
-FirstValues = Annotated[ExpressionValues | RandomValues | ZeroValues, Field(discriminator="type"), short_form]
-
-
-class EverySlot(Block):
-    """One free value per slot."""
-
-    type: Literal["slots"]
-
-
-class Sine(Block):
-    """Sine modes ``sin(n pi t/T)`` in a band of frequencies."""
-
-    type: Literal["sine"]
-    band: Values = Field(description="lowest and highest frequency")
-
-
-class Splines(Block):
-    """Cubic B-splines on equal intervals."""
-
-    type: Literal["bspline"]
-    count: Annotated[Count, Field(ge=4)] = Field(description="number of splines")
-
-
-class Constant(Block):
-    """One value for the whole duration."""
-
-    type: Literal["constant"]
-
-
-Parameters = Annotated[EverySlot | Sine | Splines | Constant, Field(discriminator="type"), short_form]
-Shapes = Annotated[Sin2Edges | Sin2 | ExpressionShape, Field(discriminator="type"), short_form]
-
-
-class QuantumControl(Block):
-    """One control of the system: its first values and constraints."""
-
-    name: str = Field(description="name in system.controls, or in the file of matrices")
-    guess: FirstValues = Field(
-        default=RandomValues(type="random"), description="first values", validate_default=True
-    )
-    parameters: Parameters = Field(
-        default=EverySlot(type="slots"), description="free parameters", validate_default=True
-    )
-    shape: Shapes | None = Field(default=None, description="factor S(t) of the control, from 0 to 1")
-    bounds: Values | None = Field(default=None, description="lowest and highest value")
-    zero_area: bool = Field(default=False, description="keep the time integral at zero")
-    fixed: bool = Field(default=False, description="keep the first values: a known drive")
-
-
 class QuantumObjective(Block):
     """``J = P - alpha sum_c integral u_c^2 dt``, with P the probability, fidelity or mean value of the goal."""
 
@@ -117,16 +42,9 @@ class QuantumObjective(Block):
     alpha: Annotated[float, Field(ge=0, lt=1e12)] = Field(
         default=0.0, description="fluence penalty, 1/(control^2 time)"
     )
-
-
-class QuantumLbfgs(Block):
-    """Quasi-Newton with exact gradients (SciPy's L-BFGS-B)."""
-
-    type: Literal["lbfgs"]
-    max_sweeps: Annotated[Count, Field(ge=2)] = Field(
-        default=500, description="limit of forward plus backward propagations"
+    max_fluence: Annotated[float, Field(gt=0, lt=1e30)] | None = Field(
+        default=None, description="largest integral of the sum of u^2 of all controls that are not fixed"
     )
-    memory: Annotated[Count, Field(ge=1, le=100)] = Field(default=10, description="stored corrections")
 
 
 class QuantumVerify(Block):
@@ -145,8 +63,30 @@ class QuantumVerify(Block):
     )
 
 
+class Levels(Block):
+    """The levels of two coordinates in which they move; what they leave out is in the error."""
+
+    type: Literal["eigenbasis"]
+    states: Annotated[Count, Field(ge=2, le=400)] = Field(
+        default=60, description="levels kept, as system.states"
+    )
+
+
 class QuantumDeck(Deck):
     """Optimal control of any quantum system."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _levels_of_two_coordinates(cls, value: object) -> object:
+        """Give the levels of the propagator to two coordinates that name none of their own."""
+        if not isinstance(value, dict):
+            return value
+        system, propagator = value.get("system"), value.get("propagator")
+        if not isinstance(system, dict) or not isinstance(propagator, dict) or "states" in system:
+            return value
+        if system.get("type") != "grid2d" or "states" not in propagator:
+            return value
+        return {**value, "system": {**system, "states": propagator["states"]}}
 
     method: Literal["qoc"]
     system: Annotated[ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem, Field(discriminator="type")]
@@ -155,12 +95,24 @@ class QuantumDeck(Deck):
         description="one entry per control of the system",
         json_schema_extra={"example": [{"name": "x"}]},
     )
-    dissipation: Literal["auto", "none", "lindblad"] = Field(
-        default="auto", description="lindblad: density matrices with the jumps; auto: if the system has jumps"
+    propagator: Annotated[Levels, short_form] | None = Field(
+        default=None, description="grid2d: the levels in which the state moves"
+    )
+    dissipation: Literal["auto", "none", "no_jump", "lindblad"] = Field(
+        default="auto",
+        description="jumps of the system. none: left out; no_jump: kets that lose what jumps, with the interval of one "
+        "jump and more; lindblad: density matrices; auto: lindblad for small systems and where jumps are frequent, else "
+        "no_jump in the search and the Lindbladian once at the end if that takes seconds",
     )
     objective: QuantumObjective = Field(default=QuantumObjective(), description="quantity to maximise")
-    optimizer: Annotated[QuantumLbfgs | NoOptimizer, Field(discriminator="type"), short_form] = Field(
+    optimizer: QuantumOptimizer = Field(
         default=QuantumLbfgs(type="lbfgs"), description="method of maximisation", validate_default=True
+    )
+    front: Front | None = Field(
+        default=None, description="best value against a key: one search for each value of it"
+    )
+    ensemble: QuantumEnsemble | None = Field(
+        default=None, description="robust control: the same controls, many systems"
     )
     verify: QuantumVerify = Field(default=QuantumVerify(), description="independent check of the result")
 
@@ -168,9 +120,31 @@ class QuantumDeck(Deck):
         """Yield contradictions that need no calculation."""
         if self.run.precision != "double":
             yield Finding("run.precision", "systems of parts or matrices run in double precision")
-        names = [c.name for c in self.control]
-        for place, name in enumerate(names):
-            if name in names[:place]:
-                yield Finding(f"control.{place}.name", f"duplicate control '{name}'")
-        if self.optimizer.type != "none" and all(c.fixed for c in self.control):
-            yield Finding("control", "every control is fixed; nothing is left to optimise (optimizer: none)")
+        yield from self._levels()
+        yield from control_rules(self.control, self.optimizer.type)
+        random = any(c.guess.type == "random" or c.parameters.type == "fourier" for c in self.control)
+        if getattr(self.optimizer, "restarts", 0) and not random:
+            text = "every start would be the same; give a control guess: random, or parameters: fourier"
+            yield Finding("optimizer.restarts", text)
+        if self.optimizer.type == "krotov" and self.objective.max_fluence is not None:
+            text = "Krotov's update changes one slot after another and cannot keep this; use optimizer lbfgs"
+            yield Finding("objective.max_fluence", text)
+        if self.front is not None and self.optimizer.type == "none":
+            yield Finding("front", "a front is searched; choose an optimizer")
+        if self.ensemble is not None:
+            yield from self.ensemble.check()
+            if self.dissipation == "no_jump":
+                yield Finding("dissipation", "an ensemble has no expansion in jumps; use lindblad, or none")
+            if self.optimizer.type in ("krotov", "gauss_newton"):
+                text = f"{self.optimizer.type} knows one system; with an ensemble: lbfgs, travolta or none"
+                yield Finding("optimizer.type", text)
+
+    def _levels(self) -> Iterator[Finding]:
+        """Yield what is wrong with the levels of the propagator."""
+        if self.propagator is None:
+            return
+        if not isinstance(self.system, Grid2dSystem):
+            yield Finding("propagator", "systems of matrices have no choice of propagators; leave it out")
+        elif self.system.states != self.propagator.states:
+            text = f"{self.propagator.states} levels, but system.states is {self.system.states}; give one of them"
+            yield Finding("propagator.states", text)

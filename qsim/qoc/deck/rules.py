@@ -71,16 +71,16 @@ def _time_and_grid(deck: QocDeck) -> Iterator[Finding]:
         yield Finding("system.grid.xmin", f"xmin = {grid.xmin:g} must lie below xmax = {grid.xmax:g} bohr")
     elif grid.xmax - grid.xmin < 1e-9 * (1.0 + abs(grid.xmin)):
         yield Finding("system.grid.xmax", f"the grid is only {grid.xmax - grid.xmin:.3g} bohr wide")
-    if time.steps is None and time.tau is None:
-        yield Finding("time.steps", "missing key; give steps (a number or auto), or tau")
-    elif time.tau is not None and isinstance(time.steps, int) and abs(time.T / time.tau - time.steps) > 0.5:
+    if time.steps is None and time.dt is None:
+        yield Finding("time.steps", "missing key; give steps (a number or auto), or dt")
+    elif time.dt is not None and isinstance(time.steps, int) and abs(time.T / time.dt - time.steps) > 0.5:
         yield Finding(
-            "time.tau",
-            f"tau = {time.tau:g} a.u. and T = {time.T:g} a.u. make {time.T / time.tau:.6g} steps, but steps = {time.steps}; "
+            "time.dt",
+            f"dt = {time.dt:g} a.u. and T = {time.T:g} a.u. make {time.T / time.dt:.6g} steps, but steps = {time.steps}; "
             "leave one of them out",
         )
-    elif time.tau is not None and time.tau > time.T:
-        yield Finding("time.tau", f"tau = {time.tau:g} a.u. is longer than T = {time.T:g} a.u.")
+    elif time.dt is not None and time.dt > time.T:
+        yield Finding("time.dt", f"dt = {time.dt:g} a.u. is longer than T = {time.T:g} a.u.")
 
 
 def _control(deck: QocDeck) -> Iterator[Finding]:

@@ -1,8 +1,8 @@
 """The molecule of a qoc deck, its grid, and its states."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count
 from qsim.core.deck.units import Length, Mass
@@ -11,6 +11,18 @@ from qsim.qoc.deck.numbers import SIGNED, SIZE
 from qsim.qoc.deck.states import InitialState, TargetState
 
 MIN_POINTS = 16
+
+
+# Types of system with decks of their own (`qsim.qoc.deck.quantum`).
+OTHERS = ("model", "matrices", "rotor", "grid2d")
+
+
+def _grid(value: object) -> object:
+    """Refuse a type that is no type of system at all, with all that there are."""
+    if value != "grid":
+        known = ", ".join(("grid", *OTHERS))
+        raise ValueError(f"unknown type {value!r:.60}; types of system: {known}")
+    return value
 
 
 class Grid(Block):
@@ -31,6 +43,9 @@ class Pair(Block):
 class System(Block):
     """The molecule, its grid, and the states."""
 
+    type: Annotated[Literal["grid"], BeforeValidator(_grid)] = Field(
+        default="grid", description="one particle on a line; other types have keys of their own"
+    )
     mass: Annotated[Mass, SIZE] = Field(
         description="effective mass", json_schema_extra={"example": 1728.468338}
     )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.core.device.parallel import in_shares
 from qsim.qoc import costs
 from qsim.qoc.control.fields import other_way, resample, way_between
 from qsim.qoc.errors import reference
@@ -25,10 +26,15 @@ from qsim.qoc.propagators.eigenbasis import Eigenbasis
 from qsim.qoc.propagators.propagator import Members
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from qsim.qoc.models.molecule import Molecule
     from qsim.qoc.problem import Problem
+
+    Masks = tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]
+    Grids = tuple[Molecule, Molecule, Molecule, Masks, NDArray[np.float64], NDArray[np.float64]]
 
 # Levels of the reference beyond those of the run.
 EXTRA_LEVELS = 8
@@ -294,32 +300,41 @@ class _Chain:
         return self.problem.factors[system]
 
     def _grids(self) -> None:
-        ground, judge = self.judge.ground, self.judge
+        judge = self.judge
         self.outer, self.inner, self.second = [], [], []
         self.same_stencil, self.same_inner, self.same_second = [], [], []
         self.missed, self.angles = [], []
-        for s, stencil in zip(self.systems, self.stencil, strict=True):
-            scale = self._factors(s)[1]
-            run = self.problem.members.molecules[s]
-            top = judge.top_energy(run, self.levels)
-            box = ground.box(top, run.mass, scale)
-            points = reference.enough_points(ground, box, top, self.levels, run.mass, scale)
-            outer, missed, angles = self._refined(box, points, self.levels, s)
-            outer, overlap = reference.aligned(outer, stencil)
+        # ranks share the molecules
+        made = in_shares(judge.objective.comm, range(len(self.systems)), self._grids_of)
+        for outer, inner, second, masks, missed, angles in made.values():
             self.outer.append(outer)
-            self.same_stencil.append(self._mask(overlap))
+            self.inner.append(inner)
+            self.second.append(second)
             self.missed.append(missed)
             self.angles.append(angles)
-            near = ground.box(top, run.mass, scale, 0.6 * reference.REACH)
-            fewer = int(0.8 * points) + 1
-            second, overlap = reference.aligned(self._refined(near, fewer, self.fewer, s)[0], outer)
-            self.second.append(second)
-            self.same_second.append(self._mask(overlap))
-            walls = ground.box(top, run.mass, scale, 0.0)
-            points = reference.enough_points(ground, walls, top, self.kept, run.mass, scale)
-            inner, overlap = reference.aligned(self._refined(walls, points, self.kept, s)[0], outer)
-            self.inner.append(inner)
-            self.same_inner.append(self._mask(overlap))
+            of_stencil, of_inner, of_second = masks
+            self.same_stencil.append(of_stencil)
+            self.same_inner.append(of_inner)
+            self.same_second.append(of_second)
+
+    def _grids_of(self, number: int) -> Grids:
+        """Return the levels of one molecule on all grids, which of them are the same, and what the reference leaves open."""
+        ground, judge, s = self.judge.ground, self.judge, self.systems[number]
+        scale = self._factors(s)[1]
+        run = self.problem.members.molecules[s]
+        top = judge.top_energy(run, self.levels)
+        box = ground.box(top, run.mass, scale)
+        points = reference.enough_points(ground, box, top, self.levels, run.mass, scale)
+        outer, missed, angles = self._refined(box, points, self.levels, s)
+        outer, of_stencil = reference.aligned(outer, self.stencil[number])
+        near = ground.box(top, run.mass, scale, 0.6 * reference.REACH)
+        fewer = int(0.8 * points) + 1
+        second, of_second = reference.aligned(self._refined(near, fewer, self.fewer, s)[0], outer)
+        walls = ground.box(top, run.mass, scale, 0.0)
+        points = reference.enough_points(ground, walls, top, self.kept, run.mass, scale)
+        inner, of_inner = reference.aligned(self._refined(walls, points, self.kept, s)[0], outer)
+        masks = (self._mask(of_stencil), self._mask(of_inner), self._mask(of_second))
+        return outer, inner, second, masks, missed, angles
 
     def _refined(
         self, box: tuple[float, float], points: int, levels: int, system: int
@@ -366,21 +381,18 @@ class _Chain:
         # the error of a Strang step is even in the step
         best = (4.0 * fine - coarse) / 3.0
         best /= np.linalg.norm(best, axis=-1, keepdims=True)
-        stencil = self.final(self.stencil, self.kept, substeps)
-        inner = self.final(self.inner, self.kept, substeps)
-        outer = self.final(self.outer, self.kept, substeps)
-        second = self.final(self.second, self.fewer, substeps)
+        final = self._finals(substeps)
+        stencil, inner, outer, second = (final[name] for name in ("stencil", "inner", "outer", "second"))
         same_grid = self._rows(self.same_stencil) & self._rows(self.same_inner)
         steps = judge.change(fine, best)
         own = 0.25 * steps + judge.change(fine, second, self._rows(self.same_second))
         own += self._unseen(best) + self._mixed(best)
         between = 0.0
-        if self.problem.verify.interpolation == "auto" and judge.between == "cubic":
-            other = self.final(self.outer, self.levels, substeps, other_way(judge.between))
-            between = float(judge.change(fine, other).mean())
+        if "other" in final:
+            between = float(judge.change(fine, final["other"]).mean())
         energies, dipoles = self._levels()
         return Errors(
-            time=float((judge.change(self.of_the_run(), stencil) + steps).mean()),
+            time=float((judge.change(final["run"], stencil) + steps).mean()),
             grid=float(judge.change(stencil, inner, same_grid).mean()),
             box=float(judge.change(inner, outer, self._rows(self.same_inner)).mean()),
             levels=float(judge.change(outer, fine).mean()),
@@ -393,6 +405,20 @@ class _Chain:
             truth=best,
             fallen=self._fallen(),
         )
+
+    def _finals(self, substeps: int) -> dict[str, NDArray[np.complex128]]:
+        """Return the final amplitudes along the chain; ranks share the propagations, as one takes as long for fewer members."""
+        propagations: dict[str, Callable[[], NDArray[np.complex128]]] = {
+            "stencil": lambda: self.final(self.stencil, self.kept, substeps),
+            "inner": lambda: self.final(self.inner, self.kept, substeps),
+            "outer": lambda: self.final(self.outer, self.kept, substeps),
+            "second": lambda: self.final(self.second, self.fewer, substeps),
+            "run": self.of_the_run,
+        }
+        if self.problem.verify.interpolation == "auto" and self.judge.between == "cubic":
+            other = other_way(self.judge.between)
+            propagations["other"] = lambda: self.final(self.outer, self.levels, substeps, other)
+        return in_shares(self.judge.objective.comm, list(propagations), lambda name: propagations[name]())
 
     def levels_only(self, why: str) -> Errors:
         """Return the errors of energies and dipoles alone; the errors of P are unknown."""

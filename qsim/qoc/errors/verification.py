@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.core.device.parallel import agreed, in_shares
 from qsim.core.errors import NumericsError
 from qsim.qoc import costs
 from qsim.qoc.control.fields import resample
@@ -176,14 +177,23 @@ def _propagate(
         other = CrankNicolson(problem.device, members, initial, steps, duration, shifts=shifts, store=False)
     fine = resample(field, duration, steps, errors.between)
     objective = Objective(other, goal.targets(levels), 0.0, goal.coherent)
-    verified, sampled = 0.0, []
-    for start in range(0, members.count, MEMBERS_AT_ONCE):
-        part = slice(start, min(start + MEMBERS_AT_ONCE, members.count))
-        run = other.forward(fine[None], part)
-        verified += float(objective.member_probabilities(run.amplitudes).sum())
-        chosen = errors.member[(errors.member >= part.start) & (errors.member < part.stop)] - part.start
-        sampled.append(run.amplitudes[0, chosen])
-    return verified / members.count, np.concatenate(sampled)
+
+    def own_members() -> tuple[float, list[NDArray[np.complex128]]]:
+        total, sampled = 0.0, []
+        for start in range(objective.own.start, objective.own.stop, MEMBERS_AT_ONCE):
+            part = slice(start, min(start + MEMBERS_AT_ONCE, objective.own.stop))
+            run = other.forward(fine[None], part)
+            total += float(objective.member_probabilities(run.amplitudes).sum())
+            chosen = errors.member[(errors.member >= part.start) & (errors.member < part.stop)] - part.start
+            sampled.append(run.amplitudes[0, chosen])
+        return total, sampled
+
+    # ranks share the members, and what one of them fails at they all fail at
+    comm = objective.comm
+    parts = comm.allgather(agreed(comm, own_members))
+    return sum(total for total, _ in parts) / members.count, np.concatenate(
+        [a for _, own in parts for a in own]
+    )
 
 
 def _members(problem: Problem, choice: str, judge: Judge, errors: Errors) -> Members:
@@ -199,9 +209,13 @@ def _members(problem: Problem, choice: str, judge: Judge, errors: Errors) -> Mem
         box, points = _stencil_grid(problem, judge, errors)
         maker = reference.stencil_levels
     whole = problem.members
-    made = [maker(ground, box, points, levels, mass, scale) for mass, scale in problem.factors]
-    aligned = [reference.aligned(*pair)[0] for pair in zip(made, whole.molecules, strict=True)]
-    return Members(tuple(aligned), whole.system, whole.scale)
+
+    def made(number: int) -> Molecule:
+        mass, scale = problem.factors[number]
+        return reference.aligned(maker(ground, box, points, levels, mass, scale), whole.molecules[number])[0]
+
+    molecules = in_shares(judge.objective.comm, range(len(whole.molecules)), made)
+    return Members(tuple(molecules.values()), whole.system, whole.scale)
 
 
 def _refined_levels(

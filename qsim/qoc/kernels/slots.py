@@ -2,22 +2,100 @@
 
 ``A(n) = A0 + sum_c f_c(n) A_c`` in slot n. Nothing is assumed of A: ``-i H``, or a Lindbladian that acts on density matrices
 written as columns. A block of S columns is kept as a real array (D, 2 S), real parts first, so that the inner loops run over
-neighbours in memory.
+neighbours in memory. Members of an ensemble differ in their A0 and A_c, on one pattern, and see the same f_c.
+
+CPU: some members per call. CUDA: a team of threads per member and group of columns, all slots in one launch (``slots.cu``).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from qsim.core.device import kernels
+from qsim.core.device.jit import PART as _PART
+from qsim.core.device.pool import Shared, each_part
+from qsim.core.device.team import ranges, share
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import ComplexArray
+    from qsim.core.device.arrays import ComplexArray, RealArray
+    from qsim.core.device.device import Device
 
-__all__ = ["columns_of", "real_of", "slot_backward", "slot_forward"]
+__all__ = ["Pattern", "SlotBatch", "columns_of", "fits", "real_of", "slot_backward", "slot_forward"]
+
+JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": True}
+PART: dict[str, Any] = {**JIT, **_PART}
+# Elements of the columns that a block of threads carries together; more columns go in groups.
+ELEMENTS = 256
+# Bytes of shared memory of a block: what every GPU from sm_80 on allows.
+SHARED_BYTES = 160 << 10
+# Bytes of A0 and A_c up to which a block keeps them at hand.
+TABLE_BYTES = 32 << 10
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Entries of A, rows compressed.
+
+    Attributes
+    ----------
+    start, column : (D + 1,), (E,) int64
+        First entry of each row, and the column of each entry.
+    """
+
+    start: NDArray[np.int64]
+    column: NDArray[np.int64]
+
+    @property
+    def rows(self) -> int:
+        """Number D of rows."""
+        return self.start.size - 1
+
+    @property
+    def entries(self) -> int:
+        """Number E of entries."""
+        return self.column.size
+
+    @cached_property
+    def packed(self) -> NDArray[np.int32]:
+        """Pattern of A and of its adjoint in one array, as the CUDA kernels read it.
+
+        ``start (D + 1), column (E), row (E)`` of A, then ``start (D + 1), row (E), entry (E)`` of its columns.
+        """
+        row = np.repeat(np.arange(self.rows), np.diff(self.start))
+        order = np.argsort(self.column, kind="stable")
+        first = np.searchsorted(self.column[order], np.arange(self.rows + 1))
+        parts = [self.start, self.column, row, first, row[order], order]
+        return np.concatenate(parts).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class SlotBatch:
+    """Members of a slot propagation, on the device.
+
+    Attributes
+    ----------
+    pattern : Pattern
+        Of all members.
+    values : (M, C + 1, E) complex
+        A0 and A_c of each member on the pattern, 1/time.
+    tau : float
+        Length of a part of a slot.
+    terms, parts : int
+        Terms m of the series, and equal parts that each slot is divided into.
+    """
+
+    pattern: Pattern
+    values: ComplexArray
+    tau: float
+    terms: int
+    parts: int
 
 
 def real_of(columns: ComplexArray) -> NDArray[np.float64]:
@@ -31,7 +109,119 @@ def columns_of(real: NDArray[np.float64]) -> ComplexArray:
     return np.asarray(real[:, :count] + 1j * real[:, count:])
 
 
-@njit(cache=True, fastmath=True)
+def slot_forward(
+    device: Device,
+    batch: SlotBatch,
+    factors: RealArray,
+    x: RealArray,
+    trajectory: RealArray | None = None,
+) -> None:
+    """Carry the columns of every member through all slots.
+
+    Parameters
+    ----------
+    factors : (C, N) real
+        f_c of each slot.
+    x : (M, D, 2 S) real, in/out
+        Columns at t = 0; at T on return.
+    trajectory : (M, N parts, D, 2 S) real, out, optional
+        Columns at the start of each part of a slot, wanted by :func:`slot_backward`.
+    """
+    _check(batch, factors, x, trajectory)
+    if device.is_cuda:
+        launch = _launch(batch, x, powers=False)
+        kernel = kernels.function(
+            "qoc/kernels",
+            "slots",
+            "slot_forward",
+            launch.defines(2 * x.dtype.itemsize),
+            shared_bytes=launch.shared,
+        )
+        kernel(
+            launch.blocks,
+            (launch.threads,),
+            (
+                device.asarray(batch.pattern.packed),
+                batch.values,
+                factors,
+                x.dtype.type(batch.tau),
+                x,
+                x if trajectory is None else trajectory,
+                np.int32(trajectory is not None),
+                *_numbers(batch, factors, x, launch),
+            ),
+            shared_mem=launch.shared,
+        )
+        return
+    # CPU: ranges of members on all threads, none of which writes where another one does
+    keep = trajectory is not None
+    kept = trajectory if keep else np.empty((1, 0, 0, 0))
+    pattern = batch.pattern
+    matrices = (pattern.start, pattern.column, batch.values)
+    series = (batch.tau, batch.terms, batch.parts)
+    arrays = (matrices, factors, series, x, kept, keep)
+    each_part(Shared(_slot_forward_shared, arrays), x.shape[0], x.size * factors.shape[1], device.threads)
+
+
+def slot_backward(
+    device: Device, batch: SlotBatch, factors: RealArray, lam: RealArray, trajectory: RealArray
+) -> RealArray:
+    """Carry the costates ``lam = dJ/dX*`` back and return ``dJ/df_c(n)`` of the truncated series itself, exactly.
+
+    Parameters
+    ----------
+    factors : (C, N) real
+        f_c of each slot.
+    lam : (M, D, 2 S) real, in/out
+        dJ/dX* at T; at t = 0 on return.
+    trajectory : (M, N parts, D, 2 S) real
+        As `slot_forward` left it.
+
+    Returns
+    -------
+    (M, C, N) real
+        Of each member, on the device.
+    """
+    _check(batch, factors, lam, trajectory)
+    count = lam.shape[0]
+    if device.is_cuda:
+        launch = _launch(batch, lam, powers=True)
+        # every group of columns has a sum of its own
+        gradient = device.xp.zeros((count, launch.blocks[1], *factors.shape), lam.dtype)
+        kernel = kernels.function(
+            "qoc/kernels",
+            "slots",
+            "slot_backward",
+            launch.defines(2 * lam.dtype.itemsize),
+            shared_bytes=launch.shared,
+        )
+        kernel(
+            launch.blocks,
+            (launch.threads,),
+            (
+                device.asarray(batch.pattern.packed),
+                batch.values,
+                factors,
+                lam.dtype.type(batch.tau),
+                lam,
+                trajectory,
+                gradient,
+                device.xp.empty(launch.scratch, lam.dtype),
+                *_numbers(batch, factors, lam, launch),
+            ),
+            shared_mem=launch.shared,
+        )
+        return gradient[:, 0] if launch.blocks[1] == 1 else gradient.sum(axis=1)
+    gradient = np.empty((count, *factors.shape))
+    pattern = batch.pattern
+    matrices = (pattern.start, pattern.column, batch.values)
+    series = (batch.tau, batch.terms, batch.parts)
+    arrays = (matrices, factors, series, lam, trajectory, gradient)
+    each_part(Shared(_slot_backward_shared, arrays), count, lam.size * factors.shape[1], device.threads)
+    return gradient
+
+
+@njit(**PART)
 def _assemble(values, factors, n, tau, re, im):
     """Put ``tau (A0 + sum_c f_c(n) A_c)`` into `re` and `im`."""
     for e in range(values.shape[1]):
@@ -42,7 +232,7 @@ def _assemble(values, factors, n, tau, re, im):
         im[e] = tau * z.imag
 
 
-@njit(cache=True, fastmath=True)
+@njit(**PART)
 def _product(start, column, re, im, x, y, factor):
     """Put ``factor A x`` into y, row by row."""
     count = x.shape[1] // 2
@@ -58,7 +248,7 @@ def _product(start, column, re, im, x, y, factor):
                 y[i, count + s] += a * x[j, count + s] + b * x[j, s]
 
 
-@njit(cache=True, fastmath=True)
+@njit(**PART)
 def _adjoint_product(start, column, re, im, x, y):
     """Put ``A+ x`` into y; rows of A scatter into y."""
     count = x.shape[1] // 2
@@ -73,27 +263,24 @@ def _adjoint_product(start, column, re, im, x, y):
                 y[j, count + s] += a * x[i, count + s] - b * x[i, s]
 
 
-@njit(cache=True, fastmath=True)
-def slot_forward(start, column, values, factors, tau, terms, parts, x, trajectory):
-    """Carry the columns through all slots.
+@njit(**JIT)
+def _slot_forward_shared(ticket, *arguments):
+    return share(ticket, ranges(_slot_forward_cpu, arguments))
 
-    Parameters
-    ----------
-    start, column : (D + 1,), (E,) int64
-        Pattern of A, rows compressed. Read.
-    values : (C + 1, E) complex128
-        A0 and A_c on the pattern, 1/time. Read.
-    factors : (C, N) float64
-        f_c of each slot. Read.
-    tau : float
-        Length of a part of a slot.
-    terms, parts : int
-        Terms m of the series, and equal parts that each slot is divided into.
-    x : (D, 2 S) float64
-        Columns; at t = 0 when read, at T when written.
-    trajectory : (N parts, D, 2 S) float64
-        Columns at the start of each part; written.
-    """
+
+@njit(**PART)
+def _slot_forward_cpu(first, last, worker, matrices, factors, series, x, trajectory, keep):
+    """CPU twin of ``slot_forward`` for members ``first ... last``."""
+    start, column, values = matrices
+    for m in range(first, last):
+        _forward((start, column, values[m]), factors, series, x[m], trajectory[m if keep else 0], keep)
+
+
+@njit(**PART)
+def _forward(matrices, factors, series, x, trajectory, keep):
+    """Carry the columns x (D, 2 S) of one member through all slots."""
+    start, column, values = matrices
+    tau, terms, parts = series
     slots = factors.shape[1]
     re = np.empty(values.shape[1])
     im = np.empty(values.shape[1])
@@ -102,7 +289,8 @@ def slot_forward(start, column, values, factors, tau, terms, parts, x, trajector
     for n in range(slots):
         _assemble(values, factors, n, tau, re, im)
         for part in range(parts):
-            trajectory[n * parts + part] = x
+            if keep:
+                trajectory[n * parts + part] = x
             v[:] = x
             # x <- sum_k A^k x / k!, the k-th term from the one before
             for k in range(1, terms + 1):
@@ -113,7 +301,7 @@ def slot_forward(start, column, values, factors, tau, terms, parts, x, trajector
                 v, w = w, v
 
 
-@njit(cache=True, fastmath=True)
+@njit(**PART)
 def _outer(start, column, mu, x, outer_re, outer_im):
     """Add ``K = conj(mu) x^T``, summed over columns, on the pattern alone."""
     count = x.shape[1] // 2
@@ -129,7 +317,7 @@ def _outer(start, column, mu, x, outer_re, outer_im):
             outer_im[e] += q
 
 
-@njit(cache=True, fastmath=True)
+@njit(**PART)
 def _part_backward(matrix, terms, lam, powers, mu, w, outer):
     """Carry the costate back through one part, and add its K; `powers[0]` holds the columns at its start."""
     start, column, re, im = matrix
@@ -154,19 +342,24 @@ def _part_backward(matrix, terms, lam, powers, mu, w, outer):
     lam[:] = mu
 
 
-@njit(cache=True, fastmath=True)
-def slot_backward(start, column, values, factors, tau, terms, parts, lam, trajectory, gradient):
-    """Carry the costate ``lam = dJ/dX*`` back and return ``dJ/df_c(n)`` of the truncated series itself, exactly.
+@njit(**JIT)
+def _slot_backward_shared(ticket, *arguments):
+    return share(ticket, ranges(_slot_backward_cpu, arguments))
 
-    Parameters
-    ----------
-    lam : (D, 2 S) float64
-        dJ/dX* at T when read; at t = 0 when written.
-    trajectory : (N parts, D, 2 S) float64
-        As `slot_forward` left it. Read.
-    gradient : (C, N) float64
-        Written.
-    """
+
+@njit(**PART)
+def _slot_backward_cpu(first, last, worker, matrices, factors, series, lam, trajectory, gradient):
+    """CPU twin of ``slot_backward`` for members ``first ... last``."""
+    start, column, values = matrices
+    for m in range(first, last):
+        _backward((start, column, values[m]), factors, series, lam[m], trajectory[m], gradient[m])
+
+
+@njit(**PART)
+def _backward(matrices, factors, series, lam, trajectory, gradient):
+    """Carry the costate lam (D, 2 S) of one member back, and write its gradient (C, N)."""
+    start, column, values = matrices
+    tau, terms, parts = series
     slots = factors.shape[1]
     count = values.shape[1]
     re = np.empty(count)
@@ -189,3 +382,124 @@ def slot_backward(start, column, values, factors, tau, terms, parts, lam, trajec
             for e in range(count):
                 z += outer_re[e] * values[c + 1, e].real - outer_im[e] * values[c + 1, e].imag
             gradient[c, n] = 2.0 * tau * z
+
+
+class _Launch(NamedTuple):
+    """Shape of a CUDA launch.
+
+    A team of threads carries a group of columns of one member. From row to row its columns lie `pitch`, a power of two, apart.
+    """
+
+    blocks: tuple[int, int]
+    threads: int
+    teams: int
+    group: int
+    pitch: int
+    # bytes of shared memory, and whether A0 and A_c are in it
+    shared: int
+    table: bool
+    # numbers of global memory for the products A^j x, where shared memory has no room
+    scratch: int
+
+    def defines(self, item: int) -> dict[str, str | int]:
+        """Return the constants of the compilation for complex numbers of so many bytes."""
+        return {"REAL": "float" if item == 8 else "double", "TEAM": self.threads // self.teams}
+
+
+def fits(pattern: Pattern, columns: int, item: int = 16) -> bool:
+    """Return True if a block of the CUDA kernels has room for such a system in complex numbers of `item` bytes."""
+    pitch = _group(pattern.rows, columns)[1]
+    return _shared(pattern, pitch, _team(pattern.rows, pitch), item) <= SHARED_BYTES
+
+
+def _group(rows: int, columns: int) -> tuple[int, int]:
+    """Return the columns of a group, and their pitch."""
+    most = max(1, ELEMENTS // rows)
+    group = min(columns, most)
+    pitch = 1 << (group - 1).bit_length()
+    if pitch > most:
+        pitch = pitch // 2
+    return min(group, pitch), pitch
+
+
+def _team(rows: int, pitch: int) -> int:
+    """Return the threads of a team, a power of two."""
+    return min(ELEMENTS, max(8, 1 << (rows * pitch - 1).bit_length()))
+
+
+def _shared(pattern: Pattern, pitch: int, team: int, item: int) -> int:
+    """Return the bytes that a block needs at least: both patterns, and per member A, K, three blocks of columns and sums."""
+    integers = -(-4 * pattern.packed.size // 16) * 16
+    teams = max(32, team) // team
+    return integers + teams * item * (2 * pattern.entries + 3 * pattern.rows * pitch + team)
+
+
+def _launch(batch: SlotBatch, x: RealArray, *, powers: bool) -> _Launch:
+    """Return the shape of a launch; `powers`: with room for the products ``A^j x`` of one part of a slot.
+
+    Raises
+    ------
+    ValueError
+        If a block has no room for the system.
+    """
+    pattern, (members, rows, width) = batch.pattern, x.shape
+    item = 2 * x.dtype.itemsize
+    group, pitch = _group(rows, width // 2)
+    team = _team(rows, pitch)
+    threads = max(32, team)
+    teams = threads // team
+    shared = _shared(pattern, pitch, team, item)
+    if shared > SHARED_BYTES:
+        raise ValueError(
+            f"a block of {SHARED_BYTES} bytes has no room for {rows} rows with {pattern.entries} entries ({shared} bytes)"
+        )
+    blocks = (-(-members // teams), -(-(width // 2) // group))
+    table = teams * item * batch.values.shape[1] * pattern.entries
+    kept = table <= TABLE_BYTES and shared + table <= SHARED_BYTES
+    shared += table if kept else 0
+    held = teams * item * batch.terms * rows * pitch if powers else 0
+    inside = shared + held <= SHARED_BYTES
+    scratch = 1 if inside else blocks[0] * blocks[1] * held // x.dtype.itemsize
+    return _Launch(blocks, threads, teams, group, pitch, shared + (held if inside else 0), kept, scratch)
+
+
+def _numbers(batch: SlotBatch, factors: RealArray, x: RealArray, launch: _Launch) -> tuple[np.int32, ...]:
+    """Return the sizes that both CUDA kernels take last."""
+    shift = launch.pitch.bit_length() - 1
+    sizes = (
+        x.shape[0],
+        batch.pattern.rows,
+        batch.pattern.entries,
+        x.shape[2] // 2,
+        *factors.shape,
+        batch.terms,
+        batch.parts,
+        launch.group,
+        shift,
+        launch.table,
+        launch.scratch > 1,
+    )
+    return tuple(np.int32(size) for size in sizes)
+
+
+def _check(batch: SlotBatch, factors: RealArray, x: RealArray, trajectory: RealArray | None) -> None:
+    """Check shapes once, with names.
+
+    Raises
+    ------
+    ValueError
+        If they do not belong together.
+    """
+    members, controls, entries = batch.values.shape
+    pattern = batch.pattern
+    if entries != pattern.entries:
+        raise ValueError(f"values must have {pattern.entries} entries per matrix, found {entries}")
+    if factors.ndim != 2 or factors.shape[0] != controls - 1:
+        raise ValueError(f"factors must have shape ({controls - 1}, slots), found {factors.shape}")
+    if x.ndim != 3 or x.shape[:2] != (members, pattern.rows) or x.shape[2] % 2:
+        raise ValueError(f"columns must have shape ({members}, {pattern.rows}, 2 S), found {x.shape}")
+    kept = (members, factors.shape[1] * batch.parts, *x.shape[1:])
+    if trajectory is not None and trajectory.shape != kept:
+        raise ValueError(
+            f"trajectory must have shape (members, parts, rows, 2 S) = {kept}, found {trajectory.shape}"
+        )

@@ -44,8 +44,8 @@ class Basis:
         Returns the operator (D, D) of a formula and a key.
     vectors : mapping of (D,) complex128
         Further states by name, of norm 1.
-    gap : float
-        Distance of levels, angular frequency, below which they are one group; rounding of the spectrum at least.
+    errors : (D,) float64 or None
+        Errors of the levels, angular frequency: neighbours closer than the sum of theirs are one group; None: of rounding alone.
     cut_at : str
         Key of the number of levels kept, where there are more above; empty where these are all.
     """
@@ -56,7 +56,7 @@ class Basis:
     units: Units
     observable: Callable[[str, str], csr_array]
     vectors: Mapping[str, ComplexArray] = field(default_factory=dict)
-    gap: float = 0.0
+    errors: FloatArray | None = None
     cut_at: str = ""
 
     @property
@@ -151,25 +151,36 @@ class Basis:
                     f"there is no level {number}: levels 0 to {self.dimension - 1} (labels stand in quotes)"
                 )
                 raise InvalidInput(key, text)
-            group = self._group(energies, number, max(self.gap, DEGENERATE * width))
+            group = self._group(energies, number, DEGENERATE * width)
             if not set(group) <= chosen:
-                told = ", ".join(map(str, group))
-                raise InvalidInput(
-                    key,
-                    f"level {number} is one of the degenerate levels {told}, whose states are a matter of choice; "
-                    f"name a basis state by its label, or all of them, [{told}], as a target",
-                )
+                raise InvalidInput(key, self._not_apart(energies, number, group))
         return np.ascontiguousarray(vectors[:, numbers].T)
 
-    @staticmethod
-    def _group(energies: FloatArray, number: int, gap: float) -> list[int]:
-        """Return the levels around one that follow each other closer than a gap."""
+    def _group(self, energies: FloatArray, number: int, gap: float) -> list[int]:
+        """Return the levels around one that follow each other closer than a gap, or than their errors."""
+        errors = np.zeros(energies.size) if self.errors is None else self.errors
+        close = np.diff(energies) <= np.maximum(gap, errors[1:] + errors[:-1])
         first = last = number
-        while first > 0 and energies[first] - energies[first - 1] <= gap:
+        while first > 0 and close[first - 1]:
             first -= 1
-        while last + 1 < energies.size and energies[last + 1] - energies[last] <= gap:
+        while last + 1 < energies.size and close[last]:
             last += 1
         return list(range(first, last + 1))
+
+    def _not_apart(self, energies: FloatArray, number: int, group: list[int]) -> str:
+        """Return why a level of a group cannot be named alone."""
+        told = ", ".join(map(str, group))
+        if self.errors is None:
+            return (
+                f"level {number} is one of the degenerate levels {told}, whose states are a matter of choice; "
+                f"name a basis state by its label, or all of them, [{told}], as a target"
+            )
+        gap = self.units.text(float(np.diff(energies[group]).min()))
+        error = self.units.text(float(self.errors[group].max()))
+        return (
+            f"level {number} is one of the levels {told}, which lie {gap} apart with errors up to {error}: they are not told "
+            f"apart; name all of them, [{told}], as a target, or add points"
+        )
 
     def levels_for(self, key: str) -> tuple[FloatArray, ComplexArray]:
         """Return `levels`, refused where they would take too long.

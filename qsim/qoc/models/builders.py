@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from qsim.qoc.deck.systems.grid2d import Grid2dSystem
 from qsim.qoc.deck.systems.matrices import MatricesSystem
@@ -16,10 +16,13 @@ from qsim.qoc.models.rotor import rotor_model
 if TYPE_CHECKING:
     from qsim.qoc.models.quantum import QuantumModel
 
-__all__ = ["model"]
+__all__ = ["System", "model"]
+
+System: TypeAlias = ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem
+"""A block `system` of the deck, of any type but the particle on a line."""
 
 
-def model(system: ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem, extra: int = 0) -> QuantumModel:
+def model(system: System, extra: int = 0) -> QuantumModel:
     """Return the matrices, starts and goal of a block `system`.
 
     Parameters

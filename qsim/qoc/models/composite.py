@@ -7,8 +7,8 @@ rotate; the operators of controls are those in the frame, and a jump may only tu
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +44,17 @@ STILL = 1e-9
 
 @dataclass(frozen=True)
 class Space:
-    """The product space of all parts, the first one slowest."""
+    """The product space of all parts, the first one slowest.
 
-    parts: tuple[PartMatrices, ...]
+    Attributes
+    ----------
+    parts : tuple of PartMatrices
+    kinds : tuple
+        Name, type and size of each part: spaces of the same kinds have the same operators, whatever their energies.
+    """
+
+    parts: tuple[PartMatrices, ...] = field(compare=False)
+    kinds: tuple[tuple[object, ...], ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -83,7 +91,7 @@ class Space:
         InvalidInput
             If the formula is mistaken.
         """
-        return evaluate(text, self.names, self.matrix, key, self.dimension)
+        return _formula(self, text, key)
 
     def sum_over_parts(self, values: Sequence[FloatArray]) -> FloatArray:
         """Return ``sum_p values_p`` on the product basis, (D,)."""
@@ -93,6 +101,13 @@ class Space:
             axes[place] = -1
             total = total + np.asarray(part, dtype=float).reshape(axes)
         return np.asarray(total.ravel())
+
+
+# members of an ensemble, and numbers of a sweep, have the same formulas
+@lru_cache(maxsize=512)
+def _formula(space: Space, text: str, key: str) -> csr_array:
+    """Return the operator (D, D) of a formula; nobody changes it."""
+    return evaluate(text, space.names, space.matrix, key, space.dimension)
 
 
 def composite_model(system: ModelSystem, extra: int = 0) -> QuantumModel:
@@ -158,7 +173,10 @@ def _space(system: ModelSystem, units: Units, faults: Faults, extra: int) -> Spa
                 raise InvalidInput(f"{key}.name", f"duplicate part {part.name!r}")
             seen.add(part.name)
             parts.append(part_matrices(part, units, key, extra))
-    space = Space(tuple(parts))
+    kinds = tuple(
+        (p.name, m.type, p.levels, getattr(m, "M", 0)) for p, m in zip(parts, system.parts, strict=False)
+    )
+    space = Space(tuple(parts), kinds)
     if parts and space.dimension > LARGEST:
         with faults.catch():
             told = " x ".join(map(str, space.shape))

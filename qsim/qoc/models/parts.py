@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
-    from qsim.core.device.arrays import ComplexArray, FloatArray
+    from qsim.core.device.arrays import FloatArray
     from qsim.qoc.deck.systems.parts import Part
     from qsim.qoc.deck.systems.quantities import Units
 
@@ -84,9 +85,9 @@ def part_matrices(part: Part, units: Units, key: str, extra: int = 0) -> PartMat
     n = np.arange(float(levels))
     bent = 0.0 if isinstance(part, Qubit) else units.frequency(part.anharmonicity, f"{key}.anharmonicity")
     energies = units.frequency(part.frequency, f"{key}.frequency") * n + 0.5 * bent * n * (n - 1.0)
-    operators = _ladder_operators(lowering)
+    operators = _ladder_operators(levels)
     if isinstance(part, Qubit):
-        operators |= _pauli_names(operators)
+        operators = operators | _pauli_names(operators)
     jumps = _jumps(part, units, key, lowering)
     return PartMatrices(part.name, energies, operators, n, jumps)
 
@@ -96,8 +97,10 @@ def _projectors(levels: int) -> dict[str, csr_array]:
     return {f"p{k}": sparse_matrix(np.diag(np.eye(levels)[k])) for k in range(levels)}
 
 
-def _ladder_operators(b: ComplexArray) -> dict[str, csr_array]:
-    """Return b, bd, n, x, y and the projectors of a ladder."""
+@lru_cache(maxsize=32)
+def _ladder_operators(levels: int) -> dict[str, csr_array]:
+    """Return b, bd, n, x, y and the projectors of a ladder; nobody changes them."""
+    b = np.diag(np.sqrt(np.arange(1.0, levels)), 1).astype(complex)
     up = b.conj().T
     named = {"b": b, "bd": up, "n": np.diag(np.arange(len(b))), "x": b + up, "y": 1j * (up - b)}
     return {name: sparse_matrix(matrix) for name, matrix in named.items()} | _projectors(len(b))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from qsim.core.device.arrays import ComplexArray
+    from qsim.qoc.models.plane.levels import Plane
 
 __all__ = [
     "ControlTerm",
@@ -162,6 +163,8 @@ class QuantumModel:
         What is wanted at T.
     logical : (d,) int64 or None
         Indices of the logical basis states in the full basis, for gates.
+    plane : Plane or None
+        Grid and wavefunctions of two coordinates; None for any other system.
     """
 
     drift: csr_array
@@ -175,6 +178,7 @@ class QuantumModel:
     dropped: float
     goal: Goal
     logical: NDArray[np.int64] | None
+    plane: Plane | None = None
 
     @property
     def dimension(self) -> int:

@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray as Columns
     from qsim.qoc.models.quantum import QuantumModel
 
-__all__ = ["Cost", "GateCost", "Linear", "Mean", "Overlap", "cost_of"]
+__all__ = [
+    "Cost",
+    "GateCost",
+    "Linear",
+    "Mean",
+    "Overlap",
+    "column_count",
+    "cost_of",
+    "hermitian_units",
+    "is_quadratic",
+]
 
 # Purity below which a density matrix is no state.
 PURE = 1.0 - 1e-9
@@ -33,6 +43,10 @@ class Cost(ABC):
     @abstractmethod
     def derivative(self, x: Columns) -> Columns:
         """Return dJ/dX* (D, S)."""
+
+    def values(self, stack: Columns) -> NDArray[np.float64]:
+        """Return J (n,) of columns (n, D, S)."""
+        return np.array([self.value(x) for x in stack])
 
 
 @dataclass(frozen=True)
@@ -59,6 +73,12 @@ class Mean(Cost):
             w * (o @ x[:, s]) for s, (o, w) in enumerate(zip(self.operators, self.weights, strict=True))
         ]
         return np.array(columns).T
+
+    def values(self, stack: Columns) -> NDArray[np.float64]:
+        """Return J (n,) of columns (n, D, S)."""
+        pairs = enumerate(zip(self.operators, self.weights, strict=True))
+        parts = [w * np.sum(stack[:, :, s].conj() * (stack[:, :, s] @ o.T), axis=1) for s, (o, w) in pairs]
+        return np.asarray(np.sum(parts, axis=0).real)
 
 
 @dataclass(frozen=True)
@@ -114,6 +134,13 @@ class GateCost(Cost):
         inside = self.logical @ (self.logical.conj().T @ x)
         return np.asarray((np.vdot(self.wanted, x) * self.wanted + inside) * self._scale)
 
+    def values(self, stack: Columns) -> NDArray[np.float64]:
+        """Return F (n,) of columns (n, D, d), the parts of one channel."""
+        count = stack.shape[0]
+        overlaps = stack.reshape(count, -1) @ self.wanted.conj().ravel()
+        kept = np.sum(np.abs(self.logical.conj().T @ stack) ** 2, axis=(1, 2))
+        return np.asarray((np.abs(overlaps) ** 2 + kept) * self._scale)
+
 
 @dataclass(frozen=True)
 class Linear(Cost):
@@ -134,6 +161,22 @@ class Linear(Cost):
     def derivative(self, x: Columns) -> Columns:
         """Return W/2, whatever X."""
         return 0.5 * self.rows
+
+
+def column_count(model: QuantumModel, lindblad: bool) -> int:
+    """Return the number of columns that `cost_of` starts from."""
+    goal, count = model.goal, model.states.shape[1]
+    if not lindblad:
+        return count
+    if isinstance(goal, GateTarget):
+        return count**2
+    several = isinstance(goal, StateTarget) and len(goal.vectors) > 1
+    return count if several else 1
+
+
+def is_quadratic(model: QuantumModel) -> bool:
+    """Return True if the value of the goal is linear in the mean density matrix: contributions of histories add up."""
+    return not (isinstance(model.goal, StateTarget) and model.goal.coherent)
 
 
 def cost_of(model: QuantumModel, lindblad: bool) -> tuple[Columns, Cost]:
@@ -163,6 +206,10 @@ def cost_of(model: QuantumModel, lindblad: bool) -> tuple[Columns, Cost]:
     operators = _operators(model)
     if not lindblad:
         return model.states, Mean(operators, model.weights)
+    if all(o is operators[0] for o in operators):
+        # one goal for the whole mixture: its density matrix is enough
+        mean = (model.states * model.weights) @ model.states.conj().T
+        return mean.reshape(-1, 1), Linear(operators[0].reshape(-1, 1))
     starts = np.array([np.outer(x, x.conj()).ravel() for x in model.states.T]).T
     rows = np.array([w * o.ravel() for o, w in zip(operators, model.weights, strict=True)]).T
     return starts, Linear(rows)
@@ -182,7 +229,8 @@ def _operators(model: QuantumModel) -> list[Columns]:
         return [goal.density] * count
     assert isinstance(goal, StateTarget)
     # rows are the vectors themselves: P = sum_r |f_r><f_r|
-    return [v.T @ v.conj() for v in _for_columns(goal.vectors, count)]
+    made = [np.asarray(v.T @ v.conj(), complex) for v in goal.vectors]
+    return made if len(made) == count else [made[0]] * count
 
 
 def _for_columns(vectors: tuple[Columns, ...], count: int) -> list[Columns]:
@@ -190,18 +238,33 @@ def _for_columns(vectors: tuple[Columns, ...], count: int) -> list[Columns]:
 
 
 def _open_gate(logical: Columns, wanted: Columns) -> tuple[Columns, Cost]:
-    """Return matrix units |i><j| as starts, and ``F = (d F_pro + 1 - leak)/(d + 1)`` as a linear cost.
+    """Return Hermitian starts (D^2, d^2), and ``F = (d F_pro + 1 - leak)/(d + 1)`` as a linear cost.
 
     ``F_pro = sum_ij <i|U+ E(|i><j|) U|j>/d^2``, ``1 - leak = sum_i Tr P E(|i><i|)/d``.
     """
     d = logical.shape[1]
     inside = logical @ logical.conj().T
-    starts, rows = [], []
+    starts = hermitian_units(logical)
+    rows = hermitian_units(wanted) / (d * (d + 1))
+    diagonal = np.arange(d) * (d + 1)
+    rows[:, diagonal] += inside.ravel()[:, None] / (d * (d + 1))
+    return starts, Linear(rows)
+
+
+def hermitian_units(vectors: Columns) -> Columns:
+    """Return an orthonormal Hermitian basis (D^2, d^2) of what ``|i><j|`` of vectors (D, d) span.
+
+    At ``i d + j``: ``|i><i|``; ``(|i><j| + |j><i|)/sqrt 2`` for i < j, and ``i (|j><i| - |i><j|)/sqrt 2`` for i > j. A map
+    between two such bases is the one between the matrix units: both are turned by the same unitary.
+    """
+    d = vectors.shape[1]
+    made = []
     for i in range(d):
         for j in range(d):
-            starts.append(np.outer(logical[:, i], logical[:, j].conj()).ravel())
-            row = np.outer(wanted[:, i], wanted[:, j].conj()) / (d * (d + 1))
-            if i == j:
-                row = row + inside / (d * (d + 1))
-            rows.append(row.ravel())
-    return np.array(starts).T, Linear(np.array(rows).T)
+            unit = np.outer(vectors[:, i], vectors[:, j].conj())
+            if i < j:
+                unit = np.sqrt(0.5) * (unit + unit.conj().T)
+            elif i > j:
+                unit = 1j * np.sqrt(0.5) * (unit.conj().T - unit)
+            made.append(unit.ravel())
+    return np.array(made).T

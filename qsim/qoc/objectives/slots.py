@@ -8,7 +8,9 @@ import numpy as np
 
 from qsim.qoc.models.quantum import GateTarget
 from qsim.qoc.objectives.costs import cost_of
+from qsim.qoc.objectives.jumps import jump_free
 from qsim.qoc.objectives.objective import Evaluation
+from qsim.qoc.propagators.densities import Densities
 from qsim.qoc.propagators.slots import Slots
 
 if TYPE_CHECKING:
@@ -18,6 +20,16 @@ if TYPE_CHECKING:
     from qsim.qoc.models.quantum import QuantumModel
 
 __all__ = ["SlotObjective"]
+
+# Levels above which density matrices are matrices, not columns of a superoperator.
+FEW_LEVELS = 8
+
+
+def _propagator(model: QuantumModel, lindblad: bool, duration: float, slots: int, lossy: bool) -> Slots:
+    """Return kets, density matrices as columns (D^2), or as matrices."""
+    if lindblad and model.dimension > FEW_LEVELS:
+        return Densities(model, duration, slots)
+    return Slots(model, lindblad, duration, slots, lossy=lossy)
 
 
 class SlotObjective:
@@ -32,18 +44,31 @@ class SlotObjective:
         T, in the unit of time of the model.
     slots : int
         Number N of slots.
-    alpha : float
-        Fluence penalty.
+    alpha : float or (C,) float64
+        Fluence penalty, of all controls or of each.
+    lossy : bool
+        Kets that lose what jumps: order 0 of the expansion in jumps, a lower part of the value.
     """
 
     def __init__(
-        self, model: QuantumModel, lindblad: bool, duration: float, slots: int, alpha: float = 0.0
+        self,
+        model: QuantumModel,
+        lindblad: bool,
+        duration: float,
+        slots: int,
+        alpha: float | NDArray[np.float64] = 0.0,
+        *,
+        lossy: bool = False,
     ) -> None:
-        self.model, self.lindblad, self.alpha = model, lindblad, alpha
-        self.propagator = Slots(model, lindblad, duration, slots)
+        self.model, self.lindblad, self.lossy = model, lindblad, lossy
+        self.alpha = np.broadcast_to(np.asarray(alpha, float), (len(model.controls),))[:, None]
+        self.duration = duration
+        self.propagator = _propagator(model, lindblad, duration, slots, lossy)
         self.start, self.cost = cost_of(model, lindblad)
         self.sweeps = 0
         self.norm_error = 0.0
+        # p_0 of the last fields, of lossy kets
+        self.jump_free = 1.0
 
     @property
     def tau(self) -> float:
@@ -51,8 +76,8 @@ class SlotObjective:
         return self.propagator.tau
 
     def penalty(self, fields: NDArray[np.float64]) -> float:
-        """Return ``alpha sum u^2 tau``."""
-        return float(self.alpha * self.tau * np.sum(fields**2))
+        """Return ``sum_c alpha_c sum u_c^2 tau``."""
+        return float(self.tau * np.sum(self.alpha * fields**2))
 
     def values(self, fields: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return P and J of one set of controls (C, N), as arrays (1,)."""
@@ -75,18 +100,32 @@ class SlotObjective:
     def mean_weights(self) -> NDArray[np.float64]:
         """Return the weights (S,) of the columns in the mean state: the start, or the logical space of a gate."""
         if not isinstance(self.model.goal, GateTarget):
-            return self.model.weights
+            return self._own_weights()
         d = self.model.goal.columns.shape[1]
         if not self.lindblad:
             return np.full(d, 1.0 / d)
-        # of the matrix units |i><j|, the diagonal ones
+        # of the Hermitian units, the projectors |i><i|
         return np.eye(d).ravel() / d
+
+    def _own_weights(self) -> NDArray[np.float64]:
+        """Return the weights (S,) of the columns of a start that is no gate's."""
+        # one density matrix has the weights of the mixture in it
+        single = self.lindblad and self.start.shape[1] == 1
+        return np.ones(1) if single else self.model.weights
 
     def shown_weights(self) -> NDArray[np.float64]:
         """Return the weights (S,) of the columns whose populations are shown: of a gate, the first logical state."""
         if not isinstance(self.model.goal, GateTarget):
-            return self.model.weights
+            return self._own_weights()
         return np.eye(1, self.start.shape[1])[0]
+
+    def look(self, fields: NDArray[np.float64]) -> tuple[ComplexArray, NDArray[np.float64]]:
+        """Return the columns at T, and the populations (N, D) of `populations` at the end of each slot."""
+        if isinstance(self.propagator, Densities):
+            return self.propagator.sweep(fields, self.start, self.shown_weights())
+        final, trajectory = self.propagator.forward(fields, self.start)
+        states = np.concatenate([trajectory.at_slots()[1:], final[None]])
+        return final, self.populations(states)
 
     def populations(self, columns: ComplexArray) -> NDArray[np.float64]:
         """Return the populations (..., D) of the mean start, or of a gate's first one, from columns (..., D or D^2, S)."""
@@ -103,11 +142,17 @@ class SlotObjective:
             return np.asarray((final @ weights).reshape(size, size))
         return np.asarray((final * weights) @ final.conj().T)
 
-    def _keep_norm(self, final: ComplexArray) -> None:
-        """Keep the largest change of a norm or of a trace."""
+    def norm_change(self, final: ComplexArray) -> float:
+        """Return the largest change of a norm or of a trace; of kets, keep the probability p_0 that is left."""
         if self.lindblad:
             step = self.model.dimension + 1
             change = np.abs(final[::step].sum(axis=0) - self.start[::step].sum(axis=0))
         else:
-            change = np.abs(np.sum(np.abs(final) ** 2, axis=0) - np.sum(np.abs(self.start) ** 2, axis=0))
-        self.norm_error = max(self.norm_error, float(change.max()))
+            change = np.sum(np.abs(final) ** 2, axis=0) - np.sum(np.abs(self.start) ** 2, axis=0)
+            # lossy kets may only become shorter
+            change = np.maximum(change, 0.0) if self.lossy else np.abs(change)
+            self.jump_free = jump_free(final, self.mean_weights())
+        return float(change.max())
+
+    def _keep_norm(self, final: ComplexArray) -> None:
+        self.norm_error = max(self.norm_error, self.norm_change(final))

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.loop import Report, State
-    from qsim.qoc.control.parametrisation import Parametrisation
-    from qsim.qoc.optimizers.search import Search
+    from qsim.qoc.optimizers.search import Map, Search
 
 __all__ = ["FLAT", "GaussNewton"]
 
@@ -39,6 +38,8 @@ class GaussNewton:
     search : Search
     u : (size,) float64
         First parameters.
+    residuals : object, optional
+        Whose methods `trial` and `jacobian` give residuals; by default the objective.
     saved : mapping, optional
         State to continue from; `u` is then taken from it.
     """
@@ -46,9 +47,14 @@ class GaussNewton:
     kind = "gauss_newton"
 
     def __init__(
-        self, search: Search, u: NDArray[np.float64], saved: Mapping[str, Any] | None = None
+        self,
+        search: Search,
+        u: NDArray[np.float64],
+        saved: Mapping[str, Any] | None = None,
+        residuals: Any = None,
     ) -> None:
         self.search = search
+        self.residuals = search.objective if residuals is None else residuals
         self.u = _into_box(search.control, u)
         self.damping = FIRST_DAMPING
         self.continued = saved is not None
@@ -65,9 +71,8 @@ class GaussNewton:
         """Iterate until J is stationary, or no step raises it, or all sweeps are used up."""
         search, control = self.search, self.search.control
         objective = search.objective
-        weight = objective.alpha * objective.tau
-        field = control.field(self.u)
-        p, j, run = objective.trial(field)
+        field, search.at = control.field(self.u), self.u
+        p, j, run = self.residuals.trial(field)
         if self.continued:
             # this sweep was counted before the checkpoint
             objective.sweeps -= 1
@@ -76,10 +81,11 @@ class GaussNewton:
         while True:
             # 1 - P is a sum of squares of the amplitudes outside the target: their derivatives give a Hessian
             # without second ones
-            r, jacobian = objective.jacobian(run)
+            r, jacobian = self.residuals.jacobian(run)
             rows = control.pull_back(self.u, np.concatenate([jacobian.real, jacobian.imag]))
             residual = np.concatenate([r.real, r.imag])
-            slope = rows.T @ residual + weight * control.pull_back(self.u, control.field(self.u))
+            penalty, curvature = self._penalty()
+            slope = rows.T @ residual + penalty
             metric = control.metric(self.u)
             free = metric > 0
             # damping in units of the mean square of a row, so that it means the same for all problems
@@ -87,12 +93,12 @@ class GaussNewton:
             if strength == 0.0:
                 search.refuse_critical_point(rows, 1.0 - float(residual @ residual))
             for _ in range(TRIALS):
-                diagonal = weight * metric[free] + self.damping * strength
+                diagonal = curvature[free] + self.damping * strength
                 new = self.u.copy()
                 new[free] += _damped_step(rows[:, free], slope[free], diagonal)
                 new = _into_box(control, new)
-                candidate = control.field(new)
-                p, value, next_run = objective.trial(candidate)
+                candidate, search.at = control.field(new), new
+                p, value, next_run = self.residuals.trial(candidate)
                 if value > j:
                     break
                 # a step that lowers J was too long: Levenberg and Marquardt, with a shorter one the next time
@@ -111,8 +117,19 @@ class GaussNewton:
                 search.reason = "converged (J is stationary)"
                 return
 
+    def _penalty(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return half the derivative of the fluence penalty by each parameter, and the diagonal of its second one."""
+        objective, control = self.search.objective, self.search.control
+        weight = objective.alpha * objective.tau
+        if np.ndim(weight) == 0:
+            pulled = control.pull_back(self.u, control.field(self.u))
+            return weight * pulled, weight * control.metric(self.u)
+        # each control has a weight of its own
+        pulled = control.pull_back(self.u, weight * control.field(self.u))
+        return pulled, control.metric(self.u, weight[:, 0])
 
-def _into_box(control: Parametrisation, u: NDArray[np.float64]) -> NDArray[np.float64]:
+
+def _into_box(control: Map, u: NDArray[np.float64]) -> NDArray[np.float64]:
     box = control.box()
     return u if box is None else np.clip(u, box[0], box[1])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -16,15 +16,72 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.loop import Report, State
-    from qsim.qoc.optimizers.search import Search
+    from qsim.qoc.objectives.objective import Objective
+    from qsim.qoc.optimizers.search import Map, Search
     from qsim.qoc.propagators.propagator import Run
 
-__all__ = ["Krotov"]
+__all__ = ["GridSteps", "Krotov", "Steps"]
 
 # Doublings of lambda in one iteration.
 TRIALS = 25
 # Factor of lambda after a step that raised J.
 EASE = 0.8
+
+
+class Steps(Protocol):
+    """Sweeps of a propagator that Krotov's method needs; a run is what one forward sweep leaves."""
+
+    def forward(self, field: NDArray[np.float64], /) -> Any:
+        """Propagate a field."""
+
+    def keep_norm(self, run: Any, /) -> None:
+        """Keep the norm error of a run."""
+
+    def values(self, run: Any, field: NDArray[np.float64], /) -> tuple[float, float]:
+        """Return P and J of a field that was propagated."""
+
+    def update(
+        self, field: NDArray[np.float64], run: Any, gain: NDArray[np.float64], control: Map, /
+    ) -> NDArray[np.float64]:
+        """Return the field after one backward and one updating forward sweep."""
+
+
+class GridSteps:
+    """Sweeps in the eigenbasis of a molecule.
+
+    Parameters
+    ----------
+    objective : Objective
+        With the propagator `Eigenbasis`.
+    """
+
+    def __init__(self, objective: Objective) -> None:
+        if not isinstance(objective.propagator, Eigenbasis):
+            # the deck's rules see to that
+            raise TypeError("Krotov's method runs in the eigenbasis")
+        self.objective, self.propagator = objective, objective.propagator
+
+    def forward(self, field: NDArray[np.float64]) -> Run:
+        """Propagate a field (N,)."""
+        return self.propagator.forward(field[None])
+
+    def keep_norm(self, run: Run) -> None:
+        """Keep the norm error of a run."""
+        self.objective.norm_error = max(self.objective.norm_error, run.norm_error)
+
+    def values(self, run: Run, field: NDArray[np.float64]) -> tuple[float, float]:
+        """Return P and J of a field that was propagated."""
+        p = float(self.objective.member_probabilities(run.amplitudes)[0].mean())
+        return p, p - float(self.objective.penalty(field))
+
+    def update(
+        self, field: NDArray[np.float64], run: Run, gain: NDArray[np.float64], control: Map
+    ) -> NDArray[np.float64]:
+        """Return the field (N,) after one backward and one updating forward sweep."""
+        # Costates under the old field, weighted by the overlaps: the update at each step needs them at all
+        # times.
+        bras = self.objective.costates(run.amplitudes[0]) / self.propagator.members.count
+        return self.propagator.krotov(field, bras, gain, self.objective.alpha, control.low, control.high)
 
 
 class Krotov:
@@ -33,8 +90,9 @@ class Krotov:
     Parameters
     ----------
     search : Search
-    field : (N,) float64
-        First field, a.u.
+    steps : Steps
+    field : (N,) or (C, N) float64
+        First field.
     step : float or str
         Lambda, or ``auto``.
     saved : mapping, optional
@@ -46,15 +104,13 @@ class Krotov:
     def __init__(
         self,
         search: Search,
+        steps: Steps,
         field: NDArray[np.float64],
         step: float | str,
         saved: Mapping[str, Any] | None = None,
     ) -> None:
-        if not isinstance(search.objective.propagator, Eigenbasis):
-            # the deck's rules see to that
-            raise TypeError("Krotov's method runs in the eigenbasis")
         self.search = search
-        self.propagator = search.objective.propagator
+        self.steps = steps
         self.field = np.clip(field, search.control.low, search.control.high)
         self.automatic = step == "auto"
         self.lam = 0.0 if self.automatic else float(step)
@@ -80,27 +136,22 @@ class Krotov:
         """Iterate until J is stationary, or no step raises it, or all sweeps are used up."""
         search, control = self.search, self.search.control
         objective = search.objective
-        run = self.propagator.forward(self.field[None])
+        run = self.steps.forward(self.field)
         if not self.continued:
             objective.sweeps += 1
-            p, self.j = self._values(run, self.field)
+            p, self.j = self.steps.values(run, self.field)
             search.record(report, self.field, p, self.j, 0.0, savable=False)
         while True:
-            # Costates under the old field, weighted by the overlaps: the update at each step needs them at all
-            # times.
-            bras = objective.costates(run.amplitudes[0]) / self.propagator.members.count
             if self.lam == 0.0:
                 self.lam = self._first_lambda()
             objective.sweeps += 1
             # The update raises J if lambda is large enough; it is doubled until it does.
             for _ in range(TRIALS):
-                new = self.propagator.krotov(
-                    self.field, bras, control.shape / self.lam, objective.alpha, control.low, control.high
-                )
+                new = self.steps.update(self.field, run, control.shape / self.lam, control)
                 objective.sweeps += 1
-                next_run = self.propagator.forward(new[None])
-                objective.norm_error = max(objective.norm_error, next_run.norm_error)
-                p, value = self._values(next_run, new)
+                next_run = self.steps.forward(new)
+                self.steps.keep_norm(next_run)
+                p, value = self.steps.values(next_run, new)
                 if value > self.j:
                     break
                 self.lam *= 2.0
@@ -119,12 +170,6 @@ class Krotov:
             if gain < FLAT:
                 search.reason = "converged (J is stationary)"
                 return
-
-    def _values(self, run: Run, field: NDArray[np.float64]) -> tuple[float, float]:
-        """Return P and J of a field that was propagated."""
-        objective = self.search.objective
-        p = float(objective.member_probabilities(run.amplitudes)[0].mean())
-        return p, p - float(objective.penalty(field))
 
     def _first_lambda(self) -> float:
         """Return the lambda with which the first update is as large as half the field."""

@@ -121,7 +121,7 @@ class Lbfgs:
         entry: dict[str, Any] = {"u": u.copy()}
         # completed below, before any checkpoint can be written
         self.log.append(entry)
-        field = search.control.field(u)
+        field, search.at = search.control.field(u), u
         result = search.objective.evaluate(field)
         entry["objective"] = result.objective
         entry["gradient"] = search.control.pull_back(u, result.gradient)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.qoc.optimizers.gauss_newton import GaussNewton
-from qsim.qoc.optimizers.krotov import Krotov
+from qsim.qoc.optimizers.krotov import GridSteps, Krotov
 from qsim.qoc.optimizers.lbfgs import Lbfgs
 from qsim.qoc.optimizers.search import CriticalPoint, Finished, Search
-from qsim.qoc.optimizers.travolta import Travolta
+from qsim.qoc.optimizers.travolta import Travolta, candidates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,10 +112,14 @@ class Optimisation:
         if options.type == "none":
             self.current.advance(report)
         elif options.type == "travolta":
-            self._run(Travolta(search, self._first_field(), options, self._saved("travolta")), report)
+            scale = 1.0 if options.gradient_tau is None else options.gradient_tau / search.objective.tau
+            batch = candidates(search.objective.propagator.device.is_cuda)
+            first, saved = self._first_field(), self._saved("travolta")
+            self._run(Travolta(search, first, options, saved, scale=scale, batch=batch), report)
         elif options.type == "krotov":
             first = search.control.field(self._parameters())
-            self._run(Krotov(search, first, options.step, self._saved("krotov")), report)
+            steps = GridSteps(search.objective)
+            self._run(Krotov(search, steps, first, options.step, self._saved("krotov")), report)
         elif options.type == "lbfgs" and self._saved("gauss_newton") is None:
             finish = options.finish_at if options.finish == "gauss_newton" else None
             lbfgs = Lbfgs(search, self._parameters(), options.memory, finish, self._saved("lbfgs"))

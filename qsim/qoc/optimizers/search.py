@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.run.loop import Report
-    from qsim.qoc.control.parametrisation import Parametrisation
-    from qsim.qoc.objectives.objective import Objective
+    from qsim.qoc.objectives.objective import Evaluation
 
 COLUMNS = ("sweeps", "probability", "objective", "fluence", "gradient_norm", "seconds")
 STATIONARY = 1e-11
@@ -25,6 +24,53 @@ STATIONARY = 1e-11
 
 ROUNDING = 1e-13
 """Rounding of an overlap after thousands of steps; below the noise of 3.2e-13 with which the paper starts from no field."""
+
+
+class Aim(Protocol):
+    """What a search maximises: of one field (N,), or of the controls (C, N) of a quantum system."""
+
+    sweeps: int
+    norm_error: float
+
+    @property
+    def tau(self) -> float:
+        """Length of a step."""
+
+    def values(self, fields: NDArray[np.float64], /) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return P and J, one each per field."""
+
+    def evaluate(self, field: NDArray[np.float64], /) -> Evaluation:
+        """Return P, J and the exact gradient."""
+
+
+class Map(Protocol):
+    """Free parameters of a field, or of several controls."""
+
+    def box(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Return bounds on the parameters, or None."""
+
+    def field(self, u: NDArray[np.float64], /) -> NDArray[np.float64]:
+        """Return the field of parameters."""
+
+    def pull_back(self, u: NDArray[np.float64], gradient: NDArray[np.float64], /) -> NDArray[np.float64]:
+        """Return the gradient by the parameters from the one by the field."""
+
+    def metric(
+        self, u: NDArray[np.float64], weights: NDArray[np.float64] | None = None, /
+    ) -> NDArray[np.float64]:
+        """Return the squared response of the field to each parameter; times a weight (C,) of each control."""
+
+    @property
+    def shape(self) -> NDArray[np.float64]:
+        """S at every value of the field."""
+
+    @property
+    def low(self) -> NDArray[np.float64]:
+        """Lower bounds of the field."""
+
+    @property
+    def high(self) -> NDArray[np.float64]:
+        """Upper bounds of the field."""
 
 
 class Finished(Exception):
@@ -40,17 +86,24 @@ class Search:
 
     Parameters
     ----------
-    objective : Objective
-    control : Parametrisation
+    objective : Objective or SlotObjective
+    control : Parametrisation or Controls
     threshold : float
         Probability that ends the search.
     max_sweeps : int
         Limit of propagations.
+
+    Attributes
+    ----------
+    at : (size,) float64 or None
+        Parameters of the field that is recorded next, if the optimiser knows them.
+    tag : dict
+        Where the search stands among several starts; kept beside the best field.
     """
 
-    def __init__(
-        self, objective: Objective, control: Parametrisation, threshold: float, max_sweeps: int
-    ) -> None:
+    objective: Any
+
+    def __init__(self, objective: Aim, control: Map, threshold: float, max_sweeps: int) -> None:
         self.objective = objective
         self.control = control
         self.threshold = threshold
@@ -64,6 +117,13 @@ class Search:
         self.best = -np.inf
         # P of `field`
         self.probability = 0.0
+        self.at: NDArray[np.float64] | None = None
+        self.parameters: NDArray[np.float64] | None = None
+        self.tag: dict[str, Any] = {}
+        self.best_tag: dict[str, Any] = {}
+        # of the present start alone
+        self.round_best = -np.inf
+        self.round_at: NDArray[np.float64] | None = None
         self._start = time.monotonic()
         self._before = 0.0
 
@@ -107,6 +167,9 @@ class Search:
             self.history[name].append(row[name])
         if objective > self.best or probability >= self.threshold:
             self.best, self.field, self.probability = objective, field.copy(), probability
+            self.parameters, self.best_tag = _copied(self.at), dict(self.tag)
+        if objective > self.round_best:
+            self.round_best, self.round_at = objective, _copied(self.at)
         # a checkpoint of the last report would be continued beyond it: the result itself follows at once
         last = probability >= self.threshold or self.spent
         done = min(self.objective.sweeps, self.max_sweeps)
@@ -151,6 +214,11 @@ class Search:
             "best": float(self.best),
             "probability": self.probability,
             "field": self.field,
+            "parameters": self.parameters,
+            "tag": self.tag,
+            "best_tag": self.best_tag,
+            "round_best": float(self.round_best),
+            "round_at": self.round_at,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -162,7 +230,13 @@ class Search:
         self.objective.norm_error = float(state["norm_error"])
         self.best, self.field = float(state["best"]), state["field"]
         self.probability = float(state["probability"])
+        self.parameters, self.tag, self.best_tag = state["parameters"], state["tag"], state["best_tag"]
+        self.round_best, self.round_at = float(state["round_best"]), state["round_at"]
         self._before = self.history["seconds"][-1] if self.history["seconds"] else 0.0
+
+
+def _copied(u: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    return None if u is None else u.copy()
 
 
 def no_step(loss: float) -> str:

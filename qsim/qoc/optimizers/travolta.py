@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report, State
     from qsim.qoc.deck.optimizers import Travolta as Options
-    from qsim.qoc.objectives.objective import Objective
-    from qsim.qoc.optimizers.search import Search
+    from qsim.qoc.optimizers.search import Aim, Search
 
-__all__ = ["Travolta"]
+__all__ = ["Travolta", "candidates"]
 
 # Left end of the bisection, as in the ancestor code.
 SMALLEST = float(np.finfo(float).eps)
@@ -32,17 +31,21 @@ CUDA_CANDIDATES = 128
 
 
 class Travolta:
-    """The paper's Algorithm 1.
+    """The paper's Algorithm 1, in the space of the free parameters.
 
     Parameters
     ----------
     search : Search
-    field : (N,) float64
-        First field, a.u.
+    u : (size,) float64
+        First parameters: of a field without constraints the field itself, a.u.
     options : Travolta
         Block of the deck.
+    scale : float
+        Factor of the gradient: the paper's time step over the run's own.
+    batch : int
+        Gammas that are tried together.
     saved : mapping, optional
-        State to continue from; `field` is then taken from it.
+        State to continue from; `u` is then taken from it.
     """
 
     kind = "travolta"
@@ -50,16 +53,23 @@ class Travolta:
     def __init__(
         self,
         search: Search,
-        field: NDArray[np.float64],
+        u: NDArray[np.float64],
         options: Options,
         saved: Mapping[str, Any] | None = None,
+        *,
+        scale: float = 1.0,
+        batch: int = 1,
     ) -> None:
         self.search = search
-        self.field = field
+        self.u = u
         self.options = options
+        self.scale, self.batch = scale, batch
+        # of earlier starts of the same search
+        self.before = search.iterations
         if saved is not None:
             search.restore(saved)
-            self.field = saved["current"]
+            self.u = saved["current"]
+            self.before = int(saved["before"])
         self._at_start: dict[str, object] = {}
 
     def state(self) -> State:
@@ -69,39 +79,45 @@ class Travolta:
     def advance(self, report: Report) -> None:
         """Iterate until the threshold or a limit is reached."""
         search, options = self.search, self.options
-        objective = search.objective
-        scale = 1.0 if options.gradient_tau is None else options.gradient_tau / objective.tau
-        batch = CUDA_CANDIDATES if objective.propagator.device.is_cuda else 1
+        objective, control = search.objective, search.control
         while True:
-            self._at_start = {"kind": self.kind, "current": self.field, **search.state()}
-            result = objective.evaluate(self.field)
-            if search.iterations == 0 and options.max_iterations > 0:
+            done = search.iterations - self.before
+            self._at_start = {
+                "kind": self.kind,
+                "current": self.u,
+                "before": self.before,
+                **search.state(),
+            }
+            field, search.at = control.field(self.u), self.u
+            result = objective.evaluate(field)
+            if done == 0 and options.max_iterations > 0:
                 search.refuse_critical_point(result.gradient, result.probability)
             norm = float(np.linalg.norm(result.gradient))
-            search.record(report, self.field, result.probability, result.objective, norm)
-            if search.iterations >= options.max_iterations:
+            search.record(report, field, result.probability, result.objective, norm)
+            if done >= options.max_iterations:
                 search.reason = f"limit of {options.max_iterations} iterations reached"
                 return
             # direction: the gradient, amplified where P is small, Eq. (10); in units of the paper's time step if
             # that is given
             beta = amplification(result.probability, options)
-            line = _Line(self, report, beta * scale * result.gradient)
+            gradient = control.pull_back(self.u, result.gradient)
+            line = _Line(self, report, beta * self.scale * gradient)
             # a growing sequence of gamma until J falls, Eq. (9), then bisection of its slope
-            gammas, values = grow(line.values, result.objective, options, batch, objective)
+            gammas, values = grow(line.values, result.objective, options, self.batch, objective)
             gamma, middles = bisect(line.slope, gammas[-1], options.bisection_tolerance)
-            if search.iterations == 0:
+            if done == 0:
                 search.extra["line_search/gamma"] = gammas
                 search.extra["line_search/objective"] = values
                 search.extra["line_search/bisection"] = middles
             search.extra.setdefault("history/gamma", []).append(gamma)
             search.extra.setdefault("history/beta", []).append(beta)
             search.extra.setdefault("history/line_search_evaluations", []).append(float(len(gammas)))
-            self.field = self.field + gamma * line.direction
+            self.u = self.u + gamma * line.direction
             search.iterations += 1
 
 
 class _Line:
-    """J along ``eps + gamma d``; each look at it is a point at which the run can stop."""
+    """J along ``u + gamma d``; each look at it is a point at which the run can stop."""
 
     def __init__(self, owner: Travolta, report: Report, direction: NDArray[np.float64]) -> None:
         self.owner = owner
@@ -112,18 +128,29 @@ class _Line:
         """Return J at some gammas."""
         self.report(Progress())
         self.owner.search.refuse_more_than_allowed()
-        fields = self.owner.field + gammas[:, None] * self.direction
-        return self.owner.search.objective.values(fields)[1]
+        search = self.owner.search
+        points = self.owner.u + gammas[:, None] * self.direction
+        fields = np.array([search.control.field(u) for u in points])
+        if fields.ndim == 2:
+            return search.objective.values(fields)[1]
+        # several controls are propagated one set after another
+        return np.concatenate([search.objective.values(field)[1] for field in fields])
 
     def slope(self, gamma: float) -> float:
         """Return the derivative of -J, exact or by a difference."""
         options = self.owner.options
         if options.derivative == "exact":
-            field = self.owner.field + gamma * self.direction
-            return -float(self.owner.search.objective.evaluate(field).gradient @ self.direction)
+            search, u = self.owner.search, self.owner.u + gamma * self.direction
+            gradient = search.objective.evaluate(search.control.field(u)).gradient
+            return -float(search.control.pull_back(u, gradient) @ self.direction)
         h = options.derivative_step
         up, down = self.values(np.array([gamma + h, gamma - h]))
         return -float(up - down) / (2.0 * h)
+
+
+def candidates(is_cuda: bool) -> int:
+    """Return how many gammas are tried together."""
+    return CUDA_CANDIDATES if is_cuda else 1
 
 
 def amplification(probability: float, options: Options) -> float:
@@ -138,7 +165,7 @@ def grow(
     start: float,
     options: Options,
     batch: int,
-    objective: Objective,
+    objective: Aim,
 ) -> tuple[list[float], list[float]]:
     """Return the increasing sequence of Eq. (9) and J at each gamma, up to the first strict decrease or the threshold.
 

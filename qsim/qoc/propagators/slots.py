@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_array, eye_array, kron
 
-from qsim.qoc.kernels.slots import columns_of, real_of, slot_backward, slot_forward
+from qsim.core.device.device import cpu
+from qsim.qoc.kernels.slots import Pattern, SlotBatch, columns_of, real_of, slot_backward, slot_forward
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,22 +17,28 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.models.quantum import QuantumModel
 
-__all__ = ["Slots", "generators"]
+__all__ = ["Slots", "Trajectory", "generators", "row_and_column_norm", "series_of", "total_rate"]
 
 # Remainder of the series of one part of a slot: below the rounding of its sum.
 REMAINDER = 1e-16
+# Steps towards the norm of a generator; the bound holds after every one of them.
+POWERS = 12
 # Norm of tau A in one part; beyond, terms of alternating sign lose digits.
 LONGEST = 3.0
 
 
-def generators(model: QuantumModel, lindblad: bool) -> list[csr_array]:
+def generators(model: QuantumModel, lindblad: bool, lossy: bool = False) -> list[csr_array]:
     """Return A0 and every A_c: ``-i H`` for kets (D, D), or the Lindbladian on rows of rho (D^2, D^2).
 
-    Row by row, ``vec(A rho B) = (A x B^T) vec(rho)``.
+    Row by row, ``vec(A rho B) = (A x B^T) vec(rho)``. Lossy kets lose what jumps:
+    ``A0 = -i H0 - sum_k L_k+ L_k/2``.
     """
     hamiltonians = [model.drift, *(c.operator for c in model.controls)]
     if not lindblad:
-        return [csr_array(-1j * h) for h in hamiltonians]
+        made = [csr_array(-1j * h) for h in hamiltonians]
+        if lossy:
+            made[0] = csr_array(made[0] - 0.5 * total_rate(model))
+        return made
     one = eye_array(model.dimension, format="csr")
     made = [csr_array(-1j * (kron(h, one) - kron(one, h.T))) for h in hamiltonians]
     for jump in model.jumps:
@@ -39,6 +46,12 @@ def generators(model: QuantumModel, lindblad: bool) -> list[csr_array]:
         loss = kron(rate, one) + kron(one, rate.T)
         made[0] = csr_array(made[0] + kron(jump.operator, jump.operator.conj()) - 0.5 * loss)
     return made
+
+
+def total_rate(model: QuantumModel) -> csr_array:
+    """Return ``sum_k L_k+ L_k`` (D, D), 1/time."""
+    rates = (jump.operator.conj().T @ jump.operator for jump in model.jumps)
+    return csr_array(sum(rates, csr_array(model.drift.shape, dtype=complex)))
 
 
 class Slots:
@@ -53,72 +66,132 @@ class Slots:
         T, in the unit of time of the model.
     slots : int
         Number N of slots.
+    lossy : bool
+        Kets that lose what jumps: order 0 of the expansion in jumps.
+    adjoint : bool
+        A+ instead of A, which carries targets back; fields must come in reverse.
     """
 
-    def __init__(self, model: QuantumModel, lindblad: bool, duration: float, slots: int) -> None:
+    longest = LONGEST
+
+    def __init__(
+        self,
+        model: QuantumModel,
+        lindblad: bool,
+        duration: float,
+        slots: int,
+        *,
+        lossy: bool = False,
+        adjoint: bool = False,
+    ) -> None:
         self.slots = slots
+        # one system has no members that threads could share
+        self.core = cpu(1)
         self.tau = duration / slots
         self.powers = np.array([c.power for c in model.controls])
-        parts = generators(model, lindblad)
+        parts = generators(model, lindblad, lossy)
         # the middle of the diagonal of H0 multiplies kets by a phase alone, and the series is shorter without it
         self.shift = 0.0 if lindblad else _middle(model.drift)
         parts[0] = csr_array(parts[0] + 1j * self.shift * eye_array(parts[0].shape[0]))
-        self.start, self.column, self.values = _on_one_pattern(parts)
-        self.norms = np.array([_norm(a) for a in parts])
+        if adjoint:
+            parts, self.shift = [csr_array(a.conj().T) for a in parts], -self.shift
+        self.pattern, self.values = _on_one_pattern(parts)
+        self._norm = _Norm(self.pattern, self.values)
         # the largest series that was used, for the error
         self.remainder = 0.0
         self.products = 0
 
-    def forward(self, fields: NDArray[np.float64], columns: ComplexArray) -> tuple[ComplexArray, Trajectory]:
-        """Return the columns at T under fields (C, N), and what `gradient` goes back along."""
-        factors = np.ascontiguousarray(fields ** self.powers[:, None])
-        terms, parts = self._series(factors)
+    def bound(self, factors: NDArray[np.float64]) -> float:
+        """Return a bound of the norm of the generator for the largest factors (C,)."""
+        return self._norm.of(factors)
+
+    def operations(self, fields: NDArray[np.float64], columns: int) -> float:
+        """Return the floating-point operations of one propagation of some columns."""
+        self.prepare(fields, None)
+        return 8.0 * self.values.shape[1] * columns * self.products
+
+    def forward(
+        self, fields: NDArray[np.float64], columns: ComplexArray, parts: int | None = None
+    ) -> tuple[ComplexArray, Trajectory]:
+        """Return the columns at T under fields (C, N), and what `gradient` goes back along.
+
+        Parameters
+        ----------
+        fields : (C, N) float64
+            Controls of some successive slots.
+        columns : (D, S) complex128
+            Columns at the start of the first.
+        parts : int, optional
+            Equal parts of a slot; by default as many as its series needs.
+        """
+        factors, terms, parts = self.prepare(fields, parts)
         x = real_of(columns)
-        states = np.empty((self.slots * parts, *x.shape))
-        tau = self.tau / parts
-        slot_forward(self.start, self.column, self.values, factors, tau, terms, parts, x, states)
-        phase = np.exp(-1j * self.shift * self.tau * self.slots)
+        states = np.empty((fields.shape[1] * parts, *x.shape))
+        slot_forward(self.core, self._batch(terms, parts), factors, x[None], states[None])
+        phase = np.exp(-1j * self.shift * self.tau * fields.shape[1])
         return columns_of(x) * phase, Trajectory(factors, states, terms, parts)
+
+    def final(self, fields: NDArray[np.float64], columns: ComplexArray) -> ComplexArray:
+        """Return the columns at T alone; no trajectory is kept."""
+        factors, terms, parts = self.prepare(fields, None)
+        x = real_of(columns)
+        slot_forward(self.core, self._batch(terms, parts), factors, x[None])
+        return columns_of(x) * np.exp(-1j * self.shift * self.tau * fields.shape[1])
 
     def gradient(
         self, fields: NDArray[np.float64], trajectory: Trajectory, costate: ComplexArray
     ) -> NDArray[np.float64]:
         """Return dJ/du (C, N) from ``dJ/dX*`` (D, S) at T: ``dJ = 2 Re sum conj(costate) dX``."""
-        phase = np.exp(1j * self.shift * self.tau * self.slots)
+        phase = np.exp(1j * self.shift * self.tau * fields.shape[1])
         lam = real_of(costate * phase)
-        out = np.empty(fields.shape)
         t = trajectory
-        tau = self.tau / t.parts
-        slot_backward(
-            self.start,
-            self.column,
-            self.values,
-            t.factors,
-            tau,
-            t.terms,
-            t.parts,
-            lam,
-            t.states,
-            out,
-        )
-        # d u^p / d u
-        inner: NDArray[np.float64] = self.powers[:, None] * fields ** (self.powers[:, None] - 1)
-        return out * inner
+        batch = self._batch(t.terms, t.parts)
+        out = slot_backward(self.core, batch, t.factors, lam[None], t.states[None])[0]
+        return self.by_controls(fields, out)
 
-    def _series(self, factors: NDArray[np.float64]) -> tuple[int, int]:
-        """Return terms and parts of a slot for the strongest fields, and keep the remainder."""
-        norm = float(np.max(self.norms[0] + self.norms[1:] @ np.abs(factors), initial=0.0)) * self.tau
-        parts = max(1, math.ceil(norm / LONGEST))
-        theta = norm / parts
-        terms, term = 1, theta**2 / 2.0
-        while term > REMAINDER:
-            terms += 1
-            term *= theta / (terms + 1)
-        # the terms that are left out add up to less than a geometric series
-        rest = term * math.exp(theta) * parts * self.slots
+    def _batch(self, terms: int, parts: int) -> SlotBatch:
+        """Return the arguments of the kernels: one member."""
+        return SlotBatch(self.pattern, self.values[None], self.tau / parts, terms, parts)
+
+    def by_controls(self, fields: NDArray[np.float64], gradient: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return dJ/du from dJ/df, ``f = u^p``."""
+        inner: NDArray[np.float64] = self.powers[:, None] * fields ** (self.powers[:, None] - 1)
+        return gradient * inner
+
+    def prepare(self, fields: NDArray[np.float64], parts: int | None) -> tuple[NDArray[np.float64], int, int]:
+        """Return factors f, terms and parts of a slot for the strongest fields, and keep the remainder."""
+        factors = np.ascontiguousarray(fields ** self.powers[:, None])
+        norm = self.bound(np.abs(factors).max(axis=1, initial=0.0)) * self.tau
+        terms, parts, rest = series_of(norm, self.slots, self.longest, parts)
         self.remainder = max(self.remainder, rest)
-        self.products = terms * parts * self.slots
-        return terms, parts
+        self.products = max(self.products, terms * parts * self.slots)
+        return factors, terms, parts
+
+
+def series_of(
+    norm: float, slots: int, longest: float = LONGEST, parts: int | None = None
+) -> tuple[int, int, float]:
+    """Return terms and parts of a slot, and the remainder of all slots.
+
+    Parameters
+    ----------
+    norm : float
+        Of A, times the length of a slot.
+    slots : int
+        Number of slots.
+    longest : float
+        Largest norm of a part.
+    parts : int, optional
+        Parts, if they are given.
+    """
+    parts = parts or max(1, math.ceil(norm / longest))
+    theta = norm / parts
+    terms, term = 1, theta**2 / 2.0
+    while term > REMAINDER:
+        terms += 1
+        term *= theta / (terms + 1)
+    # the terms that are left out add up to less than a geometric series
+    return terms, parts, term * math.exp(theta) * parts * slots
 
 
 class Trajectory:
@@ -131,7 +204,14 @@ class Trajectory:
 
     def at_slots(self) -> ComplexArray:
         """Return the columns at the start of each slot, without the phase of the shift: (N, D, S)."""
-        states = self.states[:: self.parts]
+        return self._complex(self.states[:: self.parts])
+
+    def at_parts(self) -> ComplexArray:
+        """Return the columns at the start of each part, without the phase of the shift: (N parts, D, S)."""
+        return self._complex(self.states)
+
+    @staticmethod
+    def _complex(states: NDArray[np.float64]) -> ComplexArray:
         count = states.shape[2] // 2
         return np.asarray(states[:, :, :count] + 1j * states[:, :, count:])
 
@@ -141,16 +221,39 @@ def _middle(drift: csr_array) -> float:
     return 0.5 * float(diagonal.min() + diagonal.max())
 
 
-def _norm(a: csr_array) -> float:
-    """Return the larger of the norms by rows and by columns, which bound the spectral norm."""
+def row_and_column_norm(a: csr_array) -> float:
+    """Return the larger of the norms by rows and by columns, which bounds the spectral norm."""
     size = abs(a)
     return float(max(size.sum(axis=0).max(initial=0.0), size.sum(axis=1).max(initial=0.0)))
 
 
-def _on_one_pattern(
-    parts: list[csr_array],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], ComplexArray]:
-    """Return row starts, columns and values (C + 1, E) of matrices on the union of their entries."""
+class _Norm:
+    """Bound of the spectral norm of ``A0 + sum_c f_c A_c`` with ``|f_c| <= F_c``.
+
+    ``||A|| <= ||B||`` with ``B = |A0| + sum_c F_c |A_c|`` by entries, and ``||B||^2 <= max_i (B^T B x)_i/x_i`` for every positive
+    vector x (Collatz and Wielandt); powers of B^T B bring x near the best one.
+    """
+
+    def __init__(self, pattern: Pattern, values: ComplexArray) -> None:
+        self.pattern, self.sizes = pattern, np.abs(values)
+
+    def of(self, factors: NDArray[np.float64]) -> float:
+        """Return the bound for the largest factors (C,)."""
+        entries = self.sizes[0] + factors @ self.sizes[1:]
+        size = self.pattern.rows
+        b = csr_array((entries, self.pattern.column, self.pattern.start), shape=(size, size))
+        x = np.ones(size)
+        best = math.inf
+        for _ in range(POWERS):
+            image = b.T @ (b @ x)
+            best = min(best, float(np.max(image / x)))
+            # entries that no row reaches stay positive
+            x = image / max(float(image.max()), 1e-300) + 1e-6
+        return math.sqrt(best)
+
+
+def _on_one_pattern(parts: list[csr_array]) -> tuple[Pattern, ComplexArray]:
+    """Return the union of the entries of matrices, and their values (C + 1, E) on it."""
     pattern = csr_array(sum(abs(a) for a in parts))
     pattern.sum_duplicates()
     pattern.eliminate_zeros()
@@ -164,4 +267,4 @@ def _on_one_pattern(
         own = entries.data != 0
         place = np.searchsorted(keys, entries.row[own].astype(np.int64) * width + entries.col[own])
         row[place] = entries.data[own]
-    return pattern.indptr.astype(np.int64), pattern.indices.astype(np.int64), values
+    return Pattern(pattern.indptr.astype(np.int64), pattern.indices.astype(np.int64)), values

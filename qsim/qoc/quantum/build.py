@@ -3,44 +3,54 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from qsim.core.deck.blocks import Finding
-from qsim.core.device import rng
 from qsim.core.device.device import Memory
 from qsim.core.errors import InvalidInput
-from qsim.core.physics.functions import formula
 from qsim.core.run.stages import Plan, Size
-from qsim.qoc.control.controls import Controls, constant_mode, spline_modes
 from qsim.qoc.control.fields import midpoints
-from qsim.qoc.control.parametrisation import Parametrisation
-from qsim.qoc.deck.systems.quantities import Units
+from qsim.qoc.control.making import Making, penalties
+from qsim.qoc.deck.systems.quantities import units_of
+from qsim.qoc.kernels.slots import fits
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.faults import InvalidSystem
 from qsim.qoc.models.quantum import GateTarget, ObservableTarget
-from qsim.qoc.objectives.costs import cost_of
+from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
+from qsim.qoc.objectives.bounds import Limits, limits_of
+from qsim.qoc.objectives.costs import column_count, cost_of
 from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.propagators.batch import DEVICE_BYTES, HOST_BYTES
+from qsim.qoc.propagators.slots import Slots
+from qsim.qoc.quantum.dissipation import Dissipation, choose
+from qsim.qoc.quantum.ensembles.ensemble import made_ensemble, same_space
+from qsim.qoc.quantum.ensembles.members import Members
+from qsim.qoc.quantum.fronts.points import plans_of, points_of
 from qsim.qoc.quantum.problem import QuantumProblem
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Iterator
 
     from qsim.core.deck.load import LoadedDeck
-    from qsim.qoc.deck.quantum import QuantumControl, QuantumDeck
+    from qsim.core.device.device import Device
+    from qsim.qoc.control.controls import Controls
+    from qsim.qoc.deck.ensemble import QuantumEnsemble
+    from qsim.qoc.deck.quantum import QuantumDeck
     from qsim.qoc.models.quantum import QuantumModel
 
 __all__ = ["build", "plan"]
 
-# Levels up to which density matrices are columns of a sparse Lindbladian.
-MOST_LEVELS = 32
+# Bytes of trajectory up to which a search carries density matrices.
+MOST_BYTES = 2e9
+# Products of a sweep from which a GPU is faster than its host: an estimate from the speeds of kernels.
+GPU_PRODUCTS = 5e7
 # Terms of the series of a slot, roughly, for the count of operations.
 TERMS = 12
 # Threshold of `auto`.
 THRESHOLD = 0.99
-# Stream of random numbers of the first values; one more per control.
-STREAM = 40
+# Rounding of a bound.
+ROUNDING = 1e-12
 
 
 def nominal_model(deck: QuantumDeck) -> QuantumModel:
@@ -49,6 +59,19 @@ def nominal_model(deck: QuantumDeck) -> QuantumModel:
 
 
 def plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
+    """Check the system and the controls, and estimate memory; of a front, for every value."""
+    if loaded.deck.front is None:
+        return _one_plan(loaded)
+    own = _one_plan(loaded)
+    if any(f.severity == "error" for f in own.findings):
+        return own
+    plans, findings = plans_of(loaded, nominal_model, _one_plan)
+    if not plans:
+        return _refused(findings, loaded.deck.time.slots)
+    return replace(max(plans, key=lambda p: p.memory.host), findings=findings)
+
+
+def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
     """Check the system and the controls, and estimate memory."""
     deck = loaded.deck
     slots = deck.time.slots
@@ -59,41 +82,96 @@ def plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
     except InvalidInput as problem:
         return _refused([Finding(problem.key, str(problem))], slots)
     findings = list(_order(deck, made))
-    lindblad = _lindblad(deck, made)
-    if lindblad and made.dimension > MOST_LEVELS:
-        text = f"{made.dimension} levels; density matrices are carried for at most {MOST_LEVELS}: use dissipation: none"
-        findings.append(Finding("dissipation", text))
-        return _refused(findings, slots)
-    columns = 1
     try:
-        start, _ = cost_of(made, lindblad)
-        columns = start.shape[1]
-        if not findings:
-            _controls(deck, made, 0)
+        members = _members(loaded, made)
     except InvalidInput as problem:
-        findings.append(Finding(problem.key, str(problem)))
+        return _refused([*findings, Finding(problem.key, str(problem))], slots)
+    if findings:
+        return _refused(findings, slots)
+    try:
+        controls, _ = _making(deck, made).start()
+        chosen = _chosen(loaded, made)
+        if deck.optimizer.type == "gauss_newton":
+            refuse_without_amplitudes(made, chosen.search != "closed")
+        columns = column_count(made, chosen.lindblad)
+        if chosen.lindblad and 16.0 * made.dimension**2 * columns * slots > MOST_BYTES:
+            raise InvalidInput("dissipation", _too_large(made, columns, slots))
+        cost_of(made, chosen.lindblad)
+        if members is None:
+            # members have bounds of their own
+            findings += _out_of_reach(deck, made, controls, chosen)
+    except InvalidInput as problem:
+        return _refused([Finding(problem.key, str(problem))], slots)
+    lindblad = chosen.lindblad
     rows = made.dimension**2 if lindblad else made.dimension
-    products = 4.0 * rows * columns * TERMS * slots
+    count = 1 if members is None else members.count
+    products = 4.0 * rows * columns * TERMS * slots * count
     return Plan(
         # the trajectory, and the powers of one slot
-        memory=Memory(
-            host=16 * rows * columns * (2 * slots + 2 * TERMS),
-            parts={"trajectory": 16 * rows * columns * slots},
-            reduce="time.slots",
-        ),
+        memory=_memory(rows, columns, slots, 0 if members is None else members.count),
         sizes={
             "levels": made.dimension,
             "columns": columns,
             "controls": len(made.controls),
             "jumps": len(made.jumps),
             "slots": slots,
+            "members": count,
         },
         steps=slots,
         findings=findings,
-        size=Size(products, "products of a sweep", math.inf),
+        size=Size(products, "products of a sweep", GPU_PRODUCTS),
         operations=4.0 * products,
+        reduce="time.slots" if members is None else "ensemble",
+        ranks=count,
+        shared="members",
+        cpu_only=_cpu_only(deck, made, lindblad, columns),
+    )
+
+
+def _members(loaded: LoadedDeck[QuantumDeck], made: QuantumModel) -> Members | None:
+    """Return the members of the ensemble, some of which are made to see that they can be; None without an ensemble.
+
+    Raises
+    ------
+    InvalidInput
+        If a parameter does not exist, or a value makes no system.
+    """
+    deck = loaded.deck
+    if deck.ensemble is None:
+        return None
+    members = _made_members(loaded, deck.ensemble, made)
+    for number in members.ends():
+        same_space(members.model(number), made, members)
+    return members
+
+
+def _made_members(loaded: LoadedDeck[QuantumDeck], block: QuantumEnsemble, made: QuantumModel) -> Members:
+    """Return the members of the ensemble; none of their systems is made."""
+    deck, names = loaded.deck, [c.name for c in made.controls]
+    return Members(block, deck.system, names, {"base": loaded.path.parent}, deck.run.seed or 0)
+
+
+def _cpu_only(deck: QuantumDeck, made: QuantumModel, lindblad: bool, columns: int) -> str:
+    """Return what keeps a run from a GPU; "" if nothing does."""
+    if deck.ensemble is None:
+        return f"system: {deck.system.type} without an ensemble"
+    pattern = Slots(made, lindblad, 1.0, 1).pattern
+    if not fits(pattern, columns):
+        return f"{pattern.rows} rows with {pattern.entries} entries, more than a block of a GPU has room for"
+    return ""
+
+
+def _memory(rows: int, columns: int, slots: int, members: int) -> Memory:
+    """Return the memory of a run: trajectories of members that are kept at a time, and of the system itself."""
+    one = 16 * rows * columns * slots
+    there, on_gpu = (int(min(one * members, max(one, limit))) for limit in (HOST_BYTES, DEVICE_BYTES))
+    return Memory(
+        host=16 * rows * columns * (2 * slots + 2 * TERMS),
+        device=there,
+        on_gpu=on_gpu - there,
+        parts={"trajectory": one, "trajectories of members": there},
         reduce="time.slots",
-        cpu_only=f"system: {deck.system.type}",
+        library="cublas" if members else "",
     )
 
 
@@ -101,8 +179,56 @@ def _refused(findings: list[Finding], slots: int) -> Plan:
     return Plan(steps=slots, findings=findings, size=Size(1.0, "products of a sweep", math.inf))
 
 
-def _lindblad(deck: QuantumDeck, made: QuantumModel) -> bool:
-    return deck.dissipation == "lindblad" or (deck.dissipation == "auto" and bool(made.jumps))
+def _chosen(loaded: LoadedDeck[QuantumDeck], made: QuantumModel) -> Dissipation:
+    """Return how jumps enter."""
+    return loaded.once(dissipation_of) if made.jumps else Dissipation("closed")
+
+
+def dissipation_of(deck: QuantumDeck) -> Dissipation:
+    """Return how the jumps of a system enter, by its first values: made once by plan and build."""
+    made = nominal_model(deck)
+    if deck.ensemble is not None and deck.dissipation == "auto" and made.jumps:
+        return Dissipation("lindblad", notice="dissipation: auto -> lindblad (an ensemble)")
+    _, guess = _making(deck, made).start()
+    return choose(deck.dissipation, made, _duration(deck), guess)
+
+
+def _limits(deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: Dissipation) -> Limits:
+    """Return what no search can pass."""
+    low, high = controls.extent()
+    return limits_of(made, _duration(deck), low, high, closed=chosen.search == "closed")
+
+
+def _out_of_reach(
+    deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: Dissipation
+) -> Iterator[Finding]:
+    """Yield the bounds that the threshold exceeds."""
+    threshold, limits = _threshold(deck, made), _limits(deck, made, controls, chosen)
+    if not math.isfinite(threshold) or deck.optimizer.type == "none":
+        return
+    key, told = "objective.threshold", f"the threshold {threshold:g} is above"
+    if limits.mixture is not None and threshold > limits.mixture + ROUNDING:
+        text = f"{told} {limits.mixture:.6g}, the most that unitary motion can make of this mixture"
+        yield Finding(key, text, "warning")
+    if limits.speed is not None and threshold > limits.speed + ROUNDING:
+        text = f"{told} {limits.speed:.6g}, the most that controls within their bounds reach in this time (Mandelstam-Tamm)"
+        yield Finding("time.T", text, "warning")
+    if limits.coherence is not None and threshold > limits.coherence + ROUNDING:
+        text = f"{told} {limits.coherence:.6g}, the first-order estimate of what the jumps leave of the gate in this time"
+        yield Finding(key, text, "warning")
+
+
+def _duration(deck: QuantumDeck) -> float:
+    return units_of(deck.system).time(deck.time.T, "time.T")
+
+
+def _too_large(made: QuantumModel, columns: int, slots: int) -> str:
+    """Return why density matrices are not carried, and what to do."""
+    size = 16e-9 * made.dimension**2 * columns * slots
+    return (
+        f"{columns} density matrices of {made.dimension} levels in {slots} slots take {size:.3g} GB, at most "
+        f"{MOST_BYTES / 1e9:g}; use dissipation: no_jump, or lower time.slots"
+    )
 
 
 def _order(deck: QuantumDeck, made: QuantumModel) -> list[Finding]:
@@ -120,148 +246,81 @@ def _order(deck: QuantumDeck, made: QuantumModel) -> list[Finding]:
     return findings
 
 
-def build(loaded: LoadedDeck[QuantumDeck]) -> QuantumProblem:
+def build(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProblem:
     """Return the problem of a deck that `plan` has accepted."""
+    problem = _one_problem(loaded, device)
+    if loaded.deck.front is not None:
+        problem.points = points_of(loaded, nominal_model, lambda point: _one_problem(point, device))
+    return problem
+
+
+def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProblem:
+    """Return the problem of one search."""
     deck = loaded.deck
     made = loaded.once(nominal_model)
     slots = deck.time.slots
-    duration = Units(deck.system.unit).time(deck.time.T, "time.T")
-    lindblad = _lindblad(deck, made)
-    controls, guess = _controls(deck, made, deck.run.seed or 0)
+    duration = _duration(deck)
+    chosen = _chosen(loaded, made)
+    making = _making(deck, made)
+    controls, guess = making.start()
     warnings, notices = [], []
-    if made.jumps and not lindblad:
+    if made.jumps and chosen.search == "closed":
         warnings.append("dissipation: none leaves out the jumps of the system; P is that of a closed one")
-    if deck.dissipation == "auto" and lindblad:
-        notices.append("dissipation: auto -> lindblad (the system has jumps)")
+    if chosen.notice:
+        notices.append(chosen.notice)
     search = deck.optimizer
+    finish = SlotObjective(made, True, duration, slots) if chosen.finish else None
+    ensemble = None
+    if deck.ensemble is not None:
+        members = _made_members(loaded, deck.ensemble, made)
+        options = (chosen.lindblad, duration, slots, penalties(deck, made.controls))
+        try:
+            ensemble = made_ensemble(deck.ensemble, members, made, device, options)
+        except InvalidInput as problem:
+            loaded.raise_for([Finding(problem.key, str(problem))])
+            # raise_for has raised already
+            raise
     return QuantumProblem(
         system=deck.system,
         model=made,
-        objective=SlotObjective(made, lindblad, duration, slots, deck.objective.alpha),
+        objective=SlotObjective(
+            made, chosen.lindblad, duration, slots, penalties(deck, made.controls), lossy=chosen.lossy
+        ),
+        dissipation=chosen,
+        finish=finish,
         controls=controls,
         guess=guess,
         times=midpoints(slots, duration),
         duration=duration,
+        limits=_limits(deck, made, controls, chosen),
         threshold=_threshold(deck, made),
-        memory=search.memory if search.type == "lbfgs" else None,
-        max_sweeps=search.max_sweeps if search.type == "lbfgs" else 1,
+        making=making,
+        optimizer=search,
+        gradient_scale=_gradient_scale(deck, duration / slots),
         verify=deck.verify,
         warnings=warnings,
         notices=notices,
+        ensemble=ensemble,
     )
+
+
+def _making(deck: QuantumDeck, made: QuantumModel) -> Making:
+    """Return what makes the controls; the paper's line search knows no box."""
+    return Making(deck, made.controls, deck.run.seed or 0, soft=deck.optimizer.type == "travolta")
+
+
+def _gradient_scale(deck: QuantumDeck, tau: float) -> float:
+    """Return the factor of the gradient that a time step of the deck makes."""
+    options = deck.optimizer
+    if options.type != "travolta" or options.gradient_tau is None:
+        return 1.0
+    return units_of(deck.system).time(options.gradient_tau, "optimizer.gradient_tau") / tau
 
 
 def _threshold(deck: QuantumDeck, made: QuantumModel) -> float:
     if deck.objective.threshold != "auto":
         return deck.objective.threshold
     return math.inf if isinstance(made.goal, ObservableTarget) else THRESHOLD
-
-
-def _controls(deck: QuantumDeck, made: QuantumModel, seed: int) -> tuple[Controls, NDArray[np.float64]]:
-    """Return the maps of all controls, in the order of the system, and their first values (C, N)."""
-    duration = Units(deck.system.unit).time(deck.time.T, "time.T")
-    times = midpoints(deck.time.slots, duration)
-    place = {c.name: i for i, c in enumerate(deck.control)}
-    maps, rows = [], []
-    for number, term in enumerate(made.controls):
-        i = place[term.name]
-        block, key = deck.control[i], f"control.{i}"
-        maps.append(_map(deck, block, key, times, duration))
-        # a rotation by pi in T, for a control without bounds
-        size = float(abs(term.operator).sum(axis=1).max(initial=0.0))
-        natural = (math.pi / duration / size) ** (1.0 / term.power) if size > 0 else 1.0
-        rows.append(_first(deck, block, key, maps[-1], _Clock(times, duration, natural, seed, number)))
-    kept = [
-        r if deck.control[place[t.name]].fixed else None for r, t in zip(rows, made.controls, strict=True)
-    ]
-    controls = Controls(maps, kept)
-    guess = np.array(rows)
-    return controls, controls.field(controls.parameters(guess))
-
-
-class _Clock:
-    """Times of the slots, and what the first values of one control depend on besides its block."""
-
-    def __init__(
-        self, times: NDArray[np.float64], duration: float, natural: float, seed: int, number: int
-    ) -> None:
-        self.times, self.duration, self.natural = times, duration, natural
-        self.seed, self.number = seed, number
-
-
-def _map(
-    deck: QuantumDeck, block: QuantumControl, key: str, times: NDArray[np.float64], duration: float
-) -> Parametrisation:
-    units, slots = Units(deck.system.unit), times.size
-    shape = np.ones(slots)
-    if block.shape is not None:
-        shape = block.shape.at(times, duration)
-        if shape.min() < -1e-12 or shape.max() > 1 + 1e-12 or shape.max() <= 0:
-            text = f"the shape must stay between 0 and 1; it runs from {np.min(shape):g} to {np.max(shape):g}"
-            raise InvalidInput(f"{key}.shape", text)
-        shape = np.clip(shape, 0.0, 1.0)
-    low, high = np.full(slots, -np.inf), np.full(slots, np.inf)
-    if block.bounds is not None:
-        ends = [units.frequency(b, f"{key}.bounds") / units.factor for b in block.bounds]
-        if not ends[0] < ends[1]:
-            raise InvalidInput(f"{key}.bounds", f"{ends[0]:g} must lie below {ends[1]:g}")
-        if not ends[0] <= 0.0 <= ends[1]:
-            raise InvalidInput(f"{key}.bounds", f"[{ends[0]:g}, {ends[1]:g}] must include zero")
-        low[:], high[:] = ends
-    return Parametrisation(shape, low, high, block.zero_area, _modes(deck, block, key, times, duration))
-
-
-def _modes(
-    deck: QuantumDeck, block: QuantumControl, key: str, times: NDArray[np.float64], duration: float
-) -> NDArray[np.float64] | None:
-    """Return orthonormal modes (modes, N) of the parameters; None for one per slot."""
-    units, slots, choice = Units(deck.system.unit), times.size, block.parameters
-    if choice.type == "constant":
-        return constant_mode(slots)
-    if choice.type == "bspline":
-        if choice.count > slots:
-            raise InvalidInput(f"{key}.parameters.count", f"{choice.count} splines on {slots} slots")
-        return spline_modes(choice.count, slots)
-    if choice.type == "sine":
-        low, high = (units.frequency(b, f"{key}.parameters.band") for b in choice.band)
-        spacing = math.pi / duration
-        first, last = max(1, math.ceil(low / spacing)), min(slots, math.floor(high / spacing))
-        if last < first:
-            text = f"no sine mode of the pulse lies in the band; their spacing is {spacing / units.factor:g}"
-            raise InvalidInput(f"{key}.parameters.band", text)
-        n = np.arange(first, last + 1)
-        return np.sqrt(2.0 / slots) * np.sin(np.pi / duration * np.outer(n, times))
-    return None
-
-
-def _first(
-    deck: QuantumDeck, block: QuantumControl, key: str, made: Parametrisation, clock: _Clock
-) -> NDArray[np.float64]:
-    """Return the first values (N,) of one control, within its bounds."""
-    guess, times, duration = block.guess, clock.times, clock.duration
-    if guess.type == "expression":
-        return (
-            np.clip(
-                formula(guess.value, f"{key}.guess.value", t=times, T=duration) * np.ones(times.size),
-                made.low,
-                made.high,
-            )
-            * made.shape
-        )
-    if guess.type == "zero":
-        return np.zeros(times.size)
-    units = Units(deck.system.unit)
-    size = clock.natural
-    if guess.amplitude != "auto":
-        size = units.frequency(guess.amplitude, f"{key}.guess.amplitude") / units.factor
-    elif made.bounded:
-        # a bound of zero leaves the other one
-        sides = [s for s in (-float(made.low[0]), float(made.high[0])) if 0.0 < s < math.inf]
-        size = 0.5 * min(sides)
-    count = min(guess.modes, times.size)
-    draws = rng.normal(rng.key_from_seed(clock.seed), STREAM + clock.number, 0, count)
-    values = draws @ np.sin(np.pi / duration * np.outer(np.arange(1, count + 1), times))
-    return np.clip(values * size / float(np.sqrt(np.mean(values**2))), made.low, made.high) * made.shape
 
 
 def kind_of(made: QuantumModel) -> str:

@@ -10,17 +10,41 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.qoc.control.controls import Controls
+    from qsim.qoc.control.making import Making
+    from qsim.qoc.deck.optimizers import QuantumOptimizer
     from qsim.qoc.deck.quantum import QuantumVerify
-    from qsim.qoc.deck.systems.grid2d import Grid2dSystem
-    from qsim.qoc.deck.systems.matrices import MatricesSystem
-    from qsim.qoc.deck.systems.model import ModelSystem
-    from qsim.qoc.deck.systems.rotor import RotorSystem
+    from qsim.qoc.models.builders import System
     from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.objectives.bounds import Limits
+    from qsim.qoc.objectives.ensemble import EnsembleObjective
     from qsim.qoc.objectives.slots import SlotObjective
+    from qsim.qoc.quantum.dissipation import Dissipation
+    from qsim.qoc.quantum.ensembles.members import Ensemble
 
-    System = ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem
+__all__ = ["Points", "QuantumProblem"]
 
-__all__ = ["QuantumProblem"]
+
+@dataclass(frozen=True)
+class Points:
+    """The searches of a front.
+
+    Attributes
+    ----------
+    problems : list of QuantumProblem
+        One for each value.
+    values : (n,) float64
+        The values as numbers: times in the unit of the system.
+    over : str
+        The key that they belong to.
+    warm_start, both_ways : bool
+        Whether a search begins from the controls of its neighbour, and whether all are searched in both directions.
+    """
+
+    problems: list[QuantumProblem]
+    values: NDArray[np.float64]
+    over: str
+    warm_start: bool
+    both_ways: bool
 
 
 @dataclass
@@ -33,6 +57,12 @@ class QuantumProblem:
         Block of the deck, from which a larger basis is built for the error of the levels.
     model : QuantumModel
     objective : SlotObjective
+    dissipation : Dissipation
+        How jumps enter the search and the result.
+    finish : SlotObjective or None
+        The Lindbladian that follows the search once, where the search is without jumps.
+    limits : Limits
+        What no search can pass.
     controls : Controls
     guess : (C, N) float64
         First values, constraints applied.
@@ -41,25 +71,59 @@ class QuantumProblem:
     duration : float
     threshold : float
         P that ends the search; infinite for none.
-    memory, max_sweeps : int or None
-        Options of L-BFGS; None: no search.
+    making : Making
+        From which further starts are made.
+    optimizer : QuantumOptimizer
+        Options of the search.
+    gradient_scale : float
+        Factor of the gradient in the paper's line search.
     verify : QuantumVerify
     warnings : list of str
         What must be known of the choices of the deck.
     notices : list of str
         How open choices were settled.
+    points : Points or None
+        Searches of a front, in whose place this problem stands.
+    ensemble : Ensemble or None
+        Systems that see the same controls, whose values count instead of that of `model`.
     """
 
     system: System
     model: QuantumModel
     objective: SlotObjective
+    dissipation: Dissipation
+    finish: SlotObjective | None
+    limits: Limits
     controls: Controls
     guess: NDArray[np.float64]
     times: NDArray[np.float64]
     duration: float
     threshold: float
-    memory: int | None
-    max_sweeps: int
+    making: Making
+    optimizer: QuantumOptimizer
+    gradient_scale: float
     verify: QuantumVerify
     warnings: list[str]
     notices: list[str]
+    points: Points | None = None
+    ensemble: Ensemble | None = None
+
+    @property
+    def searched(self) -> SlotObjective | EnsembleObjective:
+        """What the search maximises: the value of the ensemble if there is one."""
+        return self.objective if self.ensemble is None else self.ensemble.objective
+
+    @property
+    def max_sweeps(self) -> int:
+        """Limit of sweeps of each start."""
+        return int(getattr(self.optimizer, "max_sweeps", 1))
+
+    @property
+    def restarts(self) -> int:
+        """Further starts after the first."""
+        return int(getattr(self.optimizer, "restarts", 0))
+
+    @property
+    def redraws(self) -> int:
+        """Times that new random functions are drawn in a start."""
+        return self.making.redraws

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray
+    from qsim.qoc.control.controls import Controls
+    from qsim.qoc.objectives.jumps import Expansion
+    from qsim.qoc.quantum.continuous import Continuous
+    from qsim.qoc.quantum.ensembles.ensemble import EnsembleResult
+    from qsim.qoc.quantum.fronts.search import Front
+    from qsim.qoc.quantum.outcome import Outcome
+    from qsim.qoc.quantum.paths import Paths
     from qsim.qoc.quantum.problem import QuantumProblem
     from qsim.qoc.quantum.verification import Check
 
@@ -29,22 +36,38 @@ class QuantumResult:
     problem: QuantumProblem
     kind: str
     fields: NDArray[np.float64]
-    value: float
+    outcome: Outcome
     value_guess: float
-    final: ComplexArray
     populations: NDArray[np.float64]
     stride: int
+    paths: Paths
     check: Check | None
+    controls: Controls
+    parameters: NDArray[np.float64]
+    continuous: Continuous | None
     sweeps: int
     iterations: int
     reached: bool
     reason: str
+    front: Front | None = None
     history: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    ensemble: EnsembleResult | None = None
+    extra: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     @property
     def task(self) -> str:
         """Kind of system, by which its quantities are found."""
         return "quantum"
+
+    @property
+    def value(self) -> float:
+        """Value of the goal."""
+        return self.outcome.value if self.ensemble is None else self.ensemble.value
+
+    @property
+    def nominal(self) -> float:
+        """Value of the system as the deck has it."""
+        return self.outcome.value
 
     @property
     def error(self) -> float | None:
@@ -54,18 +77,24 @@ class QuantumResult:
         return self.check.error
 
 
-def _named(result: QuantumResult, rows: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+def named(result: QuantumResult, rows: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     """Return one row per control by its path in the file."""
     names = [c.name for c in result.problem.model.controls]
     return dict(zip(names, rows, strict=True))
 
 
 def _fields(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
-    return {f"control/{k}": v for k, v in _named(result, result.fields).items()}
+    return {f"control/{k}": v for k, v in named(result, result.fields).items()}
 
 
 def _guesses(result: QuantumResult) -> dict[str, NDArray[np.float64]]:
-    return {f"control_guess/{k}": v for k, v in _named(result, result.problem.guess).items()}
+    return {f"control_guess/{k}": v for k, v in named(result, result.problem.guess).items()}
+
+
+def _slots_leave(result: QuantumResult) -> float | None:
+    """Return how far the value of the continuous controls may be from that of the slots."""
+    c = result.continuous
+    return None if c is None else abs(c.value - result.value) + c.error
 
 
 def _leakage(result: QuantumResult) -> float | None:
@@ -73,8 +102,7 @@ def _leakage(result: QuantumResult) -> float | None:
     goal = result.problem.model.goal
     if not isinstance(goal, GateTarget):
         return None
-    density = result.problem.objective.density(result.final)
-    inside = goal.columns.conj().T @ density @ goal.columns
+    inside = goal.columns.conj().T @ result.outcome.density @ goal.columns
     return float(1.0 - np.trace(inside).real)
 
 
@@ -84,36 +112,52 @@ def _process(result: QuantumResult) -> float | None:
     if not isinstance(goal, GateTarget) or leak is None:
         return None
     d = goal.columns.shape[1]
-    return ((d + 1) * result.value - 1.0 + leak) / d
+    return ((d + 1) * result.nominal - 1.0 + leak) / d
 
 
 def _process_error(result: QuantumResult) -> float | None:
     """Return the claimed error of F_pro: (1 + 1/d) that of F and 1/d that of the leakage, which share their bounds.
 
-    None where a basis was cut: what more levels change in the leakage is not what they change in F.
+    None where a basis was cut: what more levels change in the leakage is not what they change in F. Where jumps are known by an
+    interval, the leakage is off by its whole length, twice the error of F.
     """
-    if result.error is None or result.check is None or result.check.parts["levels"] > 0.0:
+    if result.error is None or result.check is None or result.check.parts["levels"] > 0.0 or result.ensemble:
         return None
-    return 2.0 * result.error
+    return (3.0 if result.problem.objective.lossy and result.problem.finish is None else 2.0) * result.error
 
 
 def _unitary(result: QuantumResult) -> ComplexArray | None:
-    """Return what the controls make of the logical space, up to a global phase; None with jumps."""
-    goal = result.problem.model.goal
-    if not isinstance(goal, GateTarget) or result.problem.objective.lindblad:
+    """Return what the controls make of the logical space without a jump, up to a global phase; None without a gate."""
+    problem, goal = result.problem, result.problem.model.goal
+    if not isinstance(goal, GateTarget):
         return None
-    made = goal.columns.conj().T @ result.final
+    columns = result.outcome.final
+    if problem.objective.lindblad:
+        # Figures are drawn where no kernels are.
+        from qsim.qoc.propagators.slots import Slots
+
+        slots = Slots(problem.model, False, problem.duration, result.fields.shape[1], lossy=True)
+        columns = slots.final(result.fields, goal.columns)
+    made = goal.columns.conj().T @ columns
     overlap = np.vdot(goal.unitary, made)
     return np.asarray(made * np.exp(-1j * np.angle(overlap)))
 
 
 def _purity(result: QuantumResult) -> float:
-    density = result.problem.objective.density(result.final)
-    return float(np.sum(np.abs(density) ** 2))
+    return float(np.sum(np.abs(result.outcome.density) ** 2))
 
 
 def _kind(name: str) -> Callable[[QuantumResult], bool]:
     return lambda result: result.kind == name
+
+
+def _expanded(part: Callable[[Expansion], float]) -> Callable[[QuantumResult], object]:
+    """Return a quantity of the expansion in jumps."""
+    return lambda result: result.outcome.expansion and part(result.outcome.expansion)
+
+
+def _expanded_kind(name: str) -> Callable[[QuantumResult], bool]:
+    return lambda result: result.kind == name and result.outcome.expansion is not None
 
 
 def _parts(result: QuantumResult) -> dict[str, float]:
@@ -124,6 +168,10 @@ def _parts(result: QuantumResult) -> dict[str, float]:
 
 def _verified_kind(name: str) -> Callable[[QuantumResult], bool]:
     return lambda result: result.kind == name and result.check is not None
+
+
+def _continuous_kind(name: str) -> Callable[[QuantumResult], bool]:
+    return lambda result: result.kind == name and result.continuous is not None
 
 
 def _history(name: str) -> Callable[[QuantumResult], object]:
@@ -151,16 +199,50 @@ VALUES: tuple[Quantity[QuantumResult], ...] = tuple(
             headline=True,
         ),
         Quantity(
+            f"{name}_continuous",
+            "",
+            f"{text}, of the formulas and functions themselves instead of values that are held in slots",
+            lambda r: r.continuous and r.continuous.value,
+            error=lambda r: None if r.continuous is None else r.continuous.error,
+            when=_continuous_kind(name),
+        ),
+        Quantity(
             f"{name}_guess", "", f"{text}, of the first values", lambda r: r.value_guess, when=_kind(name)
         ),
     )
 )
 
+BY_JUMPS: tuple[Quantity[QuantumResult], ...] = tuple(
+    Quantity(f"{name}_{end}", "", f"{MEANINGS[name]}: {text}", _expanded(part), when=_expanded_kind(name))
+    for name in MEANINGS
+    for end, text, part in (
+        ("no_jump", "contribution of no jump", lambda e: e.zero),
+        ("one_jump", "contribution of at most one jump", lambda e: e.zero + e.one),
+        ("lower", "rigorous lower bound by the number of jumps", lambda e: e.lower),
+        ("upper", "rigorous upper bound by the number of jumps", lambda e: e.upper),
+    )
+)
+
 SCALARS: tuple[Quantity[QuantumResult], ...] = (
+    *BY_JUMPS,
+    Quantity(
+        "jump_free",
+        "",
+        "probability of no jump until T",
+        _expanded(lambda e: e.jump_free),
+        when=lambda r: r.outcome.expansion is not None,
+    ),
+    Quantity(
+        "jump_single",
+        "",
+        "probability of one jump until T",
+        _expanded(lambda e: e.one_jump),
+        when=lambda r: r.outcome.expansion is not None,
+    ),
     Quantity(
         "fidelity_process",
         "",
-        "process fidelity of the gate",
+        "process fidelity of the gate, of an ensemble that of the nominal system",
         _process,
         error=_process_error,
         when=_kind("fidelity"),
@@ -169,17 +251,38 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
     Quantity(
         "leakage",
         "",
-        "mean population outside of the logical space",
+        "mean population outside of the logical space, of an ensemble that of the nominal system",
         _leakage,
         when=_kind("fidelity"),
         headline=True,
+    ),
+    Quantity(
+        "fidelity_coherence_limit",
+        "",
+        "first-order estimate of the fidelity that jumps leave of the gate",
+        lambda r: r.problem.limits.coherence,
+        when=lambda r: r.problem.limits.coherence is not None,
+    ),
+    Quantity(
+        "bound_mixture",
+        "",
+        "the most that unitary motion can make of the start",
+        lambda r: r.problem.limits.mixture,
+        when=lambda r: r.problem.limits.mixture is not None,
+    ),
+    Quantity(
+        "speed_limit_bound",
+        "",
+        "the most that controls within their bounds reach in T",
+        lambda r: r.problem.limits.speed,
+        when=lambda r: r.problem.limits.speed is not None,
     ),
     Quantity("purity", "", "purity of the mean final state", _purity),
     Quantity(
         "objective",
         "",
         "J, the value less alpha times the fluence",
-        lambda r: r.value - r.problem.objective.penalty(r.fields),
+        lambda r: r.value - r.problem.searched.penalty(r.fields),
         error=lambda r: r.error,
     ),
     Quantity(
@@ -188,6 +291,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "integral of the sum of u^2, in the units of the system",
         lambda r: float(np.sum(r.fields**2)) * r.problem.objective.tau,
         headline=True,
+        exact=True,
     ),
     Quantity(
         "peak",
@@ -195,6 +299,7 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "largest |u| of any control",
         lambda r: float(np.abs(r.fields).max(initial=0.0)),
         headline=True,
+        exact=True,
     ),
     Quantity("sweeps", "", "forward and backward propagations", lambda r: r.sweeps, headline=True),
     Quantity("iterations", "", "iterations of the optimiser", lambda r: r.iterations, headline=True),
@@ -204,10 +309,17 @@ SCALARS: tuple[Quantity[QuantumResult], ...] = (
         "norm_error",
         "",
         "largest change of a norm or trace",
-        lambda r: r.problem.objective.norm_error,
+        lambda r: r.problem.searched.norm_error,
         headline=True,
     ),
     Quantity("error_*", "", "part of the error of the value: *", _parts),
+    Quantity(
+        "error_slots",
+        "",
+        "how far the value of the functions themselves may be from that of the values held in slots; no part of the error",
+        _slots_leave,
+        when=lambda r: r.continuous is not None,
+    ),
     Quantity(
         "time_unit",
         "s",
@@ -222,19 +334,33 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
     Quantity(
         "control/*",
         "",
-        "values of the control *, in system.unit",
+        "values of the control *, in system.unit (rotor, grid2d: electric field, a.u.)",
         _fields,
         ("time",),
         note="constant in each slot",
     ),
-    Quantity("control_guess/*", "", "first values of the control *, in system.unit", _guesses, ("time",)),
+    Quantity(
+        "control_guess/*",
+        "",
+        "first values of the control *, in system.unit (rotor, grid2d: electric field, a.u.)",
+        _guesses,
+        ("time",),
+    ),
     Quantity(
         "populations",
         "",
         "populations of the basis states",
         lambda r: r.populations,
         ("time_populations", "level"),
-        note="of a gate, from its first logical state; at the end of a slot, the last row belongs to T",
+        note="of a gate, from its first logical state; at the end of a slot, the last row belongs to T; without a jump where the "
+        "jumps are known by an interval alone",
+    ),
+    Quantity(
+        "labels",
+        "",
+        "name of a basis state",
+        lambda r: np.array(r.problem.model.labels, dtype=object),
+        ("level",),
     ),
     Quantity(
         "time_populations",
@@ -247,22 +373,38 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         "rho_final",
         "",
         "mean density matrix at T",
-        lambda r: r.problem.objective.density(r.final),
+        lambda r: r.outcome.density,
         ("level", "level_to"),
     ),
     Quantity(
         "unitary_final",
         "",
-        "matrix in the logical space at T, its overlap with the gate made positive",
+        "matrix in the logical space at T, without a jump; its overlap with the gate made positive",
         _unitary,
         ("logical", "logical_to"),
     ),
     Quantity("history/objective", "", "objective J", _history("objective"), ("evaluation",)),
-    Quantity("history/probability", "", "value of the goal", _history("probability"), ("evaluation",)),
+    Quantity(
+        "history/probability",
+        "",
+        "value of the goal; without a jump where the search is",
+        _history("probability"),
+        ("evaluation",),
+    ),
     Quantity("history/sweeps", "", "propagations so far", _history("sweeps"), ("evaluation",)),
     Quantity("history/fluence", "", "integral of the sum of u^2", _history("fluence"), ("evaluation",)),
     Quantity("history/gradient_norm", "", "norm of dJ/du", _history("gradient_norm"), ("evaluation",)),
+    Quantity(
+        "starts/value",
+        "",
+        "largest objective J of each start",
+        lambda r: r.extra.get("starts/value"),
+        ("start",),
+        note="only of searches with optimizer.restarts",
+        when=lambda r: r.problem.restarts > 0,
+    ),
     Quantity("history/seconds", "s", "wall time since the start", _history("seconds"), ("evaluation",)),
 )
+
 
 QUANTITIES = (*VALUES, *SCALARS, *ARRAYS)

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+import dataclasses
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.core.run.loop import drive
-from qsim.qoc.optimizers.lbfgs import Lbfgs
-from qsim.qoc.optimizers.search import CriticalPoint, Finished, Search
 from qsim.qoc.quantum.build import kind_of
+from qsim.qoc.quantum.continuous import continuous_value
+from qsim.qoc.quantum.dissipation import WEAK
+from qsim.qoc.quantum.ensembles.ensemble import looked_at, verified
+from qsim.qoc.quantum.maximisation import Maximisation
+from qsim.qoc.quantum.outcome import outcome_of
+from qsim.qoc.quantum.paths import Paths, paths_of
 from qsim.qoc.quantum.result import QuantumResult
+from qsim.qoc.quantum.search import QuantumSearch
 from qsim.qoc.quantum.verification import Check, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
-    from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
-    from qsim.qoc.quantum.problem import QuantumProblem
+    from qsim.qoc.control.controls import Controls
+    from qsim.qoc.optimizers.search import Search
+    from qsim.qoc.quantum.outcome import Outcome
+    from qsim.qoc.quantum.problem import Points, QuantumProblem
 
 __all__ = ["run"]
 
@@ -30,43 +35,6 @@ __all__ = ["run"]
 ABOVE_ONE = 1e-9
 # Largest number of entries of the population table.
 LARGEST_TABLE = 30_000_000
-
-
-class QuantumSearch(Search):
-    """A search whose P may be a mean value of any sign: only a vanishing gradient is a critical point."""
-
-    def refuse_critical_point(self, gradient: NDArray[np.float64], probability: float) -> None:
-        """Raise :class:`CriticalPoint` if the gradient vanishes at the first values."""
-        if not np.any(np.abs(gradient) > 0.0):
-            raise CriticalPoint(
-                f"the gradient vanishes at the first values of the controls (P = {probability:.3g}): a critical point",
-                hint="start from guess: random, or guess: {type: expression, value: ...}",
-            )
-
-
-class Maximisation:
-    """L-BFGS, or the first values as they are; the controls are left in ``search.field``."""
-
-    def __init__(self, problem: QuantumProblem, search: Search, saved: Mapping[str, Any] | None) -> None:
-        self.problem, self.search = problem, search
-        first = problem.controls.parameters(problem.guess)
-        self.lbfgs = None if problem.memory is None else Lbfgs(search, first, problem.memory, saved=saved)
-
-    def state(self) -> State:
-        """Return the state of the optimiser."""
-        return self.search.state() if self.lbfgs is None else self.lbfgs.state()
-
-    def advance(self, report: Report) -> None:
-        """Search until a maximum, the threshold or the limit is reached."""
-        search = self.search
-        with suppress(Finished):
-            if self.lbfgs is not None:
-                self.lbfgs.advance(report)
-                return
-            field = self.problem.guess
-            p, j = search.objective.values(field)
-            search.reason = "no optimisation"
-            search.record(report, field, float(p[0]), float(j[0]), 0.0, savable=False)
 
 
 def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
@@ -79,59 +47,117 @@ def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
     """
     for text in problem.warnings:
         monitor.warn(text)
-    # the search asks nothing of them but values and gradients of any shape
-    objective, controls = cast("Any", problem.objective), cast("Any", problem.controls)
-    search = QuantumSearch(objective, controls, problem.threshold, problem.max_sweeps)
+    if problem.points is not None:
+        return _run_front(problem.points, monitor)
+    search = QuantumSearch(problem)
     maximisation = Maximisation(problem, search, monitor.restored)
-    what = "none" if problem.memory is None else "lbfgs"
+    total, what = problem.max_sweeps * (1 + problem.restarts), problem.optimizer.type
     with monitor.stage("optimise"):
-        drive(maximisation, monitor, total=problem.max_sweeps, unit="sweeps", what=what, at_most=True)
-    kind = kind_of(problem.model)
-    if problem.memory is not None and not search.reached and np.isfinite(problem.threshold):
-        best = max(search.history["probability"], default=0.0)
-        monitor.warn(
-            f"the threshold {problem.threshold:g} was not reached (best {kind} {best:.6g}): {search.reason}"
-        )
+        drive(maximisation, monitor, total=total, unit="sweeps", what=what, at_most=True)
     final = problem.guess if search.field is None else search.field
-    return _analysed(problem, search, final, monitor)
+    return _analysed(problem, search, maximisation, final, monitor)
+
+
+def _run_front(points: Points, monitor: Monitor) -> QuantumResult:
+    """Search the points of a front, and analyse the one that is shown."""
+    from qsim.qoc.quantum.fronts.search import search_front
+
+    front, search, maximisation = search_front(points, monitor)
+    shown = points.problems[front.shown]
+    assert search.field is not None
+    result = _analysed(shown, search, maximisation, search.field, monitor)
+    return dataclasses.replace(result, front=front)
+
+
+def _found(
+    problem: QuantumProblem, search: Search, maximisation: Maximisation, fields: NDArray[np.float64]
+) -> tuple[Controls, NDArray[np.float64]]:
+    """Return the controls with the functions that were found, and their parameters."""
+    controls = maximisation.controls_of(search.best_tag)
+    u = search.parameters
+    return controls, controls.parameters(fields) if u is None else u
 
 
 def _analysed(
-    problem: QuantumProblem, search: Search, fields: NDArray[np.float64], monitor: Monitor
+    problem: QuantumProblem,
+    search: Search,
+    maximisation: Maximisation,
+    fields: NDArray[np.float64],
+    monitor: Monitor,
 ) -> QuantumResult:
     """Propagate the final controls once more: populations, final state, and the independent value."""
     objective, kind = problem.objective, kind_of(problem.model)
     with monitor.stage("analyse"):
-        first = objective.cost.value(objective.propagator.forward(problem.guess, objective.start)[0])
-        final, trajectory = objective.propagator.forward(fields, objective.start)
-        p = objective.cost.value(final)
-        if kind != "observable" and p > 1.0 + ABOVE_ONE:
-            raise NumericsError(f"the {kind} is 1 + {p - 1.0:.2g}: the propagation has lost its accuracy")
-        states = trajectory.at_slots()
-        stride = max(1, -(-states.shape[0] * problem.model.dimension // LARGEST_TABLE))
-        populations = objective.populations(np.concatenate([states[1:], final[None]])[stride - 1 :: stride])
+        first = objective.cost.value(objective.propagator.final(problem.guess, objective.start))
+        outcome = outcome_of(problem, fields)
+        if kind != "observable" and outcome.value > 1.0 + ABOVE_ONE:
+            raise NumericsError(
+                f"the {kind} is 1 + {outcome.value - 1.0:.2g}: the propagation has lost its accuracy"
+            )
+        ensemble = None if problem.ensemble is None else looked_at(problem, problem.ensemble, fields)
+    _judge_search(problem, search, outcome, monitor)
+    stride = max(1, -(-outcome.populations.size // LARGEST_TABLE))
+    with monitor.stage("paths"):
+        paths = monitor.judged("paths", lambda: paths_of(problem, fields, stride), Paths())
     check = None
     if problem.verify.propagator != "none":
         with monitor.stage("verify"):
-            check = monitor.judged(f"the verified {kind}", lambda: verify(problem, fields, p), None)
+            if ensemble is not None:
+                ensemble = verified(problem, ensemble, fields, monitor)
+                check = ensemble.check
+            else:
+                check = monitor.judged(f"the verified {kind}", lambda: verify(problem, fields, outcome), None)
         if check is not None:
-            _warn(problem, check, p, monitor)
+            _warn(problem, check, outcome.value if ensemble is None else ensemble.value, monitor)
+    controls, u = _found(problem, search, maximisation, fields)
+    continuous = None
+    if problem.verify.propagator != "none" and not controls.held and ensemble is None:
+        with monitor.stage("functions of time"):
+            continuous = monitor.judged(
+                f"the {kind} under functions of time",
+                lambda: continuous_value(problem, controls, u, outcome),
+                None,
+            )
     return QuantumResult(
         problem=problem,
         kind=kind,
         fields=fields,
-        value=p,
-        value_guess=first,
-        final=final,
-        populations=populations,
+        outcome=outcome,
+        value_guess=first if ensemble is None else ensemble.value_guess,
+        populations=outcome.populations[stride - 1 :: stride],
         stride=stride,
+        paths=paths,
         check=check,
-        sweeps=objective.sweeps,
+        ensemble=ensemble,
+        controls=controls,
+        parameters=u,
+        continuous=continuous,
+        sweeps=problem.searched.sweeps,
         iterations=search.iterations,
         reached=search.reached,
         reason=search.reason,
         history={k: np.array(v, dtype=float) for k, v in search.history.items()},
+        extra={k: np.array(v, dtype=float) for k, v in search.extra.items()},
     )
+
+
+def _judge_search(problem: QuantumProblem, search: Search, outcome: Outcome, monitor: Monitor) -> None:
+    """Warn of a threshold that was not reached, and of jumps that the search left out."""
+    threshold, kind = problem.threshold, kind_of(problem.model)
+    if problem.optimizer.type != "none" and not search.reached and np.isfinite(threshold):
+        best = max(search.history["probability"], default=0.0)
+        told = f"best {kind} {best:.6g}"
+        if outcome.expansion is not None:
+            told = f"{kind} {outcome.value:.6g}, {outcome.expansion.zero:.6g} of it without a jump"
+            # the Lindbladian may know more than the interval did
+            search.reached = outcome.value >= threshold
+        if not search.reached:
+            monitor.warn(f"the threshold {threshold:g} was not reached ({told}): {search.reason}")
+    if outcome.expansion is not None and 1.0 - outcome.expansion.jump_free > WEAK:
+        lost = 100.0 * (1.0 - outcome.expansion.jump_free)
+        monitor.warn(
+            f"{lost:.2g} % of the histories have jumps, which the search left out; try dissipation: lindblad"
+        )
 
 
 def _warn(problem: QuantumProblem, check: Check, p: float, monitor: Monitor) -> None:

@@ -11,12 +11,14 @@ from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.quantum import ObservableTarget
 from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.quantum.planes import grid_value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.quantum.outcome import Outcome
     from qsim.qoc.quantum.problem import QuantumProblem
 
 __all__ = ["Check", "verify"]
@@ -25,6 +27,9 @@ __all__ = ["Check", "verify"]
 DENSE = 100
 # Rows up to which a basis with more levels is propagated as well.
 MOST_ROWS = 1100
+# Operations of an independent propagation, and how much slower its products are.
+BUDGET = 1e11
+SLOWER = 5.0
 # Rounding of one product of the series, relative; measured norms drift by less.
 ROUNDING = 1e-16
 
@@ -36,7 +41,7 @@ class Check:
     Attributes
     ----------
     value : float
-        P by the other route.
+        P by the other route: exponentials, or orders 0 and 1 of the jumps for a Lindbladian that is too large for them.
     parts : dict
         Parts of the error of P by name.
     unclaimed : str or None
@@ -53,22 +58,54 @@ class Check:
         return sum(self.parts.values())
 
 
-def verify(problem: QuantumProblem, fields: NDArray[np.float64], p: float) -> Check:
-    """Propagate with dense generators and SciPy's exponentials, and collect the parts of the error."""
-    objective = problem.objective
-    value = objective.cost.value(_propagated(problem.model, objective, fields))
-    slots = objective.propagator
+def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcome) -> Check:
+    """Propagate with dense generators and SciPy's exponentials, or on the grid, and collect the parts of the error."""
+    shown = problem.finish or problem.objective
+    slots = shown.propagator
     size = _size(problem.model)
     parts = {
         # columns of norm 1 enter twice: an amplitude and its conjugate
         "series": 2.0 * size * (slots.remainder + 4.0 * slots.products * ROUNDING),
         "mixture": size * problem.model.dropped,
-        # whatever the bounds say, a value that another algorithm does not confirm is not known better
-        "difference": abs(value - p),
     }
-    levels, unclaimed = _levels(problem, fields, p)
+    # two coordinates move on their grid, where no level is left out
+    on_grid = grid_value(problem, fields)
+    steps = 0.0
+    if on_grid is not None:
+        (value, steps), jumps, unclaimed = on_grid, 0.0, None
+    else:
+        value, jumps, unclaimed = _independent(problem, fields, outcome)
+    parts["jumps"] = jumps
+    # whatever the bounds say, a value that another algorithm does not confirm is not known better
+    parts["difference"] = abs(value - outcome.value) + steps
+    levels, missing = _levels(problem, fields, outcome)
     parts["levels"] = levels
-    return Check(value, parts, unclaimed)
+    return Check(value, parts, unclaimed or missing)
+
+
+def _independent(
+    problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcome
+) -> tuple[float, float, str | None]:
+    """Return the value by another route, what the jumps that it leaves out can change, and why it claims nothing."""
+    made, searched, expansion = problem.model, problem.objective, outcome.expansion
+    shown = problem.finish or searched
+    if expansion is None or (problem.finish is not None and _is_short(shown, fields)):
+        if shown.lindblad and not _is_short(shown, fields):
+            return outcome.value, 0.0, "a second propagation of the density matrices would take too long"
+        return shown.cost.value(_propagated(made, shown, fields)), 0.0, None
+    # order 0 by exponentials; what jumps is taken from the expansion, and its interval is the error
+    zero = searched.cost.value(_propagated(made, searched, fields))
+    return zero - expansion.zero + expansion.middle, expansion.half_width, None
+
+
+def _is_short(objective: SlotObjective, fields: NDArray[np.float64]) -> bool:
+    """Return True if the exponentials of every slot, or their actions, take less than the budget."""
+    rows, columns = objective.start.shape
+    if rows <= DENSE:
+        return True
+    slots = objective.propagator
+    # a product of SciPy's sparse matrices takes several times as long as one of the kernels
+    return SLOWER * slots.operations(fields, columns) < BUDGET
 
 
 def _size(made: QuantumModel) -> float:
@@ -84,7 +121,7 @@ def _propagated(made: QuantumModel, objective: SlotObjective, fields: NDArray[np
     from scipy.sparse import csr_array
     from scipy.sparse.linalg import expm_multiply
 
-    parts = _dense(made, objective.lindblad)
+    parts = _dense(made, objective.lindblad, objective.lossy)
     dense = parts[0].shape[0] <= DENSE
     if not dense:
         parts = [csr_array(a) for a in parts]
@@ -98,9 +135,12 @@ def _propagated(made: QuantumModel, objective: SlotObjective, fields: NDArray[np
     return np.asarray(x)
 
 
-def _dense(made: QuantumModel, lindblad: bool) -> list[ComplexArray]:
+def _dense(made: QuantumModel, lindblad: bool, lossy: bool) -> list[ComplexArray]:
     """Return the generators, for density matrices from their action on every matrix unit: no Kronecker product."""
     matrices = [made.drift.toarray(), *(c.operator.toarray() for c in made.controls)]
+    if lossy:
+        dense = (jump.operator.toarray() for jump in made.jumps)
+        matrices[0] = matrices[0] - 0.5j * sum(a.conj().T @ a for a in dense)
     if not lindblad:
         return [-1j * h for h in matrices]
     size = made.dimension
@@ -116,7 +156,9 @@ def _dense(made: QuantumModel, lindblad: bool) -> list[ComplexArray]:
     return generators
 
 
-def _levels(problem: QuantumProblem, fields: NDArray[np.float64], p: float) -> tuple[float, str | None]:
+def _levels(
+    problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcome
+) -> tuple[float, str | None]:
     """Return the change of P in a basis of more levels, and why there is none to be had."""
     extra, system = problem.verify.levels, problem.system
     if isinstance(system, MatricesSystem):
@@ -128,9 +170,14 @@ def _levels(problem: QuantumProblem, fields: NDArray[np.float64], p: float) -> t
     if larger.dimension == problem.model.dimension:
         # qubits and spins alone: no basis was cut
         return 0.0, None
-    lindblad = problem.objective.lindblad
-    rows = larger.dimension**2 if lindblad else larger.dimension
+    searched = problem.objective
+    rows = larger.dimension**2 if searched.lindblad else larger.dimension
     if rows > MOST_ROWS:
         return 0.0, f"{larger.dimension} levels for the error of the levels are too many; lower verify.levels"
-    other = SlotObjective(larger, lindblad, problem.duration, fields.shape[1])
-    return abs(float(other.values(fields)[0][0]) - p), None
+    other = SlotObjective(larger, searched.lindblad, problem.duration, fields.shape[1], lossy=searched.lossy)
+    value = float(other.values(fields)[0][0])
+    if outcome.expansion is None:
+        return abs(value - outcome.value), None
+    # what jumps may change as much as what does not
+    jumped = abs(other.jump_free - outcome.expansion.jump_free)
+    return abs(value - outcome.expansion.zero) + jumped, None

@@ -72,7 +72,7 @@ def basis(r: Results) -> Figure | None:
         ax.set_xlim(0.0, end)
         ax.set_ylim(-1.15 * largest, 1.15 * largest)
         ax.set_ylabel(rf"$S_{{n{l}}}(r)$")
-        ax.text(1.02, 0.06, f"$l = {l}$", transform=ax.transAxes, va="bottom", fontsize=8)
+        ax.text(1.02, 0.06, f"$l = {l}$", transform=ax.transAxes, va="bottom", fontsize="medium")
     axes[0].legend(ncols=1, loc="upper left", bbox_to_anchor=(1.005, 1.05))
     axes[-1].set_xlabel(label)
     return fig
@@ -95,7 +95,7 @@ def _shade(ax: Axes, s: FloatArray, real: BoolArray, note: bool) -> None:
     if note:
         ax.annotate(
             "complex $r$", (start, 1.0), (3, -2), xycoords=("data", "axes fraction"), va="top",
-            textcoords="offset points", fontsize=6.5, color="0.35",
+            textcoords="offset points", fontsize="small", color="0.35",
         )  # fmt: skip
 
 

@@ -96,6 +96,7 @@ QUANTITIES: tuple[Quantity[BasisResult], ...] = (
         "",
         "largest condition number of the normalised functions of an l",
         lambda r: max(r.condition.values()),
+        exact=True,
     ),
     Quantity("outgoing", "", "whether the functions are outgoing waves", lambda r: bool(_lowest(r).outgoing)),
     *NODES,

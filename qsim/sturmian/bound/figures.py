@@ -350,12 +350,12 @@ def levels(r: Results) -> Figure | None:
             color=COLORS["vermillion" if S[k] else "blue"],
             linewidth=1.6,
         )
-        ax.annotate(names[k], (x, energy), (0, 2), textcoords="offset points", ha="center", fontsize=6.5)
+        ax.annotate(names[k], (x, energy), (0, 2), textcoords="offset points", ha="center", fontsize="small")
     # Thresholds of different symmetries that agree to 1e-8 are one line.
     for value in np.unique(np.round(r["thresholds"], 8)):
         ax.axhline(value, color="0.5", linestyle=":", linewidth=0.8)
     ax.set_xticks(range(len(groups)), [_symmetry(s, a) for s, a in groups])
-    ax.tick_params(axis="x", labelsize=9)
+    ax.tick_params(axis="x", labelsize="medium")
     ax.set_xlim(-0.6, len(groups) - 0.4)
     ax.set_ylabel("energy (hartree)")
     ax.grid(axis="x", visible=False)

@@ -316,7 +316,7 @@ QUANTITIES: tuple[Quantity[BoundResult], ...] = (
         headline=("energy_1", "energy_2", "energy_3"),
     ),
     Quantity("energy_extrapolated_*", HARTREE, "energy for l_max to infinity", _limits),
-    Quantity("energy_exact_*", HARTREE, "known energy", _known_energies),
+    Quantity("energy_exact_*", HARTREE, "known energy", _known_energies, exact=True),
     Quantity(
         "error_to_exact",
         HARTREE,

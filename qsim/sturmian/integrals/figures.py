@@ -53,7 +53,7 @@ def _rate_bars(r: Results) -> Figure:
             ax.barh(places[chosen], [rows[k][1] for k in chosen], 0.62, color=colors[whose], label=whose)
     for place, (_, rate, _) in zip(places, rows, strict=True):
         ax.annotate(
-            _power(rate), (rate, place), (3, 0), textcoords="offset points", va="center", fontsize=6.5
+            _power(rate), (rate, place), (3, 0), textcoords="offset points", va="center", fontsize="small"
         )
     ax.set_xscale("log")
     values = [rate for _, rate, _ in rows]
@@ -117,7 +117,7 @@ def rank(r: Results) -> Figure | None:
     for tolerance, name in tolerances:
         count = int(r[name][-1])
         ax.plot([0.0, count, count], [tolerance, tolerance, 1e-17], color="0.5", linestyle=":", linewidth=0.7)
-        ax.annotate(f"{count}", (count, tolerance), (3, 1), textcoords="offset points", fontsize=6.5)
+        ax.annotate(f"{count}", (count, tolerance), (3, 1), textcoords="offset points", fontsize="small")
     ax.set_ylim(max(0.3 * float(values[good].min()), 1e-17), 3.0)
     ax.set_xlim(0.0, 1.02 * values.size)
     ax.set_xlabel(f"number, of {rows} pairs of $N = {N}$ functions")

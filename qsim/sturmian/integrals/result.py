@@ -203,6 +203,7 @@ QUANTITIES: tuple[Quantity[IntegralsResult], ...] = (
         "matrix products over quadrature",
         lambda r: r.best["poisson_gemm"] / r.best["simpson"],
         when=lambda r: len(r.best) == 2,
+        exact=True,
     ),
     Quantity(
         "route_difference",

@@ -120,6 +120,7 @@ QUALITY: tuple[Quantity[Any], ...] = (
         "largest relative residual of a Sturmian function",
         lambda r: max(functions.residual for functions in r.bases.values()),
         when=lambda r: bool(r.bases),
+        exact=True,
     ),
     Quantity(
         "rank_l*",
@@ -134,6 +135,7 @@ ENERGY: Quantity[Any] = Quantity(
     "energy of the Sturmian functions",
     lambda r: r.problem.values.energy,
     when=lambda r: r.problem.values.energy is not None,
+    exact=True,
 )
 ALPHA: Quantity[Any] = Quantity(
     "basis_alpha",
@@ -141,9 +143,10 @@ ALPHA: Quantity[Any] = Quantity(
     "inverse range of the generating potential",
     lambda r: r.problem.values.alpha,
     when=lambda r: r.problem.values.alpha is not None,
+    exact=True,
 )
 PARAMETERS: tuple[Quantity[Any], ...] = (
-    Quantity("R", "bohr", "radius of the box", lambda r: r.problem.values.R),
+    Quantity("R", "bohr", "radius of the box", lambda r: r.problem.values.R, exact=True),
     Quantity("grid_points", "", "functions of the radial grid", lambda r: r.problem.grid.size),
     ENERGY,
     ALPHA,

@@ -35,7 +35,7 @@ def resonances(r: Results) -> Figure | None:
     ax.locator_params(axis="x", nbins=4)
     ax.set_xlabel("position (hartree)")
     ax.set_ylabel(r"width $\Gamma$ (hartree)")
-    ax.legend(fontsize=6)
+    ax.legend(fontsize="small")
     return fig
 
 

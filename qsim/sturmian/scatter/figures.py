@@ -76,7 +76,7 @@ def wave(r: Results) -> Figure | None:
     for x, y, width, height in ((R0, 0.0, end - R0, end), (0.0, R0, R0, end - R0)):
         ax.fill_between([x, x + width], y, y + height, color="white", alpha=0.45, linewidth=0)
     ax.plot([R0, R0, 0.0], [0.0, R0, R0], color="white", linewidth=0.8, linestyle="--")
-    ax.text(0.5 * R0, R0 + 0.3 * (end - R0), "complex radius", color="black", ha="center", fontsize=7)
+    ax.text(0.5 * R0, R0 + 0.3 * (end - R0), "complex radius", color="black", ha="center", fontsize="small")
     ax.set_aspect("equal")
     ax.set_xlim(0.0, end)
     ax.set_ylim(0.0, end)
@@ -179,7 +179,7 @@ def residuals(r: Results) -> Figure | None:
     ax.set_xlabel("step")
     ax.set_ylabel("relative residual")
     if len(names) <= 9:
-        ax.legend(fontsize=6 if len(names) <= 6 else 4)
+        ax.legend(fontsize="small" if len(names) <= 6 else 4)
     return fig
 
 
@@ -217,7 +217,7 @@ def unitarity(r: Results) -> Figure | None:
     ax.set_yticks(place, names)
     ax.set_xlabel("share of the total")
     ax.set_xlim(0.0, max(1.05, 1.02 * float((left + errors).max())))
-    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=6)
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
     return fig
 
 
@@ -239,10 +239,15 @@ def angles(r: Results) -> Figure | None:
     unit = (
         r.unit("fdcs").replace("a0^2/(hartree sr)/(hartree sr^2)", "atomic units").replace("sr^2", "sr$^2$")
     )
-    fig.colorbar(mesh, ax=ax, label=f"FDCS ({unit})")
+    fig.colorbar(mesh, ax=ax, label=f"{_differential(r)} ({unit})")
     polar = fig.add_subplot(grid[0, 1], projection="polar")
     _polar(polar, theta, F, r["fdcs_error"][0, 0], unit)
     return fig
+
+
+def _differential(r: Results) -> str:
+    """Return what the literature calls the cross section in both angles: of three charges in the end, triply differential."""
+    return "FDCS" if r.deck.get("task", {}).get("process") == "born" else "TDCS"
 
 
 def _polar(
@@ -259,8 +264,8 @@ def _polar(
         )
     ax.set_yticklabels([])
     outer = float(ax.get_ylim()[1])
-    ax.set_title(rf"FDCS against $\theta_2$; outer circle {outer:.2g} {unit}", fontsize=6)
-    ax.legend(loc="center left", bbox_to_anchor=(1.18, 0.5), fontsize=6)
+    ax.set_title(rf"against $\theta_2$; outer circle {outer:.2g} {unit}", fontsize="small")
+    ax.legend(loc="center left", bbox_to_anchor=(1.18, 0.5), fontsize="small")
 
 
 def scans(r: Results) -> Figure | None:
@@ -295,7 +300,7 @@ def scans(r: Results) -> Figure | None:
         ax.set_xlabel(KEYS.get(key, key))
         if key != "R":
             ax.set_xticks(np.sort(x))
-    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=6)
+    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize="small")
     return fig
 
 

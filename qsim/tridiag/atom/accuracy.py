@@ -171,7 +171,7 @@ class _Companions:
             parts = {
                 STEP_CAUSE: shares[0] * _apart(name, a[name], value),
                 "the spacing (grid.dr, grid.map)": shares[1] * _apart(name, b[name], a[name]),
-                "the angular momenta (grid.lmax)": _apart(name, c[name], b[name]),
+                "the angular momenta (grid.l_max)": _apart(name, c[name], b[name]),
             }
             self.parts[name] = parts
             known = self.result.errors.get(name, 0.0) + SAFETY * self.result.own.get(name, 0.0)

@@ -146,7 +146,7 @@ def _memory(size: int, count: int, gauge: str, lengths: int, *, recorded: int, r
         host=ranks * recorded + whole - shared,
         device=shared,
         parts={"states and pivots": whole, "trace and densities": ranks * recorded},
-        reduce="grid.lmax" if whole > ranks * recorded else "time.steps (a longer dt) or time.outputs",
+        reduce="grid.l_max" if whole > ranks * recorded else "time.steps (a longer dt) or time.outputs",
         on_gpu=on_gpu - shared,
         # tables are made on the host, and a state is there while it is observed
         on_gpu_host=shared - whole + ranks * CUDA_MAKING[gauge] * size,
@@ -240,8 +240,8 @@ def _notices(deck: AtomDeck, setting: Setting, points: int) -> Iterator[str]:
     """Yield how open keys were settled."""
     if isinstance(deck.grid.rmax, str):
         yield f"grid.rmax: auto is {setting.rmax:.4g} bohr, {points} points"
-    if isinstance(deck.grid.lmax, str) and deck.laser is not None:
-        yield f"grid.lmax: auto begins with {setting.lmax}"
+    if isinstance(deck.grid.l_max, str) and deck.laser is not None:
+        yield f"grid.l_max: auto begins with {setting.lmax}"
     frame = frame_of(deck)
     if not np.array_equal(frame.axes, np.eye(3)):
         rows = ", ".join(

@@ -168,7 +168,7 @@ def _radius_of(setup: Setup, n: int) -> float:
 
 def momenta(setup: Setup) -> Iterator[Finding]:
     """Yield an lmax below what the field gives to the electron."""
-    if isinstance(setup.deck.grid.lmax, str) or not setup.pulse.pulses:
+    if isinstance(setup.deck.grid.l_max, str) or not setup.pulse.pulses:
         return
     gauge, a = setup.setting.gauge, setup.pulse.peak_vector_potential(setup.t_final)
     lowest = max((one.l for one in setup.deck.levels), default=0)
@@ -176,7 +176,7 @@ def momenta(setup: Setup) -> Iterator[Finding]:
     need = lowest + angular_estimate(setup.pulse, a, gauge)
     if setup.setting.lmax < need - LEAST_L:
         yield Finding(
-            "grid.lmax",
+            "grid.l_max",
             f"the electron quivers by {setup.pulse.quiver:.3g} bohr with a momentum of {a:.3g} a.u., which takes lmax of about "
             f"{need} in {gauge} gauge, found {setup.setting.lmax}; auto finds it",
             "warning",

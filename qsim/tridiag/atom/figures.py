@@ -168,7 +168,7 @@ def states(r: Results) -> Figure | None:
         ):  # else it would cover the one below
             # the potential passes there
             behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
-            a.annotate(name, (3.5 + 4.0 * l, energy), fontsize=6, va="center", bbox=behind)
+            a.annotate(name, (3.5 + 4.0 * l, energy), fontsize="small", va="center", bbox=behind)
             written[l] = energy
     a.set_xlim(0.0, max(16.0, 4.0 * len({name[-1] for name in names}) + 4.0))
     a.set_ylim(low, max(0.1, -0.1 * low))
@@ -230,7 +230,7 @@ def photoelectron(r: Results) -> Figure | None:
                 (factor * up, 0.98),
                 xycoords=("data", "axes fraction"),
                 va="top",
-                fontsize=6,
+                fontsize="small",
             )
     # below 0 a window shows bound levels, which would set the scale
     shown = p[e > 0.0]
@@ -323,7 +323,7 @@ def errors(r: Results) -> Figure | None:
         ax.plot(np.maximum(parts[:, k], 1e-14), at, marker, markersize=3.5, label=cause)
     # errors of a run differ by orders of magnitude
     ax.set_xscale("log")
-    ax.set_yticks(at, names, fontsize=6)
+    ax.set_yticks(at, names, fontsize="small")
     ax.invert_yaxis()
     ax.set_xlabel("error (unit of each number)")
     ax.set_title("parts of the claimed errors")

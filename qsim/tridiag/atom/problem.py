@@ -414,10 +414,10 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
     gauge = _gauge(deck, pulse, rmax, peak_e, dt)
     dr0, width = _map(deck, gauge)
     lowest = _initial_l(deck)
-    grows = isinstance(deck.grid.lmax, str)
+    grows = isinstance(deck.grid.l_max, str)
     lmax = lowest
-    if not isinstance(deck.grid.lmax, str):
-        lmax = deck.grid.lmax
+    if not isinstance(deck.grid.l_max, str):
+        lmax = deck.grid.l_max
         if deck.stored is not None:
             stored.read(deck.stored.file).require_momenta(lmax)
     elif pulse.pulses:
@@ -425,7 +425,7 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
     most = frame_of(deck).most
     if lmax > most:
         raise InvalidInput(
-            "grid.lmax",
+            "grid.l_max",
             f"l up to {most} fit a field that turns in a plane, with their (l + 1)^2 / 2 channels; found {lmax}",
         )
     # angle of the rotations at the first point: where it is large, the core of high l is emptied (velocity gauge)

@@ -32,6 +32,7 @@ NUMBERS: tuple[Q, ...] = (
         "ionisation by the tunnelling rate of Ammosov, Delone and Krainov, to compare with",
         lambda r: adk_yield(r.problem),
         when=lambda r: adk_yield(r.problem) is not None,
+        exact=True,
     ),
     Q(
         "tsurff_radius",
@@ -39,6 +40,7 @@ NUMBERS: tuple[Q, ...] = (
         "radius of the sphere of t-SURFF",
         lambda r: r.problem.spheres[0].radius,
         when=lambda r: bool(r.problem.spheres),
+        exact=True,
     ),
     Q(
         "peak_energy_*",
@@ -96,6 +98,7 @@ NUMBERS: tuple[Q, ...] = (
         "azimuth of -A at the peak of |E|",
         _number("attoclock_reference"),
         when=_found("attoclock_angle"),
+        exact=True,
     ),
     Q(
         "attoclock_contrast",

@@ -1,7 +1,7 @@
 """`task: atom`: carry the state from output time to output time, observe it, and analyse what was recorded.
 
 The run is a fixed sequence of calls that depends on the deck alone, so that a resumed run repeats exactly the calls of an
-uninterrupted one.  With ``grid.lmax: auto`` the number of angular momenta grows, with ``grid.rmax: auto`` and without an
+uninterrupted one.  With ``grid.l_max: auto`` the number of angular momenta grows, with ``grid.rmax: auto`` and without an
 absorber the number of points: by what the last of them hold at certain steps.
 """
 
@@ -46,7 +46,7 @@ SPECTRA, WARNINGS = "the photoelectron spectra", "warnings about the run"
 GROUP = 256
 # last points, whose norm is `wall_density`
 EDGE = 25
-# norm of the last two l at which grid.lmax: auto grows: in velocity gauge a dense core leaves more than 1e-11 in high l
+# norm of the last two l at which grid.l_max: auto grows: in velocity gauge a dense core leaves more than 1e-11 in high l
 GROW = {"length": 1e-11, "velocity": 1e-9}
 # norm of the last points at which grid.rmax: auto grows
 WIDEN = 1e-14
@@ -476,7 +476,7 @@ def warnings(result: AtomResult) -> Iterator[tuple[str, float, str]]:
         yield (
             "last l",
             last,
-            f"the last l has held {last:.2g} of the norm: raise grid.lmax above {result.lanes.lmax}",
+            f"the last l has held {last:.2g} of the norm: raise grid.l_max above {result.lanes.lmax}",
         )
     wall = float(frames["wall"].max())
     if wall > AT_WALL and problem.absorber.type == "none":

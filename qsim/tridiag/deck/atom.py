@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AliasChoices, BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount
 from qsim.core.deck.fields import Annotation, tags
@@ -39,6 +39,8 @@ class RadialMap(Block):
 class AtomGrid(Block):
     """Radial points and angular momenta."""
 
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"lmax": "l_max"}
+
     rmax: Literal["auto"] | Annotated[Length, Field(gt=1.0, lt=1e6)] = Field(
         default="auto",
         description="radius of the wall, where the wave function vanishes; auto: from the excursion of the electron; "
@@ -49,8 +51,10 @@ class AtomGrid(Block):
         default=0.2,
         description="spacing far from the nucleus, at most: it is shortened so that whole cells end at rmax",
     )
-    lmax: Literal["auto"] | Annotated[Count, Field(le=1000)] = Field(
-        default="auto", description="largest angular momentum; auto: grows with the wave function"
+    l_max: Literal["auto"] | Annotated[Count, Field(le=1000)] = Field(
+        default="auto",
+        validation_alias=AliasChoices("l_max", "lmax"),
+        description="largest angular momentum; auto: grows with the wave function",
     )
     map: Literal["auto", "none"] | RadialMap = Field(
         default="auto",
@@ -363,7 +367,7 @@ class AtomDeck(Deck):
     grid: AtomGrid = Field(
         default=AtomGrid(),
         description="radial points and angular momenta",
-        json_schema_extra={"example": {"rmax": 150, "lmax": "auto"}},
+        json_schema_extra={"example": {"rmax": 150, "l_max": "auto"}},
     )
     initial: AnyInitial = Field(
         default=[Level(n=1)],
@@ -475,10 +479,10 @@ class AtomDeck(Deck):
             return
         for index, level in enumerate(self.levels):
             yield from level.check("initial" if len(self.levels) == 1 else f"initial.{index}")
-            if not isinstance(self.grid.lmax, str) and level.l > self.grid.lmax:
+            if not isinstance(self.grid.l_max, str) and level.l > self.grid.l_max:
                 yield Finding(
-                    "grid.lmax",
-                    f"the initial state {level.name} needs lmax of at least {level.l}, found {self.grid.lmax}",
+                    "grid.l_max",
+                    f"the initial state {level.name} needs lmax of at least {level.l}, found {self.grid.l_max}",
                 )
         if all(level.weight == 0 for level in self.levels):
             yield Finding("initial", "all weights of the superposition are zero")

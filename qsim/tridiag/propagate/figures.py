@@ -203,7 +203,7 @@ def _enlarge(ax: Axes, r: Results) -> None:
         y = float(np.asarray(line.get_ydata())[0])
         inset.axhline(y, color=line.get_color(), linestyle=line.get_linestyle(), linewidth=0.8)
     inset.set_xlim(middle - half, middle + half)
-    inset.tick_params(labelsize=5)
+    inset.tick_params(labelsize="x-small")
     inset.locator_params(nbins=3)
 
 
@@ -280,7 +280,7 @@ def photoelectron(r: Results) -> Figure | None:
                     xytext=(2, 0),
                     textcoords="offset points",
                     va="top",
-                    fontsize=6,
+                    fontsize="small",
                 )
     if e[0] < 0:
         # bound states

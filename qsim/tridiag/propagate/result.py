@@ -177,20 +177,22 @@ QUANTITIES: tuple[Q, ...] = (
     ),
     Q("dipole_final", "bohr", "sum of x |psi|^2 dx at the end", _at("dipole", -1), error=_errors),
     Q("steps", "", "time steps", lambda r: r.problem.steps, headline=True),
-    Q("dt", "a.u.", "time step", lambda r: r.problem.dt),
-    Q("t_final", "a.u.", "duration", lambda r: r.problem.t_final),
-    Q("dx", "bohr", "grid spacing", lambda r: r.problem.lattice.dx),
+    Q("dt", "a.u.", "time step", lambda r: r.problem.dt, exact=True),
+    Q("t_final", "a.u.", "duration", lambda r: r.problem.t_final, exact=True),
+    Q("dx", "bohr", "grid spacing", lambda r: r.problem.lattice.dx, exact=True),
     Q(
         "wall_density",
         "",
         "largest |psi|^2 dx one spacing from a wall at the end",
         lambda r: r.numbers["wall_density"],
+        exact=True,
     ),
     Q(
         "turned_back",
         "",
         "norm that the walls have turned back, roughly",
         lambda r: r.numbers["turned_back"],
+        exact=True,
     ),
     Q(
         "population_*",
@@ -218,6 +220,7 @@ QUANTITIES: tuple[Q, ...] = (
         "A at the end",
         lambda r: r.problem.pulse.residual(r.problem.t_final),
         when=driven,
+        exact=True,
     ),
     Q(
         "ionisation_potential",
@@ -253,6 +256,7 @@ QUANTITIES: tuple[Q, ...] = (
         "|psi|^2 dx one spacing from both walls, together",
         _frame("wall_density"),
         ("time",),
+        exact=True,
     ),
     Q("field", "a.u.", "electric field E(t)", lambda r: np.asarray(r.problem.field_at(r.time)), ("time",)),
     Q(

@@ -135,6 +135,7 @@ QUANTITIES: tuple[Q, ...] = (
         "",
         "best number of blocks, fastest and by the cost model, for each number of partitions",
         _by_iterations,
+        exact=True,
     ),
     Q(
         "optimum_exponent",
@@ -142,6 +143,7 @@ QUANTITIES: tuple[Q, ...] = (
         "p of best blocks ~ n^p; 1/2 in the model",
         lambda r: r.exponent(),
         when=lambda r: r.exponent() is not None,
+        exact=True,
     ),
     Q(
         "*_seconds",
@@ -154,6 +156,7 @@ QUANTITIES: tuple[Q, ...] = (
         "",
         "* over the fastest partition",
         lambda r: {f"speedup_{name}": float(seconds[0]) / r.best for name, seconds in r.compare.items()},
+        exact=True,
     ),
     Q("blocks", "", "blocks of the first partition", lambda r: r.blocks, ("blocks",)),
     Q("iterations", "", "nested partitions", lambda r: np.array(r.iterations), ("iterations",)),

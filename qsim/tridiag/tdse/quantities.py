@@ -41,23 +41,39 @@ def _peak(r: Any) -> float:
 
 #: Field and frequency of the laser.
 FIELD: tuple[Quantity[Any], ...] = (
-    Quantity("field_peak", "a.u.", "largest |E(t)|", _peak, when=driven),
+    Quantity("field_peak", "a.u.", "largest |E(t)|", _peak, when=driven, exact=True),
     Quantity(
         "intensity_peak",
         "W/cm2",
         "intensity at the peak field, linear polarisation",
         lambda r: intensity(_peak(r)),
         when=driven,
+        exact=True,
     ),
-    Quantity("omega", "hartree", "carrier frequency", lambda r: r.problem.pulse.omega, when=_has_carrier),
+    Quantity(
+        "omega",
+        "hartree",
+        "carrier frequency",
+        lambda r: r.problem.pulse.omega,
+        when=_has_carrier,
+        exact=True,
+    ),
     Quantity(
         "up",
         "hartree",
         "ponderomotive energy E0^2 / (4 omega^2)",
         lambda r: r.problem.pulse.up,
         when=_has_carrier,
+        exact=True,
     ),
-    Quantity("quiver_radius", "bohr", "E0 / omega^2", lambda r: r.problem.pulse.quiver, when=_has_carrier),
+    Quantity(
+        "quiver_radius",
+        "bohr",
+        "E0 / omega^2",
+        lambda r: r.problem.pulse.quiver,
+        when=_has_carrier,
+        exact=True,
+    ),
 )
 
 
@@ -68,7 +84,7 @@ def _keldysh(r: Any) -> float | None:
 
 #: Keldysh parameter; without a value where the field is zero, or no state is bound.
 KELDYSH: Quantity[Any] = Quantity(
-    "keldysh", "", "Keldysh parameter sqrt(Ip / (2 Up))", _keldysh, when=_has_carrier
+    "keldysh", "", "Keldysh parameter sqrt(Ip / (2 Up))", _keldysh, when=_has_carrier, exact=True
 )
 
 

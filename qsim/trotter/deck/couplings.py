@@ -6,7 +6,7 @@ Couplings and fields are plain numbers in the unit of J, times in units of 1/J. 
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AliasChoices, Field
 
@@ -16,6 +16,7 @@ from qsim.trotter.deck.profiles import Profile
 
 __all__ = [
     "BondTerm",
+    "Crystal",
     "Lattice",
     "LatticeTerm",
     "OrientedTerm",
@@ -24,7 +25,7 @@ __all__ = [
     "System",
     "Term",
     "are_driven",
-    "plane_shape",
+    "cells_of",
 ]
 
 # beyond, no machine holds the vector; memory decides below
@@ -72,15 +73,55 @@ class Ring(Block):
     images: Images = "one"
 
 
-class _Plane(Block):
-    """Base of the lattices with Lx x Ly sites."""
+class _Crystal(Block):
+    """Base of the lattices of equal cells; site b + SITES (x + Lx y), in space b + SITES (x + Lx (y + Ly z))."""
 
-    Lx: PositiveCount | None = Field(default=None, description="sites in a row; by default sqrt(N)")
-    Ly: PositiveCount | None = Field(default=None, description="rows; by default N / Lx")
+    #: Sites of a cell.
+    SITES: ClassVar[int] = 1
+
+    def lengths(self) -> tuple[int | None, ...]:
+        """Return the numbers of cells along the directions, as far as they are given."""
+        raise NotImplementedError
+
+    def closed(self) -> tuple[bool, ...]:
+        """Return which directions are periodic."""
+        given = self.periodic  # type: ignore[attr-defined]
+        return tuple(given) if isinstance(given, list) else (given,) * len(self.lengths())
+
+
+class _Plane(_Crystal):
+    """Base of the lattices with Lx x Ly cells, of one site unless said otherwise."""
+
+    Lx: PositiveCount | None = Field(
+        default=None, description="cells in a row; by default the root of their number"
+    )
+    Ly: PositiveCount | None = Field(default=None, description="rows; by default as many as there are")
     periodic: bool | Annotated[list[bool], Field(min_length=2, max_length=2)] = Field(
         default=False, description="periodic in both directions, or [x, y]"
     )
     images: Images = "one"
+
+    def lengths(self) -> tuple[int | None, ...]:
+        """Return Lx and Ly."""
+        return self.Lx, self.Ly
+
+
+class _Space(_Crystal):
+    """Base of the lattices with Lx x Ly x Lz primitive cells, of one site unless said otherwise."""
+
+    Lx: PositiveCount | None = Field(
+        default=None, description="cells along the first vector; by default the cubic root of their number"
+    )
+    Ly: PositiveCount | None = Field(default=None, description="cells along the second vector")
+    Lz: PositiveCount | None = Field(default=None, description="cells along the third vector")
+    periodic: bool | Annotated[list[bool], Field(min_length=3, max_length=3)] = Field(
+        default=False, description="periodic in all directions, or [x, y, z]"
+    )
+    images: Images = "one"
+
+    def lengths(self) -> tuple[int | None, ...]:
+        """Return Lx, Ly and Lz."""
+        return self.Lx, self.Ly, self.Lz
 
 
 class Square(_Plane):
@@ -93,6 +134,45 @@ class Triangular(_Plane):
     """Lx x Ly sites with six neighbours at unit distance; site x + Lx y at (x + y/2, y sqrt(3)/2)."""
 
     type: Literal["triangular"]
+
+
+class Honeycomb(_Plane):
+    """Lx x Ly cells of two sites with three neighbours at unit distance, sites 2 (x + Lx y) and the next."""
+
+    SITES: ClassVar[int] = 2
+    type: Literal["honeycomb", "hexagonal"]
+
+
+class Kagome(_Plane):
+    """Lx x Ly cells of three sites with four neighbours at unit distance, sites 3 (x + Lx y) and the next two."""
+
+    SITES: ClassVar[int] = 3
+    type: Literal["kagome"]
+
+
+class Cubic(_Space):
+    """Lx x Ly x Lz sites with six neighbours at unit distance; site x + Lx (y + Ly z)."""
+
+    type: Literal["cubic", "simple_cubic"]
+
+
+class Bcc(_Space):
+    """Body-centred cubic: primitive cells of one site with eight neighbours at unit distance."""
+
+    type: Literal["bcc"]
+
+
+class Fcc(_Space):
+    """Face-centred cubic: primitive cells of one site with twelve neighbours at unit distance."""
+
+    type: Literal["fcc"]
+
+
+class Pyrochlore(_Space):
+    """Corners of tetrahedra: primitive cells of an fcc lattice with four sites, each with six neighbours at unit distance."""
+
+    SITES: ClassVar[int] = 4
+    type: Literal["pyrochlore"]
 
 
 class Ladder(Block):
@@ -115,8 +195,23 @@ class AllToAll(Block):
 
 
 Lattice = Annotated[
-    Chain | Ring | Square | Triangular | Ladder | AllToAll, Field(discriminator="type"), short_form
+    Chain
+    | Ring
+    | Square
+    | Triangular
+    | Honeycomb
+    | Kagome
+    | Ladder
+    | Cubic
+    | Bcc
+    | Fcc
+    | Pyrochlore
+    | AllToAll,
+    Field(discriminator="type"),
+    short_form,
 ]
+
+Crystal = Square | Triangular | Honeycomb | Kagome | Cubic | Bcc | Fcc | Pyrochlore
 
 # --------------------------------------------------------------------------------------------- disorder
 
@@ -174,7 +269,8 @@ class _Coupling(_Term):
 
     lattice: Lattice | None = Field(
         default=None,
-        description="chain, ring, square, triangular, ladder or all; by default system.lattice",
+        description="chain, ring, ladder, square, triangular, honeycomb, kagome, cubic, bcc, fcc, pyrochlore or all; "
+        "by default system.lattice",
         json_schema_extra={"example": "ring"},
     )
     shells: Annotated[list[PositiveCount], Field(min_length=1)] | None = Field(
@@ -319,7 +415,7 @@ class _Oriented(_Term):
 
     lattice: Lattice | None = Field(
         default=None,
-        description="chain, ring, ladder, square, triangular or all; by default system.lattice; j comes before k, across a "
+        description="as in other terms; by default system.lattice; j comes before k, across a "
         "periodic boundary the last site before the first",
         json_schema_extra={"example": "chain"},
     )
@@ -431,20 +527,28 @@ class System(Block):
     )
 
 
-def plane_shape(lattice: Square | Triangular, spins: int) -> tuple[int, int] | str:
-    """Return (Lx, Ly) of a square or triangular lattice, or why there is none."""
-    Lx, Ly = lattice.Lx, lattice.Ly
-    # without Lx and Ly the plane is a square
-    if Lx is None and Ly is None and math.isqrt(spins) ** 2 != spins:
-        return f"{spins} spins make no square; give Lx and Ly"
-    # one of both lengths gives the other
-    known = Lx or Ly or math.isqrt(spins)
-    if (Lx is None or Ly is None) and spins % known:
-        return f"{spins} spins are not made of rows of {known}"
-    Lx, Ly = Lx or spins // known, Ly or spins // known
-    if Lx * Ly != spins:
-        return f"Lx Ly = {Lx} x {Ly} = {Lx * Ly}, but system.spins = {spins}"
-    return Lx, Ly
+def cells_of(lattice: Crystal, spins: int) -> tuple[int, ...] | str:
+    """Return the numbers of cells (Lx, Ly) or (Lx, Ly, Lz) of a lattice, or why there are none."""
+    number, rest = divmod(spins, lattice.SITES)
+    if rest or not number:
+        return f"{spins} spins are no whole cells of {lattice.SITES} sites"
+    what = "spins" if lattice.SITES == 1 else f"cells of {lattice.SITES} sites"
+    given = lattice.lengths()
+    names = ("Lx", "Ly", "Lz")[: len(given)]
+    known, missing = math.prod(one for one in given if one), given.count(None)
+    if missing and number % known:
+        return f"{number} {what} are not made of rows of {known}"
+    # what is not given is equal: a square, a cube
+    each = round((number // known) ** (1.0 / missing)) if missing else 1
+    if missing and each**missing * known != number:
+        shape = "square" if len(given) == 2 else "cube"
+        return f"{number} {what} make no {shape}; give {' and '.join([', '.join(names[:-1]), names[-1]])}"
+    found = tuple(one or each for one in given)
+    if math.prod(found) != number:
+        sizes = " x ".join(map(str, found))
+        each_of = "" if lattice.SITES == 1 else f" cells of {lattice.SITES} sites"
+        return f"{' '.join(names)} = {sizes} = {math.prod(found)}{each_of}, but system.spins = {spins}"
+    return found
 
 
 def are_driven(terms: Sequence[Term]) -> bool:

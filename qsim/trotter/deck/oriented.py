@@ -30,7 +30,7 @@ def check_oriented(term: OrientedTerm, system: System, key: str) -> Iterator[Fin
     if lattice is None:
         yield Finding(
             f"{key}.lattice",
-            "missing key; give chain, ring, ladder, square, triangular or all, here or as system.lattice",
+            "missing key; give a lattice such as chain, ring, square, kagome or all, here or as system.lattice",
         )
         return
     if isinstance(lattice, AllToAll) and term.shells is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from qsim.core.deck.blocks import Finding
-from qsim.trotter.deck.couplings import Ladder, Square, Triangular
+from qsim.trotter.deck.couplings import Crystal, Ladder
 from qsim.trotter.deck.model import TrotterDeck
 from qsim.trotter.deck.sectors import SectorBlock
 from qsim.trotter.deck.sites import check_sites
@@ -138,7 +138,7 @@ def _check_rows(deck: TrotterDeck) -> Iterator[Finding]:
             "sector.inversion", "the current is taken in a sector of Sz without inversion; leave it out"
         )
     for lattice in deck.lattices:
-        if isinstance(lattice, Ladder | Square | Triangular):
+        if isinstance(lattice, Ladder | Crystal):
             yield Finding(
                 "dynamics.operator",
                 f"the current runs along a chain or ring, not a lattice of type {lattice.type}",

@@ -8,6 +8,7 @@ from qsim.core.deck.blocks import Finding
 from qsim.trotter.deck.couplings import (
     XXZ,
     AllToAll,
+    Crystal,
     Dipolar,
     FieldTerm,
     Ladder,
@@ -20,12 +21,10 @@ from qsim.trotter.deck.couplings import (
     RandomBox,
     RandomValues,
     Ring,
-    Square,
     System,
     Term,
-    Triangular,
     _Isotropic,
-    plane_shape,
+    cells_of,
 )
 from qsim.trotter.deck.oriented import check_oriented
 from qsim.trotter.deck.profiles import check_profile
@@ -76,7 +75,7 @@ def _check_coupling(term: LatticeTerm, system: System, key: str) -> Iterator[Fin
     elif lattice is None:
         yield Finding(
             f"{key}.lattice",
-            "missing key; give chain, ring, square, triangular, ladder or all, here or as system.lattice",
+            "missing key; give a lattice such as chain, ring, square, kagome or all, here or as system.lattice",
         )
     if term.lattice is not None:
         yield from check_lattice(term.lattice, system.spins, f"{key}.lattice")
@@ -187,8 +186,8 @@ def pair_problems(rows: list[list[float]], spins: int) -> Iterator[tuple[int, st
 
 def check_lattice(lattice: Lattice, spins: int, key: str) -> Iterator[Finding]:
     """Yield contradictions between a lattice and the number of its sites."""
-    if isinstance(lattice, Square | Triangular):
-        shape = plane_shape(lattice, spins)
+    if isinstance(lattice, Crystal):
+        shape = cells_of(lattice, spins)
         if isinstance(shape, str):
             yield Finding(key, shape)
     elif isinstance(lattice, Ladder) and spins % lattice.legs:

@@ -36,7 +36,7 @@ class DynamicsResult:
     poles, weights : (q, steps) float64 or None
         Positions (not a number where there are fewer) and weights; None of kpm.
     change : (q,) float64 or None
-        Change of the structure with the last fifth of the products, relative to its maximum; None of kpm.
+        Bound of what further products could change in the structure, relative to its maximum; None of kpm.
     moments : (q, M) float64 or None
         Of Chebyshev, of kpm.
     band : (float, float)
@@ -127,8 +127,6 @@ def _row_axes(*more: str) -> Callable[[DynamicsResult], tuple[str, ...]]:
 
 
 QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
-    Quantity("sector", "", "sector of the ground state", lambda r: str(r.sector), headline=True),
-    Quantity("dimension", "", "states of that sector", lambda r: r.sector.dimension, headline=True),
     Quantity(
         "energy_0",
         "J",
@@ -147,17 +145,21 @@ QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
     Quantity(
         "change_max",
         "",
-        "largest change of S(q, w) with the last fifth of the products, relative to its maximum",
+        "bound of what further products would change in S(q, w), relative to its maximum",
         lambda r: None if r.change is None or np.isnan(r.change).any() else float(r.change.max()),
         headline=True,
         when=lambda r: r.change is not None,
+        exact=True,
     ),
+    Quantity("sector", "", "sector of the ground state", lambda r: str(r.sector), headline=True),
+    Quantity("dimension", "", "states of that sector", lambda r: r.sector.dimension, headline=True),
     Quantity(
         "broadening",
         "J",
         "half width of the Lorentzians",
         lambda r: r.problem.block.broadening,
         when=lambda r: r.moments is None,
+        exact=True,
     ),
     Quantity(
         "resolution",
@@ -166,6 +168,7 @@ QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
         lambda r: r.resolution,
         headline=True,
         when=lambda r: r.moments is not None,
+        exact=True,
     ),
     Quantity(
         "captured",
@@ -174,6 +177,7 @@ QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
         lambda r: r.captured,
         headline=True,
         when=lambda r: r.moments is not None,
+        exact=True,
     ),
     Quantity(
         "band_lower",
@@ -181,6 +185,7 @@ QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
         "lower end of the band of kpm",
         lambda r: r.edges[0],
         when=lambda r: r.moments is not None,
+        exact=True,
     ),
     Quantity(
         "band_upper",
@@ -188,6 +193,7 @@ QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
         "upper end of the band of kpm",
         lambda r: r.edges[1],
         when=lambda r: r.moments is not None,
+        exact=True,
     ),
     Quantity("operator", "", "operator S_q, or the current", lambda r: r.problem.block.operator),
     Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
@@ -262,7 +268,7 @@ QUANTITIES: tuple[Quantity[DynamicsResult], ...] = (
     Quantity(
         "change",
         "",
-        "change of S(q, w) with the last fifth of the products",
+        "bound of what further products would change in S(q, w)",
         lambda r: None if r.change is None or np.isnan(r.change).all() else r.change,
         axes=("q",),
         axes_of=_row_axes(),

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from qsim.trotter.problem import TaskProblem
     from qsim.trotter.sectors.basis import Sector
 
-__all__ = ["lorentzians", "run"]
+__all__ = ["lorentzians", "run", "truncation"]
 
 # of the size of the spectrum: poles closer than that are one
 SAME = 1e-10
 # states; a sector with no more than these, nor than products, is diagonalised
 DENSE = 1024
-# of the maximum: change of S(q, w) with the last fifth of the products, beyond which it is warned of
+# of the maximum: change of S(q, w) by further products, beyond which it is warned of
 SETTLED = 0.02
 # of the static factor: less than that within the frequencies is warned of
 CAPTURED = 0.98
@@ -148,27 +148,33 @@ class Computation:
             report(Progress())
             if not goes_on:
                 break
-        count = len(made.alpha)
         # poles are Ritz values above E_0, weights the squared first components (docs/theory/trotter.md)
         poles, weights = self._poles(made.alpha, made.beta, square)
         self.poles[number, : poles.size], self.weights[number, : poles.size] = poles, weights
-        # not exhausted: the same with four fifths of the products shows whether S(q, w) stands
-        if goes_on and count > 1:
-            fewer = max(1, 4 * count // 5)
-            before = self._poles(made.alpha[:fewer], made.beta[:fewer], square)
+        # not exhausted: what further products could change is bounded
+        if goes_on:
             self.change[number] = self.monitor.judged(
-                "change_max", lambda: self._changed((poles, weights), before), math.nan
+                "change_max", lambda: self._truncation(made, square, (poles, weights)), math.nan
             )
 
-    def _changed(
-        self,
-        now: tuple[NDArray[np.float64], NDArray[np.float64]],
-        before: tuple[NDArray[np.float64], NDArray[np.float64]],
+    def _truncation(
+        self, made: chain, square: float, found: tuple[NDArray[np.float64], NDArray[np.float64]]
     ) -> float:
-        """Return by how much a spectral function differs, relative to its maximum."""
+        """Return a bound of what the end of a recurrence changes in its spectral function, relative to the maximum.
+
+        Parameters
+        ----------
+        made
+            The recurrence, of M products.
+        square
+            ``<phi|phi>``, phi = S_q |0>.
+        found
+            Poles and weights.
+        """
         omega, eta = np.array(self.problem.block.omega.values()), self.problem.block.broadening
-        spectrum = lorentzians(omega, eta, *now)
-        return float(np.abs(spectrum - lorentzians(omega, eta, *before)).max() / spectrum.max())
+        z = np.asarray(self.ground.energy + omega + 1j * eta, np.complex128)
+        bound = truncation(made.alpha, made.beta, z)
+        return float(square * bound.max() / lorentzians(omega, eta, *found).max())
 
     def _factors(self, number: int) -> NDArray[np.complex128]:
         """Return the factors of the sites in the operator of a row."""
@@ -224,6 +230,26 @@ def lorentzians(
     return np.asarray(((eta / math.pi) / ((omega[:, None] - poles) ** 2 + eta**2)) @ weights, np.float64)
 
 
+def truncation(alpha: list[float], beta: list[float], z: NDArray[np.complex128]) -> NDArray[np.float64]:
+    r"""Return bounds of the error of :math:`-\tfrac1\pi\,\mathrm{Im}\langle v_1|(z-H)^{-1}|v_1\rangle` after M products.
+
+    With :math:`y=(z-T)^{-1}e_1` the vector :math:`x=Vy` has the residual :math:`\beta_My_Mv_{M+1}`.  It enters on both sides, as
+    :math:`v_{M+1}` is orthogonal to x: the error is :math:`\beta_M^2y_M^2\langle v_{M+1}|(z-H)^{-1}|v_{M+1}\rangle`, whose last
+    factor is at most :math:`1/\mathrm{Im}\,z`.
+
+    Parameters
+    ----------
+    alpha, beta : list of float
+        Of the recurrence, M each.
+    z : (n,) complex128
+        Energies above the real axis.
+    """
+    values, vectors = ritz(alpha, beta)
+    # last component of the solution, from the first and last ones of the eigenvectors of T
+    last = (1.0 / (z[:, None] - values)) @ (vectors[0] * vectors[-1])
+    return np.asarray((beta[len(alpha) - 1] * np.abs(last)) ** 2 / (math.pi * z.imag))
+
+
 def run(problem: TaskProblem[Dynamics], monitor: Monitor) -> DynamicsResult:
     """Find the ground state, and the spectral function of every wave number."""
     with monitor.stage("ground state"):
@@ -246,7 +272,7 @@ def run(problem: TaskProblem[Dynamics], monitor: Monitor) -> DynamicsResult:
     worst = float(made.change.max())
     if worst > SETTLED:
         monitor.warn(
-            f"S(q, w) still changes by {worst:.2g} of its maximum with the last fifth of {block.steps} products: the broadening "
+            f"S(q, w) still changes by up to {worst:.2g} of its maximum beyond {block.steps} products: the broadening "
             f"{block.broadening:g} is below their resolution; give more dynamics.steps, or a larger broadening"
         )
     return DynamicsResult(

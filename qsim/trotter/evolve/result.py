@@ -10,7 +10,7 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.core.results.tables import Scalar
-from qsim.trotter.observables.base import Observable
+from qsim.trotter.observables.base import Observable, shifted
 from qsim.trotter.observables.registry import OBSERVABLES, arrays_of, labels_of
 from qsim.trotter.observables.spins import BITS
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from qsim.trotter.evolution.accuracy import Choice
     from qsim.trotter.evolve.problem import Problem
-    from qsim.trotter.observables.base import Array, Label
+    from qsim.trotter.observables.base import Array, Final, Label
 
 __all__ = ["QUANTITIES", "Result"]
 
@@ -171,11 +171,25 @@ ARRAYS: tuple[Quantity[Result], ...] = (
 # ------------------------------------------------------------------------------------------------ scalars
 
 
-def _at(name: str, unit: str, text: str, source: str, index: int | tuple[int, ...]) -> Quantity[Result]:
-    """Return the quantity of an observable at one time, with its error over the ensemble, where it was observed."""
+def _at(
+    name: str,
+    unit: str,
+    text: str,
+    source: str,
+    index: int | tuple[int, ...],
+    moved: Callable[[Result], float | None],
+) -> Quantity[Result]:
+    """Return the quantity of an observable at one time, where it was observed.
+
+    Its error is that over the ensemble, and how far the value has `moved` by the error of the states.
+    """
 
     def error(result: Result) -> float | None:
-        return float(result.error[source][index]) if source in result.error else None
+        shift = moved(result)
+        if source not in result.error:
+            return shift
+        # one is of chance, the other is in every trajectory
+        return float(result.error[source][index]) + (shift or 0.0)
 
     return Quantity(
         name,
@@ -187,12 +201,39 @@ def _at(name: str, unit: str, text: str, source: str, index: int | tuple[int, ..
     )
 
 
+def _moved(final: Final) -> Callable[[Result], float | None]:
+    """Return the function that tells how far a last value is moved by the error of the state."""
+
+    def moved(result: Result) -> float | None:
+        lost = result.integration.error
+        return None if final.error is None or math.isnan(lost) else final.error(result.problem, lost)
+
+    return moved
+
+
+def _rounding(result: Result) -> float:
+    """Return how far an energy may be rounded: the sum over the terms of H, in units of the last place."""
+    scale = max(map(abs, result.model.bounds), default=0.0)
+    return 4.0 * result.problem.spins * float(np.finfo(result.problem.dtype).eps) * scale
+
+
+def _moved_energy(result: Result) -> float | None:
+    """Return the error of the energy at t_final: its drift, where it is conserved; else how far the state moves it."""
+    drift, lost = result.numbers["energy_drift"], result.integration.error
+    if drift is not None:
+        return float(drift) + _rounding(result)
+    if math.isnan(lost):
+        return None
+    low, high = result.problem.hamiltonian().envelope.bounds
+    return shifted(max(abs(low), abs(high)), lost) + _rounding(result)
+
+
 def _finals(*, headline: bool) -> Iterator[Quantity[Result]]:
     """Yield the last values of observables."""
     for kind in OBSERVABLES.values():
         for final in kind.finals:
             if final.headline == headline:
-                quantity = _at(final.name, final.unit, final.text, final.array, final.index)
+                quantity = _at(final.name, final.unit, final.text, final.array, final.index, _moved(final))
                 yield replace(quantity, headline=headline)
 
 
@@ -206,8 +247,9 @@ def _echo_drift(result: Result) -> float:
 
 
 SCALARS: tuple[Quantity[Result], ...] = (
-    replace(_at("energy_initial", "J", "<H> at t = 0", "energy", 0), headline=True),
-    replace(_at("energy_final", "J", "<H> at t_final", "energy", -1), headline=True),
+    replace(_at("energy_initial", "J", "<H> at t = 0", "energy", 0, _rounding), headline=True),
+    replace(_at("energy_final", "J", "<H> at t_final", "energy", -1, _moved_energy), headline=True),
+    *_finals(headline=True),
     _number(
         "energy_drift",
         "J",
@@ -223,10 +265,9 @@ SCALARS: tuple[Quantity[Result], ...] = (
         headline=True,
     ),
     Quantity("integrator", "", "integrator of the run", lambda r: r.integration.method, headline=True),
-    _number("dt", TIME, "longest time step"),
+    replace(_number("dt", TIME, "longest time step"), exact=True),
     _number("steps", "", "time steps of one trajectory", headline=True),
     _number("layers", "", "diagonal layers of one trajectory", headline=True),
-    *_finals(headline=True),
     Quantity(
         "sector",
         "",

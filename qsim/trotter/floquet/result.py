@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from qsim.core.results.quantities import Quantity
-from qsim.trotter.observables.registry import arrays_of, labels_of
+from qsim.trotter.observables.registry import OBSERVABLES, arrays_of, labels_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,9 +93,30 @@ def _final(name: str) -> Callable[[FloquetResult], float | None]:
     return last
 
 
+def _last(name: str, unit: str, text: str) -> Quantity[FloquetResult]:
+    """Return the quantity of the last value of an observable; its error is how far the error of the state moves it."""
+    final = next(f for kind in OBSERVABLES.values() for f in kind.finals if f.name == f"{name}_final")
+
+    def moved(result: FloquetResult) -> float | None:
+        return None if final.error is None else final.error(result.problem, result.error)
+
+    return Quantity(final.name, unit, text, _final(name), error=moved, headline=True)
+
+
 QUANTITIES: tuple[Quantity[FloquetResult], ...] = (
+    _last("entropy", "nat", "entropy after the last cycle"),
+    _last("imbalance", "", "imbalance after the last cycle"),
+    _last("return_probability", "", "|<psi(0)|psi>|^2 after the last cycle"),
+    Quantity(
+        "gap_ratio",
+        "",
+        "mean of min/max of neighbouring spacings of quasi-energies: 0.3863 Poisson, 0.5307 GOE",
+        lambda r: r.ratio,
+        headline=True,
+        when=lambda r: r.quasienergies is not None,
+    ),
     Quantity("cycles", "", "cycles", lambda r: r.problem.block.cycles, headline=True),
-    Quantity("period", "1/J", "duration of a cycle", lambda r: r.period, headline=True),
+    Quantity("period", "1/J", "duration of a cycle", lambda r: r.period, headline=True, exact=True),
     Quantity(
         "norm_drift",
         "",
@@ -104,25 +125,8 @@ QUANTITIES: tuple[Quantity[FloquetResult], ...] = (
         headline=True,
     ),
     Quantity("error_estimate", "", "claimed error of the last state", lambda r: r.error, headline=True),
-    Quantity("entropy_final", "nat", "entropy after the last cycle", _final("entropy"), headline=True),
-    Quantity("imbalance_final", "", "imbalance after the last cycle", _final("imbalance"), headline=True),
-    Quantity(
-        "return_probability_final",
-        "",
-        "|<psi(0)|psi>|^2 after the last cycle",
-        _final("return_probability"),
-        headline=True,
-    ),
     Quantity("sector", "", "sector of the state", lambda r: str(r.sector), headline=True),
     Quantity("dimension", "", "states of that sector", lambda r: r.sector.dimension, headline=True),
-    Quantity(
-        "gap_ratio",
-        "",
-        "mean of min/max of neighbouring spacings of quasi-energies: 0.3863 random, 0.5307 orthogonal ensemble",
-        lambda r: r.ratio,
-        headline=True,
-        when=lambda r: r.quasienergies is not None,
-    ),
     Quantity("products", "", "products H psi", lambda r: r.products),
     Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
     Quantity(

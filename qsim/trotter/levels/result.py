@@ -52,18 +52,18 @@ class LevelsResult:
 
 
 QUANTITIES: tuple[Quantity[LevelsResult], ...] = (
-    Quantity("sector", "", "sector of the levels", lambda r: str(r.problem.sectors[0]), headline=True),
-    Quantity(
-        "dimension", "", "states of the sector", lambda r: r.problem.sectors[0].dimension, headline=True
-    ),
     Quantity(
         "gap_ratio",
         "",
-        "mean of min/max of neighbouring spacings in the window: 0.3863 random levels, 0.5307 orthogonal ensemble",
+        "mean of min/max of neighbouring spacings in the window: 0.3863 Poisson, 0.5307 GOE",
         lambda r: float(r.ratios.mean()),
         error=lambda r: r.ratio_error,
         headline=True,
         when=lambda r: bool(r.ratios.size),
+    ),
+    Quantity("sector", "", "sector of the levels", lambda r: str(r.problem.sectors[0]), headline=True),
+    Quantity(
+        "dimension", "", "states of the sector", lambda r: r.problem.sectors[0].dimension, headline=True
     ),
     Quantity("energy_0", "J", "lowest level of the first realisation", lambda r: float(r.levels[0, 0])),
     Quantity("realisations", "", "realisations of the disorder", lambda r: len(r.levels)),

@@ -138,7 +138,7 @@ def run(problem: LevelsProblem, monitor: Monitor) -> LevelsResult:
     if symmetry and enough:
         monitor.warn(
             f"levels of different symmetry under {symmetry} are mixed: they do not repel each other, and the gap ratio looks "
-            "like the ratio of random levels"
+            "like the Poisson ratio of random levels"
         )
     made = Computation(problem, monitor.restored)
     members = problem.models.disorder

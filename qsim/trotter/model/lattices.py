@@ -8,6 +8,7 @@ sites, opposite sites of a ring) are one bond with ``images: one``, and as many 
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from qsim.trotter.deck import couplings as blocks
@@ -28,6 +29,40 @@ __all__ = [
 
 # relative difference below which two distances are one shell
 SAME = 1e-9
+
+
+Place = tuple[float, float, float]
+ORIGIN: Place = (0.0, 0.0, 0.0)
+
+
+class Cell(NamedTuple):
+    """Vectors of the cells of a lattice, and where the sites of a cell lie; neighbours are at distance 1."""
+
+    vectors: tuple[Place, ...]
+    basis: tuple[Place, ...] = (ORIGIN,)
+
+
+_ROOT3, _ROOT2 = math.sqrt(3.0), math.sqrt(2.0)
+# half the edge of the cube of bcc, fcc and pyrochlore lattices
+_BCC, _FCC, _PYROCHLORE = 1.0 / _ROOT3, 0.5 * _ROOT2, _ROOT2
+CELLS: dict[type[blocks.Crystal], Cell] = {
+    blocks.Square: Cell(((1.0, 0.0, 0.0), (0.0, 1.0, 0.0))),
+    blocks.Triangular: Cell(((1.0, 0.0, 0.0), (0.5, 0.5 * _ROOT3, 0.0))),
+    blocks.Honeycomb: Cell(
+        ((_ROOT3, 0.0, 0.0), (0.5 * _ROOT3, 1.5, 0.0)), (ORIGIN, (0.5 * _ROOT3, 0.5, 0.0))
+    ),
+    blocks.Kagome: Cell(
+        ((2.0, 0.0, 0.0), (1.0, _ROOT3, 0.0)), (ORIGIN, (1.0, 0.0, 0.0), (0.5, 0.5 * _ROOT3, 0.0))
+    ),
+    blocks.Cubic: Cell(((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))),
+    blocks.Bcc: Cell(((-_BCC, _BCC, _BCC), (_BCC, -_BCC, _BCC), (_BCC, _BCC, -_BCC))),
+    blocks.Fcc: Cell(((0.0, _FCC, _FCC), (_FCC, 0.0, _FCC), (_FCC, _FCC, 0.0))),
+    # the tetrahedron of a cell has its corners half way to the next cells
+    blocks.Pyrochlore: Cell(
+        ((0.0, _PYROCHLORE, _PYROCHLORE), (_PYROCHLORE, 0.0, _PYROCHLORE), (_PYROCHLORE, _PYROCHLORE, 0.0)),
+        (ORIGIN, (0.0, _FCC, _FCC), (_FCC, 0.0, _FCC), (_FCC, _FCC, 0.0)),
+    ),
+}
 
 
 class Bond(NamedTuple):
@@ -62,7 +97,7 @@ def bonds(lattice: blocks.Lattice, spins: int, shells: Sequence[int] | None = No
     if not pairs:
         return []
     # ways to the nearest image: more than one where the site is equally near both ways round
-    ways = [images_of(lattice, spins, j, k) for j, k in pairs]
+    ways = _all_images(lattice, spins, pairs)
     measured = [
         (*pair, _distance(lattice, each[0]), len(each)) for pair, each in zip(pairs, ways, strict=True)
     ]
@@ -85,7 +120,8 @@ def bonds(lattice: blocks.Lattice, spins: int, shells: Sequence[int] | None = No
 
 def distances_of_shells(lattice: blocks.Lattice, spins: int) -> list[float]:
     """Return the distance of every shell, nearest neighbours first."""
-    return _radii(pair_distance(lattice, spins, j, k) for j in range(spins) for k in range(j + 1, spins))
+    pairs = [(j, k) for j in range(spins) for k in range(j + 1, spins)]
+    return _radii(_distance(lattice, ways[0]) for ways in _all_images(lattice, spins, pairs))
 
 
 def pair_distance(lattice: blocks.Lattice, spins: int, j: int, k: int) -> float:
@@ -93,33 +129,45 @@ def pair_distance(lattice: blocks.Lattice, spins: int, j: int, k: int) -> float:
     return _distance(lattice, images_of(lattice, spins, j, k)[0])
 
 
-def _distance(lattice: blocks.Lattice, way: tuple[float, float]) -> float:
+def _distance(lattice: blocks.Lattice, way: Place) -> float:
     return 1.0 if isinstance(lattice, blocks.AllToAll) else math.hypot(*way)
 
 
-def images_of(lattice: blocks.Lattice, spins: int, j: int, k: int) -> list[tuple[float, float]]:
+def images_of(lattice: blocks.Lattice, spins: int, j: int, k: int) -> list[Place]:
     """Return the ways from site j to the nearest images of site k; more than one where these are equally near."""
     if isinstance(lattice, blocks.AllToAll):
-        return [(float(k - j), 0.0)]
-    here, there = _flat(lattice, spins, j), _flat(lattice, spins, k)
-    dx, dy = there[0] - here[0], there[1] - here[1]
-    # all images of the other site by the translations of the periodic directions
-    images = [(dx + ax, dy + ay) for ax, ay in _translations(lattice, spins)]
-    nearest = min(math.hypot(*way) for way in images)
-    return [way for way in images if math.hypot(*way) - nearest <= SAME * nearest]
+        return [(float(k - j), 0.0, 0.0)]
+    return _images(_place(lattice, spins, j), _place(lattice, spins, k), _translations(lattice, spins))
+
+
+def _all_images(lattice: blocks.Lattice, spins: int, pairs: Sequence[tuple[int, int]]) -> list[list[Place]]:
+    """Return the nearest images of many pairs."""
+    if isinstance(lattice, blocks.AllToAll):
+        return [images_of(lattice, spins, j, k) for j, k in pairs]
+    places, shifts = [_place(lattice, spins, site) for site in range(spins)], _translations(lattice, spins)
+    return [_images(places[j], places[k], shifts) for j, k in pairs]
+
+
+def _images(here: Place, there: Place, shifts: Sequence[Place]) -> list[Place]:
+    """Return the ways to the nearest images of a place by the translations of the periodic directions."""
+    dx, dy, dz = (b - a for a, b in zip(here, there, strict=True))
+    images = [(dx + x, dy + y, dz + z) for x, y, z in shifts]
+    lengths = [math.hypot(*way) for way in images]
+    nearest = min(lengths)
+    return [way for way, r in zip(images, lengths, strict=True) if r - nearest <= SAME * nearest]
 
 
 def directions(lattice: blocks.Lattice, spins: int, j: int, k: int) -> tuple[int, int]:
     """Return the numbers of nearest ways from site j to site k that lead forwards and backwards.
 
-    Forwards is along x in a row and to higher rows; of a ladder, to further rungs and from leg to leg on one.
+    Forwards is along x in a row, to higher rows and to higher planes; of a ladder, to further rungs and from leg to leg on one.
     """
     ahead = 0
     ways = images_of(lattice, spins, j, k)
-    # of a ladder x counts first, of others y: along rows, then to higher rows
-    for dx, dy in ways:
-        first, second = (dx, dy) if isinstance(lattice, blocks.Ladder) else (dy, dx)
-        ahead += first > SAME or (abs(first) <= SAME and second > 0.0)
+    # of a ladder x counts first, of others z, then y: to higher planes, to higher rows, along rows
+    for dx, dy, dz in ways:
+        order = (dx, dy) if isinstance(lattice, blocks.Ladder) else (dz, dy, dx)
+        ahead += next((step for step in order if abs(step) > SAME), 0.0) > 0.0
     return ahead, len(ways) - ahead
 
 
@@ -135,7 +183,7 @@ def wrapped(lattice: blocks.Lattice, spins: int, shells: Sequence[int] | None) -
 
 
 def positions(lattice: blocks.Lattice, spins: int) -> list[tuple[float, float, float]]:
-    """Return where the sites lie: in the xy plane, neighbours at distance 1; a chain along x, a ring on a circle.
+    """Return where the sites lie, neighbours at distance 1; a chain along x, a ring on a circle, planes in the xy plane.
 
     Raises
     ------
@@ -148,43 +196,53 @@ def positions(lattice: blocks.Lattice, spins: int) -> list[tuple[float, float, f
         radius = 0.5 / math.sin(math.pi / spins)
         turn = [2.0 * math.pi * site / spins for site in range(spins)]
         return [(radius * math.cos(a), radius * math.sin(a), 0.0) for a in turn]
-    return [(*_flat(lattice, spins, site), 0.0) for site in range(spins)]
+    return [_place(lattice, spins, site) for site in range(spins)]
 
 
-def _flat(lattice: blocks.Lattice, spins: int, site: int) -> tuple[float, float]:
-    if isinstance(lattice, blocks.Square | blocks.Triangular):
-        y, x = divmod(site, _shape(lattice, spins)[0])
-        if isinstance(lattice, blocks.Triangular):
-            return x + 0.5 * y, y * math.sqrt(0.75)
-        return float(x), float(y)
+def _place(lattice: blocks.Lattice, spins: int, site: int) -> Place:
+    """Return where a site lies, a ring stretched out along x."""
     if isinstance(lattice, blocks.Ladder):
         rung, leg = divmod(site, lattice.legs)
-        return float(rung), float(leg)
-    return float(site), 0.0
+        return float(rung), float(leg), 0.0
+    if not isinstance(lattice, blocks.Crystal):
+        return float(site), 0.0, 0.0
+    cell, number = CELLS[type(lattice)], site // lattice.SITES
+    steps = []
+    for length in _shape(lattice, spins):
+        steps.append(number % length)
+        number //= length
+    return _sum(cell.basis[site % lattice.SITES], cell.vectors, steps)
 
 
-def _translations(lattice: blocks.Lattice, spins: int) -> list[tuple[float, float]]:
-    """Return the shifts that lead to the images of a site, none first."""
-    first = second = (0.0, 0.0)
+def _sum(start: Place, vectors: Sequence[Place], numbers: Sequence[float]) -> Place:
+    """Return a place and numbers of vectors away from it."""
+    x, y, z = (
+        start[axis] + sum(n * vector[axis] for n, vector in zip(numbers, vectors, strict=False))
+        for axis in range(3)
+    )
+    return x, y, z
+
+
+def _translations(lattice: blocks.Lattice, spins: int) -> list[Place]:
+    """Return the shifts that lead to the images of a site."""
+    closed: list[Place] = []
     if isinstance(lattice, blocks.Ring):
-        first = (float(spins), 0.0)
+        closed = [(float(spins), 0.0, 0.0)]
     elif isinstance(lattice, blocks.Ladder) and lattice.periodic:
-        first = (float(spins // lattice.legs), 0.0)
-    elif isinstance(lattice, blocks.Square | blocks.Triangular):
-        Lx, Ly = _shape(lattice, spins)
-        both = (
-            lattice.periodic if isinstance(lattice.periodic, list) else (lattice.periodic, lattice.periodic)
-        )
-        lean, height = (0.5, math.sqrt(0.75)) if isinstance(lattice, blocks.Triangular) else (0.0, 1.0)
-        first = (float(Lx), 0.0) if both[0] else first
-        second = (lean * Ly, height * Ly) if both[1] else second
-    # two images each way: a triangular torus leans, so the nearest image is not always the next one
-    along, up = (range(-2, 3) if any(shift) else (0,) for shift in (first, second))
-    return [(a * first[0] + b * second[0], a * first[1] + b * second[1]) for a in along for b in up]
+        closed = [(float(spins // lattice.legs), 0.0, 0.0)]
+    elif isinstance(lattice, blocks.Crystal):
+        shape, vectors = _shape(lattice, spins), CELLS[type(lattice)].vectors
+        closed = [
+            _sum(ORIGIN, [vector], [length])
+            for length, vector, periodic in zip(shape, vectors, lattice.closed(), strict=False)
+            if periodic
+        ]
+    # two images each way: cells lean, so the nearest image is not always the next one
+    return [_sum(ORIGIN, closed, numbers) for numbers in product(range(-2, 3), repeat=len(closed))]
 
 
-def _shape(lattice: blocks.Square | blocks.Triangular, spins: int) -> tuple[int, int]:
-    shape = blocks.plane_shape(lattice, spins)
+def _shape(lattice: blocks.Crystal, spins: int) -> tuple[int, ...]:
+    shape = blocks.cells_of(lattice, spins)
     if isinstance(shape, str):
         raise ValueError(shape)
     return shape

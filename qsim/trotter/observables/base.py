@@ -248,7 +248,18 @@ class Label:
 
 @dataclass(frozen=True)
 class Final:
-    """A scalar: the last value of an array of an evolution, with its error over the ensemble."""
+    """A scalar: the last value of an array of an evolution, with its error over the ensemble.
+
+    Attributes
+    ----------
+    name, unit, text, headline
+        As in `Quantity`.
+    array, index
+        The array, and where the value is.
+    error : function, optional
+        Returns the error of the value from the problem and the error ``||psi - psi_exact||`` of the state; None if there is no
+        bound.
+    """
 
     name: str
     unit: str
@@ -256,6 +267,25 @@ class Final:
     array: str
     index: int | tuple[int, ...] = -1
     headline: bool = False
+    error: Callable[[Any, float], float | None] | None = None
+
+
+def shifted(size: float, lost: float) -> float:
+    """Return how far ``<A>`` moves with a state that is off by `lost`: ``|A| (2 lost + lost^2)``.
+
+    Parameters
+    ----------
+    size : float
+        Largest |eigenvalue| of A.
+    lost : float
+        ``||psi - psi_exact||``; ``<A>`` is ``<psi|A|psi>``, and A is Hermitian.
+    """
+    return size * (2.0 * lost + lost**2)
+
+
+def shifted_overlap(problem: Any, lost: float) -> float:
+    """Return how far an overlap ``|<phi|psi>|^2`` moves with a state that is off by `lost`."""
+    return shifted(1.0, lost)
 
 
 class Item(Block):

@@ -9,7 +9,7 @@ from qsim.core.deck.blocks import Block, Finding, PositiveCount
 from qsim.trotter.deck.couplings import Term
 from qsim.trotter.deck.sites import Sites, check_sites
 from qsim.trotter.deck.term_rules import check_terms
-from qsim.trotter.observables.base import Array, Final, Item, Label, Needs, Observable, Task
+from qsim.trotter.observables.base import Array, Final, Item, Label, Needs, Observable, Task, shifted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,6 +105,11 @@ def _draw_loss(ax: "Axes", r: "Results", t: "NDArray[Any]", lost: "NDArray[Any]"
     ax.set_ylabel("|1 - M|")
 
 
+def _shifted_echo(problem: Any, lost: float) -> float:
+    """Return how far an echo moves: there may be the error of the state on the way forward, and on the way back."""
+    return shifted(1.0, 2.0 * lost)
+
+
 class Echo(Observable):
     """``|<psi0|exp(i(H + Sigma)t) exp(-iHt)|psi0>|^2``; its values are taken by the trajectory, which makes the way back."""
 
@@ -120,7 +125,7 @@ class Echo(Observable):
     )
     labels = (Label("echo_site", "", "sites of the local echo", ("echo_site",), _local_sites),)
     finals = (
-        Final("echo_final", "", "Loschmidt echo after the last return", "echo", headline=True),
+        Final("echo_final", "", "Loschmidt echo after the last return", "echo", -1, True, _shifted_echo),
         Final("echo_normalised_final", "", "echo divided by <psi|psi> after the return", "echo_normalised"),
     )
     figures = {"echo": draw}

@@ -1,5 +1,6 @@
 """Entanglement of parts of the system: entropies and Schmidt coefficients."""
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -146,6 +147,21 @@ def cuts(r: "Results") -> "Figure | None":
     return fig
 
 
+def _shifted_entropy(problem: Any, lost: float) -> float:
+    """Return how far an entropy moves with a state that is off by `lost`: the bound of Fannes and Audenaert.
+
+    ``|S(rho) - S(sigma)| <= T ln(d - 1) - T ln T - (1 - T) ln(1 - T)`` with the dimension d of the smaller part and the distance
+    ``T <= lost`` (Audenaert, J. Phys. A 40, 8127, 2007), up to ``T = 1 - 1 / d``, where it is ln d.
+    """
+    part = len(problem.observables.get(Entropy).cuts[0])
+    dimension = 2.0 ** min(part, problem.spins - part)
+    if lost <= 0.0 or dimension < 2.0:
+        return 0.0
+    if lost >= 1.0 - 1.0 / dimension:
+        return math.log(dimension)
+    return lost * math.log(dimension - 1.0) - lost * math.log(lost) - (1.0 - lost) * math.log1p(-lost)
+
+
 class Entropy(Observable):
     """Entropies of all parts that the deck names, with the rest of the system."""
 
@@ -190,6 +206,7 @@ class Entropy(Observable):
             "entropy",
             index=(-1, 0),
             headline=True,
+            error=_shifted_entropy,
         ),
     )
     figures = {"entropy": entropy, "cuts": cuts}

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 from qsim.core.deck.blocks import Count, Finding
 from qsim.core.errors import NumericsError
 from qsim.trotter.deck.sites import check_sites
+from qsim.trotter.initial.ising import BasisState, DomainWallState, NeelState
 from qsim.trotter.initial.product import PolarisedState
 from qsim.trotter.initial.random import A1State
-from qsim.trotter.observables.base import Array, Final, Item, Needs, Observable, Setting, View
+from qsim.trotter.observables.base import Array, Final, Item, Needs, Observable, Setting, View, shifted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,6 +29,11 @@ def imbalance(spins: "NDArray[Any]", pattern: "NDArray[Any]") -> float:
     return float(pattern @ spins) / square if square > NEGLIGIBLE else 0.0
 
 
+def _shifted_pattern(problem: Any, lost: float) -> float | None:
+    """Return how far the imbalance moves; known where every spin was up or down: ``|sum_j p_j Sz_j| <= sum_j p_j^2`` then."""
+    return shifted(1.0, lost) if isinstance(problem.start, BasisState | NeelState | DomainWallState) else None
+
+
 class Imbalance(Observable):
     """``sum_j Sz_j(0) Sz_j(t) / sum_j Sz_j(0)^2``."""
 
@@ -36,7 +42,7 @@ class Imbalance(Observable):
     word = True
     tasks = ("evolve", "floquet")
     arrays = (Array("imbalance", "", "sum_j Sz_j(0) Sz_j(t) / sum_j Sz_j(0)^2"),)
-    finals = (Final("imbalance_final", "", "imbalance at t_final", "imbalance", headline=True),)
+    finals = (Final("imbalance_final", "", "imbalance at t_final", "imbalance", -1, True, _shifted_pattern),)
     curve = "imbalance"
 
     @property

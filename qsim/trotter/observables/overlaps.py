@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, DeckPath
-from qsim.trotter.observables.base import Array, Final, Needs, Observable, View
+from qsim.trotter.observables.base import Array, Final, Needs, Observable, View, shifted_overlap
 
 
 class ReturnProbability(Observable):
@@ -16,7 +16,15 @@ class ReturnProbability(Observable):
     word = True
     tasks = ("evolve", "floquet")
     arrays = (Array("return_probability", "", "|<psi(0)|psi(t)>|^2"),)
-    finals = (Final("return_probability_final", "", "|<psi(0)|psi>|^2 at t_final", "return_probability"),)
+    finals = (
+        Final(
+            "return_probability_final",
+            "",
+            "|<psi(0)|psi>|^2 at t_final",
+            "return_probability",
+            error=shifted_overlap,
+        ),
+    )
     curve = r"$|\langle\psi(0)|\psi(t)\rangle|^2$"
 
     @property
@@ -49,7 +57,7 @@ class Fidelity(Observable):
     example = None
     whole_space = True
     arrays = (Array("fidelity", "", "|<phi|psi(t)>|^2 with the state of the file"),)
-    finals = (Final("fidelity_final", "", "fidelity at t_final", "fidelity"),)
+    finals = (Final("fidelity_final", "", "fidelity at t_final", "fidelity", error=shifted_overlap),)
     curve = "fidelity"
 
     @property

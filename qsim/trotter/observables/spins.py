@@ -9,7 +9,7 @@ from pydantic import Field
 from qsim.core.deck.blocks import Count, Finding
 from qsim.trotter.deck.axes import AXES, Axis
 from qsim.trotter.deck.sites import check_sites
-from qsim.trotter.observables.base import Array, Final, Item, Label, Needs, Observable, Task, View
+from qsim.trotter.observables.base import Array, Final, Item, Label, Needs, Observable, Task, View, shifted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -152,6 +152,11 @@ def total(r: "Results") -> "Figure | None":
     return fig
 
 
+def _shifted_total(problem: Any, lost: float) -> float:
+    """Return how far the total spin moves; it is N / 2 at most."""
+    return shifted(0.5 * problem.spins, lost)
+
+
 class Total(Observable):
     """``sum_j <S^a_j>``; along z it is stored by every evolution."""
 
@@ -161,7 +166,7 @@ class Total(Observable):
     word = "all"
     example = "all"
     arrays = tuple(Array(f"total_s{a}", "hbar", f"total S{a}") for a in AXES)
-    finals = (Final("total_sz_final", "hbar", "total Sz at t_final", "total_sz", headline=True),)
+    finals = (Final("total_sz_final", "hbar", "total Sz at t_final", "total_sz", -1, True, _shifted_total),)
     figures = {"total": total}
 
     @property

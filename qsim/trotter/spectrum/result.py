@@ -126,8 +126,6 @@ def _momenta(result: SpectrumResult) -> NDArray[np.float64] | None:
 
 
 QUANTITIES: tuple[Quantity[SpectrumResult], ...] = (
-    Quantity("sector", "", "sector of the lowest (highest) level", lambda r: str(r.extreme), headline=True),
-    Quantity("dimension", "", "states of that sector", lambda r: r.extreme.dimension, headline=True),
     Quantity(
         "E0_per_site",
         "J",
@@ -159,6 +157,7 @@ QUANTITIES: tuple[Quantity[SpectrumResult], ...] = (
         "J",
         "level *, the lowest (highest) first, each as often as H has it (with a sector in the deck, as the sectors have it)",
         _energies,
+        error=lambda r: {f"energy_{k}": r.error(k) for k in range(len(r.listed))},
         headline=("energy_0", "energy_1"),
     ),
     Quantity("energy_error_*", "J", "bound of the error of level *: residual and rounding", _bounds),
@@ -177,6 +176,8 @@ QUANTITIES: tuple[Quantity[SpectrumResult], ...] = (
         lambda r: max(float(np.nanmax(r.residuals)), float(r.listed[:, 1].max())),
         headline=True,
     ),
+    Quantity("sector", "", "sector of the lowest (highest) level", lambda r: str(r.extreme), headline=True),
+    Quantity("dimension", "", "states of that sector", lambda r: r.extreme.dimension, headline=True),
     Quantity("products", "", "products H psi", lambda r: r.products),
     Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
     Quantity("site", "", "sites", lambda r: np.arange(r.problem.spins), axes=("site",)),

@@ -121,6 +121,7 @@ QUANTITIES: tuple[Quantity[ThermalResult], ...] = (
         lambda r: None if r.change is None else float(r.change.max()),
         headline=True,
         when=lambda r: r.steps > 0,
+        exact=True,
     ),
     Quantity("spins", "", "number of spins", lambda r: r.problem.spins),
     Quantity("sectors", "", "sectors of Sz that were computed", lambda r: len(r.problem.sectors)),

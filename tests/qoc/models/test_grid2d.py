@@ -7,10 +7,12 @@ import pytest
 from pydantic import ValidationError
 from scipy.linalg import expm
 
+from qsim.qoc.deck.quantum import QuantumDeck
 from qsim.qoc.deck.systems.grid2d import Grid2dSystem
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.faults import InvalidSystem
-from qsim.qoc.models.grid2d import plane, sine_axis
+from qsim.qoc.models.plane.levels import plane, sine_axis
+from qsim.qoc.models.plane.motion import GridMotion
 
 LAMBDA = math.sqrt(0.0125)
 BOX = {"min": -7.0, "max": 7.0, "points": 44}
@@ -66,6 +68,27 @@ def by_oscillators(most):
     q2, q3 = q @ q, q @ q @ q
     cubic = q2[np.ix_(a, a)] * q[np.ix_(b, b)] - q3[np.ix_(b, b)] * (a[:, None] == a) / 3
     return np.linalg.eigvalsh(np.diag(a + b + 1.0) + LAMBDA * cubic)
+
+
+def test_motion_on_the_grid_has_order_4():
+    """Oscillators with p1 p2 under held fields against dense exponentials of sines: half the step, a 16th of the error."""
+    grid = {"x": {"min": -5, "max": 5, "points": 15}, "y": {"min": -4.5, "max": 4.5, "points": 15}}
+    deck = SMALL | {"kinetic_coupling": 0.3, "dipole": {"x": "x", "y": "y"}, "states": 12, "grid": grid}
+    levels = plane(block(deck))
+    fields, tau = np.array([[0.3, -0.2], [0.1, 0.4]]), 0.7
+    columns = np.eye(12)[:, [0, 2]].astype(complex)
+    shape = levels.potential.shape
+    h = np.array([levels.hamiltonian(row.reshape(shape)).ravel() for row in np.eye(levels.potential.size)]).T
+    psi = levels.states.reshape(12, -1).T @ columns
+    for slot in fields.T:
+        field = sum(u * levels.dipoles[name].ravel() for u, name in zip(slot, "xy", strict=True))
+        w, v = np.linalg.eigh(h - np.diag(field))
+        psi = v @ (np.exp(-1j * tau * w)[:, None] * (v.T @ psi))
+    exact = levels.states.reshape(12, -1) @ psi
+    motion = GridMotion(levels, ["x", "y"])
+    coarse, middle, fine = (motion.amplitudes(columns, fields, tau, n) for n in (2, 4, 8))
+    assert fine == pytest.approx(exact, abs=1e-6)
+    assert np.abs(coarse - fine).max() > 14 * np.abs(middle - fine).max()
 
 
 def driven(h, x, y, c, steps):
@@ -141,6 +164,41 @@ def test_a_table_is_the_function_that_it_was_made_of(tmp_path):
         model(deck)
 
 
+def test_tables_in_other_units_are_the_same_functions(tmp_path):
+    """Angstrom, eV and debye, said by the deck or by the header of the file."""
+    bohr, hartree, debye = 0.529177210903, 27.211386245988, 2.541746473
+    x, y = np.meshgrid(np.linspace(-6, 6, 61), np.linspace(-5, 5, 51), indexing="ij")
+    points = [x.ravel() * bohr, y.ravel() * bohr]
+    energy = 0.5 * (x**2 + 2 * y**2).ravel() * hartree
+    np.savetxt(tmp_path / "v.txt", np.array([*points, energy]).T, header="x (angstrom), y (angstrom), V (eV)")
+    np.savetxt(tmp_path / "mu.txt", np.array([*points, (x + y).ravel() * debye]).T)
+    units = {"x": "angstrom", "y": "angstrom", "mu": "D"}
+    given = SMALL | {
+        "potential": {"type": "table", "file": tmp_path / "v.txt"},
+        "dipole": {"x": {"type": "table", "file": tmp_path / "mu.txt", "units": units}},
+    }
+    made, same = plane(block(given)), plane(block(SMALL | {"dipole": {"x": "x + y"}}))
+    assert made.energies == pytest.approx(same.energies, abs=1e-8)
+    assert made.dipoles["x"] == pytest.approx(same.dipoles["x"], abs=1e-8)
+    with pytest.raises(ValidationError, match="is a unit of energy"):
+        block(given | {"potential": {"type": "table", "file": "v.txt", "units": {"y": "eV"}}})
+
+
+def test_errors_of_the_levels_hold():
+    """On few points the claimed error of every level is above its distance from the exact ones."""
+    box = {"min": -5.0, "max": 5.0, "points": 12}
+    few = {"x": box, "y": box}
+    rough = plane(block(HENON_HEILES | {"grid": few, "states": 12}))
+    box = {"min": -7.0, "max": 7.0, "points": 26}
+    exact = plane(block(HENON_HEILES | {"grid": {"x": box, "y": box}, "states": 12}))
+    distance = np.abs(rough.energies - exact.energies)
+    assert np.all(distance <= rough.errors)
+    assert distance.max() > 1e-4
+    # Levels that lie closer than that are not told apart.
+    with pytest.raises(InvalidSystem, match="not told apart"):
+        model(block(HENON_HEILES | {"grid": few, "states": 12, "target": 4}))
+
+
 def test_propagation_in_the_levels_is_propagation_on_the_grid():
     """A kick exp(i 0.4 x) and free motion: the matrices of the model against H0 of the grid."""
     deck = block(
@@ -190,7 +248,7 @@ def test_refused(change, key, text):
 
 def test_a_degenerate_level_is_refused_apart():
     both = SMALL | {"potential": {"type": "expression", "value": "0.5*(x^2 + y^2)"}}
-    with pytest.raises(InvalidSystem, match="level 1 is one of the degenerate levels 1, 2"):
+    with pytest.raises(InvalidSystem, match="level 1 is one of the levels 1, 2, which lie .* hartree apart"):
         model(block(both))
     assert model(block(both | {"target": [1, 2]})).goal.vectors[0].shape == (2, 6)
 
@@ -198,3 +256,20 @@ def test_a_degenerate_level_is_refused_apart():
 def test_a_formula_of_other_names_is_refused():
     with pytest.raises(ValidationError, match="unknown name 'z'"):
         block(SMALL | {"dipole": {"x": "z"}})
+
+
+def test_other_keys_for_the_same():
+    """`lambda` is the strength of Henon and Heiles, `propagator.states` the levels; both at once must agree."""
+    letter = {"type": "henon_heiles", "lambda": LAMBDA}
+    assert block(HENON_HEILES | {"potential": letter}) == block(HENON_HEILES)
+    with pytest.raises(ValidationError, match="lambda"):
+        block(HENON_HEILES | {"potential": letter | {"strength": 0.1}})
+    system = {key: value for key, value in HENON_HEILES.items() if key != "states"}
+    deck = {"method": "qoc", "system": system, "time": {"T": 1.0, "slots": 2}}
+    deck["control"] = [{"name": "x"}, {"name": "y"}]
+    deck["propagator"] = {"type": "eigenbasis", "states": 17}
+    made = QuantumDeck.model_validate(deck)
+    assert made.system.states == 17
+    assert list(made.check()) == []
+    two = QuantumDeck.model_validate(deck | {"system": HENON_HEILES})
+    assert [finding.key for finding in two.check()] == ["propagator.states"]

@@ -141,6 +141,38 @@ def test_what_cannot_be_done_is_refused_at_its_key(run, changes, key, text):
     assert text in message
 
 
+ROTOR = {
+    "method": "qoc",
+    "system": {"type": "rotor", "B": 0.5, "dipole": 1.0, "J_max": 8, "initial": 0, "target": 1},
+    "time": {"T": 2.0, "slots": 10},
+    "control": [{"name": "field", "bounds": ["-1 V/nm", "1 V/nm"]}],
+    "run": {"seed": 3},
+    "optimizer": "none",
+}
+
+
+def test_bounds_of_molecules_are_electric_fields(run):
+    """V/nm, the peak field of an intensity, or a.u.; the guess is half of the bound."""
+    volts = run(ROTOR)["control/field"]
+    assert np.sqrt(np.mean(volts**2)) == pytest.approx(0.5 / 514.220674763, rel=0.1)
+    for bounds in ([-1 / 514.220674763, 1 / 514.220674763], [-1, "1.3272094e11 W/cm2"]):
+        other = run(ROTOR | {"control": [{"name": "field", "bounds": bounds}]})["control/field"]
+        assert other == pytest.approx(volts, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (ROTOR | {"control": [{"name": "field", "bounds": ["-1 GHz", "1 GHz"]}]}, "a unit of frequency"),
+        (deck(system={"unit": "GHz"}, control=[{"name": "x", "bounds": [-1, "1 V/nm"]}]), "electric field"),
+    ],
+)
+def test_units_of_another_kind_are_refused(run, made, text):
+    with pytest.raises(QsimError, match=text) as refused:
+        run(made)
+    assert "control.0.bounds" in str(refused.value)
+
+
 def test_a_stopped_search_is_continued_to_the_bit(tmp_path):
     search = {
         **deck(),

@@ -16,7 +16,7 @@ def deck(gauge="length", **time):
     pulse = {"shape": "sin2", "omega": 0.7, "E0": 0.1, "cycles": 2}
     return SMALL | {
         "laser": {"gauge": gauge, "pulses": [pulse]},
-        "grid": {"rmax": 30, "dr": 0.4, "lmax": 5, "map": {"dr0": 0.1, "width": 30}},
+        "grid": {"rmax": 30, "dr": 0.4, "l_max": 5, "map": {"dr0": 0.1, "width": 30}},
         "absorber": {"type": "cap", "width": 10, "strength": 0.1},
         "time": {"outputs": 10, "verify": False} | time,
     }

@@ -38,7 +38,7 @@ WORLD = World(lambda r: -1.0 / r, field, DURATION, (1, 0, 0), 4, 0, 0.5 * math.p
 DECK = {
     "task": "atom",
     "atom": "hydrogen",
-    "grid": {"rmax": 28, "dr": 0.25, "lmax": 4, "map": {"dr0": 0.05, "width": 30}},
+    "grid": {"rmax": 28, "dr": 0.25, "l_max": 4, "map": {"dr0": 0.05, "width": 30}},
     "laser": {
         "polarization": {"type": "elliptical", "ellipticity": RATIO},
         "pulses": [{"shape": "sin2", "omega": OMEGA, "E0": PEAK, "cycles": 1}],
@@ -92,7 +92,7 @@ def test_flux_and_window_claim_errors_too(tridiag):
     found = {}
     for method, more in (("scattering", {}), ("tsurff", {"radius": 40}), ("window", {"gamma": 0.03})):
         block = {"method": method, "energy": [0.2, 0.9], "points": 30, "angles": 48} | more
-        grid = {"rmax": 75, "dr": 0.3, "lmax": 4, "map": {"dr0": 0.05, "width": 30}}
+        grid = {"rmax": 75, "dr": 0.3, "l_max": 4, "map": {"dr0": 0.05, "width": 30}}
         deck = DECK | {"grid": grid, "spectra": [block], "time": {"dt": 0.1, "outputs": 1}}
         if method == "tsurff":
             deck |= {"absorber": {"type": "manolopoulos", "kmin": 0.3}}

@@ -10,7 +10,7 @@ from qsim.core.errors import DeckError
 GOOD = {
     "task": "atom",
     "atom": "hydrogen",
-    "grid": {"rmax": 60, "dr": 0.2, "lmax": 4},
+    "grid": {"rmax": 60, "dr": 0.2, "l_max": 4},
     "laser": {"gauge": "length", "pulses": [{"shape": "sin2", "omega": 0.5, "E0": 0.02, "cycles": 3}]},
     "time": {"dt": 0.1},
 }
@@ -35,15 +35,15 @@ MISTAKES = {
     "n and l": ({"initial": {"n": 2, "l": 2}}, r"initial.*: n = 2 must exceed l = 2"),
     "m and l": ({"initial": {"n": 2, "l": 1, "m": 2}}, r"initial.*: \|m\| = 2 must not exceed l = 1"),
     "l and lmax": (
-        {"initial": "6h", "grid": {"rmax": 200, "lmax": 3}},
-        r"grid\.lmax: the initial state 6h needs lmax of at least 5, found 3",
+        {"initial": "6h", "grid": {"rmax": 200, "l_max": 3}},
+        r"grid\.l_max: the initial state 6h needs lmax of at least 5, found 3",
     ),
     "no such level": (
         {"initial": "9s"},
         r"initial: a box of .* bohr holds \d bound levels of l = 0.*9s.*take grid\.rmax of 293\.9, or a lower level",
     ),
     "a level at the wall": (
-        {"initial": "5s", "grid": {"rmax": 34, "lmax": 3}},
+        {"initial": "5s", "grid": {"rmax": 34, "l_max": 3}},
         r"initial: (5s has .* at the wall|a box of .* holds \d bound levels).*grid\.rmax of 116\.2",
     ),
     "another potential for each l": (
@@ -60,7 +60,7 @@ MISTAKES = {
     "sphere within the excursion": (
         {
             "laser": {"pulses": [{"shape": "sin2", "omega": 0.05, "E0": 0.1, "cycles": 2}]},
-            "grid": {"rmax": 150, "lmax": 40},
+            "grid": {"rmax": 150, "l_max": 40},
             "absorber": {"type": "manolopoulos", "kmin": 0.3},
             "spectra": [{"method": "tsurff", "radius": 30}],
         },
@@ -121,10 +121,10 @@ MISTAKES = {
     ),
     "many channels": (
         {
-            "grid": {"rmax": 60, "dr": 0.2, "lmax": 200},
+            "grid": {"rmax": 60, "dr": 0.2, "l_max": 200},
             "laser": {"polarization": "circular", "pulses": GOOD["laser"]["pulses"]},
         },
-        r"grid\.lmax: l up to 99 .*found 200",
+        r"grid\.l_max: l up to 99 .*found 200",
     ),
     "unknown gauge": (
         {"laser": {"gauge": "lenght", "pulses": GOOD["laser"]["pulses"]}},
@@ -216,27 +216,27 @@ def test_tables(tridiag, rows, message):
 WARNINGS = {
     "few l in length gauge": (
         {
-            "grid": {"rmax": 200, "lmax": 8},
+            "grid": {"rmax": 200, "l_max": 8},
             "laser": {
                 "gauge": "length",
                 "pulses": [{"shape": "sin2", "omega": 0.057, "E0": 0.0534, "cycles": 2}],
             },
         },
-        r"grid\.lmax: warning: the electron quivers by 16\.\d bohr .* takes lmax of about 16 in length gauge, found 8; auto",
+        r"grid\.l_max: warning: the electron quivers by 16\.\d bohr .* takes lmax of about 16 in length gauge, found 8; auto",
     ),
     "few l in velocity gauge": (
         {
-            "grid": {"rmax": 200, "lmax": 5},
+            "grid": {"rmax": 200, "l_max": 5},
             "laser": {
                 "gauge": "velocity",
                 "pulses": [{"shape": "sin2", "omega": 0.057, "E0": 0.0534, "cycles": 2}],
             },
         },
-        r"grid\.lmax: warning: .* takes lmax of about 11 in velocity gauge, found 5",
+        r"grid\.l_max: warning: .* takes lmax of about 11 in velocity gauge, found 5",
     ),
     "core": (
         {
-            "grid": {"rmax": 60, "lmax": 20, "map": {"dr0": 0.01}},
+            "grid": {"rmax": 60, "l_max": 20, "map": {"dr0": 0.01}},
             "laser": {
                 "gauge": "velocity",
                 "pulses": [{"shape": "sin2", "omega": 0.1, "E0": 0.1, "cycles": 2}],
@@ -246,7 +246,7 @@ WARNINGS = {
     ),
     "turning": (
         {
-            "grid": {"rmax": 400, "lmax": 20},
+            "grid": {"rmax": 400, "l_max": 20},
             "laser": {"gauge": "length", "pulses": [{"shape": "sin2", "omega": 0.1, "E0": 0.1, "cycles": 2}]},
         },
         r"laser\.gauge: warning: length gauge with rmax E dt",
@@ -263,7 +263,7 @@ def test_warnings(tridiag, name):
 
 def test_the_radius_that_is_named_holds_the_level(tridiag):
     """9s in the box of the message."""
-    loaded = tridiag.load(**{**GOOD, "initial": "9s", "grid": {"rmax": 293.9, "dr": 0.2, "lmax": 4}})
+    loaded = tridiag.load(**{**GOOD, "initial": "9s", "grid": {"rmax": 293.9, "dr": 0.2, "l_max": 4}})
     assert not any("9s" in text for text in loaded.warnings)
 
 
@@ -271,10 +271,10 @@ def test_too_much_memory(tridiag):
     """The plan of a run that no machine holds is refused by the command, with the key to lower."""
     from qsim.core.errors import MemoryLimitError
 
-    huge = {**GOOD, "grid": {"rmax": 9e5, "dr": 0.01, "lmax": 900, "map": "none"}, "initial": "1s"}
+    huge = {**GOOD, "grid": {"rmax": 9e5, "dr": 0.01, "l_max": 900, "map": "none"}, "initial": "1s"}
     with pytest.raises(MemoryLimitError, match="states and pivots") as caught:
         tridiag.execute("huge", **huge)
-    assert "grid.lmax" in str(caught.value.hint)
+    assert "grid.l_max" in str(caught.value.hint)
 
 
 def test_a_trace_that_is_too_long_is_named(tridiag):
@@ -301,20 +301,20 @@ STRONG = {"gauge": "length", "pulses": [{"shape": "sin2", "omega": 0.8, "E0": 0.
 
 def test_what_a_run_finds_out(tridiag):
     """The last l, the wall without an absorber, what an absorber has taken from a spectrum: which key, and how far."""
-    text = told(tridiag, laser=STRONG, time=FEW, grid={"rmax": 30, "dr": 0.25, "lmax": 2})
-    assert re.search(r"the last l has held .* of the norm: raise grid\.lmax above 2", text)
+    text = told(tridiag, laser=STRONG, time=FEW, grid={"rmax": 30, "dr": 0.25, "l_max": 2})
+    assert re.search(r"the last l has held .* of the norm: raise grid\.l_max above 2", text)
     found = re.search(
         r"the wall turns back: raise grid\.rmax, or add an absorber; (\d+\.?\d*) bohr hold the fastest", text
     )
     assert found is not None
-    wide = told(tridiag, laser=STRONG, time=FEW, grid={"rmax": float(found[1]), "dr": 0.25, "lmax": 8})
+    wide = told(tridiag, laser=STRONG, time=FEW, grid={"rmax": float(found[1]), "dr": 0.25, "l_max": 8})
     assert "wall" not in wide
     assert "last l" not in wide
     text = told(
         tridiag,
         laser=STRONG,
         time=FEW,
-        grid={"rmax": 60, "dr": 0.25, "lmax": 6},
+        grid={"rmax": 60, "dr": 0.25, "l_max": 6},
         absorber={"type": "cap", "width": 30, "strength": 0.2},
         spectra=[{"method": "scattering", "energy": [0.1, 0.6], "points": 5}],
     )

@@ -17,7 +17,7 @@ PULSE = {"shape": "sin2", "omega": 0.7, "E0": 0.1, "cycles": 2, "cep": 0.3}
 SMALL = {
     "task": "atom",
     "atom": "hydrogen",
-    "grid": {"rmax": 25, "dr": 0.35, "lmax": 3, "map": {"dr0": 0.1, "width": 20}},
+    "grid": {"rmax": 25, "dr": 0.35, "l_max": 3, "map": {"dr0": 0.1, "width": 20}},
     "laser": {"gauge": "length", "pulses": [PULSE]},
     "time": {"steps": 24, "outputs": 3, "verify": False},
 }
@@ -37,7 +37,7 @@ KINDS = {
     "velocity": {"laser": laser(gauge="velocity")},
     "velocity, dense core": {
         "laser": laser(PULSE | {"E0": 0.4, "cycles": 1}, gauge="velocity"),
-        "grid": {"rmax": 20, "dr": 0.3, "lmax": 6, "map": {"dr0": 0.05, "width": 15}},
+        "grid": {"rmax": 20, "dr": 0.3, "l_max": 6, "map": {"dr0": 0.05, "width": 15}},
         "time": STEPS,
     },
     "velocity, order 4": {
@@ -100,7 +100,7 @@ def test_a_stop(tridiag, cuda):
 
 
 GROWING = SMALL | {
-    "grid": SMALL["grid"] | {"lmax": "auto"},
+    "grid": SMALL["grid"] | {"l_max": "auto"},
     "laser": {"gauge": "length", "pulses": [PULSE | {"E0": 0.5}]},
     "time": {"steps": 24, "outputs": 4, "verify": False},
 }
@@ -117,7 +117,7 @@ def test_channels_that_grow(tridiag, cuda):
 
 
 WIDENING = SMALL | {
-    "grid": {"dr": 0.5, "lmax": 2, "map": {"dr0": 0.1, "width": 20}},
+    "grid": {"dr": 0.5, "l_max": 2, "map": {"dr0": 0.1, "width": 20}},
     "laser": {"gauge": "length", "pulses": [PULSE | {"omega": 0.9, "cycles": 8}]},
     "time": {"steps": 80, "outputs": 3, "verify": False, "coarse": "warn"},
     "observe": [{"populations": {"nmax": 1}}],
@@ -166,7 +166,7 @@ def test_what_a_gpu_does_not_do(tridiag):
     """`auto` leaves it to the CPU; the plan says why."""
     assert build.plan(tridiag.load(**SMALL)).cpu_only == ""
     wide = SMALL | {"laser": laser(polarization={"type": "circular", "handedness": "left"})}
-    wide |= {"grid": SMALL["grid"] | {"lmax": 55}}
+    wide |= {"grid": SMALL["grid"] | {"l_max": 55}}
     assert build.plan(tridiag.load(**wide)).cpu_only == "task: atom with 1624 channels, more than 1400"
 
 
@@ -175,7 +175,7 @@ def test_what_a_gpu_does_not_do(tridiag):
 def test_the_memory_that_is_planned(tridiag, kind, members):
     """Arrays of a batch on a pretended device are within the plan's; a single run may have a companion."""
     deck = SMALL | KINDS[kind] | ({"scan": {"cep": [0.0, 1.0, 2.0]}} if members > 1 else {})
-    deck |= {"grid": {"rmax": 300, "dr": 0.2, "lmax": 6}}
+    deck |= {"grid": {"rmax": 300, "dr": 0.2, "l_max": 6}}
     memory = build.plan(tridiag.load(**deck)).memory
     problem = tridiag.build(**deck)
     one = problem.runs[0] if members > 1 else problem

@@ -86,7 +86,7 @@ def test_tunnelling_rates():
 def test_yields_beside_tunnelling(tridiag):
     """A slow pulse ionises as the tunnelling rate says, but for the factor of the field's strength; a run tells both."""
     laser = {"gauge": "length", "pulses": [{"shape": "sin2", "omega": 0.03, "E0": 0.07, "cycles": 1}]}
-    grid = {"rmax": 80, "dr": 0.3, "lmax": 24, "map": {"dr0": 0.05, "width": 30}}
+    grid = {"rmax": 80, "dr": 0.3, "l_max": 24, "map": {"dr0": 0.05, "width": 30}}
     result = tridiag.run(
         task="atom", atom="hydrogen", grid=grid, laser=laser, absorber={"type": "manolopoulos", "kmin": 0.3},
         time={"dt": 0.1, "outputs": 4, "verify": False},

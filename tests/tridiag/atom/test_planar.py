@@ -96,7 +96,7 @@ def small(polarization, gauge="length", **changes):
     blocks = {
         "task": "atom",
         "atom": "hydrogen",
-        "grid": {"rmax": 40, "dr": 0.3, "lmax": 5, "map": {"dr0": 0.1, "width": 25}},
+        "grid": {"rmax": 40, "dr": 0.3, "l_max": 5, "map": {"dr0": 0.1, "width": 25}},
         "laser": {
             "gauge": gauge,
             "polarization": polarization,
@@ -177,7 +177,7 @@ def test_gauges_agree(tridiag):
     """Dipole, velocity, acceleration and populations within a pulse that turns, in either gauge."""
     found = []
     for gauge in ("length", "velocity"):
-        grid = {"rmax": 40, "dr": 0.2, "lmax": 8, "map": {"dr0": 0.05, "width": 30}}
+        grid = {"rmax": 40, "dr": 0.2, "l_max": 8, "map": {"dr0": 0.05, "width": 30}}
         time = {"dt": 0.04, "t_final": 20.0, "outputs": 4, "verify": False}
         found.append(
             tridiag.run(
@@ -199,7 +199,7 @@ def test_gauges_agree(tridiag):
 def test_one_photon_angles(tridiag):
     """A weak circular pulse takes 1s to l = |m| = 1: no azimuth is preferred, and the yield is the linear one."""
     scattering = {"method": "scattering", "energy": [0.1, 0.8], "points": 40, "angles": 36}
-    grid = {"rmax": 110, "dr": 0.3, "lmax": 2, "map": {"dr0": 0.05, "width": 30}}
+    grid = {"rmax": 110, "dr": 0.3, "l_max": 2, "map": {"dr0": 0.05, "width": 30}}
     pulses = [{"shape": "sin2", "omega": 0.9, "E0": 0.002, "cycles": 8}]
     runs = {}
     for name, polarization in (("linear", "linear"), ("circular", circular("right"))):
@@ -220,7 +220,7 @@ def test_one_photon_angles(tridiag):
 def test_a_stopped_run_continues_bit_for_bit(tridiag):
     from qsim.tridiag.atom.run import AtomEvolution
 
-    grid = {"rmax": 40, "dr": 0.3, "lmax": "auto", "map": {"dr0": 0.1, "width": 25}}
+    grid = {"rmax": 40, "dr": 0.3, "l_max": "auto", "map": {"dr0": 0.1, "width": 25}}
     problem = tridiag.build(**small(circular("left"), grid=grid))
     whole, saved = AtomEvolution(problem), []
     whole.advance(lambda progress: saved.append(whole.state()) if progress.done == 45 else None)

@@ -32,7 +32,7 @@ def deck(polarization, method="scattering", **changes):
         "grid": {
             "rmax": 55 if method == "tsurff" else 110,
             "dr": 0.25,
-            "lmax": 4,
+            "l_max": 4,
             "map": {"dr0": 0.05, "width": 30},
         },
         "laser": {
@@ -126,7 +126,7 @@ def test_left_and_right_in_all_directions(tridiag, method):
 def test_integrals_over_angles(tridiag, method, initial):
     """The integral over all directions is the energy spectrum, and the sum of its parts."""
     atom = {"type": "hydrogen"} if initial == "2p" else SHORT
-    grid = {"rmax": 90, "dr": 0.3, "lmax": 3, "map": {"dr0": 0.1, "width": 25}}
+    grid = {"rmax": 90, "dr": 0.3, "l_max": 3, "map": {"dr0": 0.1, "width": 25}}
     block = METHODS[method] | {"polar": 121, "points": 4}
     spec = [block | {"radius": 50}] if method == "tsurff" else [block]
     elliptical = {"type": "elliptical", "ellipticity": 0.5, "plane": "zx"}

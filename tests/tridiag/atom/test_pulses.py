@@ -31,7 +31,7 @@ def deck(name, gauge="length", **changes):
     blocks = {
         "task": "atom",
         "atom": "hydrogen",
-        "grid": {"rmax": rmax, "dr": 0.15, "lmax": keys.get("lmax", 3), "map": {"dr0": 0.02, "width": 60}},
+        "grid": {"rmax": rmax, "dr": 0.15, "l_max": keys.get("lmax", 3), "map": {"dr0": 0.02, "width": 60}},
         "laser": {"gauge": gauge, "pulses": [pulse(name)]},
         "time": {"dt": 0.1, "outputs": 2, "order": 4, "verify": False},
     }
@@ -46,7 +46,7 @@ def test_one_photon(tridiag, gauge):
     grid = {
         "rmax": 150,
         "dr": 0.15,
-        "lmax": 5,
+        "l_max": 5,
         "map": {"dr0": 0.02 if gauge == "length" else 0.1, "width": 60},
     }
     time = {"dt": 0.1, "outputs": 2, "order": 4, "verify": False}
@@ -69,7 +69,7 @@ def test_weak_pulse(tridiag):
     want = REFERENCES["weak_pulse"]["result"]
     scattering = {"method": "scattering", "energy": [0.3, 0.5], "points": 5}
     window = {"method": "window", "energy": [0.3, 0.5], "points": 5, "gamma": 0.02, "order": 3, "angles": 31}
-    grid = {"rmax": 150, "dr": 0.15, "lmax": 2, "map": {"dr0": 0.02, "width": 60}}
+    grid = {"rmax": 150, "dr": 0.15, "l_max": 2, "map": {"dr0": 0.02, "width": 60}}
     result = tridiag.run(**deck("weak_pulse", grid=grid, spectra=[scattering, window]))
     known = np.array(want["dP/dE at 0.3,0.35,0.4,0.45,0.5"])
     assert result.spectra["pes"] == pytest.approx(known, rel=2e-4)
@@ -78,7 +78,7 @@ def test_weak_pulse(tridiag):
 
 def test_few_photons(tridiag):
     want = REFERENCES["ir_400"]["result"]
-    grid = {"rmax": 180, "dr": 0.2, "lmax": 15, "map": {"dr0": 0.02, "width": 60}}
+    grid = {"rmax": 180, "dr": 0.2, "l_max": 15, "map": {"dr0": 0.02, "width": 60}}
     observe = [{"norm_within": [20, 50]}, {"populations": {"nmax": 3}}]
     result = tridiag.run(**deck("ir_400", grid=grid, observe=observe))
     for name, value in (("1s", 3e-6), ("2s", 1e-7), ("2p", 3e-7), ("3d", 1e-6)):
@@ -95,7 +95,7 @@ def test_helium(tridiag, gauge):
     grid = {
         "rmax": 90,
         "dr": 0.12,
-        "lmax": 4,
+        "l_max": 4,
         "map": {"dr0": 0.01 if gauge == "length" else 0.06, "width": 80},
     }
     atom = {"type": "tong_lin", "element": "He"}
@@ -110,7 +110,7 @@ def test_gauges_agree(tridiag):
     """Populations within the pulse, where A is not zero: those of the length-gauge state."""
     found = []
     for gauge in ("length", "velocity"):
-        grid = {"rmax": 60, "dr": 0.2, "lmax": 10, "map": {"dr0": 0.05, "width": 30}}
+        grid = {"rmax": 60, "dr": 0.2, "l_max": 10, "map": {"dr0": 0.05, "width": 30}}
         laser = {"gauge": gauge, "pulses": [{"shape": "sin2", "omega": 0.3, "E0": 0.05, "cycles": 3}]}
         time = {"dt": 0.02, "t_final": 25.0, "outputs": 4, "verify": False}
         found.append(tridiag.run(task="atom", atom="hydrogen", grid=grid, laser=laser, time=time))
@@ -123,7 +123,7 @@ def test_gauges_agree(tridiag):
 
 def test_ehrenfest(tridiag):
     """The velocity is the derivative of the dipole, and the acceleration that of the velocity."""
-    grid = {"rmax": 60, "dr": 0.2, "lmax": 8, "map": {"dr0": 0.025, "width": 40}}
+    grid = {"rmax": 60, "dr": 0.2, "l_max": 8, "map": {"dr0": 0.025, "width": 40}}
     laser = {"gauge": "length", "pulses": [{"shape": "sin2", "omega": 0.2, "E0": 0.03, "cycles": 2}]}
     result = tridiag.run(
         task="atom",

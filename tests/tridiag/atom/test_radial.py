@@ -217,7 +217,7 @@ def test_a_soft_core(tridiag):
     numeric = (one.V(r - 2 * h) - 8 * one.V(r - h) + 8 * one.V(r + h) - one.V(r + 2 * h)) / (12 * h)
     assert one.dV(r) == pytest.approx(numeric, abs=1e-10)
     problem = tridiag.build(
-        task="atom", atom={"type": "softcore", "a": 1.0}, grid={"rmax": 40, "dr": 0.2, "lmax": 1}, time={"dt": 1, "t_final": 4}
+        task="atom", atom={"type": "softcore", "a": 1.0}, grid={"rmax": 40, "dr": 0.2, "l_max": 1}, time={"dt": 1, "t_final": 4}
     )  # fmt: skip
     basis = Basis(one.V, problem.lattice.grid.wall, 1, 0, 14, 0.0)
     for l in (0, 1):

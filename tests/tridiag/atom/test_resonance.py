@@ -110,7 +110,7 @@ def test_mistakes(tridiag, name):
     good = {
         "task": "atom",
         "atom": "hydrogen",
-        "grid": {"rmax": 40, "dr": 0.2, "lmax": 4},
+        "grid": {"rmax": 40, "dr": 0.2, "l_max": 4},
         "laser": {"gauge": "length", "pulses": [{"shape": "static", "E0": 0.05}], **laser},
         "time": {"dt": 0.1, "t_final": 2.0},
         "observe": ["resonance"],
@@ -123,7 +123,7 @@ def test_position_and_rate_have_their_errors_in_the_summary(tridiag):
     scalars = tridiag.execute(
         task="atom",
         atom="hydrogen",
-        grid={"rmax": 40, "dr": 0.2, "lmax": 4, "map": {"dr0": 0.02, "width": 40}},
+        grid={"rmax": 40, "dr": 0.2, "l_max": 4, "map": {"dr0": 0.02, "width": 40}},
         laser={"gauge": "length", "pulses": [{"shape": "static", "E0": 0.07}]},
         time={"dt": 0.1, "t_final": 1.0, "verify": False},
         observe=["resonance"],
@@ -168,7 +168,7 @@ def stark(tridiag, resonance, **changes):
     deck = {
         "task": "atom",
         "atom": "hydrogen",
-        "grid": {"rmax": 20, "dr": 0.4, "lmax": 2, "map": {"dr0": 0.1, "width": 20}},
+        "grid": {"rmax": 20, "dr": 0.4, "l_max": 2, "map": {"dr0": 0.1, "width": 20}},
         "laser": {"gauge": "length", "pulses": [{"shape": "static", "E0": 0.005}]},
         "time": {"dt": 0.1, "t_final": 0.2, "verify": False},
         "observe": [resonance],
@@ -186,7 +186,7 @@ def test_the_lower_state_of_n_2_can_be_asked_for(tridiag):
 
 
 def test_an_initial_level_that_is_a_mixture_is_told(tridiag):
-    grid = {"rmax": 60, "dr": 0.4, "lmax": 2, "map": {"dr0": 0.1, "width": 20}}
+    grid = {"rmax": 60, "dr": 0.4, "l_max": 2, "map": {"dr0": 0.1, "width": 20}}
     found = stark(tridiag, "resonance", initial="2p", grid=grid)
     told = [text for text in found["warnings"] if "2p is a mixture of 2 Stark states" in text]
     assert len(told) == 1

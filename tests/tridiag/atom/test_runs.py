@@ -18,7 +18,7 @@ REFERENCES = {entry["id"]: entry for entry in json.loads(DATA.read_text(encoding
 SMALL = {
     "task": "atom",
     "atom": "hydrogen",
-    "grid": {"rmax": 40, "dr": 0.3, "lmax": "auto", "map": {"dr0": 0.05, "width": 30}},
+    "grid": {"rmax": 40, "dr": 0.3, "l_max": "auto", "map": {"dr0": 0.05, "width": 30}},
     "laser": {"gauge": "length", "pulses": [{"shape": "sin2", "omega": 0.7, "E0": 0.1, "cycles": 4}]},
     "absorber": {"type": "cap", "width": 15, "strength": 0.1},
     "time": {"dt": 0.1, "outputs": 10, "verify": False},
@@ -54,7 +54,7 @@ def test_a_stopped_run_continues_bit_for_bit(tridiag, gauge):
 def test_angular_momenta_grow(tridiag):
     """`lmax: auto` gives what a large lmax gives."""
     auto = tridiag.run(**SMALL)
-    fixed = tridiag.run(**{**SMALL, "grid": SMALL["grid"] | {"lmax": 24}})
+    fixed = tridiag.run(**{**SMALL, "grid": SMALL["grid"] | {"l_max": 24}})
     assert auto.lanes.lmax > 6
     assert auto.population("1s") == pytest.approx(fixed.population("1s"), abs=1e-8)
     assert auto.final("norm") == pytest.approx(fixed.final("norm"), abs=1e-8)
@@ -63,7 +63,7 @@ def test_angular_momenta_grow(tridiag):
 def test_absorber(tridiag):
     """What leaves a small box through the absorber leaves a large box's inner part."""
     time = {"dt": 0.1, "t_final": 90, "outputs": 10, "verify": False}
-    grid = SMALL["grid"] | {"lmax": 6}
+    grid = SMALL["grid"] | {"l_max": 6}
     small = tridiag.run(**{**SMALL, "time": time, "grid": grid})
     large = tridiag.run(**{**SMALL, "time": time, "grid": grid | {"rmax": 150}, "absorber": "none"})
     assert large.final("norm") == pytest.approx(1.0, abs=1e-11)
@@ -78,7 +78,7 @@ def test_superposition_beats(tridiag):
     result = tridiag.run(
         task="atom",
         atom="hydrogen",
-        grid={"rmax": 60, "dr": 0.2, "lmax": 2, "map": {"dr0": 0.0125, "width": 60}},
+        grid={"rmax": 60, "dr": 0.2, "l_max": 2, "map": {"dr0": 0.0125, "width": 60}},
         initial=[{"n": 1}, {"n": 2, "l": 1, "weight": "1i"}],
         time={"dt": 0.02, "t_final": 20, "outputs": 40, "verify": False},
     )
@@ -97,7 +97,7 @@ def test_hydrogen_like_ions_scale(tridiag):
         result = tridiag.run(
             task="atom",
             atom={"type": "hydrogen", "Z": z},
-            grid={"rmax": 50 / z, "dr": 0.2 / z, "lmax": 5, "map": {"dr0": 0.02 / z, "width": 50}},
+            grid={"rmax": 50 / z, "dr": 0.2 / z, "l_max": 5, "map": {"dr0": 0.02 / z, "width": 50}},
             laser={"gauge": "length", "pulses": [pulse | {"omega": 0.5 * z**2, "E0": 0.05 * z**3}]},
             time={"steps": 400, "outputs": 1, "verify": False},
         )
@@ -112,7 +112,7 @@ def test_claims_hold(tridiag):
     result = tridiag.run(
         task="atom",
         atom="hydrogen",
-        grid={"rmax": 180, "dr": 0.4, "lmax": 13, "map": {"dr0": 0.05, "width": 30}},
+        grid={"rmax": 180, "dr": 0.4, "l_max": 13, "map": {"dr0": 0.05, "width": 30}},
         laser={"gauge": "length", "pulses": [pulse]},
         time={"dt": 0.15, "outputs": 1},
         observe=[{"norm_within": [20, 50]}],
@@ -137,7 +137,7 @@ def test_dense_core_in_velocity_gauge(tridiag):
         result = tridiag.run(
             task="atom",
             atom="hydrogen",
-            grid={"rmax": 60, "dr": 0.2, "lmax": 20, "map": {"dr0": dr0, "width": 50}},
+            grid={"rmax": 60, "dr": 0.2, "l_max": 20, "map": {"dr0": dr0, "width": 50}},
             laser={"gauge": gauge, "pulses": [{"shape": "sin2", "omega": 0.5, "E0": 1.0, "cycles": 1}]},
             time={"dt": 0.02, "outputs": 1, "verify": False},
         )
@@ -151,7 +151,7 @@ def test_dense_core_in_velocity_gauge(tridiag):
 WIDE = {
     "task": "atom",
     "atom": "hydrogen",
-    "grid": {"dr": 0.3, "lmax": 4, "map": {"dr0": 0.05, "width": 30}},
+    "grid": {"dr": 0.3, "l_max": 4, "map": {"dr0": 0.05, "width": 30}},
     "laser": {"gauge": "length", "pulses": [{"shape": "sin2", "omega": 0.9, "E0": 0.05, "cycles": 16}]},
     "time": {"dt": 0.1, "outputs": 3, "verify": False},
     "observe": [{"norm_within": [10]}],

@@ -14,7 +14,7 @@ PULSE = {"shape": "sin2", "omega": 0.7, "E0": 0.02, "cycles": 3}
 SMALL = {
     "task": "atom",
     "atom": "hydrogen",
-    "grid": {"rmax": 60, "dr": 0.3, "lmax": 4, "map": {"dr0": 0.05, "width": 30}},
+    "grid": {"rmax": 60, "dr": 0.3, "l_max": 4, "map": {"dr0": 0.05, "width": 30}},
     "laser": {"gauge": "length", "pulses": [PULSE]},
     "time": {"dt": 0.1, "outputs": 2, "verify": False},
 }
@@ -36,7 +36,7 @@ def test_a_scan_is_its_runs(tridiag):
 
 def test_a_warning_of_a_scan_is_that_of_its_worst_run(tridiag):
     """Not that of the first run that offends; one run alone is named without comparison."""
-    keys = SMALL | {"grid": SMALL["grid"] | {"lmax": 1}}
+    keys = SMALL | {"grid": SMALL["grid"] | {"l_max": 1}}
     monitor = Monitor.silent()
     found = tridiag.run(monitor=monitor, **keys, scan={"intensity": [3e-4, 9e-3, 2e-8, 1e-3]})
     held = [float(one.frames["last"].max()) for one in found.runs]
@@ -152,7 +152,7 @@ def test_streaking(tridiag):
     found = tridiag.run(
         task="atom",
         atom="hydrogen",
-        grid={"rmax": 130, "dr": 0.3, "lmax": 6, "map": {"dr0": 0.1, "width": 30}},
+        grid={"rmax": 130, "dr": 0.3, "l_max": 6, "map": {"dr0": 0.1, "width": 30}},
         laser={"gauge": "velocity", "pulses": [infrared, xuv]},
         scan={"pulse": 1, "delay": delays},
         time={"dt": 0.1, "outputs": 2, "verify": False},

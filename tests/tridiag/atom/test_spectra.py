@@ -74,7 +74,7 @@ DECK = {
     "task": "atom",
     "atom": "hydrogen",
     "initial": "1s",
-    "grid": {"rmax": 70, "dr": 0.3, "lmax": 2, "map": {"dr0": 0.08, "width": 30}},
+    "grid": {"rmax": 70, "dr": 0.3, "l_max": 2, "map": {"dr0": 0.08, "width": 30}},
     "laser": {"gauge": "length", "pulses": [{"shape": "sin2", "omega": 0.85, "E0": 0.01, "cycles": 3}]},
     "time": {"dt": 0.12, "outputs": 1},
 }

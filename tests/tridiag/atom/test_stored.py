@@ -6,7 +6,7 @@ import pytest
 
 from qsim.core.errors import DeckError, FileError
 
-GRID = {"rmax": 50, "dr": 0.25, "lmax": 6, "map": {"dr0": 0.05, "width": 30}}
+GRID = {"rmax": 50, "dr": 0.25, "l_max": 6, "map": {"dr0": 0.05, "width": 30}}
 TIME = {"dt": 0.1, "outputs": 2, "verify": False}
 PUMP = {"shape": "sin2", "omega": 0.6, "E0": 0.08, "cycles": 2}
 PROBE = {"shape": "sin2", "omega": 0.4, "E0": 0.05, "cycles": 2}
@@ -79,9 +79,9 @@ def test_another_grid(tridiag):
     absorber = {"type": "cap", "width": 15, "strength": 0.05}
     tridiag.execute("pump", **deck([PUMP | {"cycles": 6}], absorber=absorber))
     found = []
-    for grid in (GRID, GRID | {"rmax": 70, "dr": 0.2, "lmax": 8, "map": {"dr0": 0.04, "width": 40}}):
+    for grid in (GRID, GRID | {"rmax": 70, "dr": 0.2, "l_max": 8, "map": {"dr0": 0.04, "width": 40}}):
         problem = tridiag.build(**deck([PROBE], initial={"file": "pump.h5"}, grid=grid))
-        phi = problem.state(problem.lattice, problem.frame.lanes(grid["lmax"]))
+        phi = problem.state(problem.lattice, problem.frame.lanes(grid["l_max"]))
         near = problem.lattice.grid.r < 8
         found.append([np.sum(np.abs(phi) ** 2), *np.sum(np.abs(phi[:3, near]) ** 2, axis=1)])
         assert abs(problem.levels[0].phi @ phi[0]) ** 2 == pytest.approx(0.82, abs=0.05)
@@ -119,10 +119,11 @@ def test_other_axes(tridiag):
 def test_two_m_in_a_field_along_z(tridiag):
     """A coherent sum of two m is propagated in the plane: populations are the mean, and <x> beats."""
     both = [{"n": 2, "l": 1, "m": 0}, {"n": 2, "l": 1, "m": 1, "weight": "1i"}]
-    found = tridiag.run(**deck([PUMP], initial=both, grid=GRID | {"lmax": 4}))
+    found = tridiag.run(**deck([PUMP], initial=both, grid=GRID | {"l_max": 4}))
     assert found.problem.frame.planar
     parts = [
-        tridiag.run(**deck([PUMP], initial={"n": 2, "l": 1, "m": m}, grid=GRID | {"lmax": 4})) for m in (0, 1)
+        tridiag.run(**deck([PUMP], initial={"n": 2, "l": 1, "m": m}, grid=GRID | {"l_max": 4}))
+        for m in (0, 1)
     ]
     for name in ("2p", "1s"):
         mean = 0.5 * sum(one.population(name) or 0.0 for one in parts)
@@ -181,7 +182,7 @@ def test_states_that_do_not_fit(tridiag):
         tridiag.load(**deck([PROBE], initial={"file": "wide.h5", "normalise": True}))
     stored(tridiag, "high.h5", r, [[0, 0], [9, 0]], np.concatenate([u, 0.1 * u]))
     with pytest.raises(
-        DeckError, match=r"grid\.lmax: .*0\.0099 of its norm above l = 6; it needs lmax of at least 9"
+        DeckError, match=r"grid\.l_max: .*0\.0099 of its norm above l = 6; it needs lmax of at least 9"
     ):
         tridiag.load(**deck([PROBE], initial={"file": "high.h5", "normalise": True}))
     with pytest.raises(DeckError, match=r"initial\.file"):
@@ -196,7 +197,7 @@ def test_a_momentum_in_the_plane(tridiag):
         [{"shape": "static", "E0": 0.004}],
         {"dt": 0.02, "t_final": 6.0, "outputs": 1, "verify": False},
     )
-    start, grid = {"n": 2, "l": 1, "m": 1}, GRID | {"lmax": 4}
+    start, grid = {"n": 2, "l": 1, "m": 1}, GRID | {"l_max": 4}
     whole = tridiag.run(
         **deck(field, polarization="x", initial=start, grid=grid, time=time | {"t_final": 12.0})
     )

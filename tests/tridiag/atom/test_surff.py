@@ -31,7 +31,7 @@ def run(
     return tridiag.run(
         task="atom",
         atom=atom,
-        grid={"rmax": rmax, "dr": 0.2, "lmax": lmax, "map": {"dr0": 0.05, "width": 40}},
+        grid={"rmax": rmax, "dr": 0.2, "l_max": lmax, "map": {"dr0": 0.05, "width": 40}},
         initial=initial,
         laser={"gauge": gauge, "pulses": [pulse]},
         absorber=absorber,
@@ -73,7 +73,7 @@ def test_claims_hold(tridiag, name):
     """|t-SURFF - projection| lies within the claimed error at nearly every energy, and the error is no excuse."""
     atom, pulse, radius, near, far = CASES[name]
     absorber = {"type": "manolopoulos", "kmin": 0.3, "delta": 0.2} if name == "poor absorber" else QUIET
-    keys = {"pulse": {"shape": "sin2", **pulse}, "lmax": 5}
+    keys = {"pulse": {"shape": "sin2", **pulse}, "l_max": 5}
     flux = run(tridiag, atom, {"method": "tsurff", "radius": radius}, rmax=near, absorber=absorber, **keys)
     exact = run(tridiag, atom, {"method": "scattering"}, rmax=far, **keys).spectra["pes"]
     found, claimed = flux.spectra["pes"], flux.spectra["pes_error"]
@@ -123,7 +123,7 @@ def test_a_stopped_run_continues_bit_for_bit(tridiag):
     problem = tridiag.build(
         task="atom",
         atom="hydrogen",
-        grid={"rmax": 60, "dr": 0.3, "lmax": "auto", "map": {"dr0": 0.1, "width": 25}},
+        grid={"rmax": 60, "dr": 0.3, "l_max": "auto", "map": {"dr0": 0.1, "width": 25}},
         laser={"gauge": "length", "pulses": [{"shape": "sin2", "omega": 0.7, "E0": 0.1, "cycles": 4}]},
         absorber={"type": "manolopoulos", "kmin": 0.3},
         time={"dt": 0.1, "outputs": 10, "verify": False},
@@ -140,7 +140,7 @@ def test_a_stopped_run_continues_bit_for_bit(tridiag):
 GOOD = {
     "task": "atom",
     "atom": "hydrogen",
-    "grid": {"rmax": 90, "dr": 0.2, "lmax": 4},
+    "grid": {"rmax": 90, "dr": 0.2, "l_max": 4},
     "laser": {"gauge": "length", "pulses": [{"shape": "sin2", "omega": 0.5, "E0": 0.02, "cycles": 3}]},
     "absorber": {"type": "manolopoulos", "kmin": 0.2},
     "time": {"dt": 0.1},

@@ -11,6 +11,7 @@ from qsim.core.errors import DeckError, NumericsError
 from qsim.core.run.progress import Monitor
 from qsim.core.run.stages import Method, stage
 from qsim.trotter.dynamics.kpm import chebyshev_moments, share, smoothed
+from qsim.trotter.dynamics.run import truncation
 from qsim.trotter.model.hamiltonian import Model, dense
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.operator import SectorOperator
@@ -230,6 +231,41 @@ def test_too_few_products_are_warned_of(trotter):
     """Four products resolve no broadening of 0.01; the change is said."""
     found = dynamics(trotter, {"spins": 14, "terms": [RING]}, {"sz": 0}, q=[1.0], steps=4, broadening=0.01)
     assert found.change.max() > 0.02
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_further_products_change_is_bounded(trotter, seed):
+    """Models close to the one with equal couplings of all pairs: few lines carry most of the weight, others follow late."""
+    rng = np.random.default_rng([415, seed])
+    terms = [
+        {"type": "xx", "lattice": {"type": "all"}, "J": float(rng.uniform(0.4, 2.2))},
+        {"type": "field", "axis": "z", "values": [float(h) for h in rng.uniform(-0.15, 0.15, 6)]},
+    ]
+    system, eta = {"spins": 6, "terms": terms}, float(rng.uniform(0.03, 0.2))
+    block = {"broadening": eta, "omega": {"from": -1.0, "to": 7.0, "count": 200}, "operator": "sz"}
+    few = dynamics(trotter, system, steps=int(rng.integers(3, 6)), **block)
+    whole = dynamics(trotter, system, steps=200, **block)
+    error = np.abs(few.structure - whole.structure).max(axis=1)
+    bound = few.change * np.abs(few.structure).max(axis=1)
+    assert (error <= bound + 1e-12).all()
+    assert (bound <= 40.0 * error + 1e-9).all()
+
+
+def test_the_end_of_a_recurrence_is_bounded():
+    """A random Hermitian matrix; the recurrence is that of a Householder reduction."""
+    rng = np.random.default_rng(77)
+    A = rng.normal(size=(30, 30))
+    H = A + A.T
+    v = rng.normal(size=30)
+    v /= np.linalg.norm(v)
+    basis = np.linalg.qr(np.stack([np.linalg.matrix_power(H / 15.0, k) @ v for k in range(9)], axis=1))[0]
+    T = basis.T @ H @ basis
+    z = np.linspace(-14.0, 14.0, 57) + 0.4j
+    exact = np.array([-(np.linalg.solve(x * np.eye(30) - H, v) @ v).imag / np.pi for x in z])
+    for M in range(1, 9):
+        alpha, beta = list(np.diag(T)[:M]), list(np.abs(np.diag(T, 1)[:M]))
+        part = np.array([-np.linalg.inv(x * np.eye(M) - T[:M, :M])[0, 0].imag / np.pi for x in z])
+        assert (np.abs(part - exact) <= truncation(alpha, beta, z) + 1e-12).all()
 
 
 REFUSED = {

@@ -49,6 +49,13 @@ def test_bethe_with_inversion(trotter, sign):
     assert found.levels[0, 0] == pytest.approx(expected, abs=1e-11)
 
 
+def test_kagome_of_twelve_sites(trotter):
+    """E/N = -0.453740 of the 2 x 2 kagome torus: Leung and Elser, Phys. Rev. B 47, 5459 (1993), Table I."""
+    torus = {"type": "heisenberg", "lattice": {"type": "kagome", "periodic": True}, "J": 1.0}
+    found = trotter.run(system={"spins": 12, "terms": [torus]}, task="spectrum", spectrum={"levels": 2})
+    assert float(found.listed[0, 0]) / 12 == pytest.approx(-0.453740, abs=1e-6)
+
+
 def test_anisotropic_ring(trotter):
     expected = REFERENCES["bethe_xxz_ring_12"]["result"]
     found = levels(trotter, ring(12, 0.5), {"sz": [0, 1]})

@@ -159,7 +159,7 @@ def test_tasks_in_sectors(trotter):
         ([{"type": "dm", "list": [[0, 8, 1.0]]}], {}, "site 8 does not exist"),
         ([{"type": "dm", "list": [[0, 1, 1.0, 2.0]]}], {}, "found 4 numbers"),
         ([{"type": "dm", "list": [[0, 1, 1.0], [1, 0, 2.0]]}], {}, "listed twice"),
-        ([{"type": "dm", "D": 1.0}], {}, "missing key; give chain"),
+        ([{"type": "dm", "D": 1.0}], {}, "missing key; give a lattice such as chain"),
         ([{"type": "dm", "lattice": "ring", "D": 1.0, "shells": [4]}], {}, "have no direction"),
         (
             [{"type": "dm", "D": 1.0, "lattice": {"type": "square", "Lx": 4, "Ly": 2, "periodic": True}}],

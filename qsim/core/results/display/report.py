@@ -1,38 +1,22 @@
-"""A run as one HTML page: figures, numbers, warnings, deck and provenance, in a file that needs nothing else."""
+"""Runs as one HTML page: figures, numbers, warnings, deck and provenance, in a file that needs nothing else."""
 
 from __future__ import annotations
 
-import base64
-import html
-import io
 import json
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from qsim.core.results import plotting
+from qsim.core.results.display.page import details, document, figure_of, table, text_of
 from qsim.core.results.display.views import array_rows, figure_functions, scalar_rows
-from qsim.core.text import format_seconds, printable
+from qsim.core.text import format_scalar, format_seconds, shorten
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from qsim.core.results.results import Results
 
-__all__ = ["report"]
+__all__ = ["report", "side_by_side"]
 
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem;
-  color: #222; background: #fff; }
-h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-table { border-collapse: collapse; } td, th { text-align: left; padding: .15rem .9rem .15rem 0; vertical-align: top; }
-th { border-bottom: 1px solid #999; } tr:nth-child(even) td { background: #f6f6f6; }
-td:nth-child(2) { font-variant-numeric: tabular-nums; white-space: nowrap; }
-figure { margin: 1rem 0; overflow-x: auto; } figcaption { color: #555; } img { max-width: 100%; height: auto; }
-pre { background: #f6f6f6; padding: .8rem; overflow-x: auto; font-size: .85rem; }
-.warning { background: #fff3cd; padding: .4rem .8rem; margin: .3rem 0; } .about { color: #555; margin-top: 0; }
-details { margin: .8rem 0; } summary { cursor: pointer; font-weight: 600; }
-@media (max-width: 40rem) { td:nth-child(2) { white-space: normal; } }
-"""
+# Characters of a value of a deck in a table.
+LONGEST = 60
 
 
 def report(results: Results, figures: Iterable[str] | None = None) -> str:
@@ -45,44 +29,62 @@ def report(results: Results, figures: Iterable[str] | None = None) -> str:
     figures
         Names of figures; by default all that the file has the data for.
     """
-    known = figure_functions(results)
-    names = list(known) if figures is None else list(figures)
     title = results.title or results.path.stem
     parts = [
-        # One file: style in the head, pictures as base64, no scripts.
-        "<!DOCTYPE html>",
-        '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{_text(title)}</title><style>{STYLE}</style></head><body>",
-        f"<h1>{_text(title)}</h1>",
-        f'<p class="about">{_text(_about(results))}</p>',
-        *(f'<p class="warning">{_text(warning)}</p>' for warning in results.provenance.get("warnings", ())),
+        f"<h1>{text_of(title)}</h1>",
+        f'<p class="about">{text_of(_about(results))}</p>',
+        *_warnings(results),
         "<h2>Numbers</h2>",
-        _table(("scalar", "value", "meaning"), scalar_rows(results)),
+        table(("scalar", "value", "meaning"), scalar_rows(results), "stack numbers"),
         "<h2>Figures</h2>",
-        *_figures(results, known, names),
+        *_figures(results, figures),
         "<h2>Deck</h2>",
-        f"<pre>{_text(str(results.provenance.get('deck_text', '')), lines=True)}</pre>",
+        f"<pre>{text_of(str(results.provenance.get('deck_text', '')), lines=True)}</pre>",
         _overrides(results),
-        _details("Arrays", _table(("array", "axes", "unit", "meaning"), array_rows(results))),
-        _details("Provenance", _table(("entry", "value"), _provenance(results))),
-        _details("Log", f"<pre>{_text(chr(10).join(results.log), lines=True)}</pre>"),
-        "</body></html>",
+        details("Arrays", table(("array", "axes", "unit", "meaning"), array_rows(results))),
+        details("Provenance", table(("entry", "value"), _provenance(results))),
+        details("Log", f"<pre>{text_of(chr(10).join(results.log), lines=True)}</pre>"),
     ]
-    return "\n".join(part for part in parts if part) + "\n"
+    return document(title, parts)
 
 
-def _text(text: str, *, lines: bool = False) -> str:
-    return html.escape(printable(text, newlines=lines))
+def side_by_side(runs: Sequence[Results], names: Sequence[str], figures: Iterable[str] | None = None) -> str:
+    """Return several runs as one HTML page: keys that differ, numbers in columns, figures beside each other.
+
+    Parameters
+    ----------
+    runs
+        The open files, of one method or of several.
+    names
+        What each is called on the page.
+    figures
+        Names of figures; by default all that the files have the data for.
+    """
+    wanted = None if figures is None else list(figures)
+    known = list(dict.fromkeys(name for run in runs for name in figure_functions(run)))
+    drawn = [dict(_drawn(run, wanted, name)) for run, name in zip(runs, names, strict=True)]
+    parts = [
+        f"<h1>{text_of(', '.join(names))}</h1>",
+        *(
+            f'<p class="about">{text_of(f"{name}: {_about(run)}")}</p>'
+            for run, name in zip(runs, names, strict=True)
+        ),
+        *(text for run, name in zip(runs, names, strict=True) for text in _warnings(run, f"{name}: ")),
+        "<h2>What differs in the decks</h2>",
+        table(("key", *names), _differences(runs), "numbers"),
+        "<h2>Numbers</h2>",
+        table(("scalar", *names), _columns(runs), "numbers"),
+        "<h2>Figures</h2>",
+        *(
+            f'<h3>{text_of(name)}</h3><div class="side">{"".join(found)}</div>'
+            for name in known
+            if (found := [one[name] for one in drawn if name in one])
+        ),
+    ]
+    return document(", ".join(names), parts, wide=True)
 
 
-def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    head = "".join(f"<th>{_text(name)}</th>" for name in header)
-    body = "".join(f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _details(name: str, content: str) -> str:
-    return f"<details><summary>{_text(name)}</summary>{content}</details>"
+# ----------------------------------------------------------------------------------------- one run
 
 
 def _about(results: Results) -> str:
@@ -102,6 +104,11 @@ def _about(results: Results) -> str:
     return ", ".join(word for word in words if word)
 
 
+def _warnings(results: Results, before: str = "") -> list[str]:
+    found = results.provenance.get("warnings", ())
+    return [f'<p class="warning">{text_of(f"{before}{warning}")}</p>' for warning in found]
+
+
 def _provenance(results: Results) -> list[tuple[str, str]]:
     long = ("deck", "deck_text", "physics", "warnings")
     return [
@@ -113,30 +120,62 @@ def _provenance(results: Results) -> list[tuple[str, str]]:
 
 def _overrides(results: Results) -> str:
     given = results.provenance.get("overrides") or []
-    return f"<p>with {_text(', '.join(f'--set {item}' for item in given))}</p>" if given else ""
+    return f"<p>with {text_of(', '.join(f'--set {item}' for item in given))}</p>" if given else ""
 
 
-def _figures(
-    results: Results, known: Mapping[str, Callable[[Results], Figure | None]], names: Iterable[str]
-) -> Iterable[str]:
+def _figures(results: Results, figures: Iterable[str] | None) -> list[str]:
+    return [text for _, text in _drawn(results, figures)]
+
+
+def _drawn(results: Results, figures: Iterable[str] | None, run: str = "") -> list[tuple[str, str]]:
+    """Return the names and the texts of the figures; without names, none that only puts others together."""
+    functions = figure_functions(results)
+    names = list(functions) if figures is None else [name for name in figures if name in functions]
+    made = {}
     for name in names:
-        figure = plotting.draw(known[name], results)
-        if figure is None:
-            continue
-        caption = _text(_first_line(known[name]) or name.replace("_", " "))
-        label = _text(name)
-        yield (
-            f'<figure id="{label}"><img alt="{label}" src="data:image/png;base64,{_png(figure)}">'
-            f"<figcaption><strong>{label}</strong>: {caption}</figcaption></figure>"
-        )
+        found = figure_of(results, name, functions[name], run)
+        if found is not None:
+            made[name] = found
+    # by the names of figures, and by those of their functions
+    shown = {*made, *(getattr(functions[name], "__name__", "") for name in made)}
+    return [
+        (name, text)
+        for name, (text, parts) in made.items()
+        if figures is not None or not parts or not parts <= shown - {name}
+    ]
 
 
-def _first_line(function: Callable[..., Any]) -> str:
-    return (function.__doc__ or "").strip().partition("\n")[0].rstrip(".")
+# ------------------------------------------------------------------------------------- several runs
 
 
-def _png(figure: Figure) -> str:
-    data = io.BytesIO()
-    with plotting.style():
-        figure.savefig(data, format="png", metadata={"Software": "qsim"})
-    return base64.b64encode(data.getvalue()).decode("ascii")
+def _columns(runs: Sequence[Results]) -> list[tuple[str, ...]]:
+    """Return the scalars of all runs, those shown first at the top, a column for each run."""
+    names = list(dict.fromkeys(row[0] for run in runs for row in scalar_rows(run)))
+    return [(name, *(_cell(run, name) for run in runs)) for name in names]
+
+
+def _cell(run: Results, name: str) -> str:
+    scalar = run.scalars.get(name)
+    return "" if scalar is None else format_scalar(scalar.value, scalar.unit, scalar.error, 9, scalar.note)
+
+
+def _differences(runs: Sequence[Results]) -> list[tuple[str, ...]]:
+    """Return the keys of the resolved decks in which the runs differ, and their values."""
+    flat = [dict(_flattened(run.deck)) for run in runs]
+    keys = dict.fromkeys(key for one in flat for key in one if not key.startswith("output"))
+    rows = [(key, [one.get(key, "") for one in flat]) for key in keys]
+    return [
+        (key, *(shorten(value, LONGEST) for value in values)) for key, values in rows if len(set(values)) > 1
+    ]
+
+
+def _flattened(value: object, key: str = "") -> list[tuple[str, str]]:
+    if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+        value = dict(enumerate(value))
+    if isinstance(value, Mapping) and value:
+        return [
+            pair
+            for part, item in value.items()
+            for pair in _flattened(item, f"{key}.{part}" if key else str(part))
+        ]
+    return [(key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))]

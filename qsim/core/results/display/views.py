@@ -53,7 +53,7 @@ def scalar_rows(results: ResultsFile) -> list[tuple[str, str, str]]:
     first = () if module is None else headline(*by_task(module.QUANTITIES))
     names = list(dict.fromkeys([*(name for name in first if name in results.scalars), *results.scalars]))
     return [
-        (name, format_scalar(s.value, s.unit, s.error, digits=9), s.description)
+        (name, format_scalar(s.value, s.unit, s.error, 9, s.note), s.description)
         for name in names
         for s in (results.scalars[name],)
     ]

@@ -170,7 +170,7 @@ def _tins(
             "wavefunction.orbitals.muffin_tins.radius",
             f"tins of {radius:g} bohr overlap: half the shortest distance of ions is {most:.6g} bohr; give less, or leave it out",
         )
-    return make_tins(primitive, positions, functions, min(radius, most), block.lmax)
+    return make_tins(primitive, positions, functions, min(radius, most), block.l_max)
 
 
 def _jastrow(block: blocks.Jastrow, system: System, cell: Cell) -> Jastrow:

@@ -166,10 +166,10 @@ class CrystalWavefunction(Wavefunction):
 
     # ----------------------------------------------------------------------------- positions
 
-    def start_positions(self) -> NDArray[np.float64]:
+    def start_positions(self, order: int | None = None) -> NDArray[np.float64]:
         """Return where electrons start, (N, 3) in bohr: at the ions, or spread evenly over the cell of the electron gas."""
         if self.system.charges.any():
-            return super().start_positions()
+            return super().start_positions(order)
         # A sequence of low discrepancy in three dimensions: electrons of the gas start evenly
         # spread, whatever their number.
         steps = PLASTIC ** -np.arange(1.0, 4.0)

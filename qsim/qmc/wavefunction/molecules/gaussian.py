@@ -17,6 +17,7 @@ import numpy as np
 
 from qsim.core.errors import FileError, InvalidInput, NumericsError
 from qsim.core.install import install_extra
+from qsim.qmc.system import library
 from qsim.qmc.wavefunction.molecules import occupation
 from qsim.qmc.wavefunction.molecules.cache import Cache, as_lists
 from qsim.qmc.wavefunction.molecules.orbitals import L_MAX, OrbitalSet
@@ -104,21 +105,24 @@ def _pyscf() -> ModuleType:
 
 
 def library_ecp(name: str, symbol: str, cache: Cache | StoredEcp | None, key: str) -> Ecp:
-    """Return an effective core potential of PySCF's library, or of the cache.
+    """Return an effective core potential of the cache, of PySCF's library, or of qsim's own.
 
     Raises
     ------
     InvalidInput
-        If the library has no such potential for the element.
+        If no library has such a potential for the element.
     PyscfMissing
-        Without PySCF.
+        Without PySCF, if qsim does not carry the potential.
     """
     # The cache makes PySCF unnecessary for potentials, too.
     if cache is not None and cache.identity["ecp"].get(symbol) == name and symbol in cache.ecp:
         core, parts = cache.ecp[symbol]
         return int(core), parts
-    pyscf = _pyscf()
     element = "".join(c for c in symbol if c.isalpha())
+    try:
+        pyscf = _pyscf()
+    except PyscfMissing as missing:
+        return _carried(name, element, key, missing)
     try:
         found = pyscf.gto.basis.load_ecp(name, element)
     except Exception as error:  # its exceptions differ from version to version
@@ -130,6 +134,22 @@ def library_ecp(name: str, symbol: str, cache: Cache | StoredEcp | None, key: st
             key, f"PySCF has no pseudopotential '{name}' of {element}; use another name or an XML file"
         )
     return int(found[0]), as_lists(found[1])
+
+
+def _carried(name: str, element: str, key: str, missing: PyscfMissing) -> Ecp:
+    """Return a potential that qsim carries, or say that another name or PySCF is needed."""
+    if (found := library.carried(name, element)) is not None:
+        return found
+    guess = library.similar(name)
+    if guess and guess != library.NAMES.get(name.lower().replace("_", "-")):
+        raise InvalidInput(
+            key, f"no pseudopotential is called '{name}'; did you mean '{guess}'?"
+        ) from missing
+    raise PyscfMissing(
+        f"{key}: the pseudopotential '{name}' of {element} needs PySCF, which cannot be imported; without it there are ccecp and "
+        "bfd of H to Ar",
+        hint=f"{install_extra('pyscf')}; or give an XML file: {{{element}: {element}.{name}.xml}}",
+    ) from missing
 
 
 def gaussian_orbitals(block: Pyscf, system: System, folder: Path, cache: Cache | None = None) -> OrbitalSet:

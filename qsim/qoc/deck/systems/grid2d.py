@@ -2,17 +2,30 @@
 
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from qsim.core.deck.blocks import Block, Count, DeckPath
 from qsim.core.deck.expression import ExpressionText
+from qsim.core.deck.table_units import UNITS_KEY, Column, LengthUnits, Tabulated, UnitName
 from qsim.core.deck.units import Energy, InverseLength, Length, Mass
 from qsim.qoc.deck.numbers import SIGNED, SIZE
 from qsim.qoc.deck.systems.states import Initial, StatePair, Target
 
-__all__ = ["FormulaOfXY", "Grid2dSystem", "HenonHeiles", "Interval", "PotentialOfXY", "TableOfXY", "TwoMorse"]
+__all__ = [
+    "Component",
+    "FormulaOfXY",
+    "Grid2dSystem",
+    "HenonHeiles",
+    "Interval",
+    "PotentialOfXY",
+    "TableOfXY",
+    "TwoMorse",
+]
 
-Component = Annotated[str, ExpressionText("x", "y")]
+LengthName = Annotated[str, UnitName("length")]
+EnergyName = Annotated[str, UnitName("energy")]
+DipoleName = Annotated[str, UnitName("dipole")]
+Formula = Annotated[str, ExpressionText("x", "y")]
 
 
 class Interval(Block):
@@ -34,16 +47,22 @@ class FormulaOfXY(Block):
     """A formula of x and y in atomic units."""
 
     type: Literal["expression"]
-    value: Component = Field(
-        description="formula of x and y", json_schema_extra={"example": "0.5*(x^2 + y^2)"}
-    )
+    value: Formula = Field(description="formula of x and y", json_schema_extra={"example": "0.5*(x^2 + y^2)"})
 
 
 class HenonHeiles(Block):
     """V = (x^2 + y^2)/2 + lambda (x^2 y - y^3/3), atomic units."""
 
     type: Literal["henon_heiles"]
-    strength: Annotated[float, SIGNED] = Field(description="lambda")
+    strength: Annotated[float, SIGNED] = Field(description="lambda; the key lambda is the same")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_letter(cls, value: object) -> object:
+        """Read `lambda` as the strength."""
+        if isinstance(value, dict) and "lambda" in value and "strength" not in value:
+            return {("strength" if key == "lambda" else key): one for key, one in value.items()}
+        return value
 
 
 class TwoMorse(Block):
@@ -55,23 +74,70 @@ class TwoMorse(Block):
     r0: Annotated[Length, SIGNED] = Field(description="position of the minimum")
 
 
-class TableOfXY(Block):
-    """Three columns, x, y and V in atomic units, on a rectangular grid, interpolated by cubic splines."""
+class UnitsOfXY(LengthUnits):
+    """Units of the coordinates of a table."""
+
+    y: LengthName | None = Field(
+        default=None, description="unit of y", json_schema_extra={"example": "angstrom"}
+    )
+
+
+class PotentialUnitsOfXY(UnitsOfXY):
+    """Units of a potential as a function of x and y."""
+
+    V: EnergyName | None = Field(default=None, description="unit of V", json_schema_extra={"example": "eV"})
+
+
+class DipoleUnitsOfXY(UnitsOfXY):
+    """Units of a dipole component as a function of x and y."""
+
+    mu: DipoleName | None = Field(default=None, description="unit of mu", json_schema_extra={"example": "D"})
+
+
+class TableOfXY(Tabulated):
+    """Three columns on a rectangular grid, interpolated by cubic splines."""
 
     type: Literal["table"]
-    file: DeckPath = Field(description="CSV or white-space file, relative to the deck")
+    file: DeckPath = Field(description="CSV, white-space or .h5 file, relative to the deck")
+
+
+class TablePotentialOfXY(TableOfXY):
+    """Three columns, x, y and V, on a rectangular grid, interpolated by cubic splines."""
+
+    units: PotentialUnitsOfXY | None = Field(default=None, description=UNITS_KEY)
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return x, y and V."""
+        return Column("x", "length"), Column("y", "length"), Column("V", "energy")
+
+
+class TableDipoleOfXY(TableOfXY):
+    """Three columns, x, y and mu, on a rectangular grid, interpolated by cubic splines."""
+
+    units: DipoleUnitsOfXY | None = Field(default=None, description=UNITS_KEY)
+
+    def columns(self) -> tuple[Column, ...]:
+        """Return x, y and mu."""
+        return Column("x", "length"), Column("y", "length"), Column("mu", "dipole")
 
 
 PotentialOfXY: TypeAlias = Annotated[
-    FormulaOfXY | HenonHeiles | TwoMorse | TableOfXY, Field(discriminator="type")
+    FormulaOfXY | HenonHeiles | TwoMorse | TablePotentialOfXY, Field(discriminator="type")
 ]
+
+
+Component: TypeAlias = Annotated[Formula | TableDipoleOfXY, Field(union_mode="left_to_right")]
 
 
 class Dipoles(Block):
     """Components of the dipole; each is a control, -mu E."""
 
-    x: Component | None = Field(default=None, description="formula of x and y, a.u.: control x")
-    y: Component | None = Field(default=None, description="formula of x and y, a.u.: control y")
+    x: Component | None = Field(
+        default=None, description="formula of x and y, a.u., or {type: table, file: ...}: control x"
+    )
+    y: Component | None = Field(
+        default=None, description="formula of x and y, a.u., or {type: table, file: ...}: control y"
+    )
 
 
 class Grid2dSystem(Block):
@@ -79,6 +145,7 @@ class Grid2dSystem(Block):
 
     # Bare numbers are in atomic units, and so are the fields.
     unit: ClassVar[str] = "hartree"
+    fields: ClassVar[bool] = True
 
     type: Literal["grid2d"]
     mass: Annotated[list[Annotated[Mass, SIZE]], Field(min_length=2, max_length=2)] = Field(

@@ -7,6 +7,7 @@ Without a unit all are numbers with hbar = 1, and text with a unit is refused.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -17,9 +18,20 @@ from qsim.core.errors import InvalidInput
 from qsim.core.text import shorten
 
 if TYPE_CHECKING:
+    from qsim.core.deck.blocks import Block
+
     Value: TypeAlias = float | str
 
-__all__ = ["FrequencyValue", "RateValue", "TemperatureValue", "TimeValue", "UnitName", "Units"]
+__all__ = [
+    "ControlValue",
+    "FrequencyValue",
+    "RateValue",
+    "TemperatureValue",
+    "TimeValue",
+    "UnitName",
+    "Units",
+    "units_of",
+]
 
 UnitName = Literal[
     "Hz", "kHz", "MHz", "GHz", "THz", "rad/s", "rad/ns", "rad/ps", "rad/fs", "cm-1", "meV", "eV", "hartree"
@@ -80,9 +92,12 @@ class Units:
     ----------
     name : str or None
         The key `unit` of the block; None: numbers with hbar = 1.
+    fields : bool
+        True where the controls are electric fields in atomic units, not multiples of the unit.
     """
 
     name: str | None
+    fields: bool = False
 
     @property
     def seconds(self) -> float | None:
@@ -101,6 +116,15 @@ class Units:
         if isinstance(value, str):
             return self._atomic(value, "frequency", key) * self._atomic_times
         return value * self.factor
+
+    def control(self, value: Value, key: str) -> float:
+        """Return the value of a control: in the unit of the block, or an electric field, a.u."""
+        if not self.fields:
+            return self.frequency(value, key) / self.factor
+        try:
+            return parse_quantity(value, "electric field")
+        except UnitError as error:
+            raise InvalidInput(key, str(error)) from None
 
     def time(self, value: Value, key: str) -> float:
         """Return a time; bare numbers are in internal units already (ns for ``GHz``)."""
@@ -140,7 +164,15 @@ class Units:
         if self.name is None:
             text = f"{shorten(repr(value))} has a unit, but the block has none; add unit: GHz, or write plain numbers"
             raise InvalidInput(key, text)
-        return atomic(value, kind)
+        try:
+            return atomic(value, kind)
+        except UnitError as error:
+            raise InvalidInput(key, str(error)) from None
+
+
+def units_of(system: Block) -> Units:
+    """Return the unit of a block `system`, and whether its controls are electric fields."""
+    return Units(getattr(system, "unit", None), bool(getattr(system, "fields", False)))
 
 
 class _Measure:
@@ -164,8 +196,21 @@ class _Measure:
         return value if isinstance(value, str) else number
 
 
+def _control(value: object) -> object:
+    """Refuse text that is neither a frequency nor an electric field; which of them the type of system says."""
+    try:
+        return _Measure("frequency")(value)
+    except ValueError as error:
+        with suppress(UnitError):
+            if isinstance(value, str):
+                parse_quantity(value, "electric field")
+                return value
+        raise error from None
+
+
 _EITHER = Field(union_mode="left_to_right")
 FrequencyValue = Annotated[float | str, _EITHER, BeforeValidator(_Measure("frequency"))]
 TimeValue = Annotated[float | str, _EITHER, BeforeValidator(_Measure("time", positive=True))]
+ControlValue = Annotated[float | str, _EITHER, BeforeValidator(_control)]
 RateValue = Annotated[float | str, _EITHER, BeforeValidator(_Measure("rate", positive=True, zero=True))]
 TemperatureValue = Annotated[float | str, _EITHER, BeforeValidator(_Measure("temperature", positive=True))]

@@ -130,7 +130,7 @@ def _draw_map(fig: Figure, ax: Axes, r: Results, name: str, x: FloatArray) -> No
             ax.semilogy(r["energy"], np.maximum(values[k], 1e-300), linewidth=0.7, label=labels[k])
         top = float(values.max())
         ax.set_ylim(1e-8 * top, 3.0 * top)
-        ax.legend(title=_caption_title(r), ncols=2, fontsize=5, title_fontsize=5)
+        ax.legend(title=_caption_title(r), ncols=2, fontsize="x-small", title_fontsize="x-small")
         ax.set_xlabel("energy (hartree)")
         ax.set_ylabel(f"dP/dE ({r.unit('scan_pes_along' if along else 'scan_pes') or '1/hartree'})")
     else:
@@ -162,7 +162,7 @@ def scan(r: Results) -> Figure | None:
             b.semilogy(r["hhg_order"], np.maximum(r["scan_hhg"][k], 1e-300), linewidth=0.6, label=label)
         b.set_xlabel("harmonic order")
         b.set_ylabel("power (a.u.)")
-        b.legend(title=_caption_title(r), ncols=2, fontsize=5, title_fontsize=5)
+        b.legend(title=_caption_title(r), ncols=2, fontsize="x-small", title_fontsize="x-small")
         b.set_title("harmonics")
     else:
         b.plot(x, r["run_norm_final"], marker=".")

@@ -127,7 +127,7 @@ def _focal_error(r: AtomScanResult) -> float | None:
 QUANTITIES: tuple[Q, ...] = (
     Q("runs", "", "number of runs", lambda r: len(r.runs), headline=True),
     Q("steps", "", "time steps of each run", lambda r: r.runs[0].problem.setting.steps, headline=True),
-    Q("dt", "a.u.", "time step", lambda r: r.runs[0].problem.setting.dt),
+    Q("dt", "a.u.", "time step", lambda r: r.runs[0].problem.setting.dt, exact=True),
     Q("gauge", "", "gauge of the runs", lambda r: r.runs[0].problem.setting.gauge),
     Q("points", "", "radial points", lambda r: r.runs[0].problem.lattice.grid.points),
     Q("lmax", "", "largest angular momentum at the end of any run", lambda r: max(one.lanes.lmax for one in r.runs)),

@@ -105,7 +105,7 @@ class Stored:
         share = float(weights[self.channels[:, 0] > lmax].sum() / weights.sum())
         if share > LOST:
             raise InvalidInput(
-                "grid.lmax",
+                "grid.l_max",
                 f"the state in {self.path.name} has {share:.2g} of its norm above l = {lmax}; it needs lmax of at least "
                 f"{self._largest(LOST)} ({self.needed} for all of it), or auto",
             )

@@ -190,7 +190,7 @@ def shape(
     if most(shared) < 1:
         raise DeviceError(
             f"{ROWS} radial points of {lanes} channels do not fit in the {shared} bytes of shared memory of a CUDA block",
-            hint="run.device: cpu, or a lower grid.lmax",
+            hint="run.device: cpu, or a lower grid.l_max",
         )
     if warps and lanes <= WARP_LANES and waits:
         chunks = -(-points // WARP_ROWS)

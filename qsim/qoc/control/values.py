@@ -1,0 +1,281 @@
+"""First values of a control of a quantum system as functions of time: formulas, random sine modes, files."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.deck.columns import read_rows, text_lines
+from qsim.core.device import rng
+from qsim.core.errors import FileError, InvalidInput
+from qsim.core.physics.functions import formula
+from qsim.core.results.arrays import require_finite
+from qsim.qoc.deck.systems.quantities import Units
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from qsim.qoc.control.controls import Curve
+    from qsim.qoc.control.parametrisation import Parametrisation
+    from qsim.qoc.deck.controls import FileValues, QuantumControl, RandomValues
+
+    Array = NDArray[np.float64]
+
+__all__ = ["First", "Setting", "first_values"]
+
+# Stream of random numbers of the first values; one more per control.
+STREAM = 40
+# Names that the times of a file may have.
+TIMES = ("t", "time", "times")
+_NAME = re.compile(r"\s*([^\s(\[]+)\s*(?:[(\[]([^()\[\]]*)[)\]])?\s*")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the controls of a deck have in common.
+
+    Attributes
+    ----------
+    units : Units
+        Of the system.
+    duration : float
+        T, in the unit of time of the system.
+    times : (N,) float64
+        Middles of the slots.
+    seed : int
+    attempt : int
+        Number of the start, from 0: random values differ from start to start.
+    """
+
+    units: Units
+    duration: float
+    times: Array
+    seed: int
+    attempt: int = 0
+
+
+@dataclass(frozen=True)
+class First:
+    """First values of a control.
+
+    Attributes
+    ----------
+    curve : callable
+        From times (n,) to values (n,), within the bounds.
+    held : bool
+        True if they are constant in each slot by nature.
+    shaped : bool
+        True if they bear the shape of the control already.
+    """
+
+    curve: Curve
+    held: bool = False
+    shaped: bool = False
+
+
+def first_values(
+    block: QuantumControl, key: str, made: Parametrisation, setting: Setting, natural: float, number: int
+) -> First:
+    """Return the first values of a control.
+
+    Parameters
+    ----------
+    key : str
+        Place of the control in the deck.
+    made : Parametrisation
+        Its bounds.
+    natural : float
+        Size of random values where nothing else says it.
+    number : int
+        Place of the control in the system.
+
+    Raises
+    ------
+    InvalidInput
+        If a formula or a file cannot be used.
+    """
+    guess, duration = block.guess, setting.duration
+    low, high = float(made.low[0]), float(made.high[0])
+    if guess.type == "zero":
+        return First(lambda t: np.zeros(t.size), held=True)
+    if guess.type == "expression":
+        text, place = guess.value, f"{key}.guess.value"
+
+        def curve(t: Array) -> Array:
+            return np.clip(formula(text, place, t=t, T=duration) * np.ones(t.size), low, high)
+
+        return First(curve, held=bool(np.ptp(curve(setting.times)) == 0.0))
+    if guess.type == "file":
+        return _from_file(guess, guess.column or block.name, f"{key}.guess", setting, (low, high))
+    size = natural
+    if guess.amplitude != "auto":
+        size = setting.units.control(guess.amplitude, f"{key}.guess.amplitude")
+    elif made.bounded:
+        # a bound of zero leaves the other one
+        size = 0.5 * min(s for s in (-low, high) if 0.0 < s < math.inf)
+    return First(_random(guess, setting, size, number, (low, high)))
+
+
+def _random(
+    guess: RandomValues, setting: Setting, size: float, number: int, ends: tuple[float, float]
+) -> Curve:
+    """Return a sum of sine modes whose root mean square in the slots is `size`."""
+    count = min(guess.modes, setting.times.size)
+    draws = rng.normal(rng.key_from_seed(setting.seed), STREAM + number, setting.attempt, count)
+    waves = np.pi / setting.duration * np.arange(1, count + 1)
+
+    def bare(t: Array) -> Array:
+        return draws @ np.sin(np.outer(waves, t))
+
+    root = float(np.sqrt(np.mean(bare(setting.times) ** 2)))
+    return lambda t: np.clip(bare(t) * size / root, *ends)
+
+
+# ------------------------------------------------------------------------------------------- files
+
+
+def _from_file(guess: FileValues, name: str, key: str, setting: Setting, ends: tuple[float, float]) -> First:
+    path = guess.file
+    shaped = False
+    if path.suffix in (".h5", ".hdf5"):
+        t, values, shaped = _stored(path, name, key, setting.units)
+    else:
+        t, values = _columns(path, name, key, setting.units)
+    order = np.argsort(t, kind="stable")
+    t, values = t[order], values[order]
+    if t.size < 2 or np.any(np.diff(t) <= 0):
+        raise InvalidInput(f"{key}.file", f"{path} needs at least two distinct times")
+    if t[-1] < 0.0 or t[0] > setting.duration:
+        raise InvalidInput(
+            f"{key}.file",
+            f"times from {t[0]:g} to {t[-1]:g} do not overlap the pulse, which lasts from 0 to {setting.duration:g}",
+        )
+    held = guess.between == "hold" or (guess.between == "auto" and shaped)
+    # a sample stands for the time around it: half a spacing beyond the ends
+    start, end = t[0] - 0.5 * (t[1] - t[0]), t[-1] + 0.5 * (t[-1] - t[-2])
+    edges = 0.5 * (t[1:] + t[:-1])
+
+    def curve(times: Array) -> Array:
+        found = values[np.searchsorted(edges, times, side="right")] if held else np.interp(times, t, values)
+        return np.clip(np.where((times >= start) & (times <= end), found, 0.0), *ends)
+
+    return First(curve, held=held, shaped=shaped)
+
+
+def _columns(path: Path, name: str, key: str, units: Units) -> tuple[Array, Array]:
+    """Return times and values of a text file, in the units of the system."""
+    labels, line = _header(path)
+    rows = np.array(read_rows(path, f"t, {name}"))
+    if rows.shape[1] < 2:
+        raise FileError(f"{path}: one column; expected t and {name}")
+    if not labels:
+        if rows.shape[1] > 2:
+            text = f"{path} has {rows.shape[1]} columns and no header; name them, '# t, {name}'"
+            raise InvalidInput(f"{key}.file", text)
+        labels = [("t", ""), (name, "")]
+    # tables of `qsim table` name controls by their path
+    names = [label[0].removeprefix("control/") for label in labels]
+    if name not in names:
+        raise InvalidInput(f"{key}.column", f"{path} has no column '{name}'; it has {', '.join(names)}")
+    time = next((i for i, n in enumerate(names) if n.lower() in TIMES), 0)
+    column = names.index(name)
+    if max(time, column) >= rows.shape[1]:
+        raise FileError(f"{path}:{line}: {len(names)} names, but {rows.shape[1]} columns")
+    where = f"{path}:{line}"
+    return (
+        rows[:, time] * _factor(labels[time][1], "time", where, units),
+        rows[:, column] * _factor(labels[column][1], "control", where, units),
+    )
+
+
+def _header(path: Path) -> tuple[list[tuple[str, str]], int]:
+    """Return names and units of the last line before the numbers, and its number; nothing without one."""
+    found: tuple[list[tuple[str, str]], int] = ([], 0)
+    for number, text in text_lines(path, "columns of numbers"):
+        words = text.strip()
+        bare = words.lstrip("#% ")
+        comment = words != bare
+        if not bare or (not comment and re.match(r"[-+]?\.?\d", bare)):
+            if bare:
+                break
+            continue
+        # a separator inside of brackets belongs to the unit
+        parts = re.split(r"[,;\t](?![^(\[]*[)\]])", bare)
+        if len(parts) == 1:
+            parts = re.split(r"\s+(?![(\[])", bare)
+        matches = [_NAME.fullmatch(part) for part in parts]
+        names = [(m[1], (m[2] or "").strip()) for m in matches if m]
+        # a comment may be prose
+        if len(names) == len(parts) > 1:
+            found = (names, number)
+        elif not comment:
+            raise FileError(f"{path}:{number}: expected a header such as 't (ns), u (MHz)', found '{words}'")
+    return found
+
+
+def _factor(unit: str, kind: str, where: str, units: Units) -> float:
+    """Return the number of units of the system in one unit of a file."""
+    if unit in ("", "1", "-"):
+        return 1.0
+    try:
+        if kind == "time":
+            return units.time(f"1 {unit}", "file")
+        one, two = (units.control(f"{n} {unit}", "file") for n in (1, 2))
+    except (InvalidInput, ValueError) as error:
+        raise FileError(f"{where}: {error}") from None
+    if two != 2.0 * one:
+        # such as an intensity, which is no multiple of a field
+        raise FileError(f"{where}: values of a control cannot be in {unit}")
+    return one
+
+
+def _stored(path: Path, name: str, key: str, units: Units) -> tuple[Array, Array, bool]:
+    """Return times and values of an HDF5 file, and whether it holds the results of a run."""
+    from qsim.core.results.hdf5 import open_datasets
+
+    file, datasets = open_datasets(path)
+    with file:
+        if "results/time" in datasets:
+            t, values = _of_results(path, name, key, units)
+            return t, values, True
+        time = next((n for n in datasets if n.lower() in TIMES), None)
+        if name not in datasets or time is None:
+            there = ", ".join(datasets) or "nothing"
+            text = f"{path} needs the datasets t and {name}; it has {there}"
+            raise InvalidInput(f"{key}.column", text)
+        found: list[NDArray[Any]] = []
+        for dataset, kind in ((time, "time"), (name, "control")):
+            factor = _factor(datasets[dataset].unit, kind, f"{path}: {dataset}", units)
+            found.append(np.asarray(datasets[dataset][()]) * factor)
+    for label, values in zip((time, name), found, strict=True):
+        if values.dtype.kind not in "iuf" or values.shape != found[0].shape or values.ndim != 1:
+            raise FileError(f"{path}: {label} must hold as many real numbers as there are times")
+        require_finite(path, label, values)
+    return found[0], found[1], False
+
+
+def _of_results(path: Path, name: str, key: str, units: Units) -> tuple[Array, Array]:
+    """Return times and values of the results of a run, whose system may have another unit."""
+    from qsim.core.results.results import open_results
+
+    with open_results(path) as results:
+        there = [n.removeprefix("control/") for n in results if n.startswith("control/")]
+        if name not in there:
+            text = f"{path} holds no control '{name}'; it has {', '.join(there) or 'none'}"
+            raise InvalidInput(f"{key}.column", text)
+        t, values = np.asarray(results["time"]), np.asarray(results[f"control/{name}"])
+        other = results.deck["system"].get("unit")
+        seconds = results.scalars["time_unit"].value if "time_unit" in results.scalars else None
+    if seconds is None or units.seconds is None:
+        return t, values
+    theirs = Units(other if other is not None else "hartree")
+    ratio = float(seconds) / units.seconds
+    if units.fields:
+        return t * ratio, values
+    return t * ratio, values * (theirs.factor / ratio / units.factor)

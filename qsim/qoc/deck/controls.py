@@ -1,0 +1,216 @@
+"""Controls of a quantum system: first values, free parameters and constraints of each."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+
+from qsim.core.deck.blocks import Block, Count, DeckPath, Finding, PositiveCount, short_form
+from qsim.core.deck.expression import ExpressionText
+from qsim.qoc.deck.control import ExpressionShape, Sin2, Sin2Edges
+from qsim.qoc.deck.systems.quantities import ControlValue, FrequencyValue
+
+__all__ = ["QuantumControl", "control_rules"]
+
+Values = Annotated[list[FrequencyValue], Field(min_length=2, max_length=2)]
+ControlValues = Annotated[list[ControlValue], Field(min_length=2, max_length=2)]
+
+
+class ExpressionValues(Block):
+    """A formula of t (and the duration T), evaluated in the middle of each slot."""
+
+    type: Literal["expression"]
+    value: Annotated[str, ExpressionText("t", "T")] = Field(
+        description="formula of t and T, in the unit of time and of frequency of the system"
+    )
+
+
+class RandomValues(Block):
+    """A smooth random control: a few sine modes with normal coefficients."""
+
+    type: Literal["random"]
+    amplitude: ControlValue | Literal["auto"] = Field(
+        default="auto",
+        description="root mean square; auto: half of the smaller bound, or a rotation by pi in T",
+    )
+    modes: PositiveCount = Field(default=8, description="number of sine modes")
+
+
+class ZeroValues(Block):
+    """No control at first."""
+
+    type: Literal["zero"]
+
+
+class FileValues(Block):
+    """Values at times: columns of a text file, datasets of an HDF5 file, or the controls of an earlier run.
+
+    They are zero outside of the times of the file.
+    """
+
+    type: Literal["file"]
+    file: DeckPath = Field(
+        description="CSV or white-space with the header 't (ns), NAME (MHz), ...', HDF5, or results of qsim qoc"
+    )
+    column: str | None = Field(
+        default=None, description="column or dataset; default: the name of the control"
+    )
+    between: Literal["auto", "hold", "linear"] = Field(
+        default="auto",
+        description="between the times: the nearest value, or a line; auto: hold for results of an earlier run, else linear",
+    )
+
+
+FirstValues = Annotated[
+    ExpressionValues | RandomValues | ZeroValues | FileValues, Field(discriminator="type"), short_form
+]
+
+
+class EverySlot(Block):
+    """One free value per slot, or per block of slots."""
+
+    type: Literal["slots"]
+    count: PositiveCount | None = Field(
+        default=None, description="free values, each held for time.slots/count slots; default: one per slot"
+    )
+
+
+class Sine(Block):
+    """Sine modes ``sin(n pi t/T)`` in a band of frequencies."""
+
+    type: Literal["sine"]
+    band: Values = Field(description="lowest and highest frequency")
+
+
+class Fourier(Block):
+    """Sine and cosine at frequencies ``(k + r_k) 2 pi/T`` with random r_k, added to the first values (CRAB).
+
+    Where the search comes to rest, new frequencies are drawn and added to what was found.
+    """
+
+    type: Literal["fourier"]
+    count: PositiveCount = Field(description="number of frequencies, k = 1, 2, ...")
+    spread: Annotated[float, Field(ge=0, le=0.5)] = Field(
+        default=0.5, description="largest |r_k|; 0: the harmonics themselves"
+    )
+    redraws: Annotated[Count, Field(le=1000)] = Field(
+        default=4, description="times that new frequencies are drawn when no step raises J any more"
+    )
+
+
+class Splines(Block):
+    """Cubic B-splines on equal intervals, or their products with carriers."""
+
+    type: Literal["bspline"]
+    count: Annotated[Count, Field(ge=4)] = Field(description="number of splines")
+    carriers: Annotated[list[FrequencyValue], Field(min_length=1, max_length=64)] = Field(
+        default=[0.0],
+        description="frequencies w: every spline times cos(w t) and sin(w t); 0: the splines themselves",
+    )
+
+
+class Constant(Block):
+    """One value for the whole duration."""
+
+    type: Literal["constant"]
+
+
+Parameters = Annotated[
+    EverySlot | Sine | Fourier | Splines | Constant, Field(discriminator="type"), short_form
+]
+Shapes = Annotated[Sin2Edges | Sin2 | ExpressionShape, Field(discriminator="type"), short_form]
+
+
+class Modulus(Block):
+    """A bound on ``sqrt(u^2 + v^2)`` of this control and another: two quadratures of one drive."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    partner: str = Field(alias="with", description="name of the other control")
+    bound: ControlValue = Field(description="largest modulus", json_schema_extra={"example": 0.08})
+
+
+class QuantumControl(Block):
+    """One control of the system: its first values and constraints."""
+
+    name: str = Field(description="name in system.controls, or in the file of matrices")
+    guess: FirstValues = Field(
+        default=RandomValues(type="random"), description="first values", validate_default=True
+    )
+    parameters: Parameters = Field(
+        default=EverySlot(type="slots"), description="free parameters", validate_default=True
+    )
+    shape: Shapes | None = Field(default=None, description="factor S(t) of the control, from 0 to 1")
+    bounds: ControlValues | None = Field(
+        default=None,
+        description="lowest and highest value, a frequency; rotor, grid2d: an electric field, or the intensity of its peak",
+    )
+    modulus: Modulus | None = Field(default=None, description="bound on the modulus of two controls together")
+    zero_area: bool = Field(default=False, description="keep the time integral at zero")
+    area: Annotated[float, Field(gt=-1e12, lt=1e12)] | None = Field(
+        default=None, description="keep the time integral at this value, in the units of control and time"
+    )
+    alpha: Annotated[float, Field(ge=0, lt=1e12)] | None = Field(
+        default=None, description="fluence penalty of this control; default: objective.alpha"
+    )
+    fixed: bool = Field(default=False, description="keep the first values: a known drive")
+
+    @property
+    def coupled(self) -> str:
+        """What couples its slots: the key of the constraint, or an empty text."""
+        if self.parameters.type != "slots" or self.parameters.count is not None:
+            return "parameters"
+        if self.zero_area:
+            return "zero_area"
+        return "" if self.area is None else "area"
+
+
+def control_rules(controls: list[QuantumControl], optimizer: str) -> Iterator[Finding]:
+    """Yield contradictions between the controls, and what an optimiser cannot keep."""
+    names = [c.name for c in controls]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            yield Finding(f"control.{place}.name", f"duplicate control '{name}'")
+    if optimizer != "none" and all(c.fixed for c in controls):
+        yield Finding("control", "every control is fixed; nothing is left to optimise (optimizer: none)")
+    taken: set[str] = set()
+    for place, control in enumerate(controls):
+        key = f"control.{place}"
+        if control.zero_area and control.area is not None:
+            yield Finding(f"{key}.area", "give either area or zero_area")
+        yield from _modulus(controls, place, taken)
+        if optimizer == "krotov" and not control.fixed:
+            yield from _sequential(control, key)
+
+
+def _modulus(controls: list[QuantumControl], place: int, taken: set[str]) -> Iterator[Finding]:
+    """Yield what is wrong with the partner of a control; `taken` holds the names of all pairs so far."""
+    control = controls[place]
+    if control.modulus is None:
+        return
+    key, partner = f"control.{place}.modulus", control.modulus.partner
+    others = [c for c in controls if c.name == partner]
+    if not others or partner == control.name:
+        names = ", ".join(c.name for c in controls if c.name != control.name)
+        yield Finding(f"{key}.with", f"no other control is called '{partner}'; there are {names or 'none'}")
+        return
+    if {control.name, partner} & taken:
+        yield Finding(key, "a control can be in one pair only; give the key to one control of the pair")
+    taken |= {control.name, partner}
+    for one in (control, others[0]):
+        if one.fixed:
+            yield Finding(key, f"'{one.name}' is fixed; a pair has two free controls")
+        elif one.zero_area or one.area is not None:
+            yield Finding(
+                key, f"the area of '{one.name}' cannot be kept together with a bound on the modulus"
+            )
+
+
+def _sequential(control: QuantumControl, key: str) -> Iterator[Finding]:
+    """Yield what slots that are changed one after another cannot keep."""
+    remedy = "use optimizer lbfgs"
+    if control.coupled:
+        text = f"Krotov's update changes one slot after another and cannot keep this; {remedy}"
+        yield Finding(f"{key}.{control.coupled}", text)
+    if control.modulus is not None:
+        yield Finding(f"{key}.modulus", f"Krotov's update changes one control by itself; {remedy}")

@@ -1,0 +1,1 @@
+"""Two coordinates: their functions on a grid, their levels, and their motion on the grid."""

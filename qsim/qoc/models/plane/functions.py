@@ -1,0 +1,108 @@
+"""Potentials and dipoles of two coordinates at the points of a grid: formulas, wells and tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.deck.tables import read_table
+from qsim.core.errors import InvalidInput
+from qsim.core.physics.functions import LARGEST_VALUE, formula
+from qsim.qoc.deck.systems.grid2d import FormulaOfXY, HenonHeiles, TableOfXY
+
+if TYPE_CHECKING:
+    from qsim.core.device.arrays import FloatArray
+    from qsim.qoc.deck.systems.grid2d import Component, PotentialOfXY
+
+__all__ = ["dipole_at", "potential_at"]
+
+# Rows of a table in each coordinate: two cubic pieces.
+LEAST_ROWS = 4
+
+
+def potential_at(block: PotentialOfXY, x: FloatArray, y: FloatArray) -> FloatArray:
+    """Return V (n1, n2) at the points x, y (n1, n2), hartree.
+
+    Raises
+    ------
+    InvalidInput
+        If it is not finite or too large somewhere, or a table does not cover the points.
+    FileError
+        If a table cannot be read.
+    """
+    key = "system.potential"
+    if isinstance(block, FormulaOfXY):
+        return _sane(formula(block.value, f"{key}.value", x=x, y=y), f"{key}.value")
+    if isinstance(block, TableOfXY):
+        return _sane(_table(block, x, y, f"{key}.file"), f"{key}.file")
+    if isinstance(block, HenonHeiles):
+        return np.asarray(0.5 * (x * x + y * y) + block.strength * (x * x * y - y**3 / 3.0))
+    with np.errstate(over="ignore"):
+        wells = [(1.0 - np.exp(-block.beta * (q - block.r0))) ** 2 for q in (x, y)]
+    return _sane(np.asarray(block.D * (wells[0] + wells[1])), key)
+
+
+def dipole_at(component: Component, x: FloatArray, y: FloatArray, key: str) -> FloatArray:
+    """Return a component of the dipole (n1, n2) at the points x, y (n1, n2), a.u.
+
+    Raises
+    ------
+    InvalidInput
+        If it is not finite or too large somewhere, or a table does not cover the points.
+    FileError
+        If a table cannot be read.
+    """
+    if isinstance(component, str):
+        return _sane(formula(component, key, x=x, y=y), key)
+    return _sane(_table(component, x, y, f"{key}.file"), f"{key}.file")
+
+
+def _sane(values: FloatArray, key: str) -> FloatArray:
+    """Return values that are finite and of a size that leaves something beside them.
+
+    Raises
+    ------
+    InvalidInput
+        Otherwise.
+    """
+    largest = float(np.abs(values).max())
+    if not largest <= LARGEST_VALUE:
+        text = f"{largest:.3g} a.u. on the grid is too large for double precision (at most {LARGEST_VALUE:g})"
+        raise InvalidInput(key, f"{text}; change the function or system.grid")
+    return values
+
+
+def _table(block: TableOfXY, x: FloatArray, y: FloatArray, key: str) -> FloatArray:
+    """Return the third column of a table at the points of the grid, by cubic splines.
+
+    Raises
+    ------
+    InvalidInput
+        If its rows fill no rectangular grid, or do not cover the points.
+    FileError
+        If the file cannot be read.
+    """
+    from scipy.interpolate import RectBivariateSpline
+
+    rows = read_table(block)
+    rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+    xs, ys = np.unique(rows[:, 0]), np.unique(rows[:, 1])
+    full = rows.shape[0] == xs.size * ys.size
+    if not full or not np.array_equal(
+        rows[:, :2], np.array(np.meshgrid(xs, ys, indexing="ij")).reshape(2, -1).T
+    ):
+        text = (
+            f"{len(rows)} rows with {xs.size} different x and {ys.size} different y fill no rectangular grid"
+        )
+        raise InvalidInput(key, text)
+    if min(xs.size, ys.size) < LEAST_ROWS:
+        raise InvalidInput(key, f"{xs.size} x {ys.size} values; cubic splines need at least 4 x 4")
+    for name, given, needed in (("x", xs, x), ("y", ys, y)):
+        # Ends that agree but for rounding of a change of units are inside.
+        slack = 1e-9 * float(given[-1] - given[0])
+        if needed.min() < given[0] - slack or needed.max() > given[-1] + slack:
+            covered = f"the table covers {name} from {given[0]:g} to {given[-1]:g}"
+            raise InvalidInput(key, f"{covered} bohr, the grid needs {needed.min():g} to {needed.max():g}")
+    spline = RectBivariateSpline(xs, ys, rows[:, 2].reshape(xs.size, ys.size))
+    return np.asarray(spline(x[:, 0], y[0, :]), dtype=float)

@@ -1,0 +1,124 @@
+"""Amplitudes that a quantum system should not have at T, with their derivatives: residuals of Gauss-Newton steps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.errors import InvalidInput
+from qsim.qoc.models.quantum import GateTarget, ObservableTarget, StateTarget
+from qsim.qoc.objectives.objective import complement
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.device.arrays import ComplexArray
+    from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.objectives.slots import SlotObjective
+
+__all__ = ["SlotAmplitudes", "refuse_without_amplitudes"]
+
+
+def refuse_without_amplitudes(model: QuantumModel, density: bool) -> None:
+    """Refuse goals whose distance from 1 is no sum of squared amplitudes.
+
+    Raises
+    ------
+    InvalidInput
+        For density matrices, observables and mixtures as goals.
+    """
+    if density:
+        text = "Gauss-Newton needs amplitudes, which density matrices do not have; use lbfgs"
+        raise InvalidInput("optimizer", text)
+    if isinstance(model.goal, ObservableTarget):
+        text = "Gauss-Newton needs a largest value with no amplitude left; of an observable use lbfgs"
+        raise InvalidInput("optimizer", text)
+    if not isinstance(model.goal, GateTarget | StateTarget):
+        raise InvalidInput("optimizer", "Gauss-Newton needs states or a gate as a goal; use lbfgs")
+
+
+@dataclass(frozen=True)
+class SlotTrial:
+    """Controls (C, N) that were propagated, and the columns at T."""
+
+    fields: NDArray[np.float64]
+    final: ComplexArray
+
+
+class SlotAmplitudes:
+    """Residuals of kets: everything outside the targets; of gates and coherent pairs the distance up to a phase.
+
+    States: ``r = sqrt(w_s) Q_s+ x_s`` with Q_s a basis of all that is no target of column s, so that ``sum |r|^2 = 1 - P``.
+    Gates: ``r = c (X - e^{i phi} W)`` at the best phase, with ``sum |r|^2 = 1 - F`` near the goal.
+
+    Parameters
+    ----------
+    objective : SlotObjective
+        Of kets.
+    """
+
+    def __init__(self, objective: SlotObjective) -> None:
+        self.objective = objective
+        goal = objective.model.goal
+        self.wanted: ComplexArray | None = None
+        if isinstance(goal, GateTarget):
+            self.wanted = goal.columns @ goal.unitary
+            self.scale = 1.0 / math.sqrt(goal.unitary.shape[0] + 1)
+        elif isinstance(goal, StateTarget):
+            count = objective.start.shape[1]
+            given = [np.asarray(v, np.complex128) for v in goal.vectors]
+            vectors = given if len(given) == count else [given[0]] * count
+            if goal.coherent:
+                self.wanted = np.array([v[0] for v in vectors]).T
+                self.scale = 1.0 / math.sqrt(count)
+            self.outside = [complement(v).T for v in vectors]
+
+    def trial(self, fields: NDArray[np.float64]) -> tuple[float, float, SlotTrial]:
+        """Return P, J and what `jacobian` goes on from; one sweep."""
+        objective = self.objective
+        objective.sweeps += 1
+        final, _ = objective.propagator.forward(fields, objective.start)
+        objective.norm_error = max(objective.norm_error, objective.norm_change(final))
+        p = objective.cost.value(final)
+        return p, p - objective.penalty(fields), SlotTrial(fields, final)
+
+    def jacobian(self, trial: SlotTrial) -> tuple[ComplexArray, ComplexArray]:
+        """Return residuals (R,) and their derivatives (R, C, N); about two sweeps for each level."""
+        if self.wanted is not None:
+            return self._up_to_a_phase(trial, self.wanted)
+        weights = np.sqrt(self.objective.model.weights)
+        parts = [
+            (w * (basis.conj().T @ trial.final[:, s]), self._rows(trial, s, np.asarray(w * basis, np.complex128)))
+            for s, (basis, w) in enumerate(zip(self.outside, weights, strict=True))
+        ]
+        return np.concatenate([r for r, _ in parts]), np.concatenate([rows for _, rows in parts])
+
+    def _up_to_a_phase(self, trial: SlotTrial, wanted: ComplexArray) -> tuple[ComplexArray, ComplexArray]:
+        size, count = wanted.shape
+        turned = wanted * np.exp(1j * np.angle(np.vdot(wanted, trial.final)))
+        residual = self.scale * (trial.final - turned)
+        units = self.scale * np.eye(size, dtype=complex)
+        rows = np.array([self._rows(trial, s, units) for s in range(count)])
+        # the phase follows the controls: what moves along it is no residual
+        along = (1j * turned / np.linalg.norm(turned)).T
+        moved = np.einsum("sk,skcn->cn", along.conj(), rows).real
+        rows = rows - along[:, :, None, None] * moved
+        return residual.T.ravel(), rows.reshape(count * size, *rows.shape[2:])
+
+    def _rows(self, trial: SlotTrial, column: int, basis: ComplexArray) -> ComplexArray:
+        """Return ``d <b|x_s>/du`` (B, C, N) of one column for every b of a basis (D, B)."""
+        objective, propagator = self.objective, self.objective.propagator
+        start = np.ascontiguousarray(objective.start[:, column : column + 1])
+        _, trajectory = propagator.forward(trial.fields, start)
+        rows = []
+        for vector in basis.T:
+            bra = np.ascontiguousarray(vector[:, None].astype(complex))
+            # 2 Re <b/2|dx> and 2 Re <i b/2|dx> = Im <b|dx>
+            real = propagator.gradient(trial.fields, trajectory, (0.5 + 0j) * bra)
+            imaginary = propagator.gradient(trial.fields, trajectory, 0.5j * bra)
+            rows.append(real + 1j * imaginary)
+        objective.sweeps += math.ceil(2 * len(rows) / objective.start.shape[1])
+        return np.array(rows)

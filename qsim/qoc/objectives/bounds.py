@@ -1,0 +1,202 @@
+"""What no control can pass, and what lifetimes leave: known before any search (Eqs. Q21 to Q23)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.qoc.models.quantum import DensityTarget, GateTarget, ObservableTarget, StateTarget
+from qsim.qoc.propagators.slots import row_and_column_norm
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.device.arrays import ComplexArray
+    from qsim.qoc.models.quantum import QuantumModel
+
+__all__ = [
+    "Limits",
+    "after_turning",
+    "coherence_limit",
+    "limits_of",
+    "mixture_bound",
+    "speed_bound",
+    "widest",
+]
+
+# Levels up to which spectra are computed.
+MOST_LEVELS = 400
+# Controls up to which every corner of their bounds is tried.
+MOST_CORNERS = 6
+# Infidelity above which an estimate of first order says nothing.
+FIRST_ORDER = 0.5
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of the value of a goal.
+
+    Attributes
+    ----------
+    mixture : float or None
+        Bound by the weights of the start; None where it says nothing.
+    speed : float or None
+        Bound by the duration and the bounds of the controls.
+    coherence : float or None
+        Estimate of what jumps leave of a gate.
+    """
+
+    mixture: float | None = None
+    speed: float | None = None
+    coherence: float | None = None
+
+
+def mixture_bound(model: QuantumModel) -> float | None:
+    """Return the largest value that unitary motion can make of the start, ``sum_i w_i o_i`` of sorted weights and eigenvalues.
+
+    ``Tr(O U rho U+) <= sum_i w_i o_i`` (J. von Neumann): for a projector of rank r, the sum of the r largest weights. None for
+    gates, and where every column has a goal of its own.
+    """
+    goal = model.goal
+    weights = np.sort(model.weights)[::-1]
+    if isinstance(goal, StateTarget):
+        if goal.coherent or len(goal.vectors) > 1:
+            return None
+        return float(weights[: goal.vectors[0].shape[0]].sum())
+    if isinstance(goal, GateTarget) or model.dimension > MOST_LEVELS:
+        return None
+    operator = goal.density if isinstance(goal, DensityTarget) else goal.operator.toarray()
+    values = np.linalg.eigvalsh(operator)[::-1]
+    count = min(weights.size, values.size)
+    return float(weights[:count] @ values[:count])
+
+
+def widest(model: QuantumModel, low: NDArray[np.float64], high: NDArray[np.float64]) -> float | None:
+    """Return the largest width ``E_max - E_min`` of H within the bounds of the controls; None if one has none.
+
+    The width is convex in the factors f_c of the controls, so that it is largest at a corner of their box.
+
+    Parameters
+    ----------
+    low, high : (C,) float64
+        Bounds of each control.
+    """
+    if not np.all(np.isfinite(low) & np.isfinite(high)):
+        return None
+    ends = []
+    for control, a, b in zip(model.controls, low, high, strict=True):
+        factors = sorted((float(a) ** control.power, float(b) ** control.power))
+        if control.power == 2 and a <= 0.0 <= b:
+            factors[0] = 0.0
+        ends.append(factors)
+    if model.dimension > MOST_LEVELS or len(ends) > MOST_CORNERS:
+        parts = [2.0 * row_and_column_norm(model.drift)]
+        for control, factors in zip(model.controls, ends, strict=True):
+            parts.append(2.0 * max(map(abs, factors)) * row_and_column_norm(control.operator))
+        return sum(parts)
+    drift = model.drift.toarray()
+    operators = [control.operator.toarray() for control in model.controls]
+    widths = []
+    for corner in product(*ends):
+        values = np.linalg.eigvalsh(drift + sum(f * h for f, h in zip(corner, operators, strict=True)))
+        widths.append(float(values[-1] - values[0]))
+    return max(widths)
+
+
+def speed_bound(
+    model: QuantumModel, duration: float, low: NDArray[np.float64], high: NDArray[np.float64]
+) -> float | None:
+    """Return the largest value that can be reached in time: a state turns by at most half of the width of H.
+
+    ``arccos |<x(0)|x(T)>| <= T (E_max - E_min)/2`` (L. Mandelstam and I. Tamm). None for observables, where local phases of a
+    gate are free, and where a control has no bounds.
+    """
+    goal = model.goal
+    if isinstance(goal, ObservableTarget | DensityTarget):
+        return None
+    if isinstance(goal, GateTarget) and goal.free_phases == "local":
+        return None
+    width = widest(model, low, high)
+    return None if width is None else after_turning(model, 0.5 * duration * width)
+
+
+def after_turning(model: QuantumModel, turned: float) -> float:
+    """Return the largest value of states or of a gate after every column has turned by at most an angle."""
+    goal = model.goal
+    overlaps = np.cos(np.maximum(0.0, _angles(model) - turned))
+    if isinstance(goal, GateTarget):
+        # |t| <= sum_s cos, and ||V+ X||^2 <= d
+        d = overlaps.size
+        return float((d * np.mean(overlaps) ** 2 + 1.0) / (d + 1.0))
+    assert isinstance(goal, StateTarget)
+    if goal.coherent:
+        return float(model.weights @ overlaps) ** 2
+    return float(model.weights @ overlaps**2)
+
+
+def _angles(model: QuantumModel) -> NDArray[np.float64]:
+    """Return the angles (S,) between the starts and their targets."""
+    goal, x = model.goal, model.states
+    if isinstance(goal, GateTarget):
+        wanted = goal.columns @ goal.unitary
+        sizes = np.abs(np.sum(wanted.conj() * x, axis=0))
+    else:
+        assert isinstance(goal, StateTarget)
+        rows = [goal.vectors[min(s, len(goal.vectors) - 1)] for s in range(x.shape[1])]
+        sizes = np.array([np.linalg.norm(r.conj() @ x[:, s]) for s, r in enumerate(rows)])
+    return np.asarray(np.arccos(np.minimum(sizes, 1.0)))
+
+
+def coherence_limit(model: QuantumModel, duration: float) -> float | None:
+    """Return the average fidelity that jumps leave of a gate, to first order in T; an estimate, no bound.
+
+    ``F_pro = 1 - T sum_k (Tr V+ L+ L V/d - |Tr V+ L V|^2/d^2)``, ``leak = T sum_k (Tr V+ L+ L V - ||V+ L V||^2)/d``: for
+    relaxation and dephasing of qubits ``1 - F = d T/(2(d+1)) sum_q (1/T1 + 1/Tphi)`` (Abad et al., Phys. Rev. Lett. 129, 150504
+    (2022)).
+    """
+    goal = model.goal
+    if not isinstance(goal, GateTarget) or not model.jumps:
+        return None
+    v: ComplexArray = goal.columns
+    d = v.shape[1]
+    lost, leaked = 0.0, 0.0
+    for jump in model.jumps:
+        moved = jump.operator @ v
+        rate = float(np.linalg.norm(moved) ** 2)
+        inside = v.conj().T @ moved
+        lost += rate / d - abs(np.trace(inside)) ** 2 / d**2
+        leaked += (rate - float(np.linalg.norm(inside) ** 2)) / d
+    error = duration * (d * lost + leaked) / (d + 1.0)
+    return 1.0 - error if error < FIRST_ORDER else None
+
+
+def limits_of(
+    model: QuantumModel,
+    duration: float,
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    *,
+    closed: bool,
+) -> Limits:
+    """Return the limits that hold: bounds for closed systems, the estimate for open ones.
+
+    Parameters
+    ----------
+    low, high : (C,) float64
+        Bounds of each control; infinite for none.
+    closed : bool
+        True if no jumps are taken into account.
+    """
+    if not closed:
+        return Limits(coherence=coherence_limit(model, duration))
+    speed = speed_bound(model, duration, low, high)
+    mixture = mixture_bound(model)
+    unsaid = math.inf if isinstance(model.goal, ObservableTarget) else 1.0
+    return Limits(
+        mixture=mixture if mixture is not None and mixture < unsaid else None,
+        speed=speed if speed is not None and speed < 1.0 else None,
+    )

@@ -1,0 +1,158 @@
+"""Density matrices as matrices: the Lindbladian for more than a few levels, without a superoperator of H."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse import csr_array, kron
+
+from qsim.qoc.kernels.densities import density_backward, density_forward, layout_of, matrices_of
+from qsim.qoc.propagators.slots import Slots, Trajectory, row_and_column_norm
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.device.arrays import ComplexArray
+    from qsim.qoc.models.quantum import QuantumModel
+
+__all__ = ["Densities"]
+
+# Bytes of trajectory kept at a time by a propagation without a gradient.
+SEGMENT_BYTES = 6e7
+# Norm of tau A in one part, where A is about twice as large as for kets and each product dear: a digit is lost at most.
+LONGEST = 4.5
+
+
+class Densities(Slots):
+    """Propagation of Hermitian matrices (D^2, S) by the Taylor action of each slot (Eqs. Q16, Q17).
+
+    The interface is that of `Slots` with ``lindblad``; every column must be Hermitian.
+
+    Parameters
+    ----------
+    model : QuantumModel
+    duration : float
+        T, in the unit of time of the model.
+    slots : int
+        Number N of slots.
+    """
+
+    longest = LONGEST
+
+    def __init__(self, model: QuantumModel, duration: float, slots: int) -> None:
+        # G is the generator of lossy kets
+        super().__init__(model, False, duration, slots, lossy=True)
+        size = model.dimension**2
+        both = csr_array((size, size), dtype=complex)
+        for jump in model.jumps:
+            both = both + kron(jump.operator, jump.operator.conj())
+        self.jumps = _rows(csr_array(both))
+        self.adjoint = _rows(csr_array(csr_array(both).conj().T))
+        self.jump_norm = row_and_column_norm(csr_array(both))
+
+    def bound(self, factors: NDArray[np.float64]) -> float:
+        """Return a bound of the norm of the Lindbladian for the largest factors (C,): ``2 ||G|| + ||sum L x L*||``."""
+        return 2.0 * super().bound(factors) + self.jump_norm
+
+    def operations(self, fields: NDArray[np.float64], columns: int) -> float:
+        """Return the floating-point operations of one propagation of some matrices."""
+        self.prepare(fields, None)
+        size = self.pattern.rows
+        entries = self.values.shape[1] * size + self.jumps[1].size + 0.5 * size**2
+        return 8.0 * entries * columns * self.products
+
+    def forward(
+        self, fields: NDArray[np.float64], columns: ComplexArray, parts: int | None = None
+    ) -> tuple[ComplexArray, Trajectory]:
+        """Return the matrices (D^2, S) at T under fields (C, N), and what `gradient` goes back along."""
+        factors, terms, parts = self.prepare(fields, parts)
+        x = layout_of(columns)
+        states = np.empty((fields.shape[1] * parts, *x.shape))
+        self._advance(factors, terms, parts, x, states)
+        return matrices_of(x), DensityTrajectory(factors, states, terms, parts)
+
+    def final(self, fields: NDArray[np.float64], columns: ComplexArray) -> ComplexArray:
+        """Return the matrices (D^2, S) at T alone."""
+        return self.sweep(fields, columns, np.ones(columns.shape[1]))[0]
+
+    def sweep(
+        self, fields: NDArray[np.float64], columns: ComplexArray, weights: NDArray[np.float64]
+    ) -> tuple[ComplexArray, NDArray[np.float64]]:
+        """Return the matrices at T, and the populations (N, D) of their weighted sum at the end of each slot.
+
+        Trajectories are kept for a few slots at a time.
+        """
+        factors, terms, parts = self.prepare(fields, None)
+        x = layout_of(columns)
+        at_once = max(1, int(SEGMENT_BYTES / (8.0 * x.size * parts)))
+        rows = []
+        for first in range(0, fields.shape[1], at_once):
+            piece = np.ascontiguousarray(factors[:, first : first + at_once])
+            states = np.empty((piece.shape[1] * parts, *x.shape))
+            self._advance(piece, terms, parts, x, states)
+            rows.append(_populations(states[::parts], weights))
+        rows.append(_populations(x[None], weights))
+        return matrices_of(x), np.concatenate(rows)[1:]
+
+    def gradient(
+        self, fields: NDArray[np.float64], trajectory: Trajectory, costate: ComplexArray
+    ) -> NDArray[np.float64]:
+        """Return dJ/du (C, N) from Hermitian ``dJ/drho*`` (D^2, S) at T."""
+        lam = layout_of(costate)
+        out = np.empty(fields.shape)
+        t = trajectory
+        pattern = (self.pattern.start, self.pattern.column, self.values)
+        tau = self.tau / t.parts
+        density_backward(
+            pattern,
+            self.jumps,
+            self.adjoint,
+            t.factors,
+            tau,
+            t.terms,
+            t.parts,
+            lam,
+            t.states,
+            out,
+        )
+        return self.by_controls(fields, out)
+
+    def _advance(
+        self,
+        factors: NDArray[np.float64],
+        terms: int,
+        parts: int,
+        x: NDArray[np.float64],
+        states: NDArray[np.float64],
+    ) -> None:
+        pattern = (self.pattern.start, self.pattern.column, self.values)
+        density_forward(pattern, self.jumps, factors, self.tau / parts, terms, parts, x, states)
+
+
+class DensityTrajectory(Trajectory):
+    """Matrices at the start of every part of a slot."""
+
+    @staticmethod
+    def _complex(states: NDArray[np.float64]) -> ComplexArray:
+        return matrices_of(states)
+
+
+Rows = tuple["NDArray[np.int64]", "NDArray[np.int64]", "NDArray[np.float64]", "NDArray[np.float64]"]
+
+
+def _rows(a: csr_array) -> Rows:
+    """Return a sparse matrix as the arrays of the kernel: rows, columns, real and imaginary parts."""
+    a.sum_duplicates()
+    a.eliminate_zeros()
+    real = np.ascontiguousarray(a.data.real)
+    imaginary = np.ascontiguousarray(a.data.imag)
+    return a.indptr.astype(np.int64), a.indices.astype(np.int64), real, imaginary
+
+
+def _populations(states: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the diagonals (n, D) of the weighted sums of matrices (n, D, 2 D S)."""
+    size = states.shape[1]
+    # real parts alone: the diagonal of a Hermitian matrix
+    cube = states.reshape(states.shape[0], size, 2, size, -1)[:, :, 0]
+    return np.asarray(np.einsum("niis,s->ni", cube, weights))

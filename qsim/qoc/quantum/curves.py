@@ -1,0 +1,152 @@
+"""Quantities of the curves of a run, spectra, Bloch vectors and revivals, and of the grid of two coordinates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.results.quantities import Quantity
+from qsim.qoc.quantum.result import named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qsim.core.device.arrays import FloatArray
+    from qsim.qoc.models.plane.levels import Plane
+    from qsim.qoc.quantum.result import QuantumResult
+
+__all__ = ["QUANTITIES"]
+
+# Levels whose wavefunctions are kept in the file beside those of the start and the goal.
+SHOWN = 6
+# Points of a spectrum at least.
+PADDED = 2048
+# Population from which a level counts as one of start or goal.
+SEEN = 1e-3
+
+
+def _bloch(result: QuantumResult) -> dict[str, FloatArray]:
+    return {f"bloch/{k}": v for k, v in result.paths.bloch.items()}
+
+
+def _frequency(result: QuantumResult) -> FloatArray:
+    """Return the angular frequencies of the spectra, 1/time."""
+    tau = result.problem.objective.tau
+    return np.asarray(2.0 * np.pi * np.fft.rfftfreq(_padded(result), tau), dtype=np.float64)
+
+
+def _padded(result: QuantumResult) -> int:
+    """Return the slots of a spectrum: the pulse, and nothing behind it, so that few slots give no polygon."""
+    return max(PADDED, result.fields.shape[1])
+
+
+def _spectra(result: QuantumResult) -> dict[str, FloatArray]:
+    """Return ``|integral u exp(i w t) dt|^2`` of every control."""
+    amplitudes = np.fft.rfft(result.fields, _padded(result), axis=1) * result.problem.objective.tau
+    return {f"spectrum/{k}": v for k, v in named(result, np.abs(amplitudes) ** 2).items()}
+
+
+def _plane(value: Callable[[Plane], FloatArray]) -> Callable[[QuantumResult], FloatArray]:
+    """Return the function that takes an array from the plane of a result."""
+
+    def taken(result: QuantumResult) -> FloatArray:
+        assert result.problem.model.plane is not None
+        return value(result.problem.model.plane)
+
+    return taken
+
+
+def _has_plane(result: QuantumResult) -> bool:
+    return result.problem.model.plane is not None
+
+
+def _shown(result: QuantumResult) -> NDArray[np.int64]:
+    """Return the levels whose densities are kept: the lowest ones, and those populated first or last."""
+    used = np.maximum(result.populations[0], result.populations[-1]) > SEEN
+    used[:SHOWN] = True
+    return np.flatnonzero(used)
+
+
+def _densities(result: QuantumResult) -> FloatArray | None:
+    """Return |psi|^2 (levels, n1, n2) of the levels that are kept, 1/bohr^2."""
+    plane = result.problem.model.plane
+    if plane is None:
+        return None
+    first, second = plane.axes
+    cell = float((first.x[1] - first.x[0]) * (second.x[1] - second.x[0]))
+    return np.asarray(plane.states[_shown(result)] ** 2 / cell)
+
+
+CURVES: tuple[Quantity[QuantumResult], ...] = (
+    Quantity("frequency", "", "angular frequency, 1/time_unit", _frequency, ("frequency",)),
+    Quantity(
+        "spectrum/*",
+        "",
+        "power spectrum of the control *, |integral u exp(i w t) dt|^2",
+        _spectra,
+        ("frequency",),
+    ),
+    Quantity(
+        "goal",
+        "",
+        "value of the goal at the end of a slot",
+        lambda r: r.paths.goal,
+        ("time_populations",),
+    ),
+    Quantity(
+        "bloch/*",
+        "",
+        "means of sx, sy, sz in the two lowest levels of the part *",
+        _bloch,
+        ("time_populations", "xyz"),
+        note="of a gate, from its first logical state",
+    ),
+    Quantity(
+        "free_time", "", "times after the controls, in time_unit", lambda r: r.paths.free_time, ("free_time",)
+    ),
+    Quantity(
+        "free_goal",
+        "",
+        "value of the goal without controls from T on, through one revival",
+        lambda r: r.paths.free_goal,
+        ("free_time",),
+    ),
+)
+
+PLANE: tuple[Quantity[QuantumResult], ...] = (
+    Quantity(
+        "energies", "hartree", "levels of H0", _plane(lambda p: p.energies), ("level",), when=_has_plane
+    ),
+    Quantity(
+        "energies_error",
+        "hartree",
+        "claimed error of each level",
+        _plane(lambda p: p.errors),
+        ("level",),
+        when=_has_plane,
+    ),
+    Quantity("x", "bohr", "points of x", _plane(lambda p: p.axes[0].x), ("x",), when=_has_plane),
+    Quantity("y", "bohr", "points of y", _plane(lambda p: p.axes[1].x), ("y",), when=_has_plane),
+    Quantity(
+        "potential",
+        "hartree",
+        "potential energy",
+        _plane(lambda p: p.potential),
+        ("x", "y"),
+        when=_has_plane,
+    ),
+    Quantity("level_shown", "", "level whose density is kept", _shown, ("level_shown",), when=_has_plane),
+    Quantity(
+        "densities",
+        "1/bohr^2",
+        "probability density of a level, |psi|^2",
+        _densities,
+        ("level_shown", "x", "y"),
+        when=_has_plane,
+    ),
+)
+
+QUANTITIES = (*CURVES, *PLANE)

@@ -1,0 +1,108 @@
+"""How the jumps of a system enter: left out, by their number, or by the Lindbladian."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from qsim.qoc.objectives.costs import column_count, is_quadratic
+from qsim.qoc.objectives.jumps import jump_free
+from qsim.qoc.propagators.densities import Densities
+from qsim.qoc.propagators.slots import Slots, total_rate
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.qoc.models.quantum import QuantumModel
+
+__all__ = ["Dissipation", "choose", "first_order_fits"]
+
+# Probability of jumps below which `auto` searches without them.
+WEAK = 0.2
+# Operations that a propagation after the search may take: half a minute of one core.
+BUDGET = 2e11
+# Operations of a propagation below which a search carries density matrices as well: a tenth of a second with the gradient.
+QUICK = 1e8
+# Operations of a propagation that `auto` may take to know the probability of jumps.
+LOOK = 2e10
+# Entries of the jumps' superoperator that are kept.
+MOST_ENTRIES = 2e7
+
+
+@dataclass(frozen=True)
+class Dissipation:
+    """What is propagated.
+
+    Attributes
+    ----------
+    search : {"closed", "no_jump", "lindblad"}
+        In the search.
+    finish : bool
+        Whether the Lindbladian follows once at the end.
+    notice : str
+        How `auto` was settled; empty otherwise.
+    """
+
+    search: Literal["closed", "no_jump", "lindblad"]
+    finish: bool = False
+    notice: str = ""
+
+    @property
+    def lindblad(self) -> bool:
+        """True if the search carries density matrices."""
+        return self.search == "lindblad"
+
+    @property
+    def lossy(self) -> bool:
+        """True if the search carries kets that lose what jumps."""
+        return self.search == "no_jump"
+
+
+def choose(asked: str, made: QuantumModel, duration: float, guess: NDArray[np.float64]) -> Dissipation:
+    """Return what is propagated, from the key `dissipation` and the first values (C, N) of the controls."""
+    if asked == "none" or not made.jumps:
+        return Dissipation("closed")
+    if asked in ("lindblad", "no_jump"):
+        return Dissipation("lindblad" if asked == "lindblad" else "no_jump")
+    if not is_quadratic(made):
+        return Dissipation("lindblad", notice="dissipation: auto -> lindblad (the goal is not linear in rho)")
+    lost = _lost(made, duration, guess)
+    told = f"{100 * lost:.2g} % of the first histories have jumps"
+    if lost >= WEAK:
+        return Dissipation("lindblad", notice=f"dissipation: auto -> lindblad ({told})")
+    if lindblad_fits(made, duration, guess, QUICK):
+        return Dissipation("lindblad", notice="dissipation: auto -> lindblad (a small system)")
+    finish = lindblad_fits(made, duration, guess, BUDGET)
+    end = "the Lindbladian once at the end" if finish else "with the interval that more jumps leave"
+    return Dissipation("no_jump", finish, f"dissipation: auto -> no_jump, {end} ({told})")
+
+
+def _lost(made: QuantumModel, duration: float, guess: NDArray[np.float64]) -> float:
+    """Return the probability of jumps under the first values; from the rates of the start where that takes long."""
+    weights = made.weights
+    kets = Slots(made, False, duration, guess.shape[1], lossy=True)
+    if kets.operations(guess, made.states.shape[1]) > LOOK:
+        rates = np.sum(made.states.conj() * (total_rate(made) @ made.states), axis=0).real
+        return -math.expm1(-duration * float(rates @ weights))
+    return float(weights.sum()) - jump_free(kets.final(guess, made.states), weights)
+
+
+def lindblad_fits(made: QuantumModel, duration: float, guess: NDArray[np.float64], budget: float) -> bool:
+    """Return True if the Lindbladian takes less operations than a budget, once, without a gradient."""
+    entries = sum(jump.operator.nnz**2 for jump in made.jumps)
+    if entries > MOST_ENTRIES:
+        return False
+    count = column_count(made, lindblad=True)
+    return Densities(made, duration, guess.shape[1]).operations(guess, count) < budget
+
+
+def first_order_fits(made: QuantumModel, duration: float, fields: NDArray[np.float64]) -> bool:
+    """Return True if order 1 of the expansion in jumps takes less than the budget."""
+    kets = Slots(made, False, duration, fields.shape[1], lossy=True)
+    # four parts of a slot, with about half of the terms each
+    propagated = 2.0 * kets.operations(fields, made.dimension + made.states.shape[1])
+    jumped = 32.0 * made.states.size * made.dimension * len(made.jumps) * fields.shape[1]
+    return propagated + jumped < BUDGET

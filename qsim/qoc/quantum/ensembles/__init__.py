@@ -1,0 +1,1 @@
+"""Ensembles of quantum systems: members, what they come to, quantities and figures."""

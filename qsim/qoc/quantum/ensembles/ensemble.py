@@ -1,0 +1,234 @@
+"""An ensemble of quantum systems under the same controls: its set-up, shared by the ranks, and the errors of its members."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.errors import InvalidInput
+from qsim.qoc.models.quantum import ObservableTarget
+from qsim.qoc.objectives.ensemble import EnsembleObjective, Member, Weighted, Worst, own_members
+from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.quantum.ensembles.members import Ensemble
+from qsim.qoc.quantum.outcome import Outcome
+from qsim.qoc.quantum.verification import verify
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from qsim.core.device.device import Device
+    from qsim.core.run.progress import Monitor
+    from qsim.qoc.deck.ensemble import QuantumEnsemble
+    from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.objectives.ensemble import Measure
+    from qsim.qoc.quantum.ensembles.members import Members
+    from qsim.qoc.quantum.problem import QuantumProblem
+    from qsim.qoc.quantum.verification import Check
+
+__all__ = ["EnsembleResult", "looked_at", "made_ensemble", "same_space", "verified"]
+
+# Members whose errors are determined at least.
+SAMPLE = 8
+# Seconds of one core that the independent propagations of members may take, about.
+SECONDS = 3.0
+# Seconds of an exponential of a matrix: constant, and per rows^3.
+EXPONENTIAL = (7e-5, 1e-8)
+
+
+@dataclass(frozen=True)
+class EnsembleResult:
+    """What the members come to.
+
+    Attributes
+    ----------
+    values : (M,) float64
+        P of every member.
+    verified, errors : (M,) float64
+        P by another algorithm, and the claimed error, of the members that were followed independently; NaN of the others.
+    checks : dict
+        What the independent propagation found, by member.
+    value, value_guess : float
+        P of the ensemble with the final and with the first controls.
+    check : Check or None
+        The errors of `value`.
+    """
+
+    values: NDArray[np.float64]
+    verified: NDArray[np.float64]
+    errors: NDArray[np.float64]
+    checks: dict[int, Check]
+    value: float
+    value_guess: float
+    check: Check | None
+
+
+def made_ensemble(
+    block: QuantumEnsemble,
+    members: Members,
+    nominal: QuantumModel,
+    device: Device,
+    options: tuple[bool, float, int, NDArray[np.float64]],
+) -> Ensemble:
+    """Return the ensemble of a deck; each rank makes the systems of its own members alone.
+
+    Parameters
+    ----------
+    block, members
+        Of the deck.
+    nominal : QuantumModel
+        The system as the deck has it.
+    device : Device
+    options : (bool, float, int, (C,) float64)
+        Whether density matrices are carried, T, slots, and the fluence penalty of each control.
+
+    Raises
+    ------
+    InvalidInput
+        If parameters of a member make no system, or one of another space.
+    """
+    lindblad, duration, slots, alpha = options
+    _, own = own_members(members.count)
+    numbers, system = np.unique(members.system_of[own], return_inverse=True)
+    made = [same_space(members.model(int(n)), nominal, members) for n in numbers]
+    systems = [Member(m, lindblad, duration, slots) for m in made]
+    objective = EnsembleObjective(
+        device,
+        systems,
+        system.reshape(-1),
+        members.scale(own),
+        _measure(block, members, nominal),
+        members.count,
+        alpha,
+    )
+    return Ensemble(members, objective, block.measure)
+
+
+def same_space(made: QuantumModel, nominal: QuantumModel, members: Members) -> QuantumModel:
+    """Return a system that has the space and the controls of the nominal one.
+
+    Raises
+    ------
+    InvalidInput
+        If it has not.
+    """
+    if made.dimension == nominal.dimension and [c.name for c in made.controls] == [
+        c.name for c in nominal.controls
+    ]:
+        return made
+    key = next(p.key for p in members.parameters if not p.is_control)
+    told = f"a member has {made.dimension} levels, the system of the deck {nominal.dimension}"
+    raise InvalidInput(key, f"{told}; all members need the same levels and controls")
+
+
+def _measure(block: QuantumEnsemble, members: Members, nominal: QuantumModel) -> Measure:
+    """Return what the values of the members count as together."""
+    if block.measure == "worst":
+        top = 1.0
+        if isinstance(nominal.goal, ObservableTarget):
+            top = float(np.linalg.eigvalsh(nominal.goal.operator.toarray())[-1])
+        return Worst(top)
+    if block.weights == "equal":
+        return Weighted(np.full(members.count, 1.0 / members.count))
+    weights = np.array(block.weights, dtype=float)
+    return Weighted(weights / weights.sum())
+
+
+def looked_at(problem: QuantumProblem, ensemble: Ensemble, fields: NDArray[np.float64]) -> EnsembleResult:
+    """Propagate all members with the first and with the final controls (C, N)."""
+    objective = ensemble.objective
+    first = objective.measure.value(objective.member_values(problem.guess))
+    values = objective.member_values(fields)
+    unknown = np.full(values.size, math.nan)
+    return EnsembleResult(values, unknown, unknown, {}, objective.measure.value(values), first, None)
+
+
+def verified(
+    problem: QuantumProblem, found: EnsembleResult, fields: NDArray[np.float64], monitor: Monitor
+) -> EnsembleResult:
+    """Return the same with what the independent propagation of a sample of members finds; the ranks share the sample."""
+    ensemble = problem.ensemble
+    assert ensemble is not None
+    comm, values = ensemble.objective.comm, found.values
+    sample = sampled(values, _most(problem, fields.shape[1]))
+    own: dict[int, Check] = {}
+    for member in sample[comm.rank :: comm.size]:
+        check = monitor.judged(
+            f"the verified value of member {member}", partial(_check, problem, member, fields, values), None
+        )
+        if check is not None:
+            own[member] = check
+    checks = {m: c for part in comm.allgather(own) for m, c in part.items()}
+    values_of, errors = np.full(values.size, math.nan), np.full(values.size, math.nan)
+    for member, check in checks.items():
+        values_of[member] = check.value
+        if check.unclaimed is None:
+            errors[member] = check.error
+    check = _together(ensemble, values, checks)
+    return replace(found, verified=values_of, errors=errors, checks=checks, check=check)
+
+
+def _check(
+    problem: QuantumProblem, member: int, fields: NDArray[np.float64], values: NDArray[np.float64]
+) -> Check:
+    """Return what the independent propagation of one member finds."""
+    ensemble, nominal = problem.ensemble, problem.objective
+    assert ensemble is not None
+    members = ensemble.members
+    number = int(members.system_of[member])
+    made = members.model(number)
+    scaled = fields * members.scale(slice(member, member + 1))[0][:, None]
+    objective = SlotObjective(made, nominal.lindblad, problem.duration, fields.shape[1])
+    # the series of the ensemble is as long as its strongest member needs
+    objective.propagator.remainder = ensemble.objective.propagator.remainder
+    objective.propagator.products = ensemble.objective.propagator.products
+    own = replace(problem, system=members.block(number), model=made, objective=objective, ensemble=None)
+    # what a verification looks at of an outcome without jumps
+    nothing = np.zeros((0, 0), complex)
+    return verify(own, scaled, Outcome(float(values[member]), nothing, nothing, nothing.real, None))
+
+
+def sampled(values: NDArray[np.float64], most: int) -> list[int]:
+    """Return the members to be followed independently: the worst one, and others evenly spread; all if they are few."""
+    count = values.size
+    if count <= most:
+        return list(range(count))
+    spread = np.linspace(0, count - 1, most - 1).round().astype(int)
+    return sorted({int(np.argmin(values)), *spread.tolist()})
+
+
+def _most(problem: QuantumProblem, slots: int) -> int:
+    """Return the number of members whose independent propagation takes about three seconds."""
+    rows = problem.objective.start.shape[0]
+    return max(SAMPLE, int(SECONDS / (slots * (EXPONENTIAL[0] + EXPONENTIAL[1] * rows**3))))
+
+
+def _together(ensemble: Ensemble, values: NDArray[np.float64], checks: dict[int, Check]) -> Check | None:
+    """Return the errors of the value of the ensemble from those of the members that were followed.
+
+    Of the mean: weighted means. Of the smallest value: the largest errors, since it changes by no more than a member does.
+    """
+    if not checks:
+        return None
+    own = np.array(sorted(checks))
+    measure = ensemble.objective.measure
+    claims = [checks[int(m)] for m in own]
+    weights = _weights(measure.weights[own]) if isinstance(measure, Weighted) else None
+    parts = {}
+    for name in claims[0].parts:
+        each = np.array([c.parts[name] for c in claims])
+        parts[name] = float(each.max() if weights is None else weights @ each)
+    # what the other algorithm changes, of the members that it followed
+    change = np.array([c.value for c in claims]) - values[own]
+    shift = float(change[np.argmin(values[own])] if weights is None else weights @ change)
+    unclaimed = next((c.unclaimed for c in claims if c.unclaimed), None)
+    return type(claims[0])(measure.value(values) + shift, parts, unclaimed)
+
+
+def _weights(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return weights of a sample with a sum of 1; equal ones if the sample has none."""
+    total = float(weights.sum())
+    return weights / total if total > 0 else np.full(weights.size, 1.0 / weights.size)

@@ -1,0 +1,291 @@
+"""Fronts: one search for each value of a key, from neighbour to neighbour in both directions."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.run.loop import Progress, drive
+from qsim.qoc.control.fields import resample
+from qsim.qoc.models.quantum import ObservableTarget
+from qsim.qoc.quantum.ensembles.ensemble import looked_at, verified
+from qsim.qoc.quantum.fronts.limits import most_probable
+from qsim.qoc.quantum.maximisation import Maximisation
+from qsim.qoc.quantum.outcome import outcome_of
+from qsim.qoc.quantum.search import QuantumSearch
+from qsim.qoc.quantum.verification import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.run.loop import Report, State
+    from qsim.core.run.progress import Monitor
+    from qsim.qoc.quantum.problem import Points, QuantumProblem
+    from qsim.qoc.quantum.verification import Check
+
+__all__ = ["Front", "FrontSearch", "search_front"]
+
+# Directions in which a front is searched.
+WAYS = ("forward", "backward")
+
+
+@dataclass
+class Front:
+    """What the searches of a front have found; arrays are ordered as the values of the deck.
+
+    Attributes
+    ----------
+    values : (n,) float64
+    found : dict of (n,) float64
+        P of each direction; NaN where it was not searched.
+    best : (n,) float64
+        The larger one.
+    checks : list of Check or None
+        Independent value and errors of the best controls.
+    fields : list of (C, N) float64
+        The best controls.
+    bounds : (n,) float64
+        What no controls can pass; NaN where none is known.
+    fluences, peaks : (n,) float64
+    converged : (n,) bool
+        Whether the search that found the best controls came to a maximum or to the threshold.
+    reached : (n,) bool
+        Whether it reached the threshold.
+    shown : int
+        The point that the rest of the file describes.
+    limit : float or None
+        Smallest value that reaches the threshold, between two points; None where that is not known.
+    no_limit : str
+        Why it is not known.
+    """
+
+    values: NDArray[np.float64]
+    found: dict[str, NDArray[np.float64]]
+    best: NDArray[np.float64]
+    checks: list[Check | None]
+    fields: list[NDArray[np.float64]]
+    bounds: NDArray[np.float64]
+    fluences: NDArray[np.float64]
+    peaks: NDArray[np.float64]
+    converged: NDArray[np.bool_]
+    reached: NDArray[np.bool_]
+    shown: int
+    limit: float | None = None
+    spacing: float = 0.0
+    no_limit: str = ""
+
+
+@dataclass
+class _Found:
+    """The best search of a point so far."""
+
+    probability: float
+    objective: float
+    search: Mapping[str, Any]
+    reached: bool
+    reason: str
+
+    @property
+    def converged(self) -> bool:
+        """True if the search came to its end by itself."""
+        return self.reached or self.reason.startswith("converged")
+
+    def state(self) -> dict[str, object]:
+        """Return what a checkpoint holds."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
+
+class FrontSearch:
+    """The searches of all points, in one order after the other.
+
+    Parameters
+    ----------
+    points : Points
+    saved : mapping, optional
+        State to continue from.
+
+    Attributes
+    ----------
+    best : list of _Found or None
+        Of each point.
+    found : dict of (n,) float64
+        P of each point by direction; NaN where it was not searched yet.
+    """
+
+    def __init__(self, points: Points, saved: Mapping[str, Any] | None = None) -> None:
+        self.points = points
+        count = len(points.problems)
+        order = list(range(count))
+        self.schedule = [(0, i) for i in order]
+        if points.both_ways:
+            # the last point has its search already
+            self.schedule += [(1, i) for i in order[-2::-1]]
+        self.found = {way: np.full(count, np.nan) for way in WAYS}
+        self.best: list[_Found | None] = [None] * count
+        self.step, self.sweeps = 0, 0
+        self.inner: Maximisation | None = None
+        self.saved = saved
+        if saved is not None:
+            self.step, self.sweeps = int(saved["step"]), int(saved["before_point"])
+            self.found = {way: np.asarray(saved["found"][way]) for way in WAYS}
+            self.best = [None if kept is None else _Found(**kept) for kept in saved["best_points"]]
+
+    def state(self) -> State:
+        """Return what was found so far, and the state of the search at work."""
+        kept = [None if found is None else found.state() for found in self.best]
+        own = {"step": self.step, "before_point": self.sweeps, "found": self.found, "best_points": kept}
+        return {**own, "inner": None if self.inner is None else self.inner.state()}
+
+    def advance(self, report: Report) -> None:
+        """Search point after point."""
+        while self.step < len(self.schedule):
+            way, point = self.schedule[self.step]
+            problem = self._from_neighbour(way, point)
+            search = QuantumSearch(problem)
+            saved = None if self.saved is None else self.saved["inner"]
+            self.saved = None
+            self.inner = Maximisation(problem, search, saved)
+            before = self.sweeps
+
+            def counted(progress: Progress, before: int = before) -> None:
+                done = None if progress.done is None else before + progress.done
+                report(dataclasses.replace(progress, done=done))
+
+            self.inner.advance(counted)
+            self._keep(way, point, search)
+            self.sweeps += problem.searched.sweeps
+            # sweeps of the other direction are counted again
+            problem.searched.sweeps = 0
+            self.step, self.inner = self.step + 1, None
+
+    def _keep(self, way: int, point: int, search: QuantumSearch) -> None:
+        """Enter what a search has found, and keep the better of both directions."""
+        self.found[WAYS[way]][point] = search.probability
+        old = self.best[point]
+        if old is None or (search.reached, search.best) > (old.reached, old.objective):
+            state = search.state()
+            self.best[point] = _Found(search.probability, search.best, state, search.reached, search.reason)
+
+    def _from_neighbour(self, way: int, point: int) -> QuantumProblem:
+        """Return the problem of a point, with the best controls of the point before it as first values."""
+        problem = self.points.problems[point]
+        before = point + (1 if way else -1)
+        if not self.points.warm_start or not 0 <= before < len(self.best):
+            return problem
+        found = self.best[before]
+        if found is None or found.search["field"] is None:
+            return problem
+        other = self.points.problems[before]
+        guess = rescaled(found.search["field"], other, problem)
+        guess = problem.controls.field(problem.controls.parameters(guess))
+        return dataclasses.replace(problem, guess=guess)
+
+
+def rescaled(
+    fields: NDArray[np.float64], other: QuantumProblem, problem: QuantumProblem
+) -> NDArray[np.float64]:
+    """Return controls (C, N) of another duration, stretched to that of a problem with the same areas of u^p."""
+    ratio = other.duration / problem.duration
+    rows = []
+    for row, term in zip(fields, problem.model.controls, strict=True):
+        slots = resample(row, 1.0, problem.times.size, "hold")
+        rows.append(slots * ratio ** (1.0 / term.power))
+    return np.array(rows)
+
+
+def search_front(points: Points, monitor: Monitor) -> tuple[Front, QuantumSearch, Maximisation]:
+    """Search all points, verify each, and return them with the search of the one that is shown."""
+    search = FrontSearch(points, monitor.restored)
+    each = points.problems[0].max_sweeps * (1 + points.problems[0].restarts)
+    total = each * len(search.schedule)
+    with monitor.stage("optimise"):
+        drive(search, monitor, total=total, unit="sweeps", what="front", at_most=True)
+    kept = [found for found in search.best if found is not None]
+    assert len(kept) == len(points.problems)
+    with monitor.stage("verify"):
+        judged = [_judged(p, f, monitor) for p, f in zip(points.problems, kept, strict=True)]
+    front = _front(points, search, kept, judged)
+    if front.no_limit:
+        monitor.warn(front.no_limit)
+    shown, found = points.problems[front.shown], kept[front.shown]
+    again = QuantumSearch(shown)
+    again.restore(found.search)
+    again.reached, again.reason = found.reached, found.reason
+    return front, again, Maximisation(shown, again, None)
+
+
+def _judged(problem: QuantumProblem, found: _Found, monitor: Monitor) -> tuple[float, Check | None]:
+    """Return the value of the best controls of a point, and the independent one."""
+    fields, verifying = found.search["field"], problem.verify.propagator != "none"
+    if problem.ensemble is not None:
+        members = looked_at(problem, problem.ensemble, fields)
+        return members.value, verified(problem, members, fields, monitor).check if verifying else None
+    outcome = outcome_of(problem, fields)
+    if not verifying:
+        return outcome.value, None
+    what = "the verified value of a point"
+    return outcome.value, monitor.judged(what, lambda: verify(problem, fields, outcome), None)
+
+
+def _front(
+    points: Points, search: FrontSearch, kept: list[_Found], judged: list[tuple[float, Check | None]]
+) -> Front:
+    fields = [np.asarray(found.search["field"]) for found in kept]
+    taus = [p.duration / p.times.size for p in points.problems]
+    limits = [most_probable(p) for p in points.problems]
+    if any(b is not None for b in limits) and not isinstance(points.problems[0].model.goal, ObservableTarget):
+        # where nothing less is known, a probability is at most 1
+        limits = [1.0 if b is None else b for b in limits]
+    reached = np.array([found.reached for found in kept])
+    # where a search left jumps out, the value has them
+    best = np.array([value for value, _ in judged])
+    shown = int(np.argmax(best))
+    if reached.any():
+        # the smallest value that is enough
+        places = np.flatnonzero(reached)
+        shown = int(places[np.argmin(points.values[places])])
+    front = Front(
+        values=points.values,
+        found=search.found,
+        best=best,
+        checks=[check for _, check in judged],
+        fields=fields,
+        bounds=np.array([np.nan if bound is None else bound for bound in limits]),
+        fluences=np.array([np.sum(f**2) * tau for f, tau in zip(fields, taus, strict=True)]),
+        peaks=np.array([np.abs(f).max(initial=0.0) for f in fields]),
+        converged=np.array([found.converged for found in kept]),
+        reached=reached,
+        shown=shown,
+    )
+    _find_limit(front, points)
+    return front
+
+
+def _find_limit(front: Front, points: Points) -> None:
+    """Enter the smallest value that reaches the threshold, if the points beside it have converged."""
+    order = np.argsort(front.values)
+    reached = front.reached[order]
+    threshold = points.problems[0].threshold
+    if not np.isfinite(threshold) or not reached.any() or reached[0]:
+        return
+    # values above the limit need not all reach the threshold: what counts is the first that does
+    place = int(np.argmax(reached))
+    below, above = int(order[place - 1]), int(order[place])
+    loose = [int(i) for i in order[:place] if not front.converged[i]]
+    if loose:
+        told = ", ".join(f"{front.values[i]:.6g}" for i in loose)
+        front.no_limit = (
+            f"no limit of {points.over} is told: the searches at {told} ended before they converged, so that P "
+            "may be larger there; raise optimizer.max_sweeps, or add restarts"
+        )
+        return
+    low, high = front.values[below], front.values[above]
+    rise = front.best[above] - front.best[below]
+    share = (threshold - front.best[below]) / rise if rise > 0.0 else 1.0
+    front.limit = float(low + share * (high - low))
+    front.spacing = float(high - low)

@@ -1,0 +1,167 @@
+"""The search for the controls of a quantum system: any optimiser, several starts, new random functions where it rests."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.qoc.optimizers.gauss_newton import GaussNewton
+from qsim.qoc.optimizers.krotov import Krotov
+from qsim.qoc.optimizers.lbfgs import Lbfgs
+from qsim.qoc.optimizers.search import CriticalPoint, Finished
+from qsim.qoc.optimizers.sequential import SlotSteps
+from qsim.qoc.optimizers.travolta import Travolta
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from qsim.core.run.loop import Report, Resumable, State
+    from qsim.qoc.control.controls import Controls
+    from qsim.qoc.optimizers.search import Search
+    from qsim.qoc.quantum.problem import QuantumProblem
+
+__all__ = ["Maximisation"]
+
+
+class Maximisation:
+    """The optimiser that the deck names, from one start after another; the best controls are left in ``search.field``.
+
+    A start ends at a maximum or at its limit of sweeps. Controls with random functions then draw new ones, added to what they
+    have come to; after that the next start begins, unless the threshold is reached.
+
+    Parameters
+    ----------
+    problem : QuantumProblem
+    search : Search
+    saved : mapping, optional
+        State to continue from.
+    """
+
+    def __init__(self, problem: QuantumProblem, search: Search, saved: Mapping[str, Any] | None) -> None:
+        self.problem, self.search = problem, search
+        self.saved = saved
+        self.attempt = 0
+        # parameters at which new functions were drawn
+        self.draws: list[NDArray[np.float64]] = []
+        self.current: Resumable | None = None
+        # J of the present start before its last draw
+        self.before = -np.inf
+        if saved is not None:
+            self.attempt = int(saved["attempt"])
+            self.draws = [np.asarray(u) for u in saved["draws"]]
+            self.before = float(saved["before_draw"])
+            search.max_sweeps = int(saved["limit"])
+
+    def state(self) -> State:
+        """Return the state of the optimiser at work, and which start it is in."""
+        inner = {} if self.current is None else self.current.state()
+        own = {"attempt": self.attempt, "draws": self.draws, "before_draw": self.before}
+        return {**inner, **own, "limit": self.search.max_sweeps}
+
+    def advance(self, report: Report) -> None:
+        """Search until the threshold is reached, or no start is left.
+
+        Raises
+        ------
+        CriticalPoint
+            If the gradient vanishes at the first values of every start.
+        """
+        search = self.search
+        if self.problem.optimizer.type == "none":
+            with suppress(Finished):
+                self._given(report)
+            return
+        while True:
+            refused = None
+            try:
+                self._round(report)
+            except Finished:
+                pass
+            except CriticalPoint as problem:
+                refused = problem
+            if search.reached:
+                return
+            if self._draws_again():
+                continue
+            search.extra.setdefault("starts/value", []).append(max(self.before, search.round_best))
+            if self.attempt >= self.problem.restarts:
+                if refused is not None and search.field is None:
+                    raise refused
+                return
+            self._next_start()
+
+    def controls_of(self, tag: Mapping[str, Any]) -> Controls:
+        """Return the controls of a start, with the functions that it has drawn."""
+        attempt = int(tag.get("attempt", 0))
+        controls = self.problem.controls if attempt == 0 else self.problem.making.start(attempt)[0]
+        for number, u in enumerate(tag.get("draws", ()), 1):
+            controls, _ = controls.redrawn(np.asarray(u), number)
+        return controls
+
+    # ---------------------------------------------------------------------------------------- rounds
+
+    def _given(self, report: Report) -> None:
+        """Propagate the first values as they are."""
+        search, field = self.search, self.problem.guess
+        search.at = self.problem.controls.parameters(field)
+        p, j = search.objective.values(field)
+        search.reason = "no optimisation"
+        search.record(report, field, float(p[0]), float(j[0]), 0.0, savable=False)
+
+    def _round(self, report: Report) -> None:
+        """Run the optimiser from the present start to its end."""
+        search = self.search
+        u = self._first()
+        search.tag = {"attempt": self.attempt, "draws": list(self.draws)}
+        saved, self.saved = self.saved, None
+        self.current = self._optimiser(u, saved)
+        self.current.advance(report)
+
+    def _first(self) -> NDArray[np.float64]:
+        """Set the controls of the present start, and return its first parameters."""
+        problem = self.problem
+        controls, guess = problem.controls, problem.guess
+        if self.attempt:
+            controls, guess = problem.making.start(self.attempt)
+        u = controls.parameters(guess)
+        for number, drawn in enumerate(self.draws, 1):
+            controls, u = controls.redrawn(drawn, number)
+        self.search.control = controls
+        return u
+
+    def _optimiser(self, u: NDArray[np.float64], saved: Mapping[str, Any] | None) -> Resumable:
+        """Return the optimiser of the deck at some parameters."""
+        options, search = self.problem.optimizer, self.search
+        if options.type == "krotov":
+            steps = SlotSteps(search.objective)
+            return Krotov(search, steps, search.control.field(u), options.step, saved)
+        if options.type == "gauss_newton":
+            # loaded for these decks alone
+            from qsim.qoc.objectives.amplitudes import SlotAmplitudes
+
+            return GaussNewton(search, u, saved, SlotAmplitudes(search.objective))
+        if options.type == "travolta":
+            return Travolta(search, u, options, saved, scale=self.problem.gradient_scale)
+        assert options.type == "lbfgs"
+        return Lbfgs(search, u, options.memory, saved=saved)
+
+    def _draws_again(self) -> bool:
+        """Draw new functions where the search has come to rest; return False if there are none, or no sweeps left."""
+        search = self.search
+        if len(self.draws) >= self.problem.redraws or search.spent or search.round_at is None:
+            return False
+        self.draws.append(search.round_at)
+        self.before = max(self.before, search.round_best)
+        search.round_best, search.round_at = -np.inf, None
+        return True
+
+    def _next_start(self) -> None:
+        self.attempt += 1
+        self.draws, self.before = [], -np.inf
+        search = self.search
+        search.round_best, search.round_at = -np.inf, None
+        search.max_sweeps = search.objective.sweeps + self.problem.max_sweeps

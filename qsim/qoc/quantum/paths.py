@@ -1,0 +1,122 @@
+"""What the columns of a run show on their way: the value of the goal, Bloch vectors of parts, and free motion after T."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.qoc.deck.systems.model import ModelSystem
+from qsim.qoc.deck.systems.parts import Damped
+from qsim.qoc.deck.systems.rotor import RotorSystem
+from qsim.qoc.models.quantum import GateTarget
+
+if TYPE_CHECKING:
+    from qsim.core.device.arrays import ComplexArray, FloatArray
+    from qsim.qoc.quantum.problem import QuantumProblem
+
+__all__ = ["Paths", "paths_of"]
+
+# Times at which the goal is evaluated; longer paths are left out.
+MOST_TIMES = 20_000
+# Bytes of columns up to which they are propagated once more.
+MOST_BYTES = 3e8
+# Times of the free motion after T, enough for the fast beats of J = 20 in one revival.
+FREE_TIMES = 601
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Curves over time.
+
+    Attributes
+    ----------
+    bloch : dict of (n, 3) float64
+        Means of sx, sy, sz in the two lowest levels of each part with levels 0, 1, ..., by its name.
+    goal : (n,) float64 or None
+        Value of the goal at the end of slots; None for gates, which have none before T.
+    free_time, free_goal : (m,) float64 or None
+        Times from T on, and the value of the goal without controls; None but for rotors, whose motion comes back.
+    """
+
+    bloch: dict[str, FloatArray] = field(default_factory=dict)
+    goal: FloatArray | None = None
+    free_time: FloatArray | None = None
+    free_goal: FloatArray | None = None
+
+
+def paths_of(problem: QuantumProblem, fields: FloatArray, stride: int) -> Paths:
+    """Return the curves of a run; none where they would take more memory than the run.
+
+    Parameters
+    ----------
+    problem
+        Problem of the run.
+    fields : (C, N) float64
+        Controls.
+    stride : int
+        Slots from one time to the next.
+    """
+    objective = problem.finish or problem.objective
+    start, weights = objective.start, objective.shown_weights()
+    is_gate = isinstance(problem.model.goal, GateTarget)
+    # Density matrices add up: of a gate, the one that is shown is enough.
+    if is_gate and objective.lindblad:
+        start, weights = (start @ weights)[:, None], np.ones(1)
+    if 16.0 * start.size * fields.shape[1] > MOST_BYTES:
+        return Paths()
+    final, trajectory = objective.propagator.forward(fields, start)
+    columns = np.concatenate([trajectory.at_slots()[1:], final[None]])[stride - 1 :: stride]
+    cost = objective.cost
+    goal = free_time = free_goal = None
+    # Kets that lose what jumps have a part of the value alone.
+    if not is_gate and not objective.lossy and len(columns) <= MOST_TIMES:
+        goal = np.array([cost.value(x) for x in columns])
+        if isinstance(problem.system, RotorSystem) and not objective.lindblad:
+            # Every phase exp(-i B J(J+1) t) is 1 after pi/B.
+            after = np.linspace(0.0, np.pi / problem.system.B, FREE_TIMES)
+            energies = problem.model.drift.diagonal().real[:, None]
+            free_goal = np.array([cost.value(np.exp(-1j * energies * t) * final) for t in after])
+            free_time = problem.duration + after
+    return Paths(_bloch(problem, objective.lindblad, columns, weights), goal, free_time, free_goal)
+
+
+def _bloch(
+    problem: QuantumProblem, lindblad: bool, columns: ComplexArray, weights: FloatArray
+) -> dict[str, FloatArray]:
+    """Return the Bloch vectors (n, 3) of all parts with levels 0, 1, ..., of the weighted sum of columns."""
+    if not isinstance(problem.system, ModelSystem):
+        return {}
+    shape = problem.model.shape
+    reduced = _reduced_density if lindblad else _reduced_kets
+    return {
+        part.name: _vector(reduced(columns, weights, shape, place))
+        for place, part in enumerate(problem.system.parts)
+        if isinstance(part, Damped)
+    }
+
+
+def _reduced_kets(
+    columns: ComplexArray, weights: FloatArray, shape: tuple[int, ...], place: int
+) -> ComplexArray:
+    """Return the density matrix (n, 2, 2) of the two lowest levels of a part, the others traced out."""
+    before, after = int(np.prod(shape[:place])), int(np.prod(shape[place + 1 :]))
+    psi = columns.reshape(len(columns), before, shape[place], after, -1)[:, :, :2]
+    return np.asarray(np.einsum("nabcs,nadcs,s->nbd", psi, psi.conj(), weights, optimize=True))
+
+
+def _reduced_density(
+    columns: ComplexArray, weights: FloatArray, shape: tuple[int, ...], place: int
+) -> ComplexArray:
+    """Return the same of density matrices as columns (n, D^2, S)."""
+    before, after = int(np.prod(shape[:place])), int(np.prod(shape[place + 1 :]))
+    size = shape[place]
+    rho = (columns @ weights).reshape(len(columns), before, size, after, before, size, after)
+    return np.asarray(np.einsum("nabcadc->nbd", rho[:, :, :2, :, :, :2]))
+
+
+def _vector(rho: ComplexArray) -> FloatArray:
+    """Return the Bloch vectors (n, 3): ``2 Re rho_10, 2 Im rho_10, rho_00 - rho_11``."""
+    coherence = 2.0 * rho[:, 1, 0]
+    return np.stack([coherence.real, coherence.imag, (rho[:, 0, 0] - rho[:, 1, 1]).real], axis=1)

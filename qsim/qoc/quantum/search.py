@@ -1,0 +1,80 @@
+"""The search of a quantum system: what counts as its value, and where it cannot begin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.qoc.objectives.jumps import extremes
+from qsim.qoc.optimizers.search import CriticalPoint, Search
+from qsim.qoc.quantum.outcome import expansion_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from qsim.core.run.loop import Report
+    from qsim.qoc.quantum.problem import QuantumProblem
+
+__all__ = ["QuantumSearch"]
+
+# How much more of what jumps a search may come to keep, before it is asked again.
+MARGIN = 1.1
+
+
+class QuantumSearch(Search):
+    """A search whose P may be a mean value of any sign: only a vanishing gradient is a critical point.
+
+    Where kets lose what jumps, P is that of no jump: the threshold counts for what is certain with one jump more.
+    """
+
+    def __init__(self, problem: QuantumProblem) -> None:
+        super().__init__(problem.searched, problem.controls, problem.threshold, problem.max_sweeps)
+        self.problem = problem
+        # gain of P per probability of jumps, as the last expansion had it; at most the largest value
+        self.gain = extremes(problem.model)[1] if problem.objective.lossy else 0.0
+
+    def record(
+        self,
+        report: Report,
+        field: NDArray[np.float64],
+        probability: float,
+        objective: float,
+        gradient_norm: float,
+        *,
+        savable: bool = True,
+    ) -> None:
+        """Enter one set of controls into the history and report it; Finished at the threshold or the limit."""
+        certain = probability
+        if self.problem.objective.lossy and probability < self.threshold < np.inf:
+            lost = 1.0 - self.problem.objective.jump_free
+            # beyond a tenth more than the last gain the threshold is out of reach
+            if probability + min(self.gain * MARGIN, self.gain + 1.0) * lost >= self.threshold:
+                expansion = expansion_of(self.problem, field)
+                self.gain = max(0.0, (expansion.lower - expansion.zero) / max(lost, 1e-300))
+                certain = expansion.lower if expansion.lower >= self.threshold else probability
+        try:
+            super().record(report, field, certain, objective, gradient_norm, savable=savable)
+        finally:
+            # the history shows one quantity, that which is maximised
+            self.history["probability"][-1] = probability
+
+    def state(self) -> dict[str, object]:
+        """Return the state that a checkpoint must hold."""
+        return {**super().state(), "gain": self.gain}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a checkpoint's state."""
+        super().restore(state)
+        self.gain = float(state["gain"])
+
+    def refuse_critical_point(self, gradient: NDArray[np.float64], probability: float) -> None:
+        """Raise :class:`CriticalPoint` if the gradient vanishes at the first values."""
+        if not np.any(np.abs(gradient) > 0.0):
+            raise CriticalPoint(
+                f"the gradient vanishes at the first values of the controls (P = {probability:.3g}): a critical point",
+                hint="start from guess: random, or guess: {type: expression, value: ...}",
+            )

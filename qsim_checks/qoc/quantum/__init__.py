@@ -1,0 +1,173 @@
+"""Random quantum systems: gates, transfers, observables and mixtures under any controls, held against dense exponentials."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim_checks.coverage import Claim, Trial
+from qsim_checks.qoc.quantum import oracle
+from qsim_checks.qoc.quantum.files import file_system
+from qsim_checks.qoc.quantum.parts import part_system
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from qsim.core.results.results import Results
+    from qsim_checks.qoc.quantum.oracle import World
+
+__all__ = ["quantum"]
+
+# Warnings that withdraw claims.
+UNCLAIMED = r"no error is claimed|leaves out the jumps"
+# Rounding of the oracle's exponentials: per slot and norm of its exponent.
+ROUNDING = 2e-15
+# Rows of the oracle's matrices up to which gradients are judged.
+MOST_FRECHET = 40
+# What tables of states and gradients without a claimed error are held to.
+TABLES = 1e-9
+
+
+def quantum(rng: np.random.Generator, folder: Path) -> Trial:
+    """Draw a system with its controls and return it with its judge."""
+    if rng.random() < 0.7:
+        block, world = file_system(rng, folder)
+    else:
+        block, world = part_system(rng, bool(rng.random() < 0.5))
+    deck: dict[str, Any] = {
+        "run": {"seed": int(rng.integers(1, 10**6))},
+        "system": block,
+        "time": {"T": world.duration, "slots": int(rng.integers(1, 25))},
+    }
+    deck["control"] = [_control(rng, name, world, deck["time"]["slots"]) for name in block["controls"]]
+    deck["objective"] = {"alpha": float(rng.choice([0.0, 1e-2]))}
+    deck["optimizer"] = "none"
+    if rng.random() < 0.5:
+        deck["optimizer"] = {"type": "lbfgs", "max_sweeps": int(rng.integers(2, 12))}
+        if rng.random() < 0.3 and len(deck["control"]) > 1:
+            deck["control"][0]["fixed"] = True
+    if world.jumps and rng.random() < 0.5:
+        deck["dissipation"] = "lindblad"
+    return Trial(deck, lambda results: judge(world, deck, results), refusable=_may_be_refused(deck))
+
+
+def _may_be_refused(deck: dict[str, Any]) -> bool:
+    """Return True where a search may start from a point without a gradient."""
+    return bool(deck["optimizer"] != "none")
+
+
+def _control(rng: np.random.Generator, name: str, world: World, slots: int) -> dict[str, Any]:
+    """Draw first values, bounds, parameters and shape of one control."""
+    unit = 2.0 * np.pi if name[0] in "ab" else 1.0
+    size = float(10.0 ** rng.uniform(-0.7, 0.5)) * (3.0 / world.duration / unit if unit > 1.0 else 1.0)
+    w, phase = rng.uniform(0.0, 8.0) / world.duration, rng.uniform(0.0, 6.0)
+    block: dict[str, Any] = {"name": name}
+    block["guess"] = {"type": "expression", "value": f"{size:.6g}*cos({w:.6g}*t + {phase:.6g})"}
+    if rng.random() < 0.2:
+        block["guess"] = {"type": "random", "amplitude": size, "modes": int(rng.integers(1, 6))}
+    if rng.random() < 0.3:
+        block["bounds"] = [-size * float(rng.uniform(0.6, 2.0)), size * float(rng.uniform(0.6, 2.0))]
+    kinds = ["slots", "slots", "constant"] + (["bspline"] if slots >= 6 else [])
+    kind = str(rng.choice(kinds))
+    block["parameters"] = {"type": kind} | (
+        {"count": int(rng.integers(4, slots))} if kind == "bspline" else {}
+    )
+    if rng.random() < 0.2:
+        block["shape"] = "sin2"
+    return block
+
+
+def judge(world: World, deck: dict[str, Any], results: Results) -> list[Claim]:
+    """Compare a results file with the truth."""
+    fields = np.array([results[f"control/{name}"] for name in deck["system"]["controls"]])
+    total = oracle.final(world, fields)
+    exact, error = oracle.value(world, total), _rounding(world, fields)
+    kind = next(name for name in ("probability", "fidelity", "observable") if name in results.scalars)
+    if world.goal.operator is not None:
+        error *= max(1.0, float(np.linalg.norm(world.goal.operator, 2)))
+    claims = [_claim(name, results, exact, error) for name in (kind, f"{kind}_verified")]
+    alpha = float(deck["objective"]["alpha"])
+    penalty = alpha * float(np.sum(fields**2)) * world.duration / fields.shape[1]
+    claims.append(_claim("objective", results, exact - penalty, error))
+    # Tables of states have no claimed error; those of all levels are held to the truth.
+    if len(results["labels"]) == world.dimension:
+        claims += _tables(world, results, total, error)
+    if world.goal.unitary is not None:
+        process, leak = oracle.process(world, total)
+        # None is claimed where a basis was cut.
+        if results.scalars["fidelity_process"].error is not None:
+            claims.append(_claim("fidelity_process", results, process, error))
+        if len(results["labels"]) == world.dimension:
+            found = _number(results, "leakage")
+            claims.append(_table("leakage", found - leak, error, results))
+    return claims + _gradient(world, deck, results, alpha, error)
+
+
+def _claim(name: str, results: Results, exact: float, error: float) -> Claim:
+    scalar = results.scalars[name]
+    claimed = np.nan if scalar.error is None else float(scalar.error)
+    return Claim(name, _number(results, name) - exact, claimed, oracle=error, warning=UNCLAIMED)
+
+
+def _number(results: Results, name: str) -> float:
+    """Return the value of a scalar."""
+    return float(str(results.scalars[name].value))
+
+
+def _table(name: str, difference: float, error: float, results: Results) -> Claim:
+    """Return what a number without a claimed error is held to: the claimed error of the value, if that is larger."""
+    kind = next(n for n in ("probability", "fidelity", "observable") if n in results.scalars)
+    claimed = results.scalars[kind].error or 0.0
+    return Claim(name, difference, np.nan, requested=max(TABLES, claimed), oracle=error, warning=UNCLAIMED)
+
+
+def _tables(world: World, results: Results, total: NDArray[np.complex128], error: float) -> list[Claim]:
+    """Return the largest differences of the final density matrix and of the last populations."""
+    rho = oracle.mean_state(world, total)
+    claims = [
+        _table("rho_final", float(np.abs(results["rho_final"] - rho).max()), error, results),
+        _table("purity", _number(results, "purity") - float(np.sum(np.abs(rho) ** 2)), error, results),
+    ]
+    if world.start is not None:
+        off = np.abs(results["populations"][-1] - np.diag(rho).real).max()
+        claims.append(_table("populations", float(off), error, results))
+    return claims
+
+
+def _gradient(
+    world: World, deck: dict[str, Any], results: Results, alpha: float, error: float
+) -> list[Claim]:
+    """Return the norm of dJ/du at the first values beside that of Frechet derivatives."""
+    rows = world.dimension ** (2 if world.jumps else 1)
+    norms = results["history/gradient_norm"]
+    whole = len(results["labels"]) == world.dimension
+    # Weights that were left out of a mixture are missing in the gradient as well.
+    complete = _number(results, "error_mixture") < TABLES
+    # Parameters of clipped modes give back the first values but for the smooth edge of the clipping.
+    plain = all(
+        c["parameters"]["type"] == "slots" or not {"bounds", "shape"} & set(c) for c in deck["control"]
+    )
+    if (
+        deck["optimizer"] == "none"
+        or rows > MOST_FRECHET
+        or not (whole and complete and plain and norms.size)
+    ):
+        return []
+    first = np.array([results[f"control_guess/{name}"] for name in deck["system"]["controls"]])
+    exact = oracle.gradient_norm(world, first, alpha)
+    found = float(norms[0])
+    return [
+        Claim("history/gradient_norm", found - exact, np.nan, TABLES * (1.0 + exact), 10 * error, UNCLAIMED)
+    ]
+
+
+def _rounding(world: World, fields: NDArray[np.float64]) -> float:
+    """Return the rounding of the oracle's products."""
+    size = np.linalg.norm(world.drift, 2) + sum(
+        np.abs(u).max() ** p * np.linalg.norm(h, 2)
+        for u, p, h in zip(fields, world.powers, world.controls, strict=True)
+    )
+    return ROUNDING * (fields.shape[1] * 10.0 + 4.0 * float(size) * world.duration)
