@@ -8,6 +8,7 @@ import numpy as np
 
 from qsim.core.results.plotting import figure
 from qsim.sturmian.radial.curves import CYCLE
+from qsim.sturmian.scatter.cross_sections.kinematics import HARTREE_EV
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 LINES = ("-", "--", ":")
 # Levels with a curve of their own.
 SHOWN = 6
-# Most resonances that have a panel.
-PANELS = 2
+# Most resonances that have a panel, and widths that it shows on either side.
+PANELS, WINDOW = 2, 6.0
 
 
 def _thresholds(ax: Axes, r: Results) -> None:
@@ -125,38 +126,31 @@ def fano(r: Results) -> Figure | None:
     strongest = sorted(sorted(known, key=lambda p: -float(strength[p]))[:PANELS])
     fig = figure("single" if len(strongest) == 1 else "double")
     axes = np.ravel(np.atleast_1d(fig.subplots(1, len(strongest), squeeze=False)))
-    E, x = r["total_energy"], r["photon_energy"]
+    x, sigma = r["photon_energy"], r["sigma_total"][:, 0]
+    # From total energies to those of the photon.
+    shift = float(x[0]) - float(r["total_energy"][0]) * HARTREE_EV
     for ax, p in zip(axes, strongest, strict=True):
         parameters = fits[p]
-        inside = np.abs(E - parameters[0]) <= 7.0 * parameters[1]
-        fine = np.linspace(-6.0, 6.0, 400) * parameters[1] + parameters[0]
-        ax.plot(
-            x[inside],
-            r["sigma_total"][inside, 0],
-            "o",
-            markersize=2.5,
-            fillstyle="none",
-            color=CYCLE[0],
-            label="computed",
-        )
-        shift = float(x[0]) - float(E[0]) * HARTREE
-        ax.plot(fine * HARTREE + shift, profile(fine, *parameters), color=CYCLE[1], label="Fano")
+        centre = parameters[0] * HARTREE_EV + shift
+        half = WINDOW * parameters[1] * HARTREE_EV
+        fine = np.linspace(-WINDOW, WINDOW, 400) * parameters[1] + parameters[0]
+        curve = profile(fine, *parameters)
+        ax.plot(x, sigma, "o", markersize=2.5, fillstyle="none", color=CYCLE[0], label="computed")
+        ax.plot(fine * HARTREE_EV + shift, curve, color=CYCLE[1], label="Fano")
         ax.set_title(
-            f"$q = {parameters[2]:.3f}$, $\\Gamma = {parameters[1] * HARTREE * 1e3:.4g}$ meV",
+            f"$q = {parameters[2]:.3f}$, $\\Gamma = {parameters[1] * HARTREE_EV * 1e3:.4g}$ meV",
             loc="left",
             fontsize=7,
         )
         ax.set_xlabel("photon energy (eV)")
         ax.ticklabel_format(axis="x", useOffset=False)
         ax.locator_params(axis="x", nbins=4)
-        ax.set_ylim(bottom=0.0)
+        ax.set_xlim(centre - half, centre + half)
+        ax.set_ylim(0.0, 1.1 * float(curve.max()))
     axes[0].set_ylabel(r"$\sigma$ (Mb)")
     axes[0].legend()
     return fig
 
-
-# Electronvolts in a hartree.
-HARTREE = 27.211386245981
 
 FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     "photoabsorption": photoabsorption,
