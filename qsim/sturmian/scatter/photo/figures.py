@@ -78,6 +78,9 @@ def photo_levels(r: Results) -> Figure | None:
     ax = fig.subplots()
     for k, name in enumerate(r["level"][:SHOWN]):
         y = sigma[:, 0, k]
+        # A level that is closed at all energies has no curve.
+        if not np.any(y > 0.0):
+            continue
         ax.plot(x, np.where(y > 0.0, y, np.nan), color=CYCLE[k % len(CYCLE)], label=str(name))
     ax.set_yscale("log")
     ax.set_xlim(float(x[0]), float(x[-1]))
@@ -98,6 +101,9 @@ def asymmetry(r: Results) -> Figure | None:
     for k, name in enumerate(r["level"][:SHOWN]):
         color = CYCLE[k % len(CYCLE)]
         y, e = beta[:, 0, k], error[:, 0, k]
+        # A level that is closed at all energies has no curve.
+        if not np.any(np.isfinite(y)):
+            continue
         ax.fill_between(
             x, np.maximum(y - e, -1.0), np.minimum(y + e, 2.0), color=color, alpha=0.2, linewidth=0
         )

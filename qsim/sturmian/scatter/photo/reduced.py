@@ -159,7 +159,8 @@ class Reduced:
         """Add vectors (m, P, n, n) to the span, on the device."""
         xp, operator = self.xp, self.operator
         none = operator.device.asarray(np.zeros(1, complex))
-        made, products = [], []
+        made: list[Any] = []
+        products: list[Any] = []
         for vector in vectors.reshape(vectors.shape[0], -1):
             v = vector / xp.linalg.norm(vector)
             # Gram and Schmidt twice: the second pass removes what rounding left of the first.

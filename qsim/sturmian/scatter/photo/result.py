@@ -112,6 +112,16 @@ def _by_energy(
     return lambda result: np.ascontiguousarray(value(result).T)
 
 
+def _measured(column: int) -> Callable[[PhotoResult], NDArray[np.float64] | None]:
+    """Return a function that gives a column of the measurements of the deck; None without them."""
+
+    def values(result: PhotoResult) -> NDArray[np.float64] | None:
+        measured = result.problem.measured
+        return None if measured is None or measured.shape[1] <= column else measured[:, column]
+
+    return values
+
+
 def _levels(
     value: Callable[[Judgement], NDArray[np.float64]],
 ) -> Callable[[PhotoResult], NDArray[np.float64]]:
@@ -172,8 +182,8 @@ def _principal(result: PhotoResult) -> NDArray[np.int64]:
 
 def _totals(result: PhotoResult) -> dict[str, Scalar]:
     """Return the total at the energies of a short list."""
-    own, judgement, out = result.own, result.judgement, {}
-    photons = result.problem.photons
+    own, judgement, photons = result.own, result.judgement, result.problem.photons
+    out: dict[str, Scalar] = {}
     if photons.size > FEW:
         return out
     for i, omega in enumerate(photons):
@@ -356,11 +366,11 @@ QUANTITIES: tuple[Quantity[PhotoResult], ...] = (
     Quantity("bound/energy", "hartree", "bound levels of the box that the photon reaches, total energy",
              lambda r: r.own.bound_levels, ("bound_level",)),
     Quantity("bound/strength", "", "their oscillator strengths, first gauge", lambda r: r.own.bound_strengths, ("bound_level",)),
-    Quantity("measured/energy", "eV", "photon energies of the file to compare with", lambda r: r.problem.measured[:, 0],
+    Quantity("measured/energy", "eV", "photon energies of the file to compare with", _measured(0),
              ("measurement",), when=lambda r: r.problem.measured is not None),
-    Quantity("measured/sigma", "Mb", "its cross sections", lambda r: r.problem.measured[:, 1], ("measurement",),
+    Quantity("measured/sigma", "Mb", "its cross sections", _measured(1), ("measurement",),
              when=lambda r: r.problem.measured is not None),
-    Quantity("measured/error", "Mb", "its errors", lambda r: r.problem.measured[:, 2], ("measurement",),
+    Quantity("measured/error", "Mb", "its errors", _measured(2), ("measurement",),
              when=lambda r: r.problem.measured is not None and r.problem.measured.shape[1] > 2),
     Quantity("r", "bohr", "radial nodes", lambda r: r.setup.grid.r, ("r",), note="complex on the contour beyond R0"),
 )  # fmt: skip
