@@ -45,7 +45,8 @@ PARTS = (
 def overview(r: Results) -> Figure | None:
     """Draw energies and their convergence, cross sections, densities, or the functions, as far as the file has them."""
     # beside cross sections of several energies, how they add up says more than the wave of one of them
-    swap = {"wave": "unitarity"} if "sigma_total" in r and "sdcs" not in r else {}
+    several = "sigma_total" in r and "collision_energy" in r and "sdcs" not in r
+    swap = {"wave": "unitarity"} if several else {}
     return compose(r, [FIGURES[swap.get(name, name)] for name in PARTS])
 
 

@@ -92,7 +92,7 @@ def test_the_model_is_the_equation_at_energies_that_were_never_nodes(model):
         direct = np.einsum("eabc,abc->e", solved.u, made.s[k]).imag
         claimed = made.left(k, free)
         assert np.all(np.abs(made.products(free)[k].imag / direct - 1.0) <= claimed + 1e-6)
-        inside = amplitudes.inside(made.operator, setup.grid, solved.u, s)
+        inside = list(amplitudes.inside(made.operator, setup.grid, solved.u, s))
         for i, energy in enumerate(free):
             found = amplitudes.channels(inside[i], setup.continuum, setup.outside, float(energy), highest=3)
             assert {Channel(one.n, one.l, one.leaves) for one in found} == {
