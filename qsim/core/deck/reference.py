@@ -100,9 +100,11 @@ class _Writer:
                 self.section(place, block, f"`{place}`: {', '.join(f'`{tag}`' for tag in tagged)}", level=3)
             else:
                 self.section(place, block, f"`{place}`")
-        for member in inner.leaves:
-            if is_block(member.base) and member.base not in words:
-                self.section(place, member.base, f"`{place}`")
+        untagged = [leaf.base for leaf in inner.leaves if is_block(leaf.base) and leaf.base not in words]
+        for number, block in enumerate(untagged):
+            # blocks that no tag tells apart are told apart by their first key
+            title = f"`{place}` with `{next(iter(fields_of(block)))}`" if number else f"`{place}`"
+            self.section(place, block, title)
 
 
 def _blocks_of(annotation: Annotation) -> Iterator[tuple[str, Annotation]]:
