@@ -27,6 +27,8 @@ DERIVED = {
     # functions evaluated between the points of the grid that are stored
     "sturmian basis": (r"^\$S_\{n",),
     "sturmian density": ("^radial density",),
+    # the profile of a fit, finer than the photon energies of the deck
+    "sturmian fano": (": Fano$",),
     # differences from what is not stored as an array: the energy on the grid, the rate of the formula
     "sturmian convergence": (r"^\$E - E_\\mathrm\{grid\}",),
     "sturmian rates": ("nested quadrature",),

@@ -34,6 +34,10 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
         from qsim.sturmian.resonances import build as resonances
 
         return resonances.plan(loaded)
+    if task.photon is not None:
+        from qsim.sturmian.scatter.photo import build as photo
+
+        return photo.plan(loaded)
     from qsim.sturmian.scatter import build as scatter
 
     return scatter.plan(loaded)
@@ -48,6 +52,10 @@ def build(loaded: LoadedDeck[SturmianDeck], device: Device) -> Problem | DrivenP
         from qsim.sturmian.resonances import build as resonances
 
         return resonances.build(loaded, device)
+    if task.photon is not None:
+        from qsim.sturmian.scatter.photo import build as photo
+
+        return photo.build(loaded, device)
     from qsim.sturmian.scatter import build as scatter
 
     return scatter.build(loaded, device)

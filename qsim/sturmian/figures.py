@@ -10,6 +10,7 @@ from qsim.sturmian.bound import figures as bound
 from qsim.sturmian.integrals import figures as integrals
 from qsim.sturmian.resonances import figures as resonances
 from qsim.sturmian.scatter import figures as scatter
+from qsim.sturmian.scatter.photo import figures as photo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 PARTS = (
     "convergence",
+    "photoabsorption",
+    "fano",
+    "photo_levels",
+    "asymmetry",
     "cross_sections",
     "resonances",
     "partial_waves",
@@ -40,7 +45,8 @@ PARTS = (
 def overview(r: Results) -> Figure | None:
     """Draw energies and their convergence, cross sections, densities, or the functions, as far as the file has them."""
     # beside cross sections of several energies, how they add up says more than the wave of one of them
-    swap = {"wave": "unitarity"} if "sigma_total" in r and "sdcs" not in r else {}
+    several = "sigma_total" in r and "collision_energy" in r and "sdcs" not in r
+    swap = {"wave": "unitarity"} if several else {}
     return compose(r, [FIGURES[swap.get(name, name)] for name in PARTS])
 
 
@@ -50,5 +56,6 @@ FIGURES: dict[str, Callable[[Results], Figure | None]] = {
     **bound.FIGURES,
     **integrals.FIGURES,
     **scatter.FIGURES,
+    **photo.FIGURES,
     **resonances.FIGURES,
 }

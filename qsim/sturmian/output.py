@@ -10,6 +10,7 @@ from qsim.sturmian.figures import FIGURES
 from qsim.sturmian.integrals import result as integrals
 from qsim.sturmian.resonances import result as resonances
 from qsim.sturmian.scatter import result as scatter
+from qsim.sturmian.scatter.photo import result as photo
 
 if TYPE_CHECKING:
     from qsim.core.results.quantities import Quantity
@@ -25,6 +26,7 @@ QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "basis": basis.QUANTITIES,
     "integrals": integrals.QUANTITIES,
     "collisions": scatter.QUANTITIES,
+    "photoionisation": photo.QUANTITIES,
     "resonances": resonances.QUANTITIES,
 }
 

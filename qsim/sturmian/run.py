@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from qsim.sturmian.driven.problem import Problem as DrivenProblem
     from qsim.sturmian.integrals.result import IntegralsResult
     from qsim.sturmian.resonances.result import ResonanceResult
+    from qsim.sturmian.scatter.photo.result import PhotoResult
     from qsim.sturmian.scatter.result import CollisionResult
 
-    Result = BoundResult | IntegralsResult | BasisResult | CollisionResult | ResonanceResult
+    Result = BoundResult | IntegralsResult | BasisResult | CollisionResult | PhotoResult | ResonanceResult
 
 
 def run(problem: Problem | DrivenProblem, monitor: Monitor) -> Result:
@@ -37,8 +38,13 @@ def run(problem: Problem | DrivenProblem, monitor: Monitor) -> Result:
 
 def _driven(problem: DrivenProblem, monitor: Monitor) -> Result:
     """Solve driven equations for cross sections, or find resonances."""
+    from qsim.sturmian.scatter.photo.problem import Photoionisation
     from qsim.sturmian.scatter.problem import Collision
 
+    if isinstance(problem, Photoionisation):
+        from qsim.sturmian.scatter.photo import run as photo
+
+        return photo.run(problem, monitor)
     if isinstance(problem, Collision):
         from qsim.sturmian.scatter import run as scatter
 

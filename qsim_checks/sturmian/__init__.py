@@ -66,7 +66,8 @@ KINDS: Mapping[str, Kind] = {
     "basis": _basis,
     "electron": lambda rng, folder: collisions.collision(rng, "electron"),
     "photo": lambda rng, folder: collisions.collision(rng, "photo"),
+    "photons": lambda rng, folder: collisions.collision(rng, "photons"),
     "resonances": lambda rng, folder: collisions.collision(rng, "resonances"),
 }
 """Kinds of decks that can be drawn alone: bound states, their limits of all partial waves, integrals and functions of a basis;
-collisions of electrons with ions, photoabsorption, doubly excited states."""
+collisions of electrons with ions, photoabsorption above double ionisation and at any photon energy, doubly excited states."""

@@ -33,11 +33,13 @@ BEYOND = 2  # orbital momenta that the truth has more than a deck with l_max
 # 2s^2 1S, 2s2p 1P and 3P of He, as -Z^2/4 + c Z, hartree; of s waves alone the first lies higher
 RESONANCES = {(0, 0): 0.111, (1, 0): 0.1535, (1, 1): 0.12}
 S_WAVES = 0.139
+HARTREE_EV = 27.211386245981
+POORLY = "the cross section is known to worse than"
 NO_RESONANCE = "may be no resonance|the error of a resonance could not be found"
 
 
 def collision(
-    rng: np.random.Generator, process: Literal["electron", "photo", "resonances"] | None = None
+    rng: np.random.Generator, process: Literal["electron", "photo", "photons", "resonances"] | None = None
 ) -> Trial:
     """Draw a collision deck, of one process if it is named, and return it with its judge."""
     if process is None:
@@ -45,6 +47,8 @@ def collision(
         process = "electron"
         if drawn >= 0.6:
             process = "photo" if drawn < 0.75 else "resonances"
+        if 0.6 <= drawn < 0.65:
+            process = "photons"
     draw, judge = PROCESSES[process]
     deck = draw(rng)
     return Trial(deck, lambda results: judge(results, deck))
@@ -252,6 +256,76 @@ def _photon_claims(results: Results, deck: dict[str, Any]) -> list[Claim]:
     return claims
 
 
+def _photons(rng: np.random.Generator) -> dict[str, Any]:
+    """Draw photon energies from the first threshold to double ionisation, of one model of pairs."""
+    Z = float(rng.choice([2.0, 2.0, 3.0, float(f"{rng.uniform(1.7, 3.0):.3g}")]))
+    S = int(rng.random() < 0.2)
+    first = _first_threshold(Z, S)
+    R = (24.0 if not S else 40.0) / Z * rng.uniform(1.6, 2.2)
+    # slow electrons need a longer contour than others
+    grid = _grid(rng, R, 9)
+    grid["ecs"] = {
+        "angle": float(f"{rng.uniform(0.25, 0.35):.3g}"),
+        "length": float(f"{60.0 / Z * rng.uniform(0.8, 1.4):.4g}"),
+    }
+    last = first + 0.37 * Z * Z
+    energies = rng.uniform(1.04 * first, last, int(rng.integers(2, 7)))
+    gauges = ["length", "velocity", "acceleration"]
+    return {
+        "system": {"Z": Z},
+        "grid": grid,
+        "basis": "fedvr",
+        "channels": {"pairs": [[0, 1]] if _coin(rng, 0.7) else [[0, 1], [1, 2]]},
+        "task": {
+            "type": "scatter",
+            "process": "photo",
+            "photon": sorted(float(f"{value:.5g}") for value in energies),
+            "gauges": [gauges[k] for k in sorted(rng.choice(3, int(rng.integers(1, 4)), replace=False))],
+            "levels": 1,
+        },
+        "initial": {"S": S},
+    }
+
+
+def _first_threshold(Z: float, S: int) -> float:
+    """Return an upper estimate of the ionisation energy of 1 1S or 2 3S, hartree."""
+    if S:
+        return 0.5 * ((Z - 1.0) / 1.6) ** 2
+    return 0.5 * Z * Z - 0.625 * Z + 0.16
+
+
+def _photons_claims(results: Results, deck: dict[str, Any]) -> list[Claim]:
+    """Return the claims of totals in all gauges, and of 1s below the second threshold, where it is the only channel."""
+    Z, S = float(deck["system"]["Z"]), int(deck["initial"]["S"])
+    upper = _symmetry(deck, 1, S, 0)
+    lower = Symmetry(0, S, _pairs(0, max(b for _, b in upper.pairs)))
+    gauges, photons = list(results["gauge"]), deck["task"]["photon"]
+    shapes = PHOTO_SETS if len(upper.pairs) == 1 else LIMIT_SETS
+    found = np.array(
+        [
+            photoabsorption(_turned(Z, *shape), lower, upper, 0, photons, gauges, Z, photons=True)
+            for shape in shapes
+        ]
+    )
+    claims = []
+    for i, omega in enumerate(photons):
+        at = int(np.argmin(np.abs(results["photon_energy"] / HARTREE_EV - omega)))
+        only = float(results["total_energy"][at]) < -0.125 * Z * Z
+        for k, gauge in enumerate(gauges):
+            true = 1e-3 * float(found[0, i, k])
+            spread = 1e-3 * float(np.ptp(found[:, i, k])) * (SLOW if gauge == "acceleration" else 1.0)
+            if spread > UNSURE * true:
+                continue
+            scalar = results.scalars[f"sigma_photo_{gauge}_{i}"]
+            claims.append(_claim(f"sigma_photo_{gauge}_{i}", scalar, true, spread, POORLY))
+            if only:
+                value, error = (
+                    float(results[name][at, k, 0]) for name in ("sigma_level", "sigma_level_error")
+                )
+                claims.append(Claim(f"sigma_1s_{gauge}_{i}", value - true, error, 0.0, 2.0 * spread, POORLY))
+    return claims
+
+
 def _turned(Z: float, exponent: float, middle: float, count: int, theta: float) -> Functions:
     return Functions(
         exponent * Z, middle / Z, count, lambda r: -Z / r, (), complex(math.cos(theta), math.sin(theta))
@@ -276,6 +350,7 @@ def _resonance_claims(results: Results, deck: dict[str, Any]) -> list[Claim]:
 PROCESSES = {
     "electron": (_electron, _electron_claims),
     "photo": (_photon, _photon_claims),
+    "photons": (_photons, _photons_claims),
     "resonances": (_resonance, _resonance_claims),
 }
 """How a deck of each process is drawn, and how its results are judged."""

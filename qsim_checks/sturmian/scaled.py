@@ -258,6 +258,8 @@ def photoabsorption(
     excess: Sequence[float],
     gauges: Sequence[str],
     Z: float,
+    *,
+    photons: bool = False,
 ) -> Array:
     """Return the photoabsorption cross section for excess energies and gauges, kb, (energies, gauges).
 
@@ -274,6 +276,8 @@ def photoabsorption(
     gauges : list of {"length", "velocity", "acceleration"}
     Z : float
         Charge of the nucleus.
+    photons : bool
+        Whether the energies are those of photons instead.
     """
     H0 = f.matrix(lower)
     values, vectors = np.linalg.eig(H0)
@@ -284,7 +288,8 @@ def photoabsorption(
     H = f.matrix(upper)
     sources = np.stack([_dipole(f, upper, lower, x, gauge, Z) for gauge in gauges], axis=1)
     out = np.zeros((len(excess), len(gauges)))
-    for i, E in enumerate(excess):
+    for i, given in enumerate(excess):
+        E = given + energy if photons else given
         omega = E - energy
         u = np.linalg.solve(E * np.eye(len(H)) - H, sources)
         flux = -2.0 * np.einsum("ig,ig->g", sources, u).imag

@@ -115,7 +115,7 @@ class Ecs(Block):
     )
     length: Literal["auto"] | Radius = Field(
         default="auto",
-        description="length of the contour, bohr; auto: 25, in collisions more where the incident electron is slow",
+        description="length of the contour, bohr; auto: 25, in collisions more where the electron outside is slow",
     )
 
     @property

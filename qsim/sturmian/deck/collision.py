@@ -6,6 +6,7 @@ from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, DeckPath, PositiveCount
 from qsim.core.deck.units import Energy, InverseLength
+from qsim.sturmian.deck.photon import MOST_PHOTONS, Photon, PhotonRange
 
 # Energies of one run.
 MOST = 40
@@ -46,6 +47,21 @@ class Scatter(Block):
     excess: Energies | None = Field(
         default=None,
         description="energy of the two electrons far away, or a list (photo): photon energy minus double ionisation energy",
+    )
+    photon: (
+        Photon | Annotated[list[Photon], Field(min_length=1, max_length=MOST_PHOTONS)] | PhotonRange | None
+    ) = Field(
+        default=None,
+        description="photon energy, a list or a range, instead of excess: single photoionisation at any energy (photo)",
+        json_schema_extra={"example": {"from": "24.7 eV", "to": "78 eV", "count": 200}},
+    )
+    threshold: Literal["extrapolated", "grid"] = Field(
+        default="extrapolated",
+        description="energy of the initial state from which photon energies count: of all partial waves, or that of the grid",
+    )
+    compare: DeckPath | None = Field(
+        default=None,
+        description="columns: photon energy in eV, cross section in Mb and its error, drawn beside the curve (photon)",
     )
     gauges: Annotated[list[Gauge], Field(min_length=1, max_length=3)] = Field(
         default=["length", "velocity"], description="forms of the dipole operator (photo)"

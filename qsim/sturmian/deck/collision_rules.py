@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qsim.core.deck.blocks import Finding
+from qsim.sturmian.deck import photon_rules
 from qsim.sturmian.deck.blocks import Gsf, SquareWell, as_list
 from qsim.sturmian.deck.collision import Scatter
 from qsim.sturmian.deck.collision_symmetry import energies_of, initial_of, pairs_of, sectors_of
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
 
 KEYS = {
     "e_h": ("energy",),
-    "photo": ("excess", "gauges"),
+    "photo": ("excess", "gauges", "photon", "threshold", "compare"),
     "born": ("ejected", "incident", "q"),
     "resonances": ("near",),
 }
-OWN = ("energy", "excess", "gauges", "incident", "q", "near")
+OWN = ("energy", "excess", "gauges", "photon", "threshold", "compare", "incident", "q", "near")
+# Keys that no deck has to give: with a default, or instead of another one.
+OPTIONAL = ("gauges", "photon", "threshold", "compare")
 SCANNED = ("N", "l_max", "R", "order", "angle", "length", "energy")
 
 
@@ -67,12 +70,22 @@ def _keys(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
             )
     scanned = deck.scan is not None and deck.scan.energy is not None
     for key in own:
-        if key == "gauges" or getattr(task, key) is not None:
+        if key in OPTIONAL or getattr(task, key) is not None:
+            continue
+        if key == "excess" and task.photon is not None:
             continue
         # The energies are in the scan instead.
         if key in ("energy", "excess", "ejected") and scanned:
             continue
         yield Finding(f"task.{key}", f"required for process: {task.process}")
+    if task.photon is not None:
+        yield from photon_rules.rules(deck, task)
+    elif task.process == "photo":
+        for key in ("threshold", "compare"):
+            if key in task.model_fields_set:
+                yield Finding(
+                    f"task.{key}", f"{key} belongs to photon energies; give photon instead of excess"
+                )
     yield from _energies(deck, task, own[0])
     yield from _ejected(deck, task)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from qsim.sturmian.deck import symmetry
 from qsim.sturmian.deck.blocks import Gsf, as_list
 from qsim.sturmian.deck.collision import Initial, Scatter
+from qsim.sturmian.deck.photon import photons_of
 
 if TYPE_CHECKING:
     from qsim.sturmian.deck.blocks import Channels, Grid, System
@@ -18,6 +19,8 @@ __all__ = ["Sector", "Settings", "energies_of", "initial_of", "pairs_of", "secto
 
 # Relative residual of a driven equation.
 TOLERANCE = 1e-8
+# The same where one equation of many serves all photon energies: totals are off by its square.
+NODES = 1e-5
 
 
 class Sector(NamedTuple):
@@ -46,6 +49,8 @@ class Settings:
     solver : Solver
     energies : tuple of float
         Impact or excess energies, or the energy of both electrons, hartree.
+    photons : tuple of float
+        Photon energies, hartree, ascending; empty where `energies` tells them.
     scan : dict of list
         Keys and values of the convergence scans, without the scan of energies.
     """
@@ -59,6 +64,7 @@ class Settings:
     initial: Initial
     solver: Solver
     energies: tuple[float, ...]
+    photons: tuple[float, ...]
     scan: dict[str, list[float]]
 
     @classmethod
@@ -77,6 +83,7 @@ class Settings:
             initial_of(deck),
             solver_of(deck),
             tuple(energies_of(deck)),
+            tuple(photons_of(deck.task.photon)),
             {key: values for key, values in scan.items() if key != "energy"},
         )
 
@@ -85,7 +92,8 @@ def solver_of(deck: SturmianDeck) -> Solver:
     """Return the solver with the tolerance of a collision where the deck gives none."""
     if "tolerance" in deck.solver.model_fields_set:
         return deck.solver
-    return deck.solver.model_copy(update={"tolerance": TOLERANCE})
+    photons = getattr(deck.task, "photon", None) is not None
+    return deck.solver.model_copy(update={"tolerance": NODES if photons else TOLERANCE})
 
 
 def energies_of(deck: SturmianDeck) -> list[float]:

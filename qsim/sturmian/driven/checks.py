@@ -28,8 +28,15 @@ SAFE_ANGLE = 0.42
 TURNED = 110.0
 # Share of the amplitude of the slowest incident electron that a contour of automatic length may return.
 RETURNED = 1e-3
+# Hartree: energy of the slowest photoelectron that an automatic contour is made for, and twice the pull of one charge at its
+# end, 1/120 bohr.
+SLOWEST, PULL = 0.004, 1.0 / 60.0
+# Bohr: longest automatic contour.
+LONGEST = 400.0
 # The same share from which a given contour is worth a warning.
 REFLECTED = 0.02
+# Share of the estimated ionisation energy below which a photon ionises nothing for sure.
+SURE = 0.9
 # Hartree: distance of a total energy to a level, where a channel opens.
 NEAR_LEVEL = 1e-6
 
@@ -39,10 +46,22 @@ def depth_of(system: System) -> float:
     return 0.5 * max(potentials.OneBody(system.potential, system.Z).charge, 1.0) ** 2
 
 
+def ionisation_of(settings: Settings) -> float:
+    """Return an estimate of the energy that removes one electron from the initial state, hartree."""
+    charge, initial = (
+        potentials.OneBody(settings.system.potential, settings.system.Z).charge,
+        settings.initial,
+    )
+    return automatic.ionisation(max(charge, 1.0), initial.L, initial.S, initial.root)
+
+
 def totals(settings: Settings) -> list[float]:
     """Return the energies of both electrons together, hartree."""
     if settings.task.process == "resonances":
         return list(settings.task.near or [])
+    if settings.photons:
+        lost = ionisation_of(settings) + depth_of(settings.system)
+        return [value - lost for value in settings.photons]
     depth = depth_of(settings.system) if settings.task.process == "e_h" else 0.0
     return [value - depth for value in settings.energies]
 
@@ -60,8 +79,18 @@ def safe_angle(points: int) -> float:
     return min(SAFE_ANGLE, max(0.01, math.floor(100.0 * TURNED / points) / 100.0))
 
 
+def charge_of(settings: Settings) -> float:
+    """Return the charge that an electron far outside sees of the nucleus or core."""
+    return potentials.OneBody(settings.system.potential, settings.system.Z).charge
+
+
 def contour_length(settings: Settings, angle: float) -> float:
-    """Return the length of a contour that returns next to nothing of the slowest incident electron, bohr; 0 without any."""
+    """Return the length of a contour that returns next to nothing of the slowest electron outside, bohr; 0 without any."""
+    if settings.photons:
+        # The estimate of the threshold is good to some per cent only: no electron slower than this is waited for.
+        first = max(settings.photons[0] - ionisation_of(settings), SLOWEST)
+        k = math.sqrt(2.0 * first + PULL * max(charge_of(settings) - 1.0, 0.0))
+        return math.ceil(min(-math.log(RETURNED) / (2.0 * k * math.sin(angle)), LONGEST))
     if settings.task.process != "e_h":
         return 0.0
     # Solve exp(-2 k l sin(angle)) = RETURNED for the length: the wave decays on the way out and
@@ -97,12 +126,14 @@ def physics(settings: Settings, numbers: Numbers, bounds: NDArray[np.complex128]
     key = {"e_h": "task.energy", "photo": "task.excess", "born": "task.ejected"}.get(
         task.process, "task.near"
     )
+    if settings.photons:
+        yield from _photons(settings, numbers)
     yield from _box(settings, numbers, depth)
     yield from _contour(settings, numbers, charge)
     if task.process == "e_h" and system.potential.type == "coulomb":
         yield from _thresholds(energies, depth, key)
     positive = [value for value in energies if value > 0.0]
-    if positive and task.process != "resonances":
+    if positive and task.process != "resonances" and not settings.photons:
         # of an electron that takes half
         wave = 2.0 * math.pi / math.sqrt(min(positive))
         if wave > 0.5 * numbers.R:
@@ -115,6 +146,25 @@ def physics(settings: Settings, numbers: Numbers, bounds: NDArray[np.complex128]
     yield from _resolution(numbers, bounds, k_max)
     if not numbers.whole:
         yield from _functions(numbers, bounds, k_max, min(energies))
+
+
+def _photons(settings: Settings, numbers: Numbers) -> Iterator[Finding]:
+    """Yield photons that ionise nothing for sure, and levels that the box does not hold."""
+    need = ionisation_of(settings)
+    for k, value in enumerate(settings.photons):
+        if value < SURE * need:
+            text = (
+                f"{value:.4g} hartree is below the ionisation energy of this state, about {need:.4g} hartree"
+            )
+            yield Finding(
+                f"task.photon.{k}" if isinstance(settings.task.photon, list) else "task.photon", text
+            )
+            break
+    levels, Z = settings.task.levels, float(settings.system.Z)
+    radius = 2.0 * levels**2 / Z + 8.0 / Z
+    if "levels" in settings.task.model_fields_set and radius > numbers.R:
+        text = f"n = {levels} needs R >= {radius:.3g} bohr, but the box has {numbers.R:g}"
+        yield Finding("task.levels", f"{text}; give fewer levels or a larger grid.R")
 
 
 def _contour(settings: Settings, numbers: Numbers, charge: float) -> Iterator[Finding]:

@@ -129,7 +129,7 @@ def sharing(r: Results) -> Figure | None:
 
 def cross_sections(r: Results) -> Figure | None:
     """Cross sections against the energy: break-up, all channels and the lowest levels."""
-    if "sigma_total" not in r or r.shape("sigma_total")[0] < 2:
+    if "collision_energy" not in r or "sigma_total" not in r or r.shape("sigma_total")[0] < 2:
         return None
     order = np.argsort(r["collision_energy"])
     energy = r["collision_energy"][order] * HARTREE_EV
@@ -185,7 +185,7 @@ def residuals(r: Results) -> Figure | None:
 
 def unitarity(r: Results) -> Figure | None:
     """Draw the sum of the channels against the total of the optical theorem."""
-    if "unitarity_defect" not in r or "sigma_level" not in r:
+    if "collision_energy" not in r or "unitarity_defect" not in r or "sigma_level" not in r:
         return None
     labels, energies, total = _labels(r), r["collision_energy"], r["sigma_total"]
     levels = [str(name) for name in r["level"]]

@@ -1,0 +1,271 @@
+"""Errors of cross sections over many photon energies: grid, partial waves, contour, model and threshold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.sturmian.scatter.cross_sections.observed import RETURNED
+from qsim.sturmian.scatter.cross_sections.summed import SAFETY, STATIONARY
+from qsim.sturmian.scatter.photo import fano
+from qsim.sturmian.scatter.photo.asymmetry import asymmetries
+from qsim.sturmian.scatter.photo.outgoing_waves import Channel, Wave
+from qsim.sturmian.scatter.photo.weights import weight_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qsim.sturmian.driven.setup import Setup
+    from qsim.sturmian.scatter.photo.spectrum import Spectrum
+
+__all__ = ["Judge", "Judgement", "judged", "resonance_errors", "told"]
+
+# Least change of half a width over that of the position, with other partial waves.
+BY_CHANCE = 1e-3
+# Hartree: as far as one partial wave less moves a resonance.
+MOVED = 0.05
+# Largest slope of beta over the relative change of an amplitude.
+BETA = 4.0
+
+Levels = dict[tuple[int, int], "NDArray[np.float64]"]
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """The spectrum of the deck's grid beside those that tell its errors.
+
+    Every error is `SAFETY` times the change by the coarser grid, plus `beyond` times the change there by other partial waves,
+    plus what the spectrum itself still shows: the model between its nodes, the radius of the channels, the wave that the end of
+    the contour returns, and the error of the energy from which photon energies count.
+
+    Attributes
+    ----------
+    own : Spectrum
+    coarse, fewer : Spectrum or None
+        At the same photon energies.
+    beyond : float
+    shift : float
+        Error of that energy, hartree.
+    setup : Setup
+        Grid of the deck.
+    lost : bool
+        Whether the other spectra could not be found, so that no error is known.
+    """
+
+    own: Spectrum
+    coarse: Spectrum | None
+    fewer: Spectrum | None
+    beyond: float
+    shift: float
+    setup: Setup
+    lost: bool = False
+
+    def error(self, value: Callable[[Spectrum], NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return the error of a quantity by grid and partial waves."""
+        own = value(self.own)
+        if self.coarse is None:
+            return np.full(own.shape, np.nan if self.lost else 0.0)
+        there = value(self.coarse)
+        error = SAFETY * np.abs(own - there)
+        if self.fewer is not None:
+            error = error + self.beyond * np.abs(there - value(self.fewer))
+        return np.asarray(error)
+
+    def reflected(self) -> NDArray[np.float64]:
+        """Return the relative change of an amplitude (c, e) by what the end of the contour returns."""
+        own = self.own
+        out = np.zeros(own.k.shape)
+        for c, e in zip(*np.nonzero(own.k > 0.0), strict=True):
+            out[c, e] = RETURNED * self.setup.reflection(float(own.k[c, e]))
+        return out
+
+    def shifted(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what the error of the threshold changes (..., e)."""
+        if self.own.E.size < 2:
+            return np.zeros_like(values)
+        return np.asarray(self.shift * np.abs(np.gradient(values, self.own.E, axis=-1)))
+
+    def levels_of(self, of: Spectrum) -> Levels:
+        """Return the cross section (g, e) of every level, Mb, all momenta of the electron outside together."""
+        out: Levels = {}
+        for (n, l, _), values in zip(of.channels.tolist(), of.partial(), strict=True):
+            out[n, l] = out.get((n, l), 0.0) + values
+        return out
+
+    def betas_of(self, of: Spectrum) -> Levels:
+        """Return beta (g, e) of every level."""
+        waves = {
+            Channel(*channel): Wave(k, A, spread)
+            for channel, k, A, spread in zip(of.channels.tolist(), of.k, of.amplitude, of.spread, strict=True)
+        }
+        return asymmetries(waves, self.setup.potential.charge - 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """Cross sections with their errors: arrays over gauges (g), energies (e) and levels (l), Mb.
+
+    Attributes
+    ----------
+    total, total_error : (g, e) float64
+    levels : list of (n, l)
+    level, level_error, beta, beta_error : (l, g, e) float64
+        An error is NaN where the coarser box does not hold the level.
+    channel_error : (c, g, e) float64
+    defect, defect_error : (g, e) float64
+        What the channels lack of the total, relative to it.
+    """
+
+    total: NDArray[np.float64]
+    total_error: NDArray[np.float64]
+    levels: list[tuple[int, int]]
+    level: NDArray[np.float64]
+    level_error: NDArray[np.float64]
+    beta: NDArray[np.float64]
+    beta_error: NDArray[np.float64]
+    channel_error: NDArray[np.float64]
+    defect: NDArray[np.float64]
+    defect_error: NDArray[np.float64]
+
+
+def judged(judge: Judge) -> Judgement:
+    """Return cross sections and asymmetries with their errors."""
+    own = judge.own
+    partial, returned = own.partial(), judge.reflected()
+    levels = judge.levels_of(own)
+    names = sorted(levels)
+    channel_error = (
+        own.partial_spread()
+        + 2.0 * returned[:, None] * partial
+        + judge.shifted(partial)
+        + np.array([judge.error(_channel(channel)) for channel in own.channels.tolist()]).reshape(
+            partial.shape
+        )
+    )
+    level = np.array([levels[name] for name in names]).reshape(len(names), *own.total.shape)
+    level_error = np.zeros_like(level)
+    for (n, l, _), error in zip(own.channels.tolist(), channel_error, strict=True):
+        level_error[names.index((n, l))] += error
+    # The total is stationary: two spectra may agree in it by more than they deserve.
+    known = np.nan_to_num(level_error, nan=0.0)
+    total_error = (
+        judge.error(lambda of: of.total)
+        + own.left
+        + judge.shifted(own.total)
+        + STATIONARY * known.sum(axis=0)
+        + (returned[:, None] * partial).sum(axis=0)
+    )
+    betas = judge.betas_of(own)
+    beta = np.array([betas[name] for name in names]).reshape(level.shape)
+    beta_error = np.array([_beta_error(judge, name) for name in names]).reshape(level.shape)
+    # An s level leaves no choice: beta is 2.
+    for k, (_, l) in enumerate(names):
+        if l == 0:
+            beta_error[k] = np.where(np.isfinite(beta[k]), 0.0, np.nan)
+    missing = own.total - level.sum(axis=0)
+    scale = np.maximum(np.abs(own.total), 1e-300)
+    return Judgement(
+        own.total,
+        total_error,
+        names,
+        level,
+        level_error,
+        beta,
+        beta_error,
+        channel_error,
+        missing / scale,
+        (total_error + known.sum(axis=0)) / scale,
+    )
+
+
+def _channel(channel: list[int]) -> Callable[[Spectrum], NDArray[np.float64]]:
+    """Return a function that gives the cross section of a channel (g, e); NaN in a grid that does not hold it."""
+
+    def values(of: Spectrum) -> NDArray[np.float64]:
+        known = of.channels.tolist()
+        if channel not in known:
+            return np.full(of.total.shape, np.nan)
+        c = known.index(channel)
+        return np.asarray(weight_of(of.omega) * of.k[c] * np.abs(of.amplitude[c]) ** 2)
+
+    return values
+
+
+def _beta_error(judge: Judge, name: tuple[int, int]) -> NDArray[np.float64]:
+    """Return the error of beta (g, e) of a level: of grid and partial waves, and of what its amplitudes still show."""
+    own = judge.own
+
+    def values(of: Spectrum) -> NDArray[np.float64]:
+        return judge.betas_of(of).get(name, np.full(of.total.shape, np.nan))
+
+    error = judge.error(values)
+    # To first order beta changes by at most about twice the relative error of an amplitude, times sqrt(l(l + 1)) of the
+    # mixed term.
+    members = [c for c, (n, l, _) in enumerate(own.channels.tolist()) if (n, l) == name]
+    size = np.sqrt((np.abs(own.amplitude[members]) ** 2).sum(axis=0))
+    spread = np.sqrt((own.spread[members] ** 2).sum(axis=0))
+    returned = judge.reflected()[members].max(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        relative = np.where(size > 0.0, spread / size, np.nan) + returned
+    return np.asarray(error + BETA * relative)
+
+
+def told(judge: Judge) -> list[int]:
+    """Return the numbers of the resonances that the coarser grid has, too; all of them where there is no coarser grid."""
+    own, coarse = _poles(judge.own), _poles(judge.coarse)
+    if judge.coarse is None:
+        return list(range(len(own)))
+    return [p for p, pole in enumerate(own) if fano.matched(pole, coarse) is not None]
+
+
+def resonance_errors(judge: Judge) -> NDArray[np.float64]:
+    """Return the errors (p, 4) of position, width, q, and relative of sigma_a (first gauge) of every resonance.
+
+    Partial waves move the position by more than the width.
+    """
+    own, coarse, fewer = _poles(judge.own), _poles(judge.coarse), _poles(judge.fewer)
+    if judge.coarse is None:
+        return np.full((len(own), 4), np.nan if judge.lost else 0.0)
+    out = np.full((len(own), 4), np.nan)
+    for p, pole in enumerate(own):
+        there = fano.matched(pole, coarse)
+        if there is None:
+            continue
+        moved = SAFETY * abs(there.energy - pole.energy) + pole.change
+        changes = SAFETY * _apart(pole, there) + 2.0 * pole.change / pole.width
+        out[p] = (moved, 2.0 * moved, *changes)
+        if judge.fewer is None:
+            continue
+        other = fano.matched(there, fewer, MOVED)
+        if other is None:
+            # Where the resonance lies with other partial waves, the deck asks for no photon energy: its error is not known.
+            out[p] = np.nan
+            continue
+        change = other.energy - there.energy
+        # A width or a profile that hardly changes beside its position does so by chance.
+        imaginary = max(abs(change.imag), BY_CHANCE * abs(change.real))
+        share = imaginary / abs(there.energy.imag) * np.array([abs(pole.q(0)), 1.0])
+        out[p] += judge.beyond * np.array(
+            [abs(change.real), 2.0 * imaginary, *(_apart(other, there) + share)]
+        )
+    return out
+
+
+def _apart(first: fano.Pole, second: fano.Pole) -> NDArray[np.float64]:
+    """Return the difference of q, and the relative one of sigma_a, of two poles."""
+    heights = first.height(0, 1.0), second.height(0, 1.0)
+    return np.array([abs(first.q(0) - second.q(0)), abs(heights[0] - heights[1]) / max(heights)])
+
+
+def _poles(of: Spectrum | None) -> list[fano.Pole]:
+    """Return the resonances of a spectrum."""
+    if of is None:
+        return []
+    return [
+        fano.Pole(complex(energy), d, float(change))
+        for energy, d, change in zip(of.poles, of.strengths, of.changes, strict=True)
+    ]

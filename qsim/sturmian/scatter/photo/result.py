@@ -1,0 +1,376 @@
+"""Result of photoionisation over many photon energies and its quantities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from qsim.core.results.quantities import Quantity
+from qsim.core.results.tables import Scalar
+from qsim.sturmian.scatter.cross_sections.kinematics import FINE_STRUCTURE, HARTREE_EV
+from qsim.sturmian.scatter.photo.asymmetry import phased
+from qsim.sturmian.scatter.photo.weights import MEGABARN, weight_of
+from qsim.sturmian.scatter.solved import LETTERS, level_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qsim.sturmian.driven.setup import Setup
+    from qsim.sturmian.scatter.photo.errors import Judgement
+    from qsim.sturmian.scatter.photo.problem import Photoionisation
+    from qsim.sturmian.scatter.photo.spectrum import Spectrum
+
+__all__ = ["QUANTITIES", "PhotoResult"]
+
+# Number of sigma_a among the parameters of a fit, and among the errors of a resonance.
+HEIGHT = 3
+# Energies that have scalars of their own; a longer list is in the arrays alone.
+FEW = 12
+SUMS = ("sum_minus_2", "sum_minus_1", "sum_0", "sum_1")
+SUM_TEXTS = (
+    "S(-2), the static dipole polarisability",
+    "S(-1), sum of f over the energy of excitation",
+    "S(0), sum of oscillator strengths: the number of electrons",
+    "S(1), sum of f times the energy of excitation",
+)
+SUM_UNITS = ("bohr^3", "bohr^2", "", "hartree")
+
+
+@dataclass
+class PhotoResult:
+    """Cross sections over many photon energies.
+
+    Attributes
+    ----------
+    problem : Photoionisation
+    setup : Setup
+    own : Spectrum
+        Of the deck's grid.
+    judgement : Judgement
+        Its cross sections with their errors.
+    resonance_errors : (p, 4) float64
+        Of position, width and q, and relative of sigma_a.
+    threshold : (float, float)
+        Energy from which photon energies count, and its error, hartree.
+    """
+
+    problem: Photoionisation
+    setup: Setup
+    own: Spectrum
+    judgement: Judgement
+    resonance_errors: NDArray[np.float64]
+    threshold: tuple[float, float]
+    task: ClassVar[str] = "photoionisation"
+
+    @property
+    def shown(self) -> list[int]:
+        """Numbers of the levels (n, l) that the deck asks for."""
+        return [i for i, (n, _) in enumerate(self.judgement.levels) if n <= self.problem.task.levels]
+
+    @property
+    def channels(self) -> list[int]:
+        """Numbers of the channels that the deck asks for."""
+        return [c for c, (n, *_) in enumerate(self.own.channels.tolist()) if n <= self.problem.task.levels]
+
+    def thresholds(self) -> dict[int, float]:
+        """Return the photon energy, hartree, at which every level n of the ion opens."""
+        out: dict[int, float] = {}
+        for (n, *_), level in zip(self.own.channels.tolist(), self.own.levels, strict=True):
+            opens = float(level) - self.threshold[0]
+            out[n] = min(out.get(n, opens), opens)
+        return dict(sorted(out.items()))
+
+    def resolved(self) -> NDArray[np.bool_]:
+        """Return whether the box holds the Rydberg states at a photon energy (e,): up to n^2 = R Z / 2 below every threshold."""
+        charge = self.setup.potential.charge - 1.0
+        out = np.ones(self.own.omega.size, bool)
+        if charge <= 0.0:
+            return out
+        # The last state that the box holds has charge^2 / (2 n^2) = charge / R.
+        reach = charge / self.setup.numbers.R
+        for opens in self.thresholds().values():
+            out &= ~((self.own.omega < opens) & (self.own.omega > opens - reach))
+        return out
+
+    def strength(self, power: int) -> float:
+        """Return bound levels and the range of the deck in S(power), first gauge, atomic units."""
+        own = self.own
+        gap = own.bound_levels - own.initial
+        discrete = float((own.bound_strengths * gap**power).sum())
+        density = own.total[0] / (2.0 * np.pi**2 * FINE_STRUCTURE * MEGABARN)
+        return discrete + float(np.trapezoid(density * own.omega**power, own.omega))
+
+
+def _by_energy(
+    value: Callable[[PhotoResult], NDArray[np.float64]],
+) -> Callable[[PhotoResult], NDArray[np.float64]]:
+    """Return a function that gives an array (..., g, e) as (e, g, ...)."""
+    return lambda result: np.ascontiguousarray(value(result).T)
+
+
+def _measured(column: int) -> Callable[[PhotoResult], NDArray[np.float64] | None]:
+    """Return a function that gives a column of the measurements of the deck; None without them."""
+
+    def values(result: PhotoResult) -> NDArray[np.float64] | None:
+        measured = result.problem.measured
+        return None if measured is None or measured.shape[1] <= column else measured[:, column]
+
+    return values
+
+
+def _levels(
+    value: Callable[[Judgement], NDArray[np.float64]],
+) -> Callable[[PhotoResult], NDArray[np.float64]]:
+    """Return a function that gives an array (l, g, e) of the levels that the deck asks for as (e, g, l)."""
+    return lambda result: np.ascontiguousarray(
+        np.moveaxis(value(result.judgement)[result.shown], 0, -1).swapaxes(0, 1)
+    )
+
+
+def _channels(
+    value: Callable[[PhotoResult], NDArray[np.float64]],
+) -> Callable[[PhotoResult], NDArray[np.float64]]:
+    """Return a function that gives an array (c, g, e) of the channels that the deck asks for as (e, g, c)."""
+    return lambda result: np.ascontiguousarray(
+        np.moveaxis(value(result)[result.channels], 0, -1).swapaxes(0, 1)
+    )
+
+
+def _names(result: PhotoResult) -> NDArray[np.object_]:
+    made = []
+    for c in result.channels:
+        n, l, leaves = result.own.channels[c].tolist()
+        made.append(f"{level_name(n, l)} e{LETTERS[leaves]}")
+    return np.array(made, dtype=object)
+
+
+def _phases(result: PhotoResult) -> NDArray[np.float64]:
+    """Return the phase of ``(-i)^l exp(i sigma_l) A`` of all channels, (c, g, e), radian; NaN where they are closed."""
+    own, charge = result.own, result.setup.potential.charge - 1.0
+    out = np.full(own.amplitude.shape, np.nan)
+    for c, (_, _, leaves) in enumerate(own.channels.tolist()):
+        a = phased(own.k[c], own.amplitude[c], leaves, charge)
+        out[c] = np.where(own.k[c] > 0.0, np.angle(a), np.nan)
+    return out
+
+
+def _mean_beta(result: PhotoResult) -> NDArray[np.float64]:
+    """Return beta of every n with its levels unresolved, (e, g, n)."""
+    judgement, numbers = result.judgement, _principal(result)
+    out = np.full((*judgement.total.T.shape, numbers.size), np.nan)
+    for i, n in enumerate(numbers):
+        own = [k for k, (m, _) in enumerate(judgement.levels) if m == n]
+        sigma, beta = judgement.level[own], np.nan_to_num(judgement.beta[own])
+        whole = sigma.sum(axis=0)
+        mean = np.divide(
+            (sigma * beta).sum(axis=0), whole, out=np.full(whole.shape, np.nan), where=whole > 0.0
+        )
+        out[:, :, i] = mean.T
+    return out
+
+
+def _principal(result: PhotoResult) -> NDArray[np.int64]:
+    return np.array(sorted({result.judgement.levels[i][0] for i in result.shown}), np.int64)
+
+
+# ---------------------------------------------------------------------------------------------- scalars
+
+
+def _totals(result: PhotoResult) -> dict[str, Scalar]:
+    """Return the total at the energies of a short list."""
+    own, judgement, photons = result.own, result.judgement, result.problem.photons
+    out: dict[str, Scalar] = {}
+    if photons.size > FEW:
+        return out
+    for i, omega in enumerate(photons):
+        at = int(np.argmin(np.abs(own.omega - omega)))
+        for k, gauge in enumerate(result.problem.gauges):
+            text = f"photoabsorption at {omega * HARTREE_EV:.6g} eV, {gauge}"
+            error = float(judgement.total_error[k, at])
+            out[f"sigma_photo_{gauge}_{i}"] = Scalar(
+                float(judgement.total[k, at]), "Mb", error if np.isfinite(error) else None, text
+            )
+    return out
+
+
+def _gauges(result: PhotoResult) -> float | None:
+    """Return the median relative difference of the gauges."""
+    total = result.judgement.total
+    if total.shape[0] < 2:
+        return None
+    return float(np.median(np.ptp(total, axis=0) / np.abs(total).mean(axis=0)))
+
+
+def _resonances(
+    name: str, unit: str, text: str, value: Callable[[PhotoResult, int], tuple[float, float]]
+) -> Quantity[PhotoResult]:
+    """Return a quantity with one scalar per resonance."""
+
+    def scalars(result: PhotoResult) -> dict[str, Scalar]:
+        out = {}
+        for p in range(result.own.poles.size):
+            number, error = value(result, p)
+            where = f"{_photon_of(result, p) * HARTREE_EV:.4f} eV"
+            out[f"{name}_{p}"] = Scalar(
+                number, unit, error if np.isfinite(error) else None, f"{text}, {where}"
+            )
+        return out
+
+    return Quantity(f"{name}_*", unit, text, scalars, headline=(f"{name}_0",))
+
+
+def _photon_of(result: PhotoResult, p: int) -> float:
+    return float(result.own.poles[p].real - result.threshold[0])
+
+
+def _height_with_error(result: PhotoResult, p: int) -> tuple[float, float]:
+    """Return sigma_a of a resonance and its error, Mb."""
+    value = _height(result, p)
+    return value, value * float(result.resonance_errors[p, HEIGHT])
+
+
+def _height(result: PhotoResult, p: int) -> float:
+    """Return sigma_a of a resonance from its pole, first gauge, Mb."""
+    own, problem = result.own, result.problem
+    omega, width = _photon_of(result, p), -2.0 * own.poles[p].imag
+    power = {"length": 0, "velocity": 2, "acceleration": 4}[problem.gauges[0]]
+    gap = own.poles[p].real - own.initial
+    return float(weight_of(np.array([omega]))[0] / gap**power * 2.0 / width * own.strengths[p, 0].imag ** 2)
+
+
+def _fit(parameter: int) -> Callable[[PhotoResult, int], tuple[float, float]]:
+    def found(result: PhotoResult, p: int) -> tuple[float, float]:
+        value, error = float(result.own.fits[p, 0, parameter]), float(result.own.fit_errors[p, 0, parameter])
+        # The fit of one grid knows nothing of grid and partial waves, which move the pole as well.
+        grid = float(result.resonance_errors[p, parameter])
+        return value, error + (grid * abs(value) if parameter == HEIGHT else grid)
+
+    return found
+
+
+def _correlation(result: PhotoResult, p: int) -> tuple[float, float]:
+    from qsim.sturmian.scatter.photo.fano import Fit
+
+    return Fit(result.own.fits[p, 0], result.own.fit_errors[p, 0]).correlation
+
+
+def _closures(result: PhotoResult) -> dict[str, Scalar]:
+    return {
+        name: Scalar(float(value), unit, description=f"{text}, by closure")
+        for name, value, unit, text in zip(SUMS, result.own.closures, SUM_UNITS, SUM_TEXTS, strict=True)
+        if np.isfinite(value)
+    }
+
+
+def _spectral(result: PhotoResult) -> dict[str, Scalar]:
+    return {
+        f"{name}_spectrum": Scalar(
+            result.strength(power),
+            unit,
+            description=f"{text}: bound levels of the box and the energies of the deck",
+        )
+        for name, unit, text, power in zip(SUMS, SUM_UNITS, SUM_TEXTS, (-2, -1, 0, 1), strict=True)
+    }
+
+
+def _open_scalars(result: PhotoResult) -> dict[str, Scalar]:
+    return {
+        f"threshold_{n}": Scalar(
+            opens * HARTREE_EV,
+            "eV",
+            result.threshold[1] * HARTREE_EV,
+            f"photon energy at which the ion is left in n = {n}",
+        )
+        for n, opens in result.thresholds().items()
+        if n <= result.problem.task.levels
+    }
+
+
+def _speed(result: PhotoResult) -> float:
+    return result.own.flops * result.own.steps / max(result.own.seconds, 1e-9)
+
+
+POINT, GAUGE = ("photon",), ("photon", "gauge")
+QUANTITIES: tuple[Quantity[PhotoResult], ...] = (
+    Quantity("sigma_photo_*", "Mb", "photoabsorption, in a gauge, at the energies of a short list", _totals,
+             headline=("sigma_photo_length_0",)),
+    _resonances("resonance_energy", "hartree", "position of the resonance, total energy, from its pole",
+                lambda r, p: (float(r.own.poles[p].real), float(r.resonance_errors[p, 0]))),
+    _resonances("resonance_width", "hartree", "width of the resonance, from its pole",
+                lambda r, p: (float(-2.0 * r.own.poles[p].imag), float(r.resonance_errors[p, 1]))),
+    _resonances("resonance_q", "", "Fano's q of the resonance, from its pole",
+                lambda r, p: (float(-r.own.strengths[p, 0].real / r.own.strengths[p, 0].imag), float(r.resonance_errors[p, 2]))),
+    _resonances("resonance_sigma_a", "Mb", "Fano's sigma_a, from the pole", _height_with_error),
+    _resonances("fano_energy", "hartree", "position of the resonance, total energy, from the fit", _fit(0)),
+    _resonances("fano_width", "hartree", "width of the resonance, from the fit", _fit(1)),
+    _resonances("fano_q", "", "Fano's q, from the fit", _fit(2)),
+    _resonances("fano_sigma_a", "Mb", "Fano's sigma_a, from the fit", _fit(3)),
+    _resonances("fano_rho2", "", "correlation sigma_a/(sigma_a + sigma_b), from the fit", _correlation),
+    Quantity("threshold_*", "eV", "photon energy at which a level of the ion opens", _open_scalars, headline=("threshold_1",)),
+    Quantity("gauge_difference", "", "median relative difference of the gauges, photoabsorption", _gauges, headline=True),
+    Quantity("unitarity_defect", "", "median of what the channels lack of the total, relative to it",
+             lambda r: float(np.median(np.abs(r.judgement.defect[0]))), headline=True),
+    Quantity("sum_*_spectrum", "", "sums of oscillator strengths over bound levels and the energies of the deck", _spectral),
+    Quantity("sum_*", "", "sums of oscillator strengths over all states, by closure", _closures),
+    Quantity("initial_energy", "hartree", "energy of the initial state on this grid, up to its l_max", lambda r: r.own.initial),
+    Quantity("threshold_energy", "hartree", "energy of the initial state from which photon energies count",
+             lambda r: r.threshold[0], error=lambda r: r.threshold[1]),
+    Quantity("model_nodes", "", "driven equations that were solved for all energies", lambda r: r.own.nodes),
+    Quantity("model_directions", "", "directions of the model of all energies", lambda r: r.own.directions),
+    Quantity("residual", "", "largest relative residual of a driven equation", lambda r: r.own.residual),
+    Quantity("unknowns", "", "coefficients of a solution", lambda r: r.own.unknowns),
+    Quantity("solver_iterations", "", "steps of all driven equations together", lambda r: r.own.steps),
+    Quantity("solver_flop_per_second", "1/s", "floating-point operations of all steps per second of the solver", _speed),
+    Quantity("R", "bohr", "radius where the contour begins", lambda r: r.problem.numbers.R),
+    Quantity("contour_condition", "", "largest condition number of the one-electron eigenvectors", lambda r: r.own.condition),
+    Quantity("photon_energy", "eV", "photon energy", lambda r: r.own.omega * HARTREE_EV, POINT,
+             note="of the deck, and across resonances where it refines"),
+    Quantity("total_energy", "hartree", "energy E of the two electrons", lambda r: r.own.E, POINT),
+    Quantity("gauge", "", "gauge of the columns", lambda r: np.array(r.problem.gauges, dtype=object), ("gauge",)),
+    Quantity("sigma_total", "Mb", "photoabsorption, by the optical theorem", _by_energy(lambda r: r.judgement.total), GAUGE),
+    Quantity("sigma_total_error", "Mb", "its error", _by_energy(lambda r: r.judgement.total_error), GAUGE),
+    Quantity("resolved", "", "1 where the box holds the Rydberg states, 0 where it averages over them below a threshold",
+             lambda r: r.resolved().astype(np.int64), POINT),
+    Quantity("unitarity_defects", "", "what the channels lack of the total, relative to it",
+             _by_energy(lambda r: r.judgement.defect), GAUGE),
+    Quantity("unitarity_errors", "", "the error of that", _by_energy(lambda r: r.judgement.defect_error), GAUGE),
+    Quantity("level", "", "levels of the ion",
+             lambda r: np.array([level_name(*r.judgement.levels[i]) for i in r.shown], dtype=object), ("level",)),
+    Quantity("sigma_level", "Mb", "the ion is left in a level", _levels(lambda j: j.level), (*GAUGE, "level")),
+    Quantity("sigma_level_error", "Mb", "its error", _levels(lambda j: j.level_error), (*GAUGE, "level")),
+    Quantity("beta", "", "asymmetry parameter of the photoelectron", _levels(lambda j: j.beta), (*GAUGE, "level")),
+    Quantity("beta_error", "", "its error", _levels(lambda j: j.beta_error), (*GAUGE, "level")),
+    Quantity("n", "", "principal quantum numbers of the ion", _principal, ("n",)),
+    Quantity("beta_n", "", "asymmetry parameter with the levels of one n unresolved", _mean_beta, (*GAUGE, "n")),
+    Quantity("channel", "", "level of the ion and momentum of the electron that leaves", _names, ("channel",)),
+    Quantity("sigma_channel", "Mb", "cross section of a channel", _channels(lambda r: r.own.partial()), (*GAUGE, "channel")),
+    Quantity("sigma_channel_error", "Mb", "its error", _channels(lambda r: r.judgement.channel_error), (*GAUGE, "channel")),
+    Quantity("amplitude", "bohr", "complex amplitude A of the outgoing Coulomb wave of a channel, length gauge at all gauges",
+             lambda r: np.ascontiguousarray(np.moveaxis(r.own.amplitude[r.channels], 0, -1).swapaxes(0, 1)), (*GAUGE, "channel"),
+             note="sigma = 4 pi alpha omega k |A|^2"),
+    Quantity("phase", "rad", "phase of (-i)^l exp(i sigma_l) A", _channels(_phases), (*GAUGE, "channel"),
+             note="differences of two channels of one level enter beta"),
+    Quantity("threshold/n", "", "levels of the ion that the box holds", lambda r: np.array(list(r.thresholds())), ("threshold",)),
+    Quantity("threshold/energy", "eV", "photon energies at which they open",
+             lambda r: np.array(list(r.thresholds().values())) * HARTREE_EV, ("threshold",)),
+    Quantity("resonance/photon_energy", "eV", "photon energies of the resonances",
+             lambda r: (r.own.poles.real - r.threshold[0]) * HARTREE_EV, ("resonance",)),
+    Quantity("resonance/fit", "", "fits of Fano's profile: position and width (hartree), q, sigma_a and sigma_b (Mb), slope",
+             lambda r: np.swapaxes(r.own.fits, 0, 1), ("gauge", "resonance", "parameter")),
+    Quantity("resonance/fit_error", "", "their errors", lambda r: np.swapaxes(r.own.fit_errors, 0, 1),
+             ("gauge", "resonance", "parameter")),
+    Quantity("bound/energy", "hartree", "bound levels of the box that the photon reaches, total energy",
+             lambda r: r.own.bound_levels, ("bound_level",)),
+    Quantity("bound/strength", "", "their oscillator strengths, first gauge", lambda r: r.own.bound_strengths, ("bound_level",)),
+    Quantity("measured/energy", "eV", "photon energies of the file to compare with", _measured(0),
+             ("measurement",), when=lambda r: r.problem.measured is not None),
+    Quantity("measured/sigma", "Mb", "its cross sections", _measured(1), ("measurement",),
+             when=lambda r: r.problem.measured is not None),
+    Quantity("measured/error", "Mb", "its errors", _measured(2), ("measurement",),
+             when=lambda r: r.problem.measured is not None and r.problem.measured.shape[1] > 2),
+    Quantity("r", "bohr", "radial nodes", lambda r: r.setup.grid.r, ("r",), note="complex on the contour beyond R0"),
+)  # fmt: skip

@@ -1,0 +1,171 @@
+"""Photoionisation of a deck over many energies: its own grid, then those that tell the errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qsim.core.errors import NumericsError
+from qsim.core.run.loop import Progress, drive
+from qsim.sturmian.judging import Judged, unguarded
+from qsim.sturmian.scatter.photo.errors import Judge, judged, resonance_errors, told
+from qsim.sturmian.scatter.photo.result import PhotoResult
+from qsim.sturmian.scatter.photo.spectrum import Case, Spectrum, spectrum
+from qsim.sturmian.scatter.photo.warnings import warnings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from qsim.core.run.loop import Report, State
+    from qsim.core.run.progress import Monitor
+    from qsim.sturmian.driven.setup import Setup
+    from qsim.sturmian.scatter.photo.problem import Photoionisation
+
+__all__ = ["Photons", "run"]
+
+Stage = Callable[[str], AbstractContextManager[None]]
+HARTREE_EV = 27.211386245981
+
+
+class Photons:
+    """The spectra of a deck, one after the other.
+
+    Parameters
+    ----------
+    problem : Photoionisation
+    restored : mapping, optional
+        State to continue from.
+    stage : callable, optional
+        Measures the time of a stage, as `Monitor.stage`.
+    judged : callable, optional
+        Lets what only judges the cross sections fail, as `Monitor.judged`.
+    """
+
+    def __init__(
+        self,
+        problem: Photoionisation,
+        restored: Mapping[str, Any] | None = None,
+        stage: Stage | None = None,
+        judged: Judged = unguarded,
+    ) -> None:
+        self.problem, self.stage, self.judged = problem, stage or (lambda _: nullcontext()), judged
+        self.other = problem.other_pairs()
+        self.total = 1
+        if problem.errors:
+            self.total = 2 if self.other is None else 3
+        self.spectra: list[Spectrum] = []
+        self.threshold = (np.nan, np.nan)
+        self.lost = False
+        self.setup = problem.setup()
+        self._coarse: Setup | None = None
+        if restored:
+            self.spectra = [Spectrum(**content) for content in restored["spectra"]]
+            self.threshold = (float(restored["threshold"]), float(restored["threshold_error"]))
+            self.lost = bool(restored["lost"])
+
+    def state(self) -> State:
+        """Return the spectra so far."""
+        return {
+            "spectra": [{one.name: getattr(of, one.name) for one in fields(of)} for of in self.spectra],
+            "threshold": self.threshold[0],
+            "threshold_error": self.threshold[1],
+            "lost": self.lost,
+        }
+
+    def advance(self, report: Report) -> None:
+        """Find the remaining spectra; a stop within one repeats it."""
+
+        def poll() -> None:
+            report(Progress())
+
+        while len(self.spectra) < self.total and not self.lost:
+            number = len(self.spectra)
+            if number == 0:
+                with self.stage("solve"):
+                    self.spectra.append(self._own(poll))
+            else:
+                with self.stage("errors"):
+                    other = self.judged(
+                        "the error of the cross sections", partial(self._other, number, poll), None
+                    )
+                self.lost = other is None
+                if other is not None:
+                    self.spectra.append(other)
+            report(Progress(len(self.spectra)))
+
+    def _own(self, poll: Callable[[], None]) -> Spectrum:
+        """Return the spectrum of the deck's grid."""
+        problem, setup = self.problem, self.setup
+        bound = problem.initial(setup, poll, problem.initial_l_max)
+        self.threshold = problem.energy_of_all_waves(setup, bound, poll)
+        ion = float(setup.continuum.levels(0, 1)[0][0])
+        first = ion - self.threshold[0]
+        if problem.photons[0] <= first:
+            raise NumericsError(
+                f"{problem.photons[0] * HARTREE_EV:.6g} eV is not above the ionisation energy of this state, "
+                f"{first * HARTREE_EV:.6g} eV",
+                hint="a larger task.photon; bound levels have no cross section",
+            )
+        case = Case(setup, bound, problem.pairs()[0], False)
+        return spectrum(problem, case, problem.photons, self.threshold[0], poll, problem.refines)
+
+    def _other(self, number: int, poll: Callable[[], None]) -> Spectrum:
+        """Return the spectrum of the coarser grid, with the pairs of the deck or with others, at the same photon energies."""
+        problem = self.problem
+        if self._coarse is None:
+            self._coarse = problem.setup(coarser=True)
+        setup, pairs, l_max = self._coarse, problem.pairs()[0], problem.initial_l_max
+        if number == 2:
+            assert self.other is not None
+            pairs = self.other[0]
+            # One partial wave less in the initial state, too; one more where the last one cannot be left out.
+            l_max = l_max - 1 if max(b for _, b in pairs) < problem.l_max else l_max + 1
+        bound = problem.initial(setup, poll, l_max, coarser=True)
+        threshold = self.threshold[0] if problem.extrapolates else bound.energy
+        case = Case(setup, bound, pairs, True)
+        own = self.spectra[0]
+        return spectrum(problem, case, own.omega, threshold, poll, like=own)
+
+    def result(self) -> PhotoResult:
+        """Return cross sections with their errors; complete after `advance`."""
+        own, *others = self.spectra
+        whole = self.problem.errors and not self.lost
+        judge = Judge(
+            own,
+            others[0] if whole and others else None,
+            others[1] if whole and len(others) > 1 else None,
+            self.problem.beyond,
+            self.threshold[1],
+            self.setup,
+            self.lost,
+        )
+        # A pole that another contour does not have belongs to the continuum, or to states that the box cuts off.
+        own = own.with_resonances(told(judge))
+        judge = replace(judge, own=own)
+        return PhotoResult(
+            self.problem, self.setup, own, judged(judge), resonance_errors(judge), self.threshold
+        )
+
+
+def run(problem: Photoionisation, monitor: Monitor) -> PhotoResult:
+    """Find the cross sections at all photon energies of a deck, then what tells their errors.
+
+    Raises
+    ------
+    NumericsError
+        If a photon energy does not ionise, or an equation does not converge.
+    """
+    photons = Photons(problem, monitor.restored, monitor.stage, monitor.judged)
+    drive(photons, monitor, total=photons.total, unit="spectra", what="photoionisation")
+    result = photons.result()
+    warnings: list[str] = monitor.judged(
+        "warnings about the cross sections", partial(warnings_of, result), []
+    )
+    for text in warnings:
+        monitor.warn(text)
+    return result

@@ -1,0 +1,381 @@
+"""Cross sections of one grid over many photon energies."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from qsim.sturmian.driven import operator as driven
+from qsim.sturmian.driven import sources
+from qsim.sturmian.driven.krylov import RESTART
+from qsim.sturmian.driven.operator import BATCH
+from qsim.sturmian.scatter.photo import fano
+from qsim.sturmian.scatter.photo.outgoing_waves import Waves
+from qsim.sturmian.scatter.photo.reduced import Demand, Reduced
+from qsim.sturmian.scatter.photo.weights import weight_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from qsim.sturmian.driven.setup import Bound, Setup
+    from qsim.sturmian.scatter.photo.problem import Photoionisation
+
+__all__ = ["Case", "Spectrum", "spectrum"]
+
+# Relative error of the total between the nodes, and most nodes of a gauge.
+AGREEMENT, MOST = 3e-3, 36
+# Residual of the nodes of the coarser grid.
+ROUGH = 1e-4
+# Relative error of an amplitude between the nodes over the root of that of the total.
+LINEAR = 0.5
+# Equations that are solved together at most.
+TOGETHER = 8
+# Largest principal quantum number of the channels.
+HIGHEST = 6
+# Energies across a resonance, within so many half widths on either side.
+ACROSS, HALF_WIDTHS = 33, 14.0
+# Most resonances that are refined, the strongest ones.
+REFINED = 10
+# Resonances at which the coarser grid has a node.
+SEEDS = 4
+# Hartree: imaginary part of a bound level.
+REAL = 1e-7
+
+
+class Case(NamedTuple):
+    """A grid and its pairs: of the deck, the coarser one, or that with other partial waves."""
+
+    setup: Setup
+    bound: Bound
+    pairs: list[tuple[int, int]]
+    coarser: bool
+
+
+@dataclass
+class Spectrum:
+    """Cross sections of one grid in all gauges; arrays are over gauges (g), energies (e), channels (c) and resonances (p).
+
+    Attributes
+    ----------
+    omega, E : (e,) float64
+        Photon energy, and energy of both electrons, hartree.
+    total, left : (g, e) float64
+        Photoabsorption by the optical theorem, Mb, and how far it may be off by the model of many energies.
+    channels : (c, 3) int64
+        n and l of the ion, and the momentum of the electron outside.
+    k : (c, e) float64
+        Wave numbers, 1/bohr, 0 where a channel is closed.
+    amplitude : (c, g, e) complex128
+        Of the outgoing waves, in the unit of the length gauge.
+    spread : (c, g, e) float64
+        How much the amplitudes depend on the radius and on the latest nodes.
+    levels : (c,) float64
+        Energies of the ion, hartree.
+    poles, strengths, changes : (p,) complex128, (p, g) complex128, (p,) float64
+        See `fano.Pole`.
+    fits, fit_errors : (p, g, 6) float64
+        See `fano.Fit`; NaN where none converged.
+    bound_levels, bound_strengths : (b,) float64
+        Energies of bound levels, hartree, and oscillator strengths in the first gauge.
+    closures : (4,) float64
+        S(-2), S(-1), S(0), S(1) of the initial state; NaN where the deck lacks their gauge.
+    node_energies : (m,) float64
+        Energies at which the equation of the first gauge was solved, hartree.
+    """
+
+    omega: NDArray[np.float64]
+    E: NDArray[np.float64]
+    total: NDArray[np.float64]
+    left: NDArray[np.float64]
+    channels: NDArray[np.int64]
+    k: NDArray[np.float64]
+    amplitude: NDArray[np.complex128]
+    spread: NDArray[np.float64]
+    levels: NDArray[np.float64]
+    poles: NDArray[np.complex128]
+    strengths: NDArray[np.complex128]
+    changes: NDArray[np.float64]
+    fits: NDArray[np.float64]
+    fit_errors: NDArray[np.float64]
+    bound_levels: NDArray[np.float64]
+    bound_strengths: NDArray[np.float64]
+    closures: NDArray[np.float64]
+    node_energies: NDArray[np.float64]
+    initial: float = 0.0
+    residual: float = 0.0
+    nodes: int = 0
+    directions: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+    flops: float = 0.0
+    unknowns: int = 0
+    condition: float = 1.0
+
+    def with_resonances(self, kept: list[int]) -> Spectrum:
+        """Return the spectrum with some of its resonances alone."""
+        return replace(
+            self,
+            poles=self.poles[kept],
+            strengths=self.strengths[kept],
+            changes=self.changes[kept],
+            fits=self.fits[kept],
+            fit_errors=self.fit_errors[kept],
+        )
+
+    def partial(self) -> NDArray[np.float64]:
+        """Return the cross section of every channel (c, g, e), Mb."""
+        return np.asarray(weight_of(self.omega) * self.k[:, None] * np.abs(self.amplitude) ** 2)
+
+    def partial_spread(self) -> NDArray[np.float64]:
+        """Return how much these depend on radius and model, Mb."""
+        return np.asarray(
+            2.0 * weight_of(self.omega) * self.k[:, None] * np.abs(self.amplitude) * self.spread
+        )
+
+
+def spectrum(
+    problem: Photoionisation,
+    case: Case,
+    photons: NDArray[np.float64],
+    threshold: float,
+    poll: Callable[[], None],
+    refine: bool = False,
+    like: Spectrum | None = None,
+) -> Spectrum:
+    """Return the cross sections of a grid.
+
+    Parameters
+    ----------
+    problem : Photoionisation
+    case : Case
+    photons : (e,) float64
+        Photon energies, hartree, ascending.
+    threshold : float
+        Energy from which they count, hartree.
+    poll
+        Called after every step.
+    refine : bool
+        Add energies across every resonance.
+    like : Spectrum, optional
+        Of another grid, whose nodes serve here as well: every second one, and those at its resonances.
+    """
+    model = _model(problem, case)
+    demand = _demand(problem, case, model, poll)
+    E = threshold + photons
+    if like is None:
+        model.grow(E, demand)
+    else:
+        model.place(E, _nodes_like(like), demand)
+    angle = case.setup.numbers.angle
+    waves = Waves(model, case.setup, HIGHEST)
+    if refine:
+        found = _resonances(model, waves, (E[0], E[-1]), angle)
+        E = _refined(E, found)
+        model.grow(E, demand)
+        waves = Waves(model, case.setup, HIGHEST)
+    made = _taken(problem, model, waves, E, E - threshold)
+    found = _resonances(model, waves, (E[0], E[-1]), angle, settled=like is not None)
+    _add_resonances(made, model, found, threshold, problem)
+    _add_sums(made, problem, model, waves, case.bound)
+    _add_numbers(made, model, case)
+    return made
+
+
+def _model(problem: Photoionisation, case: Case) -> Reduced:
+    """Return the model of a grid with the sources of all gauges."""
+    (sector,) = problem.sectors
+    setup, bound = case.setup, case.bound
+    # In the whole grid no function depends on the energy, here 1 hartree.
+    operator = setup.operator(sector.L, sector.S, case.pairs, 1.0)
+    made = [
+        sources.dipole(setup.grid, case.pairs, sector.L, bound.components, bound.L, gauge, 1.0, setup.Z)
+        for gauge in problem.gauges
+    ]
+    order = [sources.GAUGES.index(gauge) for gauge in problem.gauges]
+    chained = [k > 0 and order[k] == order[k - 1] + 1 for k in range(len(order))]
+    ion = float(setup.continuum.levels(0, 1)[0][0])
+    return Reduced(operator, operator.device.asarray(np.stack(made)), chained, bound.energy, ion)
+
+
+def _demand(problem: Photoionisation, case: Case, model: Reduced, poll: Callable[[], None]) -> Demand:
+    solver = problem.settings.solver
+    vector = 16.0 * len(case.pairs) * model.operator.points**2
+    together = min(TOGETHER, max(1, int(BATCH / (RESTART * vector))))
+    rounding = problem.rounding(model.operator)
+    if case.coarser:
+        return Demand(
+            max(solver.tolerance, ROUGH), solver.max_iterations, AGREEMENT, MOST, together, poll, rounding
+        )
+    return Demand(solver.tolerance, solver.max_iterations, AGREEMENT, MOST, together, poll, rounding)
+
+
+def _powers(problem: Photoionisation, omega: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what brings the solutions of photon energy one to the length gauge, (g, e)."""
+    order = np.array([sources.GAUGES.index(gauge) for gauge in problem.gauges])
+    return np.asarray(omega[None, :] ** -order[:, None].astype(float))
+
+
+def _sigma(
+    problem: Photoionisation, model: Reduced, E: NDArray[np.float64], omega: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the photoabsorption (g, e) by the optical theorem, Mb."""
+    # Commutators hold for the energies of the grid, the factor of the cross section for those of the deck.
+    scale = _powers(problem, E - model.bound) ** 2
+    return np.asarray(weight_of(omega) * scale * -model.products(E).imag)
+
+
+def _taken(
+    problem: Photoionisation,
+    model: Reduced,
+    waves: Waves,
+    E: NDArray[np.float64],
+    omega: NDArray[np.float64],
+) -> Spectrum:
+    """Return totals and channels at some energies."""
+    total = _sigma(problem, model, E, omega)
+    count = model.count
+    left = np.array([model.left(k, E) for k in range(count)]) * np.abs(total)
+    powers = _powers(problem, E - model.bound)
+    now = waves.at(E)
+    channels = sorted(now)
+    empty_c, empty_r = np.zeros((0, count, E.size), complex), np.zeros((0, count, E.size))
+    amplitude = np.array([now[channel].amplitude * powers for channel in channels]) if channels else empty_c
+    spread = np.array([now[channel].spread * powers for channel in channels]) if channels else empty_r
+    # Totals are off by the square of what the solution lacks, amplitudes by that itself.
+    spread = spread + LINEAR * np.sqrt(np.array([model.left(k, E) for k in range(count)])) * np.abs(amplitude)
+    none = np.zeros(0)
+    return Spectrum(
+        omega=omega,
+        E=E,
+        total=total,
+        left=left,
+        channels=np.array(channels, np.int64).reshape(-1, 3),
+        k=np.array([now[channel].k for channel in channels]).reshape(-1, E.size),
+        amplitude=amplitude,
+        spread=spread,
+        levels=np.array([waves.thresholds[channel.n, channel.l] for channel in channels]),
+        poles=none.astype(complex),
+        strengths=np.zeros((0, count), complex),
+        changes=none,
+        fits=np.zeros((0, count, 6)),
+        fit_errors=np.zeros((0, count, 6)),
+        bound_levels=none,
+        bound_strengths=none,
+        closures=np.full(4, np.nan),
+        node_energies=np.array(sorted(model.nodes[0].E)),
+    )
+
+
+# ------------------------------------------------------------------------------------------- resonances
+
+
+def _nodes_like(like: Spectrum) -> NDArray[np.float64]:
+    """Return the nodes of a grid that follow from those of another one, hartree."""
+    strongest = np.argsort(-np.abs(like.strengths[:, 0]))[:SEEDS]
+    every = np.concatenate([like.node_energies[::2], like.poles[strongest].real])
+    return np.unique(every)
+
+
+def _resonances(
+    model: Reduced, waves: Waves, span: tuple[float, float], angle: float, *, settled: bool = False
+) -> list[fano.Pole]:
+    """Return the resonances of a model between two energies; all of them count as settled where nothing judges them."""
+    from scipy.linalg import eigvals
+
+    m = model.size if settled else min(model.before)
+    before = eigvals(model.A[:m, :m], model.M[:m, :m]) if m else np.zeros(0, complex)
+    return fano.resonances(model.poles(), before, span, list(waves.thresholds.values()), angle)
+
+
+def _refined(E: NDArray[np.float64], found: list[fano.Pole]) -> NDArray[np.float64]:
+    """Return energies with more of them across the strongest resonances, dense where the profile turns."""
+    strongest = sorted(found, key=lambda pole: -abs(pole.d[0]))[:REFINED]
+    across = 0.5 * HALF_WIDTHS * np.sinh(np.linspace(-3.0, 3.0, ACROSS)) / math.sinh(3.0) * 2.0
+    parts = [pole.energy.real + 0.5 * pole.width * across for pole in strongest]
+    every = np.concatenate([E, *parts])
+    return np.unique(every[(every >= E[0]) & (every <= E[-1])])
+
+
+def _add_resonances(
+    made: Spectrum, model: Reduced, found: list[fano.Pole], threshold: float, problem: Photoionisation
+) -> None:
+    """Add poles and fits to a spectrum."""
+    if not found:
+        return
+    made.poles = np.array([pole.energy for pole in found])
+    made.changes = np.array([pole.change for pole in found])
+    made.strengths = np.array([pole.d for pole in found])
+    shape = (len(found), model.count, 6)
+    made.fits, made.fit_errors = np.full(shape, np.nan), np.full(shape, np.nan)
+    for p, pole in enumerate(found):
+        for k in range(model.count):
+
+            def sigma(E: NDArray[np.float64], k: int = k) -> NDArray[np.float64]:
+                return np.asarray(_sigma(problem, model, E, E - threshold)[k])
+
+            at = np.array([pole.energy.real])
+            power = float(_powers(problem, at - model.bound)[k, 0] ** 2)
+            height = pole.height(k, float(weight_of(at - threshold)[0]) * power)
+            fitted = fano.fit(sigma, pole, (pole.q(k), height))
+            if fitted is not None:
+                made.fits[p, k], made.fit_errors[p, k] = fitted.values, fitted.errors
+
+
+# ------------------------------------------------------------------------------------------- sums
+
+
+def _add_sums(made: Spectrum, problem: Photoionisation, model: Reduced, waves: Waves, bound: Bound) -> None:
+    """Add bound levels with their oscillator strengths, and the sums that the initial state alone gives."""
+    energies, d = model.poles()
+    lowest = min(waves.thresholds.values(), default=0.0)
+    real = (np.abs(energies.imag) < REAL) & (energies.real < lowest) & (energies.real > bound.energy)
+    order = np.argsort(energies.real[real])
+    made.bound_levels = energies.real[real][order]
+    gap = made.bound_levels - bound.energy
+    scale = _powers(problem, gap)[0] ** 2 if gap.size else gap
+    made.bound_strengths = 2.0 * gap * scale * np.real(d[0, real][order] ** 2)
+    host = model.operator.device.to_host(model.s).reshape(model.count, -1)
+    by_name = dict(zip(problem.gauges, host, strict=True))
+    z, p = by_name.get("length"), by_name.get("velocity")
+    # S(-1) = 2 <z z>, S(0) = -2 <z d/dz>, S(1) = 2 <d/dz d/dz>: sums over all states by closure.
+    if z is not None:
+        made.closures[0] = _polarisability(problem, model, bound)
+        made.closures[1] = 2.0 * float((z @ z).real)
+    if z is not None and p is not None:
+        made.closures[2] = -2.0 * float((z @ p).real)
+    if p is not None:
+        made.closures[3] = 2.0 * float((p.conj() @ p).real)
+
+
+def _polarisability(problem: Photoionisation, model: Reduced, bound: Bound) -> float:
+    """Return the static dipole polarisability S(-2), bohr^3: ``-2 s^T u`` at the energy of the initial state."""
+    k = problem.gauges.index("length")
+    s = model.s[k][None]
+    solver = problem.settings.solver
+    solved = driven.solve(
+        model.operator,
+        s,
+        np.array([bound.energy]),
+        tolerance=solver.tolerance,
+        max_iterations=solver.max_iterations,
+    )
+    return -2.0 * float(complex((solved.u.ravel() @ s.ravel()).item()).real)
+
+
+def _add_numbers(made: Spectrum, model: Reduced, case: Case) -> None:
+    """Add the numbers of the solver."""
+    every = model.nodes
+    made.initial = case.bound.energy
+    made.residual = max((value for one in every for value in one.residuals), default=0.0)
+    made.nodes = sum(len(one.E) for one in every)
+    made.directions = model.size
+    made.steps = sum(sum(one.steps) for one in every)
+    made.seconds = sum(one.seconds for one in every)
+    made.flops = model.operator.flops
+    made.unknowns = model.operator.unknowns
+    made.condition = case.setup.condition

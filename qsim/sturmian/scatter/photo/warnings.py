@@ -1,0 +1,34 @@
+"""Warn of cross sections over many photon energies that model, box or contour limit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.sturmian.driven import outgoing
+
+if TYPE_CHECKING:
+    from qsim.sturmian.scatter.photo.result import PhotoResult
+
+__all__ = ["warnings_of"]
+
+# Share of the photon energies whose error may be large before it is worth a warning.
+MANY = 0.25
+# Relative error that is large.
+POOR = 0.1
+
+
+def warnings_of(result: PhotoResult) -> list[str]:
+    """Return the warnings of a result."""
+    out = []
+    own, judgement = result.own, result.judgement
+    if own.condition > outgoing.CONDITION:
+        text = f"the eigenvectors on the contour are nearly dependent, condition {own.condition:.1e}"
+        out.append(f"{text}; a smaller grid.ecs.angle is safer")
+    for k, gauge in enumerate(result.problem.gauges):
+        poor = judgement.total_error[k] > POOR * np.abs(judgement.total[k])
+        if np.mean(poor) > MANY:
+            text = f"{gauge}: the cross section is known to worse than {100.0 * POOR:.0f} % at {int(poor.sum())} of {poor.size}"
+            out.append(f"{text} energies; a longer contour, a larger grid.R or a larger l_max is needed")
+    return out

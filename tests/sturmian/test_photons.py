@@ -1,0 +1,310 @@
+"""Photoionisation over many photon energies: the model between its nodes, channels, beta, resonances, and the deck."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qsim.core.device.device import cpu
+from qsim.core.errors import NumericsError
+from qsim.sturmian.deck.photon import PhotonRange
+from qsim.sturmian.deck.symmetry import pairs as pairs_up_to
+from qsim.sturmian.driven import operator as driven
+from qsim.sturmian.driven import sources
+from qsim.sturmian.driven.numbers import Numbers
+from qsim.sturmian.driven.setup import Setup
+from qsim.sturmian.radial.potentials import OneBody
+from qsim.sturmian.scatter.cross_sections import amplitudes
+from qsim.sturmian.scatter.cross_sections.kinematics import HARTREE_EV
+from qsim.sturmian.scatter.photo import fano
+from qsim.sturmian.scatter.photo.asymmetry import asymmetry
+from qsim.sturmian.scatter.photo.outgoing_waves import Channel, Waves
+from qsim.sturmian.scatter.photo.reduced import Demand, Reduced
+from qsim.sturmian.scatter.photo.run import Photons
+from qsim.sturmian.scatter.photo.spectrum import LINEAR
+from qsim.sturmian.two_electron.angular import clebsch_gordan
+from tests.changes import change
+
+EV = 1.0 / HARTREE_EV
+SMALL = {
+    "system": {"Z": 2},
+    "grid": {"R": 16, "order": 7, "ecs": {"angle": 0.3, "length": 20}},
+    "basis": {"type": "fedvr"},
+    "channels": {"pairs": [[0, 1]]},
+    "task": {"type": "scatter", "process": "photo", "photon": ["30 eV", "40 eV"], "levels": 1},
+}
+HELIUM = {
+    "system": {"Z": 2},
+    "grid": {"R": 20, "order": 9, "ecs": {"angle": 0.3, "length": 35}},
+    "basis": {"type": "fedvr"},
+    "channels": {"l_max": 3},
+    "task": {"type": "scatter", "process": "photo", "photon": ["30 eV"], "levels": 1},
+}
+HYDROGEN = {
+    "system": {"Z": 1},
+    "grid": {"R": 62, "order": 8, "ecs": {"angle": 0.3, "length": 60}},
+    "basis": {"type": "fedvr"},
+    "channels": {"l_max": 2},
+    "task": {"type": "scatter", "process": "photo", "photon": ["1.5 eV"], "levels": 1},
+}
+REFERENCES = {
+    one["id"]: one
+    for one in json.loads(
+        (Path(__file__).parents[1] / "reference_data" / "sturmian_photons.json").read_text()
+    )
+}
+
+
+# ----------------------------------------------------------------------------------------- the model
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A coarse grid for helium, its model from 26 to 72 eV, and the initial state."""
+    from qsim.sturmian.deck.blocks import System
+
+    setup = Setup(cpu(1), Numbers(12.0, 7, 0.3, 16.0), 2.0, OneBody(System(Z=2).potential, 2.0))
+    bound = setup.bound(0, 0, 0, pairs_up_to(0, 1, S=0), 1e-9)
+    pairs = [(0, 1)]
+    operator = setup.operator(1, 0, pairs, 1.0)
+    s = np.stack(
+        [
+            sources.dipole(setup.grid, pairs, 1, bound.components, 0, gauge, 1.0, 2.0)
+            for gauge in ("length", "velocity")
+        ]
+    )
+    made = Reduced(operator, s, [False, True], bound.energy, -2.0)
+    E = bound.energy + np.linspace(26.0, 72.0, 90) * EV
+    left = made.grow(E, Demand(1e-7, 200, 1e-5, 30, 8, lambda: None))
+    assert left.max() < 1e-2
+    return setup, made, E
+
+
+def test_the_model_is_the_equation_at_energies_that_were_never_nodes(model):
+    setup, made, E = model
+    free = E[~made.at_node(0, E)][[2, 9, 20, -2]]
+    waves = Waves(made, setup, 3).at(free)
+    for k in range(2):
+        s = np.broadcast_to(made.s[k], (free.size, *made.s[k].shape)).copy()
+        solved = driven.solve(made.operator, s, free, tolerance=1e-9)
+        direct = np.einsum("eabc,abc->e", solved.u, made.s[k]).imag
+        claimed = made.left(k, free)
+        assert np.all(np.abs(made.products(free)[k].imag / direct - 1.0) <= claimed + 1e-6)
+        inside = list(amplitudes.inside(made.operator, setup.grid, solved.u, s))
+        for i, energy in enumerate(free):
+            found = amplitudes.channels(inside[i], setup.continuum, setup.outside, float(energy), highest=3)
+            assert {Channel(one.n, one.l, one.leaves) for one in found} == {
+                channel for channel, wave in waves.items() if wave.k[i] > 0.0
+            }
+            for one in found:
+                wave = waves[Channel(one.n, one.l, one.leaves)]
+                error = LINEAR * math.sqrt(claimed[i]) * max(abs(other.amplitude) for other in found)
+                assert abs(wave.amplitude[k, i] - one.amplitude) <= error + 1e-5
+                assert wave.k[i] == pytest.approx(one.k)
+
+
+def test_channels_add_up_to_the_total_between_the_nodes(model):
+    setup, made, E = model
+    # slower electrons come back from the end of this short contour
+    below = E[(E > -1.6) & (E < -0.7)]
+    waves = Waves(made, setup, 3).at(below)
+    flux = waves[Channel(1, 0, 1)].k * np.abs(waves[Channel(1, 0, 1)].amplitude) ** 2
+    assert flux == pytest.approx(-made.products(below).imag, rel=1e-2)
+
+
+def test_a_node_is_solved_once_and_the_second_gauge_starts_from_the_first(model):
+    _, made, _ = model
+    assert len(set(made.nodes[0].E)) == len(made.nodes[0].E)
+    assert set(made.nodes[1].E) <= set(made.nodes[0].E)
+    assert np.mean(made.nodes[1].steps) < np.mean(made.nodes[0].steps)
+
+
+# ------------------------------------------------------------------------------------- beta and Fano
+
+
+@pytest.mark.parametrize("l", range(4))
+def test_beta_is_that_of_the_angular_distribution(l):
+    """The distribution itself, summed over the magnetic quantum number of the ion, against the formula."""
+    from scipy.special import sph_harm_y
+
+    rng = np.random.default_rng(l)
+    lower, upper = rng.normal(size=2) + 1j * rng.normal(size=2)
+    waves = {l + 1: upper} if l == 0 else {l - 1: lower, l + 1: upper}
+    x, w = np.polynomial.legendre.leggauss(12)
+    intensity = np.zeros(x.size)
+    for m in range(-l, l + 1):
+        amplitude = np.zeros(x.size, complex)
+        for k, a in waves.items():
+            if abs(m) <= k:
+                amplitude += clebsch_gordan(l, k, 1, m, -m, 0) * a * sph_harm_y(k, -m, np.arccos(x), 0.0)
+        intensity += np.abs(amplitude) ** 2
+    expected = 5.0 * (w * intensity) @ (1.5 * x**2 - 0.5) / (w @ intensity)
+    found = asymmetry(l, None if l == 0 else np.array([lower]), np.array([upper]))
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_fit_finds_the_profile_of_a_pole():
+    """A pole on a background of its own channel and of another one, whose numbers are known."""
+    energy, width, q, a, b = -0.7, 1.3e-3, -2.7, 1.4, 0.3
+    pole = fano.Pole(complex(energy, -0.5 * width), np.array([1.0 + 1.0j]), 0.0)
+    found = fano.fit(lambda E: fano.profile(E, energy, width, q, a, b, 1e-3), pole, (-2.0, 1.0))
+    assert found is not None
+    assert found.values == pytest.approx([energy, width, q, a, b, 1e-3], rel=1e-6)
+    assert found.correlation[0] == pytest.approx(a / (a + b), rel=1e-6)
+    # q of the pole: d^2 is parallel to (q - i)^2
+    d = complex(q, -1.0) * 0.02
+    assert fano.Pole(pole.energy, np.array([d]), 0.0).q(0) == pytest.approx(q)
+    assert fano.Pole(pole.energy, np.array([-d]), 0.0).q(0) == pytest.approx(q)
+
+
+def test_poles_of_the_rotated_continuum_are_no_resonances():
+    thresholds, angle = [-2.0, -0.5], 0.3
+    on_ray = -0.5 + 0.01 * np.exp(-0.6j)
+    energies = np.array([-0.7 - 6e-4j, on_ray, -1.99 - 1e-2j])
+    d = np.ones((1, 3), complex) * (1.0 + 0.5j)
+    found = fano.resonances((energies, d), energies, (-1.9, -0.4), thresholds, angle)
+    assert [pole.energy for pole in found] == [-0.7 - 6e-4j]
+    # one that moves with the latest nodes is not settled
+    assert not fano.resonances((energies, d), energies + 1e-2, (-1.9, -0.4), thresholds, angle)
+
+
+# ------------------------------------------------------------------------------------------ the deck
+
+
+def test_a_range_is_a_list_of_energies():
+    given = PhotonRange.model_validate({"from": 1.0, "to": 2.0, "count": 5})
+    assert given.values() == pytest.approx([1.0, 1.25, 1.5, 1.75, 2.0])
+    assert PhotonRange.model_validate({"from": 1.0, "to": 2.0, "step": 0.25}).values() == pytest.approx(
+        given.values()
+    )
+    assert PhotonRange.model_validate({"from": 1.0, "to": 2.0, "step": 0.3}).values()[-1] == 2.0
+
+
+MISTAKES = {
+    "photon and excess": ({"task__excess": 1.0}, "photon and excess say the same thing"),
+    "a range that ends below": ({"task__photon": {"from": 2.0, "to": 1.5}}, "not above its beginning"),
+    "count and step": ({"task__photon": {"from": 1.0, "to": 2.0, "count": 5, "step": 0.1}}, "give one of them"),
+    "a tiny step": ({"task__photon": {"from": 1.0, "to": 2.0, "step": 1e-4}}, "more than 2000 energies"),
+    "a duplicate": ({"task__photon": [1.5, 1.5]}, "a photon energy is a duplicate"),
+    "no ionisation": ({"task__photon": "0.5 eV"}, "below the ionisation energy of this state, about 0.90"),
+    "two free electrons": ({"task__observables": ["sigma", "sdcs"]}, "ask for it with excess"),
+    "levels beyond the box": ({"task__levels": 7}, "n = 7 needs R >= 53 bohr"),
+    "an initial p state": ({"initial": {"L": 1}, "channels": {"L": 2, "l_max": 2}}, "initial states of L = 0, found L = 1"),
+    "functions": (
+        {"basis": {"type": "gsf", "generating": {"type": "square_well", "tail": 4}, "N": 30}}, "share the whole grid"
+    ),
+    "a scan": ({"scan": {"order": [8]}}, "their errors need no scan"),
+    "another process": (
+        {"task": {"type": "scatter", "process": "e_h", "energy": 2.0, "photon": 1.5}}, "photon belongs to process: photo"
+    ),
+    "a threshold without photons": (
+        {"task": {"type": "scatter", "process": "photo", "excess": 1.0, "threshold": "grid"}}, "give photon instead of excess"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_told_with_their_place(sturmian, name):
+    changes, message = MISTAKES[name]
+    sturmian.refuses(message, **change(SMALL, changes))
+
+
+def test_an_energy_between_estimate_and_threshold_is_told_by_the_run(sturmian):
+    with pytest.raises(
+        NumericsError, match=r"24\.2 eV is not above the ionisation energy of this state, 24\.5"
+    ):
+        sturmian.run(**change(SMALL, {"task__photon": "24.2 eV"}))
+
+
+def test_measurements_are_read_and_kept(sturmian):
+    (sturmian.folder / "data.dat").write_text("# eV Mb\n40.0 3.16 0.05\n30.0 5.38 0.08\n")
+    built = sturmian.build(**change(SMALL, {"task__compare": str(sturmian.folder / "data.dat")}))
+    assert built.measured.tolist() == [[30.0, 5.38, 0.08], [40.0, 3.16, 0.05]]
+    (sturmian.folder / "bad.dat").write_text("40.0\n")
+    sturmian.refuses("bad.dat", **change(SMALL, {"task__compare": str(sturmian.folder / "bad.dat")}))
+
+
+# ---------------------------------------------------------------------------------------- runs
+
+
+def test_a_stop_between_spectra_changes_no_bit(sturmian):
+    problem = sturmian.build(**SMALL)
+    whole, first = Photons(problem), Photons(problem)
+    whole.advance(lambda progress: None)
+    states = []
+
+    def report(progress):
+        if progress.done == 1:
+            states.append(first.state())
+
+    first.advance(report)
+    again = Photons(problem, states[0])
+    again.advance(lambda progress: None)
+    for name in ("total", "total_error", "level", "level_error"):
+        expected = getattr(whole.result().judgement, name)
+        assert np.array_equal(getattr(again.result().judgement, name), expected)
+
+
+def _within(result, omega):
+    """Return length gauge, its claimed error and the published value at a photon energy of the result, Mb."""
+    at = int(np.argmin(np.abs(result.own.omega * HARTREE_EV - omega)))
+    assert result.own.omega[at] * HARTREE_EV == pytest.approx(omega)
+    return result.judgement.total[:, at], result.judgement.total_error[:, at]
+
+
+def test_helium_at_energies_below_double_ionisation(sturmian):
+    """Totals of complex-scaled Hylleraas functions with all partial waves, within the claimed errors in both gauges."""
+    deck = change(HELIUM, {"task__photon": [f"{omega} eV" for omega in (30, 40, 50)]})
+    result = sturmian.run(**deck)
+    for omega in (30, 40, 50):
+        values, errors = _within(result, omega)
+        known = REFERENCES[f"sigma_he_{omega}"]
+        assert np.all(np.abs(values - known["value"]) < errors + known["tol"])
+        assert np.all(errors < 0.03 * known["value"])
+    # one open channel, which has all of the total and leaves the ion in 1s
+    assert np.all(np.abs(result.judgement.defect) < 1e-3)
+    assert result.judgement.beta[0] == pytest.approx(2.0)
+    # sums over all states of a closed form
+    alpha, inverse, electrons, _ = result.own.closures
+    assert alpha == pytest.approx(REFERENCES["alpha_he"]["value"], rel=3e-3)
+    assert inverse == pytest.approx(REFERENCES["s_minus1_he"]["value"], rel=3e-3)
+    assert electrons == pytest.approx(2.0, rel=2e-3)
+
+
+def test_the_resonance_2s2p_of_helium(sturmian):
+    """Pole and fit of a range that a resonance lies in, against the published numbers."""
+    deck = change(HELIUM, {"task__photon": {"from": "58.5 eV", "to": "61.5 eV", "count": 13}})
+    result = sturmian.run(**deck)
+    own, errors = result.own, result.resonance_errors
+    p = int(np.argmin(np.abs(own.poles.real - REFERENCES["res_2s2p_E"]["value"])))
+    width, q = -2.0 * own.poles[p].imag, -own.strengths[p, 0].real / own.strengths[p, 0].imag
+    # of complex-scaled Hylleraas functions, with what two bases and three angles leave open
+    known = {
+        "position": (own.poles[p].real, REFERENCES["res_2s2p_E"]["value"], 1e-6, 2e-3),
+        "width": (width, REFERENCES["res_2s2p_G"]["value"], 1e-6, 2e-4),
+        "q": (q, -2.768, 0.006, 0.3),
+    }
+    for error, (value, true, open_, largest) in zip(errors[p], known.values(), strict=False):
+        assert abs(value - true) < error + open_
+        assert error < largest
+    # the fit is another route to the same numbers
+    assert own.fits[p, 0, 0] == pytest.approx(own.poles[p].real, abs=2e-6)
+    assert own.fits[p, 0, 1] == pytest.approx(width, rel=3e-3)
+    assert own.fits[p, 0, 2] == pytest.approx(q, abs=0.02)
+    # below n = 2 one channel is open, which interferes fully
+    rho2, _ = fano.Fit(own.fits[p, 0], own.fit_errors[p, 0]).correlation
+    assert rho2 == pytest.approx(1.0, abs=2e-3)
+    # more energies where the profile turns
+    assert np.count_nonzero(np.abs(own.E - own.poles[p].real) < width) > 10
+
+
+def test_the_negative_ion_of_hydrogen(sturmian):
+    """Photodetachment at 1.2 and 1.5 eV, near its maximum, within the claimed errors."""
+    result = sturmian.run(**change(HYDROGEN, {"task__photon": ["1.2 eV", "1.5 eV"]}))
+    for omega in (1.2, 1.5):
+        values, errors = _within(result, omega)
+        known = REFERENCES[f"sigma_hminus_{omega}"]
+        assert np.all(np.abs(values - known["value"]) < errors + known["tol"])
+        assert np.all(errors < 0.2 * known["value"])
