@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 from qsim.core.device.compilers.compilation import Compilation
 from qsim.core.device.parallel import SerialComm, by_all, first
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from qsim.core.device.parallel import Comm
     from qsim.core.run.signals import Signals
-    from qsim.core.run.timing.measure import Stopwatch
     from qsim.core.run.timing.sections import Sections
 
 __all__ = ["Monitor", "RunClock"]
@@ -52,6 +51,15 @@ UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, As
 
 _logger = logging.getLogger("qsim")
 _logger.addHandler(logging.NullHandler())  # a program that uses qsim decides what becomes of its log
+
+
+class Watch(Protocol):
+    """What times the first steps of a run (:class:`qsim.core.run.timing.measure.Stopwatch`)."""
+
+    start: float
+
+    def look(self, monitor: Monitor, task: Task) -> None:
+        """Look at the time of a task; it may end the run."""
 
 
 class RunClock:
@@ -133,7 +141,7 @@ class Monitor:
         True if the run has reported anything yet.
     sections : Sections or None
         Work of the sections of the run, if there are several; set by a method before the first of them.
-    stopwatch : Stopwatch or None
+    stopwatch : Watch or None
         Ends the run when its first steps have been timed.
     """
 
@@ -174,7 +182,7 @@ class Monitor:
         self._savable = False
         self._task: Task | None = None
         self.sections: Sections | None = None
-        self.stopwatch: Stopwatch | None = None
+        self.stopwatch: Watch | None = None
         # Compilation is subtracted from the speed of tasks: seconds in all, and seconds that no message has
         # named yet.
         self._compiled = 0.0
