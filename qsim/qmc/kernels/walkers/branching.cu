@@ -104,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(SETTLERS)
 
 // Ascending order, cumulated weights, teeth and places of at most FEW walkers, in one block; indices: (walkers).
 extern "C" __global__ void __launch_bounds__(SETTLERS)
-    comb_few(const int64* __restrict__ whole, int walkers, int64 step, int64 rest, int64 start, int64 more, int64* __restrict__ indices) {
+    settled_comb(const int64* __restrict__ whole, int walkers, int64 step, int64 rest, int64 start, int64 more, int64* __restrict__ indices) {
     __shared__ int64 key[FEW];
     __shared__ int64 cumulated[FEW];
     __shared__ int64 scratch[SETTLERS / QSIM_WARP];

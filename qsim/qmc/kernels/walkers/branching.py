@@ -106,7 +106,7 @@ def settled_comb(whole: NDArray[np.int64], step: int, rest: int, start: int, mor
         return settle(xp.sort(comb(whole, n, step, rest, start, more)))
     indices = xp.empty(n, np.int64)
     numbers = (np.int64(x) for x in (step, rest, start, more))
-    _kernel("comb_few")((1,), (SETTLERS,), (whole, np.int32(n), *numbers, indices))
+    _kernel("settled_comb")((1,), (SETTLERS,), (whole, np.int32(n), *numbers, indices))
     return indices
 
 
