@@ -65,9 +65,10 @@ def results_of(example: Example, folder: Path) -> Path:
 
 def shortened(example: Example) -> Sequence[str]:
     """Return what a deck is overridden with for this page: nothing, if it runs in less than a minute."""
-    options = Options(device="cpu", dry_run=True, verbosity=-1, threads=1)
+    options = Options(device="cpu", dry_run=True, measure=True, verbosity=-1, threads=1)
     with contextlib.suppress(MemoryLimitError):
-        if execute(example.method, example.path, options).summary["seconds"] < LONGEST:
+        seconds = execute(example.method, example.path, options).summary["measured"]["seconds"]
+        if seconds is not None and seconds < LONGEST:
             return ()
     (case,) = cases([example.method], folders(), example.name)
     overrides: Sequence[str] = load_reference(case.reference).get("overrides", ())

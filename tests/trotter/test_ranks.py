@@ -350,8 +350,19 @@ def test_a_killed_rank_leaves_a_checkpoint_for_another_number():
 @pytest.mark.gpu
 def test_a_state_shared_by_gpus_is_that_of_one():
     """28 spins, so that tiles lie between the lowest and the highest, and pieces of an exchange are several."""
-    more = ["--device", "cuda", "--set", "system.spins=28", "--set", "evolve.t_final=0.25"]
+    observe = "[{sz: all}, {sx: all}, return_probability, energy_variance, {entropy: {sites: [0, 5, 27]}}]"
+    more = [
+        "--device",
+        "cuda",
+        "--set",
+        "system.spins=28",
+        "--set",
+        "evolve.t_final=0.25",
+        "--set",
+        f"observe={observe}",
+    ]
     for ranks in (1, 2):
         reply = qsim(ranks, "-o", f"g{ranks}", *more)
         assert reply.returncode == 0, reply.stderr
-    assert not differing("g1.h5", "g2.h5")
+    # an entropy of 3e-4 has the rounding of eigenvalues near one
+    assert not differing("g1.h5", "g2.h5", 1e-9)
