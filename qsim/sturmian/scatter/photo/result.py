@@ -267,6 +267,9 @@ def _closures(result: PhotoResult) -> dict[str, Scalar]:
 
 
 def _spectral(result: PhotoResult) -> dict[str, Scalar]:
+    # A short list is no spectrum to integrate over.
+    if result.problem.photons.size <= FEW:
+        return {}
     return {
         f"{name}_spectrum": Scalar(
             result.strength(power),
