@@ -37,7 +37,7 @@ def main() -> int:
     """Run twice, and show the second run."""
     from qsim.qmc import run
     from qsim.qmc.kernels.walkers import rows, walk
-    from qsim.qmc.sampling import branching, dmc, messages, vmc, walkers
+    from qsim.qmc.sampling import branching, dmc, messages, numbers, vmc, walkers
 
     count, kind = int(sys.argv[1]), sys.argv[2]
     comm = world()
@@ -50,7 +50,7 @@ def main() -> int:
         (vmc.VmcSampling, ("_begin_block", "_end_block")),
         (vmc.WarmUp, ("advance",)),
         (messages.Message, ("__init__", "read")),
-        (messages.Numbers, ("__init__", "weigh", "send", "read", "_joined")),
+        (numbers.Numbers, ("__init__", "weigh", "send", "read", "_joined")),
         (branching.Population, ("choose",)),
         (type(comm), ("gather_numbers", "allmax", "allgather", "bcast")),
         (rows, ("_launch",)),

@@ -13,7 +13,7 @@ from qsim.qmc.kernels.walkers.branching import settle
 from qsim.qmc.kernels.walkers.rows import copy_rows, put_rows, take_rows
 from qsim.qmc.sampling.branching import Population
 from qsim.qmc.sampling.exchange import bounds, crossing, has_whole_blocks
-from qsim.qmc.sampling.messages import Numbers
+from qsim.qmc.sampling.numbers import Numbers
 from qsim.qmc.sampling.series import Agreement
 from qsim.qmc.sampling.walkers import Walkers
 

@@ -25,7 +25,7 @@ from qsim.qmc.kernels.estimators.estimators import TOTALS
 from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, ACCEPTED_SQUARE, NONLOCAL, PROPOSED_SQUARE
 from qsim.qmc.sampling.branching import Population
-from qsim.qmc.sampling.messages import Numbers
+from qsim.qmc.sampling.numbers import Numbers
 from qsim.qmc.sampling.series import ENERGIES, Agreement, Series
 from qsim.qmc.sampling.vmc import Rows
 from qsim.qmc.statistics.samples import COLUMNS, PARTS, Samples
