@@ -13,7 +13,7 @@ author = "The qsim developers"
 copyright = "2026, The qsim developers"
 version = release = qsim.__version__
 
-extensions = ["myst_parser", "sphinx_click", "contents", "decks", "offline_math", "quantities"]
+extensions = ["myst_parser", "sphinx_click", "contents", "decks", "offline_math", "quantities", "schemas"]
 exclude_patterns = ["_build", "_ext"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3

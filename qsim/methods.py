@@ -64,6 +64,20 @@ TABLE: dict[str, str] = {
     "qmc": "Variational and diffusion quantum Monte Carlo of atoms, molecules and crystals.",
 }
 
+#: What each method does not do, which its help says; docs/theory says more.
+LIMITS: dict[str, str] = {
+    "qoc": "baths without memory; a molecule on a grid has one dimension and no dissipation, one of grid2d two; "
+    "a control enters linearly or by a power.",
+    "trotter": "spins 1/2, pairs of spins and fields, no dissipation; at most 40 spins and what memory holds, "
+    "33 in the whole space on one H200; chebyshev needs a constant H; momenta are named for levels alone.",
+    "tridiag": "one electron; potentials that do not depend on l; hard walls behind absorbers; "
+    "a cyclic system is not read block by block.",
+    "sturmian": "two electrons and one fixed nucleus; collisions with electrons begin in 1s; "
+    "photoionisation is that above double break-up (excess > 0); angles (fdcs) need pure Coulomb fields.",
+    "qmc": "one determinant for each spin, nodes as they are given; no three-body terms, no backflow, no forces; "
+    "orbitals up to g; densities are mixed estimates.",
+}
+
 
 def is_available(name: str) -> bool:
     """Return True if the method is part of this installation, without importing any of its stages."""

@@ -85,6 +85,12 @@ def test_version(command):
 # --- usage ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", methods.available())
+def test_help_of_a_method_tells_its_limits(command, name):
+    text = " ".join(command(name, "--help").stdout.split())
+    assert f"Limits: {methods.LIMITS[name]}" in text
+
+
 @pytest.mark.parametrize("arguments", [["deck.yaml"], ["--help"], ["deck.yaml", "--json", "-o", "x"], []])
 def test_a_method_of_a_later_version_is_hidden_and_honest(monkeypatch, command, arguments):
     monkeypatch.setitem(methods.TABLE, "alchemy", "Gold.")

@@ -32,6 +32,7 @@ TREES = {
         "howto/figures",
         "howto/devices",
         "howto/sweeps",
+        "howto/workflow",
         "howto/cluster",
         "howto/tridiagonal-solver",
         "howto/sturmian-basis",

@@ -35,7 +35,8 @@ def method_command(name: str) -> click.Command:
     @click.command(
         name,
         help=f"{methods.TABLE[name]}\n\nRun DECK and write NAME.h5, NAME.summary.json and the figures, NAME "
-        f"being that of the deck. 'qsim init {name}' writes a deck to start from.",
+        f"being that of the deck. 'qsim init {name}' writes a deck to start from."
+        + (f"\n\nLimits: {methods.LIMITS[name]}" if name in methods.LIMITS else ""),
         short_help=methods.TABLE[name],
     )
     @click.argument("deck", type=DeckFile())

@@ -17,6 +17,7 @@ from qsim.core.deck.template import schema, template
 from qsim.core.deck.units import Angle, Duration, Energy, Length, Time
 from qsim.core.deck.yaml_marks import parse_yaml
 from qsim.core.errors import DeckError
+from qsim.core.run.examine import examine
 from qsim.core.run.stages import stage
 
 
@@ -138,6 +139,23 @@ def test_a_template_of_a_task_has_its_keys_alone(method, task):
             told = [item.message for item in error.diagnostics]
             # what only a user can say, and what goes together only in some ways
             assert not any("task:" in item and "belongs to" in item for item in told), told
+
+
+@pytest.mark.parametrize(
+    ("method", "task", "full"),
+    [
+        ("sturmian", "scatter", False),
+        ("tridiag", "solve", False),
+        ("trotter", "floquet", False),
+        ("tridiag", "solve", True),
+        ("trotter", "floquet", True),
+    ],
+)
+def test_the_first_deck_of_a_task_needs_no_change(method, task, full, tmp_path):
+    """Their keys alone did not make a deck: functions of a collision, a system, the steps of a cycle."""
+    model = stage(method, "deck").DECK.model_for({"task": task})
+    (tmp_path / "deck.yaml").write_text(template(model, full=full, task=task), encoding="utf-8")
+    assert not [item for item in examine(method, tmp_path / "deck.yaml") if item.severity != "note"]
 
 
 def test_run_and_output_stand_last():

@@ -344,6 +344,9 @@ class Deck(Block):
         """
         return cls
 
+    #: Values of a first deck of a task, where those of the keys do not suit it; None for a block that it is better without.
+    FIRST_DECKS: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+
     def unread(self) -> Collection[str]:
         """Return the blocks that the task of the deck does not read, which a summary of it leaves out."""
         return ()

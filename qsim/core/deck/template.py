@@ -111,14 +111,18 @@ def _of_task(model: Model, task: str) -> tuple[dict[str, Any], Collection[str]]:
     if not task:
         return {}, ()
     kind = Annotation.of_field(fields_of(model)["task"])
+    first = model.FIRST_DECKS.get(task, {}) if issubclass(model, Deck) else {}
+    suited = {key: value for key, value in first.items() if value is not None}
+    better_without = [key for key, value in first.items() if value is None]
     if task in tags(kind):
-        return {"task": {"type": task}}, ()
+        return {"task": {"type": task}, **suited}, better_without
     made = model.model_construct(task=task)
     given: dict[str, Any] = {"task": task}
     # the block of a task has its name
     if task in fields_of(model):
         given[task] = {}
-    return given, made.unread() if isinstance(made, Deck) else ()
+    unread = made.unread() if isinstance(made, Deck) else ()
+    return {**given, **suited}, [*unread, *better_without]
 
 
 def schema(model: Model) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class SlotAmplitudes:
             return self._up_to_a_phase(trial, self.wanted)
         weights = np.sqrt(self.objective.model.weights)
         parts = [
-            (w * (basis.conj().T @ trial.final[:, s]), self._rows(trial, s, w * basis))
+            (w * (basis.conj().T @ trial.final[:, s]), self._rows(trial, s, np.asarray(w * basis, np.complex128)))
             for s, (basis, w) in enumerate(zip(self.outside, weights, strict=True))
         ]
         return np.concatenate([r for r, _ in parts]), np.concatenate([rows for _, rows in parts])

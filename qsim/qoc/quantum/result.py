@@ -203,7 +203,7 @@ VALUES: tuple[Quantity[QuantumResult], ...] = tuple(
             "",
             f"{text}, of the formulas and functions themselves instead of values that are held in slots",
             lambda r: r.continuous and r.continuous.value,
-            error=lambda r: r.continuous and r.continuous.error,
+            error=lambda r: None if r.continuous is None else r.continuous.error,
             when=_continuous_kind(name),
         ),
         Quantity(

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from qsim.core.deck.blocks import Block, Count, DeckPath, PositiveCount
 from qsim.core.deck.units import Energy, InverseLength
@@ -13,7 +13,20 @@ MOST = 40
 Positive = Annotated[Energy, Field(gt=0.0, lt=1e5)]
 Energies = Positive | Annotated[list[Positive], Field(min_length=1, max_length=MOST)]
 Gauge = Literal["length", "velocity", "acceleration"]
-Observable = Literal["sigma", "excitation", "unitarity", "sdcs", "fdcs"]
+
+
+def _observable(value: object) -> object:
+    """Read the name that fully differential cross sections of three bodies have in the literature."""
+    return "fdcs" if value == "tdcs" else value
+
+
+Observable = Annotated[
+    Literal["sigma", "excitation", "unitarity", "sdcs", "fdcs"],
+    BeforeValidator(
+        _observable,
+        json_schema_input_type=Literal["sigma", "excitation", "unitarity", "sdcs", "fdcs", "tdcs"],
+    ),
+]
 
 
 class Scatter(Block):
@@ -47,7 +60,8 @@ class Scatter(Block):
     )
     observables: Annotated[list[Observable], Field(min_length=1, max_length=5)] = Field(
         default=["sigma", "excitation", "unitarity", "sdcs"],
-        description="sigma: totals; excitation: levels of the target or ion; sdcs: energy sharing; fdcs: angles, coplanar",
+        description="sigma: totals; excitation: levels of the target or ion; sdcs: energy sharing; fdcs (or tdcs): angles, "
+        "coplanar",
     )
     levels: Annotated[PositiveCount, Field(le=10)] = Field(
         default=4, description="largest principal quantum number of excitation"

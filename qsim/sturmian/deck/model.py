@@ -186,12 +186,22 @@ class SturmianDeck(Deck):
         "task=photo*": "photoionisation is {type: scatter, process: photo}",
         "task=dpi": "double photoionisation is {type: scatter, process: photo}",
         "task=e2e": "(e,2e) is {type: scatter, process: born}, or e_h on hydrogen",
-        "task.process=*tdcs*": "triply differential cross sections are process: photo or e_h with observables: [fdcs]",
-        "task.observables=tdcs": "triply differential cross sections are called fdcs",
+        "task.process=*tdcs*": "triply differential cross sections are process: photo or e_h with observables: [tdcs]",
+        "task.excess=-*": "photoionisation is computed above the threshold of double break-up alone, from which excess counts",
         "channels.term": "the term 1S is L: 0, S: 0",
         "states=[0-9]*": "a number of states is task: {type: bound, n_roots: ...}",
     }
 
+    FIRST_DECKS: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        # The model of Temkin and Poet, which takes seconds.
+        "scatter": {
+            "system": {"Z": 1},
+            "grid": {"R": 60, "order": 12},
+            "basis": {"type": "fedvr"},
+            "channels": {"L": 0, "S": [0, 1], "l_max": 0},
+            "scan": None,
+        },
+    }
     method: Literal["sturmian"]
     system: System = Field(
         description="nucleus and one-body potential", json_schema_extra={"example": {"Z": 2}}

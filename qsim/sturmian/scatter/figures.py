@@ -239,10 +239,15 @@ def angles(r: Results) -> Figure | None:
     unit = (
         r.unit("fdcs").replace("a0^2/(hartree sr)/(hartree sr^2)", "atomic units").replace("sr^2", "sr$^2$")
     )
-    fig.colorbar(mesh, ax=ax, label=f"FDCS ({unit})")
+    fig.colorbar(mesh, ax=ax, label=f"{_differential(r)} ({unit})")
     polar = fig.add_subplot(grid[0, 1], projection="polar")
     _polar(polar, theta, F, r["fdcs_error"][0, 0], unit)
     return fig
+
+
+def _differential(r: Results) -> str:
+    """Return what the literature calls the cross section in both angles: of three charges in the end, triply differential."""
+    return "FDCS" if r.deck.get("task", {}).get("process") == "born" else "TDCS"
 
 
 def _polar(
@@ -259,7 +264,7 @@ def _polar(
         )
     ax.set_yticklabels([])
     outer = float(ax.get_ylim()[1])
-    ax.set_title(rf"FDCS against $\theta_2$; outer circle {outer:.2g} {unit}", fontsize="small")
+    ax.set_title(rf"against $\theta_2$; outer circle {outer:.2g} {unit}", fontsize="small")
     ax.legend(loc="center left", bbox_to_anchor=(1.18, 0.5), fontsize="small")
 
 

@@ -12,7 +12,7 @@ scaling     scaling, system, solver
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field
 
@@ -335,6 +335,9 @@ REQUIRED = {
 class TridiagDeck(Deck):
     """Tridiagonal systems, and the Schrödinger equation in one dimension that leads to them."""
 
+    FIRST_DECKS: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "solve": {"system": {"source": "random", "n": 300000, "dominance": 1.5}},
+    }
     method: Literal["tridiag"]
     task: Literal["propagate", "solve", "scaling", "atom"] = Field(
         description="propagate: an atom in a laser pulse, in one dimension; atom: in three, with keys of its own; solve: one "

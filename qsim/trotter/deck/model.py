@@ -219,6 +219,9 @@ BONDS = "a lattice without a name is given by its bonds: {type: pairs, list: [[j
 class TrotterDeck(Deck):
     """Exact dynamics of spins 1/2 on the state vector, of the whole space or of a sector of conserved Sz."""
 
+    FIRST_DECKS: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "floquet": {"floquet": {"cycle": [{"terms": [0], "time": 0.8}]}},
+    }
     meant: ClassVar[Mapping[str, str]] = {
         "system.spin": "all spins are 1/2, and 'spins' is their number",
         "system.bc": "boundaries belong to the lattice of a term: ring is a periodic chain",
