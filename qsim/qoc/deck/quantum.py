@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount
+from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount, short_form
 from qsim.qoc.deck.controls import QuantumControl, control_rules
 from qsim.qoc.deck.ensemble import QuantumEnsemble
 from qsim.qoc.deck.front import Front
@@ -63,8 +63,30 @@ class QuantumVerify(Block):
     )
 
 
+class Levels(Block):
+    """The levels of two coordinates in which they move; what they leave out is in the error."""
+
+    type: Literal["eigenbasis"]
+    states: Annotated[Count, Field(ge=2, le=400)] = Field(
+        default=60, description="levels kept, as system.states"
+    )
+
+
 class QuantumDeck(Deck):
     """Optimal control of any quantum system."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _levels_of_two_coordinates(cls, value: object) -> object:
+        """Give the levels of the propagator to two coordinates that name none of their own."""
+        if not isinstance(value, dict):
+            return value
+        system, propagator = value.get("system"), value.get("propagator")
+        if not isinstance(system, dict) or not isinstance(propagator, dict) or "states" in system:
+            return value
+        if system.get("type") != "grid2d" or "states" not in propagator:
+            return value
+        return {**value, "system": {**system, "states": propagator["states"]}}
 
     method: Literal["qoc"]
     system: Annotated[ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem, Field(discriminator="type")]
@@ -72,6 +94,9 @@ class QuantumDeck(Deck):
     control: Annotated[list[QuantumControl], Field(min_length=1)] = Field(
         description="one entry per control of the system",
         json_schema_extra={"example": [{"name": "x"}]},
+    )
+    propagator: Annotated[Levels, short_form] | None = Field(
+        default=None, description="grid2d: the levels in which the state moves"
     )
     dissipation: Literal["auto", "none", "no_jump", "lindblad"] = Field(
         default="auto",
@@ -95,6 +120,7 @@ class QuantumDeck(Deck):
         """Yield contradictions that need no calculation."""
         if self.run.precision != "double":
             yield Finding("run.precision", "systems of parts or matrices run in double precision")
+        yield from self._levels()
         yield from control_rules(self.control, self.optimizer.type)
         random = any(c.guess.type == "random" or c.parameters.type == "fourier" for c in self.control)
         if getattr(self.optimizer, "restarts", 0) and not random:
@@ -112,3 +138,13 @@ class QuantumDeck(Deck):
             if self.optimizer.type in ("krotov", "gauss_newton"):
                 text = f"{self.optimizer.type} knows one system; with an ensemble: lbfgs, travolta or none"
                 yield Finding("optimizer.type", text)
+
+    def _levels(self) -> Iterator[Finding]:
+        """Yield what is wrong with the levels of the propagator."""
+        if self.propagator is None:
+            return
+        if not isinstance(self.system, Grid2dSystem):
+            yield Finding("propagator", "systems of matrices have no choice of propagators; leave it out")
+        elif self.system.states != self.propagator.states:
+            text = f"{self.propagator.states} levels, but system.states is {self.system.states}; give one of them"
+            yield Finding("propagator.states", text)

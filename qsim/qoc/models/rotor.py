@@ -36,6 +36,10 @@ __all__ = ["rotor_model"]
 
 # Levels above those of the start, below which no field can do anything but reflect at J_max.
 ROOM = 4
+# J_max where the deck leaves it open: least, above the levels of start and goal, and most.
+LEAST = 40
+SPARE = 30
+MOST = 1000
 
 
 @dataclass(frozen=True)
@@ -72,10 +76,11 @@ def rotor_model(system: RotorSystem, extra: int = 0) -> QuantumModel:
         With every mistake: no coupling to a field, starts too close to J_max, unknown states, goals without a meaning here.
     """
     faults = Faults()
-    units = Units("hartree")
+    units = Units("hartree", fields=True)
     populations: Populations | None = None
     numbers = [0]
     with faults.catch():
+        system = _settled(system, units)
         _require_sense(system)
         initial: Any = system.initial
         if isinstance(initial, Thermal):
@@ -84,7 +89,7 @@ def rotor_model(system: RotorSystem, extra: int = 0) -> QuantumModel:
         else:
             numbers = sorted({m for _, m in _named(system)}) or [0]
     faults.stop()
-    size = system.J_max + extra + 1
+    size = _highest(system) + extra + 1
     labels = tuple(f"{j},{m}" for m in numbers for j in range(m, size))
     blocks = [(m, size - m) for m in numbers]
     cos = sparse_matrix(sparse.block_diag([cos_matrix(m, count) for m, count in blocks]))
@@ -117,6 +122,35 @@ def rotor_model(system: RotorSystem, extra: int = 0) -> QuantumModel:
     )
 
 
+def _settled(system: RotorSystem, units: Units) -> RotorSystem:
+    """Return the block with its temperature as a thermal start, and J_max as a number.
+
+    Raises
+    ------
+    InvalidInput
+        If a start is given beside the temperature.
+    """
+    if system.temperature is not None:
+        if system.initial is not None or system.pairs is not None:
+            raise InvalidInput("system.temperature", "give either temperature, or initial (or pairs)")
+        thermal = Thermal.model_validate({"thermal": system.temperature})
+        system = system.model_copy(update={"initial": thermal, "temperature": None})
+    if system.J_max != "auto":
+        return system
+    top = max([j for j, _ in _named(system)], default=0)
+    if isinstance(system.initial, Thermal):
+        # levels whose weight is above 1e-16 of that of the lowest
+        kt = units.temperature(system.initial.thermal, "system.initial.thermal")
+        top = max(top, int(np.sqrt(37.0 * kt / system.B)))
+    return system.model_copy(update={"J_max": min(MOST, max(LEAST, top + SPARE))})
+
+
+def _highest(system: RotorSystem) -> int:
+    """Return J_max of a block that is settled."""
+    assert system.J_max != "auto"
+    return system.J_max
+
+
 def _require_sense(system: RotorSystem) -> None:
     """Refuse a rotor that nothing turns, goals of other systems, and starts next to J_max.
 
@@ -138,8 +172,8 @@ def _require_sense(system: RotorSystem) -> None:
     if isinstance(system.target, Gate | Density):
         raise InvalidInput("system.target", 'the goal of a rotor is "J,M", J, a list, or {observable: cos2}')
     for j, _ in _named(system):
-        if j > system.J_max - ROOM:
-            text = f"J_max = {system.J_max} leaves no room above J = {j}; at least {j + ROOM} is needed"
+        if j > _highest(system) - ROOM:
+            text = f"J_max = {_highest(system)} leaves no room above J = {j}; at least {j + ROOM} is needed"
             raise InvalidInput("system.J_max", text)
 
 
@@ -238,15 +272,15 @@ def _thermal(system: RotorSystem, start: Thermal, units: Units) -> Populations:
     """
     temperature = units.temperature(start.thermal, "system.initial.thermal")
     above = _weight_above(system, temperature)
-    places = [(j, m) for j in range(system.J_max + 1) for m in range(j + 1)]
+    places = [(j, m) for j in range(_highest(system) + 1) for m in range(j + 1)]
     j = np.array([place[0] for place in places], dtype=float)
     signs = np.array([1.0 if m == 0 else 2.0 for _, m in places])
     weights = signs * _relative_weights(system, j, temperature)
     weights *= (1.0 - above) / weights.sum()
     chosen, dropped = kept(weights, start.below)
     top = int(j[chosen].max())
-    if top > system.J_max - ROOM:
-        text = f"J_max = {system.J_max} leaves no room above J = {top}, which the thermal start fills; raise J_max"
+    if top > _highest(system) - ROOM:
+        text = f"J_max = {_highest(system)} leaves no room above J = {top}, which the thermal start fills; raise J_max"
         raise InvalidInput("system.J_max", text)
     return Populations([places[k] for k in chosen], weights[chosen], dropped)
 
@@ -268,14 +302,14 @@ def _weight_above(system: RotorSystem, temperature: float) -> float:
     InvalidInput
         If the mixture fills levels far above: the sum would not end.
     """
-    if temperature > system.B * (system.J_max + 1.0) ** 2:
-        text = f"J_max = {system.J_max} lies below the levels that the thermal start fills; raise J_max"
+    if temperature > system.B * (_highest(system) + 1.0) ** 2:
+        text = f"J_max = {_highest(system)} lies below the levels that the thermal start fills; raise J_max"
         raise InvalidInput("system.J_max", text)
     # exp(-60) beyond the last one.
-    count = system.J_max + 2 + int(np.sqrt(60.0 * temperature / system.B))
+    count = _highest(system) + 2 + int(np.sqrt(60.0 * temperature / system.B))
     j = np.arange(float(count))
     weights = (2.0 * j + 1.0) * _relative_weights(system, j, temperature)
-    return float(weights[system.J_max + 1 :].sum() / weights.sum())
+    return float(weights[_highest(system) + 1 :].sum() / weights.sum())
 
 
 def _columns(populations: Populations, basis: Basis) -> Start:

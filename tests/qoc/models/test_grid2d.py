@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 from scipy.linalg import expm
 
+from qsim.qoc.deck.quantum import QuantumDeck
 from qsim.qoc.deck.systems.grid2d import Grid2dSystem
 from qsim.qoc.models.builders import model
 from qsim.qoc.models.faults import InvalidSystem
@@ -255,3 +256,20 @@ def test_a_degenerate_level_is_refused_apart():
 def test_a_formula_of_other_names_is_refused():
     with pytest.raises(ValidationError, match="unknown name 'z'"):
         block(SMALL | {"dipole": {"x": "z"}})
+
+
+def test_other_keys_for_the_same():
+    """`lambda` is the strength of Henon and Heiles, `propagator.states` the levels; both at once must agree."""
+    letter = {"type": "henon_heiles", "lambda": LAMBDA}
+    assert block(HENON_HEILES | {"potential": letter}) == block(HENON_HEILES)
+    with pytest.raises(ValidationError, match="lambda"):
+        block(HENON_HEILES | {"potential": letter | {"strength": 0.1}})
+    system = {key: value for key, value in HENON_HEILES.items() if key != "states"}
+    deck = {"method": "qoc", "system": system, "time": {"T": 1.0, "slots": 2}}
+    deck["control"] = [{"name": "x"}, {"name": "y"}]
+    deck["propagator"] = {"type": "eigenbasis", "states": 17}
+    made = QuantumDeck.model_validate(deck)
+    assert made.system.states == 17
+    assert list(made.check()) == []
+    two = QuantumDeck.model_validate(deck | {"system": HENON_HEILES})
+    assert [finding.key for finding in two.check()] == ["propagator.states"]

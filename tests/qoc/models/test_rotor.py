@@ -150,3 +150,20 @@ def test_refused(change, key, text):
         built(KICKED | change)
     assert error.value.key == key
     assert text in str(error.value)
+
+
+def test_a_temperature_is_a_thermal_start_and_j_max_may_be_left_open():
+    """`temperature` and `J_max: auto` make the same columns as the keys that they stand for; hot starts raise J_max."""
+    deck = {"type": "rotor", "B": "1.9896 cm-1", "dalpha": 4.7, "spin_weights": [2, 1]}
+    deck["target"] = {"observable": "cos2"}
+    given = model(RotorSystem.model_validate(deck | {"initial": {"thermal": "10 K"}, "J_max": 41}))
+    short = model(RotorSystem.model_validate(deck | {"temperature": "10 K", "J_max": "auto"}))
+    assert short.labels == given.labels
+    assert np.array_equal(short.weights, given.weights)
+    assert np.array_equal(short.states, given.states)
+    hot = model(RotorSystem.model_validate(deck | {"temperature": "60 K", "J_max": "auto"}))
+    # J^2 = 37 kT/B: J = 27, and 30 more (11 and 30 at 10 K)
+    assert max(int(label.split(",")[0]) for label in hot.labels) == 57
+    with pytest.raises(InvalidSystem, match="either temperature, or initial") as error:
+        model(RotorSystem.model_validate(deck | {"temperature": "10 K", "initial": 0}))
+    assert error.value.key == "system.temperature"

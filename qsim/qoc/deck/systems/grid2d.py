@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from qsim.core.deck.blocks import Block, Count, DeckPath
 from qsim.core.deck.expression import ExpressionText
@@ -54,7 +54,15 @@ class HenonHeiles(Block):
     """V = (x^2 + y^2)/2 + lambda (x^2 y - y^3/3), atomic units."""
 
     type: Literal["henon_heiles"]
-    strength: Annotated[float, SIGNED] = Field(description="lambda")
+    strength: Annotated[float, SIGNED] = Field(description="lambda; the key lambda is the same")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_letter(cls, value: object) -> object:
+        """Read `lambda` as the strength."""
+        if isinstance(value, dict) and "lambda" in value and "strength" not in value:
+            return {("strength" if key == "lambda" else key): one for key, one in value.items()}
+        return value
 
 
 class TwoMorse(Block):

@@ -9,6 +9,7 @@ from qsim.core.deck.blocks import Block, Count
 from qsim.core.deck.units import CODATA, Dipole, Frequency
 from qsim.core.text import shorten
 from qsim.qoc.deck.numbers import SIGNED, SIZE
+from qsim.qoc.deck.systems.quantities import TemperatureValue
 from qsim.qoc.deck.systems.states import Initial, StatePair, Target
 
 __all__ = ["Polarisability", "RotorSystem"]
@@ -49,11 +50,15 @@ class RotorSystem(Block):
         description="anisotropy of the polarisability, bohr^3: control envelope, -(dalpha/4) E0^2 cos^2 for the peak field E0(t) "
         "of a fast carrier",
     )
-    J_max: Annotated[Count, Field(ge=2, le=1000)] = Field(
-        default=40, description="highest J kept; above 2 P + 10 for kicks of strength P"
+    J_max: Annotated[Count, Field(ge=2, le=1000)] | Literal["auto"] = Field(
+        default=40,
+        description="highest J kept; above 2 P + 10 for kicks of strength P; auto: 30 above the start and the goal, at least 40",
     )
     spin_weights: Annotated[list[Annotated[float, Field(ge=0)]], Field(min_length=2, max_length=2)] = Field(
         default=[1.0, 1.0], description="nuclear weights of even and odd J in thermal starts"
+    )
+    temperature: TemperatureValue | None = Field(
+        default=None, description="thermal start, instead of initial: {thermal: ...}"
     )
     initial: Initial | None = Field(
         default=None, description='start: "J,M", J (M = 0), superposition, thermal'
