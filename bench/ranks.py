@@ -256,24 +256,66 @@ def _trotter_strong(setting: Setting) -> Measured:
     return _deck(setting, deck, _largest(members, setting.comm.size))
 
 
+def _most_spins(setting: Setting) -> int:
+    """Return the most spins of which each GPU holds a state, with 4 GiB for buffers and sums: 32 of 80 GB, 33 of 141 GB."""
+    free = min(setting.comm.allgather(setting.device.free_memory()))
+    return max(26, int(math.log2(max(1, free - (4 << 30)) / 16)))
+
+
 def _trotter_state(setting: Setting) -> Measured:
-    """Time steps of one state, the same amplitudes per rank; the ranks are a power of two."""
+    """Time steps of a Heisenberg ring, in which every rotation turns the spins that number ranks."""
+    return _steps(setting, ring_axes=(0, 1, 2), field=0.0)
+
+
+def _trotter_ising(setting: Setting) -> Measured:
+    """Time steps of an Ising ring in a transverse field, which alone turns them."""
+    return _steps(setting, ring_axes=(2,), field=0.7)
+
+
+def _steps(setting: Setting, ring_axes: tuple[int, ...], field: float) -> Measured:
+    """Time steps of ts4 of one state, the same amplitudes per rank; the ranks are a power of two."""
     from qsim.core.device.links import links_of
     from qsim.trotter.evolution.distributed import SharedEvolver, bits_of
     from qsim.trotter.evolution.integrators import course
     from qsim.trotter.model.hamiltonian import Model
 
     device, comm = setting.device, setting.comm
-    g, local = bits_of(comm.size), setting.pick(12, 22, 33)
+    g, local = bits_of(comm.size), setting.pick(12, 22, _most_spins(setting))
     spins = local + g
     ring = np.roll(np.eye(spins), 1, axis=1)
-    model = Model(spins, np.array([ring + ring.T] * 3), np.zeros((3, spins)))
+    J, h = np.zeros((3, spins, spins)), np.zeros((3, spins))
+    J[list(ring_axes)], h[0] = ring + ring.T, field
+    model = Model(spins, J, h)
     psi = device.xp.full(1 << local, 2.0 ** (-0.5 * spins), complex)
-    run = SharedEvolver(device, model, psi, links_of(comm, device))
+    run = SharedEvolver(device, model, psi, links_of(comm, device), own=True)
     seconds = _median(setting, lambda: run.advance("ts4", 0.05, 1), repeats=3)
-    layers = course(run.present, "ts4", 0.05, 1).total
-    sent = layers * (1.0 - 1.0 / comm.size) * 16.0 * 2.0**local
-    return Measured(seconds, 1.0, layers * (comm.size - 1.0), sent)
+    plan = course(run.present, "ts4", 0.05, 1)
+    # every rotation exchanges these spins, or one of those between two layers of z
+    exchanges = plan.total - 1 if len(ring_axes) > 1 else sum(axis == 2 for axis, _ in plan.layers[1:])
+    sent = exchanges * (1.0 - 1.0 / comm.size) * 16.0 * 2.0**local
+    return Measured(seconds, 1.0, exchanges * (comm.size - 1.0), sent)
+
+
+def _trotter_exchange(setting: Setting) -> Measured:
+    """Exchange the bits that number ranks, with their rotation, before it and after it; on one rank the rotation alone."""
+    from qsim.core.device.links import links_of
+    from qsim.trotter.evolution.exchange import Exchange
+    from qsim.trotter.kernels.layers.top import Act, Columns, rotate_top
+
+    device, comm = setting.device, setting.comm
+    local = setting.pick(12, 22, min(31, _most_spins(setting)))
+    psi = device.xp.full(1 << local, 2.0 ** (-0.5 * local), complex)
+    if comm.size == 1:
+        columns = Columns(psi, 0, 1 << (local - 1), 0)
+        return Measured(_median(setting, lambda: rotate_top(device, columns, np.ones(2), Act.ROTATE)), 1.0)
+    exchange, ones = Exchange(device, links_of(comm, device), local, psi.dtype), np.ones(comm.size)
+
+    def both() -> None:
+        exchange.leave(psi, ones, Act.ROTATE)
+        exchange.arrive(psi, ones, Act.ROTATE)
+
+    seconds = 0.5 * _median(setting, both)
+    return Measured(seconds, 1.0, comm.size - 1.0, (1.0 - 1.0 / comm.size) * 16.0 * 2.0**local)
 
 
 CASES = {
@@ -287,6 +329,8 @@ CASES = {
         Ranks("qoc-ranks-strong", "ensemble of field strengths; seconds of a run", _qoc_strong, WEAK),
         Ranks("qoc-ranks-members", "ensemble of two qubits; seconds of a run", _qoc_members, WEAK),
         Ranks("trotter-ranks-state", "one state, the same amplitudes per rank; seconds of a step", _trotter_state),
+        Ranks("trotter-ranks-ising", "the same of an Ising ring in a transverse field", _trotter_ising),
+        Ranks("trotter-ranks-exchange", "bits that number ranks and their rotation, 32 GiB per GPU", _trotter_exchange),
         Ranks("trotter-ranks-strong", "ensemble of disorder; seconds of a run", _trotter_strong),
     )
 }  # fmt: skip

@@ -72,7 +72,17 @@ def test_every_helper_explains_itself(command, name):
 def test_help_of_a_method_tells_every_option(counter, command):
     text = command("counter", "-h").stdout
     for option in (
-        *("-o", "--device", "--set", "--dry-run", "--resume", "--force", "--allow-changes", "--json"),
+        *(
+            "-o",
+            "--device",
+            "--gpus",
+            "--set",
+            "--dry-run",
+            "--resume",
+            "--force",
+            "--allow-changes",
+            "--json",
+        ),
         *("-q", "-v", "--figures", "--format", "--no-figures"),
     ):
         assert option in text
@@ -111,6 +121,11 @@ def test_a_method_of_a_later_version_is_hidden_and_honest(monkeypatch, command, 
         (["counter", "deck.yaml", "--resume", "--force"], "--resume and --force exclude each other"),
         (["counter", "deck.yaml", "--allow-changes"], "--allow-changes needs --resume"),
         (["counter", "deck.yaml", "-q", "-v"], "exclude each other"),
+        (
+            ["counter", "deck.yaml", "--gpus", "2", "--device", "cuda:1"],
+            "--gpus and --device cuda:1 exclude each other",
+        ),
+        (["counter", "deck.yaml", "--gpus", "0"], "0 is not in the range"),
         (["init", "conter"], "unknown method 'conter'; did you mean 'counter'?"),
         (["schema", "nothing"], "unknown method 'nothing'; available:"),
     ],

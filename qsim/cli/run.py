@@ -16,7 +16,7 @@ from qsim import methods
 from qsim.cli.arguments import DeckFile, DeckKey, device_option, formats_option
 from qsim.cli.decks import findings_of
 from qsim.cli.terminal import columns, say, say_warnings
-from qsim.core.device.parallel import world
+from qsim.core.device.parallel import launched_ranks, world
 from qsim.core.errors import DeckError, QsimError, Stopped
 from qsim.core.text import format_bytes, format_scalar, format_seconds, grouped, json_text
 
@@ -27,6 +27,8 @@ __all__ = ["method_command"]
 
 # Most scalars that the closing table shows without `-v`.
 MAX_ROWS = 16
+# Far more than a machine has.
+MOST_GPUS = 64
 
 
 def method_command(name: str) -> click.Command:
@@ -44,6 +46,12 @@ def method_command(name: str) -> click.Command:
         "-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Results file, or folder."
     )
     @device_option
+    @click.option(
+        "--gpus",
+        metavar="N",
+        type=click.IntRange(1, MOST_GPUS),
+        help="Share the run among N GPUs of this machine (--device cpu: N processes).",
+    )
     @click.option("--threads", metavar="N", type=click.IntRange(min=1), help="CPU threads, at most.")
     @click.option(
         "--set",
@@ -55,6 +63,11 @@ def method_command(name: str) -> click.Command:
     )
     @click.option(
         "--dry-run", is_flag=True, help="Check the deck; show sizes, memory, steps; print all its keys."
+    )
+    @click.option(
+        "--measure",
+        is_flag=True,
+        help="With --dry-run: run the first steps for 10 s and tell how long all take.",
     )
     @click.option("--resume", is_flag=True, help="Continue from the checkpoint, or start if there is none.")
     @click.option("--force", is_flag=True, help="Replace existing results.")
@@ -83,9 +96,11 @@ class _Arguments:
     deck: Path
     output: Path | None
     device: str | None
+    gpus: int | None
     threads: int | None
     overrides: tuple[str, ...]
     dry_run: bool
+    measure: bool
     resume: bool
     force: bool
     allow_changes: bool
@@ -104,15 +119,39 @@ class _Arguments:
             raise click.UsageError("-q and -v exclude each other")
         if self.no_figures and self.figures not in (None, "none"):
             raise click.UsageError("--no-figures and --figures exclude each other")
+        if self.measure and not self.dry_run:
+            raise click.UsageError("--measure needs --dry-run")
         if self.allow_changes and not self.resume:
             raise click.UsageError("--allow-changes needs --resume")
+        if self.gpus is None:
+            return
+        if self.device is not None and self.device.startswith("cuda:"):
+            raise click.UsageError(
+                f"--gpus and --device {self.device} exclude each other; CUDA_VISIBLE_DEVICES chooses GPUs"
+            )
+        if launched_ranks() not in (1, self.gpus):
+            raise click.UsageError(
+                f"--gpus {self.gpus}, but a launcher started {launched_ranks()} processes already"
+            )
+
+    def share(self, method: str) -> None:
+        """Let as many processes as ``--gpus`` says take the place of this one, unless they are running already."""
+        if self.gpus is None or launched_ranks() > 1:
+            return
+        from qsim.core.run.launcher import become_ranks, require_gpus
+
+        if self.device != "cpu":
+            require_gpus(self.gpus)
+        if self.gpus > 1:
+            # the processes read the option again, and find that they have been started
+            become_ranks(self.gpus, [method, *sys.argv[sys.argv.index(method) + 1 :]])
 
     def options(self) -> Options:
         """Return the options of the pipeline."""
         from qsim.core.run.pipeline import Options
 
         return Options(
-            device=self.device,
+            device="cuda" if self.gpus is not None and self.device in (None, "auto") else self.device,
             threads=self.threads,
             overrides=self.overrides,
             output=self.output,
@@ -120,6 +159,7 @@ class _Arguments:
             resume=self.resume,
             allow_changes=self.allow_changes,
             dry_run=self.dry_run,
+            measure=self.measure,
             # True: what the deck says.
             figures=False if self.no_figures else self.figures or True,
             formats=self.formats or ("png",),
@@ -131,6 +171,7 @@ class _Arguments:
 def _run(method: str, arguments: _Arguments) -> None:
     """Run a deck and show its summary."""
     arguments.refuse_clashes()
+    arguments.share(method)
     rank = world().rank  # before NumPy is imported: it settles the threads of each rank
     from qsim.core.run.pipeline import execute
 
@@ -192,6 +233,7 @@ def _show_plan(plan: dict[str, Any], *, as_json: bool) -> None:
     rows = [(name, _size_text(value)) for name, value in plan["sizes"].items()]
     rows += [("steps", str(plan["steps"]))] if plan["steps"] and "steps" not in plan["sizes"] else []
     rows += [("compilation", plan["compilation"])] if plan["compilation"] else []
+    rows += [("time", plan["measured"]["text"])] if "measured" in plan else []
     rows += [(f"memory: {name}", size(number)) for name, number in memory["parts"].items()]
     rows += [
         ("memory on the host", size(memory["host"])),

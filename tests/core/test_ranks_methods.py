@@ -114,7 +114,7 @@ class Communicator:
         assert (size, identifier, rank) == (comm.size, "id of rank 0", comm.rank)
 
     def buffer(self, pointer, count, kind, stream):
-        assert (kind, stream, nccl.open) == (0, 17, True)
+        assert (kind, stream, nccl.open) == (0, expected[-1], True)
         return (ctypes.c_char * count).from_address(pointer)
 
     def send(self, pointer, count, kind, peer, stream):
@@ -138,8 +138,27 @@ nccl = SimpleNamespace(
     NCCL_INT8=0, NcclCommunicator=Communicator, groupStart=start, groupEnd=end, requests=[], open=False,
     get_unique_id=lambda: f"id of rank {comm.rank}",
 )
-stream = SimpleNamespace(get_current_stream=lambda: SimpleNamespace(ptr=17))
-xp = SimpleNamespace(empty_like=lambda a: np.empty_like(a).view(Array), cuda=stream)
+class Event(tuple):
+    done = True
+
+    def __new__(cls, *content):
+        return tuple.__new__(cls, content)
+
+
+class Stream:
+    def __init__(self, ptr):
+        self.ptr, self.waited = ptr, []
+
+    def record(self):
+        return Event(self.ptr, len(nccl.requests))
+
+    def wait_event(self, event):
+        self.waited.append(event)
+
+
+expected, kernels, beside = [17], Stream(17), Stream(18)
+cuda = SimpleNamespace(get_current_stream=lambda: kernels, Stream=lambda non_blocking: beside)
+xp = SimpleNamespace(empty_like=lambda a: np.empty_like(a).view(Array), cuda=cuda)
 device = SimpleNamespace(xp=xp, use=lambda: comm_context)
 from contextlib import nullcontext
 comm_context = nullcontext()
@@ -153,6 +172,16 @@ if comm.size == 2:
     out = np.empty_like(left)
     links.swap(1 - comm.rank, left, out)
     assert np.array_equal(out, left + 10 - 20 * comm.rank)
+# beside the kernels, after those launched before; kernels launched after `wait` come after it
+expected.append(18)
+others = [rank for rank in range(comm.size) if rank != comm.rank]
+comes = {rank: np.empty_like(left) for rank in others}
+wait = links.trade([(rank, left + rank, comes[rank].view(Array)) for rank in others])
+assert beside.waited == [(17, 0)] and kernels.waited == []
+wait()
+assert kernels.waited == [(18, 0)]
+for rank in others:
+    assert np.array_equal(comes[rank], np.arange(5) + 10 * rank + comm.rank)
 """
 
 

@@ -150,6 +150,20 @@ def test_random_states_are_normalised(keys, spins):
     assert np.vdot(psi, psi).real == pytest.approx(1.0, abs=1e-14)
 
 
+@pytest.mark.parametrize("where", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("keys", RANDOM)
+def test_parts_of_random_states_are_those_of_the_whole(keys, where, request):
+    device = cpu(1) if where == "cpu" else request.getfixturevalue("cuda")
+    start = block(**keys)
+    for dtype in (np.complex128, np.complex64):
+        whole = device.to_host(start.vector(11, device, dtype, seed=9))
+        for count in (2, 8):
+            size = (1 << 11) // count
+            places = [slice(k * size, (k + 1) * size) for k in range(count)]
+            parts = [device.to_host(start.part(11, device, dtype, place, seed=9)) for place in places]
+            assert np.array_equal(np.concatenate(parts), whole)
+
+
 def test_random_phases_are_those_of_the_generator_of_qsim():
     psi = state(10, type="random_phase", seed=5, member=2)
     u = rng.uniform(rng.key_from_seed(5), kernels.STREAM, 2, 1024)

@@ -22,10 +22,15 @@ import numpy as np
 from qsim.core.errors import DeviceError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Array, Device
     from qsim.core.device.parallel import Comm
+
+    # partner, what goes, what comes
+    Piece = tuple[int, Array, Array]
 
 __all__ = ["HostLinks", "Links", "NcclLinks", "links_of", "total"]
 
@@ -60,6 +65,20 @@ class Links(Protocol):
 
     def swap(self, partner: int, values: Array, out: Array) -> None:
         """Exchange contiguous arrays of one size with another process."""
+
+    def trade(self, pieces: Sequence[Piece]) -> Callable[[], None]:
+        """Begin to exchange contiguous arrays with several processes, while kernels go on.
+
+        Parameters
+        ----------
+        pieces : sequence of (partner, values, out)
+            What goes to a process, and where what it sends comes to.
+
+        Returns
+        -------
+        function
+            Called later, it lets kernels that are launched after it wait for the arrays; until then they belong to the exchange.
+        """
 
 
 class HostLinks:
@@ -99,6 +118,24 @@ class HostLinks:
         self.comm.swap(partner, mine, theirs)
         out[...] = self.device.asarray(theirs)
 
+    def trade(self, pieces: Sequence[Piece]) -> Callable[[], None]:
+        """Begin to exchange contiguous arrays with several processes, while kernels go on."""
+        if not self.device.is_cuda:
+            return self.comm.trade(pieces)
+        # arrays of a GPU are copied to the host when the exchange begins, and from there when it ends
+        hosts = [
+            (partner, self.device.to_host(values), np.empty(out.shape, out.dtype))
+            for partner, values, out in pieces
+        ]
+        arrived = self.comm.trade(hosts)
+
+        def wait() -> None:
+            arrived()
+            for (_, _, out), (_, _, theirs) in zip(pieces, hosts, strict=True):
+                out[...] = self.device.asarray(theirs)
+
+        return wait
+
     def _back(self, values: NDArray[Any] | None) -> Array | None:
         return None if values is None else self.device.asarray(values)
 
@@ -123,6 +160,8 @@ class NcclLinks:
         identifier = comm.bcast(nccl.get_unique_id() if comm.rank == 0 else None)
         with device.use():
             self._nccl = nccl.NcclCommunicator(comm.size, identifier, comm.rank)
+        # of exchanges that go on beside kernels; made when the first one begins
+        self._beside: Any = None
 
     def gather(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return small arrays of the host, of one shape, one below the other: (size, ...)."""
@@ -145,14 +184,28 @@ class NcclLinks:
         """Exchange contiguous arrays of one size with another process."""
         self._exchange([(partner, values, out)])
 
-    def _exchange(self, pairs: list[tuple[int, Array, Array]]) -> None:
-        """Send to and receive from several processes at the same time, in the order of the stream of the kernels."""
+    def trade(self, pieces: Sequence[Piece]) -> Callable[[], None]:
+        """Begin to exchange contiguous arrays with several processes, in a stream beside that of the kernels."""
+        cuda = self.device.xp.cuda
+        if self._beside is None:
+            self._beside = cuda.Stream(non_blocking=True)
+        kernels, beside = cuda.get_current_stream(), self._beside
+        # kernels that were launched before have written what goes, and read what is overwritten
+        beside.wait_event(kernels.record())
+        self._exchange(pieces, beside.ptr)
+        arrived = beside.record()
+        self.comm.expect(arrived)
+        return lambda: cuda.get_current_stream().wait_event(arrived)
+
+    def _exchange(self, pairs: Sequence[Piece], stream: int | None = None) -> None:
+        """Send to and receive from several processes at the same time, by default in the order of the stream of the kernels."""
 
         def address(array: Any) -> Any:
             return array.data.ptr  # as CuPy has it
 
         # Bytes, whatever the arrays hold: NCCL has no complex numbers.
-        kind, stream = self.nccl.NCCL_INT8, self.device.xp.cuda.get_current_stream().ptr
+        kind = self.nccl.NCCL_INT8
+        stream = self.device.xp.cuda.get_current_stream().ptr if stream is None else stream
         # In a group, sends and receives progress together: in any order, and without a deadlock.
         self.nccl.groupStart()
         for partner, values, out in pairs:

@@ -18,12 +18,15 @@ from collections.abc import Callable, Hashable, Mapping, MutableMapping, Sequenc
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+from qsim.core.device.patience import FORWARDED, Patience, time_limit
 from qsim.core.errors import DeviceError
 from qsim.core.install import install_extra
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from qsim.core.device.patience import Event
 
 __all__ = [
     "THREADS",
@@ -99,8 +102,14 @@ class Comm(Protocol):
     def swap(self, partner: int, values: NDArray[Any], out: NDArray[Any]) -> None:
         """Send an array to another process and receive what it sends at the same time into `out`."""
 
+    def trade(self, pieces: Sequence[tuple[int, NDArray[Any], NDArray[Any]]]) -> Callable[[], None]:
+        """Begin to exchange arrays, (partner, what goes, what comes) each; return a function that waits for all of them."""
+
     def shift(self, values: NDArray[Any] | None, out: NDArray[Any] | None, step: int) -> None:
         """Send an array to process ``rank + step`` and receive from ``rank - step``; None where there is no such process."""
+
+    def expect(self, event: Event) -> None:
+        """Watch an event of a GPU that ends an exchange, for the time limit of exchanges."""
 
 
 class SerialComm:
@@ -140,7 +149,16 @@ class SerialComm:
         """Copy the array: the only partner is this process."""
         out[...] = values
 
+    def trade(self, pieces: Sequence[tuple[int, NDArray[Any], NDArray[Any]]]) -> Callable[[], None]:
+        """Copy the arrays: the only partner is this process."""
+        for _, values, out in pieces:
+            out[...] = values
+        return lambda: None
+
     def shift(self, values: NDArray[Any] | None, out: NDArray[Any] | None, step: int) -> None:
+        """Do nothing: there is no other process."""
+
+    def expect(self, event: Event) -> None:
         """Do nothing: there is no other process."""
 
 
@@ -166,6 +184,7 @@ class MpiComm:
         self._masks = node.allgather(_affinity())
         # Affinity masks of all ranks of the node tell how many of them share a core.
         node.Free()
+        self.patience = Patience(self.rank, self.size, time_limit(), self.abort)
 
     @property
     def threads(self) -> int:
@@ -174,23 +193,28 @@ class MpiComm:
 
     def bcast(self, value: T, root: int = 0) -> T:
         """Return the value that process ``root`` has."""
-        return cast("T", self._comm.bcast(_host(value), root))
+        with self.patience.during("bcast", limited=False):
+            return cast("T", self._comm.bcast(_host(value), root))
 
     def allgather(self, value: T) -> list[T]:
         """Return the values of all processes, in their order, on every process."""
-        return cast("list[T]", self._comm.allgather(_host(value)))
+        with self.patience.during("allgather", limited=False):
+            return cast("list[T]", self._comm.allgather(_host(value)))
 
     def gather(self, value: T, root: int = 0) -> list[T] | None:
         """Return the values of all processes on ``root``, None elsewhere."""
-        return cast("list[T] | None", self._comm.gather(_host(value), root))
+        with self.patience.during("gather", limited=False):
+            return cast("list[T] | None", self._comm.gather(_host(value), root))
 
     def allmax(self, value: int) -> int:
         """Return the largest of the values."""
-        return int(self._comm.allreduce(value, self._max))
+        with self.patience.during("allreduce", limited=False):
+            return int(self._comm.allreduce(value, self._max))
 
     def barrier(self) -> None:
         """Wait for all processes."""
-        self._comm.Barrier()
+        with self.patience.during("barrier", limited=False):
+            self._comm.Barrier()
 
     def gather_numbers(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the arrays of all processes, of one shape and type, one below the other: (size, ...)."""
@@ -198,7 +222,8 @@ class MpiComm:
 
         mine = np.ascontiguousarray(_host(values))
         rows = np.empty((self.size, *mine.shape), mine.dtype)
-        self._comm.Allgather(mine, rows)
+        with self.patience.during("numbers of all ranks"):
+            self._comm.Allgather(mine, rows)
         return rows
 
     def swap(self, partner: int, values: NDArray[Any], out: NDArray[Any]) -> None:
@@ -208,7 +233,26 @@ class MpiComm:
         mine, theirs = _bytes(_host(values)), _bytes(_host(out))
         for low in range(0, len(mine), MESSAGE):
             part = slice(low, low + MESSAGE)
-            self._comm.Sendrecv(mine[part], partner, 0, theirs[part], partner, 0)
+            with self.patience.during(f"an array of rank {partner}"):
+                self._comm.Sendrecv(mine[part], partner, 0, theirs[part], partner, 0)
+
+    def trade(self, pieces: Sequence[tuple[int, NDArray[Any], NDArray[Any]]]) -> Callable[[], None]:
+        """Begin to exchange arrays, (partner, what goes, what comes) each; return a function that waits for all of them."""
+        requests = []
+        for partner, values, out in pieces:
+            mine, theirs = _bytes(_host(values)), _bytes(_host(out))
+            # messages of one pair of processes arrive in their order: parts need no numbers
+            for low in range(0, len(mine), MESSAGE):
+                part = slice(low, low + MESSAGE)
+                requests.append(self._comm.Irecv(theirs[part], partner, 2))
+                requests.append(self._comm.Isend(mine[part], partner, 2))
+
+        def wait() -> None:
+            with self.patience.during("arrays of " + ", ".join(f"rank {partner}" for partner, *_ in pieces)):
+                for request in requests:
+                    request.Wait()
+
+        return wait
 
     def shift(self, values: NDArray[Any] | None, out: NDArray[Any] | None, step: int) -> None:
         """Send an array to process ``rank + step`` and receive from ``rank - step``; None where there is no such process."""
@@ -220,9 +264,15 @@ class MpiComm:
         if values is not None and nobody < target < self.size:
             requests.append(self._comm.Isend(_bytes(_host(values)), target, 1))
         if out is not None and nobody < source < self.size:
-            self._comm.Recv(_bytes(_host(out)), source, 1)
-        for request in requests:
-            request.Wait()
+            with self.patience.during(f"an array of rank {source}"):
+                self._comm.Recv(_bytes(_host(out)), source, 1)
+        with self.patience.during(f"an array for rank {target}"):
+            for request in requests:
+                request.Wait()
+
+    def expect(self, event: Event) -> None:
+        """Watch an event of a GPU that ends an exchange, for the time limit of exchanges."""
+        self.patience.expect(event)
 
     def abort(self, code: int) -> None:
         """End all ranks with an exit code."""
@@ -494,9 +544,6 @@ def by_all(error: E) -> E:
 def is_agreed(error: BaseException) -> bool:
     """Return True if all ranks raise this error, so that each can end by itself and one of them tells it."""
     return bool(getattr(error, "agreed", False))
-
-
-FORWARDED = 0.5  # seconds in which a launcher passes on what was written: some end at once when a rank aborts
 
 
 def abort(code: int) -> None:

@@ -49,6 +49,8 @@ class Options:
         Continue from a checkpoint although the problem has changed.
     dry_run
         Check and plan only.
+    measure
+        With `dry_run`: compute the first steps for some seconds, to tell how long the run takes.
     figures
         ``"overview"``, ``"all"``, ``"none"`` or names separated by commas, in place of the deck's ``output.figures``; True for
         those of the deck, False for none.
@@ -68,6 +70,7 @@ class Options:
     resume: bool = False
     allow_changes: bool = False
     dry_run: bool = False
+    measure: bool = False
     figures: bool | str = True
     formats: Sequence[str] = ("png",)
     verbosity: int = 0

@@ -38,6 +38,7 @@ from qsim.core.run.files.paths import (
 )
 from qsim.core.run.files.publish import keep_state, publish, write
 from qsim.core.run.job import Job, Options, Outcome, listed, make_job
+from qsim.core.run.measure import SECONDS, Stopwatch, measured
 from qsim.core.run.progress import Monitor, RunClock
 from qsim.core.run.ranks import about_ranks, require_one_deck, require_share
 from qsim.core.run.signals import Signals, leaving_later, on_early_exit
@@ -86,7 +87,10 @@ def execute(method: str, deck: DeckSource, options: Options | None = None) -> Ou
     if job.options.dry_run:
         plan, device, notices = agreed(comm, lambda: _plan(job, comm))
         notices += about_ranks(device, plan, comm)
-        return Outcome(_planned(job.loaded, plan, device, notices), job.files.results)
+        content = _planned(job.loaded, plan, device, notices)
+        if job.options.measure:
+            content["measured"] = _measured(job, plan, device)
+        return Outcome(content, job.files.results)
     with ExitStack() as stack:
         lock = first(comm, lambda: _locked(job, stack))
         # only now, since a run that held the lock before may have left a checkpoint
@@ -316,6 +320,25 @@ def _greet(monitor: Monitor, loaded: LoadedDeck[Any], device: Device, notices: S
         monitor.note(text.replace(": note: ", ": ", 1))
     for warning in loaded.warnings:
         monitor.warn(warning.replace(": warning: ", ": ", 1))  # the monitor says "warning" itself
+
+
+def _measured(job: Job[D, P, R], plan: Plan, device: Device) -> dict[str, Any]:
+    """Return how long a run takes, from its first steps; nothing is written."""
+    loaded, method = job.loaded, job.method
+    if loaded.deck.run.seed is None:
+        loaded.update_run(seed=draw_seed())
+    monitor = Monitor(quiet=True)
+    monitor.stopwatch = Stopwatch(SECONDS)
+
+    def run(monitor: Monitor) -> None:
+        with monitor, out_of_memory(device, plan.memory), device.use(), small_matrices(device.threads):
+            problem = method.build.build(loaded, device)
+            method.run.run(problem, monitor)
+            device.synchronize()
+
+    found = measured(run, monitor)
+    ready: dict[str, Any] = json_ready({**vars(found), "text": found.text()})
+    return ready
 
 
 def _planned(loaded: LoadedDeck[Any], plan: Plan, device: Device, notices: Sequence[str]) -> dict[str, Any]:

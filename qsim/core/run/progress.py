@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from qsim.core.device.parallel import Comm
+    from qsim.core.run.measure import Stopwatch
     from qsim.core.run.sections import Sections
     from qsim.core.run.signals import Signals
 
@@ -132,6 +133,8 @@ class Monitor:
         True if the run has reported anything yet.
     sections : Sections or None
         Work of the sections of the run, if there are several; set by a method before the first of them.
+    stopwatch : Stopwatch or None
+        Ends the run when its first steps have been timed.
     """
 
     def __init__(
@@ -171,6 +174,7 @@ class Monitor:
         self._savable = False
         self._task: Task | None = None
         self.sections: Sections | None = None
+        self.stopwatch: Stopwatch | None = None
         # Compilation is subtracted from the speed of tasks: seconds in all, and seconds that no message has
         # named yet.
         self._compiled = 0.0
@@ -318,6 +322,8 @@ class Monitor:
                 raise NumericsError(f"{name.replace('_', ' ')} is {value} after {done}{unit}")
         if self._task is not None:
             self._task.update(done, observables)
+            if self.stopwatch is not None:
+                self.stopwatch.look(self, self._task)
         self.poll(state)
         # After the poll, which may have saved: only then is it known whether a stop loses anything.
         if self._task is not None and (left := self._task.days_left()):

@@ -47,8 +47,9 @@ def require_share(loaded: LoadedDeck[Any], plan: Plan, comm: Comm) -> None:
     method = loaded.deck.method
     if plan.ranks == 1:
         raise DeviceError(
-            f"this {method} deck runs on one rank, but {comm.size} were started",
-            hint="start it without mpirun or srun; 'qsim sweep --slurm' runs many decks at the same time",
+            f"this {method} deck runs on one rank, but {comm.size} were started"
+            + (f": {plan.alone}" if plan.alone else ""),
+            hint="start it without mpirun, srun and --gpus; 'qsim sweep --slurm' runs many decks at the same time",
         )
     raise DeviceError(
         f"{comm.size} ranks were started, but the {plan.ranks} {plan.shared} of this {method} deck occupy at most "
@@ -74,4 +75,22 @@ def about_ranks(device: Device, plan: Plan, comm: Comm) -> list[str]:
         those = f"{different} GPU{'s' if different > 1 else ''} of {host}"
         more = f" (and {len(crowded) - 1} nodes more)" if len(crowded) > 1 else ""
         notices.append(f"warning: {ranks} ranks share {those}{more}; one rank per GPU is faster")
-    return notices
+    return notices + no_gain(device, plan, comm.size)
+
+
+def no_gain(device: Device, plan: Plan, ranks: int) -> list[str]:
+    """Return why several GPUs will not make a run faster than one, if they will not."""
+    if not device.is_cuda:
+        return []
+    if plan.size is not None and not plan.size.is_for_gpu:
+        return [
+            f"warning: {ranks} GPUs will not help: below {plan.size.gpu:.1g} {plan.size.name} ({plan.size.value:.2g} here) "
+            "a processor is faster than one of them"
+        ]
+    # the estimate is that of one rank
+    if plan.capacity and 0 < ranks * plan.memory.device <= device.free_memory():
+        return [
+            f"warning: {ranks} GPUs will hardly help: one holds these {plan.shared}, and what several save they lose in "
+            "exchanging them; several are for what one cannot hold"
+        ]
+    return []

@@ -123,6 +123,10 @@ class Plan:
         What they share, for messages: ``"walkers"``.
     doubling
         Whether only 1, 2, 4, 8, ... processes can.
+    alone
+        What keeps the run on one process, such as ``"sector: it is carried whole"``; empty if nothing is to be said.
+    capacity
+        Whether several GPUs hold more than one, but take about as long.
     cpu_only
         What keeps the run from a GPU, such as ``"task: atom with 5000 channels"``; empty if nothing does.
     """
@@ -137,6 +141,8 @@ class Plan:
     ranks: int = 1
     shared: str = ""
     doubling: bool = False
+    alone: str = ""
+    capacity: bool = False
     cpu_only: str = ""
 
     def absurd(self) -> list[Finding]:

@@ -57,6 +57,7 @@ T = TypeVar("T")
 DENSE = {"length": (0.0125, 60.0), "velocity": (0.05, 30.0)}
 # of atoms up to neon, and beyond: the valence level to 1e-6
 HEAVY = (0.01, 80.0), (0.005, 120.0)
+GAUGES: tuple[Literal["length", "velocity"], ...] = ("length", "velocity")
 # bohr: E0/w^2 above which velocity gauge needs fewer l
 QUIVER = 5.0
 # r E0 dt above which the split couplings of length gauge are poor
@@ -411,17 +412,12 @@ def setting(deck: AtomDeck, pulse: LaserField) -> Setting:
         dt = end / steps
     peak_e, peak_a = pulse.peak(end), pulse.peak_vector_potential(end)
     rmax = _radius(deck, pulse, end, peak_a) if isinstance(deck.grid.rmax, str) else deck.grid.rmax
-    gauge = _gauge(deck, pulse, rmax, peak_e, dt)
+    gauge = _gauge(deck, pulse, rmax, (peak_e, peak_a), dt)
     dr0, width = _map(deck, gauge)
-    lowest = _initial_l(deck)
     grows = isinstance(deck.grid.l_max, str)
-    lmax = lowest
-    if not isinstance(deck.grid.l_max, str):
-        lmax = deck.grid.l_max
-        if deck.stored is not None:
-            stored.read(deck.stored.file).require_momenta(lmax)
-    elif pulse.pulses:
-        lmax = max(lowest + (6 if deck.stored is None else 2), angular_estimate(pulse, peak_a, gauge))
+    lmax = _momenta(deck, pulse, peak_a, gauge)
+    if not grows and deck.stored is not None:
+        stored.read(deck.stored.file).require_momenta(lmax)
     most = frame_of(deck).most
     if lmax > most:
         raise InvalidInput(
@@ -480,18 +476,57 @@ def _radius(deck: AtomDeck, pulse: LaserField, end: float, peak_a: float) -> flo
 
 
 def _gauge(
-    deck: AtomDeck, pulse: LaserField, rmax: float, peak: float, dt: float
+    deck: AtomDeck, pulse: LaserField, rmax: float, peaks: tuple[float, float], dt: float
 ) -> Literal["length", "velocity"]:
-    """Return the gauge that needs less: length for short excursions, and where the core is dense."""
+    """Return the gauge that costs less: length for short excursions, and where the core is dense.
+
+    Parameters
+    ----------
+    peaks : (float, float)
+        Largest |E| and |A|, a.u.
+    """
     if deck.laser is None:
         return "length"
     if deck.laser.gauge != "auto":
         return deck.laser.gauge
-    return (
-        "length"
-        if rmax * peak * dt < TURN or (pulse.quiver < QUIVER and rmax * peak * dt < 2.0 * TURN)
-        else "velocity"
-    )
+    turn = rmax * peaks[0] * dt
+    if turn < TURN or (pulse.quiver < QUIVER and turn < 2.0 * TURN):
+        return "length"
+    costs = {gauge: _cost(deck, pulse, rmax, peaks, dt, gauge) for gauge in GAUGES}
+    return min(GAUGES, key=lambda gauge: costs[gauge])
+
+
+def _cost(
+    deck: AtomDeck,
+    pulse: LaserField,
+    rmax: float,
+    peaks: tuple[float, float],
+    dt: float,
+    gauge: Literal["length", "velocity"],
+) -> float:
+    """Return points times l times the parts that a step is made in.
+
+    A step of velocity gauge has parts at a dense core; one of length gauge should be as many times shorter as ``r E dt`` at the
+    wall is above `TURN`.
+    """
+    dr0, width = _map(deck, gauge)
+    grid = uniform(rmax, deck.grid.dr) if dr0 == deck.grid.dr else mapped(rmax, deck.grid.dr, dr0, width)
+    lmax = _momenta(deck, pulse, peaks[1], gauge)
+    parts = max(1.0, rmax * peaks[0] * dt / TURN)
+    if gauge == "velocity":
+        core = dt * peaks[1] * (lmax + 1) / dr0
+        parts = math.ceil(core / CORE) if core > SAFE_CORE else 1
+    return float(grid.points) * (lmax + 1) * parts
+
+
+def _momenta(deck: AtomDeck, pulse: LaserField, peak_a: float, gauge: Literal["length", "velocity"]) -> int:
+    """Return the largest l of a deck, or that with which a run begins."""
+    if not isinstance(deck.grid.l_max, str):
+        return deck.grid.l_max
+    lowest = _initial_l(deck)
+    if not pulse.pulses:
+        return lowest
+    return max(lowest + (6 if deck.stored is None else 2), angular_estimate(pulse, peak_a, gauge))
 
 
 def _map(deck: AtomDeck, gauge: Literal["length", "velocity"]) -> tuple[float, float]:

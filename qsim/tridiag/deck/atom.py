@@ -194,7 +194,8 @@ class AtomLaser(Block):
 
     gauge: Literal["length", "velocity", "auto"] = Field(
         default="auto",
-        description="length: + z E(t); velocity: + A(t) p_z, A = -integral of E; auto: which needs less",
+        description="length: + z E(t); velocity: + A(t) p_z, A = -integral of E; auto: which costs less, "
+        "by points, l and the parts of its steps",
     )
     polarization: AnyPolarization = Field(
         default=LinearPolarization(type="linear"),

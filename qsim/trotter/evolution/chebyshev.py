@@ -103,7 +103,7 @@ class Chebyshev:
         How the ends of the spectrum are found: ``"lanczos"`` (24 products ``H psi`` at the first use), ``"couplings"``
         (rigorous, but 1.4 times too wide for a Heisenberg ring and 3 times for random all-to-all couplings), or two numbers.
     linear
-        H as it acts on the vectors of a sector; by default H of the whole space.
+        H as it acts on the vectors of a sector, or on the parts of processes; by default H of the whole space.
     """
 
     def __init__(
@@ -118,6 +118,8 @@ class Chebyshev:
         self.device = device
         self.model = constant(model)
         self.linear = Whole(device, operator(device, self.model, form)) if linear is None else linear
+        # to processes that have other amplitudes of the vectors
+        self.links = getattr(self.linear, "links", None)
         self._choice = bounds
         self._bounds: tuple[float, float] | None = None if isinstance(bounds, str) else bounds
         self.products = 0
@@ -158,7 +160,7 @@ class Chebyshev:
         low, high = self.bounds(psi.dtype)
         centre, radius = 0.5 * (low + high), 0.5 * (high - low)
         # the norm before: the check at the end compares with it
-        before = norm2(psi)
+        before = norm2(psi, self.links)
         if before == 0.0:
             return Expansion(0, 0.0)
         # long expansions are cut in parts, for the sum of terms of either sign and for the memory of their coefficients
@@ -172,7 +174,7 @@ class Chebyshev:
         # left out of the series, and rounding that adds up like a random walk over the products
         error = parts * left + EPS[psi.dtype] * math.sqrt(products + 1.0) * 4.0
         # outside of the bounds polynomials grow instead of oscillating, and so does the norm
-        drift = abs(norm2(psi) / before - 1.0)
+        drift = abs(norm2(psi, self.links) / before - 1.0)
         # 1e3: an end that is missed makes the norm grow by powers of ten, rounding by a few units
         if not drift <= 1e3 * (error + EPS[psi.dtype] * (products + 10)):
             raise NumericsError(
@@ -269,18 +271,20 @@ def lanczos_bounds(
     linear = Whole(device, op) if isinstance(op, Operator) else op
     size = linear.size
     # a small space is exhausted before
-    steps = min(steps, size)
+    steps = min(steps, getattr(linear, "whole", size))
     xp = device.xp
-    v = _random_phases(device, size, dtype)
+    # of a vector that processes share, its part; the whole one has norm 1
+    links, first = getattr(linear, "links", None), getattr(linear, "first", 0)
+    v = _random_phases(device, (first, first + size), getattr(linear, "whole", size), dtype)
     old, space = xp.zeros_like(v), xp.empty_like(v) if linear.needs_work else None
     diagonal: list[float] = []
     beside: list[float] = []
     # Lanczos without reorthogonalisation: ghosts repeat outer levels, and do no harm to the ends
     for _ in range(steps):
         linear.apply(v, old, gamma=-(beside[-1] if beside else 0.0), work=space)
-        diagonal.append(overlap(v, old).real)
+        diagonal.append(overlap(v, old, links).real)
         axpy(-diagonal[-1], v, old)
-        beside.append(math.sqrt(norm2(old)))
+        beside.append(math.sqrt(norm2(old, links)))
         # the space is invariant, or nearly: the next vector would be rounding
         if beside[-1] <= 1e-6 * max(map(abs, rigorous), default=0.0):
             break
@@ -292,7 +296,7 @@ def lanczos_bounds(
     # start does not contain
     residual = beside[-1] * np.abs(vectors[-1])
     low, high = float(ritz[0] - residual[0]), float(ritz[-1] + residual[-1])
-    if isinstance(linear, Whole):
+    if isinstance(linear, Whole) or links is not None:
         for a in range(3):
             # polarised states along an axis are eigenstates of the couplings along it, far from any random vector
             exchange, field = model.J[a].sum() / 8, abs(model.h[a].sum()) / 2
@@ -302,15 +306,16 @@ def lanczos_bounds(
     return max(low - width, rigorous[0]), min(high + width, rigorous[1])
 
 
-def _random_phases(device: Device, size: int, dtype: DTypeLike) -> Amplitudes:
-    """Return a unit vector of random phases, the same on every device: the hash `splitmix64` of the index."""
+def _random_phases(device: Device, part: tuple[int, int], whole: int, dtype: DTypeLike) -> Amplitudes:
+    """Return amplitudes first .. last - 1 of a unit vector of random phases, the hash `splitmix64` of the index."""
     # as in `random_start`, with phases: every string has the same weight
     xp = device.xp
-    out = xp.empty(size, dtype)
+    first, last = part
+    out = xp.empty(last - first, dtype)
     piece = 1 << 20
     with device.use():
-        for start in range(0, size, piece):
-            z = hashes(xp, start, min(start + piece, size), 1)
+        for start in range(first, last, piece):
+            z = hashes(xp, start, min(start + piece, last), 1)
             angle = (z >> np.uint64(11)).astype(np.float64) * (2.0**-53 * 2.0 * math.pi)
-            out[start : start + piece] = xp.exp(1j * angle) / math.sqrt(size)
+            out[start - first : start - first + piece] = xp.exp(1j * angle) / math.sqrt(whole)
     return out

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.device import Device
+    from qsim.core.device.links import Links
     from qsim.trotter.sectors.lanczos import Linear
 
 __all__ = ["LONGEST", "ORDER", "SHORTEST", "VECTORS", "Combined", "Exponential"]
@@ -59,6 +60,17 @@ class Combined:
     def size(self) -> int:
         """Length of a vector."""
         return self.parts[0][1].size
+
+    @property
+    def whole(self) -> int:
+        """Length of a vector together with the parts of other processes."""
+        linear = self.parts[0][1]
+        return int(getattr(linear, "whole", linear.size))
+
+    @property
+    def links(self) -> Links | None:
+        """To processes that have other parts of the vectors, None where there are none."""
+        return getattr(self.parts[0][1], "links", None)
 
     @property
     def needs_work(self) -> bool:
@@ -107,7 +119,9 @@ class Exponential:
 
     def _step(self, linear: Linear, psi: NDArray[Any], t: float, rate: float) -> float:
         """Advance psi by at most t with an error of at most `rate` per time; return by how much."""
-        norm = math.sqrt(norm2(psi))
+        # to processes that have other amplitudes of the vectors
+        links = getattr(linear, "links", None)
+        norm = math.sqrt(norm2(psi, links))
         if norm == 0.0:
             return t
         alpha: list[float] = []
@@ -121,13 +135,13 @@ class Exponential:
             self.products += 1
             if k:
                 axpy(-beta[-1], v[k - 1], v[k + 1])
-            alpha.append(overlap(v[k], v[k + 1]).real)
+            alpha.append(overlap(v[k], v[k + 1], links).real)
             axpy(-alpha[-1], v[k], v[k + 1])
-            beta.append(math.sqrt(norm2(v[k + 1])))
+            beta.append(math.sqrt(norm2(v[k + 1], links)))
             # size of H among the vectors so far
             size = max(map(abs, alpha)) + max(beta)
             # the space is invariant
-            if beta[-1] <= 1e-14 * size or k + 1 == linear.size:
+            if beta[-1] <= 1e-14 * size or k + 1 == getattr(linear, "whole", linear.size):
                 done = t
                 break
             # the bound is looked at after every product: H of short steps needs few vectors

@@ -31,6 +31,8 @@ __all__ = ["build", "plan"]
 LEAST_SPINS = 9
 # of the number of such processes: those that the highest tile of a CUDA device rotates
 MOST_BITS = 4
+# bytes of the buffers of an exchange on a GPU: two each way of 256 MiB, for up to 16 ranks twice as much
+EXCHANGE = 1 << 31
 # operations of a phase on an amplitude
 PHASE_FLOPS = 6.0
 # up to which the plan builds the couplings, to find mistakes of files early
@@ -62,7 +64,7 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
     steps = sum(problem.steps(k, dt)[0] for k in range(len(problem.times) - 1)) if dt is not None else 0
     parts, host = memory(problem)
     # ranks share trajectories, or the amplitudes of one state
-    most = problem.members if problem.members > 1 else _shared_ranks(problem)
+    most, alone = (problem.members, "") if problem.members > 1 else _shared_ranks(problem)
     comm = connected()
     # of a state that ranks share, each has its part; on a CPU the other parts are on the host, too
     ranks = 1 if comm is None or problem.members > 1 else min(comm.size, most)
@@ -83,7 +85,7 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
             reduce="system.spins",
             fits=lambda free: _fits(problem, free),
             size=f"{problem.dimension} states",
-            on_gpu=memory_on_gpu(problem, parts) // ranks,
+            on_gpu=memory_on_gpu(problem, parts) // ranks + (min(EXCHANGE, 4 * others) if ranks > 1 else 0),
             on_gpu_host=-others,
             library="cusolver" if problem.observables.needs.cuts else "",
         ),
@@ -96,6 +98,8 @@ def plan(loaded: LoadedDeck[TrotterDeck]) -> Plan:
         ranks=most,
         shared="trajectories" if problem.members > 1 else "amplitudes",
         doubling=problem.members == 1,
+        alone=alone,
+        capacity=problem.members == 1,
     )
 
 
@@ -159,20 +163,21 @@ def _sector(deck: TrotterDeck, models: Models) -> Sector | ParitySector | None:
     return sector_of(deck, models.hamiltonian(), models.sigma() if models.sigma_terms else None)
 
 
-def _shared_ranks(problem: Problem) -> int:
-    """Return the number of processes that can share the state of a problem: a power of two, 1 where it is needed whole."""
-    whole = (
-        problem.sector is not None
-        or problem.evolution.integrator in ("auto", "chebyshev", "krylov")
-        or problem.evolution.verify
-        or not problem.start.has_parts
-        or problem.observables.needs.vector
-    )
-    return (
-        1
-        if whole or problem.spins <= LEAST_SPINS
-        else 1 << min(problem.spins - LEAST_SPINS, problem.spins // 2, MOST_BITS)
-    )
+def _shared_ranks(problem: Problem) -> tuple[int, str]:
+    """Return the number of processes that can share the state of a problem, a power of two, and why one alone must have it."""
+    needs, start = problem.observables.needs, problem.start
+    reasons = {
+        f"the state is carried in the sector {problem.sector}; sector: full is shared": problem.sector
+        is not None,
+        "couplings of different components have no layers": problem.has_tensors,
+        f"initial.type: {start.word} is made whole": not start.has_parts,
+        "observe: state, time_correlation and otoc need whole states": needs.vector,
+        f"{problem.spins} spins are too few": problem.spins <= LEAST_SPINS,
+    }
+    for reason, applies in reasons.items():
+        if applies:
+            return 1, reason
+    return 1 << min(problem.spins - LEAST_SPINS, problem.spins // 2, MOST_BITS), ""
 
 
 def _size(problem: Problem) -> Size:

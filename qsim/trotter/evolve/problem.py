@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import StateVector
     from qsim.core.device.device import Device
     from qsim.core.device.links import Links
+    from qsim.core.device.parallel import Comm
     from qsim.trotter.deck.model import Evolve
     from qsim.trotter.initial.base import InitialState
     from qsim.trotter.model.hamiltonian import Hamiltonian
@@ -79,6 +80,8 @@ class Problem:
         Processes that share each state.
     links : Links or None
         To them, as soon as the steps are chosen.
+    team : Comm or None
+        Processes that share the pilot runs: those that will share the trajectories.
     """
 
     task: ClassVar[str] = "evolve"
@@ -95,6 +98,7 @@ class Problem:
     notices: list[str] = field(default_factory=list)
     ranks: int = 1
     links: Links | None = None
+    team: Comm | None = None
     _grounds: dict[int, Ground] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -169,7 +173,7 @@ class Problem:
         # a part of a state is made where it lives, never the whole
         device, dtype, seed = self.device, self.dtype, self.models.seed
         if self.links is not None:
-            return self.start.part(self.spins, device, dtype, self.part)
+            return self.start.part(self.spins, device, dtype, self.part, seed=seed)
         if isinstance(self.start, GroundState):
             return self._ground_vector(member)
         if self.sector is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.device.links import links_of
-from qsim.core.device.parallel import first
+from qsim.core.device.parallel import agreed, first
 from qsim.core.run.loop import drive
 from qsim.trotter.evolution.accuracy import (
     CHEBYSHEV_VECTORS,
@@ -51,10 +51,16 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     # several ranks share the state of a single trajectory, or the trajectories of an ensemble
     problem.ranks = comm.size if problem.members == 1 else 1
 
-    # pilots run on one rank; all go on with the same choice
+    # several ranks share the pilots of an ensemble; those of a shared state, of which a pilot has all, run on one of them
     def choose() -> Choice:
         with monitor.stage("pilot"), monitor.alone():
-            return first(comm, lambda: _chosen(problem, monitor))
+            if problem.ranks > 1:
+                return first(comm, lambda: _chosen(problem, monitor))
+            problem.team = comm
+            how = agreed(comm, lambda: integration(problem, monitor))
+            problem.team = None
+            # all go on with the same choice
+            return first(comm, lambda: _tiled(problem, how, monitor))
 
     made = Trajectories(problem, choose, monitor)
     how, each = made.how, made.steps
@@ -81,7 +87,8 @@ def run(problem: Problem, monitor: Monitor) -> Result:
     if problem.evolution.verify:
         with monitor.stage("verify"), monitor.alone():
             verified: tuple[dict[str, tuple[Any, str, str]], Choice] = ({}, how)
-            if comm.rank == last:
+            # of a shared state every rank has a part
+            if comm.rank == last or problem.ranks > 1:
                 verified = monitor.judged(
                     "verification_error", lambda: verify(problem, how, made.current, monitor), verified
                 )
@@ -109,12 +116,14 @@ def _stored(problem: Problem, psi: StateVector) -> StateVector | None:
 
 
 def _chosen(problem: Problem, monitor: Monitor) -> Choice:
-    """Return integrator, step and tiling."""
+    """Return integrator and step of a state that ranks share; tilings are tried on whole states."""
     how = integration(problem, monitor)
+    return replace(how, error=how.error + problem.start_error)
+
+
+def _tiled(problem: Problem, how: Choice, monitor: Monitor) -> Choice:
+    """Return the integrator and step with the error of the start and a tiling."""
     how = replace(how, error=how.error + problem.start_error)
-    # tilings are tried on whole states
-    if problem.ranks > 1:
-        return how
     return tuned(problem, how, _steps(problem, how) * problem.members, monitor)
 
 
@@ -250,7 +259,12 @@ def _large(error: float, dt: float) -> str:
 
 
 def _vectors(problem: Problem) -> int:
-    """Return the number of state vectors that the evolution itself may take, without the vectors of echoes and the like."""
+    """Return the number of state vectors that the evolution itself may take, without the vectors of echoes and the like.
+
+    Of a state that ranks share, expansions cost several exchanges per product: they are made where they are asked for.
+    """
+    if problem.ranks > 1:
+        return 1
     state = np.dtype(problem.dtype).itemsize * problem.dimension
     free = problem.device.free_memory()
     parts = memory(problem)[0]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.parallel import agreed, share
 from qsim.trotter.evolution import driven_steps as driven
 from qsim.trotter.evolution.error_pilot import Panel, Pilot, local_error, strength, weights
 from qsim.trotter.evolution.layers import Evolver
@@ -57,11 +58,16 @@ def hardest(problem: Problem) -> int:
     ensemble = problem.models
     if ensemble.disorder == 1:
         return 0
+    count, team = min(ensemble.disorder, REALISATIONS), problem.team
+    part = slice(0, count) if team is None else share(team, count)
     size = []
-    for realisation in range(min(ensemble.disorder, REALISATIONS)):
+    for realisation in range(part.start, part.stop):
         hamiltonian = problem.hamiltonian(realisation * ensemble.states)
         relative = float((weights(hamiltonian) ** 2).sum()) ** 0.5
         size.append(relative * strength(hamiltonian) ** 5)
+    if team is not None:
+        # contiguous parts, in the order of the processes
+        size = [one for some in team.allgather(size) for one in some]
     return int(np.argmax(size)) * ensemble.states
 
 
@@ -147,9 +153,18 @@ def _local(
     """Return a function that makes one step of the whole system and returns its error."""
 
     def error(method: str, dt: float) -> float:
-        return max(
-            _error(problem, hamiltonian, start, method, dt, time, places) for start in _starts(problem)
-        )
+        starts, team = _starts(problem), problem.team
+        ranks, rank = (1, 0) if team is None else (team.size, team.rank)
+        # each process makes the step from other starts, of which there are two at most
+
+        def own() -> list[float]:
+            mine = starts[rank::ranks]
+            return [_error(problem, hamiltonian, start, method, dt, time, places) for start in mine]
+
+        if team is None:
+            return max(own())
+        # a step that fails in one process fails in all, rather than let them wait
+        return max(one for some in team.allgather(agreed(team, own)) for one in some)
 
     return error
 

@@ -94,7 +94,9 @@ class InitialState(Block):
             psi[string] = 1.0
         return psi
 
-    def part(self, spins: int, device: "Device", dtype: "DTypeLike", part: slice) -> "Amplitudes":
+    def part(
+        self, spins: int, device: "Device", dtype: "DTypeLike", part: slice, *, seed: int = 0
+    ) -> "Amplitudes":
         """Return 2^n neighbouring amplitudes, beginning at a multiple of 2^n; parameters as of :meth:`vector`.
 
         Raises
@@ -104,7 +106,7 @@ class InitialState(Block):
         """
         string = self.string(spins)
         if string is None:
-            raise ValueError("only product states have parts")
+            raise ValueError(f"{self.word} is made whole")
         with device.use():
             psi = device.xp.zeros(part.stop - part.start, dtype=dtype)
             if part.start <= string < part.stop:

@@ -49,7 +49,9 @@ class _Product(InitialState):
 
         return product_state(*self.angles(spins), device, dtype)
 
-    def part(self, spins: int, device: "Device", dtype: "DTypeLike", part: slice) -> "Amplitudes":
+    def part(
+        self, spins: int, device: "Device", dtype: "DTypeLike", part: slice, *, seed: int = 0
+    ) -> "Amplitudes":
         """Return 2^n neighbouring amplitudes; parameters as of :meth:`InitialState.part`."""
         from qsim.trotter.states.products import part_of_product
 

@@ -26,11 +26,19 @@ class _Random(InitialState):
     """A state whose amplitudes are functions of seed, member and their number: the same on every device."""
 
     is_random = True
+    has_parts = True
 
     seed: Count | None = Field(default=None, description=SEED)
 
-    def draw(self, psi: "Amplitudes", device: "Device", seed: int, member: int) -> None:
-        """Draw all amplitudes in place."""
+    def draw(
+        self,
+        psi: "Amplitudes",
+        device: "Device",
+        seed: int,
+        member: int,
+        part: tuple[int, int] | None = None,
+    ) -> None:
+        """Draw all amplitudes in place, or those of a part (first, whole) of a state."""
         raise NotImplementedError
 
     def vector(
@@ -40,6 +48,15 @@ class _Random(InitialState):
         with device.use():
             psi = device.xp.empty(1 << spins, dtype=dtype)
         self.draw(psi, device, seed if self.seed is None else self.seed, member)
+        return psi
+
+    def part(
+        self, spins: int, device: "Device", dtype: "DTypeLike", part: slice, *, seed: int = 0
+    ) -> "Amplitudes":
+        """Return 2^n neighbouring amplitudes of the first member; parameters as of :meth:`InitialState.part`."""
+        with device.use():
+            psi = device.xp.empty(part.stop - part.start, dtype=dtype)
+        self.draw(psi, device, seed if self.seed is None else self.seed, 0, (part.start, 1 << spins))
         return psi
 
 
@@ -63,12 +80,19 @@ class A1State(_Random):
         """Yield sites that do not exist."""
         yield from check_sites(self.up, spins, f"{key}.up")
 
-    def draw(self, psi: "Amplitudes", device: "Device", seed: int, member: int) -> None:
+    def draw(
+        self,
+        psi: "Amplitudes",
+        device: "Device",
+        seed: int,
+        member: int,
+        part: tuple[int, int] | None = None,
+    ) -> None:
         """Draw random phases where the sites are up."""
         from qsim.trotter.kernels.states.random_states import random_phases
 
         mask = sum(1 << site for site in set(self.up))
-        random_phases(device, psi, seed, member, mask=mask, generator=self.rng)
+        random_phases(device, psi, seed, member, mask=mask, generator=self.rng, part=part)
 
 
 class RandomPhaseState(_Random):
@@ -77,11 +101,18 @@ class RandomPhaseState(_Random):
     type: Literal["random_phase"]
     rng: Generator = Field(default="philox", description=RNG)
 
-    def draw(self, psi: "Amplitudes", device: "Device", seed: int, member: int) -> None:
+    def draw(
+        self,
+        psi: "Amplitudes",
+        device: "Device",
+        seed: int,
+        member: int,
+        part: tuple[int, int] | None = None,
+    ) -> None:
         """Draw random phases."""
         from qsim.trotter.kernels.states.random_states import random_phases
 
-        random_phases(device, psi, seed, member, generator=self.rng)
+        random_phases(device, psi, seed, member, generator=self.rng, part=part)
 
     def fill(self, psi: "Amplitudes", device: "Device", *, seed: int, member: int = 0) -> bool:
         """Draw the amplitudes in a sector."""
@@ -94,11 +125,18 @@ class HaarState(_Random):
 
     type: Literal["haar"]
 
-    def draw(self, psi: "Amplitudes", device: "Device", seed: int, member: int) -> None:
+    def draw(
+        self,
+        psi: "Amplitudes",
+        device: "Device",
+        seed: int,
+        member: int,
+        part: tuple[int, int] | None = None,
+    ) -> None:
         """Draw normal amplitudes and normalise them."""
         from qsim.trotter.kernels.states.random_states import random_normals
 
-        random_normals(device, psi, seed, member)
+        random_normals(device, psi, seed, member, part=part)
 
     def fill(self, psi: "Amplitudes", device: "Device", *, seed: int, member: int = 0) -> bool:
         """Draw the amplitudes in a sector."""

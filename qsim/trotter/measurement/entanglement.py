@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from qsim.trotter.states.vectors import Amplitudes
 
 
-__all__ = ["entropies", "entropy", "entropy_bytes", "schmidt"]
+__all__ = ["deposit", "entropies", "entropy", "entropy_bytes", "normalised", "scatter", "schmidt"]
 
 # of the part of the state that is rearranged at a time
 PIECE_BITS = 20
@@ -48,10 +48,10 @@ def schmidt(device: Device, psi: Amplitudes, sites: Iterable[int]) -> NDArray[np
     xp = device.xp
     with device.use(), large_matrices(1 << len(small)):
         # indices of the small part times a piece of the large part; the other bits of the large part count the pieces
-        rows = _deposit(xp, small)
+        rows = deposit(xp, small)
         inner = max(0, min(len(large), PIECE_BITS - len(small)))
-        columns = _deposit(xp, large[:inner])
-        starts = [_scatter(k, large[inner:]) for k in range(1 << (len(large) - inner))]
+        columns = deposit(xp, large[:inner])
+        starts = [scatter(k, large[inner:]) for k in range(1 << (len(large) - inner))]
         # singular values are exact to rounding of themselves, the eigenvalues of a density matrix to rounding of the largest
         if len(starts) == 1 and len(small) <= 8:
             matrix = psi[rows[:, None] | columns[None, :]].astype(np.complex128)
@@ -63,7 +63,7 @@ def schmidt(device: Device, psi: Amplitudes, sites: Iterable[int]) -> NDArray[np
                 matrix = psi[rows[:, None] | (columns[None, :] | start)].astype(np.complex128, copy=False)
                 density += matrix @ matrix.conj().T
             values = xp.linalg.eigvalsh(density)
-        return _normalised(device.to_host(values))
+        return normalised(device.to_host(values))
 
 
 def entropy(device: Device, psi: Amplitudes, sites: Iterable[int]) -> float:
@@ -80,17 +80,17 @@ def entropies(device: Device, states: Amplitudes, sites: Sequence[int]) -> NDArr
     xp = device.xp
     with device.use():
         # all members at once: one gathering, and one call of the library
-        index = _deposit(xp, small)[:, None] | _deposit(xp, large)[None, :]
+        index = deposit(xp, small)[:, None] | deposit(xp, large)[None, :]
         matrices = states[:, index].astype(np.complex128)
         # singular values would be found one matrix after the other
         if device.is_cuda:
             values = xp.linalg.eigvalsh(matrices @ matrices.conj().transpose(0, 2, 1))
         else:
             values = xp.linalg.svd(matrices, compute_uv=False) ** 2
-        return np.array([_entropy(_normalised(p)) for p in device.to_host(values)])
+        return np.array([_entropy(normalised(p)) for p in device.to_host(values)])
 
 
-def _normalised(p: NDArray[np.float64]) -> NDArray[np.float64]:
+def normalised(p: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return weights descending and of sum 1, rounding below zero removed."""
     # eigenvalues of a density matrix may be below zero by rounding
     values = np.sort(np.maximum(p, 0.0))[::-1]
@@ -109,7 +109,7 @@ def entropy_bytes(spins: int, sites: int) -> int:
     return 3 * 16 * (1 << 2 * rows) + (8 + 2 * 16) * piece
 
 
-def _deposit(xp: ModuleType, sites: Sequence[int]) -> NDArray[np.int64]:
+def deposit(xp: ModuleType, sites: Sequence[int]) -> NDArray[np.int64]:
     """Return the indices that have any combination of these bits, (2^k,) int64."""
     index = xp.zeros(1, np.int64)
     for site in sites:
@@ -117,6 +117,6 @@ def _deposit(xp: ModuleType, sites: Sequence[int]) -> NDArray[np.int64]:
     return index
 
 
-def _scatter(number: int, sites: Sequence[int]) -> int:
+def scatter(number: int, sites: Sequence[int]) -> int:
     """Spread the bits of a number over these places."""
     return sum((number >> k & 1) << site for k, site in enumerate(sites))

@@ -88,7 +88,7 @@ def energy_and_variance(
     op : Operator, optional
         The Hamiltonian at that time, if it is at hand.
     linear : Linear, optional
-        The Hamiltonian as it acts in a sector, to which psi then belongs.
+        The Hamiltonian as it acts in a sector, or on the part of a process (`SharedOperator`), to which psi then belongs.
     """
     out = device.xp.empty_like(psi)
     if linear is not None:
@@ -96,8 +96,10 @@ def energy_and_variance(
     else:
         op = op if op is not None else operator(device, hamiltonian.at(time))
         apply_h(device, op, psi, out)
-    norm = norm2(psi)
+    # a vector of which other processes have parts, too
+    links = getattr(linear, "links", None)
+    norm = norm2(psi, links)
     # ||(H - <H>) psi||^2: no difference of large numbers
-    mean = overlap(psi, out).real / norm
+    mean = overlap(psi, out, links).real / norm
     axpy(-mean, psi, out)
-    return mean, norm2(out) / norm
+    return mean, norm2(out, links) / norm

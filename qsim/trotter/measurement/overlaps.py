@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING
 from qsim.trotter.states.vectors import norm2, overlap
 
 if TYPE_CHECKING:
+    from qsim.core.device.links import Links
     from qsim.trotter.states.vectors import Amplitudes
 
 
 __all__ = ["EchoValue", "echo", "fidelity"]
 
 
-def fidelity(a: Amplitudes, b: Amplitudes) -> float:
-    """Return ``|<a|b>|^2`` of the normalised states; with the state at t = 0 this is the return probability."""
-    return abs(overlap(a, b)) ** 2 / (norm2(a) * norm2(b))
+def fidelity(a: Amplitudes, b: Amplitudes, links: Links | None = None) -> float:
+    """Return ``|<a|b>|^2`` of the normalised states; with the state at t = 0 this is the return probability.
+
+    `links` lead to processes that have other amplitudes of both states.
+    """
+    return abs(overlap(a, b, links)) ** 2 / (norm2(a, links) * norm2(b, links))
 
 
 @dataclass(frozen=True)
@@ -38,11 +42,12 @@ class EchoValue:
     norm: float
 
 
-def echo(psi0: Amplitudes, back: Amplitudes) -> EchoValue:
+def echo(psi0: Amplitudes, back: Amplitudes, links: Links | None = None) -> EchoValue:
     """Return the echo of a start and a state that came back, or of two states carried forward with H + Sigma and with H.
 
-    ``M(2t) = |<psi0| exp(i (H + Sigma) t) exp(-i H t) |psi0>|^2``; both ways give the same number.
+    ``M(2t) = |<psi0| exp(i (H + Sigma) t) exp(-i H t) |psi0>|^2``; both ways give the same number.  `links` lead to
+    processes that have other amplitudes of both states.
     """
-    start, norm = norm2(psi0), norm2(back)
-    product = abs(overlap(psi0, back)) ** 2
+    start, norm = norm2(psi0, links), norm2(back, links)
+    product = abs(overlap(psi0, back, links)) ** 2
     return EchoValue(product / (start * norm), product, norm)

@@ -75,8 +75,13 @@ class Bond(NamedTuple):
     ways: int
 
 
+# lattices whose bonds are kept: all realisations of disorder have the same
+KEPT = 64
+_kept: dict[tuple[str, str, int, tuple[int, ...] | None], list[Bond]] = {}
+
+
 def bonds(lattice: blocks.Lattice, spins: int, shells: Sequence[int] | None = None) -> list[Bond]:
-    """Return the pairs of a lattice, sorted by (j, k).
+    """Return the pairs of a lattice, sorted by (j, k); they are found once for a lattice.
 
     Parameters
     ----------
@@ -92,6 +97,22 @@ def bonds(lattice: blocks.Lattice, spins: int, shells: Sequence[int] | None = No
     ValueError
         If a shell does not exist, or holds none of the bonds of a ladder that are meant; the message names those that do.
     """
+    key = (
+        type(lattice).__name__,
+        lattice.model_dump_json(),
+        spins,
+        None if shells is None else tuple(shells),
+    )
+    if key not in _kept:
+        found = _bonds(lattice, spins, shells)
+        if len(_kept) >= KEPT:
+            _kept.clear()
+        _kept[key] = found
+    return list(_kept[key])
+
+
+def _bonds(lattice: blocks.Lattice, spins: int, shells: Sequence[int] | None) -> list[Bond]:
+    """Find the pairs of :func:`bonds`."""
     pairs = [(j, k) for j in range(spins) for k in range(j + 1, spins)]
     # a single site: a sum over no pairs, whatever the shells
     if not pairs:

@@ -163,8 +163,8 @@ class Echo(Observable):
 
     @property
     def needs(self) -> Needs:
-        """The whole state, and where it goes back the one at t = 0."""
-        return Needs(vector=True, start=not self.overlap)
+        """Where the state goes back, the one at t = 0."""
+        return Needs(start=not self.overlap)
 
     @classmethod
     def check(cls, item: Item, key: str, deck: Any) -> Iterator[Finding]:

@@ -26,7 +26,7 @@ class EnergyVariance(Observable):
     @property
     def needs(self) -> Needs:
         """A vector H psi."""
-        return Needs(vector=True, variance=True)
+        return Needs(variance=True)
 
     def values(self, view: View) -> dict[str, Any]:
         """Return the variance."""

@@ -235,7 +235,7 @@ class Entropy(Observable):
     @property
     def needs(self) -> Needs:
         """Schmidt coefficients of the parts."""
-        return Needs(vector=True, cuts=tuple(tuple(cut) for cut in self.cuts))
+        return Needs(cuts=tuple(tuple(cut) for cut in self.cuts))
 
     def values(self, view: View) -> dict[str, Any]:
         """Return the entropies of all parts, and their largest Schmidt coefficients."""

@@ -30,7 +30,7 @@ class ReturnProbability(Observable):
     @property
     def needs(self) -> Needs:
         """The state at t = 0, beside the present one."""
-        return Needs(start=True, vector=True)
+        return Needs(start=True)
 
     def values(self, view: View) -> dict[str, Any]:
         """Return the probability."""
@@ -63,7 +63,7 @@ class Fidelity(Observable):
     @property
     def needs(self) -> Needs:
         """The state of the file, beside the present one."""
-        return Needs(vector=True, reference=self.given.file)
+        return Needs(reference=self.given.file)
 
     def values(self, view: View) -> dict[str, Any]:
         """Return the fidelity."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qsim.core.device.links import total
 from qsim.core.errors import FileError
 from qsim.core.results.arrays import listed, read_arrays, require_finite
 from qsim.core.results.hdf5 import open_datasets
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from qsim.core.device.device import Device
+    from qsim.core.device.links import Links
     from qsim.trotter.states.vectors import Amplitudes
 
 __all__ = ["load_state"]
@@ -24,7 +26,12 @@ NORM_CHUNK = 1 << 17
 
 
 def load_state(
-    path: Path, spins: int, device: Device, dtype: DTypeLike, name: str | None = None
+    path: Path,
+    spins: int,
+    device: Device,
+    dtype: DTypeLike,
+    name: str | None = None,
+    links: Links | None = None,
 ) -> Amplitudes:
     """Return a normalised state from an .npy, .npz or HDF5 file.
 
@@ -32,6 +39,8 @@ def load_state(
     ----------
     name
         Name of the array; by default psi, psi_final, or the only one that fits.
+    links
+        To processes that share the state: the part of this one is returned, of a state whose norm is 1.
 
     Raises
     ------
@@ -39,15 +48,17 @@ def load_state(
         If there is no such array, or it is no state of N spins.
     """
     path = Path(path)
+    ranks, rank = (1, 0) if links is None else (links.size, links.rank)
+    part = slice((rank << spins) // ranks, ((rank + 1) << spins) // ranks)
     if path.suffix in (".h5", ".hdf5"):
         file, datasets = open_datasets(path)
         with file:
             chosen = _choose(path, datasets, spins, name)
-            vector = np.asarray(datasets[chosen][...])
+            vector = np.asarray(datasets[chosen][part])
     else:
         arrays = read_arrays(path, f"a state of {spins} spins in a NumPy or HDF5 file")
         chosen = _choose(path, arrays, spins, name)
-        vector = arrays[chosen]
+        vector = arrays[chosen][part]
     if vector.dtype.kind not in "biufc":
         raise FileError(f"{path}: {chosen or 'the array'} holds {vector.dtype}, not numbers")
     require_finite(path, chosen or "psi", vector)
@@ -55,7 +66,7 @@ def load_state(
     with device.use(), np.errstate(all="ignore"):
         # it is ours: no copy
         psi = device.asarray(vector.astype(dtype, copy=False))
-        size = _norm(psi)
+        size = _norm(psi, links)
         if not (np.isfinite(size) and size > 0.0):
             reason = "zero" if size == 0.0 else "too large for a number"
             raise FileError(f"{path}: the norm of the state is {reason}, so it cannot be normalised")
@@ -78,8 +89,9 @@ def _choose(path: Path, arrays: dict[str, Any], spins: int, name: str | None) ->
     return name
 
 
-def _norm(psi: Amplitudes) -> float:
-    """Return the norm, in double precision, piece by piece so that no second vector is needed."""
+def _norm(psi: Amplitudes, links: Links | None) -> float:
+    """Return the norm, in double precision, piece by piece so that no second vector is needed; over all processes."""
     pieces = (psi[first : first + NORM_CHUNK] for first in range(0, psi.size, NORM_CHUNK))
     squares = [float((abs(piece.astype(np.complex128)) ** 2).sum()) for piece in pieces]
-    return float(np.sqrt(np.sum(squares)))
+    square = np.array([np.sum(squares)])
+    return float(np.sqrt(square if links is None else total(links, square))[0])

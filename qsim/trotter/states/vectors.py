@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qsim.core.device.device import namespace
+from qsim.core.device.links import Links, total
 
 __all__ = ["Amplitudes", "axpy", "hashes", "norm2", "overlap", "scale"]
 
@@ -24,14 +25,24 @@ PIECE = 1 << 13
 PIECE_CUDA = 1 << 24
 
 
-def overlap(a: Amplitudes, b: Amplitudes) -> complex:
+def overlap(a: Amplitudes, b: Amplitudes, links: Links | None = None) -> complex:
     """Return ``<a|b>``, the sum of conj(a) b.
 
     Parameters
     ----------
     a, b : (n,) complex
         On one device.
+    links : Links, optional
+        To processes that have other amplitudes of both vectors: the sum is over all of them, and a collective call.
     """
+    own = _own_overlap(a, b)
+    if links is None or links.size == 1:
+        return own
+    real, imaginary = total(links, np.array([own.real, own.imag]))
+    return complex(real, imaginary)
+
+
+def _own_overlap(a: Amplitudes, b: Amplitudes) -> complex:
     xp = namespace(a)
     parts = [
         xp.vdot(a[s].astype(np.complex128, copy=False), b[s].astype(np.complex128, copy=False))
@@ -42,9 +53,9 @@ def overlap(a: Amplitudes, b: Amplitudes) -> complex:
     return complex(xp.stack(parts).sum())
 
 
-def norm2(a: Amplitudes) -> float:
-    """Return ``<a|a>``."""
-    return overlap(a, a).real
+def norm2(a: Amplitudes, links: Links | None = None) -> float:
+    """Return ``<a|a>``; parameters as of :func:`overlap`."""
+    return overlap(a, a, links).real
 
 
 def axpy(c: complex, x: Amplitudes, y: Amplitudes) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from qsim.core.errors import DeckError
+from qsim.tridiag import build
 
 GOOD = {
     "task": "atom",
@@ -352,3 +353,26 @@ def test_an_absorber_in_order_4(tridiag, order):
         norms.append(run.final("norm"))
     assert norms[0] < 0.99
     assert norms[1] == pytest.approx(norms[0], abs=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("atom", "initial", "grid", "gauge"),
+    [
+        # a step of velocity gauge takes 42 parts at this core
+        ("muller_ar", "3p", {"dr": 0.25, "l_max": 30}, "length"),
+        ("hydrogen", "1s", {"dr": 0.25}, "velocity"),
+    ],
+)
+def test_the_gauge_is_chosen_by_a_cost_that_knows_the_parts_of_its_steps(tridiag, atom, initial, grid, gauge):
+    pulse = {"shape": "sin2", "wavelength": "800 nm", "intensity": "1.5e14 W/cm2", "cycles": 3}
+    laser = {"gauge": "auto", "pulses": [pulse]}
+    keys = {
+        "method": "tridiag",
+        "task": "atom",
+        "atom": atom,
+        "initial": initial,
+        "grid": grid,
+        "laser": laser,
+    }
+    loaded = tridiag.load(**keys, time={"dt": 0.1})
+    assert build.plan(loaded).sizes["gauge"] == gauge

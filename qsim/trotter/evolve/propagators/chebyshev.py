@@ -17,7 +17,9 @@ from qsim.trotter.evolution.accuracy import (
     rounded_angles,
 )
 from qsim.trotter.evolution.chebyshev import LANCZOS_STEPS, Chebyshev, Whole, coefficients
+from qsim.trotter.evolution.distributed import SharedEvolver
 from qsim.trotter.evolution.layers import Evolver
+from qsim.trotter.evolution.shared_product import SharedOperator
 from qsim.trotter.kernels.product.operators import operator
 from qsim.trotter.measurement.expectations import energy_and_variance
 from qsim.trotter.sectors.basis import Sector
@@ -42,6 +44,8 @@ __all__ = ["ChebyshevPropagator", "chebyshev_choice", "expansion_in", "linear_in
 def linear_in(problem: Problem, model: Model) -> Linear:
     """Return a model as it acts on the vectors of a problem: of a sector, or of the whole space."""
     device, sector = problem.device, problem.sector
+    if problem.links is not None:
+        return SharedOperator(device, model, problem.links)
     if sector is None:
         return Whole(device, operator(device, model))
     if isinstance(sector, ParitySector):
@@ -74,6 +78,9 @@ def measured(
             linear if isinstance(linear, SectorOperator) else SectorOperator(device, problem.sector, model)
         )
         moments = sector_moments(plain, psi, problem.observables.needs.across if pairs else [])
+    elif problem.links is not None:
+        shared = SharedEvolver(device, model, psi, problem.links, precision=problem.precision)
+        moments = shared.measure(axes, pairs=pairs)
     else:
         # other vectors are unfolded to all spins and measured in all frames, in a copy since these round
         state = psi.copy() if problem.sector is None else problem.sector.whole(device, psi)

@@ -166,7 +166,10 @@ class KrylovPropagator:
         self._magnus(self.spare, start + 0.5 * h, 0.5 * h, tolerance)
         axpy(-1.0, self.spare, whole)
         # 4: exponentials of the halves
-        return math.sqrt(norm2(whole) / norm2(self.spare)) / (2.0**ORDER - 1.0) + 4.0 * tolerance
+        links = self.problem.links
+        return (
+            math.sqrt(norm2(whole, links) / norm2(self.spare, links)) / (2.0**ORDER - 1.0) + 4.0 * tolerance
+        )
 
     def _magnus(self, psi: NDArray[Any], start: float, h: float, tolerance: float) -> None:
         # Gauss nodes of the step (1/2 -+ sqrt(3)/6), with weights a and b of the theory page

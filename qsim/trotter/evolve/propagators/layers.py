@@ -9,6 +9,7 @@ from qsim.trotter.evolution.accuracy import Choice
 from qsim.trotter.evolution.chebyshev import Chebyshev
 from qsim.trotter.evolution.distributed import SharedEvolver
 from qsim.trotter.evolution.layers import Evolver, Tile
+from qsim.trotter.evolution.shared_product import SharedOperator
 from qsim.trotter.measurement.expectations import energy_and_variance
 
 if TYPE_CHECKING:
@@ -39,11 +40,14 @@ class LayerPropagator:
         # a checkpoint may be continued on a device of another kind
         tiling = how.tiling[1] if how.tiling is not None and how.tiling[0] == problem.device.kind else ()
         self.evolver: Evolver | SharedEvolver
-        # ranks share the state: layers alone, since a series needs whole vectors
-        if problem.links is not None:
+        # ranks share the state
+        if (links := problem.links) is not None:
             initial = hamiltonian.at(0.0)
-            self.evolver = SharedEvolver(problem.device, initial, psi, problem.links, precision=precision)
+            self.evolver = SharedEvolver(problem.device, initial, psi, links, precision=precision, own=own)
             self.expansion = None
+            if how.method == "chebyshev":
+                linear = SharedOperator(problem.device, initial, links)
+                self.expansion = Chebyshev(problem.device, hamiltonian, linear=linear)
             return
         self.evolver = Evolver(
             problem.device,

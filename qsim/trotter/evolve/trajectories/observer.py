@@ -9,9 +9,11 @@ import numpy as np
 
 from qsim.core.errors import NumericsError
 from qsim.trotter.deck.axes import AXES
+from qsim.trotter.evolution.shared_product import SharedOperator
 from qsim.trotter.measurement.entanglement import schmidt
 from qsim.trotter.measurement.expectations import correlators, energy, energy_and_variance, local
 from qsim.trotter.measurement.overlaps import echo, fidelity
+from qsim.trotter.measurement.shared import shared_schmidt
 from qsim.trotter.observables.base import View
 from qsim.trotter.sectors.basis import Sector
 from qsim.trotter.sectors.parity import ParitySector
@@ -78,6 +80,8 @@ class Snapshot(View):
     def schmidt(self, cut: Sequence[int]) -> Spectrum:
         """Return the squared Schmidt coefficients of a part."""
         problem = self.observer.problem
+        if problem.links is not None:
+            return Spectrum.unlabelled(shared_schmidt(problem.device, problem.links, self.psi, cut))
         if isinstance(problem.sector, Sector):
             return sector_schmidt(problem.sector, problem.device, self.psi, cut)
         if self._whole is None:
@@ -98,7 +102,7 @@ class Snapshot(View):
         other = self.observer.psi0 if state == "start" else self.observer.reference
         # the observable needs it
         assert other is not None
-        return fidelity(other, self.psi)
+        return fidelity(other, self.psi, self.observer.problem.links)
 
     def variance(self) -> float:
         """Return ``<H^2> - <H>^2``."""
@@ -106,7 +110,10 @@ class Snapshot(View):
             return self.moments.variance
         observer = self.observer
         device, hamiltonian = observer.problem.device, observer.hamiltonian
-        return energy_and_variance(device, hamiltonian, self.psi, self.time)[1]
+        linear = None
+        if (links := observer.problem.links) is not None:
+            linear = SharedOperator(device, hamiltonian.at(self.time), links)
+        return energy_and_variance(device, hamiltonian, self.psi, self.time, linear=linear)[1]
 
     def first(self, name: str, make: Callable[[], Any]) -> Any:
         """Return the result of `make` at t = 0; it is kept beside the rows, for a resumed trajectory."""
@@ -185,7 +192,7 @@ class Observer:
         observable = self.problem.echo
         assert observable is not None
         assert self.psi0 is not None
-        result = echo(self.psi0, back)
+        result = echo(self.psi0, back, self.problem.links)
         values: dict[str, Any] = {"echo": result.echo if observable.perturbed else result.unnormalised}
         # without Sigma the loss of norm belongs to the echo, as in the paper; both are given
         if not observable.perturbed:
@@ -217,4 +224,4 @@ def reference(problem: Problem) -> StateVector | None:
     file = problem.observables.needs.reference
     if file is None:
         return None
-    return load_state(file, problem.spins, problem.device, problem.dtype)
+    return load_state(file, problem.spins, problem.device, problem.dtype, links=problem.links)

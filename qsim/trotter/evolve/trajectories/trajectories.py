@@ -120,7 +120,8 @@ class Trajectories:
             whole: Mapping[str, Any] = saved["trajectory"]
             # ranks shared the state: their parts are in the order of the top bits
             return whole
-        return {**parts[0], "psi": np.concatenate([one["psi"] for one in parts])}
+        shared = [name for name in ("psi", "other") if parts[0].get(name) is not None]
+        return {**parts[0], **{name: np.concatenate([one[name] for one in parts]) for name in shared}}
 
     def _begin(self, part: Round, restored: Mapping[str, Any] | None) -> Trajectory | Ensemble:
         if self.batch > 1:

@@ -68,7 +68,7 @@ class Trajectory:
             other = (
                 problem.initial(member)
                 if restored is None
-                else device.asarray(fitting(restored, "other", size))
+                else device.asarray(fitting(restored, "other", size)[problem.part])
             )
             self.other = self._first(self.observer.perturbed, other)
         self.sigma_states: SigmaStates | None = None
@@ -201,7 +201,7 @@ class Trajectory:
         """Return the echo at the time reached."""
         # both states were carried: their overlap is the echo
         if self.other is not None:
-            return {"echo": echo(self.other.psi, self.propagator.psi).echo}
+            return {"echo": echo(self.other.psi, self.propagator.psi, self.problem.links).echo}
         # the way back: a copy under -(H + Sigma), in the steps of the way forward
         back = self._propagator(self.observer.perturbed, self.propagator.psi.copy(), own=True)
         for start, dt, steps in way_back(self.problem, self.reached, self.how.dt, self.how.layers):

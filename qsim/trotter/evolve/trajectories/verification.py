@@ -46,7 +46,8 @@ def verify(
     psi = replay.forward.psi
     # the state of the run less the one with half the step
     axpy(-1.0, trajectory.psi, psi)
-    distance = math.sqrt(norm2(psi) / norm2(trajectory.psi))
+    links = problem.links
+    distance = math.sqrt(norm2(psi, links) / norm2(trajectory.psi, links))
     info: Info = {
         "verification_error": (distance, "", "||psi(dt) - psi(dt/2)|| at t_final, of the last trajectory")
     }
@@ -134,14 +135,14 @@ class _Replay:
         if reached not in problem.echo_at:
             return
         if self.other is not None:
-            self.echoes.append(echo(self.other.psi, self.forward.psi).echo)
+            self.echoes.append(echo(self.other.psi, self.forward.psi, problem.links).echo)
             return
         back = self._propagator(self.observer.perturbed, self.forward.psi.copy())
         for start, dt, steps in way_back(problem, reached, self.how.dt, self.how.layers):
             _halved(back, start, dt, steps)
         # an echo that comes back needs it
         assert self.observer.psi0 is not None
-        result = echo(self.observer.psi0, back.psi)
+        result = echo(self.observer.psi0, back.psi, problem.links)
         self.echoes.append(
             result.echo if problem.echo is not None and problem.echo.perturbed else result.unnormalised
         )

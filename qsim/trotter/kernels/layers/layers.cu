@@ -273,11 +273,11 @@ struct Outside {  // exponentials of what the bits outside of the tile do to it
     cplx flip[4];               // fields on the register bits
     cplx inside[16];            // the register bits among themselves
 
-    // Called by every thread before a barrier; two warps work, while the tile is on its way.
-    QSIM_MEMBER void look(const Layer& layer, const Place& tile, const cplx* factors) {
-        const int t = threadIdx.x, lane = t % QSIM_WARP, first = blockIdx.x & ((1 << layer.half) - 1);
+    // Called by every thread before a barrier; two warps work, while the tile is on its way.  number: of the tile in the state.
+    QSIM_MEMBER void look(const Layer& layer, unsigned number, const cplx* factors) {
+        const int t = threadIdx.x, lane = t % QSIM_WARP, first = number & ((1 << layer.half) - 1);
         const double* lower = layer.lower + first * (BITS + 1);
-        const double* upper = layer.upper + (blockIdx.x >> layer.half) * (BITS + 1 + layer.half);
+        const double* upper = layer.upper + (number >> layer.half) * (BITS + 1 + layer.half);
         double s, c;
         if (t < QSIM_WARP) {  // first a lane for each bit of the tile, then 16 for `low` and 16 for `high`
             const double f = lane < BITS ? lower[lane] + upper[lane] : 0.0, up = -0.5 * layer.turns * lane_sum(f);
@@ -302,7 +302,7 @@ struct Outside {  // exponentials of what the bits outside of the tile do to it
             if (lane < layer.half) energy = (first >> lane & 1 ? -0.5 : 0.5) * upper[BITS + 1 + lane];
             if (lane == layer.half) energy = lower[BITS];
             if (lane == layer.half + 1) energy = upper[BITS];
-            double angle = fma(-layer.turns, lane_sum(energy), layer.shift * (double)__popc(blockIdx.x));
+            double angle = fma(-layer.turns, lane_sum(energy), layer.shift * (double)__popc(number));
 #pragma unroll
             for (int r = 0; r < 4; ++r)
                 if (lane == r) angle = fma(layer.turns, lower[register_bit(r)] + upper[register_bit(r)], layer.shift);
@@ -380,27 +380,28 @@ QSIM_DEVICE void wait_for_the_last() {
 
 // Rotation (if `in`), phase and rotation (if `out`) of tiles: bits 0 .. LOW - 1 and high .. high + BITS - LOW - 1, of which the first
 // are rotated only if LOW == BITS.  turns: tau / pi; shift: +1/2 for C^dagger before the phase, -1/2 for C after it, in units of pi;
-// scale: factor of the phase; lower, upper: see Layer; factors: (TABLE).
+// scale: factor of the phase; lower, upper: see Layer; factors: (TABLE).  Tiles start, start + 1, ..., one a block.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     turn_pass(cplx* psi, const double* __restrict__ lower, const double* __restrict__ upper, const cplx* __restrict__ factors,
-              int half, int high, int in, int out, double turns, double shift, double scale) {
+              int half, int high, int in, int out, double turns, double shift, double scale, unsigned start) {
     extern __shared__ __align__(16) char raw[];
     __shared__ Outside o;
     const Tile shared = {(cplx*)raw};
-    const Place tile(blockIdx.x, high);
+    const unsigned number = blockIdx.x + start;
+    const Place tile(number, high);
     const Layer layer = {lower, upper, half, turns, shift, scale};
     cplx v[16];
     Own own;
     // Tables are read while the pass before may still write: they do not depend on psi. psi itself is read
     // after it has ended.
     let_the_next_begin();
-    if constexpr (OVERLAP) o.look(layer, tile, factors);
+    if constexpr (OVERLAP) o.look(layer, number, factors);
     if constexpr (OVERLAP && EARLY) own.load(factors);
     wait_for_the_last();
     // The loads of the tile are under way while exponentials are made.
     load(psi, tile, v);
     if constexpr (!OVERLAP && EARLY) own.load(factors);
-    if constexpr (!OVERLAP) o.look(layer, tile, factors);
+    if constexpr (!OVERLAP) o.look(layer, number, factors);
     // Rotation of the layer before, as far as its bits are in this tile; then the phase, which needs all
     // bits rotated; then the rotation to the next frame.
     if (in) go_in<true>(shared, v);

@@ -121,7 +121,7 @@ def turn_pass(
     device: Device,
     psi: StateVector,
     axis: Axis,
-    tile: tuple[int, int, int],
+    tile: tuple[int, ...],
     *,
     rotate_in: bool,
     rotate_out: bool,
@@ -136,8 +136,8 @@ def turn_pass(
     ----------
     psi : (2^N,) complex
     axis : Axis
-    tile : (low, high, bits)
-        See the module's text.
+    tile : (low, high, bits) or (low, high, bits, first, count)
+        See the module's text; with five numbers tiles ``first .. first + count - 1`` alone, by default all.
     rotate_in, rotate_out : bool
         Hadamard rotation of the tile's bits from ``low`` on (all, if ``low == bits``) before and after the phase, without its
         factor 2^(-1/2) a bit.
@@ -151,8 +151,9 @@ def turn_pass(
         The launch becomes part of a graph and may begin before the pass before it has ended; of fewer than
         :data:`RECORDED_SPINS`, after a first pass with the same arguments.
     """
-    low, high, bits = tile
+    low, high, bits = tile[:3]
     spins = int(psi.shape[0]).bit_length() - 1
+    first, count = tile[3:] or (0, 1 << (spins - bits))
     if device.is_cuda:
         tables = _tables(device, axis, low, high, bits)
         arguments = (
@@ -167,8 +168,9 @@ def turn_pass(
             np.float64(tau / np.pi),
             np.float64(shift),
             np.float64(scale),
+            np.uint32(first),
         )
-        _launch(device, "turn_pass", psi, bits, low, arguments, recorded)
+        _launch(device, "turn_pass", psi, (bits, low, count), arguments, recorded)
         return
     turns = tau / np.pi
     columns = min(COLUMN, bits)
@@ -176,9 +178,9 @@ def turn_pass(
     rows, row_fields, inside_re, inside_im = tile_tables(axis.pairs, low, high, bits, columns, turns)
 
     energies = (axis.pairs, axis.fields, rows, row_fields, inside_re, inside_im)
-    how = (low, high, bits, rotate_in, rotate_out, turns, shift, scale)
+    how = (low, high, bits, first, rotate_in, rotate_out, turns, shift, scale)
     work = Shared(_turn_pass_shared, (psi, *energies, *how, scratch(device.threads, 2 << bits)))
-    each_part(work, 1 << (spins - bits), psi.shape[0], device.threads)
+    each_part(work, count, count << bits, device.threads)
 
 
 def mid_pass(
@@ -187,7 +189,8 @@ def mid_pass(
     """Rotate a group of bits, in place; arguments as for :func:`turn_pass`, ``low < bits``."""
     spins = int(psi.shape[0]).bit_length() - 1
     if device.is_cuda:
-        _launch(device, "mid_pass", psi, bits, low, (psi, np.int32(high)), recorded)
+        tiles = (bits, low, 1 << (spins - bits))
+        _launch(device, "mid_pass", psi, tiles, (psi, np.int32(high)), recorded)
         return
     work = Shared(_mid_pass_shared, (psi, low, high, bits, scratch(device.threads, 2 << bits)))
     each_part(work, 1 << (spins - bits), psi.shape[0], device.threads)
@@ -314,16 +317,17 @@ def _launch(
     device: Device,
     name: str,
     psi: StateVector,
-    bits: int,
-    low: int,
+    tiles: tuple[int, int, int],
     arguments: tuple[Any, ...],
     recorded: bool,
 ) -> None:
+    """Launch a pass over (bits, low, count) tiles."""
+    bits, low, blocks = tiles
     item = psi.dtype.itemsize
     small = psi.shape[0] < 1 << RECORDED_SPINS
     kernel, shared = _compiled(device, name, item, bits, low, small)
     # a thread holds 16 amplitudes
-    blocks, threads = psi.shape[0] >> bits, 1 << (bits - 4)
+    threads = 1 << (bits - 4)
     if recorded:
         kernels.launch_overlapping(kernel, blocks, threads, arguments, _spread(device, blocks, shared))
     else:
@@ -422,9 +426,9 @@ def _phase_factors_cpu(table: NDArray[np.float64], bits: int, turns: float) -> N
 @nb.njit(**JIT)
 def _turn_pass_shared(ticket, *a):
     # grouped here: Python hands over single arrays faster than named tuples of them
-    tables, place = TileTables(a[3], a[4], a[5], a[6]), Place(a[7], a[8], a[9])
-    turn = Turn(a[10], a[11], a[12], a[13], a[14])
-    return share(ticket, ranges(_turn_pass_cpu, (a[0], a[1], a[2], tables, place, turn, a[15])))
+    tables, place = TileTables(a[3], a[4], a[5], a[6]), Place(a[7], a[8], a[9], a[10])
+    turn = Turn(a[11], a[12], a[13], a[14], a[15])
+    return share(ticket, ranges(_turn_pass_cpu, (a[0], a[1], a[2], tables, place, turn, a[16])))
 
 
 @nb.njit(**JIT)
@@ -438,11 +442,12 @@ def _member_layers_shared(ticket, *arguments):
 
 
 class Place(NamedTuple):
-    """The bits of a tile: those below `low`, and from `high` on up to `bits` in all; see the module's text."""
+    """The bits of a tile: those below `low`, and from `high` on up to `bits` in all; number of the first tile of a pass."""
 
     low: int
     high: int
     bits: int
+    begin: int
 
 
 @nb.njit(**PART)
@@ -460,7 +465,7 @@ def _turn_pass_cpu(first, last, worker, psi, pairs, fields, tables, place, turn,
     field = np.empty(bits)
     work = np.empty((2, tables.inside_re.size))
     # a tile is read, rotated, multiplied, rotated and written while it is in cache; no two tiles share an amplitude
-    for tile in range(first, last):
+    for tile in range(first + place.begin, last + place.begin):
         start = _start(tile, low, high, bits)
         _read(psi, start, low, high, bits, re, im)
         if turn.rotate_in:

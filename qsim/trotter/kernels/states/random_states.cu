@@ -71,24 +71,26 @@ QSIM_DEVICE double2 uniforms(uint64 key, uint32 member, uint64 index) {
     return uniform2(make_uint2((uint32)key, (uint32)(key >> 32)), STREAM, member, (uint32)index, (uint32)(index >> 32));
 }
 
-// psi[n] = scale exp(2 pi i u), zero where a bit of mask is set.  generator 0: Philox with key; 1: splitmix64 with the base
+// psi[n] = scale exp(2 pi i u) of index first + n, zero where a bit of mask is set.  generator 0: Philox with key; 1: splitmix64 with the base
 // seed 0x100000001 in key.
-extern "C" __global__ void random_phases(cplx* psi, int64 count, uint64 key, uint32 member, int generator, uint64 mask, double scale) {
+extern "C" __global__ void random_phases(cplx* psi, int64 count, uint64 key, uint32 member, int generator, uint64 mask, double scale,
+                                         int64 first) {
     for (int64 n = blockIdx.x * (int64)blockDim.x + threadIdx.x; n < count; n += (int64)gridDim.x * blockDim.x) {
-        if ((uint64)n & mask) {
+        const uint64 index = (uint64)(first + n);
+        if (index & mask) {
             psi[n] = make_cplx((real)0, (real)0);
             continue;
         }
-        double u = generator ? (double)(splitmix64(key + (uint64)n) >> 11) * 0x1p-53 : uniforms(key, member, n).x;
+        double u = generator ? (double)(splitmix64(key + index) >> 11) * 0x1p-53 : uniforms(key, member, index).x;
         complex_of<double> z = turn(u);
         psi[n] = make_cplx((real)mul(scale, z.re), (real)mul(scale, z.im));
     }
 }
 
-// psi[n] = scale sqrt(-log u) exp(2 pi i v)
-extern "C" __global__ void random_normals(cplx* psi, int64 count, uint64 key, uint32 member, double scale) {
+// psi[n] = scale sqrt(-log u) exp(2 pi i v) of index first + n
+extern "C" __global__ void random_normals(cplx* psi, int64 count, uint64 key, uint32 member, double scale, int64 first) {
     for (int64 n = blockIdx.x * (int64)blockDim.x + threadIdx.x; n < count; n += (int64)gridDim.x * blockDim.x) {
-        double2 u = uniforms(key, member, n);
+        double2 u = uniforms(key, member, (uint64)(first + n));
         double size = mul(scale, __dsqrt_rn(minus_log(u.x)));
         complex_of<double> z = turn(u.y);
         psi[n] = make_cplx((real)mul(size, z.re), (real)mul(size, z.im));

@@ -34,9 +34,16 @@ THREADS = 256
 
 
 def random_phases(
-    device: Device, psi: StateVector, seed: int, member: int, *, mask: int = 0, generator: str = "philox"
+    device: Device,
+    psi: StateVector,
+    seed: int,
+    member: int,
+    *,
+    mask: int = 0,
+    generator: str = "philox",
+    part: tuple[int, int] | None = None,
 ) -> None:
-    """Fill a state with amplitudes of equal size and random phases, normalised.
+    """Fill a state, or a part of it, with amplitudes of equal size and random phases, normalised.
 
     Parameters
     ----------
@@ -49,12 +56,15 @@ def random_phases(
     generator
         ``"philox"``, or ``"splitmix64"``: phases ``2 pi u`` with ``u = (splitmix64(seed 0x100000001 + n) >> 11) 2^-53``,
         the recipe of reference values; member m then has the seed ``seed + m``.
+    part : (first, whole), optional
+        Index of the first amplitude of psi, and amplitudes of the whole state; by default psi is all of it.
     """
     # splitmix64 is the recipe that reference values were made with; a member adds its number to the seed
     plain = generator == "splitmix64"
     key = (((seed + member) * 0x100000001) if plain else _key(seed)) & 0xFFFFFFFFFFFFFFFF
     # 2^N amplitudes without those with a forbidden bit: |amplitude|^2 = 1 / number
-    scale = math.sqrt(1.0 / (psi.size >> mask.bit_count()))
+    begin, whole = part or (0, psi.size)
+    scale = math.sqrt(1.0 / (whole >> mask.bit_count()))
     if device.is_cuda:
         arguments = (
             psi,
@@ -64,12 +74,13 @@ def random_phases(
             np.int32(plain),
             np.uint64(mask),
             np.float64(scale),
+            np.int64(begin),
         )
         _launch(device, "random_phases", psi.dtype, psi.size, arguments)
         return
     each_part(
         lambda first, last: _random_phases_cpu(
-            psi, first, last, np.uint64(key), np.uint64(member), plain, np.uint64(mask), scale
+            psi, first, last, np.uint64(key), np.uint64(member), plain, np.uint64(mask), scale, begin
         ),
         psi.size,
         psi.size,
@@ -77,8 +88,10 @@ def random_phases(
     )
 
 
-def random_normals(device: Device, psi: StateVector, seed: int, member: int) -> None:
-    """Fill a state with complex normal amplitudes, normalised: evenly distributed on the unit sphere.
+def random_normals(
+    device: Device, psi: StateVector, seed: int, member: int, *, part: tuple[int, int] | None = None
+) -> None:
+    """Fill a state, or a part of it, with complex normal amplitudes, normalised: evenly distributed on the unit sphere.
 
     Parameters
     ----------
@@ -86,16 +99,22 @@ def random_normals(device: Device, psi: StateVector, seed: int, member: int) -> 
         On the device.
     seed, member
         Seed, and number of the state in an ensemble.
+    part : (first, whole), optional
+        As of :func:`random_phases`; the norm is that of the whole state.
     """
     key, n = _key(seed), psi.size
+    begin, whole = part or (0, n)
     # two passes: the norm first, from the sizes alone, then amplitudes that are scaled as they are made
-    scale = 1.0 / math.sqrt(math.fsum(normal_sums(device, n, seed, member)))
+    scale = 1.0 / math.sqrt(math.fsum(normal_sums(device, whole, seed, member)))
     if device.is_cuda:
-        arguments = (psi, np.int64(n), np.uint64(key), np.uint32(member), np.float64(scale))
+        numbers = (np.uint64(key), np.uint32(member), np.float64(scale), np.int64(begin))
+        arguments = (psi, np.int64(n), *numbers)
         _launch(device, "random_normals", psi.dtype, n, arguments)
         return
     words = np.uint64(key), np.uint64(member)
-    each_part(lambda first, last: _random_normals_cpu(psi, first, last, *words, scale), n, n, device.threads)
+    each_part(
+        lambda first, last: _random_normals_cpu(psi, first, last, *words, scale, begin), n, n, device.threads
+    )
 
 
 def normal_sums(device: Device, count: int, seed: int, member: int) -> NDArray[np.float64]:
@@ -220,9 +239,9 @@ def _uniforms(key, member, index):
 
 
 @njit(cache=True, nogil=True)
-def _random_phases_cpu(psi, first, last, key, member, plain, mask, scale):
+def _random_phases_cpu(psi, first, last, key, member, plain, mask, scale, begin):
     for n in range(first, last):
-        index = np.uint64(n)
+        index = np.uint64(begin + n)
         if index & mask:
             psi[n] = 0.0
             continue
@@ -232,9 +251,9 @@ def _random_phases_cpu(psi, first, last, key, member, plain, mask, scale):
 
 
 @njit(cache=True, nogil=True)
-def _random_normals_cpu(psi, first, last, key, member, scale):
+def _random_normals_cpu(psi, first, last, key, member, scale, begin):
     for n in range(first, last):
-        u, v = _uniforms(key, member, np.uint64(n))
+        u, v = _uniforms(key, member, np.uint64(begin + n))
         # |amplitude|^2 = -log u is exponential with mean 1, as of two normal numbers of variance 1/2
         size = scale * math.sqrt(minus_log(u))
         c, s = turn(v)
