@@ -165,7 +165,14 @@ def _loaded(path: str, **changes: Any) -> dict[str, Any]:
 
 
 def _qmc_weak(setting: Setting) -> Measured:
-    walkers = setting.pick(32, 512, 8192) * setting.comm.size
+    return _water(setting, setting.pick(32, 512, 8192) * setting.comm.size)
+
+
+def _qmc_few(setting: Setting) -> Measured:
+    return _water(setting, setting.pick(32, 128, 2048) * setting.comm.size)
+
+
+def _water(setting: Setting, walkers: int) -> Measured:
     blocks = setting.pick(6, 20, 40)
     series = [
         {"vmc": {"walkers": walkers, "blocks": blocks, "steps": 10, "timestep": 0.3, "warmup": 10}},
@@ -325,6 +332,7 @@ CASES = {
         Ranks("tridiag-ranks-strong", "local steps of one grid; seconds per step", _tridiag_strong),
         Ranks("tridiag-ranks-exact", "joint lines gathered in every step, the same rows per rank", _tridiag_exact),
         Ranks("qmc-ranks-weak", "H2O, the same walkers per rank, vmc and dmc; seconds of a run", _qmc_weak, STRICT),
+        Ranks("qmc-ranks-few", "the same with a quarter of the walkers; seconds of a run", _qmc_few, WEAK),
         Ranks("sturmian-ranks-strong", "electron on hydrogen, energies x L x S; seconds of a run", _sturmian_strong, WEAK),
         Ranks("qoc-ranks-strong", "ensemble of field strengths; seconds of a run", _qoc_strong, WEAK),
         Ranks("qoc-ranks-members", "ensemble of two qubits; seconds of a run", _qoc_members, WEAK),

@@ -62,7 +62,7 @@ COLUMNS = {
     "trial_energy": (HARTREE, "trial energy at the end of the block"),
     "cut_energy": (
         HARTREE,
-        "mean by which local energies are outside of the window of branching, at the end of the block",
+        "mean by which local energies are outside of the window of branching",
     ),
     "seconds": ("s", "wall time"),
 }

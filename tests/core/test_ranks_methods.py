@@ -496,11 +496,11 @@ with open(f"messages-{world().rank}.json", "w") as file:
 
 
 def test_a_generation_of_diffusion_is_one_message_and_one_of_walkers_that_change_their_rank(decks):
-    """30 generations more, of 384 walkers per rank: sums of 3 blocks; where they branch, weights and ages, and then walkers."""
+    """30 generations more, of 384 walkers per rank: sums of 3 blocks; where they branch, weights, too, and then walkers."""
     script(2, MESSAGES)
     for rank in (0, 1):
         few, many = json.loads(Path(f"messages-{rank}.json").read_text())
-        sums, chosen = 8 * 3 * 12, 8 * 2 * 384
+        sums, chosen = 8 * (3 + 3 * 13), 8 * (3 + 384)
         more = {size: many.count(size) - few.count(size) for size in (sums, sums + chosen, "pickled")}
         assert more == {sums: 24, sums + chosen: 6, "pickled": 0}  # every fifth generation branches
         assert 30 <= len(many) - len(few) <= 36

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from qsim.core.device.device import cpu
 from qsim.core.device.rng import key_from_seed, uniform
 from qsim.core.errors import NumericsError
-from qsim.qmc.kernels.walkers.branching import settle
+from qsim.qmc.kernels.walkers.branching import comb, settle, settled_comb
 from qsim.qmc.sampling.branching import CONTROLS, Population
 from qsim.qmc.statistics.blocking import reblock, warm_up
 
@@ -218,23 +218,31 @@ def test_trial_energy():
     assert population.trial_energy(-2.9, 1000.0, 0.01) == pytest.approx(-2.9)
     assert population.trial_energy(-2.9, 1100.0, 0.01) == pytest.approx(-2.9 - np.log(1.1))
     assert population.trial_energy(-2.9, 900.0, 0.01, feedback=0.3) == pytest.approx(-2.9 - 0.3 * np.log(0.9))
-    assert population.trial_energy(-2.9, 1100.0, 0.01, warmup=True) == pytest.approx(-2.9 - 100 * np.log(1.1))
+    assert population.trial_energy(-2.9, 1100.0, 0.01, warmup=True) == pytest.approx(-2.9 - 25 * np.log(1.1))
+    # late feedback that is too strong would swing
+    assert population.trial_energy(-2.9, 1100.0, 5.0, feedback=1.0) == pytest.approx(-2.9 - 0.1 * np.log(1.1))
     with pytest.raises(NumericsError, match="limits"):
         population.trial_energy(-2.9, 2001.0, 0.01)
 
 
-def test_feedback_restores_the_population():
-    """Walkers that all have the same energy: the sum of weights goes to the target as exp(-g t)."""
-    population, tau, feedback = Population(1000), 0.05, 2.0
-    total, sums = 1500.0, []
-    for _ in range(40):
-        trial = population.trial_energy(-1.0, total, tau, feedback)
-        total *= np.exp(tau * (trial + 1.0))
-        sums.append(total)
-    np.testing.assert_allclose(
-        np.log(np.array(sums) / 1000), np.log(1.5) * (1 - feedback * tau) ** np.arange(1, 41)
-    )
-    assert population.trial_energy(-1.0, 1500.0, tau, warmup=True) * tau == pytest.approx(-tau - np.log(1.5))
+@pytest.mark.parametrize(("tau", "feedback"), [(0.05, 2.0), (0.05, 100.0), (2.0, 1.0)])
+@pytest.mark.parametrize("warmup", [False, True])
+def test_late_feedback_restores_the_population(tau, feedback, warmup):
+    """Walkers that all have the same energy, and a sum of weights that acts two generations later: it goes to the target."""
+    population = Population(1000)
+    totals = [1500.0, 1500.0]
+    for _ in range(300):
+        trial = population.trial_energy(-1.0, totals[-2], tau, feedback, warmup=warmup)
+        totals.append(totals[-1] * np.exp(tau * (trial + 1.0)))
+    away = np.log(np.array(totals) / 1000)
+    a = tau * min(feedback, 0.5 / tau) if not warmup else 0.25
+    # x'' = x' - a x: roots z, whose larger one tells how fast
+    rate = np.abs(np.roots([1.0, -1.0, a])).max()
+    assert rate < 0.96
+    assert abs(away[-1]) < 1e-4
+    assert np.abs(away).max() <= np.log(1.5) + 1e-12
+    if not warmup and a <= 0.25:
+        assert away[60] / away[50] == pytest.approx(rate**10, rel=1e-3)
 
 
 def test_persistent_walkers_lose_weight(device):
@@ -248,7 +256,10 @@ def test_persistent_walkers_lose_weight(device):
 
 
 def diffusion(control, tau, walkers, blocks, steps, seed):
-    """Diffusion Monte Carlo of a particle in r^2/2 with the guide exp(-0.4 r^2); return energies and weights of blocks."""
+    """Diffusion Monte Carlo of a particle in r^2/2 with the guide exp(-0.4 r^2); return energies and weights of blocks.
+
+    Sums steer, and weights choose, one generation late.
+    """
     generator, population = np.random.default_rng(seed), Population(walkers, control)
     x = generator.standard_normal((walkers, 3)) * np.sqrt(1 / 1.6)
 
@@ -256,7 +267,7 @@ def diffusion(control, tau, walkers, blocks, steps, seed):
         return 1.2 + 0.18 * (x * x).sum(axis=1)
 
     weight, trial, sums = np.ones(walkers), 1.5375, np.zeros(2)
-    data, estimate = [], 1.5375
+    data, estimate, held, late = [], 1.5375, None, float(walkers)
     for block in range(blocks):
         sums[:] = 0
         for _ in range(steps):
@@ -267,9 +278,12 @@ def diffusion(control, tau, walkers, blocks, steps, seed):
             energy = local(x)
             weight = weight * np.exp(tau * (trial - 0.5 * (before + energy)))
             sums += (weight @ energy, weight.sum())
-            indices, weight = population.branch(weight, generator.random(population.draws(len(weight))))
-            x = x[indices]
-            trial = population.trial_energy(estimate, weight.sum(), tau)
+            trial, late = population.trial_energy(estimate, late, tau), weight.sum()
+            if held is not None:
+                # copies have what their walker has gained since
+                indices, new = population.branch(held, generator.random(population.draws(len(held))))
+                x, weight = x[indices], new * (weight / held)[indices]
+            held = weight
         data.append((sums[0] / sums[1], sums[1]))
         # the average since the early transient steers; it settles while blocks are still cut as warm-up
         estimate = np.mean([e for e, _ in data[block // 2 :]])
@@ -311,6 +325,34 @@ def test_surplus_copies_fill_the_places_of_the_dead_in_their_order():
     np.testing.assert_array_equal(settle(np.array([0, 0, 2, 2, 5, 5])), [0, 0, 2, 2, 5, 5])
     np.testing.assert_array_equal(settle(np.array([1, 1, 1, 3, 4, 4])), [1, 1, 1, 3, 4, 4])
     np.testing.assert_array_equal(settle(np.array([2, 2, 4, 4, 4, 5])), [2, 4, 2, 4, 4, 5])
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e-8, 0.1, 3.0])
+@pytest.mark.parametrize("n", [1, 2, 100, 3000])
+def test_the_comb_in_one_call_is_that_of_sorted_weights(n, spread):
+    """Equal weights, nearly equal ones, and such as fill all 42 bits; walkers without weight."""
+    for seed in range(5):
+        weights = some_weights(n, seed, spread)
+        weights[1::7] = 0.0
+        weights[2::5] = weights[0]
+        whole = np.rint(np.minimum(weights, 1000.0) * 2.0**32).astype(np.int64)
+        (step, rest), (start, more) = (
+            divmod(int(whole.sum()), n),
+            divmod(int(whole.sum()) // 3 * seed // 2, n),
+        )
+        found = settled_comb(whole, step, rest, start, more)
+        np.testing.assert_array_equal(found, settle(np.sort(comb(whole, n, step, rest, start, more))))
+
+
+def test_copies_stay_near_their_walkers(device):
+    """Past any boundary go no more than one side has too many of: here those that the sums of weights differ by."""
+    n = 5000
+    weights = some_weights(n, spread=0.1)
+    weights *= n / weights.sum()
+    indices, _ = branch(device, Population(n), weights, [0.4])
+    for edge in (100, 1664, 2500, 4000):
+        passing = np.count_nonzero((np.arange(n) < edge) != (indices < edge))
+        assert passing == abs(np.count_nonzero(indices < edge) - edge) <= 30
 
 
 @pytest.mark.parametrize("control", CONTROLS)

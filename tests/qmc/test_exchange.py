@@ -8,10 +8,13 @@ import pytest
 from qsim.core.device.device import cpu
 from qsim.core.device.parallel import SerialComm, gathered
 from qsim.qmc.kernels.common.types import State
-from qsim.qmc.kernels.estimators.estimators import BLOCK, take_totals
+from qsim.qmc.kernels.estimators.estimators import BLOCK
 from qsim.qmc.kernels.walkers.branching import settle
 from qsim.qmc.kernels.walkers.rows import copy_rows, put_rows, take_rows
+from qsim.qmc.sampling.branching import Population
 from qsim.qmc.sampling.exchange import bounds, crossing, has_whole_blocks
+from qsim.qmc.sampling.messages import Numbers
+from qsim.qmc.sampling.series import Agreement
 from qsim.qmc.sampling.walkers import Walkers
 
 RANDOM = np.random.default_rng(5)
@@ -134,8 +137,10 @@ class Pair:
         return np.stack([self.sent[0], self.sent[1]])
 
 
-def test_sums_weights_and_ages_of_two_ranks_are_one_message(device):
-    count = 6 * BLOCK
+@pytest.mark.parametrize("count", [6 * BLOCK, 3 * BLOCK + 10])
+def test_sums_and_weights_of_two_ranks_are_one_message(device, count):
+    """Of whole blocks and, where a block would lie on both ranks, of the walkers themselves."""
+    half = int(bounds(count, 2)[1])
     arrays = {
         "R": np.zeros((count, 1, 3)),
         "rows": np.zeros((count, 1, 5, 1)),
@@ -153,18 +158,43 @@ def test_sums_weights_and_ages_of_two_ranks_are_one_message(device):
         made.device, made.comm, made._numbers = device, comm, None
         made.state = State(**{name: device.asarray(array.copy()) for name, array in arrays.items()})
         if comm.size == 2:  # what the other rank has is out of date here
-            foreign = slice(count // 2, count) if comm.rank == 0 else slice(0, count // 2)
+            foreign = slice(half, count) if comm.rank == 0 else slice(0, half)
             made.state.weight[foreign] = -1.0
             made.state.age[foreign] = -1
         return made
 
-    wanted = take_totals(device, walkers(SerialComm()).state)
-    sent = {}
+    def read(comm):
+        found = Numbers(walkers(comm), 0.1, 0.5)
+        found.weigh(Population(count))
+        found.send()
+        told = found.read(np.array([comm.rank + 0.5, 7.0]))
+        assert told[:, 0].tolist() == [0.5, 1.5][: comm.size]
+        assert (told[:, 1] == 7.0).all()
+        return found
+
+    wanted, sent = read(SerialComm()), {}
     with pytest.raises(Waiting):
-        walkers(Pair(0, sent)).totals(branching=True)
+        read(Pair(0, sent))
     for rank in (1, 0):
-        found = walkers(Pair(rank, sent))
-        assert found.totals(branching=True).tobytes() == wanted.tobytes()
-        assert device.to_host(found.state.weight).tobytes() == arrays["weight"].tobytes()
-        assert np.array_equal(device.to_host(found.state.age), arrays["age"])
-    assert sent[0].nbytes == 8 * (3 * 12 + 2 * 3 * BLOCK)
+        found = read(Pair(rank, sent))
+        assert found.totals.tobytes() == wanted.totals.tobytes()
+        np.testing.assert_array_equal(found.whole, device.to_host(wanted.whole))
+        np.testing.assert_array_equal(found.weighed, wanted.weighed)
+    assert wanted.weighed[2] == np.count_nonzero(arrays["age"] > 10) > 0
+    if count % (2 * BLOCK) == 0:
+        assert sent[0].nbytes == 8 * (2 + 3 * 13 + 3 + 3 * BLOCK)
+
+
+def test_ranks_report_together_at_first_and_then_when_one_has_waited():
+    ranks = [Agreement(2) for _ in range(2)]
+    for _ in range(2):
+        assert all(rank.due for rank in ranks)
+        for rank in ranks:
+            rank.reported()
+            rank.learn(np.array([0.3, 0.9]))
+            assert not rank.due
+            rank.learn(np.array([1.1, 0.2]))
+    alone = Agreement(1)
+    alone.reported()
+    assert alone.due
+    assert 0.0 <= alone.waited() < 60.0

@@ -118,6 +118,11 @@ def test_levels_on_the_contour_are_those_of_hydrogen():
 # ------------------------------------------------------------------------------------- two electrons
 
 
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request):
+    return cpu(1) if request.param == "cpu" else request.getfixturevalue("cuda")
+
+
 @pytest.fixture(scope="module")
 def small():
     numbers = Numbers(R=20.0, order=9, angle=0.3, length=15.0)
@@ -126,14 +131,10 @@ def small():
 
 def right_sides(setup, operator, momenta):
     _, target = setup.target()
-    for l in range(4):
-        setup.planes.setdefault(l, np.asarray(setup.grid.poisson(l), complex))
     L, S, pairs = operator.L, operator.S, operator.pairs
+    potentials = setup.screened(L, pairs)
     return np.stack(
-        [
-            sources.electron(setup.grid, setup.planes, pairs, L, S, target, setup.incident(L, k))
-            for k in momenta
-        ]
+        [sources.electron(setup.grid, potentials, pairs, S, target, setup.incident(L, k)) for k in momenta]
     )
 
 
@@ -230,7 +231,7 @@ def test_the_source_of_a_photon_is_the_operator_on_the_state(gauge):
     assert not made[0][~inside][:, ~inside].any()
 
 
-def test_integrals_over_boxes_of_polynomials():
+def test_integrals_over_boxes_of_polynomials(device):
     """Of x^2 y^3 (x y + i) and of x y (x y + i), which the quadrature does exactly, also in the last element."""
     real = RadialGrid(element_bounds(20.0, 1.0, elements=9), 10, keep_last=True)
     x = real.r
@@ -239,7 +240,7 @@ def test_integrals_over_boxes_of_polynomials():
     solution = amplitudes.Inside([(0, 1)], M[None], M[None], weights, np.array(x), 10, 0.0)
     radii = solution.ends(0.3)
     assert radii.size > 3
-    found = amplitudes.in_boxes(solution, np.array([x**2, x]), M, np.array([x**3, x]), radii)
+    found = amplitudes.in_boxes(solution, np.array([x**2, x]), device.asarray(M), np.array([x**3, x]), radii)
     first = radii**9 / 20.0 + 1j * radii**7 / 12.0
     second = radii**6 / 9.0 + 1j * radii**4 / 4.0
     assert np.abs(found[:, 0] / first - 1.0).max() < 1e-11

@@ -32,7 +32,7 @@ import numpy as np
 
 from qsim.core.device.device import namespace
 from qsim.core.errors import NumericsError
-from qsim.qmc.kernels.walkers.branching import FEW, comb, comb_few, settle, weigh_walkers
+from qsim.qmc.kernels.walkers.branching import comb, settle, settled_comb, weigh_walkers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +44,10 @@ __all__ = ["CONTROLS", "Control", "Population", "settle"]
 
 Control = Literal["comb", "birth_death"]
 CONTROLS: tuple[Control, ...] = ("comb", "birth_death")
-UNIT = 2.0**32  # integers per unit of weight: 2.3e-10, and room for a million walkers of the largest weight
+UNIT_BITS = 32
+UNIT = (
+    2.0**UNIT_BITS
+)  # integers per unit of weight: 2.3e-10, and room for a million walkers of the largest weight
 HEAVIEST = 1024.0  # weight of a walker that has run away
 OLD_WEIGHT = 0.5  # largest weight of a persistent walker
 REMEDY = "smaller timesteps, an optimised Jastrow factor, more walkers or a longer warm-up"
@@ -98,16 +101,44 @@ class Population:
         old : int
             Persistent walkers.
         """
-        # Birth and death: plain array operations; the comb has kernels, since it runs in
-        # every branching of most runs.
-        if self.control != "comb":
-            limited, persistent = self.limit_old(weights, ages)
-            return (*self.branch(limited, namespace(weights).asarray(uniforms)), int(persistent))
-        found = weigh_walkers(weights, ages, self.max_age, OLD_WEIGHT, HEAVIEST, UNIT)
-        whole, total, bad, old = found
+        whole, sums = self.weigh(weights, ages)
+        total, bad, old = (int(x) for x in sums)
         if bad:
-            self._refuse(self.limit_old(weights, ages)[0])
-        return (*self._teeth(whole, total, float(uniforms[0])), old)
+            self.refuse(self.limit_old(weights, ages)[0])
+        indices, weight = self.choose(whole, total, uniforms)
+        return indices, namespace(weights).full(len(indices), weight), old
+
+    def weigh(self, weights: Weights, ages: Places | None) -> tuple[Places, Places]:
+        """Return weights as integers of 1/`UNIT`, persistent walkers kept down, and the sums of :func:`weigh_walkers`."""
+        # Integers: their sums do not depend on order, so CPU and GPU choose the same walkers.
+        return weigh_walkers(weights, ages, self.max_age, OLD_WEIGHT, HEAVIEST, UNIT)
+
+    def choose(self, whole: Places, total: int, uniforms: NDArray[np.float64]) -> tuple[Places, float]:
+        """Choose the walkers of the next generation by their weights as integers.
+
+        Parameters
+        ----------
+        whole : (walkers,) int64, NumPy or CuPy
+        total
+            Their sum.
+        uniforms : float64
+            On the host.
+
+        Returns
+        -------
+        indices : (new walkers,) int64
+            As of :meth:`branch`.
+        weight : float
+            Of each of them.
+
+        Raises
+        ------
+        NumericsError
+            If the population leaves its limits.
+        """
+        if self.control == "comb":
+            return self._teeth(whole, total, float(uniforms[0])), total / UNIT / self.target
+        return self._births(whole, uniforms), 1.0
 
     def branch(self, weights: Weights, uniforms: Weights) -> tuple[Places, Weights]:
         """Choose the walkers of the next generation.
@@ -136,7 +167,12 @@ class Population:
             raise ValueError(
                 f"{self.control} takes {self.draws(weights.size)} uniform numbers, not {uniforms.shape}"
             )
-        return self._comb(weights, uniforms) if self.control == "comb" else self._births(weights, uniforms)
+        whole, sums = self.weigh(weights, None)
+        total, bad, _ = (int(x) for x in sums)
+        if bad:
+            self.refuse(weights)
+        indices, weight = self.choose(whole, total, uniforms)
+        return indices, namespace(weights).full(len(indices), weight)
 
     def trial_energy(
         self, estimate: float, weight_sum: float, tau: float, feedback: float = 1.0, warmup: bool = False
@@ -154,7 +190,7 @@ class Population:
         feedback
             :math:`g` (hartree).
         warmup
-            Restore the target within one generation, :math:`g = 1/\tau`.
+            Restore the target as fast as feedback that comes one generation late can without swinging, :math:`g = 1/4\tau`.
 
         Returns
         -------
@@ -162,7 +198,10 @@ class Population:
             :math:`E + g \\ln(N_0 / W)`.
         """
         self.check(weight_sum)
-        return estimate + (1.0 / tau if warmup else feedback) * math.log(self.target / weight_sum)
+        # Late by one generation, ln W follows x'' = x' - g tau x: a double root at 1/4, no longer
+        # stable at 1.
+        most = 0.25 / tau
+        return estimate + (most if warmup else min(feedback, 2.0 * most)) * math.log(self.target / weight_sum)
 
     def check(self, size: float) -> None:
         """Refuse a population (sum of weights or number of walkers) outside of the limits.
@@ -201,50 +240,32 @@ class Population:
         old = ages > self.max_age
         return xp.where(old, xp.minimum(weights, OLD_WEIGHT), weights), old.sum()
 
-    def _comb(self, weights: Weights, uniforms: Weights) -> tuple[Places, Weights]:
-        whole, total = self._integers(weights)
-        return self._teeth(whole, total, float(uniforms[0]))
-
-    def _teeth(self, whole: Places, total: int, uniform: float) -> tuple[Places, Weights]:
-        """Return the walkers under the teeth and their weights; ``whole`` are weights as integers."""
-        xp = namespace(whole)
+    def _teeth(self, whole: Places, total: int, uniform: float) -> Places:
+        """Return the walkers under the teeth; ``whole`` are weights as integers."""
         self.check(total / UNIT)
         n = self.target
         # tooth k stands at (k + u) total / n; in parts, so that no product passes 63 bits
         shift = min(int(uniform * float(total)), total - 1)
         (step, rest), (start, more) = divmod(total, n), divmod(shift, n)
         numbers = (step, rest, start, more)
-        if n == whole.size <= FEW:
-            indices = comb_few(whole, *numbers)
-        else:
-            indices = comb(whole, n, *numbers)
-            indices = settle(indices) if n == whole.size else indices
-        return indices, xp.full(n, total / UNIT / n)
+        # Copies in the order of their walkers: the k-th one takes the place of the k-th that
+        # dies, so that as few as possible pass any boundary between ranks.
+        return settled_comb(whole, *numbers) if n == whole.size else comb(whole, n, *numbers)
 
-    def _births(self, weights: Weights, uniforms: Weights) -> tuple[Places, Weights]:
-        xp = namespace(weights)
-        self._integers(weights)
+    def _births(self, whole: Places, uniforms: Weights) -> Places:
+        xp = namespace(whole)
         # floor(w + u): the mean number of copies is the weight.
-        copies = xp.floor(weights + xp.asarray(uniforms)).astype(np.int64)
+        chance = np.minimum(np.asarray(uniforms) * UNIT, UNIT - 1.0).astype(np.int64)
+        copies = (whole + xp.asarray(chance)) >> UNIT_BITS
         number = int(copies.sum())
         self.check(number)
         # Walker i in the places of its copies, in the order of walkers.
         indices = xp.searchsorted(xp.cumsum(copies), xp.arange(number, dtype=np.int64), side="right").astype(
             np.int64
         )
-        if number == weights.size:
-            indices = settle(indices)
-        return indices, xp.ones(number)
+        return settle(indices) if number == whole.size else indices
 
-    def _integers(self, weights: Weights) -> tuple[Places, int]:
-        """Return weights as integers and their sum; the one time that the device is waited for."""
-        # Integers: their sums do not depend on order, so CPU and GPU choose the same walkers.
-        whole, total, bad, _ = weigh_walkers(weights, None, 0, 0.0, HEAVIEST, UNIT)
-        if bad:
-            self._refuse(weights)
-        return whole, total
-
-    def _refuse(self, weights: Weights) -> None:
+    def refuse(self, weights: Weights) -> None:
         """Raise an error that shows the first weight out of range."""
         xp = namespace(weights)
         wrong = ~((weights >= 0) & (weights <= HEAVIEST))

@@ -6,6 +6,7 @@ others more than those sums.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -27,12 +28,16 @@ def has_whole_blocks(count: int, ranks: int) -> bool:
     return (blocks % ranks == 0 and count % BLOCK == 0) or blocks >= EVEN * ranks
 
 
+@lru_cache(maxsize=64)
 def bounds(count: int, ranks: int) -> NDArray[np.int64]:
-    """Return the first walker of every rank, and the number of walkers: (ranks + 1,)."""
+    """Return the first walker of every rank, and the number of walkers: (ranks + 1,), not to be changed."""
     r = np.arange(ranks + 1, dtype=np.int64)
-    if not has_whole_blocks(count, ranks):
-        return count * r // ranks
-    return np.minimum(-(-count // BLOCK) * r // ranks * BLOCK, count)
+    edges = count * r // ranks
+    if has_whole_blocks(count, ranks):
+        edges = np.minimum(-(-count // BLOCK) * r // ranks * BLOCK, count)
+    # asked for in every generation
+    edges.flags.writeable = False
+    return edges
 
 
 def crossing(

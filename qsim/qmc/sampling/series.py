@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
     from qsim.core.run.progress import Monitor
     from qsim.qmc.statistics.samples import Samples
 
-__all__ = ["ENERGIES", "Sampler", "Series", "averaged", "sample"]
+__all__ = ["ENERGIES", "Agreement", "Sampler", "Series", "averaged", "sample"]
 
 #: Names of the energies of a block, in the order of ``State.energy``; hartree, for the whole system.
 ENERGIES = ("kinetic", "electron_electron", "local", "nonlocal", "external", "energy")
 SUMMED = ("weight", "seconds", "generations", "persistent")  # of all twists, and not their mean
 LARGEST = ("inverse_error",)
+EVERY = 1.0  # seconds between two reports of several ranks
 
 
 @dataclass
@@ -115,6 +117,39 @@ class Sampler(Resumable, Protocol):
 
     def series(self) -> Series:
         """Return the blocks of the complete section."""
+
+
+class Agreement:
+    """When several ranks report progress and look for a stop: about once a second, by what the numbers of a block bring along.
+
+    One rank reports wherever it can.
+
+    Parameters
+    ----------
+    ranks
+        Number of ranks.
+
+    Attributes
+    ----------
+    due : bool
+        Whether all ranks report now; at first they do.
+    """
+
+    def __init__(self, ranks: int) -> None:
+        self.due, self._alone = True, ranks == 1
+        self._reported = time.monotonic()
+
+    def waited(self) -> float:
+        """Return the seconds since this rank has reported, which it tells the others."""
+        return time.monotonic() - self._reported
+
+    def learn(self, waited: NDArray[np.float64]) -> None:
+        """Take in the seconds of all ranks: the same numbers lead to the same choice everywhere."""
+        self.due = self.due or bool(waited.max() > EVERY)
+
+    def reported(self) -> None:
+        """Begin to wait for the next report."""
+        self.due, self._reported = self._alone, time.monotonic()
 
 
 def sample(sampler: Sampler, monitor: Monitor, computation: Resumable | None = None) -> Series:

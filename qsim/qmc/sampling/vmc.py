@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from qsim.core.device.parallel import gathered
 from qsim.core.run.loop import Progress
 from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.walk_cpu import ACCEPTED, DRIFT, PLAIN
-from qsim.qmc.sampling.series import ENERGIES, Series
+from qsim.qmc.sampling.exchange import bounds
+from qsim.qmc.sampling.messages import Message
+from qsim.qmc.sampling.series import ENERGIES, Agreement, Series
 from qsim.qmc.statistics.samples import GROUPS, Samples
 
 if TYPE_CHECKING:
@@ -160,6 +163,13 @@ class VmcSampling:
         # done.
         self.warm_up = WarmUp(walkers, self.tau, self.mode, block.warmup, section, int(saved.get("warm", 0)))
         self.worst = float(saved.get("worst", 0.0))  # relative error of an updated inverse
+        self.begun = len(self.rows)
+        # A GPU samples the next block while the sums of one are added up; histograms are closed
+        # in between.
+        self._ahead = 1 if walkers.device.is_cuda and not estimators else 0
+        self._sent: list[tuple[Message, Message]] = []  # sums and inverses of blocks
+        self._since = time.perf_counter()
+        self._agreement = Agreement(walkers.comm.size)
         self.samples = Samples(min(GROUPS, walkers.count), restored=saved.get("samples"))
 
     @property
@@ -177,12 +187,20 @@ class VmcSampling:
         """
         if not len(self.rows):
             self.warm_up.advance(report)
+        self._since = time.perf_counter()
         while len(self.rows) < self.total:
-            energy = self._block()
-            report(Progress(len(self.rows), {"energy": energy}))
+            if self.begun < self.total:
+                self._begin_block()
+            if len(self._sent) > self._ahead or self.begun == self.total:
+                energy = self._end_block()
+                if self._agreement.due or len(self.rows) == self.total:
+                    report(Progress(len(self.rows), {"energy": energy}))
+                    self._agreement.reported()
 
     def state(self) -> State:
-        """Return walkers and blocks."""
+        """Return walkers and blocks; a collective call."""
+        while self._sent:
+            self._end_block()
         if not len(self.rows):
             return self.warm_up.state()
         state: dict[str, Any] = {
@@ -196,10 +214,9 @@ class VmcSampling:
             state["estimators"] = self.estimators.state()
         return state
 
-    def _block(self) -> float:
-        """Sample one block; return its mean energy, hartree."""
+    def _begin_block(self) -> None:
+        """Sample one block; its sums are left on their way."""
         walkers, device = self.walkers, self.walkers.device
-        begin = time.perf_counter()
         mine = walkers.mine
         # Sums of each walker stay where they live until the block is over.
         sums = device.xp.zeros((mine.R.shape[0], walk.SUMS))
@@ -223,9 +240,19 @@ class VmcSampling:
             if self.estimators:
                 walkers.measure(self.estimators)
         # one message: the sums of every walker and its accepted moves
-        found = walkers.join(
-            device.to_host(device.xp.concatenate((sums, mine.moves[:, ACCEPTED, None]), axis=1))
-        )
+        found = device.xp.concatenate((sums, mine.moves[:, ACCEPTED, None]), axis=1)
+        # Once in a block inverses are made anew; how far they were off is reported.
+        self._sent.append((Message(device, [found]), walkers.begin_recompute()))
+        if self.estimators:
+            self.estimators.close_block(walkers.comm)
+        self.begun += 1
+
+    def _end_block(self) -> float:
+        """Add the sums of the oldest block on its way; return its mean energy, hartree."""
+        walkers = self.walkers
+        message, recomputed = self._sent.pop(0)
+        found, told = self._joined(message.read()[0], walkers.worst(recomputed))
+        self._agreement.learn(told[:, 0])
         # Contiguous copies: sums of strided views are added in another order, and their bits
         # would depend on the number of ranks.
         of_all = np.ascontiguousarray(found[:, :-1])
@@ -238,20 +265,34 @@ class VmcSampling:
         accepted = np.ascontiguousarray(found[:, -1]).sum()
         # Column 7 counts generations, so that these are means over walkers and generations.
         means = total[:7] / total[7]
-        # Once in a block inverses are made anew; how far they were off is reported.
-        self.worst = max(self.worst, walkers.recompute())
-        if self.estimators:
-            self.estimators.close_block(walkers.comm)
+        self.worst = max(self.worst, walkers.judge_all(told[:, 1:3]))
         # Moves that were tried in all of the block.
         moves = self.steps * self.sweeps * walkers.electrons * walkers.count
+        now = time.perf_counter()
         self.rows.add(
             **dict(zip(ENERGIES, means[:6], strict=True)),
             energy_squared=means[6],
             weight=total[7],
             acceptance=float(accepted) / moves,
-            seconds=time.perf_counter() - begin,
+            seconds=now - self._since,
         )
+        self._since = now
         return float(means[5])
+
+    def _joined(
+        self, found: NDArray[np.float64], worst: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the sums of all walkers, and what each rank tells in the same message; a collective call."""
+        told = np.zeros((1, found.shape[1]))
+        told[0, :3] = self._agreement.waited(), *worst
+        walkers, comm = self.walkers, self.walkers.comm
+        if comm.size == 1:
+            return found, told
+        # A row more of each rank, before those of its walkers.
+        edges = bounds(walkers.count, comm.size)
+        every = gathered(comm, np.concatenate((told, found)), np.diff(edges) + 1)
+        rows = edges[:-1] + np.arange(comm.size)
+        return np.delete(every, rows, axis=0), every[rows]
 
     def series(self) -> Series:
         """Return the blocks."""

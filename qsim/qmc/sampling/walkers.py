@@ -17,12 +17,12 @@ from qsim.core.device import rng
 from qsim.core.device.parallel import gathered, world
 from qsim.core.errors import NumericsError
 from qsim.qmc.kernels.common.types import State
-from qsim.qmc.kernels.estimators.estimators import BLOCK, block_totals, take_totals
 from qsim.qmc.kernels.molecule.types import OrbitalTables, on_gpu
 from qsim.qmc.kernels.walkers import walk
 from qsim.qmc.kernels.walkers.rows import copy_rows, put_rows, take_rows
 from qsim.qmc.kernels.walkers.walk_cpu import PLAIN
-from qsim.qmc.sampling.exchange import bounds, crossing, has_whole_blocks
+from qsim.qmc.sampling.exchange import bounds, crossing
+from qsim.qmc.sampling.messages import Message
 from qsim.qmc.wavefunction.crystals.wavefunction import CrystalWavefunction
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import Array, IndexArray
+    from qsim.core.device.arrays import Array, FloatArray, IndexArray
     from qsim.core.device.device import Device
     from qsim.qmc.estimators.collection import Estimators
     from qsim.qmc.wavefunction.slater_jastrow import Wavefunction
@@ -42,6 +42,7 @@ __all__ = ["Walkers"]
 PLACING = 0xFFFF  # stream of the random numbers that place walkers at the start
 LIGHT = ("energy", "weight", "moves", "age")  # of all walkers on every rank
 HEAVY = ("R", "rows", "inverse", "log_psi", "sign")  # of its own walkers
+TINY = 1e-300  # a weight that no walker falls short of
 SPREAD = 1.0  # bohr, of electrons around their atom at the start
 ORDERS = 32  # of the atoms of a molecule, by which walkers differ at the start
 FAR_SWEEPS = 40  # sweeps of far moves before the warm-up
@@ -162,22 +163,33 @@ class Walkers:
     # ------------------------------------------------------------------------------------ ranks
 
     @property
+    def state(self) -> State:
+        """Arrays of all walkers; of foreign ones out of date."""
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._state = state
+        # Views of nine arrays cost a generation of helium a tenth of its time: they are made
+        # once for an ensemble.
+        count = int(state.R.shape[0])
+        edges = bounds(count, self.comm.size)
+        self._own = slice(int(edges[self.comm.rank]), int(edges[self.comm.rank + 1]))
+        alone = self.comm.size == 1
+        self._mine = state if alone else State._make(array[self._own] for array in state)
+
+    @property
     def own(self) -> slice:
-        """Walkers that this rank moves."""
-        if self.comm.size == 1:
-            return slice(0, self.count)
-        # Neighbouring walkers, in blocks whose sums are taken together: totals then have the
-        # same bits on any number of ranks.
-        edges = bounds(self.count, self.comm.size)
-        return slice(int(edges[self.comm.rank]), int(edges[self.comm.rank + 1]))
+        """Walkers that this rank moves.
+
+        Neighbouring walkers, in blocks whose sums are taken together: totals then have the same bits on any number of ranks.
+        """
+        return self._own
 
     @property
     def mine(self) -> State:
         """State of these walkers; kernels change it in place."""
-        if self.comm.size == 1:
-            return self.state  # views of nine arrays cost a generation of helium a tenth of its time
-        own = self.own
-        return State._make(array[own] for array in self.state)
+        return self._mine
 
     @property
     def _places(self) -> IndexArray:
@@ -216,48 +228,6 @@ class Walkers:
     def publish_energies(self) -> None:
         """Make energies, weights, counts of moves and ages agree on all ranks; a collective call."""
         self.publish(*LIGHT)
-
-    def totals(self, *, branching: bool = False) -> NDArray[np.float64]:
-        """Return the sums of a generation over all walkers (:func:`take_totals`), (12,); a collective call, with one message.
-
-        Parameters
-        ----------
-        branching
-            Make weights and ages agree on all ranks, too, as :meth:`Population.next_generation` needs them.
-        """
-        comm = self.comm
-        if comm.size == 1 or not has_whole_blocks(self.count, comm.size):
-            self.publish_energies()
-            return take_totals(self.device, self.state)
-        own = np.diff(bounds(self.count, comm.size))
-        blocks = -(-own // BLOCK)
-        # The sums of blocks of walkers are sent, not the walkers, and added in the order of
-        # blocks.
-        if not branching:
-            return gathered(comm, block_totals(self.device, self.mine), blocks).sum(axis=0)
-        arrays, places = (self.state.weight, self.state.age), self._places
-        taken = take_rows(self.device, arrays, places[self.own])  # begun before the sums are waited for
-        sums = block_totals(self.device, self.mine)
-        rows = np.ascontiguousarray(self.device.to_host(taken))
-        # Sums, weights and ages in one message of 64-bit words: two messages would take twice
-        # the latency in every generation.
-        words = np.concatenate((sums.reshape(-1).view(np.uint64), rows.reshape(-1).view(np.uint64)))
-        width = rows.shape[1] // 2  # words of 64 bits that a walker has
-        every = gathered(comm, words[:, None], blocks * sums.shape[1] + own * width)[:, 0]
-        # Each rank has sent its sums and then its rows.
-        parts = np.split(every, np.cumsum([*zip(blocks * sums.shape[1], own * width, strict=True)])[:-1])
-        rows = np.concatenate(parts[1::2]).view(np.uint32).reshape(self.count, -1)
-        put_rows(self.device, arrays, places, self.device.asarray(rows))
-        return np.concatenate(parts[::2]).view(np.float64).reshape(-1, sums.shape[1]).sum(axis=0)
-
-    def cut_energy(self, reference: float, window: float) -> float:
-        """Return the mean by which local energies are farther than a window (hartree) from a reference; a collective call."""
-        xp, mine = self.device.xp, self.mine
-        # Mean of max(|E_L - E| - window, 0), weighted.
-        beyond = xp.maximum(xp.abs(mine.energy[:, 5] - reference) - window, 0.0)
-        found = self.join(self.device.to_host(xp.stack((mine.weight * beyond, mine.weight), axis=1)))
-        cut, weight = found.sum(axis=0)
-        return float(cut / weight)
 
     def measure(self, estimators: Estimators) -> None:
         """Add one sample of every walker to the histograms; a collective call.
@@ -362,15 +332,37 @@ class Walkers:
         NumericsError
             If a Slater matrix is singular: a walker on a node.
         """
+        return self.judge(self.begin_recompute())
+
+    def begin_recompute(self) -> Message:
+        """Start what :meth:`recompute` does; :meth:`judge` reads what it finds."""
         mine = self.mine
-        error = self.device.to_host(walk.recompute(self.device, mine, self.tables))
-        zero = np.flatnonzero(self.device.to_host(mine.sign) == 0)
+        error = walk.recompute(self.device, mine, self.tables)
+        return Message(self.device, [error, mine.sign.copy()])
+
+    def judge(self, found: Message) -> float:
+        """Return the largest relative error of an inverse; a collective call.
+
+        Raises
+        ------
+        NumericsError
+            If a Slater matrix is singular: a walker on a node.
+        """
+        return self.judge_all(self.comm.gather_numbers(self.worst(found)))
+
+    def worst(self, found: Message) -> NDArray[np.float64]:
+        """Return the largest relative error of an inverse on this rank, and its first walker on a node or their number, (2,)."""
+        error, sign = found.read()
+        zero = np.flatnonzero(sign == 0)
         first = self.own.start + zero[0] if zero.size else self.count
+        return np.array([np.max(error, initial=0.0), first], np.float64)
+
+    def judge_all(self, worst: NDArray[np.float64]) -> float:
+        """Return the largest error of those of :meth:`worst` of all ranks, (ranks, 2), or raise as :meth:`judge`."""
         # All ranks must learn of a node on any of them, or they would wait for each other.
-        found = self.comm.gather_numbers(np.array([np.max(error, initial=0.0), first], np.float64))
-        if (node := int(found[:, 1].min())) < self.count:
+        if (node := int(worst[:, 1].min())) < self.count:
             self.complain(node, "lies on a node: its Slater matrix is singular")
-        return float(found[:, 0].max())
+        return float(worst[:, 0].max())
 
     def count_sweeps(self, sweeps: int, tau: float) -> None:
         """Count sweeps of a time step (1/hartree) that follow the square of the trial function."""
@@ -380,13 +372,36 @@ class Walkers:
 
     # ------------------------------------------------------------------------------------- branching
 
-    def select(
-        self, indices: NDArray[np.int64], weights: NDArray[np.float64], *, settled: bool = False
-    ) -> None:
-        """Make an ensemble of copies of walkers ``indices`` (int64) with new weights (float64), on the host or the device.
+    def branch(self, indices: NDArray[np.int64], weight: float, held: FloatArray) -> None:
+        """Make an ensemble of copies of walkers, chosen by the weights that they had a while ago; a collective call.
 
         Parameters
         ----------
+        indices : (new walkers,) int64
+            On the host or the device, as of :meth:`Population.choose`.
+        weight
+            Of each copy at that time; what walkers have gained or lost since then goes with them.
+        held : (own walkers,) float64
+            Weights of the walkers of this rank at that time.
+        """
+        mine = self.mine
+        # A walker without any weight is never chosen.
+        mine.weight[...] = weight * mine.weight / self.device.xp.maximum(held, TINY)
+        self.select(indices, settled=True)
+
+    def select(
+        self,
+        indices: NDArray[np.int64],
+        weights: NDArray[np.float64] | None = None,
+        *,
+        settled: bool = False,
+    ) -> None:
+        """Make an ensemble of copies of walkers ``indices`` (int64), on the host or the device.
+
+        Parameters
+        ----------
+        weights
+            New weights (float64); without them copies have those of their walkers.
         settled
             Whether a walker that is copied keeps its own place, as
             :func:`~qsim.qmc.kernels.walkers.branching.settle` arranges: others are then copied in place.
@@ -394,22 +409,24 @@ class Walkers:
         if len(indices) > self.count:  # copies
             # Copies are no independent walkers until they have moved apart.
             self.related, self.warm = True, 0.0
+        self._rearrange(indices, settled=settled)
+        if weights is not None:
+            self.state.weight[...] = self.device.asarray(weights)
+
+    def _rearrange(self, indices: NDArray[np.int64], *, settled: bool) -> None:
         if self.comm.size > 1:
             host = np.asarray(self.device.to_host(indices))
             self._fetch(host)
             if len(host) == self.count:
                 self._copy(host)
-                self.state.weight[...] = self.device.asarray(weights)
                 return
         at = self.device.asarray(indices)
         # In place: most walkers stay, and only the places of those that die are written.
         if settled and len(indices) == self.count:
             copy_rows(self.device, self.state, at)
-            self.state.weight[...] = self.device.asarray(weights)
             return
         # A population of another size needs new arrays.
         self.state = State(*(self.device.xp.ascontiguousarray(array[at]) for array in self.state))
-        self.state.weight[...] = self.device.asarray(weights)
 
     def _copy(self, indices: NDArray[np.int64]) -> None:
         """Write the walkers `indices` into the places of this rank."""

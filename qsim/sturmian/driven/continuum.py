@@ -72,6 +72,7 @@ class Continuum:
         self.real, self.charge, self.share = real, float(charge), share
         self.V = np.asarray(potential(real.r), float)
         self._levels: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
+        self._bound: dict[tuple[int, int, float | None], tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
         self._functions: dict[tuple[int, bytes], NDArray[np.float64]] = {}
 
     def _eigen(self, l: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -148,6 +149,9 @@ class Continuum:
         P : (k, n) float64
             Values at the nodes, ``int P^2 dr = 1``, positive near the nucleus.
         """
+        known = self._bound.get((l, count, R))
+        if known is not None:
+            return known
         levels, w = self._eigen(l)
         # The box also turns continuum into discrete states, at positive energies; and it
         # squeezes high levels, which `held` leaves out.
@@ -155,7 +159,8 @@ class Continuum:
         P = (w[:, bound] / np.sqrt(self.real.w)[:, None]).T
         held = np.array([self.held(function, R) for function in P], bool)
         P = P[held] * np.where(P[held, :1] < 0.0, -1.0, 1.0)
-        return levels[bound][held], P
+        self._bound[l, count, R] = levels[bound][held], P
+        return self._bound[l, count, R]
 
     def held(self, function: NDArray[np.float64], R: float | None = None) -> bool:
         """Tell whether [0, R] holds a function (n,), by default the whole box."""
@@ -163,8 +168,15 @@ class Continuum:
 
     def lost(self, function: NDArray[np.float64], R: float | None = None) -> float:
         """Return the largest value of a function at R and beyond, relative to its largest one."""
-        beyond = self.real.r >= float(np.real(self.real.R if R is None else R)) * (1.0 - 1e-12)
-        return float(np.abs(function[beyond]).max() / max(float(np.abs(function).max()), 1e-300))
+        return float(self.lost_beyond(function, [float(np.real(self.real.R if R is None else R))])[0])
+
+    def lost_beyond(self, function: NDArray[np.float64], radii: ArrayLike) -> NDArray[np.float64]:
+        """Return what :meth:`lost` does for several radii, (R,)."""
+        size = np.abs(function)
+        # Largest value at each node and beyond; the nodes ascend.
+        beyond = np.maximum.accumulate(size[::-1])[::-1]
+        first = np.searchsorted(self.real.r, np.asarray(radii, float) * (1.0 - 1e-12))
+        return np.asarray(beyond[first] / max(float(size.max()), 1e-300))
 
 
 def prepare(fields: Sequence[Continuum], ls: Sequence[int], threads: int) -> None:

@@ -16,6 +16,7 @@ from qsim.sturmian.deck.symmetry import exchange_sign
 from qsim.sturmian.driven.continuum import HELD, Continuum, real_part
 from qsim.sturmian.driven.operator import Driven
 from qsim.sturmian.driven.outgoing import Outgoing, outgoing
+from qsim.sturmian.driven.sources import Screened, screened
 from qsim.sturmian.radial import automatic, potentials
 from qsim.sturmian.radial import sturmians as gsf
 from qsim.sturmian.radial.grid import RadialGrid
@@ -83,6 +84,7 @@ class Setup:
     outside: Continuum = field(init=False)
     planes: dict[int, NDArray[np.complex128]] = field(default_factory=dict)
     _orbitals: dict[tuple[int, float | None], Outgoing] = field(default_factory=dict)
+    _screened: tuple[object, Screened] | None = None
 
     def __post_init__(self) -> None:
         """Make the grids."""
@@ -152,6 +154,21 @@ class Setup:
         kernels = [l for l in multipoles if not all(l in planes for _, planes in known)]
         self._orbitals |= in_shares(comm, missing, lambda key: self.orbitals(key[0], energies[key]))
         self.planes |= in_shares(comm, kernels, lambda l: np.asarray(self.grid.poisson(l), complex))
+
+    @staticmethod
+    def of_screening(L: int, pairs: Sequence[tuple[int, int]]) -> set[int]:
+        """Return the multipoles of electron impact: up to l of a pair plus L of the wave, more than the operator may have."""
+        return set(range(max(max(pair) for pair in pairs) + L + 1))
+
+    def screened(self, L: int, pairs: Sequence[tuple[int, int]]) -> Screened:
+        """Return the potentials of electron impact, for all energies and both spins; those of one symmetry are kept."""
+        key = (L, tuple(pairs))
+        if self._screened is None or self._screened[0] != key:
+            for l in self.of_screening(L, pairs) - set(self.planes):
+                self.planes[l] = np.asarray(self.grid.poisson(l), complex)
+            self._screened = None
+            self._screened = key, screened(self.device, self.grid, self.planes, pairs, L)
+        return self._screened[1]
 
     def operator(self, L: int, S: int, pairs: Sequence[tuple[int, int]], E: float) -> Driven:
         """Return E - H of one symmetry; the functions are those for the energy E."""

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from qsim.core.device.device import namespace
 from qsim.sturmian.two_electron.angular import clebsch_gordan, gaunt, multipoles
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.core.device.device import Device
     from qsim.sturmian.radial.grid import RadialGrid
 
 Pairs = "Sequence[tuple[int, int]]"
@@ -58,15 +60,61 @@ def normalised(
     )
 
 
-def electron(
+class Screened(NamedTuple):
+    """Potentials of an electron and a target in an s state, of all energies and both spins.
+
+    Attributes
+    ----------
+    direct, exchanged : list of (n, n) complex128 or None
+        For each pair, with electron 1 or electron 2 in the target; None where no multipole connects them.  On a device.
+    """
+
+    direct: list[Any]
+    exchanged: list[Any]
+
+
+def screened(
+    device: Device,
     grid: RadialGrid,
     planes: Mapping[int, NDArray[np.complex128]],
     pairs: Sequence[tuple[int, int]],
     L: int,
+) -> Screened:
+    """Return the potentials between the target, an electron of orbital momentum L, and the pairs of a solution.
+
+    Parameters
+    ----------
+    device : Device
+    grid : RadialGrid
+    planes : dict of (n, n)
+        Kernels ``r<^l / r>^(l+1)`` of all multipoles of the pairs.
+    pairs : list of (la, lb)
+        Stored pairs of the solution.
+    L : int
+    """
+    found: list[list[Any]] = [[], []]
+    for pair in pairs:
+        for out, ket, monopole in (
+            (found[0], (0, L), 1.0 / grid.r[None, :]),
+            (found[1], (L, 0), 1.0 / grid.r[:, None]),
+        ):
+            terms = multipoles(L, pair, ket)
+            potential = sum((A * planes[l] for l, A in terms), start=np.zeros((grid.size,) * 2, complex))
+            # the target screens the nucleus: its monopole belongs to the incident wave
+            if pair == ket:
+                potential = potential - monopole
+            out.append(device.asarray(potential) if terms or pair == ket else None)
+    return Screened(*found)
+
+
+def electron(
+    grid: RadialGrid,
+    potentials: Screened,
+    pairs: Sequence[tuple[int, int]],
     S: int,
     target: NDArray[np.float64],
     wave: NDArray[np.float64],
-) -> NDArray[np.complex128]:
+) -> Any:
     """Return the source of an electron that hits a one-electron target in an s state.
 
     The factor ``i^L sqrt(4 pi (2L + 1))`` of the partial wave is left out; cross sections put it in.
@@ -74,11 +122,11 @@ def electron(
     Parameters
     ----------
     grid : RadialGrid
-    planes : dict of (n, n)
-        Kernels ``r<^l / r>^(l+1)`` of all multipoles of the pairs.
+    potentials : Screened
+        Of the pairs and the orbital momentum of the wave.
     pairs : list of (la, lb)
         Stored pairs of the solution.
-    L, S : int
+    S : int
     target : (n,) float64
         Radial function of the target at the nodes, zero beyond R0, ``int P^2 dr = 1``.
     wave : (n,) float64
@@ -87,31 +135,26 @@ def electron(
     Returns
     -------
     (P, n, n) complex128
+        On the device of the potentials.
     """
     # (V - 1/r_incident) times the antisymmetrised product of target and incident wave: what the plane wave does not
     # solve.
+    known = next(array for array in (*potentials.direct, *potentials.exchanged) if array is not None)
+    xp = namespace(known)
     # Coefficients of the normalised basis are values times sqrt(w).
     root = np.sqrt(grid.w)
-    product = np.outer(target * root, wave * root)
-    out: list[NDArray[np.complex128]] = []
-    for a, b in pairs:
-        total = np.zeros(product.shape, complex)
+    product = xp.asarray(target * root)[:, None] * xp.asarray(wave * root)[None, :]
+    out = xp.zeros((len(pairs), *product.shape), complex)
+    for total, (a, b), direct, exchanged in zip(out, pairs, *potentials, strict=True):
         # both assignments of the electrons to target and wave; the second with the sign of exchange
-        for ket, function, monopole in (
-            ((0, L), product, 1.0 / grid.r[None, :]),
-            ((L, 0), product.T, 1.0 / grid.r[:, None]),
-        ):
-            sign = 1 if ket[0] == 0 and function is product else (-1) ** S
-            potential = sum(
-                (A * planes[l] for l, A in multipoles(L, (a, b), ket)),
-                start=np.zeros(product.shape, complex),
-            )
-            # the target screens the nucleus: its monopole belongs to the incident wave
-            if (a, b) == ket:
-                potential = potential - monopole
-            total = total + sign * potential * function
-        out.append(np.asarray(total / math.sqrt(2.0), complex))
-    return normalised(pairs, out)
+        if direct is not None:
+            total += direct * product
+        if exchanged is not None:
+            total += (-1) ** S * exchanged * product.T
+        total /= math.sqrt(2.0)
+        if a != b:
+            total *= math.sqrt(2.0)
+    return out
 
 
 def dipole(

@@ -31,8 +31,6 @@ from qsim.sturmian.two_electron.hamiltonian import coefficients
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from qsim.core.device.parallel import Comm
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
@@ -311,6 +309,9 @@ class Collisions:
                 energy = self._kinematics(job, poll)[self._first_of(job, point)].E
                 wanted |= {(l, energy): None for pair in pairs for l in pair}
             multipoles |= set(coefficients(sector.L, sector.S, pairs)[0])
+            # electron impact: of the source, too
+            if part.problem.process == "e_h":
+                multipoles |= setup.of_screening(sector.L, pairs)
         setup.make_in_shares(list(wanted), sorted(multipoles), self.ranks.comm)
 
     def _first_of(self, job: Job, point: int) -> int:
@@ -367,14 +368,18 @@ class Collisions:
         """Return E - H, sources on the device and energies of a job."""
         energies = [self._kinematics(job, poll)[i].E for i in job.points]
         operator = self._operator(job, energies[0])
-        return operator, operator.device.asarray(self._source(job, operator, job.label)), energies
+        return operator, self._source(job, operator, job.label), energies
 
-    def _source(self, job: Job, operator: driven.Driven, label: str) -> NDArray[np.complex128]:
+    def _source(self, job: Job, operator: driven.Driven, label: str) -> Any:
+        """Return the sources (m, P, n, n) of the energies of a job, on the device."""
         grid, problem = self._grid(job.round), self.rounds[job.round].problem
         initial, kinematics = grid.initial.get(job.variant), grid.kinematics[job.variant]
-        return np.stack(
-            [_source(problem, grid.setup, operator, kinematics[i], initial, label) for i in job.points]
-        )
+        # Each is written where it stays: all of them together are large.
+        out = operator.device.xp.empty((len(job.points), *operator.on_grid_shape), complex)
+        for place, i in zip(out, job.points, strict=True):
+            found = _source(problem, grid.setup, operator, kinematics[i], initial, label)
+            place[...] = operator.device.asarray(found)
+        return out
 
     def _solve(self, job: Job, poll: Callable[[], None]) -> driven.Solution:
         """Solve one job, observe its solutions, and keep them where others start from them."""
@@ -419,7 +424,7 @@ class Collisions:
         u = known[label]
         # u of one gauge and of the next add up to the source of the first over omega
         for other in steps:
-            u = device.asarray(self._source(job, operator, other)) / omega[:, None, None, None] - u
+            u = self._source(job, operator, other) / omega[:, None, None, None] - u
         return u
 
     def _sign(self, job: Job, poll: Callable[[], None]) -> float:
@@ -521,17 +526,13 @@ def _source(
     kin: Kinematics,
     initial: Bound | None,
     label: str,
-) -> NDArray[np.complex128]:
+) -> Any:
     """Return the source (P, n, n) of one energy: electron impact, a photon in the gauge `label`, or a fast charge."""
     L, S, pairs = operator.L, operator.S, operator.pairs
     if problem.process == "e_h":
         _, target = setup.target()
-        # Kernels of the source: multipoles up to l of the pair plus L of the incident wave,
-        # more than the operator may have.
-        for l in range(0, max(max(pair) for pair in pairs) + L + 1):
-            if l not in setup.planes:
-                setup.planes[l] = np.asarray(setup.grid.poisson(l), complex)
-        return sources.electron(setup.grid, setup.planes, pairs, L, S, target, setup.incident(L, kin.k))
+        potentials = setup.screened(L, pairs)
+        return sources.electron(setup.grid, potentials, pairs, S, target, setup.incident(L, kin.k))
     assert initial is not None
     if problem.process == "photo":
         return sources.dipole(setup.grid, pairs, L, initial.components, initial.L, label, kin.omega, setup.Z)

@@ -164,8 +164,9 @@ def test_totals_are_sums_over_walkers_and_counts_begin_anew(device, walkers):
     moves = generator.integers(0, 9, (walkers, 4)).astype(float)
     state = SimpleNamespace(**{k: device.asarray(v) for k, v in {"weight": weight, "energy": energy}.items()})
     state.moves = device.asarray(moves.copy())
-    found = take_totals(device, state)
+    found = take_totals(device, state, 0.3, 0.8)
     total = energy[:, 5]
-    expected = [*(weight @ energy), weight @ total**2, weight.sum(), *moves.sum(0)]
+    beyond = np.maximum(np.abs(total - 0.3) - 0.8, 0.0)
+    expected = [*(weight @ energy), weight @ total**2, weight.sum(), *moves.sum(0), weight @ beyond]
     np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-13 * walkers**0.5)
     assert not device.to_host(state.moves).any()

@@ -9,6 +9,7 @@
 #include "qsim.cuh"
 
 #define THREADS 128
+#define TOTALS 13  // as in estimators.py
 
 QSIM_DEVICE double squared(double x, double y, double z) {
     return __dadd_rn(__dadd_rn(__dmul_rn(x, x), __dmul_rn(y, y)), __dmul_rn(z, z));
@@ -81,20 +82,22 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // Sums over walkers of weight times energies (6), of weight times the square of their total, of weights, and of the counts of moves
 // (4), which begin anew.  energy: (W, 6); moves: (W, 4); out: a row of 12 for each block.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    block_totals(const double* __restrict__ weights, const double* __restrict__ energy, double* moves, int64 walkers, double* out) {
+    block_totals(const double* __restrict__ weights, const double* __restrict__ energy, double* moves, int64 walkers, double reference,
+                 double window, double* out) {
     __shared__ double scratch[QSIM_WARP];
     const int64 w = (int64)blockIdx.x * THREADS + threadIdx.x;
     const bool there = w < walkers;
     const double weight = there ? weights[w] : 0;
-    for (int k = 0; k < 12; ++k) {
+    for (int k = 0; k < TOTALS; ++k) {
         double value = k == 7 ? weight : 0;
         if (there && k < 6) value = weight * energy[6 * w + k];
         if (there && k == 6) value = weight * (energy[6 * w + 5] * energy[6 * w + 5]);
-        if (there && k >= 8) {
+        if (there && k == 12) value = weight * fmax(fabs(energy[6 * w + 5] - reference) - window, 0.0);
+        if (there && k >= 8 && k < 12) {
             value = moves[4 * w + k - 8];
             moves[4 * w + k - 8] = 0;
         }
         value = block_sum(value, scratch);
-        if (threadIdx.x == 0) out[12 * blockIdx.x + k] = value;
+        if (threadIdx.x == 0) out[TOTALS * blockIdx.x + k] = value;
     }
 }

@@ -6,6 +6,7 @@ additions, on threads or on the device; an entry has room for :math:`2^{39}` sam
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BLOCK",
+    "TOTALS",
     "UNIT",
     "block_totals",
     "count_quanta",
@@ -34,6 +36,7 @@ __all__ = [
 
 UNIT = 2.0**24
 THREADS = 128  # as in estimators.cu
+TOTALS = 13  # sums of a generation
 BLOCK = THREADS  # walkers whose sums are taken together, on a CPU too
 PARALLEL_SIZE = 1 << 16  # distances below which starting threads costs more than it saves
 
@@ -182,36 +185,44 @@ def _radial_histogram_cpu(device, R, count, atom, n_up, inverse_width, out):
     )
 
 
-def take_totals(device: Device, state: State) -> FloatArray:
+def take_totals(device: Device, state: State, reference: float = 0.0, window: float = math.inf) -> FloatArray:
     """Return the sums of a generation over all walkers, on the host; the counts of moves begin anew.
+
+    Parameters
+    ----------
+    reference, window : float
+        Energy and width (hartree) of a window.
 
     Returns
     -------
-    (12,) float64
-        Sums of weight times energies (6), of weight times the square of their total, of weights, and of the counts of
-        moves (4).
+    (13,) float64
+        Sums of weight times energies (6), of weight times the square of their total, of weights, of the counts of moves (4), and
+        of weight times what of the total energy lies beyond the window.
     """
-    return block_totals(device, state).sum(axis=0)
+    return device.to_host(block_totals(device, state, reference, window)).sum(axis=0)
 
 
-def block_totals(device: Device, state: State) -> FloatArray:
-    """Return the sums of :func:`take_totals` over each block of `BLOCK` walkers, (blocks, 12) float64, on the host."""
+def block_totals(
+    device: Device, state: State, reference: float = 0.0, window: float = math.inf
+) -> FloatArray:
+    """Return the sums of :func:`take_totals` over each block of `BLOCK` walkers, (blocks, 13) float64, on the device."""
     weight, energy = state.weight, state.energy
     if not device.is_cuda:
-        return _block_totals_cpu(state)
+        return _block_totals_cpu(state, reference, window)
     walkers = int(weight.shape[0])
     blocks = -(-walkers // THREADS)
-    out = device.xp.empty((blocks, 12))
+    out = device.xp.empty((blocks, TOTALS))
     if blocks:
         kernel = kernels.function("qmc/kernels/estimators", "estimators", "block_totals", {"REAL": "double"})
-        kernel((blocks,), (THREADS,), (weight, energy, state.moves, np.int64(walkers), out))
-    return device.to_host(out)
+        numbers = (np.int64(walkers), np.float64(reference), np.float64(window))
+        kernel((blocks,), (THREADS,), (weight, energy, state.moves, *numbers, out))
+    return out
 
 
-def _block_totals_cpu(state: State) -> FloatArray:
+def _block_totals_cpu(state: State, reference: float, window: float) -> FloatArray:
     walkers = state.weight.shape[0]
     starts = range(0, walkers, BLOCK)
-    out = np.empty((len(starts), 12))
+    out = np.empty((len(starts), TOTALS))
     for row, first in zip(out, starts, strict=True):
         own = slice(first, first + BLOCK)
         weight, energy = state.weight[own], state.energy[own]
@@ -219,7 +230,8 @@ def _block_totals_cpu(state: State) -> FloatArray:
         row[:6] = weight @ energy
         row[6] = weight @ energy[:, 5] ** 2
         row[7] = weight.sum()
-        row[8:] = state.moves[own].sum(axis=0)
+        row[8:12] = state.moves[own].sum(axis=0)
+        row[12] = weight @ np.maximum(np.abs(energy[:, 5] - reference) - window, 0.0)
     state.moves[...] = 0.0
     return out
 

@@ -110,6 +110,7 @@ extern "C" __global__ void __launch_bounds__(SETTLERS)
     __shared__ int64 scratch[SETTLERS / QSIM_WARP];
     __shared__ int order[FEW];
     __shared__ int found[FEW];
+    __shared__ int sorted[FEW];
     __shared__ int alive[FEW];
     for (int i = threadIdx.x; i < walkers; i += SETTLERS) key[i] = whole[i];
     __syncthreads();
@@ -138,7 +139,16 @@ extern "C" __global__ void __launch_bounds__(SETTLERS)
         found[k] = order[low];
     }
     __syncthreads();
-    settle_indices(found, walkers, alive, order, scratch);
+    // Copies in the order of their walkers, so that most stay near: ranks then have few to send.
+    for (int i = threadIdx.x; i < walkers; i += SETTLERS) {
+        const int mine = found[i];
+        int rank = 0;
+        for (int j = 0; j < i; ++j) rank += found[j] <= mine;
+        for (int j = i + 1; j < walkers; ++j) rank += found[j] < mine;
+        sorted[rank] = mine;
+    }
     __syncthreads();
-    for (int i = threadIdx.x; i < walkers; i += SETTLERS) indices[i] = found[i];
+    settle_indices(sorted, walkers, alive, order, scratch);
+    __syncthreads();
+    for (int i = threadIdx.x; i < walkers; i += SETTLERS) indices[i] = sorted[i];
 }

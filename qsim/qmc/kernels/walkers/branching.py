@@ -11,13 +11,14 @@ import numpy as np
 
 from qsim.core.device import kernels
 from qsim.core.device.device import namespace
+from qsim.qmc.kernels.walkers import comb_cpu
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import FloatArray
 
-__all__ = ["FEW", "comb", "comb_few", "settle", "weigh_walkers"]
+__all__ = ["FEW", "comb", "settle", "settled_comb", "weigh_walkers"]
 
 THREADS, SETTLERS, FEW = 256, 1024, 1024  # as in branching.cu
 
@@ -29,8 +30,8 @@ def weigh_walkers(
     heaviest: float,
     limit: float,
     unit: float,
-) -> tuple[NDArray[np.int64], int, int, int]:
-    """Return weights as integers, their sum, and how many are out of range and persistent.
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return weights as integers, their sum, and how many are out of range and persistent; a GPU is not waited for.
 
     Parameters
     ----------
@@ -48,7 +49,8 @@ def weigh_walkers(
     -------
     whole : (W,) int64
         0 where the weight is out of range.
-    total, bad, old : int
+    sums : (3,) int64
+        The sum, how many weights are out of range, and how many walkers are persistent; where the weights are.
     """
     xp, n = namespace(weights), weights.size
     if xp is np:
@@ -57,9 +59,9 @@ def weigh_walkers(
     age = (np.uint64(0), np.int64(-1)) if ages is None else (ages, np.int64(max_age))
     numbers = map(np.float64, (heaviest, limit, unit))
     arguments = (weights, age[0], np.int64(n), age[1], *numbers, whole, sums)
-    _kernel("weigh_walkers")((-(-n // THREADS),), (THREADS,), arguments)
-    total, bad, old = (int(x) for x in sums.get())
-    return whole, total, bad, old
+    if n:
+        _kernel("weigh_walkers")((-(-n // THREADS),), (THREADS,), arguments)
+    return whole, sums
 
 
 def comb(whole: NDArray[np.int64], n: int, step: int, rest: int, start: int, more: int) -> NDArray[np.int64]:
@@ -94,11 +96,14 @@ def settle(indices: NDArray[np.int64]) -> NDArray[np.int64]:
     return found
 
 
-def comb_few(whole: NDArray[np.int64], step: int, rest: int, start: int, more: int) -> NDArray[np.int64]:
-    """Return what :func:`settle` makes of :func:`comb` for as many teeth as walkers, at most `FEW` on a GPU, by one launch."""
+def settled_comb(whole: NDArray[np.int64], step: int, rest: int, start: int, more: int) -> NDArray[np.int64]:
+    """Return what :func:`settle` makes of :func:`comb` in ascending order, for as many teeth as walkers."""
     xp, n = namespace(whole), whole.size
     if xp is np:
-        return _comb_few_cpu(whole, step, rest, start, more)
+        return _settled_comb_cpu(whole, step, rest, start, more)
+    # Many walkers by several launches, few by one.
+    if n > FEW:
+        return settle(xp.sort(comb(whole, n, step, rest, start, more)))
     indices = xp.empty(n, np.int64)
     numbers = (np.int64(x) for x in (step, rest, start, more))
     _kernel("comb_few")((1,), (SETTLERS,), (whole, np.int32(n), *numbers, indices))
@@ -112,13 +117,13 @@ def _weigh_walkers_cpu(
     heaviest: float,
     limit: float,
     unit: float,
-) -> tuple[NDArray[np.int64], int, int, int]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     old = np.zeros(weights.size, bool) if ages is None else ages > max_age
     # Persistent walkers, stuck where the local energy is very low, are kept from multiplying.
     limited = np.where(old, np.minimum(weights, heaviest), weights)
     good = (limited >= 0) & (limited <= limit)  # false for NaN
     whole = np.rint(np.where(good, limited, 0.0) * unit).astype(np.int64)
-    return whole, int(whole.sum()), int((~good).sum()), int(old.sum())
+    return whole, np.array([whole.sum(), (~good).sum(), old.sum()], np.int64)
 
 
 def _comb_cpu(
@@ -149,8 +154,14 @@ def _settle_cpu(indices: NDArray[np.int64]) -> NDArray[np.int64]:
     return found
 
 
-def _comb_few_cpu(whole: NDArray[np.int64], step: int, rest: int, start: int, more: int) -> NDArray[np.int64]:
-    return settle(comb(whole, whole.size, step, rest, start, more))
+def _settled_comb_cpu(
+    whole: NDArray[np.int64], step: int, rest: int, start: int, more: int
+) -> NDArray[np.int64]:
+    work, indices = np.empty((3, whole.size), np.int64), np.empty(whole.size, np.int64)
+    buckets = np.empty(comb_cpu.BUCKETS, np.int64)
+    numbers = (step, rest, start, more)
+    comb_cpu.settled_comb(np.ascontiguousarray(whole), *numbers, work[0], work[1], buckets, work[2], indices)
+    return indices
 
 
 def _kernel(name: str) -> Any:

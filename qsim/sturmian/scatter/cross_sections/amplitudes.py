@@ -22,15 +22,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from qsim.core.device.device import namespace
+from qsim.core.device.parallel import on_host
 from qsim.sturmian.radial.coulomb import steed
 from qsim.sturmian.radial.grid import lobatto
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -54,9 +56,9 @@ class Inside:
     pairs : list of (la, lb)
         Stored pairs.
     u : (P, n, n) complex128
-        Values of u_ab at the real nodes, R0 included, bohr^-1 times the norm of the source.
+        Values of u_ab at the real nodes, R0 included, bohr^-1 times the norm of the source; on the device of the solution.
     w : (P, n, n) complex128
-        Values of ``(V u + s)_ab``.
+        Values of ``(V u + s)_ab``, there, too.
     weights : (n,) float64
         Quadrature weights; the last one counts the element up to R0 alone.
     radii : (n,) float64
@@ -84,6 +86,14 @@ class Inside:
         weights[node] = lobatto(self.order)[1][-1] * 0.5 * (self.radii[node] - lower)
         return node + 1, weights
 
+    def boxes(self, radii: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the weights of all nodes in boxes that end at some radii, zero outside, (R, n)."""
+        out = np.zeros((len(radii), self.radii.size))
+        for row, R in zip(out, radii, strict=True):
+            size, weights = self.box(R)
+            row[:size] = weights
+        return out
+
     def ends(self, lowest: float = 0.45, highest: float = 1.0) -> NDArray[np.float64]:
         """Return the ends of elements between two shares of R0, bohr."""
         ends = self.radii[self.order - 2 :: self.order - 1]
@@ -93,8 +103,8 @@ class Inside:
 
 def inside(
     operator: Driven, grid: RadialGrid, u: NDArray[np.complex128], s: NDArray[np.complex128]
-) -> list[Inside]:
-    """Return solutions on the real nodes.
+) -> Iterator[Inside]:
+    """Yield solutions on the real nodes.
 
     Parameters
     ----------
@@ -119,17 +129,14 @@ def inside(
     # from coefficients to values of one ordered pair: without the weights of the nodes, and without the sqrt(2) of a
     # pair a < b
     norm = np.array([1.0 if a == b else math.sqrt(0.5) for a, b in operator.pairs])
-    scale = norm[:, None, None] / (root[:, None] * root[None, :])
-    out = []
+    scale = device.asarray(norm[:, None, None] / (root[:, None] * root[None, :]))
     for k in range(u.shape[0]):
         # optical theorem: what the source gives up flows out
         flux = 2.0 * complex(operator.device.xp.vdot(u[k], s[k])).imag
-        values = device.to_host(u[k, :, :count, :count]) * scale
-        driven = device.to_host(w[k, :, :count, :count]) * scale
-        out.append(
-            Inside(operator.pairs, values, driven, weights, grid.r[:count].real.copy(), grid.order, flux)
-        )
-    return out
+        # They stay where they are: only integrals with functions of one electron go to the host.
+        values = u[k, :, :count, :count] * scale
+        driven = w[k, :, :count, :count] * scale
+        yield Inside(operator.pairs, values, driven, weights, grid.r[:count].real.copy(), grid.order, flux)
 
 
 def in_boxes(
@@ -141,30 +148,56 @@ def in_boxes(
 ) -> NDArray[np.complex128]:
     """Return ``int_0^R int_0^R x(r1) M(r1, r2) y(r2) dr1 dr2`` of each x and its y for some R, (R, k).
 
-    A larger box begins from the sum over the rows of M within the smaller one.  Only the weight of its last node is another one,
-    as the element beyond does not count.
+    Functions of all channels of a pair are best asked for in one call, since M is read once for all of them.
 
     Parameters
     ----------
     solution : Inside
         Whose nodes they are.
     left, right : (k, n) float64
-        x and y at the nodes.
+        x and y at the nodes, on the host.
     M : (n, n) complex128
+        C-contiguous, on the device of the solution.
     radii : (R,)
         Ends of elements, ascending, bohr.
     """
+    if namespace(M) is np:
+        return _in_boxes_cpu(solution, left, M, right, radii)
+    xp = namespace(M)
+    weights = xp.asarray(solution.boxes(radii))
+    x, y = xp.asarray(left), xp.asarray(right)
+    # All boxes in one product, real times complex: more work than box by box, and less than
+    # the time of so many launches.
+    boxed = (weights[:, None, :] * x).reshape(-1, x.shape[1])
+    half = (boxed @ M.view(np.float64)).view(np.complex128).reshape(len(weights), *x.shape)
+    return np.asarray(xp.einsum("rkn,rkn->rk", half, weights[:, None, :] * y).get())
+
+
+def _in_boxes_cpu(
+    solution: Inside,
+    left: NDArray[np.float64],
+    M: NDArray[np.complex128],
+    right: NDArray[np.float64],
+    radii: Sequence[float] | NDArray[np.float64],
+) -> NDArray[np.complex128]:
+    """Return the integrals box by box.
+
+    A larger box begins from the sum over the rows of M within the smaller one.  Only the weight of its last node is another one,
+    as the element beyond does not count.
+    """
     out = np.empty((len(radii), left.shape[0]), complex)
-    inner = np.zeros((left.shape[0], M.shape[1]), complex)
+    # Real and imaginary parts side by side: no product of real with complex numbers.
+    plain = np.ascontiguousarray(M).view(float)
+    inner = np.zeros((left.shape[0], plain.shape[1]))
     done = 0
     # Rows done .. last - 1 have their full weight in this and all larger boxes and are added
     # once; row `last` enters this box with the weight of its end.
     for k, R in enumerate(radii):
         size, weights = solution.box(R)
         last = size - 1
-        inner += (left[:, done:last] * weights[done:last]) @ M[done:last]
+        inner += (left[:, done:last] * weights[done:last]) @ plain[done:last]
         done = last
-        middle = inner[:, :size] + (weights[last] * left[:, last])[:, None] * M[last, :size]
+        middle = inner.view(complex)[:, :size] + (weights[last] * left[:, last])[:, None] * M[last, :size]
         out[k] = np.einsum("kj,kj->k", middle, right[:, :size] * weights)
     return out
 
@@ -214,13 +247,14 @@ def density(
         As in `breakup`.
     """
     e1 = np.atleast_1d(np.asarray(energies, float))
-    f = breakup(solution, continuum, E, e1, radii)
-    different = np.array([a != b for a, b in solution.pairs])
-    total = (np.abs(f) ** 2).sum(axis=1)
-    # f_ba(k1, k2) is f_ab(k2, k1) but for a sign
-    if different.any():
-        mirrored = breakup(solution, continuum, E, E - e1, radii)[:, different]
-        total = total + (np.abs(mirrored) ** 2).sum(axis=1)
+    # f_ba(k1, k2) is f_ab(k2, k1) but for a sign: both energies of electron 1 in one product.
+    both = np.concatenate((e1, E - e1))
+    total = np.zeros((len(radii), e1.size))
+    for p, (a, b) in enumerate(solution.pairs):
+        first, second = continuum.functions(a, both), np.roll(continuum.functions(b, both), e1.size, axis=0)
+        count = e1.size if a == b else both.size
+        f = in_boxes(solution, first[:count], solution.w[p], second[:count], radii)
+        total += (np.abs(f) ** 2).reshape(len(radii), -1, e1.size).sum(axis=1)
     return np.asarray(total / np.sqrt(4.0 * e1 * (E - e1)))
 
 
@@ -292,39 +326,79 @@ def channels(
     for p, (a, b) in enumerate(solution.pairs):
         # Either electron of a pair may leave; with equal momenta both are the same channel by
         # exchange.
-        for leaves, stays, first in ((a, b, True), (b, a, False)):
-            if a == b and not first:
-                continue
+        sides = [(a, b)] if a == b else [(a, b), (b, a)]
+        stays = [_open(continuum, outside, E, highest, side) for side in sides]
+        integrals = _integrals(solution, p, stays, shift, ends)
+        for number, (side, found, values) in enumerate(zip(sides, stays, integrals, strict=True)):
+            u = None
             # electron 1 is the one outside
-            u, w = solution.u[p], solution.w[p]
-            if not first:
-                u, w = u.T, w.T
-            levels, P = continuum.levels(stays, highest - stays)
-            # ascending
-            open_ = int(np.count_nonzero(levels < E))
-            if not open_:
-                continue
-            levels, P = levels[:open_], P[:open_]
-            # Energy conservation: the electron outside has E minus the level.
-            F = np.concatenate([outside.functions(leaves, [E - level]) for level in levels])
-            # what the electron outside does not see of the nucleus is taken out
-            integrals = in_boxes(solution, F, w, P, ends) - in_boxes(solution, F * shift, u, P, ends)
-            for number, (level, function) in enumerate(zip(levels, P, strict=True)):
+            if surfaces and found.levels.size:
+                component = np.asarray(on_host(solution.u[p]))
+                u = component if number == 0 else component.T
+            for j, (level, function) in enumerate(zip(found.levels, found.bound, strict=True)):
                 k = math.sqrt(2.0 * (E - level))
                 # only radii at which the level has decayed; the largest of them gives the amplitude, the others its
                 # spread
-                usable = np.array([continuum.held(function, R) for R in ends])
+                usable = continuum.lost_beyond(function, ends) < continuum.share
                 usable[-1] |= not usable.any()
-                values = -2.0 / k * math.sqrt(0.5 * math.pi) * integrals[usable, number]
-                amplitude, spread = complex(values[-1]), float(np.abs(values - values[-1]).max())
-                if surfaces:
+                by_radius = -2.0 / k * math.sqrt(0.5 * math.pi) * values[usable, j]
+                amplitude = complex(by_radius[-1])
+                spread = float(np.abs(by_radius - by_radius[-1]).max())
+                if u is not None:
                     radii = ends[usable]
-                    modulus, spread = _modulus(solution, u, function, leaves, outside.charge, k, radii)
+                    modulus, spread = _modulus(solution, u, function, side[0], outside.charge, k, radii)
                     amplitude *= modulus / max(abs(amplitude), 1e-300)
                 # a level that reaches the wall lacks part of its function
                 spread += LEAK * abs(amplitude) * continuum.lost(function)
-                out.append(Channel(number + 1 + stays, stays, leaves, k, amplitude, spread))
+                out.append(Channel(j + 1 + side[1], side[1], side[0], k, amplitude, spread))
     return out
+
+
+class _Open(NamedTuple):
+    """Open channels of one side of a pair.
+
+    Attributes
+    ----------
+    levels : (k,) float64
+        Of the electron that stays, hartree, ascending.
+    bound, free : (k, n) float64
+        Its functions, and those of the other electron.
+    """
+
+    levels: NDArray[np.float64]
+    bound: NDArray[np.float64]
+    free: NDArray[np.float64]
+
+
+def _open(continuum: Continuum, outside: Continuum, E: float, highest: int, side: tuple[int, int]) -> _Open:
+    """Return the open channels in which an electron of momentum ``side[0]`` leaves and one of ``side[1]`` stays."""
+    leaves, stays = side
+    levels, P = continuum.levels(stays, highest - stays)
+    count = int(np.count_nonzero(levels < E))
+    levels, P = levels[:count], P[:count]
+    # Energy conservation: the electron outside has E minus the level.
+    free = outside.functions(leaves, E - levels) if count else P
+    return _Open(levels, P, free)
+
+
+def _integrals(
+    solution: Inside, p: int, sides: Sequence[_Open], shift: NDArray[np.float64], ends: NDArray[np.float64]
+) -> list[NDArray[np.complex128]]:
+    """Return the integrals of all channels of a pair, (R, k) for each side."""
+    cuts = np.cumsum([side.levels.size for side in sides])
+    if not cuts[-1]:
+        return [np.empty((len(ends), 0), complex) for _ in sides]
+
+    def integral(M: NDArray[np.complex128], factor: NDArray[np.float64] | float) -> NDArray[np.complex128]:
+        # Where electron 2 is the one outside, the functions change places and not the matrix.
+        functions = [(side.free * factor, side.bound) for side in sides]
+        left = [free if number == 0 else bound for number, (free, bound) in enumerate(functions)]
+        right = [bound if number == 0 else free for number, (free, bound) in enumerate(functions)]
+        return in_boxes(solution, np.concatenate(left), M, np.concatenate(right), ends)
+
+    # what the electron outside does not see of the nucleus is taken out
+    found = integral(solution.w[p], 1.0) - integral(solution.u[p], shift)
+    return np.split(found, cuts[:-1], axis=1)
 
 
 def _modulus(
