@@ -143,6 +143,9 @@ def _executed(method: str, deck: DeckSource, settings: Mapping[str, Any]) -> Pat
         return execute(method, deck, Options(**settings)).results
     except (DeckError, FileError, Stopped, Interrupted) as error:
         raise error.with_traceback(None) from None
+    # Before the work begins nothing listens for a stop but Python itself.
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted before the work began; nothing is lost") from None
 
 
 def _digest(deck: Mapping[str, Any]) -> str:

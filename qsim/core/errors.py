@@ -163,6 +163,10 @@ class QsimError(Exception):
         """Return the message, safe for a terminal whatever the deck or the file that it quotes holds."""
         return printable(super().__str__(), newlines=self.several_lines)
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what a notebook shows instead of a traceback: what went wrong, and what to do."""
+        return [f"{type(self).__name__}: {self}", *([f"hint: {self.hint}"] if self.hint else [])]
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by content: errors cross process borders, whatever their constructor takes."""
         # Exceptions are rebuilt by calling their class with `args`, which fails for

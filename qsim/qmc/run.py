@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qsim.core.errors import NumericsError
-from qsim.core.run.sections import Sections
+from qsim.core.run.timing.sections import Sections
 from qsim.qmc.analysis import Analysis, Fit, analyse, average_of, fit_sections
 from qsim.qmc.deck.series import Dmc, Vmc
 from qsim.qmc.estimators import collection

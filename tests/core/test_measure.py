@@ -2,9 +2,9 @@
 
 import pytest
 
-from qsim.core.run.measure import Measured, Stopwatch, measured
 from qsim.core.run.progress import Monitor, RunClock
-from qsim.core.run.sections import Sections
+from qsim.core.run.timing.measure import Measured, Stopwatch, measured
+from qsim.core.run.timing.sections import Sections
 
 
 class Clock:

@@ -14,8 +14,8 @@ from qsim.core.device.compilers.compilation import COLLECTING, Compilation, comp
 from qsim.core.errors import FileError, Interrupted, NumericsError, Stopped
 from qsim.core.run.checkpoint import load
 from qsim.core.run.progress import Monitor, RunClock
-from qsim.core.run.sections import Sections
 from qsim.core.run.signals import Signals
+from qsim.core.run.timing.sections import Sections
 
 
 class Clock:

@@ -38,11 +38,11 @@ from qsim.core.run.files.paths import (
 )
 from qsim.core.run.files.publish import keep_state, publish, write
 from qsim.core.run.job import Job, Options, Outcome, listed, make_job
-from qsim.core.run.measure import SECONDS, Stopwatch, measured
 from qsim.core.run.progress import Monitor, RunClock
 from qsim.core.run.ranks import about_ranks, require_one_deck, require_share
 from qsim.core.run.signals import Signals, leaving_later, on_early_exit
 from qsim.core.run.stages import Method, Plan
+from qsim.core.run.timing.measure import SECONDS, Stopwatch, measured
 from qsim.core.text import rough_time
 from qsim.version import __version__
 

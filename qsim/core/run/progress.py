@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from qsim.core.device.parallel import Comm
-    from qsim.core.run.measure import Stopwatch
-    from qsim.core.run.sections import Sections
     from qsim.core.run.signals import Signals
+    from qsim.core.run.timing.measure import Stopwatch
+    from qsim.core.run.timing.sections import Sections
 
 __all__ = ["Monitor", "RunClock"]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 
@@ -12,7 +13,7 @@ from qsim.core.run.streams import PatientText
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from qsim.core.run.sections import Sections
+    from qsim.core.run.timing.sections import Sections
 
 __all__ = ["Task"]
 
@@ -38,10 +39,13 @@ class Observer(Protocol):
         Work of the sections of the run, if there are several.
     restored
         State from which the run continues.
+    quiet
+        True if nothing is to be shown.
     """
 
     sections: Sections | None
     restored: Mapping[str, Any] | None
+    quiet: bool
 
     @property
     def stream(self) -> TextIO | None:
@@ -88,6 +92,7 @@ class Task:
         self.shown: int | None = None
         self.bar: Progress | None = None
         self.row: TaskID | None = None
+        self.picture = None if monitor.quiet or monitor.on_terminal else _notebook_line()
         if monitor.on_terminal:
             with suppress(OSError, ValueError):
                 self._open_bar()
@@ -131,7 +136,8 @@ class Task:
         if self.first_unknown:
             self.first, self.start, self.first_unknown = done, now, False
         self.done, self.observables = done, observables
-        if self.monitor.now() - self.shown_at >= (LINE_INTERVAL if self.bar is None else REFRESH):
+        live = self.bar is not None or self.picture is not None
+        if self.monitor.now() - self.shown_at >= (REFRESH if live else LINE_INTERVAL):
             self._show(now)
 
     def days_left(self) -> float:
@@ -155,6 +161,10 @@ class Task:
                     self.row, completed=self.done, text=f"{self._text(now)}  {elapsed}{self._left(now)}"
                 )
                 self.bar.refresh()
+        elif self.picture is not None:
+            # The picture in the cell is replaced, and a dead front end must not end the run.
+            with suppress(Exception):
+                self.picture(self._title, (self.done / self.total) if self.total else None, self._line(now))
         else:
             self.monitor.note(f"{self._title}: {self._line(now)}" if self.what else self._line(now))
 
@@ -207,6 +217,28 @@ class Task:
         # No last line for a task without a step, nor the same line twice.
         elif self.done > self.first and self.shown != self.done:
             self._show(now)
+
+
+def _notebook_line() -> Callable[[str, float | None, str], None] | None:
+    """Return what shows a task in the output of a notebook's cell, and replaces it; None elsewhere."""
+    shell = sys.modules.get("IPython")
+    kernel = getattr(shell, "get_ipython", lambda: None)() if shell is not None else None
+    if kernel is None or type(kernel).__name__ != "ZMQInteractiveShell":
+        return None
+    from IPython.display import HTML, display
+
+    # IPython has no types.
+    picture: Any = HTML
+    handle: Any = cast("Any", display)(picture(""), display_id=True)
+
+    def show(title: str, share: float | None, text: str) -> None:
+        bar = f'<progress max="1" value="{share:.4f}"></progress>' if share is not None else ""
+        words = html.escape(f"{title}  {text}")
+        handle.update(
+            picture(f'<div style="font-family: monospace; white-space: pre-wrap">{bar} {words}</div>')
+        )
+
+    return show
 
 
 def _duration(seconds: float) -> str:
