@@ -48,24 +48,21 @@ MOST_MEMBERS = 1_000_000
 _NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(.*)", re.DOTALL)
 
 
-class Steps(Block):
-    """Equidistant values, all numbers or all with the same unit."""
+class Several(Block):
+    """Equal steps from start to stop, or normal random values of mean and sigma, independent of those of other parameters.
 
-    start: float | str = Field(description="first value")
-    stop: float | str = Field(description="last value")
-    count: Annotated[Count, Field(ge=1, le=1_000_000)] = Field(description="number of values")
+    All are numbers, or all have the same unit.
+    """
 
-
-class Drawn(Block):
-    """Normal random values, all numbers or all with the same unit; those of one entry are independent."""
-
-    mean: float | str = Field(description="mean value")
-    sigma: float | str = Field(description="standard deviation")
+    start: float | str | None = Field(default=None, description="first of equal steps")
+    stop: float | str | None = Field(default=None, description="last of equal steps")
+    mean: float | str | None = Field(default=None, description="mean of random values")
+    sigma: float | str | None = Field(default=None, description="standard deviation of random values")
     count: Annotated[Count, Field(ge=1, le=1_000_000)] = Field(description="number of values")
 
 
 # Of one parameter.
-Settings = Annotated[list[float | str], Field(min_length=1, max_length=1_000_000)] | Steps | Drawn
+Settings = Annotated[list[float | str], Field(min_length=1, max_length=1_000_000)] | Several
 
 
 class Variation(Block):
@@ -181,21 +178,24 @@ def settings_of(values: Settings, normal: Callable[[int], Iterable[float]]) -> l
     Raises
     ------
     ValueError
-        If the two numbers of a block have different units.
+        If the two numbers of a block have different units, or one of them is missing.
     """
     if isinstance(values, list):
         return list(values)
-    if isinstance(values, Steps):
+    stepped, drawn = (values.start, values.stop), (values.mean, values.sigma)
+    if None not in stepped and drawn == (None, None):
         first, last, unit = _of_one_unit("start", values.start, "stop", values.stop)
         steps = max(values.count - 1, 1)
         made = [first + (last - first) * i / steps for i in range(values.count)]
-    else:
+    elif None not in drawn and stepped == (None, None):
         mean, sigma, unit = _of_one_unit("mean", values.mean, "sigma", values.sigma)
         made = [mean + sigma * float(z) for z in normal(values.count)]
+    else:
+        raise ValueError("give start and stop, or mean and sigma, with count")
     return [f"{v!r} {unit}" if unit else v for v in made]
 
 
-def _of_one_unit(name: str, first: float | str, other: str, second: float | str) -> tuple[float, float, str]:
+def _of_one_unit(name: str, first: object, other: str, second: object) -> tuple[float, float, str]:
     """Return two numbers and their unit; zero needs none.
 
     Raises

@@ -15,6 +15,7 @@
 #endif
 #define THREADS (TEAM < 32 ? 32 : TEAM)
 #define TEAMS (THREADS / TEAM)
+#define BLOCKS (THREADS > 128 ? 2 : THREADS > 32 ? 4 : 16)  // at once on a multiprocessor: 128 registers a thread
 
 __device__ __forceinline__ void together() {
     if (THREADS == 32) __syncwarp();
@@ -88,6 +89,7 @@ struct Room {
     __device__ __forceinline__ cplx product(const cplx* from, int i, int shift) const {
         const int r = i >> shift, s = i & (pitch - 1);
         cplx sum = {0, 0};
+#pragma unroll 2
         for (int e = start[r]; e < start[r + 1]; ++e) sum = cfma(a[e], from[(column[e] << shift) + s], sum);
         return sum;
     }
@@ -95,6 +97,7 @@ struct Room {
     // element i of A+ from, added to sum
     __device__ __forceinline__ cplx adjoint(const cplx* from, int i, int shift, cplx sum) const {
         const int r = i >> shift, s = i & (pitch - 1);
+#pragma unroll 2
         for (int e = back_start[r]; e < back_start[r + 1]; ++e)
             sum = cfma(conj(a[back_entry[e]]), from[(back_row[e] << shift) + s], sum);
         return sum;
@@ -123,7 +126,7 @@ struct Room {
 #define GIVEN {members, rows, entries, columns, controls, slots, terms, parts, group, shift, table, outside}
 
 // packed: both patterns; values (M, C + 1, E); factors (C, N); x (M, D, 2 S) in/out; trajectory (M, N parts, D, 2 S) out
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 slot_forward(const int* packed, const cplx* values, const real* factors, real tau, real* x, real* trajectory, int keep, SIZES) {
     extern __shared__ __align__(16) unsigned char raw[];
     const Sizes n = GIVEN;
@@ -164,6 +167,7 @@ __device__ __forceinline__ void outer(const Room& room, const cplx* mu, const cp
     for (int e = room.lane; e < n.entries; e += TEAM) {
         const cplx *left = mu + (room.row[e] << n.shift), *right = x + (room.column[e] << n.shift);
         cplx sum = room.k[e];
+#pragma unroll 2
         for (int s = 0; s < room.width; ++s) sum = cfma(conj(left[s]), right[s], sum);
         room.k[e] = sum;
     }
@@ -193,7 +197,7 @@ __device__ __forceinline__ void derivatives(const Room& room, real tau, int j, r
 }
 
 // lam (M, D, 2 S) in/out; trajectory (M, N parts, D, 2 S); gradient (M, groups, C, N) out; scratch: A^j x of all blocks
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 slot_backward(const int* packed, const cplx* values, const real* factors, real tau, real* lam, const real* trajectory,
               real* gradient, cplx* scratch, SIZES) {
     extern __shared__ __align__(16) unsigned char raw[];

@@ -226,6 +226,10 @@ def test_thermal_members_have_levels_of_their_own(run):
             r"start and stop need the same unit",
         ),
         (
+            {"members": [{"scale": {"control.x": {"start": 1.0, "sigma": 2.0, "count": 2}}}]},
+            r"give start and stop, or mean and sigma, with count",
+        ),
+        (
             {"members": [{"set": {"parts.q.T2": [9.0]}, "scale": {"parts.q.T1": [1.0]}}]},
             r"T2 = 9.0 exceeds 2 T1 = 2",
         ),
