@@ -31,6 +31,7 @@ DRAWN = {
     "qmc/he_atom": "overview trace population reblock timestep optimisation jastrow gofr density",
     "qmc/electron_gas": "sofk",
     "qoc/alignment": "overview goal",
+    "qoc/sqrt_iswap": "budget",
     "qoc/fastest": "front",
     "qoc/leakage": "overview fields spectrum populations convergence gate bloch",
     "qoc/robust": "overview fields spectrum populations convergence spectrogram robustness",

@@ -13,6 +13,7 @@ from qsim.qoc.quantum.ensembles import figures as ensembles
 from qsim.qoc.quantum.ensembles import quantities as ensemble_quantities
 from qsim.qoc.quantum.fronts.figures import front
 from qsim.qoc.quantum.fronts.quantities import FRONT
+from qsim.qoc.quantum.open import quantities as jumps
 from qsim.qoc.quantum.per_control import CONTROLS
 from qsim.qoc.result import QUANTITIES as GRID_QUANTITIES
 
@@ -32,6 +33,7 @@ QUANTITIES: dict[str, tuple[Quantity[Any], ...]] = {
     "grid": GRID_QUANTITIES,
     "quantum": (
         *quantum_result.QUANTITIES,
+        *jumps.QUANTITIES,
         *CONTROLS,
         *curves.QUANTITIES,
         *FRONT,
@@ -47,6 +49,7 @@ QUANTUM: dict[str, Drawing] = {
     "populations": quantum.populations,
     "convergence": quantum.convergence,
     "gate": quantum.gate,
+    "budget": quantum.budget,
     "front": front,
     "bloch": quantum.bloch,
     "goal": quantum.goal,

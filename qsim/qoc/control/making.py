@@ -132,7 +132,8 @@ class Making:
             low[:], high[:] = ends
         area = self._area(block, key, shape, (low, high))
         if basis is None:
-            return Parametrisation(shape, low, high, area, None, soft_bounds=self.soft)
+            slew = None if block.slew is None else block.slew * s.duration / s.times.size
+            return Parametrisation(shape, low, high, area, None, slew=slew, soft_bounds=self.soft)
         return Parametrisation(
             shape, low, high, area, basis.modes, disjoint=basis.disjoint, soft_bounds=self.soft
         )

@@ -48,6 +48,8 @@ class Parametrisation:
         True if every slot belongs to one mode at most, and no mode changes its sign: bounds are then a box.
     offset : (N,) float64 or None
         Values that B u is added to.
+    slew : float or None
+        Largest change from one value to the next, and of the first from zero; the parameters are then these changes.
     soft_bounds : bool
         Keep bounds by the soft clip even where a box would do: for searches that know no box.
     """
@@ -59,6 +61,7 @@ class Parametrisation:
     modes: NDArray[np.float64] | None
     disjoint: bool = False
     offset: NDArray[np.float64] | None = None
+    slew: float | None = None
     soft_bounds: bool = False
 
     @property
@@ -69,7 +72,7 @@ class Parametrisation:
     @property
     def soft(self) -> bool:
         """True if bounds are kept by the soft clip, since a linear constraint couples the time steps."""
-        linear = self.modes is not None and not self.disjoint
+        linear = self.slew is not None or (self.modes is not None and not self.disjoint)
         return self.bounded and (
             self.area is not None or self.offset is not None or linear or self.soft_bounds
         )
@@ -81,6 +84,9 @@ class Parametrisation:
 
     def box(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Bounds on the parameters for the optimiser, or None."""
+        if self.slew is not None and not self.soft_bounds:
+            ends = np.full(self.size, self.slew)
+            return -ends, ends
         if not self.bounded or self.soft:
             return None
         # where the shape is zero, or next to it, no finite parameter reaches a bound
@@ -108,6 +114,10 @@ class Parametrisation:
             # d lambda = (slope . dv) / (slope . S), so the transposed map subtracts slope times the projection on S
             g = g - (g @ self.shape)[..., None] * (slope / float(slope @ self.shape))
         g = g * self.shape
+        if self.slew is not None:
+            # every change moves all values after it
+            after = np.flip(np.cumsum(np.flip(g, -1), axis=-1), -1)
+            return after * self._changes(u)[1]
         return g if self.modes is None else g @ self.modes.T
 
     def metric(
@@ -128,6 +138,9 @@ class Parametrisation:
                 field = self._unclip(field)
         if self.offset is not None:
             field = field - self.shape * self.offset
+        if self.slew is not None:
+            margin = 0.9 * self.slew if self.soft_bounds else self.slew
+            return np.clip(np.diff(field, prepend=0.0), -margin, margin)
         if self.modes is not None and np.any(self.shape != 1.0):
             rows = self.modes * self.shape
             overlaps = rows @ rows.T
@@ -140,15 +153,27 @@ class Parametrisation:
     # ---------------------------------------------------------------------------------------- pieces
 
     def _before_clip(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
-        v = u if self.modes is None else u @ self.modes
+        v = self._sum(u)
         v = self.shape * (v if self.offset is None else v + self.offset)
         return v if self.area is None else v - self._shift(v) * self.shape
+
+    def _sum(self, u: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return B u."""
+        if self.slew is not None:
+            return np.cumsum(self._changes(u)[0])
+        return u if self.modes is None else u @ self.modes
+
+    def _changes(self, u: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the changes from value to value, and their derivative by the parameters."""
+        if self.slew is None or not self.soft_bounds:
+            return u, np.ones_like(u)
+        return soft_clip(u, -self.slew, self.slew)
 
     def shift(self, u: NDArray[np.float64]) -> float:
         """Return lambda, the multiple of S that is taken away to keep the area; 0 without one."""
         if self.area is None:
             return 0.0
-        v = u if self.modes is None else u @ self.modes
+        v = self._sum(u)
         return self._shift(self.shape * (v if self.offset is None else v + self.offset))
 
     def _shift(self, v: NDArray[np.float64]) -> float:

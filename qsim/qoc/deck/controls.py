@@ -150,6 +150,10 @@ class QuantumControl(Block):
     area: Annotated[float, Field(gt=-1e12, lt=1e12)] | None = Field(
         default=None, description="keep the time integral at this value, in the units of control and time"
     )
+    slew: Annotated[float, Field(gt=0, lt=1e30)] | None = Field(
+        default=None,
+        description="largest change per time, in the units of control and time, from zero before the pulse on",
+    )
     alpha: Annotated[float, Field(ge=0, lt=1e12)] | None = Field(
         default=None, description="fluence penalty of this control; default: objective.alpha"
     )
@@ -160,6 +164,8 @@ class QuantumControl(Block):
         """What couples its slots: the key of the constraint, or an empty text."""
         if self.parameters.type != "slots" or self.parameters.count is not None:
             return "parameters"
+        if self.slew is not None:
+            return "slew"
         if self.zero_area:
             return "zero_area"
         return "" if self.area is None else "area"
@@ -178,6 +184,7 @@ def control_rules(controls: list[QuantumControl], optimizer: str) -> Iterator[Fi
         key = f"control.{place}"
         if control.zero_area and control.area is not None:
             yield Finding(f"{key}.area", "give either area or zero_area")
+        yield from _slew(control, key)
         yield from _modulus(controls, place, taken)
         if optimizer == "krotov" and not control.fixed:
             yield from _sequential(control, key)
@@ -200,10 +207,25 @@ def _modulus(controls: list[QuantumControl], place: int, taken: set[str]) -> Ite
     for one in (control, others[0]):
         if one.fixed:
             yield Finding(key, f"'{one.name}' is fixed; a pair has two free controls")
-        elif one.zero_area or one.area is not None:
-            yield Finding(
-                key, f"the area of '{one.name}' cannot be kept together with a bound on the modulus"
-            )
+        elif one.zero_area or one.area is not None or one.slew is not None:
+            what = "area" if one.slew is None else "slew"
+            text = f"the {what} of '{one.name}' cannot be kept together with a bound on the modulus"
+            yield Finding(key, text)
+
+
+def _slew(control: QuantumControl, key: str) -> Iterator[Finding]:
+    """Yield what cannot be kept together with a largest change."""
+    if control.slew is None:
+        return
+    if control.parameters.type != "slots" or control.parameters.count is not None:
+        yield Finding(
+            f"{key}.slew", "a largest change needs a value of its own in every slot, parameters: slots"
+        )
+    for name in ("shape", "zero_area", "area"):
+        if getattr(control, name) not in (None, False):
+            yield Finding(f"{key}.slew", f"a largest change cannot be kept together with {name}")
+    if control.fixed:
+        yield Finding(f"{key}.slew", "the values of a fixed control are kept as they are")
 
 
 def _sequential(control: QuantumControl, key: str) -> Iterator[Finding]:

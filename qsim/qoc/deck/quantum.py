@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from qsim.core.deck.blocks import Block, Count, Deck, Finding, PositiveCount, short_form
 from qsim.qoc.deck.controls import QuantumControl, control_rules
@@ -33,18 +33,61 @@ class Slots(Block):
     )
 
 
-class QuantumObjective(Block):
-    """``J = P - alpha sum_c integral u_c^2 dt``, with P the probability, fidelity or mean value of the goal."""
+class Running(Block):
+    """A mean value that is kept small on the way."""
 
+    observable: Annotated[str, Field(min_length=1)] = Field(
+        description="Hermitian formula of operators",
+        json_schema_extra={"example": "q.p2"},
+    )
+    weight: Annotated[float, Field(gt=-1e12, lt=1e12)] = Field(
+        description="factor of its mean over time in J; negative to make it large",
+        json_schema_extra={"example": 0.1},
+    )
+
+
+class QuantumObjective(Block):
+    """``J = P - alpha sum_c integral u_c^2 dt - leakage_weight leak - running.weight mean``, with P the value of the goal."""
+
+    measure: Literal["auto", "average_fidelity", "process_fidelity"] = Field(
+        default="auto",
+        description="value of a gate: average_fidelity (auto), over all states of the logical space, or process_fidelity",
+    )
     threshold: float | Literal["auto"] = Field(
         default="auto", description="stop when P reaches this; auto: 0.99, for observables never"
     )
     alpha: Annotated[float, Field(ge=0, lt=1e12)] = Field(
         default=0.0, description="fluence penalty, 1/(control^2 time)"
     )
+    leakage_weight: Annotated[float, Field(ge=0, lt=1e12)] = Field(
+        default=0.0, description="factor of the leakage of a gate in J"
+    )
+    running: Running | None = Field(default=None, description="a mean value over time that counts in J")
     max_fluence: Annotated[float, Field(gt=0, lt=1e30)] | None = Field(
         default=None, description="largest integral of the sum of u^2 of all controls that are not fixed"
     )
+
+
+class Histories(Block):
+    """Sampled histories with jumps."""
+
+    count: Annotated[Count, Field(ge=8, le=10_000_000)] = Field(
+        default=1000, description="histories with jumps in every evaluation"
+    )
+
+
+class Unravelled(Block):
+    """Jumps at times that are drawn once, for systems too large for density matrices."""
+
+    trajectories: Histories = Field(
+        description="histories whose times follow a Poisson process; the result is that of other times, with its error"
+    )
+
+
+def _more(value: object) -> object:
+    """Return the number of a text such as "+2"."""
+    text = value.strip() if isinstance(value, str) else ""
+    return int(text[1:]) if text.startswith("+") and text[1:].isdecimal() else value
 
 
 class QuantumVerify(Block):
@@ -54,7 +97,7 @@ class QuantumVerify(Block):
         default="auto",
         description="auto: exponentials of each slot by another algorithm and from another generator",
     )
-    levels: Annotated[Count, Field(le=20)] = Field(
+    levels: Annotated[Count, Field(le=20), BeforeValidator(_more, json_schema_input_type=int | str)] = Field(
         default=2,
         description="levels more per ladder or transmon for the error of the levels; 0: no such error",
     )
@@ -98,7 +141,7 @@ class QuantumDeck(Deck):
     propagator: Annotated[Levels, short_form] | None = Field(
         default=None, description="grid2d: the levels in which the state moves"
     )
-    dissipation: Literal["auto", "none", "no_jump", "lindblad"] = Field(
+    dissipation: Literal["auto", "none", "no_jump", "lindblad"] | Unravelled = Field(
         default="auto",
         description="jumps of the system. none: left out; no_jump: kets that lose what jumps, with the interval of one "
         "jump and more; lindblad: density matrices; auto: lindblad for small systems and where jumps are frequent, else "
@@ -122,6 +165,11 @@ class QuantumDeck(Deck):
             yield Finding("run.precision", "systems of parts or matrices run in double precision")
         yield from self._levels()
         yield from control_rules(self.control, self.optimizer.type)
+        yield from self._sampling()
+        beside = self.objective.running is not None or self.objective.leakage_weight > 0
+        if beside and self.optimizer.type in ("krotov", "gauss_newton"):
+            key = "objective.running" if self.objective.running is not None else "objective.leakage_weight"
+            yield Finding(key, f"{self.optimizer.type} knows the value of the goal alone; use lbfgs")
         random = any(c.guess.type == "random" or c.parameters.type == "fourier" for c in self.control)
         if getattr(self.optimizer, "restarts", 0) and not random:
             text = "every start would be the same; give a control guess: random, or parameters: fourier"
@@ -131,13 +179,33 @@ class QuantumDeck(Deck):
             yield Finding("objective.max_fluence", text)
         if self.front is not None and self.optimizer.type == "none":
             yield Finding("front", "a front is searched; choose an optimizer")
-        if self.ensemble is not None:
-            yield from self.ensemble.check()
-            if self.dissipation == "no_jump":
-                yield Finding("dissipation", "an ensemble has no expansion in jumps; use lindblad, or none")
-            if self.optimizer.type in ("krotov", "gauss_newton"):
-                text = f"{self.optimizer.type} knows one system; with an ensemble: lbfgs, travolta or none"
-                yield Finding("optimizer.type", text)
+        yield from self._members()
+
+    def _members(self) -> Iterator[Finding]:
+        """Yield what an ensemble cannot do."""
+        if self.ensemble is None:
+            return
+        yield from self.ensemble.check()
+        if self.dissipation == "no_jump" or isinstance(self.dissipation, Unravelled):
+            yield Finding("dissipation", "an ensemble counts no jumps; use lindblad, or none")
+        if self.objective.running is not None:
+            yield Finding("objective.running", "an ensemble knows the value of the goal alone")
+        if self.objective.leakage_weight > 0:
+            yield Finding("objective.leakage_weight", "an ensemble knows the value of the goal alone")
+        if self.objective.measure == "process_fidelity":
+            yield Finding("objective.measure", "an ensemble knows the average fidelity alone")
+        if self.optimizer.type in ("krotov", "gauss_newton"):
+            text = f"{self.optimizer.type} knows one system; with an ensemble: lbfgs, travolta or none"
+            yield Finding("optimizer.type", text)
+
+    def _sampling(self) -> Iterator[Finding]:
+        """Yield what sampled histories cannot do."""
+        if not isinstance(self.dissipation, Unravelled):
+            return
+        if self.optimizer.type in ("krotov", "gauss_newton"):
+            yield Finding("dissipation", f"{self.optimizer.type} knows no sampled histories; use lbfgs")
+        if self.objective.running is not None or self.objective.leakage_weight > 0:
+            yield Finding("dissipation", "sampled histories know the value of the goal alone; use lindblad")
 
     def _levels(self) -> Iterator[Finding]:
         """Yield what is wrong with the levels of the propagator."""

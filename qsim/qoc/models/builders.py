@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from qsim.core.errors import InvalidInput
 from qsim.qoc.deck.systems.grid2d import Grid2dSystem
 from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.deck.systems.model import ModelSystem
 from qsim.qoc.deck.systems.rotor import RotorSystem
+from qsim.qoc.deck.systems.states import Observable, Thermal
 from qsim.qoc.models.composite import composite_model
 from qsim.qoc.models.grid2d import grid2d_model
 from qsim.qoc.models.matrices import matrices_model
+from qsim.qoc.models.quantum import ObservableTarget
 from qsim.qoc.models.rotor import rotor_model
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from qsim.qoc.models.quantum import QuantumModel
 
-__all__ = ["System", "model"]
+__all__ = ["System", "model", "observable_of"]
 
 System: TypeAlias = ModelSystem | MatricesSystem | RotorSystem | Grid2dSystem
 """A block `system` of the deck, of any type but the particle on a line."""
@@ -46,3 +51,23 @@ def model(system: System, extra: int = 0) -> QuantumModel:
     if isinstance(system, Grid2dSystem):
         return grid2d_model(system, extra)
     return composite_model(system, extra)
+
+
+def observable_of(system: System, formula: str, key: str) -> csr_array:
+    """Return the operator (D, D) of a Hermitian formula, in the names of a block `system`.
+
+    Raises
+    ------
+    InvalidInput
+        At `key`, if the formula is mistaken.
+    """
+    # as the goal of the same system, which knows the names; its start is any
+    cold = Thermal(thermal=1e-9, below=0.5)
+    goal_alone = {"target": Observable(observable=formula), "initial": cold, "pairs": None}
+    asked = system.model_copy(update=goal_alone)
+    try:
+        goal = model(asked).goal
+    except InvalidInput as problem:
+        raise InvalidInput(key, str(problem)) from None
+    assert isinstance(goal, ObservableTarget)
+    return goal.operator

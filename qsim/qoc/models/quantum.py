@@ -98,12 +98,15 @@ class GateTarget:
         keeps it (a coherent overlap). ``local``: U may be followed by ``exp(i sum_k phi_k diag(generators[:, k]))``.
     generators : (d, k) int64
         Generators of the free local phases in the logical basis; (d, 0) without.
+    process : bool
+        True where the process fidelity ``|t|^2/d^2`` is meant instead of the average one.
     """
 
     unitary: ComplexArray
     columns: ComplexArray
     free_phases: FreePhases
     generators: NDArray[np.int64]
+    process: bool = False
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,10 @@ def refuse_without_amplitudes(model: QuantumModel, density: bool) -> None:
     if isinstance(model.goal, ObservableTarget):
         text = "Gauss-Newton needs a largest value with no amplitude left; of an observable use lbfgs"
         raise InvalidInput("optimizer", text)
+    if isinstance(model.goal, GateTarget) and model.goal.free_phases == "local":
+        raise InvalidInput(
+            "optimizer", "Gauss-Newton needs a gate without free phases of its parts; use lbfgs"
+        )
     if not isinstance(model.goal, GateTarget | StateTarget):
         raise InvalidInput("optimizer", "Gauss-Newton needs states or a gate as a goal; use lbfgs")
 
@@ -91,7 +95,10 @@ class SlotAmplitudes:
             return self._up_to_a_phase(trial, self.wanted)
         weights = np.sqrt(self.objective.model.weights)
         parts = [
-            (w * (basis.conj().T @ trial.final[:, s]), self._rows(trial, s, np.asarray(w * basis, np.complex128)))
+            (
+                w * (basis.conj().T @ trial.final[:, s]),
+                self._rows(trial, s, np.asarray(w * basis, np.complex128)),
+            )
             for s, (basis, w) in enumerate(zip(self.outside, weights, strict=True))
         ]
         return np.concatenate([r for r, _ in parts]), np.concatenate([rows for _, rows in parts])
@@ -100,7 +107,7 @@ class SlotAmplitudes:
         size, count = wanted.shape
         turned = wanted * np.exp(1j * np.angle(np.vdot(wanted, trial.final)))
         residual = self.scale * (trial.final - turned)
-        units = self.scale * np.eye(size, dtype=complex)
+        units = np.asarray(self.scale * np.eye(size), np.complex128)
         rows = np.array([self._rows(trial, s, units) for s in range(count)])
         # the phase follows the controls: what moves along it is no residual
         along = (1j * turned / np.linalg.norm(turned)).T

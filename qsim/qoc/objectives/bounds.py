@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.qoc.models.quantum import DensityTarget, GateTarget, ObservableTarget, StateTarget
+from qsim.qoc.objectives.costs import is_mixed
 from qsim.qoc.propagators.slots import row_and_column_norm
 
 if TYPE_CHECKING:
@@ -72,7 +73,10 @@ def mixture_bound(model: QuantumModel) -> float | None:
     operator = goal.density if isinstance(goal, DensityTarget) else goal.operator.toarray()
     values = np.linalg.eigvalsh(operator)[::-1]
     count = min(weights.size, values.size)
-    return float(weights[:count] @ values[:count])
+    largest = float(weights[:count] @ values[:count])
+    if is_mixed(model):
+        return 1.0 - 0.5 * float(np.sum(weights**2) + np.sum(values**2) - 2.0 * largest)
+    return largest
 
 
 def widest(model: QuantumModel, low: NDArray[np.float64], high: NDArray[np.float64]) -> float | None:
@@ -131,6 +135,8 @@ def after_turning(model: QuantumModel, turned: float) -> float:
     if isinstance(goal, GateTarget):
         # |t| <= sum_s cos, and ||V+ X||^2 <= d
         d = overlaps.size
+        if goal.process:
+            return float(np.mean(overlaps) ** 2)
         return float((d * np.mean(overlaps) ** 2 + 1.0) / (d + 1.0))
     assert isinstance(goal, StateTarget)
     if goal.coherent:
@@ -170,7 +176,7 @@ def coherence_limit(model: QuantumModel, duration: float) -> float | None:
         inside = v.conj().T @ moved
         lost += rate / d - abs(np.trace(inside)) ** 2 / d**2
         leaked += (rate - float(np.linalg.norm(inside) ** 2)) / d
-    error = duration * (d * lost + leaked) / (d + 1.0)
+    error = duration * (lost if goal.process else (d * lost + leaked) / (d + 1.0))
     return 1.0 - error if error < FIRST_ORDER else None
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from qsim.core.errors import InvalidInput
 from qsim.qoc.models.quantum import DensityTarget, GateTarget, ObservableTarget, StateTarget
+from qsim.qoc.objectives.phases import best_phases, factors_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from qsim.qoc.models.quantum import QuantumModel
 
 __all__ = [
+    "Closeness",
     "Cost",
+    "FreeGate",
+    "FreeOpenGate",
     "GateCost",
     "Linear",
     "Mean",
@@ -26,7 +30,9 @@ __all__ = [
     "column_count",
     "cost_of",
     "hermitian_units",
+    "is_mixed",
     "is_quadratic",
+    "open_gate_rows",
 ]
 
 # Purity below which a density matrix is no state.
@@ -47,6 +53,10 @@ class Cost(ABC):
     def values(self, stack: Columns) -> NDArray[np.float64]:
         """Return J (n,) of columns (n, D, S)."""
         return np.array([self.value(x) for x in stack])
+
+    def frozen(self, x: Columns) -> Cost:
+        """Return the cost with the phases that are best for columns: a quadratic form; itself where none are free."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -104,7 +114,7 @@ class Overlap(Cost):
 
 @dataclass(frozen=True)
 class GateCost(Cost):
-    """Average fidelity of a gate, ``(|t|^2 + ||P X||^2)/(d (d + 1))`` with ``t = Tr(U+ V+ X)``.
+    """Average fidelity of a gate, ``(|t|^2 + ||P X||^2)/(d (d + 1))`` with ``t = Tr(U+ V+ X)``, or ``|t|^2/d^2`` of the process.
 
     Pedersen, Moller, Molmer, Phys. Lett. A 367, 47 (2007).
 
@@ -114,31 +124,39 @@ class GateCost(Cost):
         V U.
     logical : (D, d) complex128
         V, the logical basis.
+    process : bool
+        True for the process fidelity.
     """
 
     wanted: Columns
     logical: Columns
+    process: bool = False
 
     @property
     def _scale(self) -> float:
         d = self.logical.shape[1]
-        return 1.0 / (d * (d + 1))
+        return 1.0 / (d * d if self.process else d * (d + 1))
+
+    @property
+    def _kept(self) -> float:
+        """Factor of ``||P X||^2``."""
+        return 0.0 if self.process else 1.0
 
     def value(self, x: Columns) -> float:
         """Return F."""
-        kept = np.linalg.norm(self.logical.conj().T @ x) ** 2
+        kept = self._kept * np.linalg.norm(self.logical.conj().T @ x) ** 2
         return float(np.abs(np.vdot(self.wanted, x)) ** 2 + kept) * self._scale
 
     def derivative(self, x: Columns) -> Columns:
-        """Return ``(t V U + P X)/(d (d + 1))``."""
-        inside = self.logical @ (self.logical.conj().T @ x)
+        """Return ``(t V U + P X)/(d (d + 1))``, or ``t V U/d^2``."""
+        inside = self._kept * (self.logical @ (self.logical.conj().T @ x))
         return np.asarray((np.vdot(self.wanted, x) * self.wanted + inside) * self._scale)
 
     def values(self, stack: Columns) -> NDArray[np.float64]:
         """Return F (n,) of columns (n, D, d), the parts of one channel."""
         count = stack.shape[0]
         overlaps = stack.reshape(count, -1) @ self.wanted.conj().ravel()
-        kept = np.sum(np.abs(self.logical.conj().T @ stack) ** 2, axis=(1, 2))
+        kept = self._kept * np.sum(np.abs(self.logical.conj().T @ stack) ** 2, axis=(1, 2))
         return np.asarray((np.abs(overlaps) ** 2 + kept) * self._scale)
 
 
@@ -163,6 +181,128 @@ class Linear(Cost):
         return 0.5 * self.rows
 
 
+@dataclass(frozen=True)
+class FreeGate(Cost):
+    """Average fidelity of a gate whose local phases do not count: the largest over ``U -> diag(z) U``.
+
+    The derivative is that at the best phases, which do not move to first order.
+
+    Attributes
+    ----------
+    unitary : (d, d) complex128
+        U.
+    logical : (D, d) complex128
+        V.
+    generators : (d, k) int64
+        Of the phases.
+    process : bool
+        True for the process fidelity.
+    """
+
+    unitary: Columns
+    logical: Columns
+    generators: NDArray[np.int64]
+    process: bool = False
+
+    def phases(self, x: Columns) -> NDArray[np.float64]:
+        """Return the best phases (k,) of final columns (D, d)."""
+        m = np.sum((self.logical.conj().T @ x) * self.unitary.conj(), axis=1)
+        return best_phases(np.outer(m, m.conj()), self.generators)
+
+    def frozen(self, x: Columns) -> Cost:
+        """Return the fidelity with the phases that are best for columns."""
+        return self.at(self.phases(x))
+
+    def at(self, phases: NDArray[np.float64]) -> GateCost:
+        """Return the fidelity with given phases."""
+        turned = factors_of(self.generators, phases)[:, None] * self.unitary
+        return GateCost(self.logical @ turned, self.logical, self.process)
+
+    def value(self, x: Columns) -> float:
+        """Return F."""
+        return self.at(self.phases(x)).value(x)
+
+    def derivative(self, x: Columns) -> Columns:
+        """Return dF/dX* (D, d)."""
+        return self.at(self.phases(x)).derivative(x)
+
+
+@dataclass(frozen=True)
+class FreeOpenGate(Cost):
+    """The same of density matrices (D^2, d^2) that started as Hermitian units of the logical space."""
+
+    unitary: Columns
+    logical: Columns
+    generators: NDArray[np.int64]
+    process: bool = False
+
+    def phases(self, x: Columns) -> NDArray[np.float64]:
+        """Return the best phases (k,): ``R_ab = sum_ij U_ai^* <a|E(|i><j|)|b> U_bj``."""
+        d = self.unitary.shape[0]
+        size = self.logical.shape[0]
+        inside = np.einsum(
+            "xa,xys,yb->sab", self.logical.conj(), x.reshape(size, size, -1), self.logical, optimize=True
+        )
+        # from the Hermitian units to the matrix units |i><j|
+        turn = hermitian_units(np.eye(d, dtype=complex))
+        units = np.einsum("us,sab->uab", turn.conj(), inside)
+        u = self.unitary
+        matrix = np.einsum("ai,ijab,bj->ab", u.conj(), units.reshape(d, d, d, d), u, optimize=True)
+        return best_phases(0.5 * (matrix + matrix.conj().T), self.generators)
+
+    def at(self, phases: NDArray[np.float64]) -> Linear:
+        """Return the fidelity with given phases."""
+        turned = factors_of(self.generators, phases)[:, None] * self.unitary
+        return Linear(open_gate_rows(self.logical, self.logical @ turned, self.process))
+
+    def value(self, x: Columns) -> float:
+        """Return F."""
+        return self.at(self.phases(x)).value(x)
+
+    def derivative(self, x: Columns) -> Columns:
+        """Return dF/dX* (D^2, d^2)."""
+        return self.at(self.phases(x)).derivative(x)
+
+
+@dataclass(frozen=True)
+class Closeness(Cost):
+    """``1 - ||rho - sigma||^2/2`` (Hilbert and Schmidt) of a mixture and a mixed density matrix: ``|<f|x>|^2`` if both are pure.
+
+    Attributes
+    ----------
+    density : (D, D) complex128
+        sigma.
+    weights : (S,) float64 or None
+        Of kets as columns; None: the only column is rho, row by row.
+    """
+
+    density: Columns
+    weights: NDArray[np.float64] | None
+
+    def _difference(self, x: Columns) -> Columns:
+        """Return sigma less rho."""
+        if self.weights is None:
+            return np.asarray(self.density - x[:, 0].reshape(self.density.shape))
+        return np.asarray(self.density - (x * self.weights) @ x.conj().T)
+
+    def value(self, x: Columns) -> float:
+        """Return J."""
+        return 1.0 - 0.5 * float(np.linalg.norm(self._difference(x)) ** 2)
+
+    def derivative(self, x: Columns) -> Columns:
+        """Return ``w_s (sigma - rho) x_s``, or half of ``sigma - rho``."""
+        difference = self._difference(x)
+        if self.weights is None:
+            return 0.5 * difference.reshape(-1, 1)
+        return np.asarray(difference @ (x * self.weights))
+
+
+def is_mixed(model: QuantumModel) -> bool:
+    """Return True if the goal is a density matrix that is no pure state."""
+    goal = model.goal
+    return isinstance(goal, DensityTarget) and float(np.sum(np.abs(goal.density) ** 2)) < PURE
+
+
 def column_count(model: QuantumModel, lindblad: bool) -> int:
     """Return the number of columns that `cost_of` starts from."""
     goal, count = model.goal, model.states.shape[1]
@@ -176,7 +316,7 @@ def column_count(model: QuantumModel, lindblad: bool) -> int:
 
 def is_quadratic(model: QuantumModel) -> bool:
     """Return True if the value of the goal is linear in the mean density matrix: contributions of histories add up."""
-    return not (isinstance(model.goal, StateTarget) and model.goal.coherent)
+    return not (isinstance(model.goal, StateTarget) and model.goal.coherent) and not is_mixed(model)
 
 
 def cost_of(model: QuantumModel, lindblad: bool) -> tuple[Columns, Cost]:
@@ -189,13 +329,15 @@ def cost_of(model: QuantumModel, lindblad: bool) -> tuple[Columns, Cost]:
     """
     goal = model.goal
     if isinstance(goal, GateTarget):
+        start = hermitian_units(goal.columns) if lindblad else goal.columns
         if goal.free_phases == "local":
-            raise InvalidInput(
-                "system.target.free", "local phases of a gate cannot be left free yet; leave it out"
-            )
+            free = FreeOpenGate if lindblad else FreeGate
+            return start, free(goal.unitary, goal.columns, goal.generators, goal.process)
         wanted = goal.columns @ goal.unitary
-        return (
-            _open_gate(goal.columns, wanted) if lindblad else (goal.columns, GateCost(wanted, goal.columns))
+        return start, (
+            Linear(open_gate_rows(goal.columns, wanted, goal.process))
+            if lindblad
+            else GateCost(wanted, goal.columns, goal.process)
         )
     if isinstance(goal, StateTarget) and goal.coherent:
         if lindblad:
@@ -203,12 +345,17 @@ def cost_of(model: QuantumModel, lindblad: bool) -> tuple[Columns, Cost]:
         vectors = _for_columns(goal.vectors, model.weights.size)
         targets = np.array([v[0] for v in vectors]).T * model.weights
         return model.states, Overlap(np.asarray(targets, complex))
+    mean = (model.states * model.weights) @ model.states.conj().T
+    if is_mixed(model):
+        assert isinstance(goal, DensityTarget)
+        if lindblad:
+            return mean.reshape(-1, 1), Closeness(goal.density, None)
+        return model.states, Closeness(goal.density, model.weights)
     operators = _operators(model)
     if not lindblad:
         return model.states, Mean(operators, model.weights)
     if all(o is operators[0] for o in operators):
         # one goal for the whole mixture: its density matrix is enough
-        mean = (model.states * model.weights) @ model.states.conj().T
         return mean.reshape(-1, 1), Linear(operators[0].reshape(-1, 1))
     starts = np.array([np.outer(x, x.conj()).ravel() for x in model.states.T]).T
     rows = np.array([w * o.ravel() for o, w in zip(operators, model.weights, strict=True)]).T
@@ -221,11 +368,6 @@ def _operators(model: QuantumModel) -> list[Columns]:
     if isinstance(goal, ObservableTarget):
         return [goal.operator.toarray()] * count
     if isinstance(goal, DensityTarget):
-        purity = float(np.sum(np.abs(goal.density) ** 2))
-        if purity < PURE:
-            raise InvalidInput(
-                "system.target", f"a density matrix of purity {purity:.6g}; only pure ones (1) can be a goal"
-            )
         return [goal.density] * count
     assert isinstance(goal, StateTarget)
     # rows are the vectors themselves: P = sum_r |f_r><f_r|
@@ -237,18 +379,19 @@ def _for_columns(vectors: tuple[Columns, ...], count: int) -> list[Columns]:
     return list(vectors) if len(vectors) == count else [vectors[0]] * count
 
 
-def _open_gate(logical: Columns, wanted: Columns) -> tuple[Columns, Cost]:
-    """Return Hermitian starts (D^2, d^2), and ``F = (d F_pro + 1 - leak)/(d + 1)`` as a linear cost.
+def open_gate_rows(logical: Columns, wanted: Columns, process: bool = False) -> Columns:
+    """Return W (D^2, d^2) of ``F = (d F_pro + 1 - leak)/(d + 1)`` or of F_pro, for matrices that started as Hermitian units.
 
     ``F_pro = sum_ij <i|U+ E(|i><j|) U|j>/d^2``, ``1 - leak = sum_i Tr P E(|i><i|)/d``.
     """
     d = logical.shape[1]
+    if process:
+        return hermitian_units(wanted) / d**2
     inside = logical @ logical.conj().T
-    starts = hermitian_units(logical)
     rows = hermitian_units(wanted) / (d * (d + 1))
     diagonal = np.arange(d) * (d + 1)
     rows[:, diagonal] += inside.ravel()[:, None] / (d * (d + 1))
-    return starts, Linear(rows)
+    return rows
 
 
 def hermitian_units(vectors: Columns) -> Columns:

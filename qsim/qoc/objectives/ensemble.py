@@ -90,7 +90,7 @@ class Weighted(Measure):
 
 @dataclass(frozen=True)
 class Worst(Measure):
-    """The smallest P_m, by ``top - (mean_m (top - P_m)^q)^(1/q)``: the same shape at any distance from the top.
+    """The smallest P_m, by ``top - (mean_m (top - P_m)^q)^(1/q)``: the same shape at any distance from the top (Eq. Q28).
 
     Attributes
     ----------
@@ -307,14 +307,16 @@ def _distinct(systems: Sequence[Member]) -> list[tuple[Cost, list[int]]]:
 
 def _placed(cost: Cost, device: Device) -> Cost:
     """Return a cost with its arrays on the device."""
-    if not device.is_cuda:
+    if not device.is_cuda or type(cost) not in TOGETHER:
         return cost
 
     def there(value: Any) -> Any:
+        if isinstance(value, bool):
+            return value
         return [device.asarray(v) for v in value] if isinstance(value, list) else device.asarray(value)
 
     content = {f.name: there(getattr(cost, f.name)) for f in fields(cost)}  # type: ignore[arg-type]
-    return replace(cost, **content) if type(cost) in TOGETHER else cost  # type: ignore[type-var]
+    return replace(cost, **content)  # type: ignore[type-var]
 
 
 def _with_one_cost(

@@ -17,13 +17,16 @@ from qsim.qoc.models.quantum import ObservableTarget
 from qsim.qoc.propagators.slots import Slots, row_and_column_norm, total_rate
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.costs import Cost
+    from qsim.qoc.propagators.slots import Trajectory
 
-__all__ = ["Expansion", "expand", "extremes", "jump_free"]
+__all__ = ["Expansion", "budget", "expand", "extremes", "jump_free"]
 
 # Bytes of the propagators Y(s) that are kept at a time.
 SEGMENT_BYTES = 6e7
@@ -125,27 +128,78 @@ def expand(
     slots = fields.shape[1]
     kets = Slots(model, False, duration, slots, lossy=True)
     final, trajectory = kets.forward(fields, model.states)
+    # phases that are free are those of order 0
+    cost = cost.frozen(final)
     sums = _FirstOrder(model, cost, weights)
     if not first_order:
         return _collected(model, cost, weights, duration, final, sums)
-    # nodes of the quadrature: the parts of the slots, a multiple of those of a panel
+    for x, y, step in _paths(kets, model, fields, trajectory):
+        sums.add(x, y, step)
+    return _collected(model, cost, weights, duration, final, sums)
+
+
+def _paths(
+    kets: Slots, model: QuantumModel, fields: NDArray[np.float64], trajectory: Trajectory
+) -> Iterator[tuple[ComplexArray, ComplexArray, float]]:
+    """Yield X (n + 1, D, S) and ``Y = U(T, s)+`` (n + 1, D, D) at equidistant times, and their distance, from the end.
+
+    Four parts of a slot, or a multiple, so that a panel lies within a slot.
+    """
+    slots = fields.shape[1]
     parts = PANEL * math.ceil(trajectory.parts / PANEL)
-    back = Slots(model, False, duration, slots, lossy=True, adjoint=True)
+    back = Slots(model, False, kets.tau * slots, slots, lossy=kets.lossy, adjoint=True)
     starts = trajectory.at_slots()
     y = np.eye(model.dimension, dtype=complex)
     at_once = max(1, int(SEGMENT_BYTES / (32.0 * y.size * parts)))
-    # from the end, as Y comes
     for last in range(slots, 0, -at_once):
         first = max(0, last - at_once)
         piece = np.ascontiguousarray(fields[:, first:last])
         x_end, x_path = kets.forward(piece, starts[first], parts)
         y_start, y_path = back.forward(np.ascontiguousarray(piece[:, ::-1]), y, parts)
+        # paths have no phase of the shift, and so must their ends
+        x_end, y_start = x_end * kets.turn(last - first), y_start * back.turn(last - first)
         x = np.concatenate([x_path.at_parts(), x_end[None]])
         # Y at the end of the segment first
         backwards = np.concatenate([y_path.at_parts(), y_start[None]])[::-1]
-        sums.add(x, backwards, kets.tau / parts)
+        yield x, backwards, kets.tau / parts
         y = y_start
-    return _collected(model, cost, weights, duration, final, sums)
+
+
+def budget(
+    model: QuantumModel, cost: Cost, duration: float, fields: NDArray[np.float64]
+) -> tuple[float, NDArray[np.float64]]:
+    """Return the value without jumps, and what each jump takes from it to first order in its rate (Eq. Q27).
+
+    ``-dP/dg_k`` at g = 0, where every L_k is multiplied by ``sqrt(g_k)``: what no longer arrives because it may jump, less what
+    arrives after one jump, ``int ds (Re <D|Y+ L+ L X> - cost(Y+ L X))`` with D = dP/dX* at T.
+
+    Parameters
+    ----------
+    cost : Cost
+        Of kets, quadratic.
+
+    Returns
+    -------
+    float, (K,) float64
+    """
+    kets = Slots(model, False, duration, fields.shape[1])
+    final, trajectory = kets.forward(fields, model.states)
+    cost = cost.frozen(final)
+    # in the frame of the paths, which have no phase of the shift
+    wanted = cost.derivative(final * kets.turn(fields.shape[1]))
+    taken = np.zeros(len(model.jumps))
+    for x, y, step in _paths(kets, model, fields, trajectory):
+        adjoint = y.conj().transpose(0, 2, 1)
+        for k, jump in enumerate(model.jumps):
+            jumped = jump.operator @ x.transpose(1, 0, 2).reshape(x.shape[1], -1)
+            lost = jump.operator.conj().T @ jumped
+            made, less = (
+                adjoint @ part.reshape(x.shape[1], x.shape[0], -1).transpose(1, 0, 2)
+                for part in (jumped, lost)
+            )
+            gone = np.sum(wanted.conj() * less, axis=(1, 2)).real
+            taken[k] += _integral(gone - cost.values(made), step)[0]
+    return cost.value(final), taken
 
 
 def _collected(

@@ -10,6 +10,7 @@ from qsim.qoc.models.quantum import GateTarget
 from qsim.qoc.objectives.costs import cost_of
 from qsim.qoc.objectives.jumps import jump_free
 from qsim.qoc.objectives.objective import Evaluation
+from qsim.qoc.objectives.terms import Mean, Terms, along, gradient_with_sources
 from qsim.qoc.propagators.densities import Densities
 from qsim.qoc.propagators.slots import Slots
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.propagators.slots import Trajectory
 
 __all__ = ["SlotObjective"]
 
@@ -48,6 +50,8 @@ class SlotObjective:
         Fluence penalty, of all controls or of each.
     lossy : bool
         Kets that lose what jumps: order 0 of the expansion in jumps, a lower part of the value.
+    terms : Terms, optional
+        Leakage and mean values on the way, subtracted from the value in J.
     """
 
     def __init__(
@@ -59,16 +63,23 @@ class SlotObjective:
         alpha: float | NDArray[np.float64] = 0.0,
         *,
         lossy: bool = False,
+        terms: Terms | None = None,
     ) -> None:
         self.model, self.lindblad, self.lossy = model, lindblad, lossy
         self.alpha = np.broadcast_to(np.asarray(alpha, float), (len(model.controls),))[:, None]
         self.duration = duration
+        self.terms = terms or Terms()
         self.propagator = _propagator(model, lindblad, duration, slots, lossy)
         self.start, self.cost = cost_of(model, lindblad)
         self.sweeps = 0
         self.norm_error = 0.0
         # p_0 of the last fields, of lossy kets
         self.jump_free = 1.0
+
+    @property
+    def by_order(self) -> bool:
+        """True if the value is that of no jump alone, which one jump and more add to."""
+        return self.lossy
 
     @property
     def tau(self) -> float:
@@ -82,10 +93,10 @@ class SlotObjective:
     def values(self, fields: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return P and J of one set of controls (C, N), as arrays (1,)."""
         self.sweeps += 1
-        final, _ = self.propagator.forward(fields, self.start)
+        final, trajectory = self.propagator.forward(fields, self.start)
         self._keep_norm(final)
         p = self.cost.value(final)
-        return np.array([p]), np.array([p - self.penalty(fields)])
+        return np.array([p]), np.array([p - self.penalty(fields) - self.charges(final, trajectory)[0]])
 
     def evaluate(self, fields: NDArray[np.float64]) -> Evaluation:
         """Return P, J and the exact gradient (C, N); two sweeps."""
@@ -93,9 +104,35 @@ class SlotObjective:
         final, trajectory = self.propagator.forward(fields, self.start)
         self._keep_norm(final)
         p = self.cost.value(final)
-        gradient = self.propagator.gradient(fields, trajectory, self.cost.derivative(final))
+        charged, at_end, sources = self.charges(final, trajectory)
+        costate = self.cost.derivative(final) - at_end
+        if sources:
+            turned = costate * self.propagator.turn(fields.shape[1]) - sources[-1]
+            less = [-source for source in sources]
+            gradient = gradient_with_sources(self.propagator, fields, trajectory, turned, less)
+        else:
+            gradient = self.propagator.gradient(fields, trajectory, costate)
         total = gradient - 2.0 * self.alpha * self.tau * fields
-        return Evaluation(p, p - self.penalty(fields), total, np.array([p]))
+        return Evaluation(p, p - self.penalty(fields) - charged, total, np.array([p]))
+
+    def charges(
+        self, final: ComplexArray, trajectory: Trajectory
+    ) -> tuple[float, ComplexArray | float, list[ComplexArray]]:
+        """Return what the terms subtract, its derivative by the columns at T, and those on the way, at slots 0, ..., N."""
+        terms, weights = self.terms, self.mean_weights()
+        charged: float = 0.0
+        at_end: ComplexArray | float = 0.0
+        sources: list[ComplexArray] = []
+        if terms.outside is not None:
+            value, derivative = Mean(final, weights, self.lindblad).of(terms.outside)
+            charged += terms.leakage_weight * value
+            at_end = terms.leakage_weight * derivative
+        if terms.running is not None:
+            # the trajectory has no phase of the shift, and so must its end
+            turned = final * self.propagator.turn(trajectory.factors.shape[1])
+            value, sources = along(terms, trajectory.at_slots(), turned, weights, self.lindblad)
+            charged += value
+        return charged, at_end, sources
 
     def mean_weights(self) -> NDArray[np.float64]:
         """Return the weights (S,) of the columns in the mean state: the start, or the logical space of a gate."""

@@ -99,9 +99,20 @@ class Densities(Slots):
         self, fields: NDArray[np.float64], trajectory: Trajectory, costate: ComplexArray
     ) -> NDArray[np.float64]:
         """Return dJ/du (C, N) from Hermitian ``dJ/drho*`` (D^2, S) at T."""
-        lam = layout_of(costate)
-        out = np.empty(fields.shape)
+        return self.by_controls(fields, self.back(trajectory, self.enter(costate)))
+
+    def turn(self, slots: int) -> complex:
+        """Return 1: the shift leaves density matrices as they are."""
+        return 1.0
+
+    def enter(self, columns: ComplexArray) -> NDArray[np.float64]:
+        """Return matrices (D^2, S) as the array of the kernels."""
+        return layout_of(columns)
+
+    def back(self, trajectory: Trajectory, lam: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return dJ/df (C, n) along some slots, and carry lam back to their start."""
         t = trajectory
+        out = np.empty(t.factors.shape)
         pattern = (self.pattern.start, self.pattern.column, self.values)
         tau = self.tau / t.parts
         density_backward(
@@ -116,7 +127,7 @@ class Densities(Slots):
             t.states,
             out,
         )
-        return self.by_controls(fields, out)
+        return out
 
     def _advance(
         self,

@@ -84,7 +84,7 @@ class Slots:
         lossy: bool = False,
         adjoint: bool = False,
     ) -> None:
-        self.slots = slots
+        self.slots, self.lossy = slots, lossy
         # one system has no members that threads could share
         self.core = cpu(1)
         self.tau = duration / slots
@@ -142,12 +142,22 @@ class Slots:
         self, fields: NDArray[np.float64], trajectory: Trajectory, costate: ComplexArray
     ) -> NDArray[np.float64]:
         """Return dJ/du (C, N) from ``dJ/dX*`` (D, S) at T: ``dJ = 2 Re sum conj(costate) dX``."""
-        phase = np.exp(1j * self.shift * self.tau * fields.shape[1])
-        lam = real_of(costate * phase)
+        turned = costate * self.turn(fields.shape[1])
+        return self.by_controls(fields, self.back(trajectory, self.enter(turned)))
+
+    def turn(self, slots: int) -> complex:
+        """Return the phase that the shift takes from columns in some slots."""
+        return complex(np.exp(1j * self.shift * self.tau * slots))
+
+    def enter(self, columns: ComplexArray) -> NDArray[np.float64]:
+        """Return columns as the array of the kernels."""
+        return real_of(columns)
+
+    def back(self, trajectory: Trajectory, lam: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return dJ/df (C, n) along some slots, and carry lam, without the phase of the shift, back to their start."""
         t = trajectory
         batch = self._batch(t.terms, t.parts)
-        out = slot_backward(self.core, batch, t.factors, lam[None], t.states[None])[0]
-        return self.by_controls(fields, out)
+        return np.asarray(slot_backward(self.core, batch, t.factors, lam[None], t.states[None])[0])
 
     def _batch(self, terms: int, parts: int) -> SlotBatch:
         """Return the arguments of the kernels: one member."""
@@ -201,6 +211,12 @@ class Trajectory:
         self, factors: NDArray[np.float64], states: NDArray[np.float64], terms: int, parts: int
     ) -> None:
         self.factors, self.states, self.terms, self.parts = factors, states, terms, parts
+
+    def slot(self, n: int) -> Trajectory:
+        """Return the part of one slot."""
+        states = self.states[n * self.parts : (n + 1) * self.parts]
+        factors = np.ascontiguousarray(self.factors[:, n : n + 1])
+        return Trajectory(factors, states, self.terms, self.parts)
 
     def at_slots(self) -> ComplexArray:
         """Return the columns at the start of each slot, without the phase of the shift: (N, D, S)."""

@@ -14,23 +14,28 @@ from qsim.qoc.control.fields import midpoints
 from qsim.qoc.control.making import Making, penalties
 from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.kernels.slots import fits
-from qsim.qoc.models.builders import model
+from qsim.qoc.models.builders import model, observable_of
 from qsim.qoc.models.faults import InvalidSystem
 from qsim.qoc.models.quantum import GateTarget, ObservableTarget
 from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
 from qsim.qoc.objectives.bounds import Limits, limits_of
-from qsim.qoc.objectives.costs import column_count, cost_of
+from qsim.qoc.objectives.costs import column_count, cost_of, is_mixed
 from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.objectives.terms import Terms, leakage_operator
+from qsim.qoc.objectives.unravelling import BATCH_BYTES, Unravelling, rates_of
 from qsim.qoc.propagators.batch import DEVICE_BYTES, HOST_BYTES
 from qsim.qoc.propagators.slots import Slots
-from qsim.qoc.quantum.dissipation import Dissipation, choose
 from qsim.qoc.quantum.ensembles.ensemble import made_ensemble, same_space
 from qsim.qoc.quantum.ensembles.members import Members
 from qsim.qoc.quantum.fronts.points import plans_of, points_of
+from qsim.qoc.quantum.open.dissipation import Dissipation, choose
 from qsim.qoc.quantum.problem import QuantumProblem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from qsim.core.deck.load import LoadedDeck
     from qsim.core.device.device import Device
@@ -49,13 +54,29 @@ GPU_PRODUCTS = 5e7
 TERMS = 12
 # Threshold of `auto`.
 THRESHOLD = 0.99
+# Mean number of jumps of sampled histories from which their weights are spread too widely.
+MOST_JUMPS = 3.0
 # Rounding of a bound.
 ROUNDING = 1e-12
 
 
 def nominal_model(deck: QuantumDeck) -> QuantumModel:
-    """Return the matrices of the deck: made once by plan and build."""
-    return model(deck.system)
+    """Return the matrices of the deck: made once by plan and build.
+
+    Raises
+    ------
+    InvalidInput
+        If a fidelity is asked of a goal that is no gate.
+    """
+    made = model(deck.system)
+    measure = deck.objective.measure
+    if measure == "auto":
+        return made
+    if not isinstance(made.goal, GateTarget):
+        raise InvalidInput(
+            "objective.measure", f"{measure} is that of a gate, and the goal is none; leave it out"
+        )
+    return replace(made, goal=replace(made.goal, process=measure == "process_fidelity"))
 
 
 def plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
@@ -97,18 +118,20 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
         if chosen.lindblad and 16.0 * made.dimension**2 * columns * slots > MOST_BYTES:
             raise InvalidInput("dissipation", _too_large(made, columns, slots))
         cost_of(made, chosen.lindblad)
+        _terms(deck, made)
         if members is None:
             # members have bounds of their own
             findings += _out_of_reach(deck, made, controls, chosen)
     except InvalidInput as problem:
         return _refused([Finding(problem.key, str(problem))], slots)
+    if chosen.search == "trajectories":
+        columns *= chosen.count
     lindblad = chosen.lindblad
     rows = made.dimension**2 if lindblad else made.dimension
     count = 1 if members is None else members.count
     products = 4.0 * rows * columns * TERMS * slots * count
     return Plan(
-        # the trajectory, and the powers of one slot
-        memory=_memory(rows, columns, slots, 0 if members is None else members.count),
+        memory=_memory(rows, columns, slots, 0 if members is None else members.count, chosen),
         sizes={
             "levels": made.dimension,
             "columns": columns,
@@ -161,11 +184,16 @@ def _cpu_only(deck: QuantumDeck, made: QuantumModel, lindblad: bool, columns: in
     return ""
 
 
-def _memory(rows: int, columns: int, slots: int, members: int) -> Memory:
+def _memory(rows: int, columns: int, slots: int, members: int, chosen: Dissipation) -> Memory:
     """Return the memory of a run: trajectories of members that are kept at a time, and of the system itself."""
     one = 16 * rows * columns * slots
+    if chosen.search == "trajectories":
+        # histories come in batches
+        kept = min(one, 2 * int(BATCH_BYTES))
+        return Memory(host=2 * kept, parts={"trajectory": kept}, reduce="dissipation.trajectories.count")
     there, on_gpu = (int(min(one * members, max(one, limit))) for limit in (HOST_BYTES, DEVICE_BYTES))
     return Memory(
+        # the trajectory, and the powers of one slot
         host=16 * rows * columns * (2 * slots + 2 * TERMS),
         device=there,
         on_gpu=on_gpu - there,
@@ -191,6 +219,26 @@ def dissipation_of(deck: QuantumDeck) -> Dissipation:
         return Dissipation("lindblad", notice="dissipation: auto -> lindblad (an ensemble)")
     _, guess = _making(deck, made).start()
     return choose(deck.dissipation, made, _duration(deck), guess)
+
+
+def _terms(deck: QuantumDeck, made: QuantumModel) -> Terms:
+    """Return what the objective subtracts beside the fluence.
+
+    Raises
+    ------
+    InvalidInput
+        If leakage is weighted without a gate, or the observable is mistaken.
+    """
+    block = deck.objective
+    outside, running = None, None
+    if block.leakage_weight > 0:
+        if not isinstance(made.goal, GateTarget):
+            raise InvalidInput("objective.leakage_weight", "leakage is that of a gate; the goal is none")
+        outside = leakage_operator(made.goal.columns)
+    if block.running is not None:
+        running = observable_of(deck.system, block.running.observable, "objective.running.observable")
+    weight = 0.0 if block.running is None else block.running.weight
+    return Terms(block.leakage_weight, outside, weight, running)
 
 
 def _limits(deck: QuantumDeck, made: QuantumModel, controls: Controls, chosen: Dissipation) -> Limits:
@@ -270,6 +318,12 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
         notices.append(chosen.notice)
     search = deck.optimizer
     finish = SlotObjective(made, True, duration, slots) if chosen.finish else None
+    objective = _objective(deck, made, chosen, guess)
+    if isinstance(objective, Unravelling) and objective.mean_jumps > MOST_JUMPS:
+        warnings.append(
+            f"dissipation.trajectories: {objective.mean_jumps:.3g} jumps are drawn per history on average; above "
+            f"{MOST_JUMPS:g} few histories carry most weight; use lindblad where it fits, or shorten time.T"
+        )
     ensemble = None
     if deck.ensemble is not None:
         members = _made_members(loaded, deck.ensemble, made)
@@ -283,9 +337,7 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
     return QuantumProblem(
         system=deck.system,
         model=made,
-        objective=SlotObjective(
-            made, chosen.lindblad, duration, slots, penalties(deck, made.controls), lossy=chosen.lossy
-        ),
+        objective=objective,
         dissipation=chosen,
         finish=finish,
         controls=controls,
@@ -302,6 +354,19 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
         notices=notices,
         ensemble=ensemble,
     )
+
+
+def _objective(
+    deck: QuantumDeck, made: QuantumModel, chosen: Dissipation, guess: NDArray[np.float64]
+) -> SlotObjective:
+    """Return what the search maximises."""
+    duration, slots = _duration(deck), deck.time.slots
+    alpha = penalties(deck, made.controls)
+    if chosen.search == "trajectories":
+        rates = rates_of(made, duration, guess)
+        return Unravelling(made, duration, slots, alpha, rates, chosen.count, deck.run.seed or 0)
+    terms = _terms(deck, made)
+    return SlotObjective(made, chosen.lindblad, duration, slots, alpha, lossy=chosen.lossy, terms=terms)
 
 
 def _making(deck: QuantumDeck, made: QuantumModel) -> Making:
@@ -324,7 +389,9 @@ def _threshold(deck: QuantumDeck, made: QuantumModel) -> float:
 
 
 def kind_of(made: QuantumModel) -> str:
-    """Return the name of what is maximised: fidelity, observable or probability."""
+    """Return the name of what is maximised: fidelity, observable, closeness or probability."""
     if isinstance(made.goal, GateTarget):
-        return "fidelity"
+        return "fidelity_process" if made.goal.process else "fidelity"
+    if is_mixed(made):
+        return "closeness"
     return "observable" if isinstance(made.goal, ObservableTarget) else "probability"

@@ -59,6 +59,8 @@ def continuous_value(
     slots, and what the order without them changes by is part of the error.
     """
     objective, model = problem.objective, problem.model
+    if outcome.sampling is not None:
+        return None
     rows, slots = objective.start.shape[0], problem.times.size
     spent = PRODUCTS * float(rows) ** 3 * slots
     if rows > DENSE or 3.0 * spent > MOST_OPERATIONS:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bloch",
+    "budget",
     "convergence",
     "fields",
     "gate",
@@ -486,4 +487,29 @@ def overview(r: Results) -> Figure | None:
         _matrix(axes["C"], r["unitary_final"], fig)
     elif third:
         _goal_path(axes["C"], r)
+    return fig
+
+
+def budget(r: Results) -> Figure | None:
+    """Draw what is missing from 1: without any jump, by every jump to first order, and in all; None without jumps."""
+    if not is_quantum(r) or "budget" not in r:
+        return None
+    kind = "fidelity" if "fidelity" in r.scalars else "probability"
+    value, coherent = (float(str(r.scalars[name].value)) for name in (kind, "coherent_value"))
+    names = ["no jump", *map(str, r["jump_names"]), "in all"]
+    missing = np.array([1.0 - coherent, *r["budget"], 1.0 - value])
+    fig = figure()
+    ax = fig.subplots()
+    places = np.arange(len(names))
+    colours = ["C0", *["C1"] * (len(names) - 2), "C7"]
+    ax.barh(places, missing, color=colours)
+    ax.set_yticks(places, names)
+    # the first one on top
+    ax.invert_yaxis()
+    ax.axvline(0.0, color="black", linewidth=0.8)
+    if "leakage" in r.scalars:
+        leak = float(str(r.scalars["leakage"].value))
+        ax.axvline(leak, color="C3", linestyle="--", label="leakage")
+        _legend(ax)
+    ax.set_xlabel("1 - F" if kind == "fidelity" else "1 - P")
     return fig

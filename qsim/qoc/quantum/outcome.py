@@ -7,17 +7,41 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qsim.qoc.objectives.jumps import expand
-from qsim.qoc.quantum.dissipation import first_order_fits
+from qsim.qoc.models.quantum import GateTarget, ObservableTarget
+from qsim.qoc.objectives.costs import FreeGate, FreeOpenGate, cost_of, is_quadratic
+from qsim.qoc.objectives.jumps import budget, expand
+from qsim.qoc.objectives.unravelling import Unravelling
+from qsim.qoc.quantum.open.dissipation import first_order_fits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray
+    from qsim.qoc.objectives.costs import Cost
     from qsim.qoc.objectives.jumps import Expansion
+    from qsim.qoc.objectives.slots import SlotObjective
     from qsim.qoc.quantum.problem import QuantumProblem
 
-__all__ = ["Outcome", "expansion_of", "outcome_of"]
+# Streams of the times of jumps: 0 is that of the search.
+OTHER_NOISE = 1
+
+__all__ = ["Budget", "Outcome", "expansion_of", "outcome_of"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Where a value below 1 comes from.
+
+    Attributes
+    ----------
+    coherent : float
+        The value without jumps.
+    taken : (K,) float64
+        What each jump takes from it, to first order in its rate.
+    """
+
+    coherent: float
+    taken: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -28,21 +52,39 @@ class Outcome:
     ----------
     value : float
         P; of a search without jumps by the Lindbladian, or the middle of the interval that one jump and more leave.
+    cost : Cost
+        Of the columns that the value is of; phases that were free are those found.
+    phases : (k,) float64 or None
+        Of a gate with free phases.
+    charges : float
+        What J has less than the value, beside the fluence.
     final : (D, S) or (D^2, S) complex128
         Columns of the search at T.
     density : (D, D) complex128
         Mean density matrix at T, of trace 1 (less what was left out of a mixture).
     populations : (N, D) float64
         At the end of each slot.
+    seepage : float or None
+        Of a gate: what comes back into the logical space from the mean of all other states.
     expansion : Expansion or None
         Of a search without jumps.
+    sampling : float or None
+        Standard error of sampled histories.
+    budget : Budget or None
+        What each jump takes from the value.
     """
 
     value: float
+    cost: Cost
+    phases: NDArray[np.float64] | None
+    charges: float
     final: ComplexArray
     density: ComplexArray
     populations: NDArray[np.float64]
+    seepage: float | None
     expansion: Expansion | None
+    sampling: float | None = None
+    budget: Budget | None = None
 
 
 def expansion_of(problem: QuantumProblem, fields: NDArray[np.float64]) -> Expansion:
@@ -56,16 +98,107 @@ def expansion_of(problem: QuantumProblem, fields: NDArray[np.float64]) -> Expans
 
 def outcome_of(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome:
     """Propagate the final controls (C, N)."""
+    return replace(_propagated(problem, fields), budget=_budget(problem, fields))
+
+
+def _budget(problem: QuantumProblem, fields: NDArray[np.float64]) -> Budget | None:
+    """Return what each jump takes from a probability or fidelity; None without jumps, or where it takes long."""
+    made = problem.model
+    if problem.dissipation.search == "closed" or isinstance(made.goal, ObservableTarget):
+        return None
+    if not is_quadratic(made) or not first_order_fits(made, problem.duration, fields):
+        return None
+    _, cost = cost_of(made, lindblad=False)
+    return Budget(*budget(made, cost, problem.duration, fields))
+
+
+def _propagated(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome:
+    """Return the value and the state at T."""
     searched, finish = problem.objective, problem.finish
+    if isinstance(searched, Unravelling):
+        return _sampled(searched, fields)
     final, populations = searched.look(fields)
-    plain = Outcome(searched.cost.value(final), final, searched.density(final), populations, None)
-    if not searched.lossy:
-        return plain
+    cost, phases = _at_best_phases(searched.cost, final)
+    made = Outcome(
+        value=cost.value(final),
+        cost=cost,
+        phases=phases,
+        charges=_charges(searched, fields),
+        final=final,
+        density=searched.density(final),
+        populations=populations,
+        seepage=None if searched.by_order else _seepage(searched, final, fields),
+        expansion=None,
+    )
+    if not searched.by_order:
+        return made
     expansion = expansion_of(problem, fields)
     if finish is None:
         density = expansion.density
-        trace = float(np.trace(density).real)
         whole = float(searched.mean_weights().sum())
-        return replace(plain, value=expansion.middle, density=density * (whole / trace), expansion=expansion)
+        density = density * (whole / float(np.trace(density).real))
+        return replace(made, value=expansion.middle, density=density, expansion=expansion)
     columns, populations = finish.look(fields)
-    return Outcome(finish.cost.value(columns), final, finish.density(columns), populations, expansion)
+    # the phases of order 0, as the interval has them
+    whole_cost = finish.cost
+    if isinstance(whole_cost, FreeOpenGate) and phases is not None:
+        whole_cost = whole_cost.at(phases)
+    return replace(
+        made,
+        value=whole_cost.value(columns),
+        cost=whole_cost,
+        density=finish.density(columns),
+        populations=populations,
+        seepage=_seepage(finish, columns, fields),
+        expansion=expansion,
+    )
+
+
+def _sampled(searched: Unravelling, fields: NDArray[np.float64]) -> Outcome:
+    """Return the estimate with times of jumps that the search has not seen."""
+    found = searched.sampled(fields, OTHER_NOISE)
+    final = searched.propagator.final(fields, searched.start)
+    whole = float(searched.mean_weights().sum())
+    return Outcome(
+        value=found.value,
+        cost=searched.cost,
+        phases=None,
+        charges=0.0,
+        final=final,
+        density=found.density * (whole / float(np.trace(found.density).real)),
+        populations=found.populations,
+        seepage=None,
+        expansion=None,
+        sampling=found.error,
+    )
+
+
+def _at_best_phases(cost: Cost, final: ComplexArray) -> tuple[Cost, NDArray[np.float64] | None]:
+    """Return the cost with the phases that are best for columns, and these."""
+    if not isinstance(cost, FreeGate | FreeOpenGate):
+        return cost, None
+    phases = cost.phases(final)
+    return cost.at(phases), phases
+
+
+def _charges(searched: SlotObjective, fields: NDArray[np.float64]) -> float:
+    """Return what the objective subtracts from the value, beside the fluence."""
+    if searched.terms.empty:
+        return 0.0
+    final, trajectory = searched.propagator.forward(fields, searched.start)
+    return searched.charges(final, trajectory)[0]
+
+
+def _seepage(shown: SlotObjective, final: ComplexArray, fields: NDArray[np.float64]) -> float | None:
+    """Return ``Tr V V+ E((1 - V V+)/(D - d))``; None where there is nothing but logical states, or no gate."""
+    goal, size = shown.model.goal, shown.model.dimension
+    if not isinstance(goal, GateTarget) or goal.columns.shape[1] == size:
+        return None
+    inside = goal.columns @ goal.columns.conj().T
+    rest = size - goal.columns.shape[1]
+    if not shown.lindblad:
+        # what has left makes room for as much: unitary maps keep the trace of V V+
+        return float(goal.columns.shape[1] - np.linalg.norm(goal.columns.conj().T @ final) ** 2) / rest
+    start = (np.eye(size) - inside).reshape(-1, 1) / rest
+    back = shown.propagator.final(fields, np.asarray(start, complex))
+    return float(np.vdot(inside.ravel(), back[:, 0]).real)

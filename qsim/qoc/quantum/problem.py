@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from qsim.qoc.objectives.bounds import Limits
     from qsim.qoc.objectives.ensemble import EnsembleObjective
     from qsim.qoc.objectives.slots import SlotObjective
-    from qsim.qoc.quantum.dissipation import Dissipation
     from qsim.qoc.quantum.ensembles.members import Ensemble
+    from qsim.qoc.quantum.open.dissipation import Dissipation
 
 __all__ = ["Points", "QuantumProblem"]
 

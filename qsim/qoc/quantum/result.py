@@ -9,6 +9,7 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.qoc.models.quantum import GateTarget
+from qsim.qoc.objectives.phases import factors_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.control.controls import Controls
-    from qsim.qoc.objectives.jumps import Expansion
     from qsim.qoc.quantum.continuous import Continuous
     from qsim.qoc.quantum.ensembles.ensemble import EnsembleResult
     from qsim.qoc.quantum.fronts.search import Front
@@ -107,21 +107,37 @@ def _leakage(result: QuantumResult) -> float | None:
 
 
 def _process(result: QuantumResult) -> float | None:
-    """Return F_pro from ``F = (d F_pro + 1 - leak)/(d + 1)``."""
+    """Return F_pro: the value, or from ``F = (d F_pro + 1 - leak)/(d + 1)``."""
     goal, leak = result.problem.model.goal, _leakage(result)
     if not isinstance(goal, GateTarget) or leak is None:
         return None
+    if goal.process:
+        return result.value
     d = goal.columns.shape[1]
     return ((d + 1) * result.nominal - 1.0 + leak) / d
+
+
+def _average(result: QuantumResult) -> float | None:
+    """Return F: the value, or from F_pro and the leakage."""
+    goal, leak = result.problem.model.goal, _leakage(result)
+    if not isinstance(goal, GateTarget) or leak is None or not goal.process:
+        return result.value
+    d = goal.columns.shape[1]
+    return (d * result.value + 1.0 - leak) / (d + 1.0)
 
 
 def _process_error(result: QuantumResult) -> float | None:
     """Return the claimed error of F_pro: (1 + 1/d) that of F and 1/d that of the leakage, which share their bounds.
 
     None where a basis was cut: what more levels change in the leakage is not what they change in F. Where jumps are known by an
-    interval, the leakage is off by its whole length, twice the error of F.
+    interval, the leakage is off by its whole length, twice the error of F. None for sampled histories.
     """
+    if result.kind == "fidelity_process":
+        return result.error
     if result.error is None or result.check is None or result.check.parts["levels"] > 0.0 or result.ensemble:
+        return None
+    if result.outcome.sampling is not None:
+        # the leakage has noise of its own
         return None
     return (3.0 if result.problem.objective.lossy and result.problem.finish is None else 2.0) * result.error
 
@@ -139,7 +155,10 @@ def _unitary(result: QuantumResult) -> ComplexArray | None:
         slots = Slots(problem.model, False, problem.duration, result.fields.shape[1], lossy=True)
         columns = slots.final(result.fields, goal.columns)
     made = goal.columns.conj().T @ columns
-    overlap = np.vdot(goal.unitary, made)
+    wanted = goal.unitary
+    if result.outcome.phases is not None:
+        wanted = factors_of(goal.generators, result.outcome.phases)[:, None] * wanted
+    overlap = np.vdot(wanted, made)
     return np.asarray(made * np.exp(-1j * np.angle(overlap)))
 
 
@@ -149,15 +168,6 @@ def _purity(result: QuantumResult) -> float:
 
 def _kind(name: str) -> Callable[[QuantumResult], bool]:
     return lambda result: result.kind == name
-
-
-def _expanded(part: Callable[[Expansion], float]) -> Callable[[QuantumResult], object]:
-    """Return a quantity of the expansion in jumps."""
-    return lambda result: result.outcome.expansion and part(result.outcome.expansion)
-
-
-def _expanded_kind(name: str) -> Callable[[QuantumResult], bool]:
-    return lambda result: result.kind == name and result.outcome.expansion is not None
 
 
 def _parts(result: QuantumResult) -> dict[str, float]:
@@ -178,17 +188,21 @@ def _history(name: str) -> Callable[[QuantumResult], object]:
     return lambda result: result.history.get(name)
 
 
+GATES = ("fidelity", "fidelity_process")
+"""Kinds of values of gates, each of which has both."""
+
 MEANINGS = {
     "probability": "probability of the goal at T",
     "fidelity": "average fidelity of the gate over all states of the logical space",
+    "fidelity_process": "process fidelity of the gate",
     "observable": "mean value of the observable at T",
+    "closeness": "1 - ||rho - sigma||^2/2 of the density matrix at T and that of the goal",
 }
 
-VALUES: tuple[Quantity[QuantumResult], ...] = tuple(
+CHECKED: tuple[Quantity[QuantumResult], ...] = tuple(
     quantity
     for name, text in MEANINGS.items()
     for quantity in (
-        Quantity(name, "", text, lambda r: r.value, error=lambda r: r.error, when=_kind(name), headline=True),
         Quantity(
             f"{name}_verified",
             "",
@@ -202,7 +216,7 @@ VALUES: tuple[Quantity[QuantumResult], ...] = tuple(
             f"{name}_continuous",
             "",
             f"{text}, of the formulas and functions themselves instead of values that are held in slots",
-            lambda r: r.continuous and r.continuous.value,
+            lambda r: None if r.continuous is None else r.continuous.value,
             error=lambda r: None if r.continuous is None else r.continuous.error,
             when=_continuous_kind(name),
         ),
@@ -212,78 +226,63 @@ VALUES: tuple[Quantity[QuantumResult], ...] = tuple(
     )
 )
 
-BY_JUMPS: tuple[Quantity[QuantumResult], ...] = tuple(
-    Quantity(f"{name}_{end}", "", f"{MEANINGS[name]}: {text}", _expanded(part), when=_expanded_kind(name))
-    for name in MEANINGS
-    for end, text, part in (
-        ("no_jump", "contribution of no jump", lambda e: e.zero),
-        ("one_jump", "contribution of at most one jump", lambda e: e.zero + e.one),
-        ("lower", "rigorous lower bound by the number of jumps", lambda e: e.lower),
-        ("upper", "rigorous upper bound by the number of jumps", lambda e: e.upper),
-    )
-)
-
-SCALARS: tuple[Quantity[QuantumResult], ...] = (
-    *BY_JUMPS,
-    Quantity(
-        "jump_free",
-        "",
-        "probability of no jump until T",
-        _expanded(lambda e: e.jump_free),
-        when=lambda r: r.outcome.expansion is not None,
+VALUES: tuple[Quantity[QuantumResult], ...] = (
+    *(
+        Quantity(name, "", text, lambda r: r.value, error=lambda r: r.error, when=_kind(name), headline=True)
+        for name, text in MEANINGS.items()
+        if name not in GATES
     ),
     Quantity(
-        "jump_single",
+        "fidelity",
         "",
-        "probability of one jump until T",
-        _expanded(lambda e: e.one_jump),
-        when=lambda r: r.outcome.expansion is not None,
+        MEANINGS["fidelity"],
+        _average,
+        error=lambda r: r.error if r.kind == "fidelity" else None,
+        when=lambda r: r.kind in GATES,
+        headline=True,
     ),
     Quantity(
         "fidelity_process",
         "",
-        "process fidelity of the gate, of an ensemble that of the nominal system",
+        MEANINGS["fidelity_process"],
         _process,
         error=_process_error,
-        when=_kind("fidelity"),
+        when=lambda r: r.kind in GATES,
         headline=True,
     ),
+    *CHECKED,
+)
+
+SCALARS: tuple[Quantity[QuantumResult], ...] = (
     Quantity(
         "leakage",
         "",
         "mean population outside of the logical space, of an ensemble that of the nominal system",
         _leakage,
-        when=_kind("fidelity"),
+        when=lambda r: r.kind in GATES,
         headline=True,
     ),
     Quantity(
-        "fidelity_coherence_limit",
+        "seepage",
         "",
-        "first-order estimate of the fidelity that jumps leave of the gate",
-        lambda r: r.problem.limits.coherence,
-        when=lambda r: r.problem.limits.coherence is not None,
+        "what comes back into the logical space from the mean of all other states",
+        lambda r: r.outcome.seepage,
+        when=lambda r: r.outcome.seepage is not None,
     ),
     Quantity(
-        "bound_mixture",
+        "charges",
         "",
-        "the most that unitary motion can make of the start",
-        lambda r: r.problem.limits.mixture,
-        when=lambda r: r.problem.limits.mixture is not None,
-    ),
-    Quantity(
-        "speed_limit_bound",
-        "",
-        "the most that controls within their bounds reach in T",
-        lambda r: r.problem.limits.speed,
-        when=lambda r: r.problem.limits.speed is not None,
+        "what J subtracts for leakage and the running mean",
+        lambda r: r.outcome.charges,
+        when=lambda r: not r.problem.objective.terms.empty,
     ),
     Quantity("purity", "", "purity of the mean final state", _purity),
     Quantity(
         "objective",
         "",
-        "J, the value less alpha times the fluence",
-        lambda r: r.value - r.problem.searched.penalty(r.fields),
-        error=lambda r: r.error,
+        "J, the value less alpha times the fluence, leakage_weight times the leakage, and the running mean",
+        lambda r: r.value - r.problem.searched.penalty(r.fields) - r.outcome.charges,
+        error=lambda r: r.error if r.problem.objective.terms.empty else None,
     ),
     Quantity(
         "fluence",
@@ -375,6 +374,14 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         "mean density matrix at T",
         lambda r: r.outcome.density,
         ("level", "level_to"),
+    ),
+    Quantity(
+        "free_phases",
+        "rad",
+        "phases of the parts that the gate is followed by, diag exp(i phi n)",
+        lambda r: r.outcome.phases,
+        ("free",),
+        when=lambda r: r.outcome.phases is not None,
     ),
     Quantity(
         "unitary_final",

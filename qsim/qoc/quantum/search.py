@@ -35,7 +35,7 @@ class QuantumSearch(Search):
         super().__init__(problem.searched, problem.controls, problem.threshold, problem.max_sweeps)
         self.problem = problem
         # gain of P per probability of jumps, as the last expansion had it; at most the largest value
-        self.gain = extremes(problem.model)[1] if problem.objective.lossy else 0.0
+        self.gain = extremes(problem.model)[1] if problem.objective.by_order else 0.0
 
     def record(
         self,
@@ -49,7 +49,7 @@ class QuantumSearch(Search):
     ) -> None:
         """Enter one set of controls into the history and report it; Finished at the threshold or the limit."""
         certain = probability
-        if self.problem.objective.lossy and probability < self.threshold < np.inf:
+        if self.problem.objective.by_order and probability < self.threshold < np.inf:
             lost = 1.0 - self.problem.objective.jump_free
             # beyond a tenth more than the last gain the threshold is out of reach
             if probability + min(self.gain * MARGIN, self.gain + 1.0) * lost >= self.threshold:

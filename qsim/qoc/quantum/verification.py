@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from qsim.qoc.deck.systems.matrices import MatricesSystem
 from qsim.qoc.models.builders import model
-from qsim.qoc.models.quantum import ObservableTarget
+from qsim.qoc.models.quantum import GateTarget, ObservableTarget
+from qsim.qoc.objectives.costs import is_mixed
 from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.objectives.unravelling import Unravelling
+from qsim.qoc.quantum.outcome import OTHER_NOISE
 from qsim.qoc.quantum.planes import grid_value
 
 if TYPE_CHECKING:
@@ -30,6 +33,8 @@ MOST_ROWS = 1100
 # Operations of an independent propagation, and how much slower its products are.
 BUDGET = 1e11
 SLOWER = 5.0
+# Standard errors of sampled histories in the claim.
+SIGMAS = 3.0
 # Rounding of one product of the series, relative; measured norms drift by less.
 ROUNDING = 1e-16
 
@@ -66,7 +71,8 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
     parts = {
         # columns of norm 1 enter twice: an amplitude and its conjugate
         "series": 2.0 * size * (slots.remainder + 4.0 * slots.products * ROUNDING),
-        "mixture": size * problem.model.dropped,
+        # of a distance both the mixture and its square change
+        "mixture": (2.0 if is_mixed(problem.model) else size) * problem.model.dropped,
     }
     # two coordinates move on their grid, where no level is left out
     on_grid = grid_value(problem, fields)
@@ -76,6 +82,8 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
     else:
         value, jumps, unclaimed = _independent(problem, fields, outcome)
     parts["jumps"] = jumps
+    if outcome.sampling is not None:
+        parts["sampling"] = SIGMAS * outcome.sampling
     # whatever the bounds say, a value that another algorithm does not confirm is not known better
     parts["difference"] = abs(value - outcome.value) + steps
     levels, missing = _levels(problem, fields, outcome)
@@ -89,13 +97,26 @@ def _independent(
     """Return the value by another route, what the jumps that it leaves out can change, and why it claims nothing."""
     made, searched, expansion = problem.model, problem.objective, outcome.expansion
     shown = problem.finish or searched
+    if isinstance(searched, Unravelling):
+        return _of_other_noise(searched, fields, outcome)
     if expansion is None or (problem.finish is not None and _is_short(shown, fields)):
         if shown.lindblad and not _is_short(shown, fields):
             return outcome.value, 0.0, "a second propagation of the density matrices would take too long"
-        return shown.cost.value(_propagated(made, shown, fields)), 0.0, None
+        return outcome.cost.value(_propagated(made, shown, fields)), 0.0, None
     # order 0 by exponentials; what jumps is taken from the expansion, and its interval is the error
     zero = searched.cost.value(_propagated(made, searched, fields))
     return zero - expansion.zero + expansion.middle, expansion.half_width, None
+
+
+def _of_other_noise(
+    searched: Unravelling, fields: NDArray[np.float64], outcome: Outcome
+) -> tuple[float, float, str | None]:
+    """Return the value by density matrices where they are small, else by histories that nothing else has seen."""
+    made, slots = searched.model, fields.shape[1]
+    if made.dimension**2 <= DENSE:
+        whole = SlotObjective(made, True, searched.duration, slots)
+        return whole.cost.value(_propagated(made, whole, fields)), 0.0, None
+    return searched.sampled(fields, OTHER_NOISE + 1).value, 0.0, None
 
 
 def _is_short(objective: SlotObjective, fields: NDArray[np.float64]) -> bool:
@@ -167,6 +188,8 @@ def _levels(
     if extra == 0:
         return 0.0, "verify.levels is 0: the error of the levels is not known"
     larger = model(system, extra)
+    if isinstance(larger.goal, GateTarget) and isinstance(problem.model.goal, GateTarget):
+        larger = replace(larger, goal=replace(larger.goal, process=problem.model.goal.process))
     if larger.dimension == problem.model.dimension:
         # qubits and spins alone: no basis was cut
         return 0.0, None
@@ -174,7 +197,13 @@ def _levels(
     rows = larger.dimension**2 if searched.lindblad else larger.dimension
     if rows > MOST_ROWS:
         return 0.0, f"{larger.dimension} levels for the error of the levels are too many; lower verify.levels"
-    other = SlotObjective(larger, searched.lindblad, problem.duration, fields.shape[1], lossy=searched.lossy)
+    slots = fields.shape[1]
+    if isinstance(searched, Unravelling):
+        noise = (searched.rates, searched.count, searched.seed)
+        sampled = Unravelling(larger, problem.duration, slots, 0.0, *noise)
+        # of the same times, so that the noise of both is nearly the same
+        return abs(sampled.sampled(fields, OTHER_NOISE).value - outcome.value), None
+    other = SlotObjective(larger, searched.lindblad, problem.duration, slots, lossy=searched.lossy)
     value = float(other.values(fields)[0][0])
     if outcome.expansion is None:
         return abs(value - outcome.value), None

@@ -10,6 +10,7 @@ from qsim_checks.coverage import Claim, Trial
 from qsim_checks.qoc.quantum import oracle
 from qsim_checks.qoc.quantum.files import file_system
 from qsim_checks.qoc.quantum.parts import part_system
+from qsim_checks.qoc.quantum.variety import vary
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,6 +52,8 @@ def quantum(rng: np.random.Generator, folder: Path) -> Trial:
             deck["control"][0]["fixed"] = True
     if world.jumps and rng.random() < 0.5:
         deck["dissipation"] = "lindblad"
+    # A stream of its own: what was drawn so far is what the seed gave before there was more to draw.
+    vary(rng.spawn(1)[0], deck, kets=not world.jumps)
     return Trial(deck, lambda results: judge(world, deck, results), refusable=_may_be_refused(deck))
 
 
@@ -147,11 +150,16 @@ def _gradient(
     # Weights that were left out of a mixture are missing in the gradient as well.
     complete = _number(results, "error_mixture") < TABLES
     # Parameters of clipped modes give back the first values but for the smooth edge of the clipping.
+    limited = {"modulus", "area", "slew"}
     plain = all(
-        c["parameters"]["type"] == "slots" or not {"bounds", "shape"} & set(c) for c in deck["control"]
+        not limited & set(c)
+        and c["parameters"]["type"] != "fourier"
+        and (c["parameters"] == {"type": "slots"} or not {"bounds", "shape"} & set(c))
+        for c in deck["control"]
     )
     if (
         deck["optimizer"] == "none"
+        or deck["optimizer"]["type"] != "lbfgs"
         or rows > MOST_FRECHET
         or not (whole and complete and plain and norms.size)
     ):

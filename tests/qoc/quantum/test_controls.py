@@ -66,12 +66,18 @@ def drawn(rng, names="uvwx"):
         if rng.random() < 0.4:
             block["area"] = float(rng.uniform(-0.3, 0.3))
         block["fixed"] = bool(rng.random() < 0.2)
+        if block["parameters"] == "slots" and not block["fixed"] and rng.random() < 0.5:
+            block["slew"] = float(rng.uniform(1.0, 20.0))
+            block.pop("shape", None)
+            block.pop("area", None)
         blocks.append(block)
+    # not fixed, and so with whatever was drawn
     blocks[0]["fixed"] = False
     free = [b for b in blocks if not b["fixed"]]
     if len(free) > 1 and rng.random() < 0.7:
         for block in free[:2]:
             block.pop("area", None)
+            block.pop("slew", None)
         free[1]["modulus"] = {"with": free[0]["name"], "bound": float(rng.uniform(0.5, 1.5))}
     return blocks
 
@@ -97,6 +103,8 @@ def test_gradients_and_constraints_of_random_controls(seed):
     for row, block in zip(field, blocks, strict=True):
         if "area" in block and not block["fixed"] and controls.most is None:
             assert np.sum(row) * 2.0 / SLOTS == pytest.approx(block["area"], abs=1e-12)
+        if "slew" in block:
+            assert np.abs(np.diff(row, prepend=0.0)).max() <= block["slew"] * 2.0 / SLOTS * (1 + 1e-12)
         if "modulus" in block:
             partner = field[[b["name"] for b in blocks].index(block["modulus"]["with"])]
             assert np.hypot(row, partner).max() <= block["modulus"]["bound"] * (1 + 1e-12)
@@ -229,6 +237,11 @@ REFUSED = {
     "splines": (
         [{"name": "u", "parameters": {"type": "bspline", "count": 10, "carriers": [0, 9.0]}}],
         "30 splines with carriers on 24 slots",
+    ),
+    "slew": ([{"name": "u", "slew": 1.0, "shape": "sin2"}], "together with shape"),
+    "slew of splines": (
+        [{"name": "u", "slew": 1.0, "parameters": {"type": "bspline", "count": 5}}],
+        "parameters: slots",
     ),
     "negative": (
         [{"name": "u"}, {"name": "v", "modulus": {"with": "u", "bound": -1}}],

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import qsim
-from qsim.core.errors import Stopped
+from qsim.core.errors import QsimError, Stopped
 from qsim.qoc.control.controls import Controls, Line
 from qsim.qoc.control.parametrisation import Parametrisation
 from qsim.qoc.objectives.bounds import limits_of
@@ -159,6 +159,20 @@ def test_a_stopped_front_is_continued_to_the_bit(tmp_path):
     with run(made, tmp_path / "part", resume=True) as part:
         for n, values in expected.items():
             assert np.array_equal(part[n], values, equal_nan=True), n
+
+
+def test_points_that_cannot_begin_are_passed_over(tmp_path):
+    """Without a drive the gradient of an empty target vanishes."""
+    made = deck(control=[{"name": "x", "guess": "zero"}])
+    with pytest.raises(QsimError) as refused:
+        run(made, tmp_path / "r")
+    assert "of every point" in str(refused.value)
+    made = deck(front={"values": [1.0, 2.0], "warm_start": False})
+    made["control"][0]["guess"] = {"type": "expression", "value": "0.5*heaviside(T - 1.5)"}
+    with run(made, tmp_path / "r") as r:
+        assert r["front/probability"][0] == 0.0
+        assert r["front/probability"][1] > 0.7 - 1e-9
+        assert list(r["front/converged"]) == [0, 1]
 
 
 REFUSED = {

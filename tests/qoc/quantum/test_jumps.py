@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.linalg import expm, expm_frechet
@@ -10,7 +12,7 @@ from scipy.sparse import csr_array
 import qsim
 from qsim.qoc.models.quantum import ControlTerm, Jump, QuantumModel, StateTarget
 from qsim.qoc.objectives.costs import cost_of
-from qsim.qoc.objectives.jumps import expand
+from qsim.qoc.objectives.jumps import budget, expand
 from qsim.qoc.propagators.densities import Densities
 from tests.qoc.quantum.oracle import DURATION, hermitian, liouvillians, random_model, steps, true_value
 
@@ -105,11 +107,30 @@ def test_orders_of_a_driven_damped_atom():
     assert found.lower <= 0.6401663513927 <= found.upper
 
 
+@pytest.mark.parametrize("kind", ["gate", "states", "observable"])
+def test_the_budget_has_the_slopes_of_the_value_by_the_rate_of_each_jump(kind):
+    made, fields = random_model(61, kind, 0.5, (3, 6))
+    # the same values in slots that the quadrature resolves
+    fields = np.repeat(fields, 4, axis=1)
+    _, cost = cost_of(made, lindblad=False)
+    whole, taken = budget(made, cost, DURATION, fields)
+    assert whole == pytest.approx(true_value(replace(made, jumps=()), fields), abs=1e-12)
+    # a central difference would need negative rates: two steps from zero, of second order
+    g = 1e-4
+    for k, jump in enumerate(made.jumps):
+        ends = [
+            true_value(replace(made, jumps=(replace(jump, operator=np.sqrt(s) * jump.operator),)), fields)
+            for s in (g, 2 * g)
+        ]
+        slope = (4.0 * ends[0] - ends[1] - 3.0 * whole) / (2.0 * g)
+        assert taken[k] == pytest.approx(-slope, abs=1e-6)
+
+
 @pytest.mark.parametrize("dissipation", ["auto", "no_jump"])
 @pytest.mark.parametrize("seed", range(3))
 def test_claims_of_runs_without_jumps_in_the_search(tmp_path, monkeypatch, dissipation, seed):
     # no system is small: the Lindbladian comes at the end alone
-    monkeypatch.setattr("qsim.qoc.quantum.dissipation.QUICK", 0.0)
+    monkeypatch.setattr("qsim.qoc.quantum.open.dissipation.QUICK", 0.0)
     rng = np.random.default_rng(seed + 40)
     d = int(rng.integers(3, 12))
     jump = 0.2 * (rng.normal(size=(d, d)) + 1j * rng.normal(size=(d, d))) / np.sqrt(d)

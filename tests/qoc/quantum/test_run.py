@@ -126,10 +126,11 @@ def test_squared_control_moves_as_its_square(run):
             "control.0.parameters.count",
             "50 splines on 10 slots",
         ),
+        ({"objective": {"leakage_weight": 1.0}}, "objective.leakage_weight", "the goal is none"),
         (
-            {"system": {"target": {"gate": "x", "on": ["q"], "free": ["z"]}}},
-            "system.target.free",
-            "cannot be left free",
+            {"objective": {"running": {"observable": "q.sy*i", "weight": 1.0}}},
+            "objective.running.observable",
+            "Hermitian",
         ),
     ],
 )

@@ -7,7 +7,6 @@ import pytest
 from scipy.linalg import expm, expm_frechet
 from scipy.sparse import csr_array
 
-from qsim.core.errors import InvalidInput
 from qsim.qoc.models.quantum import (
     ControlTerm,
     DensityTarget,
@@ -144,10 +143,3 @@ def test_gate_fidelity_is_the_mean_over_cardinal_states():
     lifted = x @ goal.columns.conj().T
     final = np.kron(lifted, lifted.conj()) @ starts
     assert linear.value(final) == pytest.approx(mean, rel=1e-13)
-
-
-def test_a_mixed_goal_is_refused():
-    model = random_model(0, "density", 0)
-    mixed = DensityTarget(np.eye(model.dimension) / model.dimension)
-    with pytest.raises(InvalidInput, match="purity"):
-        cost_of(QuantumModel(**{**vars(model), "goal": mixed}), lindblad=False)

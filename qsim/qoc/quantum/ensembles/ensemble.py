@@ -188,7 +188,11 @@ def _check(
     own = replace(problem, system=members.block(number), model=made, objective=objective, ensemble=None)
     # what a verification looks at of an outcome without jumps
     nothing = np.zeros((0, 0), complex)
-    return verify(own, scaled, Outcome(float(values[member]), nothing, nothing, nothing.real, None))
+    value = float(values[member])
+    outcome = Outcome(
+        value, objective.cost, None, 0.0, nothing, nothing, nothing.real, seepage=None, expansion=None
+    )
+    return verify(own, scaled, outcome)
 
 
 def sampled(values: NDArray[np.float64], most: int) -> list[int]:

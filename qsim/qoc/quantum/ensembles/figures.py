@@ -106,4 +106,4 @@ def _label(path: str, unit: str = "") -> str:
 
 
 def _symbol(kind: str) -> str:
-    return {"probability": "P", "fidelity": "F", "observable": "mean value"}[kind]
+    return {"probability": "P", "fidelity": "F", "observable": "mean value", "closeness": "closeness"}[kind]

@@ -21,6 +21,7 @@ KINDS = {
     "probability": "probability of the goal",
     "fidelity": "average fidelity of the gate",
     "observable": "mean value of the observable",
+    "closeness": "closeness to the density matrix",
 }
 PARAMETER = "member_parameter/"
 

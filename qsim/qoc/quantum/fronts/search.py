@@ -11,6 +11,7 @@ import numpy as np
 from qsim.core.run.loop import Progress, drive
 from qsim.qoc.control.fields import resample
 from qsim.qoc.models.quantum import ObservableTarget
+from qsim.qoc.optimizers.search import CriticalPoint
 from qsim.qoc.quantum.ensembles.ensemble import looked_at, verified
 from qsim.qoc.quantum.fronts.limits import most_probable
 from qsim.qoc.quantum.maximisation import Maximisation
@@ -32,6 +33,8 @@ __all__ = ["Front", "FrontSearch", "search_front"]
 
 # Directions in which a front is searched.
 WAYS = ("forward", "backward")
+# Why a search has ended that could not begin.
+AT_REST = "stopped at a critical point, where the gradient vanishes"
 
 
 @dataclass
@@ -156,7 +159,10 @@ class FrontSearch:
                 done = None if progress.done is None else before + progress.done
                 report(dataclasses.replace(progress, done=done))
 
-            self.inner.advance(counted)
+            try:
+                self.inner.advance(counted)
+            except CriticalPoint:
+                _stay(search, problem)
             self._keep(way, point, search)
             self.sweeps += problem.searched.sweeps
             # sweeps of the other direction are counted again
@@ -186,6 +192,13 @@ class FrontSearch:
         return dataclasses.replace(problem, guess=guess)
 
 
+def _stay(search: QuantumSearch, problem: QuantumProblem) -> None:
+    """Keep the first values of a point from which no gradient leads away: its neighbours go on."""
+    p, j = search.objective.values(problem.guess)
+    search.field, search.probability, search.best = problem.guess, float(p[0]), float(j[0])
+    search.reason = AT_REST
+
+
 def rescaled(
     fields: NDArray[np.float64], other: QuantumProblem, problem: QuantumProblem
 ) -> NDArray[np.float64]:
@@ -207,6 +220,11 @@ def search_front(points: Points, monitor: Monitor) -> tuple[Front, QuantumSearch
         drive(search, monitor, total=total, unit="sweeps", what="front", at_most=True)
     kept = [found for found in search.best if found is not None]
     assert len(kept) == len(points.problems)
+    if all(found.reason == AT_REST for found in kept):
+        raise CriticalPoint(
+            "the gradient vanishes at the first values of the controls of every point: a critical point",
+            hint="start from guess: random, or guess: {type: expression, value: ...}",
+        )
     with monitor.stage("verify"):
         judged = [_judged(p, f, monitor) for p, f in zip(points.problems, kept, strict=True)]
     front = _front(points, search, kept, judged)

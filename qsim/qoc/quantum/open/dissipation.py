@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from qsim.core.errors import InvalidInput
+from qsim.qoc.models.quantum import GateTarget
 from qsim.qoc.objectives.costs import column_count, is_quadratic
 from qsim.qoc.objectives.jumps import jump_free
 from qsim.qoc.propagators.densities import Densities
@@ -16,6 +18,7 @@ from qsim.qoc.propagators.slots import Slots, total_rate
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from qsim.qoc.deck.quantum import Unravelled
     from qsim.qoc.models.quantum import QuantumModel
 
 __all__ = ["Dissipation", "choose", "first_order_fits"]
@@ -38,17 +41,20 @@ class Dissipation:
 
     Attributes
     ----------
-    search : {"closed", "no_jump", "lindblad"}
+    search : {"closed", "no_jump", "lindblad", "trajectories"}
         In the search.
     finish : bool
         Whether the Lindbladian follows once at the end.
     notice : str
         How `auto` was settled; empty otherwise.
+    count : int
+        Sampled histories.
     """
 
-    search: Literal["closed", "no_jump", "lindblad"]
+    search: Literal["closed", "no_jump", "lindblad", "trajectories"]
     finish: bool = False
     notice: str = ""
+    count: int = 0
 
     @property
     def lindblad(self) -> bool:
@@ -61,12 +67,25 @@ class Dissipation:
         return self.search == "no_jump"
 
 
-def choose(asked: str, made: QuantumModel, duration: float, guess: NDArray[np.float64]) -> Dissipation:
-    """Return what is propagated, from the key `dissipation` and the first values (C, N) of the controls."""
+def choose(
+    asked: str | Unravelled, made: QuantumModel, duration: float, guess: NDArray[np.float64]
+) -> Dissipation:
+    """Return what is propagated, from the key `dissipation` and the first values (C, N) of the controls.
+
+    Raises
+    ------
+    InvalidInput
+        If histories are asked for a goal whose value is no sum over them.
+    """
     if asked == "none" or not made.jumps:
         return Dissipation("closed")
-    if asked in ("lindblad", "no_jump"):
-        return Dissipation("lindblad" if asked == "lindblad" else "no_jump")
+    if asked == "lindblad":
+        return Dissipation("lindblad")
+    if asked != "auto":
+        _require_sum(asked, made)
+        if isinstance(asked, str):
+            return Dissipation("no_jump")
+        return Dissipation("trajectories", count=asked.trajectories.count)
     if not is_quadratic(made):
         return Dissipation("lindblad", notice="dissipation: auto -> lindblad (the goal is not linear in rho)")
     lost = _lost(made, duration, guess)
@@ -78,6 +97,22 @@ def choose(asked: str, made: QuantumModel, duration: float, guess: NDArray[np.fl
     finish = lindblad_fits(made, duration, guess, BUDGET)
     end = "the Lindbladian once at the end" if finish else "with the interval that more jumps leave"
     return Dissipation("no_jump", finish, f"dissipation: auto -> no_jump, {end} ({told})")
+
+
+def _require_sum(asked: str | Unravelled, made: QuantumModel) -> None:
+    """Refuse goals whose value is no sum over histories.
+
+    Raises
+    ------
+    InvalidInput
+        For coherent pairs, mixed density matrices, and sampled histories of a gate with free phases.
+    """
+    free = isinstance(made.goal, GateTarget) and made.goal.free_phases == "local"
+    if not is_quadratic(made):
+        text = "the value of this goal is no sum over histories with and without jumps; use lindblad"
+        raise InvalidInput("dissipation", text)
+    if free and not isinstance(asked, str):
+        raise InvalidInput("dissipation", "free phases are not found by sampled histories; use lindblad")
 
 
 def _lost(made: QuantumModel, duration: float, guess: NDArray[np.float64]) -> float:

@@ -1,0 +1,108 @@
+"""Quantities of a result that jumps and bounds have: orders of the expansion, the budget of errors, limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qsim.core.results.quantities import Quantity
+from qsim.qoc.quantum.result import MEANINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from qsim.qoc.objectives.jumps import Expansion
+    from qsim.qoc.quantum.result import QuantumResult
+
+__all__ = ["QUANTITIES"]
+
+
+def _expanded(part: Callable[[Expansion], float]) -> Callable[[QuantumResult], object]:
+    """Return a quantity of the expansion in jumps."""
+    return lambda result: result.outcome.expansion and part(result.outcome.expansion)
+
+
+def _expanded_kind(name: str) -> Callable[[QuantumResult], bool]:
+    return lambda result: result.kind == name and result.outcome.expansion is not None
+
+
+BY_JUMPS: tuple[Quantity[QuantumResult], ...] = tuple(
+    Quantity(f"{name}_{end}", "", f"{MEANINGS[name]}: {text}", _expanded(part), when=_expanded_kind(name))
+    for name in MEANINGS
+    for end, text, part in (
+        ("no_jump", "contribution of no jump", lambda e: e.zero),
+        ("one_jump", "contribution of at most one jump", lambda e: e.zero + e.one),
+        ("lower", "rigorous lower bound by the number of jumps", lambda e: e.lower),
+        ("upper", "rigorous upper bound by the number of jumps", lambda e: e.upper),
+    )
+)
+
+QUANTITIES: tuple[Quantity[QuantumResult], ...] = (
+    *BY_JUMPS,
+    Quantity(
+        "jump_free",
+        "",
+        "probability of no jump until T",
+        _expanded(lambda e: e.jump_free),
+        when=lambda r: r.outcome.expansion is not None,
+    ),
+    Quantity(
+        "jump_single",
+        "",
+        "probability of one jump until T",
+        _expanded(lambda e: e.one_jump),
+        when=lambda r: r.outcome.expansion is not None,
+    ),
+    Quantity(
+        "coherent_value",
+        "",
+        "value of the same controls without any jump",
+        lambda r: r.outcome.budget and r.outcome.budget.coherent,
+        when=lambda r: r.outcome.budget is not None,
+    ),
+    Quantity(
+        "fidelity_coherence_limit",
+        "",
+        "first-order estimate of the fidelity that jumps leave of the gate",
+        lambda r: r.problem.limits.coherence,
+        when=lambda r: r.problem.limits.coherence is not None,
+    ),
+    Quantity(
+        "bound_mixture",
+        "",
+        "the most that unitary motion can make of the start",
+        lambda r: r.problem.limits.mixture,
+        when=lambda r: r.problem.limits.mixture is not None,
+    ),
+    Quantity(
+        "speed_limit_bound",
+        "",
+        "the most that controls within their bounds reach in T",
+        lambda r: r.problem.limits.speed,
+        when=lambda r: r.problem.limits.speed is not None,
+    ),
+    Quantity(
+        "mean_jumps",
+        "",
+        "mean number of jumps that are drawn for a history",
+        lambda r: getattr(r.problem.objective, "mean_jumps", None),
+        when=lambda r: r.outcome.sampling is not None,
+    ),
+    Quantity(
+        "budget",
+        "",
+        "what each jump takes from the value, to first order in its rate",
+        lambda r: r.outcome.budget and r.outcome.budget.taken,
+        ("jump",),
+        when=lambda r: r.outcome.budget is not None,
+    ),
+    Quantity(
+        "jump_names",
+        "",
+        "name of a jump",
+        lambda r: np.array([jump.name for jump in r.problem.model.jumps], dtype=object),
+        ("jump",),
+        when=lambda r: r.outcome.budget is not None,
+    ),
+)
