@@ -22,6 +22,7 @@ TREES = {
     ),
     "Notebooks": (
         "notebooks/qoc",
+        "notebooks/qoc-from-qutip",
         "notebooks/trotter",
         "notebooks/tridiag",
         "notebooks/sturmian",
