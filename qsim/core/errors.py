@@ -45,6 +45,7 @@ __all__ = [
     "MemoryLimitError",
     "MismatchError",
     "More",
+    "NoGpuError",
     "NumericsError",
     "QsimError",
     "Severity",
@@ -239,6 +240,10 @@ class DeviceError(QsimError):
     """The device, its driver or the communicator cannot be used as requested."""
 
     exit_code = 4
+
+
+class NoGpuError(DeviceError):
+    """A GPU was requested by name for a run that has no CUDA kernels."""
 
 
 class MemoryLimitError(DeviceError):

@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from qsim.core.errors import DeviceError, FileError
+from qsim.core.errors import DeviceError, FileError, NoGpuError
+from qsim.core.examples import check as check_module
 from qsim.core.examples.check import (
     Case,
     Folders,
@@ -319,6 +320,20 @@ def test_a_deck_that_does_not(case, tmp_path, reference, message):
 def test_a_device_that_is_not_there_is_no_mismatch(case, tmp_path):
     with pytest.raises(DeviceError):
         run_case(case({"scalars": {"steps": {"value": 20}}}), tmp_path, device="cuda:77")
+
+
+def test_a_deck_without_cuda_kernels_is_checked_on_the_cpu(case, tmp_path, monkeypatch):
+    run, devices = check_module._run, []
+
+    def on(case, reference, folder, device, **keys):
+        devices.append(device)
+        if device == "cuda":
+            raise NoGpuError("model: on the CPU only")
+        return run(case, reference, folder, device, **keys)
+
+    monkeypatch.setattr(check_module, "_run", on)
+    assert run_case(case({"scalars": {"steps": {"value": 20}}}), tmp_path, device="cuda").ok
+    assert devices == ["cuda", "cpu"]
 
 
 def test_update_rewrites_own_values_only(case, tmp_path):

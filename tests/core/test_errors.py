@@ -13,6 +13,7 @@ CODES = {
     errors.DeckError: 3,
     errors.DeviceError: 4,
     errors.MemoryLimitError: 4,
+    errors.NoGpuError: 4,
     errors.NumericsError: 5,
     errors.FileError: 6,
     errors.MismatchError: 7,
@@ -27,7 +28,7 @@ def test_exit_code_is_the_documented_one(kind, code):
     assert kind.exit_code == code
     assert issubclass(kind, errors.QsimError)
     drawn = dict(re.findall(r"── (\w+)\s+(\d+)", errors.__doc__))
-    drawn["MemoryLimitError"] = "4"
+    drawn["MemoryLimitError"] = drawn["NoGpuError"] = "4"
     assert drawn[kind.__name__] == str(code)
 
 

@@ -4,7 +4,6 @@ import json
 from functools import cache
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 import qsim
@@ -14,6 +13,7 @@ from qsim.core.deck.yaml_marks import parse_yaml
 from qsim.core.results.summary import SCHEMA
 from qsim.core.run.stages import stage
 
+jsonschema = pytest.importorskip("jsonschema")
 INPUTS = Path(__file__).resolve().parents[2] / "inputs"
 
 

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from qsim.core.errors import DeviceError, FileError, Interrupted, QsimError, Stopped
+from qsim.core.errors import DeviceError, FileError, Interrupted, NoGpuError, QsimError, Stopped
 from qsim.core.results.results import open_results
 from qsim.core.run.pipeline import Options, Outcome, execute
 from qsim.version import __version__
@@ -202,7 +202,11 @@ def run_case(
         return report(Mismatch("reference", f"missing; expected {case.reference}"))
     reference = load_reference(case.reference)
     try:
-        outcome = _run(case, reference, folder, device, figures=figures)
+        try:
+            outcome = _run(case, reference, folder, device, figures=figures)
+        # A deck without CUDA kernels is checked where it can run.
+        except NoGpuError:
+            outcome = _run(case, reference, folder, "cpu", figures=figures)
     # A device that is missing is no mismatch of this deck: all others would fail, too.
     except (DeviceError, Stopped, Interrupted):
         raise

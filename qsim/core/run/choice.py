@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from qsim.core.device.device import cpu
-from qsim.core.errors import DeviceError
+from qsim.core.errors import NoGpuError
 
 if TYPE_CHECKING:
     from qsim.core.device.device import Device
@@ -34,14 +34,14 @@ def chosen(plan: Plan, device: Device, auto: bool, ranks: int) -> tuple[Device, 
 
     Raises
     ------
-    DeviceError
+    NoGpuError
         If a GPU was requested by name and the plan has no CUDA kernels.
     """
     if not device.is_cuda:
         return device, []
     if plan.cpu_only:
         if not auto:
-            raise DeviceError(f"{plan.cpu_only}: on the CPU only", hint="run.device (--device): auto or cpu")
+            raise NoGpuError(f"{plan.cpu_only}: on the CPU only", hint="run.device (--device): auto or cpu")
         why = f"auto: the CPU, as there are no CUDA kernels for this run: {plan.cpu_only}"
         return cpu(device.threads), [why]
     if not auto or ranks > 1:
