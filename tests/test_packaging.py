@@ -52,7 +52,7 @@ def test_every_dependency_has_a_lower_bound_and_a_reason():
 def test_what_is_imported_is_declared():
     declared = {re.match(r"[\w-]+", line)[0].lower() for line in PYPROJECT["project"]["dependencies"]}
     distributions = {"yaml": "pyyaml", "typing_extensions": "typing-extensions", "pydantic_core": "pydantic"}
-    optional = {"cupy", "cupyx", "mpi4py", "nvidia", "pyscf"}
+    optional = {"IPython", "cupy", "cupyx", "mpi4py", "nvidia", "pyscf"}
     for path in [*(ROOT / "qsim").rglob("*.py"), *(ROOT / "qsim_checks").rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

@@ -53,7 +53,6 @@ class Scatter(Block):
     ) = Field(
         default=None,
         description="photon energy, a list or a range, instead of excess: single photoionisation at any energy (photo)",
-        json_schema_extra={"example": {"from": "24.7 eV", "to": "78 eV", "count": 200}},
     )
     threshold: Literal["extrapolated", "grid"] = Field(
         default="extrapolated",

@@ -73,7 +73,7 @@ def test_claims_hold(tridiag, name):
     """|t-SURFF - projection| lies within the claimed error at nearly every energy, and the error is no excuse."""
     atom, pulse, radius, near, far = CASES[name]
     absorber = {"type": "manolopoulos", "kmin": 0.3, "delta": 0.2} if name == "poor absorber" else QUIET
-    keys = {"pulse": {"shape": "sin2", **pulse}, "l_max": 5}
+    keys = {"pulse": {"shape": "sin2", **pulse}, "lmax": 5}
     flux = run(tridiag, atom, {"method": "tsurff", "radius": radius}, rmax=near, absorber=absorber, **keys)
     exact = run(tridiag, atom, {"method": "scattering"}, rmax=far, **keys).spectra["pes"]
     found, claimed = flux.spectra["pes"], flux.spectra["pes_error"]
