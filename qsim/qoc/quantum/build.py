@@ -178,6 +178,7 @@ def _cpu_only(deck: QuantumDeck, made: QuantumModel, lindblad: bool, columns: in
     """Return what keeps a run from a GPU; "" if nothing does."""
     if deck.ensemble is None:
         return f"system: {deck.system.type} without an ensemble"
+    # Only the pattern of the matrices counts here, so duration and slots are arbitrary.
     pattern = Slots(made, lindblad, 1.0, 1).pattern
     if not fits(pattern, columns):
         return f"{pattern.rows} rows with {pattern.entries} entries, more than a block of a GPU has room for"
@@ -186,11 +187,13 @@ def _cpu_only(deck: QuantumDeck, made: QuantumModel, lindblad: bool, columns: in
 
 def _memory(rows: int, columns: int, slots: int, members: int, chosen: Dissipation) -> Memory:
     """Return the memory of a run: trajectories of members that are kept at a time, and of the system itself."""
+    # 16 bytes per complex number, for the columns at every slot.
     one = 16 * rows * columns * slots
     if chosen.search == "trajectories":
         # histories come in batches
         kept = min(one, 2 * int(BATCH_BYTES))
         return Memory(host=2 * kept, parts={"trajectory": kept}, reduce="dissipation.trajectories.count")
+    # Members come in batches below the limit, but one trajectory must fit whatever the limit is.
     there, on_gpu = (int(min(one * members, max(one, limit))) for limit in (HOST_BYTES, DEVICE_BYTES))
     return Memory(
         # the trajectory, and the powers of one slot
@@ -215,8 +218,10 @@ def _chosen(loaded: LoadedDeck[QuantumDeck], made: QuantumModel) -> Dissipation:
 def dissipation_of(deck: QuantumDeck) -> Dissipation:
     """Return how the jumps of a system enter, by its first values: made once by plan and build."""
     made = nominal_model(deck)
+    # An ensemble has no expansion in jumps, so `auto` has no choice.
     if deck.ensemble is not None and deck.dissipation == "auto" and made.jumps:
         return Dissipation("lindblad", notice="dissipation: auto -> lindblad (an ensemble)")
+    # The probability of jumps depends on the controls; the first values stand for all of the search.
     _, guess = _making(deck, made).start()
     return choose(deck.dissipation, made, _duration(deck), guess)
 
@@ -272,6 +277,7 @@ def _duration(deck: QuantumDeck) -> float:
 
 def _too_large(made: QuantumModel, columns: int, slots: int) -> str:
     """Return why density matrices are not carried, and what to do."""
+    # 16 bytes per complex number, in GB.
     size = 16e-9 * made.dimension**2 * columns * slots
     return (
         f"{columns} density matrices of {made.dimension} levels in {slots} slots take {size:.3g} GB, at most "
@@ -281,6 +287,7 @@ def _too_large(made: QuantumModel, columns: int, slots: int) -> str:
 
 def _order(deck: QuantumDeck, made: QuantumModel) -> list[Finding]:
     """Return what is wrong with the names of the controls."""
+    # The deck may name the controls in another order than the system has them.
     known = [c.name for c in made.controls]
     given = [c.name for c in deck.control]
     findings = [
@@ -317,6 +324,7 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
     if chosen.notice:
         notices.append(chosen.notice)
     search = deck.optimizer
+    # The finish has no penalty: it evaluates the value alone, after the search.
     finish = SlotObjective(made, True, duration, slots) if chosen.finish else None
     objective = _objective(deck, made, chosen, guess)
     if isinstance(objective, Unravelling) and objective.mean_jumps > MOST_JUMPS:
@@ -385,6 +393,7 @@ def _gradient_scale(deck: QuantumDeck, tau: float) -> float:
 def _threshold(deck: QuantumDeck, made: QuantumModel) -> float:
     if deck.objective.threshold != "auto":
         return deck.objective.threshold
+    # A mean value may have any size, so no threshold suits it.
     return math.inf if isinstance(made.goal, ObservableTarget) else THRESHOLD
 
 

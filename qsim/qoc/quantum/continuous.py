@@ -59,13 +59,16 @@ def continuous_value(
     slots, and what the order without them changes by is part of the error.
     """
     objective, model = problem.objective, problem.model
+    # Sampled histories have noise, which may hide what the slots leave.
     if outcome.sampling is not None:
         return None
     rows, slots = objective.start.shape[0], problem.times.size
     spent = PRODUCTS * float(rows) ** 3 * slots
+    # The least work is one run on the slots and one on half slots, which is three parts.
     if rows > DENSE or 3.0 * spent > MOST_OPERATIONS:
         return None
     powers = np.array([c.power for c in model.controls])
+    # (1 + C, rows, rows): the drift first, then one matrix per control.
     made = np.array([a.toarray() for a in generators(model, objective.lindblad, objective.lossy)])
 
     def value(steps: int) -> float:
@@ -73,6 +76,7 @@ def continuous_value(
         return objective.cost.value(x)
 
     before, steps = value(slots), slots
+    # Steps begin at the slots, and each halving tells the error of the steps before it.
     change = np.inf
     for _ in range(HALVINGS):
         steps *= 2
@@ -81,6 +85,7 @@ def continuous_value(
         change, before = abs(after - before), after
         if change < SMALL or 2.0 * spent > MOST_OPERATIONS:
             break
+    # Rounding adds up over the steps, at a few units of the last place each.
     error = change + 1e-15 * steps
     if outcome.expansion is None:
         return Continuous(before, error)
@@ -100,14 +105,17 @@ def _magnus(
     from scipy.linalg import expm
 
     h = duration / steps
+    # Gauss points lie h sqrt(3)/6 before and behind the middle of a step.
     middles = (np.arange(steps) + 0.5) * h
     shift = h * np.sqrt(3.0) / 6.0
     first, second = (at(middles + sign * shift) ** powers[:, None] for sign in (-1.0, 1.0))
+    # A batched exponential spares calls, and the batch bounds the memory.
     together = max(1, int(TOGETHER / matrices[0].size))
     for begin in range(0, steps, together):
         part = slice(begin, begin + together)
         a1, a2 = (matrices[0] + np.einsum("cn,cij->nij", f[:, part], matrices[1:]) for f in (first, second))
         omega = 0.5 * h * (a1 + a2) + np.sqrt(3.0) / 12.0 * h**2 * (a2 @ a1 - a1 @ a2)
+        # The exponentials are independent, but the columns pass through them one after another.
         for step in expm(omega):
             x = step @ x
     return x

@@ -45,6 +45,7 @@ def _padded(result: QuantumResult) -> int:
 
 def _spectra(result: QuantumResult) -> dict[str, FloatArray]:
     """Return ``|integral u exp(i w t) dt|^2`` of every control."""
+    # The factor tau turns the sum over slots into the integral over time.
     amplitudes = np.fft.rfft(result.fields, _padded(result), axis=1) * result.problem.objective.tau
     return {f"spectrum/{k}": v for k, v in named(result, np.abs(amplitudes) ** 2).items()}
 
@@ -65,6 +66,7 @@ def _has_plane(result: QuantumResult) -> bool:
 
 def _shown(result: QuantumResult) -> NDArray[np.int64]:
     """Return the levels whose densities are kept: the lowest ones, and those populated first or last."""
+    # Intermediate levels may be many; start and goal are what a reader looks for.
     used = np.maximum(result.populations[0], result.populations[-1]) > SEEN
     used[:SHOWN] = True
     return np.flatnonzero(used)
@@ -76,6 +78,7 @@ def _densities(result: QuantumResult) -> FloatArray | None:
     if plane is None:
         return None
     first, second = plane.axes
+    # States are normalised as vectors; the area of a cell makes a density per bohr^2.
     cell = float((first.x[1] - first.x[0]) * (second.x[1] - second.x[0]))
     return np.asarray(plane.states[_shown(result)] ** 2 / cell)
 

@@ -58,6 +58,7 @@ class Maximisation:
 
     def state(self) -> State:
         """Return the state of the optimiser at work, and which start it is in."""
+        # The optimiser's own keys come first: none of them may hide the attempt or the draws.
         inner = {} if self.current is None else self.current.state()
         own = {"attempt": self.attempt, "draws": self.draws, "before_draw": self.before}
         return {**inner, **own, "limit": self.search.max_sweeps}
@@ -71,6 +72,7 @@ class Maximisation:
             If the gradient vanishes at the first values of every start.
         """
         search = self.search
+        # Given controls are propagated once, so restarts and draws do not apply.
         if self.problem.optimizer.type == "none":
             with suppress(Finished):
                 self._given(report)
@@ -83,12 +85,16 @@ class Maximisation:
                 pass
             except CriticalPoint as problem:
                 refused = problem
+            # The threshold ends everything: further starts could only find another way to it.
             if search.reached:
                 return
+            # New functions come before a new start, since they keep what has been found (dressed CRAB).
             if self._draws_again():
                 continue
+            # The last draw may have found less than an earlier one, so the larger J counts.
             search.extra.setdefault("starts/value", []).append(max(self.before, search.round_best))
             if self.attempt >= self.problem.restarts:
+                # A critical point is an error only if no start has left any controls.
                 if refused is not None and search.field is None:
                     raise refused
                 return
@@ -97,6 +103,8 @@ class Maximisation:
     def controls_of(self, tag: Mapping[str, Any]) -> Controls:
         """Return the controls of a start, with the functions that it has drawn."""
         attempt = int(tag.get("attempt", 0))
+        # Random functions follow from the seed, the attempt and the number of the draw.
+        # Replaying the draws in order therefore makes the same controls again.
         controls = self.problem.controls if attempt == 0 else self.problem.making.start(attempt)[0]
         for number, u in enumerate(tag.get("draws", ()), 1):
             controls, _ = controls.redrawn(np.asarray(u), number)
@@ -117,6 +125,7 @@ class Maximisation:
         search = self.search
         u = self._first()
         search.tag = {"attempt": self.attempt, "draws": list(self.draws)}
+        # A checkpoint belongs to the first round after it alone; later rounds begin afresh.
         saved, self.saved = self.saved, None
         self.current = self._optimiser(u, saved)
         self.current.advance(report)
@@ -128,6 +137,7 @@ class Maximisation:
         if self.attempt:
             controls, guess = problem.making.start(self.attempt)
         u = controls.parameters(guess)
+        # Each draw begins at what the one before it had found, so u is that of the last one.
         for number, drawn in enumerate(self.draws, 1):
             controls, u = controls.redrawn(drawn, number)
         self.search.control = controls
@@ -152,6 +162,7 @@ class Maximisation:
     def _draws_again(self) -> bool:
         """Draw new functions where the search has come to rest; return False if there are none, or no sweeps left."""
         search = self.search
+        # A round that recorded nothing has no parameters to add new functions to.
         if len(self.draws) >= self.problem.redraws or search.spent or search.round_at is None:
             return False
         self.draws.append(search.round_at)
@@ -164,4 +175,5 @@ class Maximisation:
         self.draws, self.before = [], -np.inf
         search = self.search
         search.round_best, search.round_at = -np.inf, None
+        # The count of sweeps goes on over all starts, and each start has the full number for itself.
         search.max_sweeps = search.objective.sweeps + self.problem.max_sweeps

@@ -66,6 +66,7 @@ def paths_of(problem: QuantumProblem, fields: FloatArray, stride: int) -> Paths:
         start, weights = (start @ weights)[:, None], np.ones(1)
     if 16.0 * start.size * fields.shape[1] > MOST_BYTES:
         return Paths()
+    # The columns at the start of slots, less the first, and those at T are the ends of all slots.
     final, trajectory = objective.propagator.forward(fields, start)
     columns = np.concatenate([trajectory.at_slots()[1:], final[None]])[stride - 1 :: stride]
     cost = objective.cost
@@ -75,6 +76,7 @@ def paths_of(problem: QuantumProblem, fields: FloatArray, stride: int) -> Paths:
         goal = np.array([cost.value(x) for x in columns])
         if isinstance(problem.system, RotorSystem) and not objective.lindblad:
             # Every phase exp(-i B J(J+1) t) is 1 after pi/B.
+            # J(J+1) is even, so one revival is half as long as 2 pi/B.
             after = np.linspace(0.0, np.pi / problem.system.B, FREE_TIMES)
             energies = problem.model.drift.diagonal().real[:, None]
             free_goal = np.array([cost.value(np.exp(-1j * energies * t) * final) for t in after])
@@ -102,6 +104,7 @@ def _reduced_kets(
 ) -> ComplexArray:
     """Return the density matrix (n, 2, 2) of the two lowest levels of a part, the others traced out."""
     before, after = int(np.prod(shape[:place])), int(np.prod(shape[place + 1 :]))
+    # Axes: time, parts before, the part, parts after, column. In a basis state the last part is fastest.
     psi = columns.reshape(len(columns), before, shape[place], after, -1)[:, :, :2]
     return np.asarray(np.einsum("nabcs,nadcs,s->nbd", psi, psi.conj(), weights, optimize=True))
 
@@ -112,6 +115,8 @@ def _reduced_density(
     """Return the same of density matrices as columns (n, D^2, S)."""
     before, after = int(np.prod(shape[:place])), int(np.prod(shape[place + 1 :]))
     size = shape[place]
+    # A density matrix is written row by row: the first three axes are its row, the others its column.
+    # Repeated letters of the sum are the trace over all other parts.
     rho = (columns @ weights).reshape(len(columns), before, size, after, before, size, after)
     return np.asarray(np.einsum("nabcadc->nbd", rho[:, :, :2, :, :, :2]))
 

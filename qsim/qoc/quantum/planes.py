@@ -32,8 +32,10 @@ def grid_value(problem: QuantumProblem, fields: NDArray[np.float64]) -> tuple[fl
     if plane is None or objective.lindblad:
         return None
     motion = GridMotion(plane, [c.name for c in problem.model.controls])
+    # Steps per slot that keep the phases of the largest kinetic energies small.
     steps = motion.least_steps(objective.tau)
     points = plane.potential.size * objective.start.shape[1]
+    # Two runs follow, with one and two times these steps: three parts in all.
     if 3.0 * steps * fields.shape[1] * points > MOST_PRODUCTS:
         return None
     coarse, fine = (

@@ -102,6 +102,7 @@ def _leakage(result: QuantumResult) -> float | None:
     goal = result.problem.model.goal
     if not isinstance(goal, GateTarget):
         return None
+    # The mean density matrix, projected on the logical space: its trace is what has stayed.
     inside = goal.columns.conj().T @ result.outcome.density @ goal.columns
     return float(1.0 - np.trace(inside).real)
 
@@ -156,8 +157,10 @@ def _unitary(result: QuantumResult) -> ComplexArray | None:
         columns = slots.final(result.fields, goal.columns)
     made = goal.columns.conj().T @ columns
     wanted = goal.unitary
+    # Free phases multiply the rows of the wanted gate (Eq. Q24).
     if result.outcome.phases is not None:
         wanted = factors_of(goal.generators, result.outcome.phases)[:, None] * wanted
+    # The global phase is free, so it is taken from the overlap with the gate.
     overlap = np.vdot(wanted, made)
     return np.asarray(made * np.exp(-1j * np.angle(overlap)))
 

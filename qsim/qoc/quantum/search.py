@@ -49,11 +49,15 @@ class QuantumSearch(Search):
     ) -> None:
         """Enter one set of controls into the history and report it; Finished at the threshold or the limit."""
         certain = probability
+        # The no-jump value can be below the threshold while that with one jump is above.
+        # The expansion is dear, so it is asked for only where it can decide.
         if self.problem.objective.by_order and probability < self.threshold < np.inf:
+            # Probability that something jumps, under the controls of the last evaluation.
             lost = 1.0 - self.problem.objective.jump_free
             # beyond a tenth more than the last gain the threshold is out of reach
             if probability + min(self.gain * MARGIN, self.gain + 1.0) * lost >= self.threshold:
                 expansion = expansion_of(self.problem, field)
+                # The divisor may vanish where nothing jumps; the gain then plays no part.
                 self.gain = max(0.0, (expansion.lower - expansion.zero) / max(lost, 1e-300))
                 certain = expansion.lower if expansion.lower >= self.threshold else probability
         try:

@@ -77,6 +77,7 @@ def verify(problem: QuantumProblem, fields: NDArray[np.float64], outcome: Outcom
     # two coordinates move on their grid, where no level is left out
     on_grid = grid_value(problem, fields)
     steps = 0.0
+    # The grid has no jumps, so nothing of them is left open there.
     if on_grid is not None:
         (value, steps), jumps, unclaimed = on_grid, 0.0, None
     else:
@@ -99,6 +100,7 @@ def _independent(
     shown = problem.finish or searched
     if isinstance(searched, Unravelling):
         return _of_other_noise(searched, fields, outcome)
+    # Without an expansion, or where the Lindbladian is affordable, the shown value is compared itself.
     if expansion is None or (problem.finish is not None and _is_short(shown, fields)):
         if shown.lindblad and not _is_short(shown, fields):
             return outcome.value, 0.0, "a second propagation of the density matrices would take too long"
@@ -113,6 +115,7 @@ def _of_other_noise(
 ) -> tuple[float, float, str | None]:
     """Return the value by density matrices where they are small, else by histories that nothing else has seen."""
     made, slots = searched.model, fields.shape[1]
+    # Density matrices have no noise, so they are the better check wherever they fit.
     if made.dimension**2 <= DENSE:
         whole = SlotObjective(made, True, searched.duration, slots)
         return whole.cost.value(_propagated(made, whole, fields)), 0.0, None
@@ -122,6 +125,7 @@ def _of_other_noise(
 def _is_short(objective: SlotObjective, fields: NDArray[np.float64]) -> bool:
     """Return True if the exponentials of every slot, or their actions, take less than the budget."""
     rows, columns = objective.start.shape
+    # A dense exponential of this size takes little whatever the norm of the generator is.
     if rows <= DENSE:
         return True
     slots = objective.propagator
@@ -146,6 +150,7 @@ def _propagated(made: QuantumModel, objective: SlotObjective, fields: NDArray[np
     dense = parts[0].shape[0] <= DENSE
     if not dense:
         parts = [csr_array(a) for a in parts]
+    # Fields are (C, N): the transpose yields the values of all controls slot by slot.
     x = objective.start
     for slot in fields.T:
         a = parts[0]
@@ -159,20 +164,24 @@ def _propagated(made: QuantumModel, objective: SlotObjective, fields: NDArray[np
 def _dense(made: QuantumModel, lindblad: bool, lossy: bool) -> list[ComplexArray]:
     """Return the generators, for density matrices from their action on every matrix unit: no Kronecker product."""
     matrices = [made.drift.toarray(), *(c.operator.toarray() for c in made.controls)]
+    # Kets that lose what jumps move under H - i/2 sum L+ L.
     if lossy:
         dense = (jump.operator.toarray() for jump in made.jumps)
         matrices[0] = matrices[0] - 0.5j * sum(a.conj().T @ a for a in dense)
     if not lindblad:
         return [-1j * h for h in matrices]
     size = made.dimension
+    # One matrix unit per row, so that the image of unit k becomes column k of the generator.
     units = np.eye(size * size).reshape(-1, size, size)
     generators = []
     for number, h in enumerate(matrices):
         moved = -1j * (h @ units - units @ h)
+        # Jumps do not depend on the controls: they belong to the drift alone.
         for jump in made.jumps if number == 0 else ():
             dense = jump.operator.toarray()
             rate = dense.conj().T @ dense
             moved = moved + dense @ units @ dense.conj().T - 0.5 * (rate @ units + units @ rate)
+        # Images lie in rows here; the transpose puts them into the columns.
         generators.append(moved.reshape(size * size, -1).T)
     return generators
 
@@ -188,12 +197,14 @@ def _levels(
     if extra == 0:
         return 0.0, "verify.levels is 0: the error of the levels is not known"
     larger = model(system, extra)
+    # The measure of a gate comes from the objective, of which the system knows nothing.
     if isinstance(larger.goal, GateTarget) and isinstance(problem.model.goal, GateTarget):
         larger = replace(larger, goal=replace(larger.goal, process=problem.model.goal.process))
     if larger.dimension == problem.model.dimension:
         # qubits and spins alone: no basis was cut
         return 0.0, None
     searched = problem.objective
+    # Columns are as long as a density matrix has entries, or as a ket.
     rows = larger.dimension**2 if searched.lindblad else larger.dimension
     if rows > MOST_ROWS:
         return 0.0, f"{larger.dimension} levels for the error of the levels are too many; lower verify.levels"

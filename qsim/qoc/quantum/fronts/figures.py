@@ -35,9 +35,11 @@ def front(r: Results) -> Figure | None:
         values = r[f"front/{name}"][order]
         if np.isfinite(values).any():
             ax.plot(x, values, linestyle="none", marker=marker, markersize=7, fillstyle="none", label=name)
+    # Not every goal has a bound, and a search backwards is optional: these curves may be NaN.
     bound = r["front/bound"][order]
     if np.isfinite(bound).any():
         ax.plot(x, bound, linestyle="--", color="0.2", zorder=5, label="bound")
+    # Rings mark points whose search ended at its limit, since P may be larger there.
     loose = r["front/converged"][order] == 0
     if loose.any():
         ax.plot(

@@ -86,11 +86,13 @@ def _at(loaded: LoadedDeck[QuantumDeck], number: int, nominal: Nominal) -> Loade
     assert front is not None
     key, value = front.key, front.values[number]
     data = loaded.data
+    # A point is a deck without a front and without the settings of the run, except for the seed.
     del data["front"]
     data["run"] = {"seed": loaded.deck.run.seed}
     _put(data, key, value)
     model = type(loaded.deck)
     try:
+        # The deck is read once more as text, so that units and defaults apply to the new value.
         deck = model.model_validate_json(json.dumps(data), context={"base": loaded.path.parent})
     except ValidationError as error:
         first = error.errors()[0]
@@ -111,6 +113,7 @@ def _put(data: dict[str, Any], key: str, value: float | str) -> None:
     InvalidInput
         If there is no such place.
     """
+    # Blocks that the deck leaves out are made on the way; entries of lists must be there.
     *way, last = key.split(".")
     block: Any = data
     for part in way:
@@ -149,6 +152,7 @@ def _numbers(deck: QuantumDeck) -> NDArray[np.float64]:
     else:
         texts = [str(value) for value in front.values]
         matches = [m for m in map(_LEADING.match, texts) if m is not None]
+        # One common unit: the numbers may stay as written. Several: they must be converted.
         rests = {m.string[m.end() :].strip() for m in matches}
         if len(matches) < len(texts):
             raise InvalidInput("front.values", "expected numbers, or numbers with units")

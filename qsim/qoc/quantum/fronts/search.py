@@ -286,9 +286,11 @@ def _front(
 
 def _find_limit(front: Front, points: Points) -> None:
     """Enter the smallest value that reaches the threshold, if the points beside it have converged."""
+    # Values stand in the order of the deck; the limit needs them from small to large.
     order = np.argsort(front.values)
     reached = front.reached[order]
     threshold = points.problems[0].threshold
+    # No limit lies in the range if no point reaches the threshold, or the smallest one does already.
     if not np.isfinite(threshold) or not reached.any() or reached[0]:
         return
     # values above the limit need not all reach the threshold: what counts is the first that does
@@ -302,6 +304,7 @@ def _find_limit(front: Front, points: Points) -> None:
             "may be larger there; raise optimizer.max_sweeps, or add restarts"
         )
         return
+    # P is taken as linear between the last point that fails and the first that does not.
     low, high = front.values[below], front.values[above]
     rise = front.best[above] - front.best[below]
     share = (threshold - front.best[below]) / rise if rise > 0.0 else 1.0

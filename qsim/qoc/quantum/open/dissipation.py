@@ -88,12 +88,15 @@ def choose(
         return Dissipation("trajectories", count=asked.trajectories.count)
     if not is_quadratic(made):
         return Dissipation("lindblad", notice="dissipation: auto -> lindblad (the goal is not linear in rho)")
+    # The order of the tests: are jumps frequent, is the exact way cheap, else expand in their number.
     lost = _lost(made, duration, guess)
     told = f"{100 * lost:.2g} % of the first histories have jumps"
+    # The expansion leaves about the square of this probability open, which would be too much.
     if lost >= WEAK:
         return Dissipation("lindblad", notice=f"dissipation: auto -> lindblad ({told})")
     if lindblad_fits(made, duration, guess, QUICK):
         return Dissipation("lindblad", notice="dissipation: auto -> lindblad (a small system)")
+    # One propagation after the search may cost far more than each of those within it.
     finish = lindblad_fits(made, duration, guess, BUDGET)
     end = "the Lindbladian once at the end" if finish else "with the interval that more jumps leave"
     return Dissipation("no_jump", finish, f"dissipation: auto -> no_jump, {end} ({told})")
@@ -118,8 +121,10 @@ def _require_sum(asked: str | Unravelled, made: QuantumModel) -> None:
 def _lost(made: QuantumModel, duration: float, guess: NDArray[np.float64]) -> float:
     """Return the probability of jumps under the first values; from the rates of the start where that takes long."""
     weights = made.weights
+    # What the norm of lossy kets has lost at T is the probability of at least one jump.
     kets = Slots(made, False, duration, guess.shape[1], lossy=True)
     if kets.operations(guess, made.states.shape[1]) > LOOK:
+        # An estimate: the start keeps its rate for all of T, and so decays exponentially.
         rates = np.sum(made.states.conj() * (total_rate(made) @ made.states), axis=0).real
         return -math.expm1(-duration * float(rates @ weights))
     return float(weights.sum()) - jump_free(kets.final(guess, made.states), weights)
@@ -127,6 +132,7 @@ def _lost(made: QuantumModel, duration: float, guess: NDArray[np.float64]) -> fl
 
 def lindblad_fits(made: QuantumModel, duration: float, guess: NDArray[np.float64], budget: float) -> bool:
     """Return True if the Lindbladian takes less operations than a budget, once, without a gradient."""
+    # A jump acts as the Kronecker product of L and its conjugate: entries are squared.
     entries = sum(jump.operator.nnz**2 for jump in made.jumps)
     if entries > MOST_ENTRIES:
         return False
