@@ -201,6 +201,7 @@ class Judge:
         return True
 
     def _reference_levels(self) -> int:
+        # Only the CUDA kernels limit the levels; a CPU takes as many as the run asks for.
         wanted = max(self.levels + EXTRA_LEVELS, FEWEST_LEVELS)
         return min(wanted, MOST_LEVELS) if self.problem.device.is_cuda else wanted
 
@@ -277,6 +278,7 @@ class _Chain:
         TooCostly
             If too little is left.
         """
+        # Diagonalisations grow with the cube of the points, propagations with the steps.
         dense = len(self.systems) * costs.DENSE * max(reference.PLENTY, 2 * self.levels) ** 3
         self._spend(dense + self._cost(1, chain=0) + self._cost(2))
 
@@ -327,9 +329,12 @@ class _Chain:
         points = reference.enough_points(ground, box, top, self.levels, run.mass, scale)
         outer, missed, angles = self._refined(box, points, self.levels, s)
         outer, of_stencil = reference.aligned(outer, self.stencil[number])
+        # The second reference differs in all of walls, points and levels.
+        # What it changes is the error that the first one has left.
         near = ground.box(top, run.mass, scale, 0.6 * reference.REACH)
         fewer = int(0.8 * points) + 1
         second, of_second = reference.aligned(self._refined(near, fewer, self.fewer, s)[0], outer)
+        # With reach 0 the walls are those of the run: the step from here to `outer` is that of the box.
         walls = ground.box(top, run.mass, scale, 0.0)
         points = reference.enough_points(ground, walls, top, self.kept, run.mass, scale)
         inner, of_inner = reference.aligned(self._refined(walls, points, self.kept, s)[0], outer)
@@ -346,6 +351,7 @@ class _Chain:
         return reference.refined(ground, rough, scale)
 
     def _mask(self, overlap: NDArray[np.float64]) -> NDArray[np.bool_]:
+        # Levels that are not found again on another grid stay False.
         mask = np.zeros(self.levels + 1, bool)
         mask[: overlap.size] = overlap[: self.levels + 1] > SAME_LEVEL
         return mask
@@ -360,6 +366,7 @@ class _Chain:
         problem, judge = self.problem, self.judge
         steps = judge.values.size * substeps
         values = resample(judge.values, problem.duration, steps, between or judge.between)
+        # All members go in one launch, so the molecule with the fewest levels sets their number.
         levels = min(levels, *(m.energies.size for m in molecules))
         members = Members(tuple(molecules), self.system, self.scale)
         propagator = Eigenbasis(
@@ -379,12 +386,16 @@ class _Chain:
         judge = self.judge
         substeps, coarse, fine = self._substeps()
         # the error of a Strang step is even in the step
+        # Richardson's extrapolation to a step of zero; the sum is no longer of norm 1.
         best = (4.0 * fine - coarse) / 3.0
         best /= np.linalg.norm(best, axis=-1, keepdims=True)
         final = self._finals(substeps)
         stencil, inner, outer, second = (final[name] for name in ("stencil", "inner", "outer", "second"))
+        # Levels must be the same on all grids that are compared, as amplitudes are told apart by level.
         same_grid = self._rows(self.same_stencil) & self._rows(self.same_inner)
         steps = judge.change(fine, best)
+        # Parts of the reference's own error: what the extrapolation leaves, the other basis,
+        # and what lies between the points or mixes close levels.
         own = 0.25 * steps + judge.change(fine, second, self._rows(self.same_second))
         own += self._unseen(best) + self._mixed(best)
         between = 0.0
@@ -437,6 +448,7 @@ class _Chain:
 
     def _substeps(self) -> tuple[int, NDArray[np.complex128], NDArray[np.complex128]]:
         """Double the steps until the extrapolation changes little; return substeps and the last two amplitudes."""
+        # The search begins with the run's own steps and two times as many.
         aim, size = CLOSE * self.problem.verify.tolerance, self.judge.values.size
         substeps, coarse = 2, self.final(self.outer, self.levels, 1)
         while True:
@@ -448,6 +460,7 @@ class _Chain:
                 # the chain with the fewer steps is no longer needed
                 self._spend(self._cost(2 * substeps) - self._cost(substeps) + self._cost(substeps, chain=0))
             except TooCostly:
+                # A small last change may be extrapolated all the same; a large one proves nothing.
                 if change > FOLLOWED:
                     raise
                 return substeps, coarse, fine
@@ -457,9 +470,11 @@ class _Chain:
         """Return the change of P by the phases that the potential between the points of the reference gives its levels."""
         duration = self.problem.duration
         missed = np.array([m[: self.levels] for m in self.missed])[self.system]
+        # Populations on the way count as well, since levels gather phases whenever they are populated.
         p = np.abs(final) ** 2
         known = min(self.judge.reached.size, p.shape[-1])
         p[..., :known] = np.maximum(p[..., :known], self.judge.reached[:known])
+        # Phase of each level: the energy that the points miss, times T.
         phases = np.sqrt(np.sum(p * (missed[:, None] * duration) ** 2, axis=-1))
         return np.minimum(phases.mean(axis=1), 1.0)
 
@@ -484,6 +499,7 @@ class _Chain:
             at_target = np.linalg.norm(leaving, axis=(-2, -1)) + np.linalg.norm(angles @ inside, axis=-1)
             turned.append(at_start + at_target)
         delta = np.mean(turned, axis=0)
+        # P = cos^2 of an angle; a turn by delta changes it by 2 sqrt(P(1 - P)) delta + delta^2 at most.
         p = np.clip(self.judge.probability(final), 0.0, 1.0)
         return np.minimum(2.0 * np.sqrt(p * (1.0 - p)) * delta + delta**2, 1.0)
 
@@ -495,6 +511,7 @@ class _Chain:
         index = 0
         run, outer, second = self.problem.members.molecules[0], self.outer[index], self.second[index]
         ground = self.judge.ground
+        # Above the potential at the far walls levels are those of a box, and no error is claimed.
         a, b = outer.x[0] - outer.dx, outer.x[-1] + outer.dx
         scale = self._factors(0)[1]
         far = scale * ground.potential(np.array([a, b]))
@@ -509,6 +526,7 @@ class _Chain:
         )
         mu = outer.dipole_matrix[:n, :n]
         largest = float(np.abs(mu).max(initial=0.0))
+        # Mixing turns both levels of a matrix element, by at most the largest dipole per angle.
         turned = np.minimum(self.angles[index][:n].sum(axis=1), 1.0)
         same = self.same_stencil[index][:n] & self.same_second[index][:n]
         known = run.dipole_matrix[:n, :n]
@@ -521,6 +539,7 @@ class _Chain:
     def _fallen(self) -> str | None:
         """Return a warning if the potential outside of the box falls below a level that the run reached."""
         run, ground = self.problem.molecule, self.judge.ground
+        # The highest level that was reached is the first that may leave through a fallen wall.
         used = np.flatnonzero(self.judge.reached > REACHED)
         energy = float(run.energies[used[-1] if used.size else 0])
         for side, depth in zip(("xmin", "xmax"), ground.falls, strict=True):
@@ -535,6 +554,7 @@ class _Chain:
 def sampled(probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the members on which errors are determined: evenly spaced ones, the first, and the one with the lowest P."""
     count = probabilities.size
+    # Near P = 1 a change of P is bounded by less the larger P is, so the lowest P must be seen.
     even = np.linspace(0, count - 1, min(count, SAMPLE)).astype(np.int64)
     return np.unique(np.append(even, int(np.argmin(probabilities))))
 

@@ -89,13 +89,17 @@ class Landscape:
         """
         a, b = self.inner
         x = np.linspace(a - reach * self.width, b + reach * self.width, 2001)
+        # Behind a turning point a level falls as exp(-integral kappa dx), kappa = sqrt(2 m (V - E)).
         kappa = np.sqrt(2.0 * mass * np.maximum(scale * self.potential(x) - energy, 0.0))
         allowed = np.flatnonzero(kappa == 0.0)
+        # No point is allowed at this energy: nothing tells where to cut, so the largest box stays.
         if allowed.size == 0:
             return float(x[0]), float(x[-1])
         step = float(x[1] - x[0])
+        # Both integrals run outwards, from the outermost allowed point on either side.
         left = np.cumsum(kappa[: allowed[0] + 1][::-1])[::-1] * step
         right = np.cumsum(kappa[allowed[-1] :]) * step
+        # Walls stand one point beyond the place at which the integral reaches ACTION.
         first = int(np.argmax(left <= ACTION))
         last = allowed[-1] + int(np.flatnonzero(right <= ACTION)[-1])
         return float(x[max(first - 1, 0)]), float(x[min(last + 1, x.size - 1)])
@@ -106,17 +110,21 @@ def landscape(system: System) -> Landscape:
     grid = system.grid
     dx = (grid.xmax - grid.xmin) / (grid.points - 1)
     inner = (grid.xmin - dx, grid.xmax + dx)
+    # The scan goes a little further than any wall may move (REACH).
     distance = np.linspace(0.0, (grid.xmax - grid.xmin) * (REACH + 0.1) + dx, SCAN)
     v_range, mu_range, falls = [], [], []
     for wall, sign in ((grid.xmin, -1.0), (grid.xmax, 1.0)):
         x = wall + sign * distance
         v, mu = _outside(system, "potential", x), _outside(system, "dipole", x)
         good = _finite_length(v)
+        # A potential that falls again outside would bind levels that are not those of the box.
+        # The slack keeps rounding on a flat potential from being taken for a fall.
         highest = np.maximum.accumulate(v[:good])
         slack = 1e-9 * (1.0 + float(np.abs(v[:good]).max()))
         falling = np.flatnonzero(v[:good] < highest - slack)
         if falling.size:
             falls.append(float(v[falling[0] : good].min()))
+            # The formula is used up to its top; from there on the potential stays at this height.
             good = max(int(np.argmax(v[: falling[0]])) + 1, 1)
         else:
             falls.append(np.inf)
@@ -134,6 +142,7 @@ def landscape(system: System) -> Landscape:
 def _outside(system: System, name: str, x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Evaluate a function of the system from a wall outwards; NaN from the first point on at which it has no value."""
     block = getattr(system, name)
+    # Functions of x are evaluated at ascending points, but x descends beyond the left wall.
     order = np.argsort(x)
 
     def first(count: int) -> NDArray[np.float64]:
@@ -145,6 +154,7 @@ def _outside(system: System, name: str, x: NDArray[np.float64]) -> NDArray[np.fl
     good, bad, values = 1, x.size + 1, first(1)
     # a table ends, or a formula fails: halve the interval in which
     while bad - good > 1:
+        # All points are tried first, as most formulas have values everywhere.
         middle = bad - 1 if bad > x.size else (good + bad) // 2
         try:
             values, good = first(middle), middle
@@ -191,6 +201,7 @@ def sine_levels(
     x = a + (b - a) * i / intervals
     mass = ground.system.mass * mass_scale
     v, mu = potential_scale * ground.potential(x), ground.dipole(x)
+    # Eq. (A6) with hbar = 1: the unit is pi^2/(4 m (b - a)^2).
     unit = np.pi**2 / (4.0 * mass * (b - a) ** 2)
     half = np.pi / (2 * intervals)
     # the kinetic energy is exact for the sines that the points hold; the diagonal of `near` is infinite and set
@@ -229,7 +240,9 @@ def enough_points(
     """Return the size of a sine basis that holds levels up to an energy (hartree)."""
     x = np.linspace(*box, 2001)
     depth = energy - scale * float(ground.potential(x).min())
+    # Half de Broglie waves in the box at the deepest point of the potential.
     waves = (box[1] - box[0]) * np.sqrt(2.0 * mass * max(depth, 0.0)) / np.pi
+    # The run's own density of points, since its potential may have features that need it.
     shape = min(ground.system.grid.points * (box[1] - box[0]) / ground.width, PLENTY)
     return int(min(max(OVERSAMPLING * waves + 24, shape, 2 * states, FEWEST), MOST))
 
@@ -244,6 +257,7 @@ def aligned(molecule: Molecule, master: Molecule) -> tuple[Molecule, NDArray[np.
     # levels are the same up to a sign, which amplitudes inherit: the overlap on the common interval tells it
     common = min(molecule.energies.size, master.energies.size)
     inside = (molecule.x >= master.x[0]) & (molecule.x <= master.x[-1])
+    # States are (levels, points). Outside of the master's points its levels count as zero.
     other = np.zeros((common, molecule.x.size))
     other[:, inside] = CubicSpline(master.x, master.states[:common], axis=1)(molecule.x[inside])
     overlaps = np.einsum("kx,kx->k", molecule.states[:common], other) * molecule.dx
@@ -297,7 +311,9 @@ def refined(
     rounding = ROUNDING * float(np.abs(molecule.diagonal).max())
     uncertain = np.abs(turn.T @ rest @ turn) + rounding
     gaps = np.abs(energies[:, None] - energies)
+    # First-order perturbation theory: the angle is the matrix element over the distance (Eq. Q6).
     angles = np.minimum(uncertain / np.maximum(gaps, 1e-300), 1.0)
+    # A level does not mix with itself.
     np.fill_diagonal(angles, 0.0)
     better = replace(
         molecule,
@@ -330,6 +346,7 @@ def _between_points(
     # Coefficients of the sines from the values at the points, and then the states between them.
     waves = np.sin(np.pi / (n + 1) * np.outer(k, k))
     coefficients = molecule.states @ waves * (2.0 / (n + 1))
+    # Places between the walls, 0 and 1; every FINER-th of them is a point of the basis.
     fine = np.arange(1, FINER * (n + 1)) / (FINER * (n + 1))
     states = coefficients @ np.sin(np.pi * np.outer(k, fine))
     x = a + (b - a) * fine
@@ -337,6 +354,7 @@ def _between_points(
     whole = (states * v) @ states.T / FINER
     # the same integral on half as fine a grid, for its error
     every_other = (states[:, 1::2] * v[1::2]) @ states[:, 1::2].T / (FINER // 2)
+    # This is what the basis has of the potential already: the sum over its own points.
     sampled = (molecule.states * molecule.potential) @ molecule.states.T
     dipoles = (states * ground.dipole(x)) @ states.T * (molecule.dx / FINER)
     between, rest = (whole - sampled) * molecule.dx, (whole - every_other) * molecule.dx / 3.0

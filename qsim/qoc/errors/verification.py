@@ -141,6 +141,7 @@ def _distance(judge: Judge, final: NDArray[np.complex128], errors: Errors) -> fl
 def _warning(verification: Verification, probability: float, errors: Errors, tolerance: float) -> str | None:
     """Return the warning that P is not confirmed, with distance and remedy; None if it is confirmed."""
     difference = abs(verification.probability - probability)
+    # The course of the field between its values is a choice of the deck, and no fault of the run.
     known = 0.0 if errors.unclaimed else errors.total - errors.interpolation
     if max(difference, known) <= tolerance:
         return None
@@ -158,6 +159,7 @@ def _remedy(verification: Verification, errors: Errors, tolerance: float) -> str
         return "raise time.steps, system.grid.points, propagator.states or verify.steps until both agree"
     if errors.total <= tolerance:
         return f"the verification is the less accurate one (error {verification.error:.2g}): raise verify.steps or verify.states"
+    # The largest part decides: to lower any other one would change little.
     part = max(errors.parts, key=lambda name: errors.parts[name])
     return f"its error is {errors.total:.2g}, mostly from the {part} ({errors.parts[part]:.2g}): {REMEDIES[part]}"
 
@@ -173,17 +175,20 @@ def _propagate(
     if choice == "eigenbasis":
         other = Eigenbasis(problem.device, members, initial, steps, duration)
     else:
+        # The zero lies in the middle of the levels, whatever the run took, to keep the phase error small.
         shifts = energy_shifts(members, goal.top, "auto")
         other = CrankNicolson(problem.device, members, initial, steps, duration, shifts=shifts, store=False)
     fine = resample(field, duration, steps, errors.between)
     objective = Objective(other, goal.targets(levels), 0.0, goal.coherent)
 
     def own_members() -> tuple[float, list[NDArray[np.complex128]]]:
+        # Batches bound the memory; amplitudes are kept only of the sampled members, for the error.
         total, sampled = 0.0, []
         for start in range(objective.own.start, objective.own.stop, MEMBERS_AT_ONCE):
             part = slice(start, min(start + MEMBERS_AT_ONCE, objective.own.stop))
             run = other.forward(fine[None], part)
             total += float(objective.member_probabilities(run.amplitudes).sum())
+            # Numbers of sampled members count from the start of the batch here.
             chosen = errors.member[(errors.member >= part.start) & (errors.member < part.stop)] - part.start
             sampled.append(run.amplitudes[0, chosen])
         return total, sampled
@@ -203,6 +208,7 @@ def _members(problem: Problem, choice: str, judge: Judge, errors: Errors) -> Mem
     if choice == "eigenbasis":
         levels = levels + EXTRA_LEVELS if block.states == "auto" else int(block.states)
         box, points = _spectral_grid(problem, judge, levels)
+        # The upper levels of a sine basis suffer from its cut, so half of them are used at most.
         levels = min(levels, points // 2)
         maker: Maker = _refined_levels
     else:
@@ -249,16 +255,19 @@ def _stencil_grid(problem: Problem, judge: Judge, errors: Errors) -> tuple[tuple
     decayed.
     """
     grid, tolerance = problem.system.grid, problem.verify.tolerance
+    # The aim is a fifth of the verification's own share, so that the grid is a small part of its error.
     excess = 0.0 if errors.unclaimed else errors.grid / (0.2 * SAFETY * tolerance)
     finer = min(max(excess**0.25, LEAST_REFINEMENT), MOST_REFINEMENT)
     used = np.flatnonzero(judge.reached > REACHED)
     boxes = []
     for s in judge.systems:
         run, scale = problem.members.molecules[s], problem.factors[s][1]
+        # One level above the highest that was reached leaves room for its tail.
         top = run.energies[min(int(used.max(initial=0)) + 1, run.energies.size - 1)]
         boxes.append(judge.ground.box(float(top), run.mass, scale))
     box = _around(boxes)
     dx = (grid.xmax - grid.xmin) / (grid.points - 1) / finer
+    # A CUDA block holds a limited number of points; on a CPU the limit is time alone.
     most = MAX_CUDA_POINTS if problem.device.is_cuda else max(MOST_POINTS, grid.points)
     points = math.ceil((box[1] - box[0]) / dx) + 1
     return box, min(max(points, 2 * problem.initial.shape[1], 32), most)
@@ -275,6 +284,8 @@ def _steps(problem: Problem, choice: str, judge: Judge) -> int:
         return int(block.steps)
     if choice == "eigenbasis":
         return min(SUBSTEPS * run_steps, max(run_steps, MAX_STEPS))
+    # Steps for which the phase error of Crank-Nicolson, E^3 tau^2 T/12, is a part of the tolerance.
+    # The floor of a hundredth of PHASE_ERROR bounds the steps where the tolerance is tiny.
     wanted = phase_steps(
         problem.molecule,
         problem.goal.top,
@@ -291,4 +302,5 @@ def _multiple(wanted: float, run_steps: int) -> int:
 
 def _finer(steps: int, excess: float, run_steps: int) -> int:
     """Return the steps that make an error of second order smaller by a factor."""
+    # An error of second order falls with the square of the number of steps.
     return _multiple(steps * min(math.sqrt(excess), MOST_MORE_STEPS), run_steps)

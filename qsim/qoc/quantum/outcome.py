@@ -108,6 +108,7 @@ def _budget(problem: QuantumProblem, fields: NDArray[np.float64]) -> Budget | No
         return None
     if not is_quadratic(made) or not first_order_fits(made, problem.duration, fields):
         return None
+    # The budget is of kets, whatever the search carried: first order needs no density matrix.
     _, cost = cost_of(made, lindblad=False)
     return Budget(*budget(made, cost, problem.duration, fields))
 
@@ -130,12 +131,14 @@ def _propagated(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome
         seepage=None if searched.by_order else _seepage(searched, final, fields),
         expansion=None,
     )
+    # A closed system has no jumps, and density matrices have them in the value already.
     if not searched.by_order:
         return made
     expansion = expansion_of(problem, fields)
     if finish is None:
         density = expansion.density
         whole = float(searched.mean_weights().sum())
+        # Two jumps or more are missing from the trace; the rest is taken to be like what is known.
         density = density * (whole / float(np.trace(density).real))
         return replace(made, value=expansion.middle, density=density, expansion=expansion)
     columns, populations = finish.look(fields)
@@ -199,6 +202,7 @@ def _seepage(shown: SlotObjective, final: ComplexArray, fields: NDArray[np.float
     if not shown.lindblad:
         # what has left makes room for as much: unitary maps keep the trace of V V+
         return float(goal.columns.shape[1] - np.linalg.norm(goal.columns.conj().T @ final) ** 2) / rest
+    # One column, the mean of all states outside, written row by row.
     start = (np.eye(size) - inside).reshape(-1, 1) / rest
     back = shown.propagator.final(fields, np.asarray(start, complex))
     return float(np.vdot(inside.ravel(), back[:, 0]).real)

@@ -54,6 +54,7 @@ def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
     total, what = problem.max_sweeps * (1 + problem.restarts), problem.optimizer.type
     with monitor.stage("optimise"):
         drive(maximisation, monitor, total=total, unit="sweeps", what=what, at_most=True)
+    # A search that has not recorded anything leaves the first values.
     final = problem.guess if search.field is None else search.field
     return _analysed(problem, search, maximisation, final, monitor)
 
@@ -88,6 +89,7 @@ def _analysed(
     """Propagate the final controls once more: populations, final state, and the independent value."""
     objective, kind = problem.objective, kind_of(problem.model)
     with monitor.stage("analyse"):
+        # The first values are propagated with the objective of the search, to compare with its history.
         first = objective.cost.value(objective.propagator.final(problem.guess, objective.start))
         outcome = outcome_of(problem, fields)
         # a mean over sampled histories may be above
@@ -97,7 +99,9 @@ def _analysed(
                 f"the {kind} is 1 + {outcome.value - 1.0:.2g}: the propagation has lost its accuracy"
             )
         ensemble = None if problem.ensemble is None else looked_at(problem, problem.ensemble, fields)
+    # This comes after the outcome: with jumps the value may reach a threshold that the search did not.
     _judge_search(problem, search, outcome, monitor)
+    # Rows of the table are thinned by a whole number, so that all curves share their times.
     stride = max(1, -(-outcome.populations.size // LARGEST_TABLE))
     with monitor.stage("paths"):
         paths = monitor.judged("paths", lambda: paths_of(problem, fields, stride), Paths())
@@ -113,6 +117,7 @@ def _analysed(
             _warn(problem, check, outcome.value if ensemble is None else ensemble.value, monitor)
     controls, u = _found(problem, search, maximisation, fields)
     continuous = None
+    # Controls that are held in slots anyway have no other course in time.
     if problem.verify.propagator != "none" and not controls.held and ensemble is None:
         with monitor.stage("functions of time"):
             continuous = monitor.judged(

@@ -92,6 +92,7 @@ def made_ensemble(
     """
     lindblad, duration, slots, alpha = options
     _, own = own_members(members.count)
+    # Members that share a system share its matrices; system is the place in `made` of each.
     numbers, system = np.unique(members.system_of[own], return_inverse=True)
     made = [same_space(members.model(int(n)), nominal, members) for n in numbers]
     systems = [Member(m, lindblad, duration, slots) for m in made]
@@ -129,6 +130,7 @@ def _measure(block: QuantumEnsemble, members: Members, nominal: QuantumModel) ->
     if block.measure == "worst":
         top = 1.0
         if isinstance(nominal.goal, ObservableTarget):
+            # The smooth minimum needs the largest value there can be: 1, or the top eigenvalue.
             top = float(np.linalg.eigvalsh(nominal.goal.operator.toarray())[-1])
         return Worst(top)
     if block.weights == "equal":
@@ -155,6 +157,7 @@ def verified(
     comm, values = ensemble.objective.comm, found.values
     sample = sampled(values, _most(problem, fields.shape[1]))
     own: dict[int, Check] = {}
+    # Members of a sample cost about the same, so ranks take every size-th of them.
     for member in sample[comm.rank :: comm.size]:
         check = monitor.judged(
             f"the verified value of member {member}", partial(_check, problem, member, fields, values), None
@@ -180,6 +183,7 @@ def _check(
     members = ensemble.members
     number = int(members.system_of[member])
     made = members.model(number)
+    # A factor of a control acts on its values, so the independent propagation needs no other matrices.
     scaled = fields * members.scale(slice(member, member + 1))[0][:, None]
     objective = SlotObjective(made, nominal.lindblad, problem.duration, fields.shape[1])
     # the series of the ensemble is as long as its strongest member needs
@@ -201,6 +205,7 @@ def sampled(values: NDArray[np.float64], most: int) -> list[int]:
     if count <= most:
         return list(range(count))
     spread = np.linspace(0, count - 1, most - 1).round().astype(int)
+    # The set may be smaller than `most`, where the worst member is one of the others.
     return sorted({int(np.argmin(values)), *spread.tolist()})
 
 
@@ -227,6 +232,7 @@ def _together(ensemble: Ensemble, values: NDArray[np.float64], checks: dict[int,
         parts[name] = float(each.max() if weights is None else weights @ each)
     # what the other algorithm changes, of the members that it followed
     change = np.array([c.value for c in claims]) - values[own]
+    # The worst member is in the sample always, so its change is that of the smallest value.
     shift = float(change[np.argmin(values[own])] if weights is None else weights @ change)
     unclaimed = next((c.unclaimed for c in claims if c.unclaimed), None)
     return type(claims[0])(measure.value(values) + shift, parts, unclaimed)

@@ -79,6 +79,7 @@ class Parameter:
             found = [number_and_unit(v) for v in self.values]
         except ValueError:
             found = []
+        # Values of several units have no common axis: then their places must do.
         if len({unit for _, unit in found}) == 1:
             return np.array([number for number, _ in found])
         return np.arange(len(self.values), dtype=float)
@@ -108,6 +109,7 @@ class Members:
         seed: int,
     ) -> None:
         self.system, self.controls, self.context = system, tuple(controls), context
+        # Every parameter takes a stream of its own, so that draws do not depend on each other.
         streams = count(STREAM)
         self.axes = [
             [
@@ -147,6 +149,7 @@ class Members:
     def _kinds(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Places on the axes that change the system, once each, and the number of these of each member."""
         own = [any(not p.is_control for p in axis) for axis in self.axes]
+        # Axes of controls alone are set to place 0, so members that differ in them fall together.
         return np.unique(self.places * own, axis=0, return_inverse=True)
 
     @property
@@ -162,6 +165,7 @@ class Members:
             for parameter in axis:
                 if parameter.is_control:
                     own = slice(None) if parameter.control == "" else [self.controls.index(parameter.control)]
+                    # A factor of all controls and one of a single control multiply each other.
                     factors[:, own] *= parameter.numbers[places[:, number], None]
         return factors
 
@@ -194,12 +198,14 @@ class Members:
         InvalidInput
             If the parameters make no system; with the keys of the ensemble that differ.
         """
+        # Search and verification ask for the same systems; matrices are dear, so a number is kept.
         if number in self._made:
             return self._made[number]
         block = self.block(number)
         try:
             made = model(block)
         except InvalidInput as problem:
+            # Several keys may be at fault together; the message names the first that varies.
             keys = [p.key for p in self.parameters if not p.is_control]
             raise InvalidInput(keys[0], f"{problem.key}: {problem}") from None
         if len(self._made) < MOST_KEPT:
@@ -212,6 +218,7 @@ class Members:
         kinds = {tuple(k): i for i, k in enumerate(self._kinds[0].tolist())}
         chosen = {0}
         for number, length in enumerate(self.shape):
+            # Long lists mostly rise or fall, so their ends and middle show a value that is not allowed.
             tried = range(length) if length <= MOST_TRIED else (0, length // 2, length - 1)
             for place in tried if own[number] else ():
                 chosen.add(kinds[tuple(place if k == number else 0 for k in range(len(self.shape)))])
@@ -264,6 +271,7 @@ def _inside(
         there = _valid(fields[name], _value(here, parameter, value), parameter, context)
     else:
         there = _through(here, rest, fields[name], parameter, value, context)
+    # Blocks are not changed in place: the nominal system and other members share them.
     return block.model_copy(update={name: there})
 
 
@@ -283,6 +291,7 @@ def _through(
     if name not in names:
         # items that have names are not called by their numbers
         _refuse(parameter, name, [n for n in names if not n.isdigit()] or list(names))
+    # A copy of the list or mapping, as other members still read the old one.
     made, place = here.copy() if isinstance(here, dict) else list(here), names[name]
     item = here[place]
     if rest:
@@ -330,6 +339,7 @@ def _value(here: Any, parameter: Parameter, value: float | str) -> Any:
     except ValueError:
         told = "nothing" if here is None else shorten(repr(here))
         raise InvalidInput(parameter.key, f"only numbers can be scaled; the system has {told} here") from None
+    # repr keeps all digits of the product, so that reading it back changes nothing.
     scaled = number * float(value)
     return f"{scaled!r} {unit}" if unit else scaled
 

@@ -41,17 +41,20 @@ def _by_fluence(problem: QuantumProblem) -> float | None:
     powers = np.array([c.power for c in model.controls])
     free = np.array([line.fixed is None for line in controls.lines])
     goal = model.goal
+    # The bound is linear in |u| and of fixed targets: squares and free local phases have none.
     plain = isinstance(goal, StateTarget) or (isinstance(goal, GateTarget) and goal.free_phases != "local")
     if controls.most is None or not plain or np.any(powers[free] != 1):
         return None
     if problem.dissipation.search != "closed" or model.dimension > DENSE:
         return None
     widths = np.array([_width(c.operator) for c in model.controls])
+    # Three parts of the angle: the drift, the known controls, and the free ones by their fluence.
     turned = 0.5 * problem.duration * _width(model.drift)
     tau = problem.duration / problem.times.size
     for line, width, power in zip(controls.lines, widths, powers, strict=True):
         if line.fixed is not None:
             turned += 0.5 * width * tau * float(np.sum(np.abs(line.fixed) ** power))
+    # The inequality of Cauchy and Schwarz, in time and over the controls.
     turned += 0.5 * float(np.sqrt(problem.duration * controls.most * np.sum(widths[free] ** 2)))
     return after_turning(model, turned)
 

@@ -150,9 +150,11 @@ class FrontSearch:
             way, point = self.schedule[self.step]
             problem = self._from_neighbour(way, point)
             search = QuantumSearch(problem)
+            # A checkpoint holds the state of one point; the points after it begin without.
             saved = None if self.saved is None else self.saved["inner"]
             self.saved = None
             self.inner = Maximisation(problem, search, saved)
+            # Progress counts the sweeps of all points, while each search counts its own.
             before = self.sweeps
 
             def counted(progress: Progress, before: int = before) -> None:
@@ -173,6 +175,7 @@ class FrontSearch:
         """Enter what a search has found, and keep the better of both directions."""
         self.found[WAYS[way]][point] = search.probability
         old = self.best[point]
+        # A search that has reached the threshold beats any that has not, whatever the penalty makes of J.
         if old is None or (search.reached, search.best) > (old.reached, old.objective):
             state = search.state()
             self.best[point] = _Found(search.probability, search.best, state, search.reached, search.reason)
@@ -188,6 +191,7 @@ class FrontSearch:
             return problem
         other = self.points.problems[before]
         guess = rescaled(found.search["field"], other, problem)
+        # The neighbour's controls may break bounds or shape here; the map brings them back within.
         guess = problem.controls.field(problem.controls.parameters(guess))
         return dataclasses.replace(problem, guess=guess)
 
@@ -203,6 +207,7 @@ def rescaled(
     fields: NDArray[np.float64], other: QuantumProblem, problem: QuantumProblem
 ) -> NDArray[np.float64]:
     """Return controls (C, N) of another duration, stretched to that of a problem with the same areas of u^p."""
+    # The area of u^p decides how far a state turns: a shorter pulse must be stronger.
     ratio = other.duration / problem.duration
     rows = []
     for row, term in zip(fields, problem.model.controls, strict=True):
@@ -214,6 +219,7 @@ def rescaled(
 def search_front(points: Points, monitor: Monitor) -> tuple[Front, QuantumSearch, Maximisation]:
     """Search all points, verify each, and return them with the search of the one that is shown."""
     search = FrontSearch(points, monitor.restored)
+    # This is the largest number of sweeps; most points end before it.
     each = points.problems[0].max_sweeps * (1 + points.problems[0].restarts)
     total = each * len(search.schedule)
     with monitor.stage("optimise"):
@@ -231,6 +237,7 @@ def search_front(points: Points, monitor: Monitor) -> tuple[Front, QuantumSearch
     if front.no_limit:
         monitor.warn(front.no_limit)
     shown, found = points.problems[front.shown], kept[front.shown]
+    # The rest of the run reads a search, so that of the point that is shown is put together again.
     again = QuantumSearch(shown)
     again.restore(found.search)
     again.reached, again.reason = found.reached, found.reason
@@ -254,6 +261,7 @@ def _front(
     points: Points, search: FrontSearch, kept: list[_Found], judged: list[tuple[float, Check | None]]
 ) -> Front:
     fields = [np.asarray(found.search["field"]) for found in kept]
+    # Points may differ in T and in slots, so each has its own tau.
     taus = [p.duration / p.times.size for p in points.problems]
     limits = [most_probable(p) for p in points.problems]
     if any(b is not None for b in limits) and not isinstance(points.problems[0].model.goal, ObservableTarget):
