@@ -554,7 +554,7 @@ class _Chain:
 def sampled(probabilities: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the members on which errors are determined: evenly spaced ones, the first, and the one with the lowest P."""
     count = probabilities.size
-    # Near P = 1 a change of P is bounded by less the larger P is, so the lowest P must be seen.
+    # Near P = 1 the bound of a change grows as P falls, so the member with the lowest P is always seen.
     even = np.linspace(0, count - 1, min(count, SAMPLE)).astype(np.int64)
     return np.unique(np.append(even, int(np.argmin(probabilities))))
 

@@ -313,7 +313,6 @@ def refined(
     gaps = np.abs(energies[:, None] - energies)
     # First-order perturbation theory: the angle is the matrix element over the distance (Eq. Q6).
     angles = np.minimum(uncertain / np.maximum(gaps, 1e-300), 1.0)
-    # A level does not mix with itself.
     np.fill_diagonal(angles, 0.0)
     better = replace(
         molecule,

@@ -277,7 +277,6 @@ def _duration(deck: QuantumDeck) -> float:
 
 def _too_large(made: QuantumModel, columns: int, slots: int) -> str:
     """Return why density matrices are not carried, and what to do."""
-    # 16 bytes per complex number, in GB.
     size = 16e-9 * made.dimension**2 * columns * slots
     return (
         f"{columns} density matrices of {made.dimension} levels in {slots} slots take {size:.3g} GB, at most "

@@ -54,7 +54,6 @@ def run(problem: QuantumProblem, monitor: Monitor) -> QuantumResult:
     total, what = problem.max_sweeps * (1 + problem.restarts), problem.optimizer.type
     with monitor.stage("optimise"):
         drive(maximisation, monitor, total=total, unit="sweeps", what=what, at_most=True)
-    # A search that has not recorded anything leaves the first values.
     final = problem.guess if search.field is None else search.field
     return _analysed(problem, search, maximisation, final, monitor)
 

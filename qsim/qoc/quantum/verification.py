@@ -100,7 +100,7 @@ def _independent(
     shown = problem.finish or searched
     if isinstance(searched, Unravelling):
         return _of_other_noise(searched, fields, outcome)
-    # Without an expansion, or where the Lindbladian is affordable, the shown value is compared itself.
+    # Without an expansion, or where the Lindbladian is affordable, the shown value is checked directly.
     if expansion is None or (problem.finish is not None and _is_short(shown, fields)):
         if shown.lindblad and not _is_short(shown, fields):
             return outcome.value, 0.0, "a second propagation of the density matrices would take too long"
@@ -125,7 +125,7 @@ def _of_other_noise(
 def _is_short(objective: SlotObjective, fields: NDArray[np.float64]) -> bool:
     """Return True if the exponentials of every slot, or their actions, take less than the budget."""
     rows, columns = objective.start.shape
-    # A dense exponential of this size takes little whatever the norm of the generator is.
+    # The work of a dense exponential grows only with the logarithm of the norm, so size alone decides.
     if rows <= DENSE:
         return True
     slots = objective.propagator
