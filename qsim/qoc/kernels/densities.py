@@ -131,6 +131,7 @@ def _part_backward(matrix, jumps, adjoint, tau, terms, lam, powers, work, outer)
     for i in range(lam.shape[0]):
         for s in range(lam.shape[1]):
             mu[i, s] = inverse * lam[i, s]
+    # The order of these products is that of Eq. Q16 for the adjoint; K needs G alone (Eq. Q17).
     for j in range(terms - 1, -1, -1):
         _outer(start, column, mu, powers[j], outer_re, outer_im)
         _adjoint_product(start, column, re, im, mu, g)

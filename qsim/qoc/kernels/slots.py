@@ -69,6 +69,7 @@ class Pattern:
         ``start (D + 1), column (E), row (E)`` of A, then ``start (D + 1), row (E), entry (E)`` of its columns.
         """
         row = np.repeat(np.arange(self.rows), np.diff(self.start))
+        # A stable sort keeps the rows of a column ascending, so that the adjoint is summed in a fixed order.
         order = np.argsort(self.column, kind="stable")
         first = np.searchsorted(self.column[order], np.arange(self.rows + 1))
         parts = [self.start, self.column, row, first, row[order], order]
@@ -292,6 +293,8 @@ def _forward(matrices, factors, series, x, trajectory, keep):
             if keep:
                 trajectory[n * parts + part] = x
             v[:] = x
+            # The trajectory holds the columns before each part, from which the way back makes the powers
+            # anew.
             # x <- sum_k A^k x / k!, the k-th term from the one before
             for k in range(1, terms + 1):
                 _product(start, column, re, im, v, w, 1.0 / k)
@@ -454,6 +457,7 @@ def _launch(batch: SlotBatch, x: RealArray, *, powers: bool) -> _Launch:
             f"a block of {SHARED_BYTES} bytes has no room for {rows} rows with {pattern.entries} entries ({shared} bytes)"
         )
     blocks = (-(-members // teams), -(-(width // 2) // group))
+    # Shared memory goes to A0 and A_c first, and to the powers of A only if they still fit.
     table = teams * item * batch.values.shape[1] * pattern.entries
     kept = table <= TABLE_BYTES and shared + table <= SHARED_BYTES
     shared += table if kept else 0

@@ -128,6 +128,7 @@ def jumping_backward(generator, jumps, passes, factors, tau, terms, parts, lam, 
         _assemble(values, factors, n, tau, re, im)
         outer_re[:] = 0.0
         outer_im[:] = 0.0
+        # A jump ends its pass, so on the way back its adjoint comes first.
         if not plain[p]:
             _jump(jumps, after[p], lam, w, True)
         for part in range(parts - 1, -1, -1):
@@ -159,4 +160,5 @@ def jumping_backward(generator, jumps, passes, factors, tau, terms, parts, lam, 
             z = 0.0
             for e in range(count):
                 z += outer_re[e] * values[c + 1, e].real - outer_im[e] * values[c + 1, e].imag
+            # Several passes belong to one slot, so their parts add up.
             gradient[c, n] += 2.0 * tau * z

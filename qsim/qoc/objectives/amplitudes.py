@@ -105,6 +105,7 @@ class SlotAmplitudes:
 
     def _up_to_a_phase(self, trial: SlotTrial, wanted: ComplexArray) -> tuple[ComplexArray, ComplexArray]:
         size, count = wanted.shape
+        # A global phase does not count, so the distance is taken at the phase that makes it smallest.
         turned = wanted * np.exp(1j * np.angle(np.vdot(wanted, trial.final)))
         residual = self.scale * (trial.final - turned)
         units = np.asarray(self.scale * np.eye(size), np.complex128)

@@ -94,10 +94,12 @@ def widest(model: QuantumModel, low: NDArray[np.float64], high: NDArray[np.float
     ends = []
     for control, a, b in zip(model.controls, low, high, strict=True):
         factors = sorted((float(a) ** control.power, float(b) ** control.power))
+        # A square has its minimum inside of bounds that enclose zero, not at an end of them.
         if control.power == 2 and a <= 0.0 <= b:
             factors[0] = 0.0
         ends.append(factors)
     if model.dimension > MOST_LEVELS or len(ends) > MOST_CORNERS:
+        # Too large for spectra: the width is at most twice the norm, and norms add up.
         parts = [2.0 * row_and_column_norm(model.drift)]
         for control, factors in zip(model.controls, ends, strict=True):
             parts.append(2.0 * max(map(abs, factors)) * row_and_column_norm(control.operator))

@@ -245,6 +245,7 @@ class EnsembleObjective:
     def _looked_at(self, final: ComplexArray, members: slice) -> tuple[NDArray[np.float64], ComplexArray]:
         """Return P of members, and dP/dX* on the device, from columns (m, D, S) at T; keep the largest change of a norm."""
         device = self.propagator.device
+        # A closed system keeps every norm, so its change measures rounding and the cut of the series.
         change = abs(self.systems[0].sizes(final) - self._sizes[members])
         self.norm_error = max(self.norm_error, float(change.max()))
         if len(self._costs) == 1:

@@ -246,6 +246,7 @@ class _FirstOrder:
         count, size, columns = x.shape
         values, chances = np.zeros(count), np.zeros(count)
         nodes = step * PANEL * _weights(BOOLE, count)
+        # Y+ is U(T, s), which carries what has jumped at s to the end (Eq. Q18).
         adjoint = y.conj().transpose(0, 2, 1)
         flat = x.transpose(1, 0, 2).reshape(size, -1)
         for jump in self.jumps:

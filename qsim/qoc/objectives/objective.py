@@ -192,5 +192,6 @@ class Objective:
 def complement(targets: NDArray[np.complex128]) -> NDArray[np.complex128]:
     """Return an orthonormal basis (K - r, K) of everything outside the target vectors (r, K)."""
     r = targets.shape[0]
+    # The first r columns of Q span the targets, so the next K - r are the rest of the space.
     full, _ = np.linalg.qr(np.concatenate([targets.T, np.eye(targets.shape[1])], axis=1))
     return np.ascontiguousarray(full[:, r : targets.shape[1]].T)

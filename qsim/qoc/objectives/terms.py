@@ -101,5 +101,6 @@ def gradient_with_sources(
     lam = propagator.enter(costate)
     for n in range(fields.shape[1] - 1, -1, -1):
         out[:, n : n + 1] = propagator.back(trajectory.slot(n), lam)
+        # A source acts at the start of slot n, so it joins after that slot has been passed.
         lam += propagator.enter(sources[n])
     return propagator.by_controls(fields, out)

@@ -128,6 +128,7 @@ class SlotMembers:
 
     def gradient(self, fields: NDArray[np.float64], run: BatchRun, costates: ComplexArray) -> RealArray:
         """Return dJ_m/du (m, C, N) from ``dJ_m/dX_m*`` (m, D, S) at T, both on the device."""
+        # The phase of the shift is put on after the kernel, so the costate loses it before.
         lam = self._split(costates * self._phases[run.members, None, None].conj())
         rows = slot_backward(self.device, run.batch, run.factors, lam, run.states)
         # d u^p / d u; the factor of the member is in its matrices
@@ -155,6 +156,7 @@ def _united(systems: Sequence[Slots]) -> tuple[Pattern, ComplexArray]:
     places = [_keys(s.pattern) for s in systems]
     keys = places[0]
     if any(not np.array_equal(keys, other) for other in places[1:]):
+        # Systems of other patterns share the union; entries that one of them lacks are zeros.
         keys = np.unique(np.concatenate(places))
     values = np.zeros((len(systems), systems[0].values.shape[0], keys.size), complex)
     for row, own, s in zip(values, places, systems, strict=True):

@@ -83,6 +83,7 @@ class CrankNicolson(Propagator):
         for s in np.unique(system):
             own = system == s
             q[own] = bras[own] @ self._states[s]
+        # Time reversal overwrites the final state, so it works on a copy.
         psi = run.handle["psi"] if run.handle["trajectory"] is not None else run.handle["psi"].copy()
         return cn_backward(
             self.device,

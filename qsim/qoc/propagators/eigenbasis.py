@@ -46,6 +46,7 @@ class Eigenbasis(Propagator):
         """Propagate; see :meth:`Propagator.forward`."""
         members, eps = self._all(members), self._fields(fields)
         batch, system = self._batch(eps.shape[0], members), self.members.system[members]
+        # The first half step of Strang's splitting is in the start, the last one in the amplitudes.
         start = np.einsum("ski,sk,pk->spi", self._rotation, self._half, self.initial)[system]
         w = self._put(
             np.broadcast_to(start, (eps.shape[0], *start.shape)).reshape(-1, self.levels), self.complex

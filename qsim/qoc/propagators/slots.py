@@ -142,6 +142,7 @@ class Slots:
         self, fields: NDArray[np.float64], trajectory: Trajectory, costate: ComplexArray
     ) -> NDArray[np.float64]:
         """Return dJ/du (C, N) from ``dJ/dX*`` (D, S) at T: ``dJ = 2 Re sum conj(costate) dX``."""
+        # The kernels carry columns without the phase of the shift, so the costate gives it up first.
         turned = costate * self.turn(fields.shape[1])
         return self.by_controls(fields, self.back(trajectory, self.enter(turned)))
 
@@ -194,6 +195,7 @@ def series_of(
     parts : int, optional
         Parts, if they are given.
     """
+    # Each part has a norm of at most `longest`, so that rounding of the alternating terms stays small.
     parts = parts or max(1, math.ceil(norm / longest))
     theta = norm / parts
     terms, term = 1, theta**2 / 2.0
