@@ -142,6 +142,7 @@ class Krotov:
             p, self.j = self.steps.values(run, self.field)
             search.record(report, self.field, p, self.j, 0.0, savable=False)
         while True:
+            # zero stands for a lambda that has not been chosen yet
             if self.lam == 0.0:
                 self.lam = self._first_lambda()
             objective.sweeps += 1

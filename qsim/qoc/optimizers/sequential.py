@@ -71,6 +71,7 @@ class SlotSteps:
         new, x = fields.copy(), objective.start
         low, high, alpha = control.low, control.high, objective.alpha[:, 0]
         for n, costate in enumerate(ends):
+            # the state has already passed all earlier slots under their new controls
             old = np.ascontiguousarray(fields[:, n : n + 1])
             _, trajectory = propagator.forward(old, x)
             slope = propagator.gradient(old, trajectory, costate)[:, 0]
@@ -88,4 +89,5 @@ class SlotSteps:
         for n in range(fields.shape[1] - 1, 0, -1):
             costate, _ = self.back.forward(np.ascontiguousarray(fields[:, n : n + 1]), costate)
             ends.append(costate)
+        # collected from T backwards, but used from time 0 forwards
         return ends[::-1]

@@ -182,6 +182,7 @@ def grow(
             gammas.append(gamma)
             values.append(float(value))
             if values[-1] < values[-2] or (gamma > options.gamma_max and len(gammas) > 2):
+                # the rest of the batch would not have run one gamma at a time
                 objective.sweeps -= len(block) - used
                 return gammas, values
 
