@@ -503,6 +503,8 @@ def test_the_line_search_climbs_from_roundoff(qoc, reference, amplified):
         control={"guess": "zero"},
         optimizer={"type": "travolta", "amplified": amplified, "gamma_max": 1e15},
         verify="none",
+        # it draws the field that leaves the critical point
+        run={"seed": 1},
     )["scalars"]
     assert scalars["probability_guess"]["value"] < 1e-20
     assert scalars["probability"]["value"] >= 0.99

@@ -195,7 +195,7 @@ def series_of(
     parts : int, optional
         Parts, if they are given.
     """
-    # Each part has a norm of at most `longest`, so that rounding of the alternating terms stays small.
+    # Unless parts are given, the norm of each is at most `longest`, so that rounding of the alternating terms stays small.
     parts = parts or max(1, math.ceil(norm / longest))
     theta = norm / parts
     terms, term = 1, theta**2 / 2.0
