@@ -78,13 +78,16 @@ def test_equal_to_the_cpu(trotter, cuda, name):
     )
     assert set(found) == set(expected)
     for key, values in expected.items():
-        # the recurrence finds converged poles again, a matter of rounding, and with them the bound of what is left of it;
-        # what they sum up to is the spectral function;
+        # the recurrence finds converged poles again, a matter of rounding; what they sum up to is the spectral function;
         # Schmidt coefficients of a multiplet are equal, in any order
         if (
-            key in ("residuals", "poles", "pole_weight", "change", "schmidt_sz")
+            key in ("residuals", "poles", "pole_weight", "schmidt_sz")
             or np.asarray(values).dtype.kind not in "fciu"
         ):
+            continue
+        if key == "change":
+            # the bound follows the last residual, whose size is a matter of rounding once lines have converged
+            assert np.all((found[key] <= 4.0 * values + 1e-9) & (values <= 4.0 * found[key] + 1e-9))
             continue
         np.testing.assert_allclose(found[key], values, rtol=0, atol=2e-8, equal_nan=True, err_msg=key)
 
