@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 SHOWN = 5
 # Range of the logarithmic axis of a polarisability around its static value: beyond that it is the pole that is drawn.
 RANGE = 300.0
+# Start of the axis of frequencies relative to the first pole.
+BEFORE = 0.2
 # Smallest distance of two levels in the diagram, relative to its height: closer ones are drawn apart.
 APART = 0.075
+# Half of the length of a level in a column of width 1.
+HALF = 0.36
 
 
 def transitions(r: Results) -> Figure | None:
@@ -39,9 +43,9 @@ def transitions(r: Results) -> Figure | None:
     ax = fig.subplots()
     for k, name in enumerate(r["level"]):
         color = COLORS["vermillion" if r["S"][k] else "blue"]
-        ax.plot([x[k] - 0.3, x[k] + 0.3], [y[k], y[k]], color=color, linewidth=1.6)
+        ax.plot([x[k] - HALF, x[k] + HALF], [y[k], y[k]], color=color, linewidth=1.6)
         text = f"{in_math(str(name))}  ${energy[k]:.4f}$"
-        ax.annotate(text, (x[k], y[k]), (0, 2), textcoords="offset points", ha="center", fontsize=6)
+        ax.annotate(text, (x[k], y[k]), (0, 2), textcoords="offset points", ha="center", fontsize=5.5)
     _lines(ax, x, y, f)
     ax.set_xlim(-0.6, len(columns) - 0.4)
     ax.set_ylim(-0.1, 1.16)
@@ -73,7 +77,7 @@ def _lines(
     """Draw a line for each transition, thicker where it is stronger, with its oscillator strength."""
     for i, k in zip(*np.nonzero(np.nan_to_num(f) > 0.0), strict=True):
         right = 1.0 if x[k] > x[i] else -1.0
-        start, end = (x[i] + 0.3 * right, y[i]), (x[k] - 0.3 * right, y[k])
+        start, end = (x[i] + HALF * right, y[i]), (x[k] - HALF * right, y[k])
         width = 0.5 + 1.5 * float(np.sqrt(min(f[i, k], 1.0)))
         ax.plot([start[0], end[0]], [start[1], end[1]], color="0.55", linewidth=width, zorder=0)
         middle = (0.5 * (start[0] + end[0]), 0.5 * (start[1] + end[1]))
@@ -90,7 +94,7 @@ def polarisability(r: Results) -> Figure | None:
         return None
     fig = figure("single")
     ax = fig.subplots()
-    scale = 0.0
+    scale, first = 0.0, np.inf
     for k in range(min(count, SHOWN)):
         omega, alpha = r[f"curves/{k}/frequency"], r[f"curves/{k}/alpha"]
         poles, color = r[f"curves/{k}/poles"], CYCLE[k % len(CYCLE)]
@@ -99,14 +103,17 @@ def polarisability(r: Results) -> Figure | None:
         for pole in poles:
             ax.axvline(float(pole), color=color, linewidth=0.4, linestyle=":", zorder=0)
         scale = max(scale, abs(float(alpha[0])))
+        first = min(first, float(omega[-1]), *poles)
         if 1 in r["multipole"]:
-            m = list(r["multipole"]).index(1)
-            ax.plot(r["omega"], r["alpha"][k, m, :, 0], ".", color=color, markersize=5)
+            m, shown = list(r["multipole"]).index(1), r["omega"] > 0.0
+            ax.plot(r["omega"][shown], r["alpha"][k, m, shown, 0], ".", color=color, markersize=5)
     # a linear range of the smallest static value, logarithmic beyond
     static = [abs(float(r[f"curves/{k}/alpha"][0])) for k in range(min(count, SHOWN))]
     ax.set_yscale("symlog", linthresh=max(min(static), 1e-3))
     ax.set_ylim(-RANGE * scale, RANGE * scale)
-    ax.set_xlim(0.0, max(float(r[f"curves/{k}/frequency"][-1]) for k in range(min(count, SHOWN))))
+    # poles crowd towards the ionisation energy of each state
+    ax.set_xscale("log")
+    ax.set_xlim(BEFORE * first, max(float(r[f"curves/{k}/frequency"][-1]) for k in range(min(count, SHOWN))))
     ax.set_xlabel(r"$\omega$ (hartree)")
     ax.set_ylabel(r"$\alpha_1(\omega)$ (bohr$^3$)")
     ax.legend(fontsize=6, ncols=2)
