@@ -71,4 +71,5 @@ KINDS: Mapping[str, Kind] = {
     "responses": lambda rng, folder: responses.trial(rng),
 }
 """Kinds of decks that can be drawn alone: bound states, their limits of all partial waves, integrals and functions of a basis;
-collisions of electrons with ions, photoabsorption above double ionisation and at any photon energy, doubly excited states; transitions and polarisabilities."""
+collisions of electrons with ions, photoabsorption above double ionisation and at any photon energy, doubly excited states;
+transitions and polarisabilities of bound states."""

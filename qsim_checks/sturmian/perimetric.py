@@ -6,7 +6,7 @@ With ``u = r2 + r12 - r1``, ``v = r1 + r12 - r2``, ``w = r1 + r2 - r12`` the fun
 
 are products of an exponential exp(-a r1 - b r2) and polynomials (C. L. Pekeris, Phys. Rev. 112, 1649 (1958)); S states are
 ``f +- exchanged``, P states of natural parity ``r1 f +- exchanged`` with the vector r1.  All integrals are Gauss-Laguerre sums of
-explicit gradients: nothing is shared with the code under test.  Elements are those of M = 0, so that f = 2 dE |z|^2 from S states.
+explicit gradients: nothing is shared with the code under test.  Elements are those of M = 0: f = 2 dE |z|^2 from S states.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def _points(scales: tuple[float, float], count: int) -> Points:
     """Return Gauss-Laguerre points in u and v with the first scale, in w with the second."""
     x, weight = laggauss(count)
     flat = weight * np.exp(x)
-    u, v, w = (part.ravel() for part in np.meshgrid(x / scales[0], x / scales[0], x / scales[1], indexing="ij"))
+    u, v, w = (
+        part.ravel() for part in np.meshgrid(x / scales[0], x / scales[0], x / scales[1], indexing="ij")
+    )
     product = np.einsum("i,j,k->ijk", flat, flat, flat).ravel() / (scales[0] ** 2 * scales[1])
     made = Points(u, v, w, product)
     return made._replace(weight=product * 2.0 * np.pi**2 * made.r1 * made.r2 * made.r12)
@@ -82,12 +84,7 @@ def _laguerre(order: int, scale: float, x: Array) -> tuple[Array, Array]:
 def _functions(exponents: Exponents, order: int, u: Array, v: Array, w: Array) -> list[Array]:
     """Return f and its derivatives in r1, r2 and r12, each (functions, points)."""
     powers = np.array(
-        [
-            (i, j, k)
-            for i in range(order + 1)
-            for j in range(order + 1 - i)
-            for k in range(order + 1 - i - j)
-        ]
+        [(i, j, k) for i in range(order + 1) for j in range(order + 1 - i) for k in range(order + 1 - i - j)]
     )
     i, j, k = powers.T
     parts = []

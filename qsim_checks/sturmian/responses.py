@@ -66,7 +66,11 @@ def draw(rng: np.random.Generator) -> dict[str, Any]:
         deck["task"]["omega"] = [0.0, float(f"{rng.uniform(0.1, 0.9) * scale:.4g}")]
     if not excited and Z > 1.5 and rng.random() < 0.25:
         deck["basis"] = "fedvr"
-        deck["grid"] = {"R": round(float(rng.uniform(10.0, 18.0)) / Z * 1.6, 3), "order": int(rng.integers(8, 12)), "elements": 5}
+        deck["grid"] = {
+            "R": round(float(rng.uniform(10.0, 18.0)) / Z * 1.6, 3),
+            "order": int(rng.integers(8, 12)),
+            "elements": 5,
+        }
         deck["channels"]["l_max"] = min(top, 3)
     return deck
 
@@ -91,7 +95,9 @@ def judge(results: Results, deck: dict[str, Any]) -> list[Claim]:
     roots = [int(state["root"]) for state in states if state["L"] == 0]
     omega = np.asarray(results["omega"][...])
     alpha, errors = (np.asarray(results[name][...]) for name in ("alpha", "alpha_error"))
-    closure, closure_error = (np.asarray(results[name][...]) for name in ("sums/closure", "sums/closure_error"))
+    closure, closure_error = (
+        np.asarray(results[name][...]) for name in ("sums/closure", "sums/closure_error")
+    )
     for k, root in enumerate(roots):
         for w, frequency in enumerate(omega):
             for g, gauge in enumerate(("length", "velocity")):

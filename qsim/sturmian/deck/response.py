@@ -28,7 +28,7 @@ class Response(Block):
     type: Literal["response"]
     observables: Annotated[list[Observable], Field(min_length=1, max_length=5)] = Field(
         default=["oscillator_strengths", "polarisability"],
-        description="oscillator_strengths: between all states of the deck; lifetimes: against spontaneous emission; polarisability; "
+        description="oscillator_strengths: between all states; lifetimes: against spontaneous emission; polarisability; "
         "c6: dispersion coefficients of pairs of atoms; sum_rules",
     )
     multipoles: Annotated[
@@ -49,7 +49,7 @@ class Response(Block):
         | None
     ) = Field(
         default=None,
-        description="pairs of states whose atoms attract each other, by their numbers from 0 (c6); by default all pairs of S states",
+        description="pairs of states whose atoms attract each other, by numbers from 0 (c6); by default all pairs of S states",
     )
     n_roots: Annotated[PositiveCount, Field(le=20)] = Field(
         default=1, description="number of states of each L and S, from the lowest; not with states"

@@ -84,12 +84,14 @@ def _observables(deck: SturmianDeck, task: Response) -> Iterator[Finding]:
             yield Finding(key, f"{text}; give observables: [oscillator_strengths]")
             return
     if "polarisability" not in wanted and "omega" in task.model_fields_set:
-        yield Finding("task.omega", "frequencies belong to observables: [polarisability]; add it, or leave them out")
+        yield Finding(
+            "task.omega", "frequencies belong to observables: [polarisability]; add it, or leave them out"
+        )
     if "oscillator_strengths" in wanted and "observables" in task.model_fields_set and len(states) < 2:
         text = "transitions need two states at least, but the deck has one; add states, or leave them out"
         yield Finding("task.observables", text)
     if "lifetimes" in wanted and not any(_decays(*state) for state in states):
-        text = "no state of the deck decays by electric dipole radiation: the lowest states of a spin and 2 1S live longer by orders"
+        text = "no state of the deck decays by electric dipole radiation: 1 1S, 2 1S and 2 3S live longer by orders"
         yield Finding("task.observables", f"{text}; leave lifetimes out")
     if task.partners is not None and "c6" not in wanted:
         yield Finding("task.partners", "partners belong to observables: [c6]; add it, or leave them out")

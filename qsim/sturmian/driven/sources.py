@@ -55,8 +55,8 @@ def tensor(order: int, bra: tuple[int, int, int], ket: tuple[int, int, int]) -> 
 def reduced_tensor(order: int, bra: tuple[int, int, int], ket: tuple[int, int, int]) -> float:
     """Return the reduced element ``<(la' lb') L' || C^order(r1) || (la lb) L>`` for (la, lb, L) of bra and ket.
 
-    Edmonds, Angular Momentum in Quantum Mechanics, Eqs. (5.4.1), (5.4.6) and (7.1.7); `tensor` is ``(-1)^L' (L' k L; 0 0 0)`` times it, which
-    vanishes for transitions between states of opposite naturalness.
+    Edmonds, Angular Momentum in Quantum Mechanics, Eqs. (5.4.1), (5.4.6) and (7.1.7).  `tensor` is ``(-1)^L' (L' k L; 0 0 0)``
+    times it, which vanishes between natural and unnatural parity for a dipole.
     """
     (lap, lbp, Lp), (la, lb, L) = bra, ket
     if lb != lbp:

@@ -44,7 +44,9 @@ def plan(loaded: LoadedDeck[SturmianDeck]) -> Plan:
     # every step of a first-order function goes to the grid and back, as every step of a state does
     flops = 2.0 * pairs * points * functions * (points + functions) * len(sectors)
     return Plan(
-        memory=memory.as_memory(_memory(settled, task), "grid.R" if isinstance(deck.basis, FeDvr) else "basis.N"),
+        memory=memory.as_memory(
+            _memory(settled, task), "grid.R" if isinstance(deck.basis, FeDvr) else "basis.N"
+        ),
         sizes=values.sizes_on(points)
         | {"pairs": pairs, "unknowns": unknowns, "states": sum(len(sector.roots) for sector in sectors)},
         findings=findings,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,14 +67,12 @@ def _heights(energy: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[np.
     height[order] = compressed / max(float(compressed[-1]), 1e-12)
     for column in np.unique(x):
         own = [int(k) for k in order if x[k] == column]
-        for below, above in zip(own, own[1:], strict=False):
+        for below, above in pairwise(own):
             height[above] = max(height[above], height[below] + APART)
     return height
 
 
-def _lines(
-    ax: Axes, x: NDArray[np.float64], y: NDArray[np.float64], f: NDArray[np.float64]
-) -> None:
+def _lines(ax: Axes, x: NDArray[np.float64], y: NDArray[np.float64], f: NDArray[np.float64]) -> None:
     """Draw a line for each transition, thicker where it is stronger, with its oscillator strength."""
     for i, k in zip(*np.nonzero(np.nan_to_num(f) > 0.0), strict=True):
         right = 1.0 if x[k] > x[i] else -1.0

@@ -161,9 +161,7 @@ def sums(
     return closure, np.array([static, *moments, math.nan])
 
 
-def density_at_nucleus(
-    grid: RadialGrid, components: dict[tuple[int, int], NDArray[np.float64]]
-) -> float:
+def density_at_nucleus(grid: RadialGrid, components: dict[tuple[int, int], NDArray[np.float64]]) -> float:
     """Return the density of both electrons at the nucleus, ``<delta(r1) + delta(r2)>``, 1/bohr^3.
 
     Near the nucleus a component with an s electron is ``r1 u'(0, r2)``.

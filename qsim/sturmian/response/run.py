@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qsim.core.deck.blocks import Finding
+from qsim.core.run.loop import Progress, drive
 from qsim.sturmian.deck.response import Response
 from qsim.sturmian.response import numbers
 from qsim.sturmian.response.curves import Curve, curve, curve_nodes
@@ -18,15 +19,16 @@ from qsim.sturmian.response.solutions import Atom, Frequencies
 from qsim.sturmian.response.warnings import warnings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
     from qsim.sturmian.response.problem import ResponseProblem
     from qsim.sturmian.response.solutions import Reached
 
-__all__ = ["run"]
+__all__ = ["Responses", "run"]
 
 # Share of the functions and of the radius in the smaller basis, whose results tell what the basis leaves out.
 FEWER, SMALLER = 0.9, 0.9
@@ -58,18 +60,35 @@ def run(problem: ResponseProblem, monitor: Monitor) -> ResponseResult:
     DeckError
         If a frequency lies on a level, or above the ionisation energy.
     """
-    result = _Run(problem, monitor).run()
+    responses = Responses(problem, monitor.restored)
+    with monitor.stage("response"):
+        drive(
+            responses,
+            monitor,
+            total=len(responses.points),
+            unit="solutions",
+            what="response",
+            done=len(responses.done) or None,
+        )
+    result = responses.result()
     for text in monitor.judged("warnings about the response", lambda: list(warnings(result)), []):
         monitor.warn(text)
     return result
 
 
-class _Run:
-    """All solutions of a deck; what is finished is in ``done``, which a checkpoint holds."""
+class Responses:
+    """All solutions of a deck, one after the other.
 
-    def __init__(self, problem: ResponseProblem, monitor: Monitor) -> None:
+    Parameters
+    ----------
+    problem : ResponseProblem
+    restored : mapping, optional
+        State to continue from.
+    """
+
+    def __init__(self, problem: ResponseProblem, restored: Mapping[str, Any] | None = None) -> None:
         assert isinstance(problem.task, Response)
-        self.problem, self.monitor, self.task = problem, monitor, problem.task
+        self.problem, self.task = problem, problem.task
         self.states = [Level(*state) for state in problem.order]
         wanted = set(self.task.observables)
         self.levels = all_levels(self.states, lifetimes="lifetimes" in wanted)
@@ -80,19 +99,22 @@ class _Run:
         self.points = [Point(l_max, False) for l_max in self.waves] + [Point(self.waves[-1], True)]
         self.done: list[dict[str, NDArray[np.float64]]] = []
         self.curves: list[dict[str, NDArray[np.float64]]] = []
-        if monitor.restored is not None:
-            self.done = [dict(found) for found in monitor.restored["done"]]
-            self.curves = [dict(found) for found in monitor.restored["curves"]]
+        if restored:
+            self.done = [dict(found) for found in restored["done"]]
+            self.curves = [dict(found) for found in restored["curves"]]
 
-    def run(self) -> ResponseResult:
-        """Solve all points, from where a restored run stopped; return the result."""
-        monitor = self.monitor
-        monitor.begin(len(self.points), "solutions", "response", done=len(self.done) or None)
-        with monitor.stage("response"):
-            for point in self.points[len(self.done) :]:
-                self.done.append(self._solve(point))
-                monitor.step(len(self.done), self._state)
-        monitor.end()
+    def state(self) -> State:
+        """Return the numbers of the solutions so far."""
+        return {"done": list(self.done), "curves": list(self.curves)}
+
+    def advance(self, report: Report) -> None:
+        """Find the remaining solutions; a stop within one repeats it."""
+        for point in self.points[len(self.done) :]:
+            self.done.append(self._solve(point, report))
+            report(Progress(len(self.done)))
+
+    def result(self) -> ResponseResult:
+        """Return limits and errors; complete after `advance`."""
         partial = {name: np.stack([found[name] for found in self.done[:-1]]) for name in self.done[0]}
         return ResponseResult(
             problem=self.problem,
@@ -101,9 +123,6 @@ class _Run:
             limits=limits_of(self.waves, partial, self.done[-1], self.levels, self.problem),
             curves=[Curve(**found) for found in self.curves],
         )
-
-    def _state(self) -> dict[str, Any]:
-        return {"done": list(self.done), "curves": list(self.curves)}
 
     def _smaller(self) -> ResponseProblem:
         """Return the problem with fewer functions or a coarser grid, in a smaller box unless the deck gives its elements."""
@@ -118,14 +137,10 @@ class _Run:
             changes["R"] = SMALLER * problem.values.R
         return problem.with_(**changes)
 
-    def _solve(self, point: Point) -> dict[str, NDArray[np.float64]]:
+    def _solve(self, point: Point, report: Report) -> dict[str, NDArray[np.float64]]:
         """Return all numbers of a point as arrays."""
         problem = self._smaller() if point.coarse else self.problem
-
-        def poll() -> None:
-            self.monitor.poll(self._state)
-
-        atom = Atom(problem, point.l_max, self.levels, poll)
+        atom = Atom(problem, point.l_max, self.levels, lambda: report(Progress()))
         found = {
             "energy": np.array([atom.energy(level) for level in self.levels]),
             "threshold": np.array([atom.threshold(level) for level in self.levels]),
@@ -206,7 +221,10 @@ class _Run:
         if not pairs:
             return {}
         scales = [self._ionisation(atom, state) for state in self.states]
-        c6 = [numbers.dispersion(dipoles[a], dipoles[b], float(np.sqrt(scales[a] * scales[b]))) for a, b in pairs]
+        c6 = [
+            numbers.dispersion(dipoles[a], dipoles[b], float(np.sqrt(scales[a] * scales[b])))
+            for a, b in pairs
+        ]
         used = sorted({number for pair in pairs for number in pair})
         omega = numbers.casimir_nodes(1.0, numbers.STORED)[0]
         return {
@@ -242,6 +260,8 @@ class _Run:
                 near = (np.abs(np.abs(dE) - omega) < ON_A_LEVEL) & (b**2 > SEEN * np.sum(b**2))
                 if near.any():
                     at = float(dE[near][0])
-                    text = f"{omega:g} hartree is on a level of L = {one.L}, {at:+.6g} hartree from {state.name}"
+                    text = (
+                        f"{omega:g} hartree is on a level of L = {one.L}, {at:+.6g} hartree from {state.name}"
+                    )
                     text = f"{text}, within {ON_A_LEVEL:g} of which the width decides; give another frequency"
                     self.problem.refuse([Finding(self._key(number), text)])

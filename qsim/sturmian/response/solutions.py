@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Atom", "Frequencies", "Reached", "Source"]
 
-# Largest residual of a first-order function relative to its source; quadratic forms have its square.  The source in velocity is such
-# a function itself, and its residual counts.  Functions behind a curve need not be as good.
+# Largest residual of a first-order function relative to its source; quadratic forms have its square.  The source in velocity
+# is such a function itself, and its residual counts.  Functions behind a curve need not be as good.
 TOLERANCE, OF_SOURCE, OF_CURVE = 1e-6, 1e-7, 1e-3
 
 
@@ -66,7 +66,7 @@ class Reached:
     ----------
     L : int
     lengths, velocities : Response or None
-        Of the source ``r^k C^k``, and of the same with ``(H - E)^-1 (grad_1 + grad_2)`` in its place; None if it was not asked for.
+        Of the source ``r^k C^k``, and of ``(H - E)^-1 (grad_1 + grad_2)`` in its place; None if it was not asked for.
     moments : tuple of float
         Of the source in length: ``s^T (H - E)^power s`` for the powers 0, 1, 2 in the basis.
     closures : tuple of float
@@ -186,15 +186,15 @@ class Atom:
         """
         return [self._sector(level, order, L, parity, frequencies) for L, parity in reached(level, order)]
 
-    def _sector(
-        self, level: Level, order: int, L: int, parity: str, frequencies: Frequencies
-    ) -> Reached:
+    def _sector(self, level: Level, order: int, L: int, parity: str, frequencies: Frequencies) -> Reached:
         """Return the first-order functions of a level in one sector."""
         energy, same = self.energy(level), (L, level.S, parity) == level.symmetry
         # Momenta up to k more than the level has. Where the sector is that of the level itself, only with equal pairs
         # is the level a state of it, which is then left out.
         extra = 0 if same else level.L + order - L
-        operator = self.operators[level.symmetry] if same else self.operator(L, level.S, parity, self.l_max + extra)
+        operator = (
+            self.operators[level.symmetry] if same else self.operator(L, level.S, parity, self.l_max + extra)
+        )
         space = Space(operator, energy, self.vector(level) if same else None)
         length = self.source(level, operator, order, "length")
         if frequencies.curve:
@@ -207,8 +207,12 @@ class Atom:
             if frequencies.velocity:
                 # (H - E)^-1 (grad_1 + grad_2) is the dipole in velocity, as [H, z] = -d/dz
                 _, moved = space.solve(source.vector, [0.0], tolerance=OF_SOURCE, observe=self.poll)
-                velocities, _ = space.solve(moved[0], frequencies.velocity, tolerance=TOLERANCE, observe=self.poll)
-        return Reached(L, lengths, velocities, self._moments(operator, energy, length.vector), (length.norm, norm))
+                velocities, _ = space.solve(
+                    moved[0], frequencies.velocity, tolerance=TOLERANCE, observe=self.poll
+                )
+        return Reached(
+            L, lengths, velocities, self._moments(operator, energy, length.vector), (length.norm, norm)
+        )
 
     def _moments(self, operator: TwoElectron, energy: float, s: FloatArray) -> tuple[float, float, float]:
         """Return ``s^T (H - E)^power s`` for the powers 0, 1, 2."""

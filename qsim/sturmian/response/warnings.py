@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qsim.sturmian.response.limits import WITH_GAUGES
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -29,10 +31,13 @@ def warnings(result: ResponseResult) -> Iterator[str]:
         limit = result.limits.get(name)
         if limit is None or not np.isfinite(limit.values).any():
             continue
-        size = np.abs(limit.values)
+        # the first gauge of the deck is that of the scalars
+        gauges = name in WITH_GAUGES
+        values, errors = (part[..., 0] if gauges else part for part in limit)
+        size = np.abs(values)
         # weak transitions count by the strongest one
         scale = np.fmax(size, 1e-3 * np.nanmax(size))
-        worst = float(np.nanmax(limit.errors / scale))
+        worst = float(np.nanmax(errors / scale))
         if worst > POOR:
             remedy = "more functions, a basis.energy closer to that of the states (auto), a larger grid.R, or a larger l_max"
             if name == "alpha":

@@ -119,8 +119,8 @@ def response_limit(
     """Return the limit of a transition strength or a polarisability for l_max to infinity.
 
     Second derivatives of an energy with respect to a field fall like the energy.  Two symmetries take part, with pairs of mean
-    momentum ``l_max`` and up to ``l_max + 1``, and where the powers go on is not known: the limit is the mean over both steps of the
-    powers and three mean momenta.
+    momentum ``l_max`` and up to ``l_max + 1``, and how the powers go on is not known: the limit is the mean over both steps
+    of the powers and three mean momenta.
 
     Parameters
     ----------
@@ -135,9 +135,9 @@ def response_limit(
     Returns
     -------
     limit, error : float
-        The error adds as squares `DOUBT` times the largest distance of one of these fits, the change (with three points: half of
-        it) when the last term and the lowest l_max are left out, and `BY_CHANCE` of what the limit adds to the last value; to that
-        comes the uncertainty of the values as the fit enlarges it.
+        The error adds as squares `DOUBT` times the largest distance of one of these fits, the change (with three points: half
+        of it) when the last term and the lowest l_max are left out, and `BY_CHANCE` of what the limit adds to the last value;
+        to that comes the uncertainty of the values as the fit enlarges it.
 
     Raises
     ------
