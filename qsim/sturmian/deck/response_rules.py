@@ -9,7 +9,7 @@ from qsim.sturmian.deck.response import Response
 from qsim.sturmian.deck.symmetry import pairs, states_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from qsim.sturmian.deck.model import SturmianDeck
 
@@ -59,7 +59,7 @@ def _pairs(deck: SturmianDeck, top: int) -> Iterator[Finding]:
 
 def _duplicates(task: Response) -> Iterator[Finding]:
     """Yield values that a list of the task has twice."""
-    lists = {
+    lists: dict[str, Sequence[object]] = {
         "observables": task.observables,
         "multipoles": task.multipoles,
         "gauges": task.gauges,
@@ -120,8 +120,8 @@ def _partners(deck: SturmianDeck, task: Response) -> Iterator[Finding]:
             if number >= len(states):
                 text = f"state {number} is not there: the deck has {len(states)}, counted from 0"
                 yield Finding(f"task.partners.{k}", text)
-            elif (text := _no_force(*states[number])) is not None:
-                yield Finding(f"task.partners.{k}", text)
+            elif (reason := _no_force(*states[number])) is not None:
+                yield Finding(f"task.partners.{k}", reason)
     if task.partners is None and all(_no_force(*state) is not None for state in states):
         yield Finding("task.observables", f"no state of the deck has a C6: {_no_force(*states[0])}")
 

@@ -250,10 +250,11 @@ def _radial(
     """Return the radial operator of a multipole on the first electron, a function of both its momenta and a component."""
     # an operator that is local in the elements leaves nothing elsewhere
     r = grid.r[:held, None]
-    whole = _slope(grid) if gauge == "velocity" else None
-    if whole is not None and not grid.is_complex:
-        whole = whole.real
-    slope = None if whole is None else np.ascontiguousarray(whole[:held, :held])
+    slope: NDArray[Any] | None = None
+    if gauge == "velocity":
+        whole = _slope(grid)
+        # on the real axis products of real matrices take half of the time
+        slope = np.ascontiguousarray((whole if grid.is_complex else whole.real)[:held, :held])
 
     def radial(to: int, start: int, F: NDArray[np.float64]) -> NDArray[np.complex128]:
         """Apply the radial operator to the first electron."""

@@ -82,8 +82,8 @@ def transitions(
                 rate = 4.0 / 3.0 * FINE_STRUCTURE**3 * abs(dE) ** 3 * strength / weight
                 A[(*upper, g)] = rate / ATOMIC_TIME
     decays = np.isfinite(A).any(axis=(1, 2))
-    rate = np.where(decays[:, None], np.nansum(A, axis=1), np.nan)
-    return {"f": f, "A": A, "rate": rate, "moment": moment}
+    rates = np.where(decays[:, None], np.nansum(A, axis=1), np.nan)
+    return {"f": f, "A": A, "rate": rates, "moment": moment}
 
 
 def fields(responses: Sequence[Reached], velocity: bool, omega: float) -> list[tuple[int, float]]:

@@ -193,7 +193,8 @@ def _sums(name: str, prefix: str, text: str) -> Callable[[ResponseResult], dict[
         for k, p in np.ndindex(values.shape):
             if np.isfinite(values[k, p]):
                 label = f"S({POWERS[p]}) {text}, {r.levels[k].name}"
-                found[f"{prefix}_{SUMS[p]}_{k}"] = _scalar(values[k, p], errors[k, p], "", label)
+                value, error = float(values[k, p]), float(errors[k, p])
+                found[f"{prefix}_{SUMS[p]}_{k}"] = _scalar(value, error, "", label)
         return found
 
     return numbers

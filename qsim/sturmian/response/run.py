@@ -13,6 +13,7 @@ from qsim.sturmian.deck.response import Response
 from qsim.sturmian.response import numbers
 from qsim.sturmian.response.curves import Curve, curve, curve_nodes
 from qsim.sturmian.response.limits import limits_of
+from qsim.sturmian.response.problem import ResponseProblem
 from qsim.sturmian.response.result import ResponseResult
 from qsim.sturmian.response.sectors import Level, all_levels
 from qsim.sturmian.response.solutions import Atom, Frequencies
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from qsim.core.run.loop import Report, State
     from qsim.core.run.progress import Monitor
-    from qsim.sturmian.response.problem import ResponseProblem
     from qsim.sturmian.response.solutions import Reached
 
 __all__ = ["Responses", "run"]
@@ -71,7 +71,8 @@ def run(problem: ResponseProblem, monitor: Monitor) -> ResponseResult:
             done=len(responses.done) or None,
         )
     result = responses.result()
-    for text in monitor.judged("warnings about the response", lambda: list(warnings(result)), []):
+    texts: list[str] = monitor.judged("warnings about the response", lambda: list(warnings(result)), [])
+    for text in texts:
         monitor.warn(text)
     return result
 
@@ -135,7 +136,9 @@ class Responses:
             changes["order"] = max(LEAST, problem.grid.order - LESS)
         if not isinstance(problem.radial.grid.elements, list):
             changes["R"] = SMALLER * problem.values.R
-        return problem.with_(**changes)
+        smaller = problem.with_(**changes)
+        assert isinstance(smaller, ResponseProblem)
+        return smaller
 
     def _solve(self, point: Point, report: Report) -> dict[str, NDArray[np.float64]]:
         """Return all numbers of a point as arrays."""
