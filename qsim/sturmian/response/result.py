@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["QUANTITIES", "ResponseResult"]
 
 HARTREE = "hartree"
+# Units of lifetimes and of rates of emission, as in tables of spectral lines; s, ns and 1/s are those of the run's own times.
+NANOSECOND, RATE = "1e-9 s", "1e8/s"
+NANOSECONDS, TIMES = 1e9, 1e-8
 # Names of the sums S(-2), ..., S(2) in scalars, and their units: bohr^3 is that of a polarisability.
 SUMS = ("m2", "m1", "0", "1", "2")
 ERROR = "error: partial waves, basis and box, and half of what two gauges differ by"
@@ -89,9 +92,9 @@ class ResponseResult:
         return "lifetimes" in self.options.observables
 
     def lifetimes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return lifetimes of the states and their errors, s; NaN for states that do not decay by electric dipole radiation."""
+        """Return lifetimes of the states and their errors, ns; NaN for states that do not decay by electric dipole radiation."""
         rate, error = (np.asarray(part)[: self.count, 0] for part in self.limits["rate"])
-        return 1.0 / rate, error / rate**2
+        return NANOSECONDS / rate, NANOSECONDS * error / rate**2
 
 
 def _limit(name: str, part: int) -> Callable[[ResponseResult], NDArray[np.float64] | None]:
@@ -149,7 +152,7 @@ def _lifetimes(r: ResponseResult) -> dict[str, Scalar]:
         if np.isfinite(values[k]):
             lower = [r.levels[i].name for i in range(len(r.levels)) if r.limits["A"].values[k, i, 0] > 0.0]
             text = f"lifetime of {level.name}, which decays to {', '.join(lower)}"
-            found[f"lifetime_{k}"] = _scalar(values[k], errors[k], "s", text)
+            found[f"lifetime_{k}"] = _scalar(values[k], errors[k], NANOSECOND, text)
     return found
 
 
@@ -204,6 +207,10 @@ def _lifetime_array(part: int) -> Callable[[ResponseResult], NDArray[np.float64]
     return lambda r: r.lifetimes()[part] if r.shows_lifetimes else None
 
 
+def _rates(part: int) -> Callable[[ResponseResult], NDArray[np.float64]]:
+    return lambda r: TIMES * np.asarray(r.limits["A"][part])
+
+
 def _curves(name: str) -> Callable[[ResponseResult], dict[str, NDArray[np.float64]]]:
     return lambda r: {f"curves/{k}/{name}": getattr(one, name) for k, one in enumerate(r.curves)}
 
@@ -230,7 +237,7 @@ FIELD = ("state", "multipole", "omega", "field_gauge")
 QUANTITIES: tuple[Quantity[ResponseResult], ...] = (
     Quantity("f_*", "", f"oscillator strengths for l_max to infinity; {ERROR}", _strengths, when=_shows_transitions,
              headline=("f_0_1", "f_0_2", "f_0_3", "f_1_2", "f_1_3", "f_2_3", "f_2_4")),
-    Quantity("lifetime_*", "s", f"lifetimes against electric dipole radiation; {ERROR}", _lifetimes,
+    Quantity("lifetime_*", NANOSECOND, f"lifetimes against electric dipole radiation; {ERROR}", _lifetimes,
              when=lambda r: r.shows_lifetimes, headline=("lifetime_0", "lifetime_1", "lifetime_2", "lifetime_3")),
     Quantity("alpha1_tensor_*", "bohr^3", "tensor part of dipole polarisabilities",
              lambda r: {k: v for k, v in _polarisabilities("alpha_tensor", "polarisability, tensor part,")(r).items()
@@ -270,14 +277,14 @@ QUANTITIES: tuple[Quantity[ResponseResult], ...] = (
     Quantity("f", "", "oscillator strengths from level to final", _limit("f", 0), TRANSITION,
              note="negative for emission; NaN where selection rules forbid"),
     Quantity("f_error", "", "their errors", _limit("f", 1), TRANSITION),
-    Quantity("A", "1/s", "rates of spontaneous emission from level to final", _limit("A", 0), TRANSITION),
-    Quantity("A_error", "1/s", "their errors", _limit("A", 1), TRANSITION),
+    Quantity("A", RATE, "rates of spontaneous emission from level to final", _rates(0), TRANSITION),
+    Quantity("A_error", RATE, "their errors", _rates(1), TRANSITION),
     Quantity("moment", "", "size of the reduced elements of r^k C^k, bohr^k", _limit("moment", 0),
              ("level", "final", "multipole"), note="Edmonds' convention: S = moment^2"),
     Quantity("moment_error", "", "their errors", _limit("moment", 1), ("level", "final", "multipole")),
-    Quantity("lifetime", "s", "lifetimes", _lifetime_array(0), ("state",),
+    Quantity("lifetime", NANOSECOND, "lifetimes", _lifetime_array(0), ("state",),
              note="NaN for states without a lower level that electric dipole radiation leads to"),
-    Quantity("lifetime_error", "s", "their errors", _lifetime_array(1), ("state",)),
+    Quantity("lifetime_error", NANOSECOND, "their errors", _lifetime_array(1), ("state",)),
     Quantity("alpha", "", "polarisabilities averaged over directions, bohr^(2k + 1)", _limit("alpha", 0), FIELD),
     Quantity("alpha_error", "", "their errors", _limit("alpha", 1), FIELD),
     Quantity("alpha_tensor", "", "factor of (3 M^2 - L(L + 1))/(L(2L - 1)) in the polarisability of M",
