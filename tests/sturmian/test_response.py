@@ -280,6 +280,40 @@ def test_metastable_helium(sturmian):
     assert 0.0 < error[1] < 3e-3 * lifetime[1]
 
 
+def test_two_electrons_in_an_oscillator_move_as_one(sturmian):
+    """Kohn's theorem: whatever their repulsion, light moves both at omega alone; f = 2, alpha = 2/(omega^2 - w^2)."""
+    omega, w = 0.5, 0.2
+    deck = {
+        "system": {"Z": 1, "potential": {"type": "expression", "value": f"0.5*({omega}*r)^2"}},
+        "grid": {"R": 11, "order": 9, "elements": 3},
+        "basis": "fedvr",
+        "states": [{"L": 0}, {"L": 1}],
+        "extrapolate": {"l_max": [1, 2, 3]},
+        "task": {
+            "type": "response",
+            "observables": ["oscillator_strengths", "polarisability", "sum_rules"],
+            "omega": [0.0, w],
+        },
+    }
+    result = sturmian.run(**deck)
+    f, alpha = result.limits["f"], result.limits["alpha"]
+    assert np.all(np.abs(f.values[0, 1] - 2.0) < f.errors[0, 1])
+    exact = 2.0 / (omega**2 - np.array([0.0, w]) ** 2)
+    assert np.all(np.abs(alpha.values[0, 0] - exact[:, None]) < alpha.errors[0, 0])
+    np.testing.assert_allclose(alpha.values[0, 0, :, 0], exact, rtol=3e-3)
+
+
+@pytest.mark.gpu
+def test_a_gpu_finds_the_same_response(sturmian):
+    observables = ["oscillator_strengths", "polarisability", "c6", "sum_rules"]
+    changes = {"states": EXCITED, "channels__l_max": 2, "task__observables": observables, "task__multipoles": [1, 2]}
+    deck = change(HELIUM, changes)
+    summaries = [sturmian.execute(options={"force": True, "device": name}, **deck) for name in ("cpu", "cuda")]
+    for name in ("f_0_1", "alpha1_0", "alpha2_1", "alpha1_tensor_1", "c6_0_0", "sum_1_0"):
+        values = [summary["scalars"][name]["value"] for summary in summaries]
+        assert values[1] == pytest.approx(values[0], rel=1e-7)
+
+
 def test_a_stop_between_solutions_changes_no_bit(sturmian):
     problem = sturmian.build(**change(HELIUM, {"basis__N": 8, "channels__l_max": 0}))
     whole, first, states = Responses(problem), Responses(problem), []

@@ -17,7 +17,7 @@ from qsim.sturmian.response.problem import ResponseProblem
 from qsim.sturmian.response.result import ResponseResult
 from qsim.sturmian.response.sectors import Level, all_levels
 from qsim.sturmian.response.solutions import Atom, Frequencies
-from qsim.sturmian.response.warnings import warnings
+from qsim.sturmian.response.warnings import warnings, without_lifetime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,6 +71,8 @@ def run(problem: ResponseProblem, monitor: Monitor) -> ResponseResult:
             done=len(responses.done) or None,
         )
     result = responses.result()
+    for text in without_lifetime(result):
+        monitor.note(text)
     texts: list[str] = monitor.judged("warnings about the response", lambda: list(warnings(result)), [])
     for text in texts:
         monitor.warn(text)

@@ -128,7 +128,9 @@ class Atom:
     def threshold(self, level: Level) -> float:
         """Return the energy from which the spectrum of a level's symmetry is continuous, hartree."""
         operator = self.operators[level.symmetry]
-        return min(float(operator.orbitals[l].e[0]) for pair in operator.pairs for l in pair)
+        lowest = min(float(operator.orbitals[l].e[0]) for pair in operator.pairs for l in pair)
+        # the other electron at rest at R, where a confining potential is still positive
+        return lowest + max(float(self.problem.V[-1]), 0.0)
 
     def _require_bound(self, level: Level) -> None:
         """Refuse a level above its threshold."""

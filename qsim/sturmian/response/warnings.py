@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from qsim.sturmian.response.result import ResponseResult
 
-__all__ = ["warnings"]
+__all__ = ["warnings", "without_lifetime"]
 
 # Relative error that is worth a warning.
 POOR = 0.02
@@ -43,3 +43,15 @@ def warnings(result: ResponseResult) -> Iterator[str]:
             if name == "alpha":
                 remedy = f"{remedy}; near a level, a frequency further from it"
             yield f"{text} are uncertain by up to {100.0 * worst:.2g} %; give {remedy}"
+
+
+def without_lifetime(result: ResponseResult) -> Iterator[str]:
+    """Yield a note for each state of which a lifetime was asked for and that has none."""
+    if not result.shows_lifetimes:
+        return
+    values, _ = result.lifetimes()
+    for level, value in zip(result.levels, values, strict=False):
+        if not np.isfinite(value):
+            ground = level.L == level.S == level.root == 0
+            reason = "is stable" if ground else "is metastable: no lower level that electric dipole radiation leads to"
+            yield f"{level.name} {reason}; it has no lifetime here"
