@@ -9,10 +9,10 @@ from qsim.core.device.device import cpu
 from qsim.core.device.parallel import SerialComm, gathered
 from qsim.qmc.kernels.common.types import State
 from qsim.qmc.kernels.estimators.estimators import BLOCK
-from qsim.qmc.kernels.walkers.branching import settle
+from qsim.qmc.kernels.walkers.branching import FEW, settle
 from qsim.qmc.kernels.walkers.rows import copy_rows, put_rows, take_rows
 from qsim.qmc.sampling.branching import Population
-from qsim.qmc.sampling.exchange import bounds, crossing, has_whole_blocks
+from qsim.qmc.sampling.exchange import bounds, crossing, groups, has_whole_blocks, has_whole_groups
 from qsim.qmc.sampling.numbers import Numbers
 from qsim.qmc.sampling.series import Agreement
 from qsim.qmc.sampling.walkers import Walkers
@@ -35,7 +35,7 @@ def test_every_walker_has_one_rank(count, ranks):
     assert (sizes >= 0).all()
     if has_whole_blocks(count, ranks):
         assert (edges[1:-1] % BLOCK == 0).all()
-        assert sizes.max() <= math.ceil(count / ranks) + BLOCK
+        assert sizes.max() <= math.ceil(count / ranks) + (FEW if has_whole_groups(count, ranks) else BLOCK)
     else:
         assert sizes.max() - sizes.min() <= 1
 
