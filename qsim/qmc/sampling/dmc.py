@@ -331,7 +331,10 @@ class DmcSampling:
         walkers, recomputed = self.walkers, self._recomputed
         self._recomputed = []
         found = [walkers.worst(message) for message in recomputed]
-        own = [max((error for error, _ in found), default=0.0), min((at for _, at in found), default=math.inf)]
+        own = [
+            max((error for error, _ in found), default=0.0),
+            min((at for _, at in found), default=math.inf),
+        ]
         told = interval.numbers.read(np.array([self._agreement.waited(), *own]))
         self._agreement.learn(told[:, 0])
         self.worst = max(self.worst, walkers.judge_all(told[:, 1:]))
@@ -470,7 +473,7 @@ class DmcSampling:
         # it had arrived later.
         self._learn_all()
         state: dict[str, Any] = {
-            "walkers": self.walkers.saved(),
+            "walkers": self.walkers.saved(exact=self.exact),
             "rows": self.rows.arrays(),
             "warm": self.warm,
             "begun": self.begun,

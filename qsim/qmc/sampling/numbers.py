@@ -83,9 +83,7 @@ class Numbers:
     def send(self) -> None:
         """Begin the copies to the host."""
         parts = [self._parts[0][: self.generations]] if self._blocks else self._parts
-        self._message = Message(
-            self.walkers.device, parts if self._sums is None else [*parts, self._sums]
-        )
+        self._message = Message(self.walkers.device, parts if self._sums is None else [*parts, self._sums])
         self._parts = []
 
     def read(self, own: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from qsim.core.device import rng
+from qsim.core.device.device import cpu
 from qsim.core.device.parallel import gathered, world
 from qsim.core.errors import NumericsError
 from qsim.qmc.kernels.common.types import State
@@ -42,7 +43,7 @@ __all__ = ["Branched", "Walkers"]
 
 PLACING = 0xFFFF  # stream of the random numbers that place walkers at the start
 LIGHT = ("energy", "weight", "moves", "age")  # of all walkers on every rank
-HEAVY = ("R", "rows", "inverse", "log_psi", "sign")  # of its own walkers
+KEPT = ("R", *LIGHT)  # what cannot be computed from the positions
 HOST = 1 << 16  # walkers up to which a GPU is slower than the host in choosing among all of them
 SPREAD = 1.0  # bohr, of electrons around their atom at the start
 ORDERS = 32  # of the atoms of a molecule, by which walkers differ at the start
@@ -452,9 +453,7 @@ class Walkers:
             weights = np.full(len(indices), weight)
         else:
             weights = np.empty(self.count)
-            indices = population.choose_in_groups(
-                whole, groups(self.count), 0, float(uniforms[0]), weights
-            )
+            indices = population.choose_in_groups(whole, groups(self.count), 0, float(uniforms[0]), weights)
         self.select(indices, weights, settled=True)
 
     def select(
@@ -524,12 +523,18 @@ class Walkers:
 
     # ------------------------------------------------------------------------------------ checkpoints
 
-    def saved(self) -> dict[str, Any]:
-        """Return the state for :meth:`restore`; a collective call."""
-        self.publish(*HEAVY, *LIGHT)
-        arrays = {
-            name: self.device.to_host(array) for name, array in zip(State._fields, self.state, strict=True)
-        }
+    def saved(self, *, exact: bool = False) -> dict[str, Any]:
+        """Return the state for :meth:`restore`; a collective call.
+
+        Parameters
+        ----------
+        exact
+            Whether everything has been recomputed since the last move: what positions determine is then left out.
+        """
+        names = KEPT if exact else State._fields
+        arrays = {name: self.device.to_host(getattr(self.mine, name)) for name in names}
+        if self.comm.size > 1:
+            arrays = self._of_all(arrays)
         # Arrays of all ranks: a checkpoint continues on any number of them.
         times = {"warm": self.warm, "settled": self.settled}
         return {"generation": self.generation, **times, "related": self.related, **arrays}
@@ -539,6 +544,21 @@ class Walkers:
         self.generation = int(saved["generation"])
         self.warm, self.related = float(saved.get("warm", 0.0)), bool(saved.get("related", False))
         self.settled = float(saved.get("settled", math.inf))  # older checkpoints do not tell
-        self.state = State(
-            *(self.device.asarray(np.ascontiguousarray(saved[name])) for name in State._fields)
-        )
+        arrays = {
+            name: self.device.asarray(np.ascontiguousarray(saved[name]))
+            for name in State._fields
+            if name in saved
+        }
+        self.state = self._empty(int(arrays["R"].shape[0]))._replace(**arrays)
+        if len(arrays) < len(State._fields):
+            self.recompute()
+
+    def _of_all(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Return arrays (walkers, ...) of all walkers from those of each rank, on the host, by one message; a collective call."""
+        host = cpu(1)
+        own = list(arrays.values())
+        rows = take_rows(host, own, np.arange(len(own[0])))
+        every = gathered(self.comm, rows, np.diff(bounds(self.count, self.comm.size)))
+        whole = {name: np.empty((self.count, *one.shape[1:]), one.dtype) for name, one in arrays.items()}
+        put_rows(host, list(whole.values()), np.arange(self.count), every)
+        return whole
