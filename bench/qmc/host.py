@@ -67,7 +67,7 @@ def main() -> int:
     cuda = device.xp.cuda if kind == "cuda" and "events" in sys.argv[3:] else None
     for owner, names in (
         (run, ("run", "sample", "divergences", "analyse", "fit_sections")),
-        (walkers.Walkers, ("place", "recompute", "begin_recompute", "judge", "branch", "select", "_fetch", "_copy", "join", "saved")),
+        (walkers.Walkers, ("place", "recompute", "begin_recompute", "judge", "branch", "select", "_fetch", "join", "saved")),
         (walk, ("walk", "diffuse", "generations", "energies", "recompute")),
         (dmc.DmcSampling, ("_start", "_generation", "_end_interval", "_learn", "_branch", "_steer", "_count", "_close", "state")),
         (vmc.VmcSampling, ("_begin_block", "_end_block", "state")),

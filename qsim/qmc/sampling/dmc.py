@@ -5,9 +5,9 @@ J. Chem. Phys. 99, 2865 (1993), rejection (also at nodes), an effective time ste
 ``exp(-tau_eff ((E + E') / 2 - E_T))`` whose energies are clipped to a window of ``0.2 sqrt(N / tau)`` around the mean (Zen,
 Sorella, Gillan, Michaelides and Alfe, Phys. Rev. B 93, 241118 (2016)).
 
-Trial energy, reference energy and effective time step stay the same from one branching to the next.  Sums over the walkers act one
-such interval late: they are on their way to the host, and to the other ranks, while the next one moves.  Walkers branch where they
-are; no device waits for the host.
+Trial energy, reference energy and effective time step stay the same from one branching to the next.  Sums over the walkers act
+one such interval late: they are on their way to the host, and to the other ranks, while the next one moves.  Walkers branch where
+they are; no device waits for the host.
 """
 
 from __future__ import annotations

@@ -50,7 +50,10 @@ def bounds(count: int, ranks: int) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=64)
 def groups(count: int) -> NDArray[np.int64]:
-    """Return the first walker of every group and the number of walkers, (groups + 1,), not to be changed; for any number of ranks."""
+    """Return the first walker of every group and the number of walkers, (groups + 1,), not to be changed.
+
+    Groups are whole blocks of nearly the same number, at most `MOST`, whatever the number of ranks.
+    """
     blocks = -(-count // BLOCK)
     number = max(1, -(-blocks // MOST))
     edges = np.minimum(blocks * np.arange(number + 1, dtype=np.int64) // number * BLOCK, count)

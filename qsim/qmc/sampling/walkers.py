@@ -1,9 +1,8 @@
 """An ensemble of walkers: positions, Slater matrices and local energies on a device.
 
 The ranks of a run share the ensemble: each moves its own walkers, with the random numbers that they have on one rank.  The sums
-of blocks of walkers, weights and ages are brought together, so that every rank takes the same sums and makes the same choices,
-to the bit those of one rank.  Everything else of foreign walkers is out of date on a rank, until walkers that branching puts in
-its places are fetched.
+of blocks of walkers are brought together, so that every rank takes the same sums and makes the same choices, to the bit those of
+one rank.  Everything else of foreign walkers is out of date on a rank, until walkers that branching puts in its places are fetched.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ TablesT = TypeVar("TablesT", bound=NamedTuple)
 __all__ = ["Branched", "Walkers"]
 
 PLACING = 0xFFFF  # stream of the random numbers that place walkers at the start
-LIGHT = ("energy", "weight", "moves", "age")  # of all walkers on every rank
+LIGHT = ("energy", "weight", "moves", "age")  # what a section begins with on every rank
 KEPT = ("R", *LIGHT)  # what cannot be computed from the positions
 HOST = 1 << 16  # walkers up to which a GPU is slower than the host in choosing among all of them
 SPREAD = 1.0  # bohr, of electrons around their atom at the start

@@ -209,7 +209,13 @@ def block_totals(
     window: float = math.inf,
     out: FloatArray | None = None,
 ) -> FloatArray:
-    """Return the sums of :func:`take_totals` over each block of `BLOCK` walkers, (blocks, 13) float64, on the device; `out` takes them."""
+    """Return the sums of :func:`take_totals` over each block of `BLOCK` walkers, (blocks, 13) float64, on the device.
+
+    Parameters
+    ----------
+    out : (blocks, 13) float64, optional
+        Takes them.
+    """
     weight, energy = state.weight, state.energy
     walkers = int(weight.shape[0])
     blocks = -(-walkers // THREADS)

@@ -151,9 +151,10 @@ def settled_combs(
 
 
 def shifts(uniform: float, first: int, count: int) -> FloatArray:
-    """Return the shifts of the combs of groups ``first ..``, (count,) float64: multiples of the golden ratio beside one uniform number.
+    """Return the shifts of the combs of groups ``first ..``, (count,) float64, from one uniform number.
 
-    Each of them is uniform in 0 to 1, as unbiased combs need; that of group 0 is the number itself.
+    Multiples of the golden ratio are added to it: each shift is uniform in 0 to 1, as unbiased combs need; that of group 0 is the
+    number itself.
     """
     moved = uniform + (first + np.arange(count)) * GOLDEN
     shift: FloatArray = moved - np.floor(moved)
