@@ -284,9 +284,8 @@ class Walkers:
         # Electrons start around the atoms whatever the orbitals are: normal deviates of one
         # bohr.
         centre = self._starts(first, count)
-        draws = np.stack(  # a walker's start does not depend on how many there are
-            [rng.normal(self.key, PLACING, 0, count, draw=k, first=first) for k in range(3 * N)], 1
-        )
+        # A walker's start does not depend on how many there are.
+        draws = rng.normals(self.key, PLACING, 0, count, 3 * N, first=first)
         mine.R[...] = self.device.asarray(centre + SPREAD * draws.reshape(count, N, 3))
         lost = np.arange(count)
         for _ in range(SHRINKS):  # compact orbitals are zero where some electrons start
