@@ -416,7 +416,8 @@ def measure(
             entry["rows"].append(row)
             say(
                 f"  {count:>3} ranks  {found.seconds:10.4g} s  model {row['model_seconds']:10.4g} s  efficiency "
-                f"{100 * row['efficiency']:5.1f} %  {found.messages:.3g} messages, {found.bytes:.3g} B, {100 * row['link_share']:.2g} % of the link"
+                f"{100 * row['efficiency']:5.1f} %  {found.messages:.3g} messages, {found.bytes:.3g} B, "
+                f"{100 * row['link_share']:.2g} % of the link"
             )
             if case.goal and count > 1 and not quick:
                 goal = {"goal": f"efficiency on {count} ranks", "value": row["efficiency"], "relation": ">="}

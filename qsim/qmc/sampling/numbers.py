@@ -118,7 +118,7 @@ class Numbers:
     def _joined(
         self, parts: list[NDArray[Any]], told: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return sums of the blocks of all walkers, (generations, blocks, 13), and what all ranks tell; add up sums of weights."""
+        """Return sums of the blocks of all walkers, (generations, blocks, 13), and what all ranks tell; add sums of weights."""
         own, n = np.diff(self._cuts), self.generations
         branches = self._sums is not None
         each = -(-own // BLOCK) * TOTALS if self._blocks else own * SINGLE  # words of a generation

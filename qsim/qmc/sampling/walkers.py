@@ -1,8 +1,9 @@
 """An ensemble of walkers: positions, Slater matrices and local energies on a device.
 
 The ranks of a run share the ensemble: each moves its own walkers, with the random numbers that they have on one rank.  The sums
-of blocks of walkers are brought together, so that every rank takes the same sums and makes the same choices, to the bit those of
-one rank.  Everything else of foreign walkers is out of date on a rank, until walkers that branching puts in its places are fetched.
+of blocks of walkers are brought together, so that every rank takes the same sums and makes the same choices, to the bit those
+of one rank.  Everything else of foreign walkers is out of date on a rank, until walkers that branching puts in its places are
+fetched.
 """
 
 from __future__ import annotations
