@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from qsim.core.device import rng
-from qsim.core.device.device import cpu
 from qsim.core.device.parallel import gathered, world
 from qsim.core.errors import NumericsError
 from qsim.qmc.kernels.common.types import State
@@ -531,9 +530,7 @@ class Walkers:
             Whether everything has been recomputed since the last move: what positions determine is then left out.
         """
         names = KEPT if exact else State._fields
-        arrays = {name: self.device.to_host(getattr(self.mine, name)) for name in names}
-        if self.comm.size > 1:
-            arrays = self._of_all(arrays)
+        arrays = {name: self._of_all(self.device.to_host(getattr(self.mine, name))) for name in names}
         # Arrays of all ranks: a checkpoint continues on any number of them.
         times = {"warm": self.warm, "settled": self.settled}
         return {"generation": self.generation, **times, "related": self.related, **arrays}
@@ -552,12 +549,9 @@ class Walkers:
         if len(arrays) < len(State._fields):
             self.recompute()
 
-    def _of_all(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Return arrays (walkers, ...) of all walkers from those of each rank, on the host, by one message; a collective call."""
-        host = cpu(1)
-        own = list(arrays.values())
-        rows = take_rows(host, own, np.arange(len(own[0])))
-        every = gathered(self.comm, rows, np.diff(bounds(self.count, self.comm.size)))
-        whole = {name: np.empty((self.count, *one.shape[1:]), one.dtype) for name, one in arrays.items()}
-        put_rows(host, list(whole.values()), np.arange(self.count), every)
-        return whole
+    def _of_all(self, own: NDArray[Any]) -> NDArray[Any]:
+        """Return an array (walkers, ...) of all walkers, on the host, from those of each rank; a collective call."""
+        if self.comm.size == 1:
+            return own
+        width = math.prod(own.shape[1:])
+        return self.join(own.reshape(-1, width)).reshape(self.count, *own.shape[1:])
