@@ -62,7 +62,7 @@ class Branched(NamedTuple):
         On the device.
     """
 
-    sums: IndexArray
+    sums: NDArray[np.int64]
     weights: FloatArray
 
 
@@ -113,7 +113,7 @@ class Walkers:
         # what was last published.
         self.comm = world()
         self._numbers: IndexArray | None = None
-        self._groups: tuple[int, IndexArray] | None = None
+        self._groups: tuple[int, NDArray[np.int64]] | None = None
         self.generation = 0
         self.warm, self.settled, self.related = 0.0, 0.0, False
         self.real = np.dtype(np.float32 if single else np.float64)
@@ -425,7 +425,7 @@ class Walkers:
         copy_rows(self.device, mine, indices)
         return Branched(sums, held)
 
-    def _edges(self, count: int, first: int, last: int) -> IndexArray:
+    def _edges(self, count: int, first: int, last: int) -> NDArray[np.int64]:
         """Return the first own walkers of groups, on the device; made once for a number of walkers."""
         if self._groups is None or self._groups[0] != count:
             self._groups = count, self.device.asarray(groups(count)[first : last + 1] - self.own.start)
@@ -436,7 +436,7 @@ class Walkers:
         population: Population,
         uniforms: NDArray[np.float64],
         before: Branched,
-        whole: IndexArray,
+        whole: NDArray[np.int64],
         together: bool,
     ) -> None:
         """Let walkers of all ranks branch, by weights that each rank gets to see."""
