@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from qsim.qoc.objectives.costs import Cost
     from qsim.qoc.propagators.slots import Trajectory
 
-__all__ = ["Expansion", "budget", "expand", "extremes", "jump_free"]
+__all__ = ["Expansion", "budget", "expand", "extremes", "jump_free", "largest"]
 
 # Bytes of the propagators Y(s) that are kept at a time.
 SEGMENT_BYTES = 6e7
@@ -93,11 +93,20 @@ def jump_free(columns: ComplexArray, weights: NDArray[np.float64]) -> float:
 
 
 def extremes(model: QuantumModel) -> tuple[float, float]:
-    """Return the least and the largest value of the goal: 0 and 1, or the eigenvalues of an observable."""
-    if not isinstance(model.goal, ObservableTarget):
-        return 0.0, 1.0
-    values = np.linalg.eigvalsh(model.goal.operator.toarray())
-    return float(values[0]), float(values[-1])
+    """Return the least and the largest value of any goal: 0 and 1, or the eigenvalues of an observable."""
+    least, most = math.inf, -math.inf
+    for _, one in model.each():
+        low, high = 0.0, 1.0
+        if isinstance(one.goal, ObservableTarget):
+            values = np.linalg.eigvalsh(one.goal.operator.toarray())
+            low, high = float(values[0]), float(values[-1])
+        least, most = min(least, low), max(most, high)
+    return least, most
+
+
+def largest(model: QuantumModel) -> float:
+    """Return the largest value that the goal, or the weighted sum of several, can have."""
+    return sum(weight * extremes(one)[1] for weight, one in model.each())
 
 
 def expand(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.qoc.models.quantum import GateTarget
-from qsim.qoc.objectives.costs import cost_of
+from qsim.qoc.objectives.costs import column_count, cost_of
 from qsim.qoc.objectives.jumps import jump_free
 from qsim.qoc.objectives.objective import Evaluation
 from qsim.qoc.objectives.terms import Mean, Terms, along, gradient_with_sources
@@ -32,6 +32,26 @@ def _propagator(model: QuantumModel, lindblad: bool, duration: float, slots: int
     if lindblad and model.dimension > FEW_LEVELS:
         return Densities(model, duration, slots)
     return Slots(model, lindblad, duration, slots, lossy=lossy)
+
+
+def _mean_weights(model: QuantumModel, lindblad: bool) -> NDArray[np.float64]:
+    """Return the weights (S,) of the columns of one goal in its mean state."""
+    if not isinstance(model.goal, GateTarget):
+        # one density matrix has the weights of the mixture in it
+        single = lindblad and column_count(model, lindblad) == 1
+        return np.ones(1) if single else model.weights
+    d = model.goal.columns.shape[1]
+    if not lindblad:
+        return np.full(d, 1.0 / d)
+    # of the Hermitian units, the projectors |i><i|
+    return np.eye(d).ravel() / d
+
+
+def _shown_weights(model: QuantumModel, lindblad: bool) -> NDArray[np.float64]:
+    """Return the weights (S,) of the columns of one goal whose populations are shown."""
+    if not isinstance(model.goal, GateTarget):
+        return _mean_weights(model, lindblad)
+    return np.eye(1, column_count(model, lindblad))[0]
 
 
 class SlotObjective:
@@ -136,25 +156,11 @@ class SlotObjective:
 
     def mean_weights(self) -> NDArray[np.float64]:
         """Return the weights (S,) of the columns in the mean state: the start, or the logical space of a gate."""
-        if not isinstance(self.model.goal, GateTarget):
-            return self._own_weights()
-        d = self.model.goal.columns.shape[1]
-        if not self.lindblad:
-            return np.full(d, 1.0 / d)
-        # of the Hermitian units, the projectors |i><i|
-        return np.eye(d).ravel() / d
-
-    def _own_weights(self) -> NDArray[np.float64]:
-        """Return the weights (S,) of the columns of a start that is no gate's."""
-        # one density matrix has the weights of the mixture in it
-        single = self.lindblad and self.start.shape[1] == 1
-        return np.ones(1) if single else self.model.weights
+        return np.concatenate([w * _mean_weights(one, self.lindblad) for w, one in self.model.each()])
 
     def shown_weights(self) -> NDArray[np.float64]:
         """Return the weights (S,) of the columns whose populations are shown: of a gate, the first logical state."""
-        if not isinstance(self.model.goal, GateTarget):
-            return self._own_weights()
-        return np.eye(1, self.start.shape[1])[0]
+        return np.concatenate([w * _shown_weights(one, self.lindblad) for w, one in self.model.each()])
 
     def look(self, fields: NDArray[np.float64]) -> tuple[ComplexArray, NDArray[np.float64]]:
         """Return the columns at T, and the populations (N, D) of `populations` at the end of each slot."""

@@ -16,7 +16,7 @@ from qsim.qoc.deck.systems.quantities import units_of
 from qsim.qoc.kernels.slots import fits
 from qsim.qoc.models.builders import model, observable_of
 from qsim.qoc.models.faults import InvalidSystem
-from qsim.qoc.models.quantum import GateTarget, ObservableTarget
+from qsim.qoc.models.quantum import GateTarget, ObservableTarget, SeveralTargets, measured_by
 from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
 from qsim.qoc.objectives.bounds import Limits, limits_of
 from qsim.qoc.objectives.costs import column_count, cost_of, is_mixed
@@ -72,11 +72,11 @@ def nominal_model(deck: QuantumDeck) -> QuantumModel:
     measure = deck.objective.measure
     if measure == "auto":
         return made
-    if not isinstance(made.goal, GateTarget):
+    if not any(isinstance(one.goal, GateTarget) for _, one in made.each()):
         raise InvalidInput(
             "objective.measure", f"{measure} is that of a gate, and the goal is none; leave it out"
         )
-    return replace(made, goal=replace(made.goal, process=measure == "process_fidelity"))
+    return measured_by(made, process=measure == "process_fidelity")
 
 
 def plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
@@ -238,7 +238,8 @@ def _terms(deck: QuantumDeck, made: QuantumModel) -> Terms:
     outside, running = None, None
     if block.leakage_weight > 0:
         if not isinstance(made.goal, GateTarget):
-            raise InvalidInput("objective.leakage_weight", "leakage is that of a gate; the goal is none")
+            text = "leakage is that of one gate alone, and the goal is none; give an observable among system.pairs"
+            raise InvalidInput("objective.leakage_weight", text)
         outside = leakage_operator(made.goal.columns)
     if block.running is not None:
         running = observable_of(deck.system, block.running.observable, "objective.running.observable")
@@ -393,11 +394,13 @@ def _threshold(deck: QuantumDeck, made: QuantumModel) -> float:
     if deck.objective.threshold != "auto":
         return deck.objective.threshold
     # A mean value may have any size, so no threshold suits it.
-    return math.inf if isinstance(made.goal, ObservableTarget) else THRESHOLD
+    return math.inf if made.measured else THRESHOLD
 
 
 def kind_of(made: QuantumModel) -> str:
-    """Return the name of what is maximised: fidelity, observable, closeness or probability."""
+    """Return the name of what is maximised: fidelity, observable, closeness, probability, or goals for several kinds."""
+    if isinstance(made.goal, SeveralTargets):
+        return "goals"
     if isinstance(made.goal, GateTarget):
         return "fidelity_process" if made.goal.process else "fidelity"
     if is_mixed(made):

@@ -200,6 +200,7 @@ MEANINGS = {
     "fidelity_process": "process fidelity of the gate",
     "observable": "mean value of the observable at T",
     "closeness": "1 - ||rho - sigma||^2/2 of the density matrix at T and that of the goal",
+    "goals": "weighted mean of the values of all goals",
 }
 
 CHECKED: tuple[Quantity[QuantumResult], ...] = tuple(
@@ -385,6 +386,15 @@ ARRAYS: tuple[Quantity[QuantumResult], ...] = (
         lambda r: r.outcome.phases,
         ("free",),
         when=lambda r: r.outcome.phases is not None,
+    ),
+    Quantity(
+        "goal_values",
+        "",
+        "value of each goal, in the order of system.pairs",
+        lambda r: r.outcome.goals,
+        ("goal",),
+        when=lambda r: r.outcome.goals is not None,
+        note="of an ensemble, of the nominal system",
     ),
     Quantity(
         "unitary_final",

@@ -93,7 +93,7 @@ def _analysed(
         outcome = outcome_of(problem, fields)
         # a mean over sampled histories may be above
         above = ABOVE_ONE + 6.0 * (outcome.sampling or 0.0)
-        if kind != "observable" and outcome.value > 1.0 + above:
+        if not problem.model.measured and outcome.value > 1.0 + above:
             raise NumericsError(
                 f"the {kind} is 1 + {outcome.value - 1.0:.2g}: the propagation has lost its accuracy"
             )

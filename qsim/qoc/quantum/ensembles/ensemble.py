@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.core.errors import InvalidInput
-from qsim.qoc.models.quantum import ObservableTarget
 from qsim.qoc.objectives.ensemble import EnsembleObjective, Member, Weighted, Worst, own_members
+from qsim.qoc.objectives.jumps import largest
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.quantum.ensembles.members import Ensemble
 from qsim.qoc.quantum.outcome import Outcome
@@ -128,11 +128,8 @@ def same_space(made: QuantumModel, nominal: QuantumModel, members: Members) -> Q
 def _measure(block: QuantumEnsemble, members: Members, nominal: QuantumModel) -> Measure:
     """Return what the values of the members count as together."""
     if block.measure == "worst":
-        top = 1.0
-        if isinstance(nominal.goal, ObservableTarget):
-            # The smooth minimum needs the largest value there can be: 1, or the top eigenvalue.
-            top = float(np.linalg.eigvalsh(nominal.goal.operator.toarray())[-1])
-        return Worst(top)
+        # The smooth minimum needs the largest value there can be: 1, or the top eigenvalue.
+        return Worst(largest(nominal))
     if block.weights == "equal":
         return Weighted(np.full(members.count, 1.0 / members.count))
     weights = np.array(block.weights, dtype=float)

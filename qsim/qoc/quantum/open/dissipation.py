@@ -110,7 +110,8 @@ def _require_sum(asked: str | Unravelled, made: QuantumModel) -> None:
     InvalidInput
         For coherent pairs, mixed density matrices, and sampled histories of a gate with free phases.
     """
-    free = isinstance(made.goal, GateTarget) and made.goal.free_phases == "local"
+    gates = (one.goal for _, one in made.each() if isinstance(one.goal, GateTarget))
+    free = any(goal.free_phases == "local" for goal in gates)
     if not is_quadratic(made):
         text = "the value of this goal is no sum over histories with and without jumps; use lindblad"
         raise InvalidInput("dissipation", text)
