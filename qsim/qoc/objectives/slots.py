@@ -18,20 +18,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from qsim.core.device.arrays import ComplexArray
+    from qsim.core.device.device import Device
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.propagators.slots import Trajectory
 
-__all__ = ["SlotObjective"]
+__all__ = ["SlotObjective", "as_matrices"]
 
 # Levels above which density matrices are matrices, not columns of a superoperator.
 FEW_LEVELS = 8
 
 
-def _propagator(model: QuantumModel, lindblad: bool, duration: float, slots: int, lossy: bool) -> Slots:
-    """Return kets, density matrices as columns (D^2), or as matrices."""
-    if lindblad and model.dimension > FEW_LEVELS:
-        return Densities(model, duration, slots)
-    return Slots(model, lindblad, duration, slots, lossy=lossy)
+def as_matrices(model: QuantumModel, lindblad: bool) -> bool:
+    """Return True if density matrices are matrices, not columns of a superoperator."""
+    return lindblad and model.dimension > FEW_LEVELS
 
 
 def _mean_weights(model: QuantumModel, lindblad: bool) -> NDArray[np.float64]:
@@ -72,6 +71,8 @@ class SlotObjective:
         Kets that lose what jumps: order 0 of the expansion in jumps, a lower part of the value.
     terms : Terms, optional
         Leakage and mean values on the way, subtracted from the value in J.
+    device : Device, optional
+        A GPU for the columns; matrices stay on the CPU.
     """
 
     def __init__(
@@ -84,12 +85,16 @@ class SlotObjective:
         *,
         lossy: bool = False,
         terms: Terms | None = None,
+        device: Device | None = None,
     ) -> None:
         self.model, self.lindblad, self.lossy = model, lindblad, lossy
         self.alpha = np.broadcast_to(np.asarray(alpha, float), (len(model.controls),))[:, None]
         self.duration = duration
         self.terms = terms or Terms()
-        self.propagator = _propagator(model, lindblad, duration, slots, lossy)
+        if as_matrices(model, lindblad):
+            self.propagator: Slots = Densities(model, duration, slots)
+        else:
+            self.propagator = Slots(model, lindblad, duration, slots, lossy=lossy, device=device)
         self.start, self.cost = cost_of(model, lindblad)
         self.sweeps = 0
         self.norm_error = 0.0

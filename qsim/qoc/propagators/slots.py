@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_array, eye_array, kron
 
-from qsim.core.device.device import cpu
+from qsim.core.device.device import cpu, namespace
+from qsim.core.device.parallel import on_host
 from qsim.qoc.kernels.slots import Pattern, SlotBatch, columns_of, real_of, slot_backward, slot_forward
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import ComplexArray
+    from qsim.core.device.arrays import ComplexArray, RealArray
+    from qsim.core.device.device import Device
     from qsim.qoc.models.quantum import QuantumModel
 
 __all__ = ["Slots", "Trajectory", "generators", "row_and_column_norm", "series_of", "total_rate"]
@@ -70,6 +72,8 @@ class Slots:
         Kets that lose what jumps: order 0 of the expansion in jumps.
     adjoint : bool
         A+ instead of A, which carries targets back; fields must come in reverse.
+    device : Device, optional
+        A GPU, on which the columns are the batch and trajectories stay; by default one thread of the CPU.
     """
 
     longest = LONGEST
@@ -83,10 +87,11 @@ class Slots:
         *,
         lossy: bool = False,
         adjoint: bool = False,
+        device: Device | None = None,
     ) -> None:
         self.slots, self.lossy = slots, lossy
         # one system has no members that threads could share
-        self.core = cpu(1)
+        self.core = cpu(1) if device is None or not device.is_cuda else device
         self.tau = duration / slots
         self.powers = np.array([c.power for c in model.controls])
         parts = generators(model, lindblad, lossy)
@@ -96,6 +101,7 @@ class Slots:
         if adjoint:
             parts, self.shift = [csr_array(a.conj().T) for a in parts], -self.shift
         self.pattern, self.values = _on_one_pattern(parts)
+        self._own = self.core.asarray(self.values[None])
         self._norm = _Norm(self.pattern, self.values)
         # the largest series that was used, for the error
         self.remainder = 0.0
@@ -125,18 +131,20 @@ class Slots:
             Equal parts of a slot; by default as many as its series needs.
         """
         factors, terms, parts = self.prepare(fields, parts)
-        x = real_of(columns)
-        states = np.empty((fields.shape[1] * parts, *x.shape))
-        slot_forward(self.core, self._batch(terms, parts), factors, x[None], states[None])
+        core = self.core
+        x, there = core.asarray(real_of(columns)), core.asarray(factors)
+        states = core.xp.empty((fields.shape[1] * parts, *x.shape))
+        slot_forward(core, self._batch(terms, parts), there, x[None], states[None])
         phase = np.exp(-1j * self.shift * self.tau * fields.shape[1])
-        return columns_of(x) * phase, Trajectory(factors, states, terms, parts)
+        return columns_of(core.to_host(x)) * phase, Trajectory(there, states, terms, parts)
 
     def final(self, fields: NDArray[np.float64], columns: ComplexArray) -> ComplexArray:
         """Return the columns at T alone; no trajectory is kept."""
         factors, terms, parts = self.prepare(fields, None)
-        x = real_of(columns)
-        slot_forward(self.core, self._batch(terms, parts), factors, x[None])
-        return columns_of(x) * np.exp(-1j * self.shift * self.tau * fields.shape[1])
+        core = self.core
+        x = core.asarray(real_of(columns))
+        slot_forward(core, self._batch(terms, parts), core.asarray(factors), x[None])
+        return columns_of(core.to_host(x)) * np.exp(-1j * self.shift * self.tau * fields.shape[1])
 
     def gradient(
         self, fields: NDArray[np.float64], trajectory: Trajectory, costate: ComplexArray
@@ -156,13 +164,18 @@ class Slots:
 
     def back(self, trajectory: Trajectory, lam: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return dJ/df (C, n) along some slots, and carry lam, without the phase of the shift, back to their start."""
-        t = trajectory
+        t, core = trajectory, self.core
         batch = self._batch(t.terms, t.parts)
-        return np.asarray(slot_backward(self.core, batch, t.factors, lam[None], t.states[None])[0])
+        there = core.asarray(lam)
+        gradient = slot_backward(core, batch, t.factors, there[None], t.states[None])[0]
+        # On a GPU the costate moved in a copy of its own.
+        if core.is_cuda:
+            lam[:] = core.to_host(there)
+        return np.asarray(core.to_host(gradient))
 
     def _batch(self, terms: int, parts: int) -> SlotBatch:
         """Return the arguments of the kernels: one member."""
-        return SlotBatch(self.pattern, self.values[None], self.tau / parts, terms, parts)
+        return SlotBatch(self.pattern, self._own, self.tau / parts, terms, parts)
 
     def by_controls(self, fields: NDArray[np.float64], gradient: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return dJ/du from dJ/df, ``f = u^p``."""
@@ -207,17 +220,15 @@ def series_of(
 
 
 class Trajectory:
-    """Columns at the start of every part of a slot, as the kernel left them."""
+    """Columns at the start of every part of a slot, as the kernel left them, on its device."""
 
-    def __init__(
-        self, factors: NDArray[np.float64], states: NDArray[np.float64], terms: int, parts: int
-    ) -> None:
+    def __init__(self, factors: RealArray, states: RealArray, terms: int, parts: int) -> None:
         self.factors, self.states, self.terms, self.parts = factors, states, terms, parts
 
     def slot(self, n: int) -> Trajectory:
         """Return the part of one slot."""
         states = self.states[n * self.parts : (n + 1) * self.parts]
-        factors = np.ascontiguousarray(self.factors[:, n : n + 1])
+        factors = namespace(states).ascontiguousarray(self.factors[:, n : n + 1])
         return Trajectory(factors, states, self.terms, self.parts)
 
     def at_slots(self) -> ComplexArray:
@@ -229,9 +240,10 @@ class Trajectory:
         return self._complex(self.states)
 
     @staticmethod
-    def _complex(states: NDArray[np.float64]) -> ComplexArray:
+    def _complex(states: RealArray) -> ComplexArray:
+        """Return complex columns (n, D, S) on the host."""
         count = states.shape[2] // 2
-        return np.asarray(states[:, :, :count] + 1j * states[:, :, count:])
+        return np.asarray(on_host(states[:, :, :count] + 1j * states[:, :, count:]))
 
 
 def _middle(drift: csr_array) -> float:

@@ -20,7 +20,7 @@ from qsim.qoc.models.quantum import GateTarget, ObservableTarget, SeveralTargets
 from qsim.qoc.objectives.amplitudes import refuse_without_amplitudes
 from qsim.qoc.objectives.bounds import Limits, limits_of
 from qsim.qoc.objectives.costs import column_count, cost_of, is_mixed
-from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.objectives.slots import SlotObjective, as_matrices
 from qsim.qoc.objectives.terms import Terms, leakage_operator
 from qsim.qoc.objectives.unravelling import BATCH_BYTES, Unravelling, rates_of
 from qsim.qoc.propagators.batch import DEVICE_BYTES, HOST_BYTES
@@ -50,6 +50,8 @@ __all__ = ["build", "plan"]
 MOST_BYTES = 2e9
 # Products of a sweep from which a GPU is faster than its host: an estimate from the speeds of kernels.
 GPU_PRODUCTS = 5e7
+# Entries of the matrices times columns from which a product of one system occupies a GPU: an estimate, a microsecond of a core.
+GPU_WIDTH = 4e3
 # Terms of the series of a slot, roughly, for the count of operations.
 TERMS = 12
 # Threshold of `auto`.
@@ -130,6 +132,7 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
     rows = made.dimension**2 if lindblad else made.dimension
     count = 1 if members is None else members.count
     products = 4.0 * rows * columns * TERMS * slots * count
+    keeps, wide = _of_gpu(deck, made, chosen, columns)
     return Plan(
         memory=_memory(rows, columns, slots, 0 if members is None else members.count, chosen),
         sizes={
@@ -142,12 +145,12 @@ def _one_plan(loaded: LoadedDeck[QuantumDeck]) -> Plan:
         },
         steps=slots,
         findings=findings,
-        size=Size(products, "products of a sweep", GPU_PRODUCTS),
+        size=Size(products, "products of a sweep", GPU_PRODUCTS if count > 1 or wide else math.inf),
         operations=4.0 * products,
         reduce="time.slots" if members is None else "ensemble",
         ranks=count,
         shared="members",
-        cpu_only=_cpu_only(deck, made, lindblad, columns),
+        cpu_only=keeps,
     )
 
 
@@ -174,14 +177,30 @@ def _made_members(loaded: LoadedDeck[QuantumDeck], block: QuantumEnsemble, made:
     return Members(block, deck.system, names, {"base": loaded.path.parent}, deck.run.seed or 0)
 
 
-def _cpu_only(deck: QuantumDeck, made: QuantumModel, lindblad: bool, columns: int) -> str:
-    """Return what keeps a run from a GPU; "" if nothing does."""
+def _of_gpu(deck: QuantumDeck, made: QuantumModel, chosen: Dissipation, columns: int) -> tuple[str, bool]:
+    """Return what keeps a run from a GPU, "" if nothing does; and whether its products have work for one."""
     if deck.ensemble is None:
-        return f"system: {deck.system.type} without an ensemble"
+        keeps = _own_kernels(deck, made, chosen)
+        if keeps:
+            return keeps, False
     # Only the pattern of the matrices counts here, so duration and slots are arbitrary.
-    pattern = Slots(made, lindblad, 1.0, 1).pattern
+    pattern = Slots(made, chosen.lindblad, 1.0, 1).pattern
     if not fits(pattern, columns):
-        return f"{pattern.rows} rows with {pattern.entries} entries, more than a block of a GPU has room for"
+        text = f"{pattern.rows} rows with {pattern.entries} entries, more than a block of a GPU has room for"
+        return text, False
+    return "", pattern.entries * columns >= GPU_WIDTH
+
+
+def _own_kernels(deck: QuantumDeck, made: QuantumModel, chosen: Dissipation) -> str:
+    """Return what has kernels for the CPU alone in the search of one system; "" if nothing has."""
+    if chosen.search == "trajectories":
+        return "dissipation: sampled histories"
+    if as_matrices(made, chosen.lindblad):
+        return f"density matrices of {made.dimension} levels without an ensemble"
+    if deck.optimizer.type == "krotov":
+        return "optimizer: krotov, slot by slot"
+    if deck.objective.running is not None:
+        return "objective.running: slot by slot"
     return ""
 
 
@@ -195,6 +214,8 @@ def _memory(rows: int, columns: int, slots: int, members: int, chosen: Dissipati
         return Memory(host=2 * kept, parts={"trajectory": kept}, reduce="dissipation.trajectories.count")
     # Members come in batches below the limit, but one trajectory must fit whatever the limit is.
     there, on_gpu = (int(min(one * members, max(one, limit))) for limit in (HOST_BYTES, DEVICE_BYTES))
+    # The trajectory of one system lies where it is computed.
+    on_gpu = on_gpu if members else one
     return Memory(
         # the trajectory, and the powers of one slot
         host=16 * rows * columns * (2 * slots + 2 * TERMS),
@@ -326,7 +347,7 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
     search = deck.optimizer
     # The finish has no penalty: it evaluates the value alone, after the search.
     finish = SlotObjective(made, True, duration, slots) if chosen.finish else None
-    objective = _objective(deck, made, chosen, guess)
+    objective = _objective(deck, made, chosen, guess, None if deck.ensemble is not None else device)
     if isinstance(objective, Unravelling) and objective.mean_jumps > MOST_JUMPS:
         warnings.append(
             f"dissipation.trajectories: {objective.mean_jumps:.3g} jumps are drawn per history on average; above "
@@ -365,16 +386,22 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
 
 
 def _objective(
-    deck: QuantumDeck, made: QuantumModel, chosen: Dissipation, guess: NDArray[np.float64]
+    deck: QuantumDeck,
+    made: QuantumModel,
+    chosen: Dissipation,
+    guess: NDArray[np.float64],
+    device: Device | None,
 ) -> SlotObjective:
-    """Return what the search maximises."""
+    """Return what the search maximises; of an ensemble, the nominal system on the CPU."""
     duration, slots = _duration(deck), deck.time.slots
     alpha = penalties(deck, made.controls)
     if chosen.search == "trajectories":
         rates = rates_of(made, duration, guess)
         return Unravelling(made, duration, slots, alpha, rates, chosen.count, deck.run.seed or 0)
     terms = _terms(deck, made)
-    return SlotObjective(made, chosen.lindblad, duration, slots, alpha, lossy=chosen.lossy, terms=terms)
+    return SlotObjective(
+        made, chosen.lindblad, duration, slots, alpha, lossy=chosen.lossy, terms=terms, device=device
+    )
 
 
 def _making(deck: QuantumDeck, made: QuantumModel) -> Making:
