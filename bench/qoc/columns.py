@@ -40,8 +40,9 @@ def columns(bench: Bench) -> None:
 
 def _objective(made: QuantumModel, device: Device | None) -> SlotObjective:
     from qsim.qoc.objectives.slots import SlotObjective
+    from qsim.qoc.propagators.motion import Motion
 
-    return SlotObjective(made, False, DURATION, SLOTS, device=device)
+    return SlotObjective(made, Motion(DURATION, SLOTS), device=device)
 
 
 def _chain(qubits: int) -> QuantumModel:

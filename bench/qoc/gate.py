@@ -92,6 +92,7 @@ def _objective(
 
     from qsim.qoc.models.quantum import ControlTerm, GateTarget, Jump, QuantumModel
     from qsim.qoc.objectives.slots import SlotObjective
+    from qsim.qoc.propagators.motion import Motion
 
     size = len(drift)
     count = columns or size
@@ -110,7 +111,7 @@ def _objective(
         goal=GateTarget(unitary, logical, "none", np.zeros((count, 0), dtype=np.int64)),
         logical=np.arange(count),
     )
-    return SlotObjective(model, bool(jumps), DURATION, slots)
+    return SlotObjective(model, Motion(DURATION, slots, lindblad=bool(jumps)))
 
 
 def _cost(objective: Any) -> Cost:

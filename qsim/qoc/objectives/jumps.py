@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qsim.qoc.models.quantum import ObservableTarget
+from qsim.qoc.propagators.motion import Motion
 from qsim.qoc.propagators.slots import Slots, row_and_column_norm, total_rate
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def expand(
         False: all that jumps counts as unknown.
     """
     slots = fields.shape[1]
-    kets = Slots(model, False, duration, slots, lossy=True)
+    kets = Slots(model, Motion(duration, slots, lossy=True))
     final, trajectory = kets.forward(fields, model.states)
     # phases that are free are those of order 0
     cost = cost.frozen(final)
@@ -156,7 +157,7 @@ def _paths(
     """
     slots = fields.shape[1]
     parts = PANEL * math.ceil(trajectory.parts / PANEL)
-    back = Slots(model, False, kets.tau * slots, slots, lossy=kets.lossy, adjoint=True)
+    back = Slots(model, kets.motion, adjoint=True)
     starts = trajectory.at_slots()
     y = np.eye(model.dimension, dtype=complex)
     at_once = max(1, int(SEGMENT_BYTES / (32.0 * y.size * parts)))
@@ -191,7 +192,7 @@ def budget(
     -------
     float, (K,) float64
     """
-    kets = Slots(model, False, duration, fields.shape[1])
+    kets = Slots(model, Motion(duration, fields.shape[1]))
     final, trajectory = kets.forward(fields, model.states)
     cost = cost.frozen(final)
     # in the frame of the paths, which have no phase of the shift

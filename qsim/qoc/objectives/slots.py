@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray
     from qsim.core.device.device import Device
     from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.propagators.motion import Motion
     from qsim.qoc.propagators.slots import Trajectory
 
 __all__ = ["SlotObjective", "as_matrices"]
@@ -59,16 +60,9 @@ class SlotObjective:
     Parameters
     ----------
     model : QuantumModel
-    lindblad : bool
-        Density matrices with the jumps, instead of kets.
-    duration : float
-        T, in the unit of time of the model.
-    slots : int
-        Number N of slots.
+    motion : Motion
     alpha : float or (C,) float64
         Fluence penalty, of all controls or of each.
-    lossy : bool
-        Kets that lose what jumps: order 0 of the expansion in jumps, a lower part of the value.
     terms : Terms, optional
         Leakage and mean values on the way, subtracted from the value in J.
     device : Device, optional
@@ -78,24 +72,21 @@ class SlotObjective:
     def __init__(
         self,
         model: QuantumModel,
-        lindblad: bool,
-        duration: float,
-        slots: int,
+        motion: Motion,
         alpha: float | NDArray[np.float64] = 0.0,
         *,
-        lossy: bool = False,
         terms: Terms | None = None,
         device: Device | None = None,
     ) -> None:
-        self.model, self.lindblad, self.lossy = model, lindblad, lossy
+        self.model, self.motion = model, motion
+        self.lindblad, self.lossy = motion.lindblad, motion.lossy
         self.alpha = np.broadcast_to(np.asarray(alpha, float), (len(model.controls),))[:, None]
-        self.duration = duration
         self.terms = terms or Terms()
-        if as_matrices(model, lindblad):
-            self.propagator: Slots = Densities(model, duration, slots)
+        if as_matrices(model, motion.lindblad):
+            self.propagator: Slots = Densities(model, motion)
         else:
-            self.propagator = Slots(model, lindblad, duration, slots, lossy=lossy, device=device)
-        self.start, self.cost = cost_of(model, lindblad)
+            self.propagator = Slots(model, motion, device=device)
+        self.start, self.cost = cost_of(model, motion.lindblad)
         self.sweeps = 0
         self.norm_error = 0.0
         # p_0 of the last fields, of lossy kets

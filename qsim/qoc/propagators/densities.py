@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from qsim.core.device.arrays import ComplexArray
     from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.propagators.motion import Motion
 
 __all__ = ["Densities"]
 
@@ -32,17 +34,15 @@ class Densities(Slots):
     Parameters
     ----------
     model : QuantumModel
-    duration : float
-        T, in the unit of time of the model.
-    slots : int
-        Number N of slots.
+    motion : Motion
+        Of density matrices.
     """
 
     longest = LONGEST
 
-    def __init__(self, model: QuantumModel, duration: float, slots: int) -> None:
+    def __init__(self, model: QuantumModel, motion: Motion) -> None:
         # G is the generator of lossy kets
-        super().__init__(model, False, duration, slots, lossy=True)
+        super().__init__(model, replace(motion, lindblad=False, lossy=True))
         size = model.dimension**2
         both = csr_array((size, size), dtype=complex)
         for jump in model.jumps:

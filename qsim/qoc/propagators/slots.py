@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray, RealArray
     from qsim.core.device.device import Device
     from qsim.qoc.models.quantum import QuantumModel
+    from qsim.qoc.propagators.motion import Motion
 
 __all__ = ["Slots", "Trajectory", "generators", "row_and_column_norm", "series_of", "total_rate"]
 
@@ -62,14 +63,8 @@ class Slots:
     Parameters
     ----------
     model : QuantumModel
-    lindblad : bool
-        Density matrices as columns (D^2,) instead of kets (D,).
-    duration : float
-        T, in the unit of time of the model.
-    slots : int
-        Number N of slots.
-    lossy : bool
-        Kets that lose what jumps: order 0 of the expansion in jumps.
+    motion : Motion
+        Density matrices are columns (D^2,), kets (D,).
     adjoint : bool
         A+ instead of A, which carries targets back; fields must come in reverse.
     device : Device, optional
@@ -81,22 +76,18 @@ class Slots:
     def __init__(
         self,
         model: QuantumModel,
-        lindblad: bool,
-        duration: float,
-        slots: int,
+        motion: Motion,
         *,
-        lossy: bool = False,
         adjoint: bool = False,
         device: Device | None = None,
     ) -> None:
-        self.slots, self.lossy = slots, lossy
+        self.motion, self.slots, self.tau = motion, motion.slots, motion.tau
         # one system has no members that threads could share
         self.core = cpu(1) if device is None or not device.is_cuda else device
-        self.tau = duration / slots
         self.powers = np.array([c.power for c in model.controls])
-        parts = generators(model, lindblad, lossy)
+        parts = generators(model, motion.lindblad, motion.lossy)
         # the middle of the diagonal of H0 multiplies kets by a phase alone, and the series is shorter without it
-        self.shift = 0.0 if lindblad else _middle(model.drift)
+        self.shift = 0.0 if motion.lindblad else _middle(model.drift)
         parts[0] = csr_array(parts[0] + 1j * self.shift * eye_array(parts[0].shape[0]))
         if adjoint:
             parts, self.shift = [csr_array(a.conj().T) for a in parts], -self.shift

@@ -24,6 +24,7 @@ from qsim.qoc.objectives.slots import SlotObjective, as_matrices
 from qsim.qoc.objectives.terms import Terms, leakage_operator
 from qsim.qoc.objectives.unravelling import BATCH_BYTES, Unravelling, rates_of
 from qsim.qoc.propagators.batch import DEVICE_BYTES, HOST_BYTES
+from qsim.qoc.propagators.motion import Motion
 from qsim.qoc.propagators.slots import Slots
 from qsim.qoc.quantum.ensembles.ensemble import made_ensemble, same_space
 from qsim.qoc.quantum.ensembles.members import Members
@@ -184,7 +185,7 @@ def _of_gpu(deck: QuantumDeck, made: QuantumModel, chosen: Dissipation, columns:
         if keeps:
             return keeps, False
     # Only the pattern of the matrices counts here, so duration and slots are arbitrary.
-    pattern = Slots(made, chosen.lindblad, 1.0, 1).pattern
+    pattern = Slots(made, Motion(1.0, 1, lindblad=chosen.lindblad)).pattern
     if not fits(pattern, columns):
         text = f"{pattern.rows} rows with {pattern.entries} entries, more than a block of a GPU has room for"
         return text, False
@@ -346,7 +347,7 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
         notices.append(chosen.notice)
     search = deck.optimizer
     # The finish has no penalty: it evaluates the value alone, after the search.
-    finish = SlotObjective(made, True, duration, slots) if chosen.finish else None
+    finish = SlotObjective(made, Motion(duration, slots, lindblad=True)) if chosen.finish else None
     objective = _objective(deck, made, chosen, guess, None if deck.ensemble is not None else device)
     if isinstance(objective, Unravelling) and objective.mean_jumps > MOST_JUMPS:
         warnings.append(
@@ -356,9 +357,15 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
     ensemble = None
     if deck.ensemble is not None:
         members = _made_members(loaded, deck.ensemble, made)
-        options = (chosen.lindblad, duration, slots, penalties(deck, made.controls))
         try:
-            ensemble = made_ensemble(deck.ensemble, members, made, device, options)
+            ensemble = made_ensemble(
+                deck.ensemble,
+                members,
+                made,
+                device,
+                chosen.motion(duration, slots),
+                penalties(deck, made.controls),
+            )
         except InvalidInput as problem:
             loaded.raise_for([Finding(problem.key, str(problem))])
             # raise_for has raised already
@@ -393,15 +400,13 @@ def _objective(
     device: Device | None,
 ) -> SlotObjective:
     """Return what the search maximises; of an ensemble, the nominal system on the CPU."""
-    duration, slots = _duration(deck), deck.time.slots
+    motion = chosen.motion(_duration(deck), deck.time.slots)
     alpha = penalties(deck, made.controls)
     if chosen.search == "trajectories":
-        rates = rates_of(made, duration, guess)
-        return Unravelling(made, duration, slots, alpha, rates, chosen.count, deck.run.seed or 0)
+        rates = rates_of(made, motion.duration, guess)
+        return Unravelling(made, motion, alpha, rates, chosen.count, deck.run.seed or 0)
     terms = _terms(deck, made)
-    return SlotObjective(
-        made, chosen.lindblad, duration, slots, alpha, lossy=chosen.lossy, terms=terms, device=device
-    )
+    return SlotObjective(made, motion, alpha, terms=terms, device=device)
 
 
 def _making(deck: QuantumDeck, made: QuantumModel) -> Making:

@@ -151,9 +151,10 @@ def _unitary(result: QuantumResult) -> ComplexArray | None:
     columns = result.outcome.final
     if problem.objective.lindblad:
         # Figures are drawn where no kernels are.
+        from qsim.qoc.propagators.motion import Motion
         from qsim.qoc.propagators.slots import Slots
 
-        slots = Slots(problem.model, False, problem.duration, result.fields.shape[1], lossy=True)
+        slots = Slots(problem.model, Motion(problem.duration, result.fields.shape[1], lossy=True))
         columns = slots.final(result.fields, goal.columns)
     made = goal.columns.conj().T @ columns
     wanted = goal.unitary

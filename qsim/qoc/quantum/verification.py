@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -114,10 +114,10 @@ def _of_other_noise(
     searched: Unravelling, fields: NDArray[np.float64], outcome: Outcome
 ) -> tuple[float, float, str | None]:
     """Return the value by density matrices where they are small, else by histories that nothing else has seen."""
-    made, slots = searched.model, fields.shape[1]
+    made = searched.model
     # Density matrices have no noise, so they are the better check wherever they fit.
     if made.dimension**2 <= DENSE:
-        whole = SlotObjective(made, True, searched.duration, slots)
+        whole = SlotObjective(made, replace(searched.motion, lindblad=True, lossy=False))
         return whole.cost.value(_propagated(made, whole, fields)), 0.0, None
     return searched.sampled(fields, OTHER_NOISE + 1).value, 0.0, None
 
@@ -211,13 +211,12 @@ def _levels(
     rows = larger.dimension**2 if searched.lindblad else larger.dimension
     if rows > MOST_ROWS:
         return 0.0, f"{larger.dimension} levels for the error of the levels are too many; lower verify.levels"
-    slots = fields.shape[1]
     if isinstance(searched, Unravelling):
         noise = (searched.rates, searched.count, searched.seed)
-        sampled = Unravelling(larger, problem.duration, slots, 0.0, *noise)
+        sampled = Unravelling(larger, searched.motion, 0.0, *noise)
         # of the same times, so that the noise of both is nearly the same
         return abs(sampled.sampled(fields, OTHER_NOISE).value - outcome.value), None
-    other = SlotObjective(larger, searched.lindblad, problem.duration, slots, lossy=searched.lossy)
+    other = SlotObjective(larger, searched.motion)
     value = float(other.values(fields)[0][0])
     if outcome.expansion is None:
         return abs(value - outcome.value), None

@@ -14,6 +14,7 @@ from qsim.core.errors import QsimError, Stopped
 from qsim.qoc.models.quantum import ControlTerm
 from qsim.qoc.objectives.ensemble import EnsembleObjective, Member, Weighted, Worst
 from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.propagators.motion import Motion
 from tests.qoc.models.oracle import liouvillian
 from tests.qoc.quantum.test_run import deck, hermitian
 from tests.qoc.quantum.test_slots import random_model
@@ -52,14 +53,11 @@ def ensemble(kind, jumps, device, measure=None, members=5):
     rng = np.random.default_rng(9)
     system = rng.integers(2, size=members)
     scale = rng.uniform(0.8, 1.2, (members, len(first.controls)))
-    lindblad = jumps > 0
+    motion = Motion(DURATION, SLOTS, lindblad=jumps > 0)
     measure = measure or Weighted(rng.dirichlet(np.ones(members)))
-    systems = [Member(m, lindblad, DURATION, SLOTS) for m in models]
+    systems = [Member(m, motion) for m in models]
     made = EnsembleObjective(device, systems, system, scale, measure, members, alpha=0.02)
-    single = [
-        SlotObjective(scaled(models[k], f), lindblad, DURATION, SLOTS)
-        for k, f in zip(system, scale, strict=True)
-    ]
+    single = [SlotObjective(scaled(models[k], f), motion) for k, f in zip(system, scale, strict=True)]
     fields = rng.normal(size=(len(first.controls), SLOTS))
     return made, single, fields
 

@@ -17,6 +17,7 @@ from qsim.qoc.objectives.costs import cost_of
 from qsim.qoc.objectives.phases import best_phases, factors_of
 from qsim.qoc.objectives.slots import SlotObjective
 from qsim.qoc.objectives.terms import Terms, leakage_operator
+from qsim.qoc.propagators.motion import Motion
 from tests.qoc.quantum.oracle import (
     DURATION,
     hermitian,
@@ -60,7 +61,7 @@ def two_qubit_gate(seed, levels, jumps):
 @pytest.mark.parametrize("lindblad", [False, True])
 def test_a_gate_with_free_phases_has_the_best_of_all_fixed_ones(lindblad):
     made, fields = two_qubit_gate(3, 5, lindblad)
-    objective = SlotObjective(made, lindblad, DURATION, fields.shape[1])
+    objective = SlotObjective(made, Motion(DURATION, fields.shape[1], lindblad))
     found = objective.evaluate(fields)
     goal = made.goal
 
@@ -90,10 +91,10 @@ def test_the_interval_of_jumps_has_the_phases_of_order_zero():
     from qsim.qoc.objectives.jumps import expand
 
     made, fields = two_qubit_gate(8, 5, True)
-    lossy = SlotObjective(made, False, DURATION, fields.shape[1], lossy=True)
+    lossy = SlotObjective(made, Motion(DURATION, fields.shape[1], lossy=True))
     found = expand(made, lossy.cost, lossy.mean_weights(), DURATION, fields)
     final = lossy.propagator.final(fields, lossy.start)
-    whole = SlotObjective(made, True, DURATION, fields.shape[1])
+    whole = SlotObjective(made, Motion(DURATION, fields.shape[1], lindblad=True))
     columns = whole.propagator.final(fields, whole.start)
     value = whole.cost.at(lossy.cost.phases(final)).value(columns)
     assert found.zero == pytest.approx(lossy.cost.value(final), abs=1e-13)
@@ -110,7 +111,7 @@ def test_leakage_and_running_means_have_exact_gradients(form, monkeypatch):
     terms = Terms(0.7, leakage_operator(made.goal.columns), 0.4, csr_array(operator))
     lindblad = form in ("columns", "matrices")
     objective = SlotObjective(
-        made, lindblad, DURATION, fields.shape[1], 0.05, lossy=form == "lossy", terms=terms
+        made, Motion(DURATION, fields.shape[1], lindblad, form == "lossy"), 0.05, terms=terms
     )
     found = objective.evaluate(fields)
     if lindblad:
@@ -144,7 +145,7 @@ def test_closeness_to_a_mixed_state(lindblad):
     a = isometry(rng, made.dimension, 2)
     sigma = (a * [0.6, 0.4]) @ a.conj().T
     made = replace(made, goal=DensityTarget(sigma), jumps=made.jumps if lindblad else ())
-    objective = SlotObjective(made, lindblad, DURATION, fields.shape[1])
+    objective = SlotObjective(made, Motion(DURATION, fields.shape[1], lindblad))
     found = objective.evaluate(fields)
     rho = ((made.states * made.weights) @ made.states.conj().T).ravel()
     for step in steps(made, fields):
@@ -213,9 +214,9 @@ def test_the_process_fidelity_is_that_of_the_average_without_leakage(lindblad, f
     made, fields = two_qubit_gate(5, 6, lindblad)
     if not free:
         made = replace(made, goal=replace(made.goal, free_phases="none"))
-    average = SlotObjective(made, lindblad, DURATION, fields.shape[1])
+    average = SlotObjective(made, Motion(DURATION, fields.shape[1], lindblad))
     process = SlotObjective(
-        replace(made, goal=replace(made.goal, process=True)), lindblad, DURATION, fields.shape[1]
+        replace(made, goal=replace(made.goal, process=True)), Motion(DURATION, fields.shape[1], lindblad)
     )
     final = average.propagator.final(fields, average.start)
     leak = np.vdot(leakage_operator(made.goal.columns), average.density(final)).real
@@ -283,7 +284,7 @@ def test_several_goals_at_once_are_their_weighted_sum_with_its_gradient(form, se
     made, fields = several_goals(seed, 0.3, 3 + seed)
     if form == "kets":
         made = replace(made, jumps=())
-    objective = SlotObjective(made, form != "kets", DURATION, fields.shape[1])
+    objective = SlotObjective(made, Motion(DURATION, fields.shape[1], form != "kets"))
     found = objective.evaluate(fields)
     assert found.probability == pytest.approx(true_value(made, fields), abs=1e-12)
     assert objective.values(fields)[0][0] == pytest.approx(found.probability, abs=1e-14)
@@ -301,7 +302,7 @@ def test_the_interval_of_jumps_holds_several_goals():
     from qsim.qoc.objectives.jumps import expand
 
     made, fields = several_goals(5, 0.3, 4)
-    lossy = SlotObjective(made, False, DURATION, fields.shape[1], lossy=True)
+    lossy = SlotObjective(made, Motion(DURATION, fields.shape[1], lossy=True))
     found = expand(made, lossy.cost, lossy.mean_weights(), DURATION, fields)
     assert found.lower - 1e-12 <= true_value(made, fields) <= found.upper + 1e-12
     assert found.upper - found.lower < 2.0 * (found.most - found.least) * (1.0 - found.jump_free) ** 2

@@ -14,6 +14,7 @@ from qsim.qoc.models.quantum import ControlTerm, Jump, QuantumModel, StateTarget
 from qsim.qoc.objectives.costs import cost_of
 from qsim.qoc.objectives.jumps import budget, expand
 from qsim.qoc.propagators.densities import Densities
+from qsim.qoc.propagators.motion import Motion
 from tests.qoc.quantum.oracle import DURATION, hermitian, liouvillians, random_model, steps, true_value
 
 
@@ -21,7 +22,7 @@ from tests.qoc.quantum.oracle import DURATION, hermitian, liouvillians, random_m
 @pytest.mark.parametrize("seed", range(2))
 def test_matrices_and_their_gradient_are_those_of_a_dense_liouvillian(kind, seed):
     made, fields = random_model(seed, kind, 0.4, (2, 6))
-    densities = Densities(made, DURATION, fields.shape[1])
+    densities = Densities(made, Motion(DURATION, fields.shape[1], lindblad=True))
     start, cost = cost_of(made, lindblad=True)
     final, trajectory = densities.forward(fields, start)
     assert cost.value(final) == pytest.approx(true_value(made, fields), abs=1e-12)
@@ -43,7 +44,7 @@ def test_matrices_and_their_gradient_are_those_of_a_dense_liouvillian(kind, seed
 
 def test_populations_of_a_sweep_are_those_of_its_slots(monkeypatch):
     made, fields = random_model(5, "mixture", 0.4, (3, 6))
-    densities = Densities(made, DURATION, fields.shape[1])
+    densities = Densities(made, Motion(DURATION, fields.shape[1], lindblad=True))
     start, _ = cost_of(made, lindblad=True)
     # two slots at a time
     monkeypatch.setattr("qsim.qoc.propagators.densities.SEGMENT_BYTES", 32.0 * start.size)

@@ -22,6 +22,7 @@ from qsim.qoc.models.quantum import (
 )
 from qsim.qoc.objectives.costs import cost_of
 from qsim.qoc.objectives.slots import SlotObjective
+from qsim.qoc.propagators.motion import Motion
 from qsim.qoc.propagators.slots import Slots
 from qsim.qoc.quantum.build import plan
 
@@ -100,7 +101,7 @@ def test_value_and_gradient_are_those_of_dense_exponentials(kind, jumps, seed):
     model, lindblad = random_model(seed, kind, jumps), jumps > 0
     n, duration = 5, 2.0
     u = np.random.default_rng(seed + 50).normal(size=(len(model.controls), n))
-    slots = Slots(model, lindblad, duration, n)
+    slots = Slots(model, Motion(duration, n, lindblad))
     start, cost = cost_of(model, lindblad)
     final, trajectory = slots.forward(u, start)
     gradient = slots.gradient(u, trajectory, cost.derivative(final))
@@ -160,10 +161,10 @@ def test_gate_fidelity_is_the_mean_over_cardinal_states():
 @pytest.mark.parametrize(("kind", "jumps"), [("gate", 0), ("gate", 2), ("observable", 1), ("state", 1)])
 def test_one_system_on_a_device_is_that_on_a_core(device, form, kind, jumps):
     model = random_model(3 + jumps, kind, jumps)
-    lindblad, lossy = form == "density", form == "lossy"
+    motion = Motion(1.3, 7, form == "density", form == "lossy")
     fields = np.random.default_rng(1).normal(size=(len(model.controls), 7))
-    there = SlotObjective(model, lindblad, 1.3, 7, 0.1, lossy=lossy, device=device)
-    here = SlotObjective(model, lindblad, 1.3, 7, 0.1, lossy=lossy)
+    there = SlotObjective(model, motion, 0.1, device=device)
+    here = SlotObjective(model, motion, 0.1)
     found, wanted = there.evaluate(fields), here.evaluate(fields)
     # sums of some hundred terms of order 1, each rounded
     assert found.probability == pytest.approx(wanted.probability, abs=1e-13)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from qsim.qoc.deck.ensemble import QuantumEnsemble
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.objectives.ensemble import Measure
+    from qsim.qoc.propagators.motion import Motion
     from qsim.qoc.quantum.ensembles.members import Members
     from qsim.qoc.quantum.problem import QuantumProblem
     from qsim.qoc.quantum.verification import Check
@@ -71,7 +72,8 @@ def made_ensemble(
     members: Members,
     nominal: QuantumModel,
     device: Device,
-    options: tuple[bool, float, int, NDArray[np.float64]],
+    motion: Motion,
+    alpha: NDArray[np.float64],
 ) -> Ensemble:
     """Return the ensemble of a deck; each rank makes the systems of its own members alone.
 
@@ -82,20 +84,21 @@ def made_ensemble(
     nominal : QuantumModel
         The system as the deck has it.
     device : Device
-    options : (bool, float, int, (C,) float64)
-        Whether density matrices are carried, T, slots, and the fluence penalty of each control.
+    motion : Motion
+        Of all members.
+    alpha : (C,) float64
+        Fluence penalty of each control.
 
     Raises
     ------
     InvalidInput
         If parameters of a member make no system, or one of another space.
     """
-    lindblad, duration, slots, alpha = options
     _, own = own_members(members.count)
     # Members that share a system share its matrices; system is the place in `made` of each.
     numbers, system = np.unique(members.system_of[own], return_inverse=True)
     made = [same_space(members.model(int(n)), nominal, members) for n in numbers]
-    systems = [Member(m, lindblad, duration, slots) for m in made]
+    systems = [Member(m, motion) for m in made]
     objective = EnsembleObjective(
         device,
         systems,
@@ -182,7 +185,7 @@ def _check(
     made = members.model(number)
     # A factor of a control acts on its values, so the independent propagation needs no other matrices.
     scaled = fields * members.scale(slice(member, member + 1))[0][:, None]
-    objective = SlotObjective(made, nominal.lindblad, problem.duration, fields.shape[1])
+    objective = SlotObjective(made, nominal.motion)
     # the series of the ensemble is as long as its strongest member needs
     objective.propagator.remainder = ensemble.objective.propagator.remainder
     objective.propagator.products = ensemble.objective.propagator.products
