@@ -242,7 +242,9 @@ class EnsembleObjective:
         """Return P of members, and dP/dX* on the device, from columns (m, D, S) at T; keep the largest change of a norm."""
         device = self.propagator.device
         # A closed system keeps every norm, so its change measures rounding and the cut of the series.
-        change = abs(self.systems[0].sizes(final) - self._sizes[members])
+        change = self.systems[0].sizes(final) - self._sizes[members]
+        # kets that lose what jumps may only become shorter
+        change = change if self.systems[0].motion.lossy else abs(change)
         self.norm_error = max(self.norm_error, float(change.max()))
         if len(self._costs) == 1:
             return _with_one_cost(self._costs[0][0], final, device)

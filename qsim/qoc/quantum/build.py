@@ -346,8 +346,9 @@ def _one_problem(loaded: LoadedDeck[QuantumDeck], device: Device) -> QuantumProb
     if chosen.notice:
         notices.append(chosen.notice)
     search = deck.optimizer
-    # The finish has no penalty: it evaluates the value alone, after the search.
-    finish = SlotObjective(made, Motion(duration, slots, lindblad=True)) if chosen.finish else None
+    # The finish has no penalty: it evaluates the value alone, after the search; of an ensemble always.
+    ends = chosen.finish or (deck.ensemble is not None and chosen.lossy)
+    finish = SlotObjective(made, Motion(duration, slots, lindblad=True)) if ends else None
     objective = _objective(deck, made, chosen, guess, None if deck.ensemble is not None else device)
     if isinstance(objective, Unravelling) and objective.mean_jumps > MOST_JUMPS:
         warnings.append(

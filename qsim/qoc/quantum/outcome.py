@@ -138,8 +138,10 @@ def _propagated(problem: QuantumProblem, fields: NDArray[np.float64]) -> Outcome
     # A closed system has no jumps, and density matrices have them in the value already.
     if not searched.by_order:
         return made
-    expansion = expansion_of(problem, fields)
+    # Members of an ensemble end with the Lindbladian, so their nominal system does.
+    expansion = None if problem.ensemble is not None else expansion_of(problem, fields)
     if finish is None:
+        assert expansion is not None
         density = expansion.density
         whole = float(searched.mean_weights().sum())
         # Two jumps or more are missing from the trace; the rest is taken to be like what is known.

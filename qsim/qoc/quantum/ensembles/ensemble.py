@@ -98,17 +98,18 @@ def made_ensemble(
     # Members that share a system share its matrices; system is the place in `made` of each.
     numbers, system = np.unique(members.system_of[own], return_inverse=True)
     made = [same_space(members.model(int(n)), nominal, members) for n in numbers]
-    systems = [Member(m, motion) for m in made]
-    objective = EnsembleObjective(
-        device,
-        systems,
-        system.reshape(-1),
-        members.scale(own),
-        _measure(block, members, nominal),
-        members.count,
-        alpha,
-    )
-    return Ensemble(members, objective, block.measure)
+    measure = _measure(block, members, nominal)
+
+    def moving(how: Motion) -> EnsembleObjective:
+        systems = [Member(m, how) for m in made]
+        numbers_of = system.reshape(-1)
+        return EnsembleObjective(
+            device, systems, numbers_of, members.scale(own), measure, members.count, alpha
+        )
+
+    # A search without jumps is of a part of the values alone.
+    finish = moving(replace(motion, lindblad=True, lossy=False)) if motion.lossy else None
+    return Ensemble(members, moving(motion), block.measure, finish)
 
 
 def same_space(made: QuantumModel, nominal: QuantumModel, members: Members) -> QuantumModel:
@@ -141,7 +142,7 @@ def _measure(block: QuantumEnsemble, members: Members, nominal: QuantumModel) ->
 
 def looked_at(problem: QuantumProblem, ensemble: Ensemble, fields: NDArray[np.float64]) -> EnsembleResult:
     """Propagate all members with the first and with the final controls (C, N)."""
-    objective = ensemble.objective
+    objective = ensemble.valued
     first = objective.measure.value(objective.member_values(problem.guess))
     values = objective.member_values(fields)
     unknown = np.full(values.size, math.nan)
@@ -178,7 +179,7 @@ def _check(
     problem: QuantumProblem, member: int, fields: NDArray[np.float64], values: NDArray[np.float64]
 ) -> Check:
     """Return what the independent propagation of one member finds."""
-    ensemble, nominal = problem.ensemble, problem.objective
+    ensemble, nominal = problem.ensemble, problem.finish or problem.objective
     assert ensemble is not None
     members = ensemble.members
     number = int(members.system_of[member])
@@ -186,10 +187,13 @@ def _check(
     # A factor of a control acts on its values, so the independent propagation needs no other matrices.
     scaled = fields * members.scale(slice(member, member + 1))[0][:, None]
     objective = SlotObjective(made, nominal.motion)
+    valued = ensemble.valued
     # the series of the ensemble is as long as its strongest member needs
-    objective.propagator.remainder = ensemble.objective.propagator.remainder
-    objective.propagator.products = ensemble.objective.propagator.products
-    own = replace(problem, system=members.block(number), model=made, objective=objective, ensemble=None)
+    objective.propagator.remainder = valued.propagator.remainder
+    objective.propagator.products = valued.propagator.products
+    own = replace(
+        problem, system=members.block(number), model=made, objective=objective, finish=None, ensemble=None
+    )
     # what a verification looks at of an outcome without jumps
     nothing = np.zeros((0, 0), complex)
     value = float(values[member])
@@ -211,7 +215,7 @@ def sampled(values: NDArray[np.float64], most: int) -> list[int]:
 
 def _most(problem: QuantumProblem, slots: int) -> int:
     """Return the number of members whose independent propagation takes about three seconds."""
-    rows = problem.objective.start.shape[0]
+    rows = (problem.finish or problem.objective).start.shape[0]
     return max(SAMPLE, int(SECONDS / (slots * (EXPONENTIAL[0] + EXPONENTIAL[1] * rows**3))))
 
 
