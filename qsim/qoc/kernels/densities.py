@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from qsim.qoc.kernels.slots import _adjoint_product, _assemble, _outer, _product
+from qsim.qoc.kernels.products import add_outer, adjoint_product, assemble, product
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,13 +99,13 @@ def density_forward(generator, jumps, factors, tau, terms, parts, x, trajectory)
     w = np.empty_like(x)
     g = np.empty_like(x)
     for n in range(factors.shape[1]):
-        _assemble(values, factors, n, tau, re, im)
+        assemble(values, factors, n, tau, re, im)
         for part in range(parts):
             trajectory[n * parts + part] = x
             v[:] = x
             # x <- sum_k A^k x / k!, the k-th term from the one before
             for k in range(1, terms + 1):
-                _product(start, column, re, im, v, g, 1.0 / k)
+                product(start, column, re, im, v, g, 1.0 / k)
                 _with_conjugate(g, w)
                 _add_jumps(first, place, jump_re, jump_im, v, w, tau / k)
                 for i in range(x.shape[0]):
@@ -121,7 +121,7 @@ def _part_backward(matrix, jumps, adjoint, tau, terms, lam, powers, work, outer)
     outer_re, outer_im = outer
     mu, w, g = work
     for k in range(1, terms):
-        _product(start, column, re, im, powers[k - 1], g, 1.0)
+        product(start, column, re, im, powers[k - 1], g, 1.0)
         _with_conjugate(g, powers[k])
         _add_jumps(jumps[0], jumps[1], jumps[2], jumps[3], powers[k - 1], powers[k], tau)
     inverse = 1.0
@@ -133,8 +133,8 @@ def _part_backward(matrix, jumps, adjoint, tau, terms, lam, powers, work, outer)
             mu[i, s] = inverse * lam[i, s]
     # The order of these products is that of Eq. Q16 for the adjoint; K needs G alone (Eq. Q17).
     for j in range(terms - 1, -1, -1):
-        _outer(start, column, mu, powers[j], outer_re, outer_im)
-        _adjoint_product(start, column, re, im, mu, g)
+        add_outer(start, column, mu, powers[j], outer_re, outer_im)
+        adjoint_product(start, column, re, im, mu, g)
         _with_conjugate(g, w)
         _add_jumps(adjoint[0], adjoint[1], adjoint[2], adjoint[3], mu, w, tau)
         inverse *= j + 1
@@ -168,7 +168,7 @@ def density_backward(generator, jumps, adjoint, factors, tau, terms, parts, lam,
     work = (np.empty_like(lam), np.empty_like(lam), np.empty_like(lam))
     powers = np.empty((terms, lam.shape[0], lam.shape[1]))
     for n in range(factors.shape[1] - 1, -1, -1):
-        _assemble(values, factors, n, tau, re, im)
+        assemble(values, factors, n, tau, re, im)
         outer_re[:] = 0.0
         outer_im[:] = 0.0
         for part in range(parts - 1, -1, -1):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from qsim.qoc.kernels.slots import _adjoint_product, _assemble, _outer, _product
+from qsim.qoc.kernels.products import add_outer, adjoint_product, assemble, product
 
 __all__ = ["jumping_backward", "jumping_forward"]
 
@@ -81,13 +81,13 @@ def jumping_forward(generator, jumps, passes, factors, tau, terms, parts, x, tra
     v = np.empty_like(x)
     w = np.empty_like(x)
     for p in range(slot.size):
-        _assemble(values, factors, slot[p], tau, re, im)
+        assemble(values, factors, slot[p], tau, re, im)
         for part in range(parts):
             trajectory[p * parts + part] = x
             v[:] = x
             # x <- sum_k (c A)^k x / k!, the k-th term from the one before
             for k in range(1, terms + 1):
-                _product(start, column, re, im, v, w, 1.0 / k)
+                product(start, column, re, im, v, w, 1.0 / k)
                 if not plain[p]:
                     _scale(w, lengths[p])
                 for i in range(x.shape[0]):
@@ -125,7 +125,7 @@ def jumping_backward(generator, jumps, passes, factors, tau, terms, parts, lam, 
     gradient[:] = 0.0
     for p in range(slot.size - 1, -1, -1):
         n = slot[p]
-        _assemble(values, factors, n, tau, re, im)
+        assemble(values, factors, n, tau, re, im)
         outer_re[:] = 0.0
         outer_im[:] = 0.0
         # A jump ends its pass, so on the way back its adjoint comes first.
@@ -134,7 +134,7 @@ def jumping_backward(generator, jumps, passes, factors, tau, terms, parts, lam, 
         for part in range(parts - 1, -1, -1):
             powers[0] = trajectory[p * parts + part]
             for k in range(1, terms):
-                _product(start, column, re, im, powers[k - 1], powers[k], 1.0)
+                product(start, column, re, im, powers[k - 1], powers[k], 1.0)
                 if not plain[p]:
                     _scale(powers[k], lengths[p])
             inverse = 1.0
@@ -149,8 +149,8 @@ def jumping_backward(generator, jumps, passes, factors, tau, terms, parts, lam, 
                 if not plain[p]:
                     # both the derivative c dA and the next power take the factor
                     _scale(scaled, lengths[p])
-                _outer(start, column, scaled, powers[j], outer_re, outer_im)
-                _adjoint_product(start, column, re, im, scaled, w)
+                add_outer(start, column, scaled, powers[j], outer_re, outer_im)
+                adjoint_product(start, column, re, im, scaled, w)
                 inverse *= j + 1
                 for i in range(lam.shape[0]):
                     for s in range(lam.shape[1]):

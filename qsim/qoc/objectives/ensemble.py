@@ -220,6 +220,7 @@ class EnsembleObjective:
             found.append(p)
             assert run is not None
             part = self.propagator.gradient(fields, run, costates)
+            self.propagator.release(run)
             if fixed is not None:
                 own += self._summed(part, fixed[self.own][members])
             else:

@@ -128,6 +128,7 @@ class SlotObjective:
             gradient = gradient_with_sources(self.propagator, fields, trajectory, turned, less)
         else:
             gradient = self.propagator.gradient(fields, trajectory, costate)
+        self.propagator.release(trajectory)
         total = gradient - 2.0 * self.alpha * self.tau * fields
         return Evaluation(p, p - self.penalty(fields) - charged, total, np.array([p]))
 
