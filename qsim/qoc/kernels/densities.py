@@ -52,6 +52,26 @@ def _with_conjugate(g, y):
 
 
 @njit(cache=True, fastmath=True)
+def _make_hermitian(x):
+    """Replace each matrix by the mean of it and its adjoint.
+
+    The products take x for its adjoint, and an anti-Hermitian part of rounding would grow as ``exp(t ||sum L x L*||)``.
+    """
+    size = x.shape[0]
+    width = x.shape[1] // 2
+    count = width // size
+    for i in range(size):
+        for j in range(i + 1):
+            for s in range(count):
+                a = 0.5 * (x[i, j * count + s] + x[j, i * count + s])
+                b = 0.5 * (x[i, width + j * count + s] - x[j, width + i * count + s])
+                x[i, j * count + s] = a
+                x[j, i * count + s] = a
+                x[i, width + j * count + s] = b
+                x[j, width + i * count + s] = -b
+
+
+@njit(cache=True, fastmath=True)
 def _add_jumps(start, column, re, im, x, y, factor):
     """Add ``factor sum_k L_k x L_k+`` to y; the jumps as a sparse matrix (D^2, D^2) on entries."""
     size = x.shape[0]
@@ -112,6 +132,7 @@ def density_forward(generator, jumps, factors, tau, terms, parts, x, trajectory)
                     for s in range(x.shape[1]):
                         x[i, s] += w[i, s]
                 v, w = w, v
+            _make_hermitian(x)
 
 
 @njit(cache=True, fastmath=True)
@@ -142,6 +163,7 @@ def _part_backward(matrix, jumps, adjoint, tau, terms, lam, powers, work, outer)
             for s in range(lam.shape[1]):
                 mu[i, s] = w[i, s] + inverse * lam[i, s]
     lam[:] = mu
+    _make_hermitian(lam)
 
 
 @njit(cache=True, fastmath=True)
