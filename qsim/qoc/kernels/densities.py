@@ -17,7 +17,7 @@ from qsim.qoc.kernels.products import add_outer, adjoint_product, assemble, prod
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import ComplexArray
+    from qsim.core.device.arrays import ComplexArray, RealArray
 
 __all__ = ["density_backward", "density_forward", "layout_of", "matrices_of"]
 
@@ -30,7 +30,7 @@ def layout_of(columns: ComplexArray) -> NDArray[np.float64]:
     return np.ascontiguousarray(np.stack([cube.real, cube.imag], axis=1).reshape(size, -1))
 
 
-def matrices_of(real: NDArray[np.float64]) -> ComplexArray:
+def matrices_of(real: RealArray) -> ComplexArray:
     """Return the matrices (..., D^2, S) of arrays (..., D, 2 D S) of the kernels."""
     size = real.shape[-2]
     parts = real.reshape(*real.shape[:-1], 2, size, -1)

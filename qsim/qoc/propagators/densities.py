@@ -15,7 +15,7 @@ from qsim.qoc.propagators.slots import Slots, Trajectory, row_and_column_norm
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from qsim.core.device.arrays import ComplexArray
+    from qsim.core.device.arrays import ComplexArray, RealArray
     from qsim.qoc.models.quantum import QuantumModel
     from qsim.qoc.propagators.motion import Motion
 
@@ -107,7 +107,7 @@ class Densities(Slots):
         """Return 1: the shift leaves density matrices as they are."""
         return 1.0
 
-    def back(self, trajectory: Trajectory, lam: NDArray[np.float64]) -> NDArray[np.float64]:
+    def back(self, trajectory: Trajectory, lam: RealArray) -> NDArray[np.float64]:
         """Return dJ/df (C, n) along some slots, and carry lam back to their start."""
         t = trajectory
         out = np.empty(t.factors.shape)
@@ -133,7 +133,7 @@ class Densities(Slots):
         terms: int,
         parts: int,
         x: NDArray[np.float64],
-        states: NDArray[np.float64],
+        states: RealArray,
     ) -> None:
         pattern = (self.pattern.start, self.pattern.column, self.values)
         density_forward(pattern, self.jumps, factors, self.tau / parts, terms, parts, x, states)
@@ -146,7 +146,7 @@ class Matrices(Layout):
         """Return matrices (D^2, S) as the array of the kernels."""
         return layout_of(columns)
 
-    def leave(self, numbers: NDArray[np.float64], count: int) -> ComplexArray:
+    def leave(self, numbers: RealArray, count: int) -> ComplexArray:
         """Return the matrices (..., D^2, S)."""
         return matrices_of(numbers)
 
