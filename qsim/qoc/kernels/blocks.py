@@ -15,7 +15,20 @@ from numba import njit
 from qsim.core.device.cpu.vectors import LANES, lanes, put, same, total
 from qsim.core.device.jit import PART as _PART
 
-__all__ = ["JIT", "PART", "WIDTH", "add_outer", "contracted", "horner", "pack", "power", "step", "unpack"]
+__all__ = [
+    "JIT",
+    "PART",
+    "WIDTH",
+    "add_outer",
+    "contracted",
+    "fetch",
+    "horner",
+    "keep",
+    "pack",
+    "power",
+    "step",
+    "unpack",
+]
 
 # Products and sums are rounded once where the processor can; nothing is summed in another order.
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
@@ -52,6 +65,31 @@ def unpack(block, first, x):
             for s in range(here):
                 x[i, first + s] = block[i, s]
                 x[i, count + first + s] = block[i, LANES + s]
+
+
+@njit(**PART)
+def keep(block, first, trajectory, number):
+    """Put a block (D, 8) into entry `number` of a trajectory (n, D, 2 S), block by block where four columns divide S."""
+    rows = block.shape[0]
+    if trajectory.shape[2] % WIDTH:
+        unpack(block, first, trajectory[number])
+        return
+    # Rows of one block lie side by side: pieces of 32 bytes far apart would share a few sets of the cache.
+    at = rows * (trajectory.shape[2] * number + 2 * first)
+    for k in range(0, WIDTH * rows, LANES):
+        put(trajectory, at + k, lanes(block, k))
+
+
+@njit(**PART)
+def fetch(trajectory, number, first, block):
+    """Put into a block (D, 8) what `keep` has put into the trajectory."""
+    rows = block.shape[0]
+    if trajectory.shape[2] % WIDTH:
+        pack(trajectory[number], first, block)
+        return
+    at = rows * (trajectory.shape[2] * number + 2 * first)
+    for k in range(0, WIDTH * rows, LANES):
+        put(block, k, lanes(trajectory, at + k))
 
 
 @njit(**PART)
@@ -104,9 +142,9 @@ def step(matrix, v, w, x, factor):
 
 @njit(**PART)
 def power(matrix, powers, k):
-    """Put ``A x_{k-1}`` into x_k of blocks (m, D, 8)."""
+    """Put ``A x_{k-1}`` into x_k of blocks (m, >= D, 8)."""
     start, column, re, im, real = matrix
-    size = WIDTH * (start.size - 1)
+    size = WIDTH * powers.shape[1]
     for i in range(start.size - 1):
         if real:
             a, b = _real_row(start[i], start[i + 1], column, re, powers, (k - 1) * size)
@@ -118,9 +156,9 @@ def power(matrix, powers, k):
 
 @njit(**PART)
 def horner(matrix, mu, j, lam, factor, to):
-    """Put ``A+ mu_j + factor lam`` into the block `to` counts to in mu (m, D, 8); the matrix is A+."""
+    """Put ``A+ mu_j + factor lam`` into the block `to` counts to in mu (m, >= D, 8); the matrix is A+."""
     start, column, re, im, real = matrix
-    size = WIDTH * (start.size - 1)
+    size = WIDTH * mu.shape[1]
     for i in range(start.size - 1):
         if real:
             a, b = _real_row(start[i], start[i + 1], column, re, mu, j * size)
@@ -134,7 +172,7 @@ def horner(matrix, mu, j, lam, factor, to):
 def add_outer(matrix, terms, mu, powers, outer):
     """Add ``K = sum_j conj(mu_j) x_j^T`` on the pattern to outer (E, 8), column by column: its sums over columns come last."""
     start, column, _, _, real = matrix
-    size = WIDTH * (start.size - 1)
+    size = WIDTH * mu.shape[1]
     for i in range(start.size - 1):
         for e in range(start[i], start[i + 1]):
             p = lanes(outer, WIDTH * e)

@@ -26,7 +26,9 @@ from qsim.qoc.kernels.blocks import (
     WIDTH,
     add_outer,
     contracted,
+    fetch,
     horner,
+    keep,
     pack,
     power,
     step,
@@ -40,7 +42,16 @@ if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray, RealArray
     from qsim.core.device.device import Device
 
-__all__ = ["Pattern", "SlotBatch", "columns_of", "fits", "real_of", "slot_backward", "slot_forward"]
+__all__ = [
+    "Pattern",
+    "SlotBatch",
+    "columns_of",
+    "fits",
+    "kept_columns",
+    "real_of",
+    "slot_backward",
+    "slot_forward",
+]
 
 # Elements of the columns that a block of threads carries together; more columns go in groups.
 ELEMENTS = 256
@@ -120,6 +131,17 @@ class SlotBatch:
     real: bool = False
 
 
+def kept_columns(trajectory: RealArray) -> RealArray:
+    """Return the columns (..., D, 2 S) of a trajectory that `slot_forward` has kept, real parts first."""
+    *before, rows, width = trajectory.shape
+    if hasattr(trajectory, "__cuda_array_interface__") or width % WIDTH:
+        return trajectory
+    # On a CPU a block of four columns follows the other.
+    blocks = trajectory.reshape(*before, width // WIDTH, rows, 2, LANES)
+    axes = [*range(len(before)), *(len(before) + k for k in (1, 2, 0, 3))]
+    return blocks.transpose(axes).reshape(trajectory.shape)
+
+
 def real_of(columns: ComplexArray) -> NDArray[np.float64]:
     """Return complex columns (D, S) as the real array (D, 2 S) of the kernels."""
     return np.ascontiguousarray(np.concatenate([columns.real, columns.imag], axis=1))
@@ -147,7 +169,7 @@ def slot_forward(
     x : (M, D, 2 S) real, in/out
         Columns at t = 0; at T on return.
     trajectory : (M, N parts, D, 2 S) real, out, optional
-        Columns at the start of each part of a slot, wanted by :func:`slot_backward`.
+        Columns at the start of each part of a slot, wanted by :func:`slot_backward`; `kept_columns` reads them.
     """
     _check(batch, factors, x, trajectory)
     if device.is_cuda:
@@ -255,7 +277,7 @@ def _slot_forward_cpu(first, last, worker, matrices, factors, series, x, traject
 
 
 @njit(**PART)
-def _forward(pattern, values, factors, series, x, trajectory, keep):
+def _forward(pattern, values, factors, series, x, trajectory, kept):
     """Carry the columns x (D, 2 S) of one member through all slots."""
     start, column = pattern[0], pattern[1]
     tau, terms, parts, real = series
@@ -275,8 +297,8 @@ def _forward(pattern, values, factors, series, x, trajectory, keep):
             for b in range(blocks):
                 # The trajectory holds the columns before each part, from which the way back makes the powers
                 # anew.
-                if keep:
-                    unpack(sums[b], LANES * b, trajectory[n * parts + part])
+                if kept:
+                    keep(sums[b], LANES * b, trajectory, n * parts + part)
                 v[:] = sums[b]
                 # x <- sum_k A^k x / k!, the k-th term from the one before
                 for k in range(1, terms + 1):
@@ -304,7 +326,7 @@ def _part_backward(matrix, adjoint, terms, lam, powers, mu, outer):
     add_outer(matrix, terms, mu, powers, outer)
     # the costate at the start of the part: lam/0! + A+ mu_0, in the room of a power that is no longer needed
     horner(adjoint, mu, 0, lam, 1.0, terms)
-    lam[:] = mu[terms]
+    lam[:] = mu[terms, : lam.shape[0]]
 
 
 @njit(**JIT)
@@ -331,8 +353,10 @@ def _backward(pattern, values, factors, series, lam, trajectory, gradient):
     back_re, back_im = np.empty(count), np.empty(count)
     outer = np.empty((count, WIDTH))
     costate = np.empty((blocks, rows, WIDTH))
-    powers = np.empty((terms, rows, WIDTH))
-    mu = np.empty((terms + 1, rows, WIDTH))
+    # A row more where powers of two would put all powers of a row into one set of the cache.
+    room = rows + 1 - rows % 2
+    powers = np.empty((terms, room, WIDTH))
+    mu = np.empty((terms + 1, room, WIDTH))
     for b in range(blocks):
         pack(lam, LANES * b, costate[b])
     for n in range(factors.shape[1] - 1, -1, -1):
@@ -346,7 +370,7 @@ def _backward(pattern, values, factors, series, lam, trajectory, gradient):
         outer[:] = 0.0
         for part in range(parts - 1, -1, -1):
             for b in range(blocks):
-                pack(trajectory[n * parts + part], LANES * b, powers[0])
+                fetch(trajectory, n * parts + part, LANES * b, powers[0, :rows])
                 _part_backward(matrix, adjoint, terms, costate[b], powers, mu, outer)
         # one K serves all controls: dJ/df_c = 2 Re (tau sum_e K_e A_c,e)
         for c in range(factors.shape[0]):

@@ -150,6 +150,10 @@ class Matrices(Layout):
         """Return the matrices (..., D^2, S)."""
         return matrices_of(numbers)
 
+    def kept(self, trajectory: RealArray) -> RealArray:
+        """Return the same."""
+        return trajectory
+
     def generator(self, a: csr_array) -> csr_array:
         """Return the same."""
         return a

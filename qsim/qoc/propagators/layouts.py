@@ -14,6 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array
 
 from qsim.core.device.device import cpu, namespace
+from qsim.qoc.kernels.slots import kept_columns
 
 if TYPE_CHECKING:
     from qsim.core.device.arrays import ComplexArray, RealArray
@@ -43,6 +44,10 @@ class Layout(ABC):
     @abstractmethod
     def leave(self, numbers: RealArray, count: int) -> ComplexArray:
         """Return S = `count` complex columns (..., D, S) of numbers of the kernels."""
+
+    def kept(self, trajectory: RealArray) -> RealArray:
+        """Return the numbers of a trajectory of the kernels, one column after the other."""
+        return kept_columns(trajectory)
 
     @abstractmethod
     def generator(self, a: csr_array) -> csr_array:

@@ -254,11 +254,15 @@ class Trajectory:
 
     def at_slots(self) -> ComplexArray:
         """Return the columns at the start of each slot, without the phase of the shift: (N, D, S)."""
-        return self._complex(self.states[:: self.parts])
+        return self._complex(self._columns()[:: self.parts])
 
     def at_parts(self) -> ComplexArray:
         """Return the columns at the start of each part, without the phase of the shift: (N parts, D, S)."""
-        return self._complex(self.states)
+        return self._complex(self._columns())
+
+    def _columns(self) -> RealArray:
+        """Return the numbers of the layout, (N parts, D, 2 S)."""
+        return self.form[0].kept(self.states)
 
     def _complex(self, states: RealArray) -> ComplexArray:
         """Return complex columns (n, D, S) on the host."""

@@ -51,9 +51,9 @@ __all__ = ["build", "plan"]
 MOST_BYTES = 2e9
 # Products of a sweep from which a GPU is faster than its host: an estimate from the speeds of kernels.
 GPU_PRODUCTS = 5e7
-# Entries of the matrices times columns from which a product of one system occupies a GPU: twice as fast as a core there
-# (docs/howto/devices.md).
-GPU_WIDTH = 1e4
+# Entries of the matrices times columns from which a product of one system occupies a GPU: 5760 were measured to be 2.7 times as
+# fast as on a core, 1280 to be slower (docs/howto/devices.md).
+GPU_WIDTH = 4e3
 # Terms of the series of a slot, roughly, for the count of operations.
 TERMS = 12
 # Threshold of `auto`.
