@@ -32,7 +32,9 @@ __all__ = [
 
 # Products and sums are rounded once where the processor can; nothing is summed in another order.
 JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
-PART: dict[str, Any] = {**JIT, **_PART, "forceinline": True}
+PART: dict[str, Any] = {**JIT, **_PART}
+# Of loops inside of loops: an argument of a call that is not inlined is ten numbers per array.
+INLINE: dict[str, Any] = {**PART, "forceinline": True}
 # Numbers of a row of a block.
 WIDTH = 2 * LANES
 
@@ -92,7 +94,7 @@ def fetch(trajectory, number, first, block):
         put(block, k, lanes(trajectory, at + k))
 
 
-@njit(**PART)
+@njit(**INLINE)
 def _row(first, last, column, re, im, x, at):
     """Return one row of ``A x`` for the block that begins at a number of x: real parts, imaginary parts."""
     # Four sums: no multiply-add waits for the one before it of the same entry.
@@ -111,7 +113,7 @@ def _row(first, last, column, re, im, x, at):
     return p - q, r + s
 
 
-@njit(**PART)
+@njit(**INLINE)
 def _real_row(first, last, column, re, x, at):
     """Return the same where A is real."""
     p = same(0.0)
@@ -123,7 +125,7 @@ def _real_row(first, last, column, re, x, at):
     return p, r
 
 
-@njit(**PART)
+@njit(**INLINE)
 def step(matrix, v, w, x, factor):
     """Put ``factor A v`` into w and add it to x; all are blocks (D, 8)."""
     start, column, re, im, real = matrix
@@ -140,7 +142,7 @@ def step(matrix, v, w, x, factor):
         put(x, WIDTH * i + LANES, lanes(x, WIDTH * i + LANES) + b)
 
 
-@njit(**PART)
+@njit(**INLINE)
 def power(matrix, powers, k):
     """Put ``A x_{k-1}`` into x_k of blocks (m, >= D, 8)."""
     start, column, re, im, real = matrix
@@ -154,7 +156,7 @@ def power(matrix, powers, k):
         put(powers, k * size + WIDTH * i + LANES, b)
 
 
-@njit(**PART)
+@njit(**INLINE)
 def horner(matrix, mu, j, lam, factor, to):
     """Put ``A+ mu_j + factor lam`` into the block `to` counts to in mu (m, >= D, 8); the matrix is A+."""
     start, column, re, im, real = matrix
@@ -168,7 +170,7 @@ def horner(matrix, mu, j, lam, factor, to):
         put(mu, to * size + WIDTH * i + LANES, b + factor * lanes(lam, WIDTH * i + LANES))
 
 
-@njit(**PART)
+@njit(**INLINE)
 def add_outer(matrix, terms, mu, powers, outer):
     """Add ``K = sum_j conj(mu_j) x_j^T`` on the pattern to outer (E, 8), column by column: its sums over columns come last."""
     start, column, _, _, real = matrix

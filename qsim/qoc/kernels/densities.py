@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from qsim.qoc.kernels.products import add_outer, adjoint_product, assemble, product
+from qsim.qoc.kernels.products import JIT, PART, add_outer, adjoint_product, assemble, copy, product
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +38,7 @@ def matrices_of(real: RealArray) -> ComplexArray:
     return np.asarray(cube.reshape(*real.shape[:-2], size * size, -1))
 
 
-@njit(cache=True, fastmath=True)
+@njit(**PART)
 def _with_conjugate(g, y):
     """Put ``g + g+`` of each matrix into y."""
     size = g.shape[0]
@@ -51,7 +51,7 @@ def _with_conjugate(g, y):
                 y[i, width + j * count + s] = g[i, width + j * count + s] - g[j, width + i * count + s]
 
 
-@njit(cache=True, fastmath=True)
+@njit(**PART)
 def _make_hermitian(x):
     """Replace each matrix by the mean of it and its adjoint.
 
@@ -71,7 +71,7 @@ def _make_hermitian(x):
                 x[j, width + i * count + s] = -b
 
 
-@njit(cache=True, fastmath=True)
+@njit(**PART)
 def _add_jumps(start, column, re, im, x, y, factor):
     """Add ``factor sum_k L_k x L_k+`` to y; the jumps as a sparse matrix (D^2, D^2) on entries."""
     size = x.shape[0]
@@ -90,7 +90,7 @@ def _add_jumps(start, column, re, im, x, y, factor):
                     y[i, width + to + s] += a * x[k, width + come + s] + b * x[k, come + s]
 
 
-@njit(cache=True, fastmath=True)
+@njit(**JIT)
 def density_forward(generator, jumps, factors, tau, terms, parts, x, trajectory):
     """Carry density matrices through all slots.
 
@@ -121,8 +121,8 @@ def density_forward(generator, jumps, factors, tau, terms, parts, x, trajectory)
     for n in range(factors.shape[1]):
         assemble(values, factors, n, tau, re, im)
         for part in range(parts):
-            trajectory[n * parts + part] = x
-            v[:] = x
+            copy(x, trajectory[n * parts + part])
+            copy(x, v)
             # x <- sum_k A^k x / k!, the k-th term from the one before
             for k in range(1, terms + 1):
                 product(start, column, re, im, v, g, 1.0 / k)
@@ -135,7 +135,7 @@ def density_forward(generator, jumps, factors, tau, terms, parts, x, trajectory)
             _make_hermitian(x)
 
 
-@njit(cache=True, fastmath=True)
+@njit(**PART)
 def _part_backward(matrix, jumps, adjoint, tau, terms, lam, powers, work, outer):
     """Carry the costate back through one part, and add its K; `powers[0]` holds the matrices at its start."""
     start, column, re, im = matrix
@@ -162,11 +162,11 @@ def _part_backward(matrix, jumps, adjoint, tau, terms, lam, powers, work, outer)
         for i in range(lam.shape[0]):
             for s in range(lam.shape[1]):
                 mu[i, s] = w[i, s] + inverse * lam[i, s]
-    lam[:] = mu
+    copy(mu, lam)
     _make_hermitian(lam)
 
 
-@njit(cache=True, fastmath=True)
+@njit(**JIT)
 def density_backward(generator, jumps, adjoint, factors, tau, terms, parts, lam, trajectory, gradient):
     """Carry the Hermitian costate back and return ``dJ/df_c(n)`` of the truncated series itself, exactly.
 
@@ -194,7 +194,7 @@ def density_backward(generator, jumps, adjoint, factors, tau, terms, parts, lam,
         outer_re[:] = 0.0
         outer_im[:] = 0.0
         for part in range(parts - 1, -1, -1):
-            powers[0] = trajectory[n * parts + part]
+            copy(trajectory[n * parts + part], powers[0])
             matrix = (start, column, re, im)
             _part_backward(matrix, jumps, adjoint, tau, terms, lam, powers, work, (outer_re, outer_im))
         # the controls turn rho from both sides: twice the real part of one

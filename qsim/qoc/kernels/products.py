@@ -8,9 +8,18 @@ from numba import njit
 
 from qsim.core.device.jit import PART as _PART
 
-__all__ = ["add_outer", "adjoint_product", "assemble", "product"]
+__all__ = ["JIT", "PART", "add_outer", "adjoint_product", "assemble", "copy", "product"]
 
-PART: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": True, **_PART}
+JIT: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": True}
+PART: dict[str, Any] = {**JIT, **_PART}
+
+
+@njit(**PART)
+def copy(x, to):
+    """Put x into an array of the same shape (D, n): numba takes three seconds to compile ``to[:] = x``, with its messages."""
+    for i in range(x.shape[0]):
+        for s in range(x.shape[1]):
+            to[i, s] = x[i, s]
 
 
 @njit(**PART)

@@ -34,7 +34,7 @@ from qsim.qoc.kernels.blocks import (
     step,
     unpack,
 )
-from qsim.qoc.kernels.products import assemble
+from qsim.qoc.kernels.products import assemble, copy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -299,7 +299,7 @@ def _forward(pattern, values, factors, series, x, trajectory, kept):
                 # anew.
                 if kept:
                     keep(sums[b], LANES * b, trajectory, n * parts + part)
-                v[:] = sums[b]
+                copy(sums[b], v)
                 # x <- sum_k A^k x / k!, the k-th term from the one before
                 for k in range(1, terms + 1):
                     step(matrix, v, w, sums[b], 1.0 / k)
@@ -326,7 +326,7 @@ def _part_backward(matrix, adjoint, terms, lam, powers, mu, outer):
     add_outer(matrix, terms, mu, powers, outer)
     # the costate at the start of the part: lam/0! + A+ mu_0, in the room of a power that is no longer needed
     horner(adjoint, mu, 0, lam, 1.0, terms)
-    lam[:] = mu[terms, : lam.shape[0]]
+    copy(mu[terms, : lam.shape[0]], lam)
 
 
 @njit(**JIT)
