@@ -8,9 +8,9 @@ from qsim.core.deck.blocks import Finding
 from qsim.sturmian.deck import photon_rules
 from qsim.sturmian.deck.blocks import Gsf, SquareWell, as_list
 from qsim.sturmian.deck.collision import Scatter
-from qsim.sturmian.deck.collision_symmetry import energies_of, initial_of, pairs_of, sectors_of
+from qsim.sturmian.deck.collision_symmetry import Sector, energies_of, initial_of, pairs_of, sectors_of
 from qsim.sturmian.deck.shared_rules import numbers_and_grid, scanned, symmetries
-from qsim.sturmian.deck.symmetry import allowed
+from qsim.sturmian.deck.symmetry import allowed, parity_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,7 +141,7 @@ def _ejected(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
 def _channels(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
     channels, initial = deck.channels, initial_of(deck)
     yield from symmetries(deck)
-    if channels.parity != "natural":
+    if channels.parity != "natural" and task.process != "resonances":
         text = "a collision from an s level reaches natural parity, (-1)^L, only"
         yield Finding("channels.parity", f"{text}; leave it out")
     if task.process in ("photo", "born") and channels.S is not None and as_list(channels.S) != [initial.S]:
@@ -157,15 +157,18 @@ def _sectors(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
     channels, initial = deck.channels, initial_of(deck)
     sectors = sectors_of(deck)
     for k, (la, lb) in enumerate(channels.pairs or []):
-        if not any(allowed(sector.L, la, lb) for sector in sectors):
+        if not any(allowed(sector.L, la, lb, sector.parity) for sector in sectors):
             Ls = ", ".join(str(L) for L in dict.fromkeys(sector.L for sector in sectors))
-            text = f"({la}, {lb}) cannot couple to L = {Ls} with parity (-1)^L"
+            parity = {"natural": "parity (-1)^L", "unnatural": "parity -(-1)^L"}.get(
+                channels.parity, f"{channels.parity} parity"
+            )
+            text = f"({la}, {lb}) cannot couple to L = {Ls} with {parity}"
             yield Finding(f"channels.pairs.{k}", text)
     for sector in sectors:
         pairs = pairs_of(channels, sector)
         if not pairs:
             key = "channels.pairs" if channels.pairs is not None else "channels.l_max"
-            yield Finding(key, f"no pair (la, lb) couples to L = {sector.L}; give l_max {sector.L} at least")
+            yield Finding(key, _nothing(sector))
         elif task.process == "e_h" and (0, sector.L) not in pairs:
             key = "channels.pairs" if channels.pairs is not None else "channels.l_max"
             yield Finding(
@@ -175,6 +178,17 @@ def _sectors(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
         if task.process == "photo" and abs(sector.L - initial.L) != 1:
             text = f"a photon does not lead from L = {initial.L} to L = {sector.L} with natural parity"
             yield Finding("channels.L", f"{text}; give {initial.L + 1}")
+
+
+def _nothing(sector: Sector) -> str:
+    """Return what to change where a symmetry has no pairs."""
+    natural = parity_of(sector.L, sector.parity) == parity_of(sector.L, "natural")
+    if natural:
+        return f"no pair (la, lb) couples to L = {sector.L}; give l_max {sector.L} at least"
+    text = f"no pair (la, lb) of {parity_of(sector.L, sector.parity)} parity couples to L = {sector.L}"
+    if sector.L == 0:
+        return f"{text}: two momenta that add up to zero are equal"
+    return f"{text}; give l_max {sector.L} at least"
 
 
 def _basis(deck: SturmianDeck) -> Iterator[Finding]:
