@@ -26,6 +26,8 @@ KEYS = {
 OWN = ("energy", "excess", "gauges", "photon", "threshold", "compare", "incident", "q", "near")
 # Keys that no deck has to give: with a default, or instead of another one.
 OPTIONAL = ("gauges", "photon", "threshold", "compare")
+# Hartree: largest energy that counts for a scattering length, k = 0.25; fewest energies.
+SLOW, SLOW_ENERGIES = 0.03125, 4
 SCANNED = ("N", "l_max", "R", "order", "angle", "length", "energy")
 
 
@@ -87,6 +89,7 @@ def _keys(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
                     f"task.{key}", f"{key} belongs to photon energies; give photon instead of excess"
                 )
     yield from _energies(deck, task, own[0])
+    yield from _length(deck, task)
     yield from _ejected(deck, task)
 
 
@@ -110,6 +113,25 @@ def _energies(deck: SturmianDeck, task: Scatter, key: str) -> Iterator[Finding]:
                     f"{value:g} hartree is below the ionisation energy {-level:g}: there is no energy sharing"
                 )
                 yield Finding(f"task.energy.{k}", f"{text}; leave sdcs and fdcs out of observables")
+
+
+def _length(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:
+    """Yield what a scattering length lacks: electrons, slow ones, and their S wave."""
+    if "scattering_length" not in task.observables:
+        return
+    if task.process != "e_h":
+        text = f"a scattering length belongs to process: e_h, but the deck has process: {task.process}"
+        yield Finding("task.observables", text)
+        return
+    if deck.system.potential.type == "coulomb" and deck.system.Z != 1.0:
+        text = f"the field of the ion, Z = {deck.system.Z:g}, has no scattering length; its phases over pi are quantum defects"
+        yield Finding("task.observables", text)
+    slow = sum(value <= SLOW for value in energies_of(deck))
+    if slow < SLOW_ENERGIES:
+        text = f"a scattering length needs {SLOW_ENERGIES} energies up to {SLOW:g} hartree at least, found {slow}"
+        yield Finding("task.observables", text)
+    if not any(sector.L == 0 for sector in sectors_of(deck)):
+        yield Finding("channels.L", "a scattering length is that of L = 0; add it")
 
 
 def _ejected(deck: SturmianDeck, task: Scatter) -> Iterator[Finding]:

@@ -88,7 +88,7 @@ def charge_of(settings: Settings) -> float:
 
 
 def contour_length(settings: Settings, angle: float, R: float) -> float:
-    """Return the length of a contour from R, bohr, that returns next to nothing of the slowest electron outside; 0 without any."""
+    """Return the length of a contour from R, bohr, that returns next to nothing of the slowest electron; 0 without any."""
     if settings.photons:
         # The estimate of the threshold is good to some per cent only: no electron slower than this is waited for.
         first = max(settings.photons[0] - ionisation_of(settings), SLOWEST)

@@ -6,6 +6,7 @@ their energy and, where there are several, spin or gauge: ``sigma_ionisation_sin
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -14,7 +15,8 @@ import numpy as np
 from qsim.core.results.quantities import Quantity
 from qsim.core.results.tables import Scalar
 from qsim.sturmian.scatter.cross_sections import known, spectra
-from qsim.sturmian.scatter.cross_sections.kinematics import HARTREE_EV
+from qsim.sturmian.scatter.cross_sections.kinematics import BARN, HARTREE_EV
+from qsim.sturmian.scatter.elastic import Elastic, remedy
 from qsim.sturmian.scatter.solved import level_name
 
 if TYPE_CHECKING:
@@ -61,6 +63,10 @@ class CollisionResult:
     solved : list of Solved
     wave : Wave or None
     initial : Bound or None
+    convergence : dict
+        Totals at each value of the scanned keys.
+    elastic : Elastic
+        Phases and scattering lengths (e_h).
     """
 
     problem: Collision
@@ -72,6 +78,7 @@ class CollisionResult:
     initial: Bound | None
     task: ClassVar[str] = "collisions"
     convergence: dict[str, dict[str, list[object]]] = field(default_factory=dict)
+    elastic: Elastic = field(default_factory=Elastic)
 
     @property
     def condition(self) -> float:
@@ -173,6 +180,21 @@ def _curve(attribute: str) -> Callable[[CollisionResult], NDArray[Any]]:
     return _table(lambda sums: getattr(sums, attribute))
 
 
+def _is_triply(result: CollisionResult) -> bool:
+    # a fast charge that is seen afterwards, too, makes it fivefold
+    return _has_angles(result) and result.problem.process != "born"
+
+
+def _triply(attribute: str) -> Callable[[CollisionResult], NDArray[Any]]:
+    """Return a function that gives a cross section over both angles in b/(eV sr^2)."""
+
+    def table(result: CollisionResult) -> NDArray[Any]:
+        barn = BARN[result.kinematics[0].unit] / HARTREE_EV
+        return np.asarray(_curve(attribute)(result) * barn)
+
+    return table
+
+
 def _histories(result: CollisionResult) -> Iterator[tuple[str, NDArray[np.float64]]]:
     for solved in result.solved:
         for i, history in zip(solved.points, solved.history, strict=True):
@@ -230,6 +252,11 @@ def _arrays(unit: str) -> tuple[Quantity[CollisionResult], ...]:
         Quantity("sigma_L", unit, "all channels of each L", _by_L(0), (*both, "L")),
         Quantity("sigma_ionisation_L", unit, "break-up of each L", _by_L(1), (*both, "L")),
         Quantity("s_matrix", "", "elastic element of the S-matrix, 1s to 1s (e_h)", _matrix, (*both, "L"), when=electron),
+        Quantity("phase_shift", "rad", "phase shifts on their branch, NaN where other channels are open (e_h)",
+                 _phases("value"), (*both, "L"), when=electron),
+        Quantity("phase_shift_error", "rad", "its error", _phases("error"), (*both, "L"), when=electron),
+        Quantity("phase_branch", "", "times pi in a phase shift above its value in [0, pi)", _phases("branch"), (*both, "L"),
+                 when=electron),
         Quantity("sdcs_share", "", "energy of one electron over E", lambda _: spectra.shares(), ("share",), when=_has_sharing),
         Quantity("sdcs_energy", "hartree", "energy of one electron",
                  lambda r: np.array([spectra.shares() * kin.E for kin in r.kinematics]), ("point", "share"), when=_has_sharing),
@@ -244,6 +271,9 @@ def _arrays(unit: str) -> tuple[Quantity[CollisionResult], ...]:
                  _curve("fdcs"), angles, when=_has_angles,
                  note=FULL + "; the first angle is that of the electron with the first energy of ejected"),
         Quantity("fdcs_error", per_angle, "its error", _curve("fdcs_error"), angles, when=_has_angles),
+        Quantity("tdcs", "b/(eV sr^2)", "triply differential cross section over both angles, coplanar", _triply("fdcs"), angles,
+                 when=_is_triply, note=FULL),
+        Quantity("tdcs_error", "b/(eV sr^2)", "its error", _triply("fdcs_error"), angles, when=_is_triply),
         Quantity("ejected", "hartree", "energies of the electrons of fdcs",
                  lambda r: np.array([r.problem.ejected(kin) for kin in r.kinematics]), ("point", "electron"), when=_has_angles),
         Quantity("wave/r", "bohr", "arc length along the contour", _picture("r"), ("wave_r",), when=drawn),
@@ -285,13 +315,16 @@ def _columns(result: CollisionResult) -> Iterator[_Column]:
 
 
 def _totals(result: CollisionResult) -> Scalars:
-    unit, process = result.kinematics[0].unit, result.problem.process
-    return {
-        f"{TOTAL[process]}_{end}": _measured(
-            sums.total, unit, f"{ALL[process]} by the optical theorem, {text}"
-        )
-        for _, end, sums, text in _columns(result)
-    }
+    unit, process, out = result.kinematics[0].unit, result.problem.process, {}
+    for i, end, sums, text in _columns(result):
+        meaning, (value, error) = f"{ALL[process]} by the optical theorem, {text}", sums.total
+        # A number that its own error denies is not printed.
+        if process == "e_h" and error > abs(value):
+            said = remedy(result.problem, result.kinematics[i].k)
+            out[f"{TOTAL[process]}_{end}"] = Scalar(said, description=meaning)
+        else:
+            out[f"{TOTAL[process]}_{end}"] = _measured(sums.total, unit, meaning)
+    return out
 
 
 def _measured(value: tuple[float, float], unit: str, text: str) -> Scalar:
@@ -379,19 +412,55 @@ def _elastic(part: str) -> Callable[[CollisionResult], Scalars]:
 
 
 def _phase_shifts(result: CollisionResult) -> Scalars:
-    # A phase exists where S is unitary by itself: one open channel below the threshold of
-    # break-up.
     return {
-        f"phase_shift_L{L}_{end}": Scalar(
-            0.5 * float(np.angle(S)) % np.pi,
+        f"phase_shift_L{L}_{label}_{i}": Scalar(
+            phase.value,
             "rad",
-            _claimed(0.5 * error),
-            f"phase shift modulo pi, 1s to 1s, L = {L}, {text}",
+            _claimed(phase.error),
+            f"phase shift, 1s to 1s, L = {L}, {result.kinematics[i].name}, {label}",
         )
-        for i, end, sums, text in _columns(result)
-        if len(sums.levels) == 1 and result.kinematics[i].E < 0.0
-        for L, (S, error) in sums.matrix.items()
+        for (i, label, L), phase in sorted(result.elastic.phases.items())
     }
+
+
+def _defects_of_phases(result: CollisionResult) -> Scalars:
+    if result.elastic.polarisability is not None:
+        return {}
+    return {
+        f"quantum_defect_L{L}_{label}_{i}": Scalar(
+            phase.value / math.pi,
+            error=_claimed(phase.error / math.pi),
+            description=f"phase over pi, L = {L}, {result.kinematics[i].name}, {label}",
+        )
+        for (i, label, L), phase in sorted(result.elastic.phases.items())
+    }
+
+
+def _lengths(result: CollisionResult) -> Scalars:
+    return {
+        f"scattering_length_{label}": _measured(value, "bohr", f"scattering length, {label}")
+        for label, value in result.elastic.lengths.items()
+    }
+
+
+def _phases(attribute: str) -> Callable[[CollisionResult], NDArray[Any] | None]:
+    """Return a function that gives the phases over energy, spin and L; NaN where there is none, None without any."""
+
+    def table(result: CollisionResult) -> NDArray[Any] | None:
+        known, momenta = result.elastic.phases, result.momenta
+        if not known:
+            return None
+        return np.array(
+            [
+                [
+                    [getattr(known.get((i, label, L)), attribute, np.nan) for L in momenta]
+                    for label in by_label
+                ]
+                for i, by_label in enumerate(result.observed)
+            ]
+        )
+
+    return table
 
 
 def _defects(result: CollisionResult) -> Scalars:
@@ -508,8 +577,13 @@ def _scalars() -> tuple[Quantity[CollisionResult], ...]:
                  _gauges("gauge_difference_double", "double photoionisation"), when=photo),
         Quantity("s_matrix_re_*", "", "S-matrix element 1s to 1s, real part", _elastic("re"), when=electron),
         Quantity("s_matrix_im_*", "", "S-matrix element 1s to 1s, imaginary part", _elastic("im"), when=electron),
-        Quantity("phase_shift_*", "rad", "phase shift modulo pi, where only elastic scattering is possible", _phase_shifts,
+        Quantity("phase_shift_*", "rad", "phase shift on its branch, where only elastic scattering is possible", _phase_shifts,
                  when=electron),
+        Quantity("quantum_defect_*", "", "phase shift over pi, of an ion", _defects_of_phases, when=electron),
+        Quantity("scattering_length_*", "bohr", "scattering length of a neutral target", _lengths, when=electron,
+                 headline=("scattering_length_singlet", "scattering_length_triplet")),
+        Quantity("polarisability", "bohr^3", "dipole polarisability of a neutral target", lambda r: r.elastic.polarisability,
+                 when=lambda r: electron(r) and r.elastic.polarisability is not None, exact=True),
         Quantity("unitarity_defect_*", "", "what the channels lack of the total, relative to it", _defects,
                  headline=("unitarity_defect_0",)),
         Quantity("photon_energy_*", "hartree", "photon energy", _photon_energies, when=photo, exact=True),
