@@ -281,7 +281,7 @@ WARNINGS = {
     ),
     "slow electron": (
         change(BASE, {"task__energy": [0.008]}),
-        "grid.ecs.length: .*22 % of the wave of an electron of 0.008 hartree come back .*; give about 93 bohr, or auto",
+        "grid.ecs.length: .*22 % of the wave of an electron of 0.008 hartree come back .*; give about 124 bohr, or auto",
     ),
 }
 

@@ -6,7 +6,6 @@ their energy and, where there are several, spin or gauge: ``sigma_ionisation_sin
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from qsim.core.results.quantities import Quantity
 from qsim.core.results.tables import Scalar
+from qsim.sturmian.scatter import phase_quantities
 from qsim.sturmian.scatter.cross_sections import known, spectra
 from qsim.sturmian.scatter.cross_sections.kinematics import BARN, HARTREE_EV
 from qsim.sturmian.scatter.elastic import Elastic, remedy
@@ -252,11 +252,7 @@ def _arrays(unit: str) -> tuple[Quantity[CollisionResult], ...]:
         Quantity("sigma_L", unit, "all channels of each L", _by_L(0), (*both, "L")),
         Quantity("sigma_ionisation_L", unit, "break-up of each L", _by_L(1), (*both, "L")),
         Quantity("s_matrix", "", "elastic element of the S-matrix, 1s to 1s (e_h)", _matrix, (*both, "L"), when=electron),
-        Quantity("phase_shift", "rad", "phase shifts on their branch, NaN where other channels are open (e_h)",
-                 _phases("value"), (*both, "L"), when=electron),
-        Quantity("phase_shift_error", "rad", "its error", _phases("error"), (*both, "L"), when=electron),
-        Quantity("phase_branch", "", "times pi in a phase shift above its value in [0, pi)", _phases("branch"), (*both, "L"),
-                 when=electron),
+        *phase_quantities.ARRAYS,
         Quantity("sdcs_share", "", "energy of one electron over E", lambda _: spectra.shares(), ("share",), when=_has_sharing),
         Quantity("sdcs_energy", "hartree", "energy of one electron",
                  lambda r: np.array([spectra.shares() * kin.E for kin in r.kinematics]), ("point", "share"), when=_has_sharing),
@@ -411,58 +407,6 @@ def _elastic(part: str) -> Callable[[CollisionResult], Scalars]:
     return scalars
 
 
-def _phase_shifts(result: CollisionResult) -> Scalars:
-    return {
-        f"phase_shift_L{L}_{label}_{i}": Scalar(
-            phase.value,
-            "rad",
-            _claimed(phase.error),
-            f"phase shift, 1s to 1s, L = {L}, {result.kinematics[i].name}, {label}",
-        )
-        for (i, label, L), phase in sorted(result.elastic.phases.items())
-    }
-
-
-def _defects_of_phases(result: CollisionResult) -> Scalars:
-    if result.elastic.polarisability is not None:
-        return {}
-    return {
-        f"quantum_defect_L{L}_{label}_{i}": Scalar(
-            phase.value / math.pi,
-            error=_claimed(phase.error / math.pi),
-            description=f"phase over pi, L = {L}, {result.kinematics[i].name}, {label}",
-        )
-        for (i, label, L), phase in sorted(result.elastic.phases.items())
-    }
-
-
-def _lengths(result: CollisionResult) -> Scalars:
-    return {
-        f"scattering_length_{label}": _measured(value, "bohr", f"scattering length, {label}")
-        for label, value in result.elastic.lengths.items()
-    }
-
-
-def _phases(attribute: str) -> Callable[[CollisionResult], NDArray[Any] | None]:
-    """Return a function that gives the phases over energy, spin and L; NaN where there is none, None without any."""
-
-    def table(result: CollisionResult) -> NDArray[Any] | None:
-        known, momenta = result.elastic.phases, result.momenta
-        if not known:
-            return None
-        return np.array(
-            [
-                [
-                    [getattr(known.get((i, label, L)), attribute, np.nan) for L in momenta]
-                    for label in by_label
-                ]
-                for i, by_label in enumerate(result.observed)
-            ]
-        )
-
-    return table
-
-
 def _defects(result: CollisionResult) -> Scalars:
     out: Scalars = {}
     if "unitarity" not in result.problem.wants:
@@ -577,13 +521,7 @@ def _scalars() -> tuple[Quantity[CollisionResult], ...]:
                  _gauges("gauge_difference_double", "double photoionisation"), when=photo),
         Quantity("s_matrix_re_*", "", "S-matrix element 1s to 1s, real part", _elastic("re"), when=electron),
         Quantity("s_matrix_im_*", "", "S-matrix element 1s to 1s, imaginary part", _elastic("im"), when=electron),
-        Quantity("phase_shift_*", "rad", "phase shift on its branch, where only elastic scattering is possible", _phase_shifts,
-                 when=electron),
-        Quantity("quantum_defect_*", "", "phase shift over pi, of an ion", _defects_of_phases, when=electron),
-        Quantity("scattering_length_*", "bohr", "scattering length of a neutral target", _lengths, when=electron,
-                 headline=("scattering_length_singlet", "scattering_length_triplet")),
-        Quantity("polarisability", "bohr^3", "dipole polarisability of a neutral target", lambda r: r.elastic.polarisability,
-                 when=lambda r: electron(r) and r.elastic.polarisability is not None, exact=True),
+        *phase_quantities.SCALARS,
         Quantity("unitarity_defect_*", "", "what the channels lack of the total, relative to it", _defects,
                  headline=("unitarity_defect_0",)),
         Quantity("photon_energy_*", "hartree", "photon energy", _photon_energies, when=photo, exact=True),
