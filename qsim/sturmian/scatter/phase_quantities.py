@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from qsim.sturmian.scatter.result import CollisionResult
+    from qsim.sturmian.scatter.collected import CollisionResult
 
 __all__ = ["ARRAYS", "SCALARS"]
 
@@ -73,8 +73,8 @@ def _phases(attribute: str) -> Callable[[CollisionResult], NDArray[Any] | None]:
         return np.array(
             [
                 [
-                [getattr(known.get((i, label, L)), attribute, np.nan) for L in momenta]
-                for label in by_label
+                    [getattr(known.get((i, label, L)), attribute, np.nan) for L in momenta]
+                    for label in by_label
                 ]
                 for i, by_label in enumerate(result.observed)
             ]
