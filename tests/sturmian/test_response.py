@@ -306,9 +306,16 @@ def test_two_electrons_in_an_oscillator_move_as_one(sturmian):
 @pytest.mark.gpu
 def test_a_gpu_finds_the_same_response(sturmian):
     observables = ["oscillator_strengths", "polarisability", "c6", "sum_rules"]
-    changes = {"states": EXCITED, "channels__l_max": 2, "task__observables": observables, "task__multipoles": [1, 2]}
+    changes = {
+        "states": EXCITED,
+        "channels__l_max": 2,
+        "task__observables": observables,
+        "task__multipoles": [1, 2],
+    }
     deck = change(HELIUM, changes)
-    summaries = [sturmian.execute(options={"force": True, "device": name}, **deck) for name in ("cpu", "cuda")]
+    summaries = [
+        sturmian.execute(options={"force": True, "device": name}, **deck) for name in ("cpu", "cuda")
+    ]
     for name in ("f_0_1", "alpha1_0", "alpha2_1", "alpha1_tensor_1", "c6_0_0", "sum_1_0"):
         values = [summary["scalars"][name]["value"] for summary in summaries]
         assert values[1] == pytest.approx(values[0], rel=1e-7)

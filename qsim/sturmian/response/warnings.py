@@ -53,5 +53,9 @@ def without_lifetime(result: ResponseResult) -> Iterator[str]:
     for level, value in zip(result.levels, values, strict=False):
         if not np.isfinite(value):
             ground = level.L == level.S == level.root == 0
-            reason = "is stable" if ground else "is metastable: no lower level that electric dipole radiation leads to"
+            reason = (
+                "is stable"
+                if ground
+                else "is metastable: no lower level that electric dipole radiation leads to"
+            )
             yield f"{level.name} {reason}; it has no lifetime here"
