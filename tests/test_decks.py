@@ -37,6 +37,7 @@ DRAWN = {
     "qoc/robust": "overview fields spectrum populations convergence spectrogram robustness",
     "qoc/travolta_fig4": "overview line_search",
     "qoc/water_stretches": "levels",
+    "sturmian/e_h_slow": "phases",
     "sturmian/he_excited": "basis beta convergence partial_waves iterations density pair_density levels",
     "sturmian/he_photo": "photoabsorption fano photo_levels asymmetry",
     "sturmian/he_response": "transitions polarisability",
