@@ -320,7 +320,7 @@ def lowest(problem: TaskProblem[Dynamics]) -> tuple[Sector, Ground]:
     search = LowestLevels(problem, 1, TOLERANCE * scale_of(problem.model))
     for number in search.order:
         search.visit(number)
-    energy, residual, _, _ = min(search.entries)
+    energy, residual, *_ = min(search.entries)
     sector = problem.plain_sectors[search.members[0].sector]
     if search.degeneracy != 1:
         count = "several" if search.degeneracy is None else str(search.degeneracy)

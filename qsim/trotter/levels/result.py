@@ -32,6 +32,8 @@ class LevelsResult:
         Gap ratios of all realisations in the window.
     participation, entropies : (members, levels) float64 or None
         Participation entropy, and entropy of half of the chain, of every eigenstate.
+    spins : (members, levels) float64 or None
+        Total spin of every eigenstate; not a number where levels of one energy are not whole multiplets.
     """
 
     task: ClassVar[str] = "levels"
@@ -42,6 +44,7 @@ class LevelsResult:
     all_ratios: NDArray[np.float64] | None
     participation: NDArray[np.float64] | None = None
     entropies: NDArray[np.float64] | None = None
+    spins: NDArray[np.float64] | None = None
 
     @property
     def ratio_error(self) -> float | None:
@@ -90,6 +93,13 @@ QUANTITIES: tuple[Quantity[LevelsResult], ...] = (
         "nat",
         "entropy of the first half of the sites, of every eigenstate",
         lambda r: r.entropies,
+        axes=("realisation", "state"),
+    ),
+    Quantity(
+        "total_spin",
+        "hbar",
+        "total spin S of every eigenstate, from <S^2> = S (S + 1)",
+        lambda r: r.spins,
         axes=("realisation", "state"),
     ),
 )

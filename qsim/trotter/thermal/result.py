@@ -78,16 +78,28 @@ def _label(kind: type[Observable], label: Label) -> Quantity[ThermalResult]:
     return Quantity(label.name, label.unit, label.text, labels, axes=label.axes)
 
 
-def _against_temperature(array: Observed) -> Iterator[Quantity[ThermalResult]]:
+def _against_temperature(kind: type[Observable], array: Observed) -> Iterator[Quantity[ThermalResult]]:
     """Yield an array of an observable at every temperature, and its error."""
     name, axes = f"{array.name}_T", ("temperature", *array.axes)
-    yield Quantity(name, array.unit, f"{array.text} at every temperature", _observed(name), axes=axes)
+
+    def axes_of(result: ThermalResult) -> tuple[str, ...]:
+        return ("temperature", *result.problem.observables.axes(kind, array, "thermal"))
+
+    yield Quantity(
+        name,
+        array.unit,
+        f"{array.text} at every temperature",
+        _observed(name),
+        axes=axes,
+        axes_of=axes_of,
+    )
     yield Quantity(
         f"{name}_error",
         array.unit,
         f"error of {name}: standard error of the random vectors, and that of the end of the recurrences",
         _observed_error(name),
         axes=axes,
+        axes_of=axes_of,
     )
 
 
@@ -148,5 +160,5 @@ QUANTITIES: tuple[Quantity[ThermalResult], ...] = (
         )
     ),
     *(_label(kind, label) for kind, label in labels_of("thermal")),
-    *(quantity for _, array in arrays_of("thermal") for quantity in _against_temperature(array)),
+    *(quantity for kind, array in arrays_of("thermal") for quantity in _against_temperature(kind, array)),
 )
