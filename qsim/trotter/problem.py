@@ -173,8 +173,8 @@ class TaskProblem(Generic[B]):
 
     @cached_property
     def spin_conserved(self) -> bool:
-        """True if H conserves the total spin; see :func:`qsim.trotter.sectors.total_spin.conserved`."""
-        from qsim.trotter.sectors.total_spin import conserved
+        """True if H conserves the total spin; see :func:`qsim.trotter.measurement.total_spin.conserved`."""
+        from qsim.trotter.measurement.total_spin import conserved
 
         return conserved(self.model)
 

@@ -10,13 +10,13 @@ import numpy as np
 from qsim.core.run.loop import Progress, drive
 from qsim.trotter.deck.tasks import LEAST_LEVELS
 from qsim.trotter.levels.result import LevelsResult
+from qsim.trotter.measurement.total_spin import TotalSpin
 from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.lowest import grouped
 from qsim.trotter.sectors.matrix import matrix_of
 from qsim.trotter.sectors.schmidt import sector_schmidt
 from qsim.trotter.sectors.selection import obstacle
 from qsim.trotter.sectors.symmetric import SymmetricSector, broken, reflected, shifted
-from qsim.trotter.sectors.total_spin import TotalSpin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -204,14 +204,14 @@ class StructureFactor(Observable):
     @cached_property
     def cells(self) -> Any:
         """The plane, ladder or crystal whose momenta are vectors; None for sites in a row."""
-        from qsim.trotter.model.momenta import Cells
+        from qsim.trotter.lattices.momenta import Cells
 
         return self.lattice if isinstance(self.lattice, Cells) else None
 
     @cached_property
     def momenta(self) -> list[tuple[float, ...]]:
         """Momenta in units of pi, three components each."""
-        from qsim.trotter.model.momenta import all_momenta, wave_vector
+        from qsim.trotter.lattices.momenta import all_momenta, wave_vector
 
         given = self.items[0].value("q")
         if isinstance(given, list):
@@ -225,7 +225,7 @@ class StructureFactor(Observable):
         """``q r_j`` of every momentum and site, (Q, N)."""
         import numpy as np
 
-        from qsim.trotter.model.lattices import positions
+        from qsim.trotter.lattices.bonds import positions
 
         places = np.zeros((self.spins, 3))
         if self.cells is None:
@@ -254,7 +254,7 @@ class StructureFactor(Observable):
     @classmethod
     def check(cls, item: Item, key: str, deck: Any) -> Iterator[Finding]:
         """Yield momenta that do not belong to the lattice."""
-        from qsim.trotter.model.momenta import wave_vector
+        from qsim.trotter.lattices.momenta import wave_vector
 
         given = item.value("q")
         for k, one in enumerate(given if isinstance(given, list) else ()):

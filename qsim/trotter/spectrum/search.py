@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from qsim.trotter.measurement.total_spin import TotalSpin
 from qsim.trotter.model.hamiltonian import scale_of
 from qsim.trotter.sectors.lowest import RESOLUTION, grouped, lowest_levels, same
-from qsim.trotter.sectors.total_spin import TotalSpin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

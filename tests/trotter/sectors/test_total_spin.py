@@ -6,11 +6,11 @@ import pytest
 from qsim.core.errors import DeckError
 from qsim.core.run.stages import Method
 from qsim.trotter.deck import couplings as blocks
+from qsim.trotter.lattices.bonds import positions
+from qsim.trotter.lattices.momenta import all_momenta, points, wave_vector
+from qsim.trotter.measurement.total_spin import products_of_spins
 from qsim.trotter.model.hamiltonian import dense
-from qsim.trotter.model.lattices import positions
-from qsim.trotter.model.momenta import all_momenta, points, wave_vector
 from qsim.trotter.observables.structure_factor import multiple_of_pi
-from qsim.trotter.sectors.total_spin import products_of_spins
 
 
 def heisenberg(lattice, **keys):

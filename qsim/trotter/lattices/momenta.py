@@ -11,7 +11,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from qsim.trotter.deck import couplings as blocks
-from qsim.trotter.model.lattices import CELLS, ORIGIN, Place, shape_of
+from qsim.trotter.lattices.bonds import CELLS, ORIGIN, Place, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
