@@ -276,7 +276,15 @@ def run(problem: TaskProblem[Dynamics], monitor: Monitor) -> DynamicsResult:
             f"{block.broadening:g} is below their resolution; give more dynamics.steps, or a larger broadening"
         )
     return DynamicsResult(
-        problem, sector, ground.energy, ground.residual, structure, made.poles, made.weights, made.change
+        problem,
+        sector,
+        ground.energy,
+        ground.residual,
+        ground.gap,
+        structure,
+        made.poles,
+        made.weights,
+        made.change,
     )
 
 
@@ -291,6 +299,7 @@ def _of_moments(
         made.sector,
         ground.energy,
         ground.residual,
+        ground.gap,
         structure,
         None,
         None,

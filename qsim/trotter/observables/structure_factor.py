@@ -30,6 +30,8 @@ Momenta = (
 LABELLED = 24
 # from which a plane of momenta is drawn as a map
 MAP = 9
+# letters of names that fit beside each other below an axis
+WIDE = 40
 
 
 def structure_factor(ss: "NDArray[Any]", phases: "NDArray[Any]") -> "NDArray[Any]":
@@ -50,6 +52,21 @@ def structure_factor(ss: "NDArray[Any]", phases: "NDArray[Any]") -> "NDArray[Any
 
 def _wave_numbers(observable: "StructureFactor", task: Task) -> list[float] | None:
     return None if observable.cells else [q[0] for q in observable.momenta]
+
+
+def _names(observable: "StructureFactor", task: Task) -> list[str] | None:
+    """Return the names of the momenta of cells: of the deck, or their components."""
+    if not observable.cells:
+        return None
+    given = observable.items[0].value("q")
+    names = given if isinstance(given, list) else [None] * len(observable.momenta)
+    size = 3 if any(abs(q[2]) > 0.0 for q in observable.momenta) else 2
+    return [
+        name
+        if isinstance(name, str)
+        else f"({', '.join(multiple_of_pi(part) for part in q[:size])})".replace("\\pi", "pi")
+        for name, q in zip(names, observable.momenta, strict=True)
+    ]
 
 
 def _wave_vectors(observable: "StructureFactor", task: Task) -> list[tuple[float, ...]] | None:
@@ -92,13 +109,14 @@ def _row(ax: "Axes", r: "Results", names: list[str]) -> None:
 
 def _list(ax: "Axes", r: "Results", names: list[str]) -> None:
     """Draw points above the names of their momenta."""
-    vectors = r["wave_vector"]
-    kept = vectors if vectors[:, 2].any() else vectors[:, :2]
+    labels = [str(label) for label in r["momentum"]]
     for name in names:
-        ax.plot(range(len(kept)), r[name], marker="o", markersize=4, linestyle=":", label=name[-2:])
-    labels = [", ".join(multiple_of_pi(x) for x in row) for row in kept]
-    turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if len(kept) > 3 else {}
-    ax.set_xticks(range(len(kept)), labels=[f"$({label})$" for label in labels], **turned)
+        ax.plot(range(len(labels)), r[name], marker="o", markersize=4, linestyle=":", label=name[-2:])
+    written = [rf"${label.replace('pi', chr(92) + 'pi')}$" if "(" in label else label for label in labels]
+    written = [r"$\Gamma$" if label == "Gamma" else label for label in written]
+    wide = sum(map(len, labels)) > WIDE
+    turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if wide else {}
+    ax.set_xticks(range(len(labels)), labels=written, **turned)
     ax.set_xlabel(r"$\mathbf{q}$")
 
 
@@ -184,6 +202,13 @@ class StructureFactor(Observable):
             "q of the structure factor of a row of sites, in units of pi: 2 m / N unless the deck names others",
             ("wave_number",),
             _wave_numbers,
+        ),
+        Label(
+            "momentum",
+            "",
+            "names of the momenta of a plane or crystal: those of the deck, or (qx, qy)",
+            ("momentum",),
+            _names,
         ),
         Label(
             "wave_vector",

@@ -107,6 +107,18 @@ def _peak(result: ThermalResult) -> int:
     return int(np.argmax(result.values[1]))
 
 
+def _peak_error(result: ThermalResult) -> float | None:
+    """Return how far the temperature of the maximum may lie from that of the grid; None where the maximum is at an end."""
+    heat, T, top = result.values[1], result.temperatures, _peak(result)
+    errors = np.zeros_like(heat) if result.errors is None else result.errors[1]
+    # all temperatures that may have the largest specific heat within the errors, and their neighbours
+    possible = np.flatnonzero(heat + errors >= heat[top] - errors[top])
+    first, last = int(possible[0]) - 1, int(possible[-1]) + 1
+    if first < 0 or last >= T.size:
+        return None
+    return float(max(T[top] - T[first], T[last] - T[top]))
+
+
 QUANTITIES: tuple[Quantity[ThermalResult], ...] = (
     Quantity(
         "specific_heat_max",
@@ -117,7 +129,11 @@ QUANTITIES: tuple[Quantity[ThermalResult], ...] = (
         headline=True,
     ),
     Quantity(
-        "temperature_of_maximum", "J", "temperature at which it is", lambda r: float(r.temperatures[_peak(r)])
+        "temperature_of_maximum",
+        "J",
+        "temperature at which it is",
+        lambda r: float(r.temperatures[_peak(r)]),
+        error=_peak_error,
     ),
     Quantity(
         "steps",

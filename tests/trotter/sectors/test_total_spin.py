@@ -147,6 +147,8 @@ def test_structure_factors_of_lattices(trotter, name):
         arrays = Method("trotter").arrays(found)
         vectors = arrays["wave_vector"]
         assert len(vectors) == (number if momenta == "all" else len(chosen))
+        if momenta != "all":
+            assert arrays["momentum"][0] == (chosen[0] if isinstance(chosen[0], str) else "(0, pi)")
         states, places = lowest_states(found), np.array(positions(found.problem.observables.lattice, spins))
         for axes in ("zz", "xx"):
             expected = [factor_of(states, places, axes, q) for q in vectors[:4]]
