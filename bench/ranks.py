@@ -76,6 +76,7 @@ class Ranks:
     summary: str
     run: Callable[[Setting], Measured]
     goal: float = 0.0
+    by_host: bool = False  # messages go through the memory of the host, also those of GPUs
 
     @property
     def method(self) -> str:
@@ -145,12 +146,36 @@ def _deck(setting: Setting, deck: Mapping[str, Any], share: float) -> Measured:
     )
     times = []
     for _ in range(2):
-        found = execute(str(deck["method"]), dict(deck), options)
+        with _Messages(setting.comm) as messages:
+            found = execute(str(deck["method"]), dict(deck), options)
         times.append(float(found.summary["timing"]["run"]))
     setting.comm.barrier()
     if setting.comm.rank == 0:
         shutil.rmtree(folder, ignore_errors=True)
-    return Measured(max(setting.comm.allgather(times[-1])), share)
+    return Measured(max(setting.comm.allgather(times[-1])), share, messages.count, messages.bytes)
+
+
+class _Messages:
+    """Count the arrays of numbers that a rank sends to all others, by way of MPI, while this context lasts."""
+
+    def __init__(self, comm: Any) -> None:
+        self._kind, self._original = type(comm), type(comm).gather_numbers
+        self.count, self.bytes = 0.0, 0.0
+
+    def __enter__(self) -> _Messages:
+        counted, original = self, self._original
+
+        def gather_numbers(comm: Any, values: Any) -> Any:
+            if comm.size > 1:
+                counted.count += 1.0
+                counted.bytes += values.nbytes
+            return original(comm, values)
+
+        self._kind.gather_numbers = gather_numbers
+        return self
+
+    def __exit__(self, *about: object) -> None:
+        self._kind.gather_numbers = self._original
 
 
 def _loaded(path: str, **changes: Any) -> dict[str, Any]:
@@ -331,15 +356,15 @@ CASES = {
         Ranks("tridiag-ranks-weak", "local steps, the same rows per rank; seconds per step", _tridiag_weak, WEAK),
         Ranks("tridiag-ranks-strong", "local steps of one grid; seconds per step", _tridiag_strong),
         Ranks("tridiag-ranks-exact", "joint lines gathered in every step, the same rows per rank", _tridiag_exact),
-        Ranks("qmc-ranks-weak", "H2O, the same walkers per rank, vmc and dmc; seconds of a run", _qmc_weak, STRICT),
-        Ranks("qmc-ranks-few", "the same with a quarter of the walkers; seconds of a run", _qmc_few, WEAK),
-        Ranks("sturmian-ranks-strong", "electron on hydrogen, energies x L x S; seconds of a run", _sturmian_strong, WEAK),
-        Ranks("qoc-ranks-strong", "ensemble of field strengths; seconds of a run", _qoc_strong, WEAK),
-        Ranks("qoc-ranks-members", "ensemble of two qubits; seconds of a run", _qoc_members, WEAK),
+        Ranks("qmc-ranks-weak", "H2O, the same walkers per rank, vmc and dmc; seconds of a run", _qmc_weak, STRICT, True),
+        Ranks("qmc-ranks-few", "the same with a quarter of the walkers; seconds of a run", _qmc_few, WEAK, True),
+        Ranks("sturmian-ranks-strong", "electron on hydrogen, energies x L x S; seconds of a run", _sturmian_strong, WEAK, True),
+        Ranks("qoc-ranks-strong", "ensemble of field strengths; seconds of a run", _qoc_strong, WEAK, True),
+        Ranks("qoc-ranks-members", "ensemble of two qubits; seconds of a run", _qoc_members, WEAK, True),
         Ranks("trotter-ranks-state", "one state, the same amplitudes per rank; seconds of a step", _trotter_state),
         Ranks("trotter-ranks-ising", "the same of an Ising ring in a transverse field", _trotter_ising),
         Ranks("trotter-ranks-exchange", "bits that number ranks and their rotation, 32 GiB per GPU", _trotter_exchange),
-        Ranks("trotter-ranks-strong", "ensemble of disorder; seconds of a run", _trotter_strong),
+        Ranks("trotter-ranks-strong", "ensemble of disorder; seconds of a run", _trotter_strong, STRICT, True),
     )
 }  # fmt: skip
 
@@ -366,10 +391,10 @@ def measure(
         Takes the lines of the report.
     """
     asked = os.environ.get("QSIM_LINKS", "nccl")
-    link = "cpu" if kind == "cpu" else asked
     entries = []
     for name in names:
         case, begin = CASES[name], time.perf_counter()
+        link = "cpu" if kind == "cpu" or case.by_host else asked
         say(f"\n{name} on {kind}: {case.summary}")
         entry: dict[str, Any] = {
             "case": name,
@@ -391,7 +416,8 @@ def measure(
             entry["rows"].append(row)
             say(
                 f"  {count:>3} ranks  {found.seconds:10.4g} s  model {row['model_seconds']:10.4g} s  efficiency "
-                f"{100 * row['efficiency']:5.1f} %  {found.bytes:.3g} B, {100 * row['link_share']:.2g} % of the link"
+                f"{100 * row['efficiency']:5.1f} %  {found.messages:.3g} messages, {found.bytes:.3g} B, "
+                f"{100 * row['link_share']:.2g} % of the link"
             )
             if case.goal and count > 1 and not quick:
                 goal = {"goal": f"efficiency on {count} ranks", "value": row["efficiency"], "relation": ">="}
