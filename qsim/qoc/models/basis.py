@@ -171,9 +171,10 @@ class Basis:
         """Return why a level of a group cannot be named alone."""
         told = ", ".join(map(str, group))
         if self.errors is None:
+            quoted = f'"{number}"' if str(number) in self.index else "its label"
             return (
                 f"level {number} is one of the degenerate levels {told}, whose states are a matter of choice; "
-                f"name a basis state by its label, or all of them, [{told}], as a target"
+                f"name a basis state by {quoted} (a text, with quotes), or all of them, [{told}], as a target"
             )
         gap = self.units.text(float(np.diff(energies[group]).min()))
         error = self.units.text(float(self.errors[group].max()))

@@ -84,9 +84,10 @@ def test_front_of_fluences(tmp_path):
 
 
 def test_front_over_the_width_of_an_ensemble(tmp_path):
-    widths = [0.0, 0.5, 1.0, 2.0]
+    widths = [0.0, 1.0, 2.0]
     made = deck(
         time={"T": 5.0},
+        control=[{"name": "x", "bounds": [-1, 1], "guess": {"type": "expression", "value": "0.4"}}],
         ensemble={"members": [{"scale": {"control.x": [0.8, 1.0, 1.2]}}]},
         front={"over": "ensemble.width", "values": widths},
         objective={"threshold": 1.0},
