@@ -43,6 +43,8 @@ __all__ = [
 MOST_LEVELS = 400
 # Controls up to which every corner of their bounds is tried.
 MOST_CORNERS = 6
+# Element of a dipole of two coordinates, by its largest one, that is an error of the levels.
+FAINT = 1e-6
 # Infidelity above which an estimate of first order says nothing.
 FIRST_ORDER = 0.5
 
@@ -106,8 +108,12 @@ def connection_bound(model: QuantumModel) -> float | None:
         return _of_all(model, connection_bound)
     if isinstance(goal, ObservableTarget | DensityTarget):
         return None
-    operators = [c.operator for c in model.controls] + [jump.operator for jump in model.jumps]
-    count, block_of = connected_components(sum((abs(a) for a in operators), abs(model.drift)), directed=False)
+    sizes = [abs(c.operator) for c in model.controls]
+    if model.plane is not None:
+        # Where a symmetry forbids an element, levels on a grid leave one of the size of their errors.
+        sizes = [size * (size > FAINT * size.max()) for size in sizes]
+    sizes += [abs(jump.operator) for jump in model.jumps]
+    count, block_of = connected_components(sum(sizes, abs(model.drift)), directed=False)
     if count == 1:
         return None
     overlaps = np.array(
