@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from qsim.sturmian.deck.collision_symmetry import Sector
     from qsim.sturmian.driven.setup import Bound, Setup
     from qsim.sturmian.scatter.photo.problem import Photoionisation
 
@@ -44,11 +45,11 @@ REAL = 1e-7
 
 
 class Case(NamedTuple):
-    """A grid and its pairs: of the deck, the coarser one, or that with other partial waves."""
+    """A grid and its pairs of every symmetry: of the deck, the coarser one, or that with other partial waves."""
 
     setup: Setup
     bound: Bound
-    pairs: list[tuple[int, int]]
+    pairs: list[list[tuple[int, int]]]
     coarser: bool
 
 
@@ -62,8 +63,8 @@ class Spectrum:
         Photon energy, and energy of both electrons, hartree.
     total, left : (g, e) float64
         Photoabsorption by the optical theorem, Mb, and how far the residual of the model puts it off.
-    channels : (c, 3) int64
-        n and l of the ion, and the momentum of the electron outside.
+    channels : (c, 4) int64
+        n and l of the ion, the momentum of the electron outside, and the total one.
     k : (c, e) float64
         Wave numbers, 1/bohr, 0 where a channel is closed.
     amplitude : (c, g, e) complex128
@@ -157,32 +158,82 @@ def spectrum(
     refine : bool
         Add energies across every resonance.
     """
-    model = _model(problem, case)
-    demand = _demand(problem, case, model, poll)
     E = threshold + photons
     began = time.perf_counter()
-    model.grow(E, demand)
     angle = case.setup.numbers.angle
-    waves = Waves(model, case.setup, HIGHEST)
+    models = [
+        _model(problem, case, sector, pairs)
+        for sector, pairs in zip(problem.sectors, case.pairs, strict=True)
+    ]
+    waves = [Waves(model, case.setup, HIGHEST) for model in models]
+    for model in models:
+        model.grow(E, _demand(problem, case, model, poll))
     if refine:
-        E = _refined(E, _resonances(model, waves, (E[0], E[-1]), angle))
-        model.grow(E, demand)
+        span = (E[0], E[-1])
+        found = [_resonances(*both, span, angle) for both in zip(models, waves, strict=True)]
+        E = _refined(E, [pole for some in found for pole in some])
+        for model in models:
+            model.grow(E, _demand(problem, case, model, poll))
+    made = [
+        _of_symmetry(problem, case, model, own, E, threshold)
+        for model, own in zip(models, waves, strict=True)
+    ]
+    whole = made[0] if len(made) == 1 else _joined(made)
+    whole.seconds = time.perf_counter() - began
+    return whole
+
+
+def _of_symmetry(
+    problem: Photoionisation,
+    case: Case,
+    model: Reduced,
+    waves: Waves,
+    E: NDArray[np.float64],
+    threshold: float,
+) -> Spectrum:
+    """Return the spectrum of one symmetry of the final states at some energies, hartree."""
+    # Projected channels belong to the directions of a model that no longer grows.
     made = _taken(problem, case, model, waves, E, E - threshold)
-    found = _resonances(model, waves, (E[0], E[-1]), angle)
+    found = _resonances(model, waves, (E[0], E[-1]), case.setup.numbers.angle)
     _add_resonances(made, model, found, threshold, problem, case)
     _add_sums(made, problem, model, waves, case.bound)
-    _add_numbers(made, model, case, time.perf_counter() - began)
+    _add_numbers(made, model, case)
     return made
 
 
-def _model(problem: Photoionisation, case: Case) -> Reduced:
-    """Return the model of a grid with the sources of all gauges."""
-    (sector,) = problem.sectors
+def _joined(parts: list[Spectrum]) -> Spectrum:
+    """Return the spectrum of several symmetries, whose cross sections add up."""
+    by_pole = np.argsort(np.concatenate([part.poles for part in parts]).real, kind="stable")
+    by_level = np.argsort(np.concatenate([part.bound_levels for part in parts]), kind="stable")
+
+    def stacked(name: str) -> NDArray[np.float64]:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    return replace(
+        parts[0],
+        total=np.sum([part.total for part in parts], axis=0),
+        left=np.sum([part.left for part in parts], axis=0),
+        closures=np.sum([part.closures for part in parts], axis=0),
+        **{name: stacked(name) for name in ("channels", "k", "amplitude", "spread", "levels")},
+        **{name: stacked(name)[by_pole] for name in ("poles", "strengths", "changes", "fits", "fit_errors")},
+        **{name: stacked(name)[by_level] for name in ("bound_levels", "bound_strengths")},
+        node_energies=np.sort(stacked("node_energies")),
+        residual=max(part.residual for part in parts),
+        **{name: sum(getattr(part, name) for part in parts) for name in ("nodes", "directions", "steps")},
+        unknowns=max(part.unknowns for part in parts),
+        flops=max(part.flops for part in parts),
+    )
+
+
+def _model(problem: Photoionisation, case: Case, sector: Sector, pairs: list[tuple[int, int]]) -> Reduced:
+    """Return the model of one symmetry with the sources of all gauges, averaged over M of the initial state."""
     setup, bound = case.setup, case.bound
     # In the whole grid no function depends on the energy, here 1 hartree.
-    operator = setup.operator(sector.L, sector.S, case.pairs, 1.0)
+    operator = setup.operator(sector.L, sector.S, pairs, 1.0)
+    # |<L||D||L_i>|^2 / (3 (2 L_i + 1)) is the mean of all M for light along z; from L_i = 0 it is the element of M = 0.
+    mean = 1.0 / math.sqrt(3.0 * (2 * bound.L + 1))
     made = [
-        sources.dipole(setup.grid, case.pairs, sector.L, bound.components, bound.L, gauge, 1.0, setup.Z)
+        mean * sources.multipole(setup.grid, pairs, sector.L, bound.components, bound.L, 1, gauge, setup.Z)
         for gauge in problem.gauges
     ]
     order = [sources.GAUGES.index(gauge) for gauge in problem.gauges]
@@ -248,7 +299,7 @@ def _taken(
         E=E,
         total=total,
         left=left,
-        channels=np.array(channels, np.int64).reshape(-1, 3),
+        channels=np.array(channels, np.int64).reshape(-1, 4),
         k=np.array([now[channel].k for channel in channels]).reshape(-1, E.size),
         amplitude=amplitude,
         spread=spread,
@@ -324,7 +375,7 @@ def _add_sums(made: Spectrum, problem: Photoionisation, model: Reduced, waves: W
     """Add bound levels with their oscillator strengths, and the sums that the initial state alone gives."""
     energies, d = model.poles()
     lowest = min(waves.thresholds.values(), default=0.0)
-    real = (np.abs(energies.imag) < REAL) & (energies.real < lowest) & (energies.real > bound.energy)
+    real = (np.abs(energies.imag) < REAL) & (energies.real < lowest)
     order = np.argsort(energies.real[real])
     made.bound_levels = energies.real[real][order]
     gap = made.bound_levels - bound.energy
@@ -358,13 +409,12 @@ def _polarisability(problem: Photoionisation, model: Reduced, bound: Bound) -> f
     return -2.0 * float(complex((solved.u.ravel() @ s.ravel()).item()).real)
 
 
-def _add_numbers(made: Spectrum, model: Reduced, case: Case, seconds: float) -> None:
+def _add_numbers(made: Spectrum, model: Reduced, case: Case) -> None:
     """Add the numbers of the solver."""
     made.initial = case.bound.energy
     made.residual = float(model.residuals(made.E).max())
     made.directions = made.steps = model.size
     made.nodes = len(set(model.energies))
-    made.seconds = seconds
     made.flops = model.operator.flops
     made.unknowns = model.operator.unknowns
     made.condition = case.setup.condition
