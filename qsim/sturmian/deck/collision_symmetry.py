@@ -21,7 +21,7 @@ __all__ = ["Sector", "Settings", "energies_of", "initial_of", "pairs_of", "secto
 TOLERANCE = 1e-8
 # The same where one space serves a list of photon energies, and where it serves a range: totals are off by its square,
 # amplitudes by itself, and a narrow resonance between two energies of a list is met by accident alone.
-NODES, RANGE = 1e-5, 3e-4
+NODES, RANGE = 1e-5, 1e-3
 
 
 class Sector(NamedTuple):

@@ -31,7 +31,7 @@ __all__ = ["Case", "Spectrum", "spectrum"]
 # Most directions of a model, and how many are made together.
 MOST, TOGETHER = 400, 8
 # Residual of the model of the coarser grid over that of the deck's.
-ROUGH = 2.0
+ROUGH = 3.0
 # Level of the ion from which the residual may be larger.
 CROWDED = 3
 # Largest principal quantum number of the channels.
@@ -196,7 +196,8 @@ def _of_symmetry(
     made = _taken(problem, case, model, waves, E, E - threshold)
     found = _resonances(model, waves, (E[0], E[-1]), case.setup.numbers.angle)
     _add_resonances(made, model, found, threshold, problem, case)
-    _add_sums(made, problem, model, waves, case.bound)
+    if not case.coarser:
+        _add_sums(made, problem, model, waves, case.bound)
     _add_numbers(made, model, case)
     return made
 
@@ -350,6 +351,9 @@ def _add_resonances(
     made.strengths = np.array([pole.d for pole in found])
     shape = (len(found), model.count, 6)
     made.fits, made.fit_errors = np.full(shape, np.nan), np.full(shape, np.nan)
+    # A grid that judges another one does so by its poles.
+    if case.coarser:
+        return
     # The narrow ones among the strongest: a wide one has no profile of its own.
     strongest = set(np.argsort([-abs(pole.d[0]) for pole in found])[:REFINED].tolist())
     for p, pole in enumerate(found):
