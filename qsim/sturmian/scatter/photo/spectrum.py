@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,13 @@ ACROSS, HALF_WIDTHS = 33, 14.0
 REFINED = 10
 # Hartree: imaginary part of a bound level.
 REAL = 1e-7
+
+# How the numbers of several symmetries make one spectrum.
+LISTED_BY_CHANNEL = ("channels", "k", "amplitude", "spread", "levels")
+LISTED_BY_POLE = ("poles", "strengths", "changes", "fits", "fit_errors")
+LISTED_BY_LEVEL = ("bound_levels", "bound_strengths")
+ADDED = ("total", "left", "closures", "nodes", "directions", "steps")
+LARGEST = ("residual", "unknowns", "flops")
 
 
 class Case(NamedTuple):
@@ -207,23 +214,15 @@ def _joined(parts: list[Spectrum]) -> Spectrum:
     by_pole = np.argsort(np.concatenate([part.poles for part in parts]).real, kind="stable")
     by_level = np.argsort(np.concatenate([part.bound_levels for part in parts]), kind="stable")
 
-    def stacked(name: str) -> NDArray[np.float64]:
-        return np.concatenate([getattr(part, name) for part in parts])
-
-    return replace(
-        parts[0],
-        total=np.sum([part.total for part in parts], axis=0),
-        left=np.sum([part.left for part in parts], axis=0),
-        closures=np.sum([part.closures for part in parts], axis=0),
-        **{name: stacked(name) for name in ("channels", "k", "amplitude", "spread", "levels")},
-        **{name: stacked(name)[by_pole] for name in ("poles", "strengths", "changes", "fits", "fit_errors")},
-        **{name: stacked(name)[by_level] for name in ("bound_levels", "bound_strengths")},
-        node_energies=np.sort(stacked("node_energies")),
-        residual=max(part.residual for part in parts),
-        **{name: sum(getattr(part, name) for part in parts) for name in ("nodes", "directions", "steps")},
-        unknowns=max(part.unknowns for part in parts),
-        flops=max(part.flops for part in parts),
-    )
+    changes: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in (*LISTED_BY_CHANNEL, *LISTED_BY_POLE, *LISTED_BY_LEVEL, "node_energies")
+    }
+    changes |= {name: changes[name][by_pole] for name in LISTED_BY_POLE}
+    changes |= {name: changes[name][by_level] for name in LISTED_BY_LEVEL}
+    changes |= {name: sum(getattr(part, name) for part in parts) for name in ADDED}
+    changes |= {name: max(getattr(part, name) for part in parts) for name in LARGEST}
+    return replace(parts[0], **changes)
 
 
 def _model(problem: Photoionisation, case: Case, sector: Sector, pairs: list[tuple[int, int]]) -> Reduced:
