@@ -58,7 +58,9 @@ def gate(bench: Bench) -> None:
         if importlib.util.find_spec("qutip_qtrl") is not None:
             qutip = wall(bench.device, _qutip(jumps, fields))
             bench.row(f"{name}: qutip-qtrl GRAPE", qutip)
-            bench.goal(f"{name}: qutip-qtrl / qsim", qutip.cpu_seconds / ours.cpu_seconds, least, "x", at_least=True)
+            bench.goal(
+                f"{name}: qutip-qtrl / qsim", qutip.cpu_seconds / ours.cpu_seconds, least, "x", at_least=True
+            )
     _many_columns(bench)
 
 
