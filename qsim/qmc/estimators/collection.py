@@ -80,7 +80,7 @@ class Estimators:
 
     @property
     def exact(self) -> bool:
-        """Whether all histograms are integers, whose sums do not depend on their order: ranks may add walkers by themselves."""
+        """Return whether all histograms are integers, whose sums need no order: ranks may add walkers by themselves."""
         return all(np.dtype(member.counts.dtype).kind == "i" for member in self.members.values())
 
     def close_block(self, comm: Comm | None = None) -> None:

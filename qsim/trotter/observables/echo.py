@@ -163,7 +163,7 @@ class Echo(Observable):
 
     @property
     def needs(self) -> Needs:
-        """Where the state goes back, the one at t = 0."""
+        """Return the need of the state at t = 0, where the state goes back."""
         return Needs(start=not self.overlap)
 
     @classmethod

@@ -51,7 +51,7 @@ SAME = 1e-12
 
 @dataclass(frozen=True)
 class Demand:
-    """What is required of the equations of a span.
+    """Requirements on the equations of a span.
 
     Attributes
     ----------

@@ -37,7 +37,7 @@ LINEAR = 0.5
 TOGETHER = 8
 # Largest principal quantum number of the channels.
 HIGHEST = 6
-# Energies across a resonance, within so many half widths on either side.
+# Energies across a resonance, within this number of half widths on either side.
 ACROSS, HALF_WIDTHS = 33, 14.0
 # Most resonances that are refined, the strongest ones.
 REFINED = 10
