@@ -149,7 +149,13 @@ def test_a_fit_finds_the_profile_of_a_pole():
     """A pole on a background of its own channel and of another one, whose numbers are known."""
     energy, width, q, a, b = -0.7, 1.3e-3, -2.7, 1.4, 0.3
     pole = fano.Pole(complex(energy, -0.5 * width), np.array([1.0 + 1.0j]), 0.0)
-    found = fano.fit(lambda E: fano.profile(E, energy, width, q, a, b, 1e-3), pole, (-2.0, 1.0))
+
+    def sigma(E):
+        """Return the profile of Fano (1961) on a background, both with a slope."""
+        eps = (E - energy) / (0.5 * width)
+        return (a * (q + eps) ** 2 / (1.0 + eps**2) + b) * (1.0 + 1e-3 * eps)
+
+    found = fano.fit(sigma, pole, (-2.0, 1.0))
     assert found is not None
     assert found.values == pytest.approx([energy, width, q, a, b, 1e-3], rel=1e-6)
     assert found.correlation[0] == pytest.approx(a / (a + b), rel=1e-6)
