@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import constants
 
 from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
@@ -22,7 +24,9 @@ from qsim.sturmian.scatter.photo import fano
 from qsim.sturmian.scatter.photo.asymmetry import asymmetry
 from qsim.sturmian.scatter.photo.outgoing_waves import Channel, Waves
 from qsim.sturmian.scatter.photo.reduced import Demand, Reduced
+from qsim.sturmian.scatter.photo.result import PhotoResult
 from qsim.sturmian.scatter.photo.run import Photons
+from qsim.sturmian.scatter.photo.weights import weight_of
 from qsim.sturmian.two_electron.angular import clebsch_gordan
 from tests.changes import change
 
@@ -337,3 +341,23 @@ def test_the_negative_ion_of_hydrogen(sturmian):
         known = REFERENCES[f"sigma_hminus_{omega}"]
         assert np.all(np.abs(values - known["value"]) < errors + known["tol"])
         assert np.all(errors < 0.2 * known["value"])
+
+
+@pytest.mark.parametrize(("power", "exact"), [(-2, 4.5), (-1, 2.0), (0, 1.0), (1, 2.0 / 3.0)])
+def test_strengths_of_hydrogen_add_up(power, exact):
+    """Lines and continuum of 1s in closed form (M. Stobbe, Ann. Phys. 399, 661 (1930)): sums S(-2) to S(1)."""
+    n = np.arange(2.0, 3000.0)
+    f = 2.0**8 / 3.0 * np.exp((2 * n - 4) * np.log(n - 1) + 5 * np.log(n) - (2 * n + 4) * np.log(n + 1))
+    k = np.geomspace(1e-4, 3e3, 40001)
+    omega, eta = 0.5 * (1.0 + k**2), 1.0 / k
+    sigma = 2.0**9 * np.pi**2 / 3.0 * constants.alpha * (0.5 / omega) ** 4
+    sigma *= np.exp(-4.0 * eta * np.arctan(k)) / -np.expm1(-2.0 * np.pi * eta)
+    megabarn = 1e-22 / constants.physical_constants["Bohr radius"][0] ** 2
+    own = SimpleNamespace(
+        initial=-0.5, bound_levels=-0.5 / n**2, bound_strengths=f, omega=omega, total=sigma[None] / megabarn
+    )
+    # the rule of trapezoids and levels beyond n = 3000
+    assert PhotoResult.strength(SimpleNamespace(own=own), power) == pytest.approx(exact, rel=2e-5)
+    assert weight_of(omega[:1])[0] == pytest.approx(
+        4 * np.pi * constants.alpha * omega[0] / megabarn, rel=1e-8
+    )
