@@ -56,6 +56,7 @@ def matrices_model(system: MatricesSystem) -> QuantumModel:
     FileError
         If the file cannot be read.
     """
+    # The order matters: sizes follow from H0, labels from sizes, goals from labels.
     units = Units(system.unit)
     faults = Faults()
     found = _contents(system, faults)
@@ -63,11 +64,13 @@ def matrices_model(system: MatricesSystem) -> QuantumModel:
     size = drift.shape[0]
     with faults.catch():
         require_hermitian(drift, KEY, name="H0")
+    # All that must be square is read before any of it is used.
     square = _operators(found, size, faults)
     states = _states(found, size, faults)
     labels = _labels(system, size, faults)
     controls = _controls(system, square["controls"], units, faults)
     jumps = tuple(Jump(name, operator) for name, operator in square["jumps"].items())
+    # From the unit of the file to angular frequencies.
     energy = sparse_matrix(units.factor * drift)
     basis = Basis(labels, energy, energy, units, _observable(drift, square), states)
     faults.stop()
@@ -97,6 +100,7 @@ def _contents(system: MatricesSystem, faults: Faults) -> Mapping[str, csr_array 
     InvalidSystem
         If an array is damaged: nothing else can be judged then.
     """
+    # A damaged file ends the search for mistakes: the others would follow from it.
     found: dict[str, csr_array | ComplexArray] = {}
     with faults.catch():
         found = matrices(read_tree(system.file, "matrices H0 and controls/NAME"), KEY)
@@ -104,9 +108,11 @@ def _contents(system: MatricesSystem, faults: Faults) -> Mapping[str, csr_array 
     forms = ["H0", *(f"{group}/NAME" for group in GROUPS)]
     for name in found:
         group, _, inner = name.partition("/")
+        # Targets may lie in the same file, under the names that `OTHERS` lists.
         known = name == "H0" or name in OTHERS or (group in GROUPS and inner and "/" not in inner)
         if known:
             continue
+        # A misspelt group is the commonest mistake.
         close = difflib.get_close_matches(name, ["H0", *GROUPS], n=1, cutoff=0.4)
         hint = f"did you mean {close[0]!r}? " if close else ""
         with faults.catch():
