@@ -74,17 +74,22 @@ def mixture_bound(model: QuantumModel) -> float | None:
     goal = model.goal
     if isinstance(goal, SeveralTargets):
         return _of_all(model, mixture_bound)
+    # Unitary motion keeps the weights of the start; the best one sorts them like the goal.
     weights = np.sort(model.weights)[::-1]
     if isinstance(goal, StateTarget):
+        # Columns with targets of their own are no single operator.
         if goal.coherent or len(goal.vectors) > 1:
             return None
         return float(weights[: goal.vectors[0].shape[0]].sum())
     if isinstance(goal, GateTarget) or model.dimension > MOST_LEVELS:
         return None
+    # Eigenvalues in descending order, as the weights.
     operator = goal.density if isinstance(goal, DensityTarget) else goal.operator.toarray()
     values = np.linalg.eigvalsh(operator)[::-1]
+    # Levels without weight add nothing.
     count = min(weights.size, values.size)
     largest = float(weights[:count] @ values[:count])
+    # The distance of two density matrices instead of an overlap.
     if is_mixed(model):
         return 1.0 - 0.5 * float(np.sum(weights**2) + np.sum(values**2) - 2.0 * largest)
     return largest
@@ -115,6 +120,7 @@ def widest(model: QuantumModel, low: NDArray[np.float64], high: NDArray[np.float
         for control, factors in zip(model.controls, ends, strict=True):
             parts.append(2.0 * max(map(abs, factors)) * row_and_column_norm(control.operator))
         return sum(parts)
+    # All corners of the box: 2^C spectra of small matrices.
     drift = model.drift.toarray()
     operators = [control.operator.toarray() for control in model.controls]
     widths = []
@@ -135,16 +141,19 @@ def speed_bound(
     goal = model.goal
     if isinstance(goal, SeveralTargets):
         return _of_all(model, lambda one: speed_bound(one, duration, low, high))
+    # The angle between two states bounds overlaps alone.
     if isinstance(goal, ObservableTarget | DensityTarget):
         return None
     if isinstance(goal, GateTarget) and goal.free_phases == "local":
         return None
+    # A state turns by at most T times half of the width.
     width = widest(model, low, high)
     return None if width is None else after_turning(model, 0.5 * duration * width)
 
 
 def _of_all(model: QuantumModel, bound: Callable[[QuantumModel], float | None]) -> float | None:
     """Return the weighted sum of the bounds of several goals; a goal without one counts with its largest value."""
+    # The value is a weighted sum, so that bounds add up with the same weights.
     found = [(weight, one, bound(one)) for weight, one in model.each()]
     if model.dimension > MOST_LEVELS or all(b is None for _, _, b in found):
         return None
@@ -154,6 +163,7 @@ def _of_all(model: QuantumModel, bound: Callable[[QuantumModel], float | None]) 
 def after_turning(model: QuantumModel, turned: float) -> float:
     """Return the largest value of states or of a gate after every column has turned by at most an angle."""
     goal = model.goal
+    # A column that may turn by more than its angle can reach its target.
     overlaps = np.cos(np.maximum(0.0, _angles(model) - turned))
     if isinstance(goal, GateTarget):
         # |t| <= sum_s cos, and ||V+ X||^2 <= d
@@ -162,6 +172,7 @@ def after_turning(model: QuantumModel, turned: float) -> float:
             return float(np.mean(overlaps) ** 2)
         return float((d * np.mean(overlaps) ** 2 + 1.0) / (d + 1.0))
     assert isinstance(goal, StateTarget)
+    # Amplitudes add up before the square.
     if goal.coherent:
         return float(model.weights @ overlaps) ** 2
     return float(model.weights @ overlaps**2)
@@ -171,10 +182,12 @@ def _angles(model: QuantumModel) -> NDArray[np.float64]:
     """Return the angles (S,) between the starts and their targets."""
     goal, x = model.goal, model.states
     if isinstance(goal, GateTarget):
+        # A phase of each column is no distance here: the bound stays valid.
         wanted = goal.columns @ goal.unitary
         sizes = np.abs(np.sum(wanted.conj() * x, axis=0))
     else:
         assert isinstance(goal, StateTarget)
+        # One set of target vectors may serve all columns.
         rows = [goal.vectors[min(s, len(goal.vectors) - 1)] for s in range(x.shape[1])]
         sizes = np.array([np.linalg.norm(r.conj() @ x[:, s]) for s, r in enumerate(rows)])
     return np.asarray(np.arccos(np.minimum(sizes, 1.0)))
@@ -194,11 +207,13 @@ def coherence_limit(model: QuantumModel, duration: float) -> float | None:
     d = v.shape[1]
     lost, leaked = 0.0, 0.0
     for jump in model.jumps:
+        # L V: rate of the jump in the logical states, and the part that stays among them.
         moved = jump.operator @ v
         rate = float(np.linalg.norm(moved) ** 2)
         inside = v.conj().T @ moved
         lost += rate / d - abs(np.trace(inside)) ** 2 / d**2
         leaked += (rate - float(np.linalg.norm(inside) ** 2)) / d
+    # First order in T: each jump acts once, and no control in between.
     error = duration * (lost if goal.process else (d * lost + leaked) / (d + 1.0))
     return 1.0 - error if error < FIRST_ORDER else None
 
@@ -220,10 +235,12 @@ def limits_of(
     closed : bool
         True if no jumps are taken into account.
     """
+    # Bounds of closed systems do not hold for jumps, which may also cool.
     if not closed:
         return Limits(coherence=coherence_limit(model, duration))
     speed = speed_bound(model, duration, low, high)
     mixture = mixture_bound(model)
+    # A bound of 1 says nothing about a probability.
     unsaid = math.inf if model.measured else 1.0
     return Limits(
         mixture=mixture if mixture is not None and mixture < unsaid else None,
