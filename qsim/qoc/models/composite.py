@@ -74,13 +74,11 @@ class Space:
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """``"01"``: one digit per part; with commas where a part has more than 10 levels."""
-        # Without commas "110" would be ambiguous where a digit may have two places.
         sign = "" if max(self.shape) <= 10 else ","
         return tuple(sign.join(map(str, numbers)) for numbers in product(*map(range, self.shape)))
 
     def matrix(self, name: str) -> csr_array:
         """Return the operator (D, D) of a name."""
-        # A name is "part.operator"; both were checked by the formula.
         owner, _, operator = name.partition(".")
         place = next(k for k, part in enumerate(self.parts) if part.name == owner)
         return embedded(self.parts[place].operators[operator], place, self.shape)
@@ -99,7 +97,6 @@ class Space:
         """Return ``sum_p values_p`` on the product basis, (D,)."""
         total = np.zeros(self.shape)
         for place, part in enumerate(values):
-            # The values of a part vary along its own axis and are broadcast along all others.
             axes = [1] * len(self.shape)
             axes[place] = -1
             total = total + np.asarray(part, dtype=float).reshape(axes)
@@ -128,27 +125,25 @@ def composite_model(system: ModelSystem, extra: int = 0) -> QuantumModel:
     InvalidSystem
         With every mistake of the block.
     """
-    # Mistakes are collected over all keys, so that one run of the check tells all of them.
     units = Units(system.unit)
     faults = Faults()
     space = _space(system, units, faults, extra)
     frame = np.zeros(space.dimension)
     with faults.catch():
         frame = _frame(system, units, space)
-    # H0 is diagonal but for the terms that couple the parts.
+    # Parts are diagonal in their own levels, so that all of them together are one vector.
     uncoupled = _diagonal(space.sum_over_parts([part.energies for part in space.parts]))
     coupling = _terms(system, units, space, frame, faults)
     controls = _controls(system, units, space, faults)
     jumps = _jumps(system, units, space, frame, faults)
-    # Levels and labels belong to H0 without the frame.
     energy = sparse_matrix(uncoupled + coupling)
+    # Levels and thermal weights are those of the laboratory: the frame comes off the drift alone, below.
     basis = Basis(space.labels, energy, uncoupled, units, space.formula)
     with faults.catch():
         goal = aim(system, basis, lambda gate, start: _logical(gate, start, space, basis))
         _require_guard_levels(system)
     faults.stop()
     return QuantumModel(
-        # In the frame, H0 - G is what moves the states.
         drift=sparse_matrix(energy - _diagonal(frame)),
         controls=controls,
         jumps=jumps,
@@ -171,7 +166,6 @@ def _space(system: ModelSystem, units: Units, faults: Faults, extra: int) -> Spa
     InvalidSystem
         If a part is mistaken, two have one name, or the product is too large: nothing else can be judged then.
     """
-    # A part that fails is left out, and the others are still looked at.
     parts: list[PartMatrices] = []
     seen: set[str] = set()
     for number, part in enumerate(system.parts):
@@ -181,7 +175,7 @@ def _space(system: ModelSystem, units: Units, faults: Faults, extra: int) -> Spa
                 raise InvalidInput(f"{key}.name", f"duplicate part {part.name!r}")
             seen.add(part.name)
             parts.append(part_matrices(part, units, key, extra))
-    # Two spaces with equal kinds share the operators of their formulas, see `_formula`.
+    # What decides about operators and labels: two members of an ensemble that differ in their frequencies share these.
     kinds = tuple(
         (p.name, m.type, p.levels, getattr(m, "M", 0)) for p, m in zip(parts, system.parts, strict=False)
     )
@@ -205,26 +199,27 @@ def _frame(system: ModelSystem, units: Units, space: Space) -> FloatArray:
     """
     if system.frame is None:
         return np.zeros(space.dimension)
-    # A single frequency turns all parts alike.
     known = {part.name: part for part in space.parts}
+    # One number is the frequency of every part.
     given = system.frame if isinstance(system.frame, dict) else dict.fromkeys(known, system.frame)
     turning = {name: np.zeros(part.levels) for name, part in known.items()}
     for name, value in given.items():
         key = f"system.frame.{name}" if isinstance(system.frame, dict) else "system.frame"
         if name not in known:
             raise InvalidInput(key, f"unknown part {name!r}; parts: {', '.join(known)}")
-        # The generator counts quanta: n of a ladder, none of a rotor.
         charge = known[name].charge
         if charge is None:
             raise InvalidInput(
                 key, f"{name} is a rotor, which counts no quanta; name the other parts: {{part: frequency}}"
             )
+        # A frame at f turns level n by n f: it counts quanta.
         turning[name] = units.frequency(value, key) * charge
     return space.sum_over_parts(list(turning.values()))
 
 
 def _rotations(operator: csr_array, frame: FloatArray) -> FloatArray:
     """Return the angular frequency ``G_row - G_column`` with which each entry of an operator turns in the frame."""
+    # In the frame entry (a, b) gets the phase exp(i (G_a - G_b) t).
     entries = operator.tocoo()
     rows, columns = entries.coords
     return np.asarray(frame[rows] - frame[columns])
@@ -232,7 +227,6 @@ def _rotations(operator: csr_array, frame: FloatArray) -> FloatArray:
 
 def _terms(system: ModelSystem, units: Units, space: Space, frame: FloatArray, faults: Faults) -> csr_array:
     """Return the sum of the terms of H0 beside the parts."""
-    # Rotations are compared with the fastest one of the frame.
     total = _nothing(space.dimension)
     scale = float(np.abs(frame).max(initial=0.0))
     for number, term in enumerate(system.terms):
@@ -240,8 +234,8 @@ def _terms(system: ModelSystem, units: Units, space: Space, frame: FloatArray, f
         with faults.catch():
             operator = space.formula(term.operator, f"{key}.operator")
             require_hermitian(operator, f"{key}.operator", term.operator)
-            # A term that does not commute with G would depend on time in the frame.
             turning = np.abs(_rotations(operator, frame)).max(initial=0.0)
+            # Dropping what rotates is an approximation that nobody asked for, so it is refused with its rate.
             if turning > STILL * scale:
                 told = f"term {term.operator} rotates at {units.text(float(turning))} in this frame"
                 raise InvalidInput("system.frame", f"{told}; drop it or leave the frame out")
@@ -267,7 +261,7 @@ def _controls(system: ModelSystem, units: Units, space: Space, faults: Faults) -
         with faults.catch():
             operator = space.formula(control.operator, key)
             require_hermitian(operator, key, control.operator)
-            # A control without effect has no gradient, and no search could use it.
+            # A formula may cancel, as sz*sx + sx*sz does.
             if operator.nnz == 0:
                 raise InvalidInput(key, f"the operator {control.operator} is 0")
             controls.append(ControlTerm(name, sparse_matrix(units.factor * operator), control.power))
@@ -278,7 +272,6 @@ def _jumps(
     system: ModelSystem, units: Units, space: Space, frame: FloatArray, faults: Faults
 ) -> tuple[Jump, ...]:
     """Return the jumps of the parts, then those of the deck."""
-    # The parts have their own jumps (T1, T2, temperature).
     jumps = [
         Jump(name, embedded(operator, place, space.shape))
         for place, part in enumerate(space.parts)
@@ -294,8 +287,8 @@ def _jumps(
             if turning.size and float(np.ptp(turning)) > STILL * scale:
                 told = f"jump {jump.operator} has entries that rotate apart by {units.text(float(np.ptp(turning)))}"
                 raise InvalidInput("system.frame", f"{told} in this frame; divide it, or leave the frame out")
+            # Rates are per time, and not angular: no 2 pi.
             rate = units.rate(jump.rate, f"{key}.rate")
-            # A rate of 0 is a jump that never happens.
             if rate > 0:
                 jumps.append(Jump(f"jumps.{number}", sparse_matrix(math.sqrt(rate) * operator)))
     return tuple(jumps)
@@ -309,7 +302,6 @@ def _logical(gate: Gate, start: Any, space: Space, basis: Basis) -> Logical:
     InvalidInput
         If a part is unknown or named twice, or the start is no basis state.
     """
-    # Without a list the gate acts on all parts, in their order.
     known = [part.name for part in space.parts]
     names = gate.on if gate.on is not None else known
     for name in names:
@@ -319,21 +311,20 @@ def _logical(gate: Gate, start: Any, space: Space, basis: Basis) -> Logical:
         raise InvalidInput("system.target.on", "each part may be named once")
     if len(names) > 10:
         raise InvalidInput("system.target.on", f"a gate of {len(names)} parts; at most 10")
-    # Parts that the gate leaves alone stay in the ground state, unless a start is given.
+    # Parts that the gate does not name keep the level of the start.
     others = [0] * len(known)
     if start is not None:
         if not isinstance(start, str):
             text = "a gate starts from its logical states; give the label of a basis state for the other parts, or nothing"
             raise InvalidInput("system.initial", text)
         others = [int(k) for k in np.unravel_index(basis.place(start, "system.initial"), space.shape)]
-    # The logical states in the order of their bits, the first named part slowest.
     indices = []
+    # The first named part is the slowest bit, whatever its place in the product.
     for bits in product((0, 1), repeat=len(names)):
         numbers = list(others)
         for name, bit in zip(names, bits, strict=True):
             numbers[known.index(name)] = bit
         indices.append(int(np.ravel_multi_index(numbers, space.shape)))
-    # One unit vector per logical state.
     columns = np.zeros((space.dimension, len(indices)), dtype=np.complex128)
     columns[indices, np.arange(len(indices))] = 1.0
     return Logical(columns, np.array(indices, dtype=np.int64), ", ".join(names))
@@ -347,18 +338,17 @@ def _require_guard_levels(system: ModelSystem) -> None:
     InvalidInput
         Naming the levels that are needed.
     """
-    # All goals count: one of many pairs may be the only one with a high level.
     goals: list[Any] = [system.target, *(pair.target for pair in system.pairs or [])]
     gates = [goal for goal in goals if isinstance(goal, Gate)]
-    # Highest level of each part that any label names.
     named = [0] * len(system.parts)
     for label in _labels_of(system):
+        # Labels have commas where a part has more than ten levels.
         digits = label.split(",") if "," in label else list(label)
         if len(digits) == len(named) and all(digit.isdigit() for digit in digits):
             named = [max(top, int(digit)) for top, digit in zip(named, digits, strict=True)]
     for number, part in enumerate(system.parts):
-        # A gate uses the levels 0 and 1.
         top = named[number]
+        # A gate uses level 1 of its parts.
         if any(gate.on is None or part.name in gate.on for gate in gates):
             top = max(top, 1)
         if isinstance(part, Transmon) and part.levels < top + 2:
@@ -368,7 +358,6 @@ def _require_guard_levels(system: ModelSystem) -> None:
 
 def _labels_of(system: ModelSystem) -> list[str]:
     """Return all labels that starts and goals name."""
-    # Labels are texts; lists and mappings of amplitudes have them as entries or keys.
     states = [system.initial, system.target]
     for pair in system.pairs or []:
         states += [pair.initial, pair.target]

@@ -56,7 +56,6 @@ def matrices_model(system: MatricesSystem) -> QuantumModel:
     FileError
         If the file cannot be read.
     """
-    # The order matters: sizes follow from H0, labels from sizes, goals from labels.
     units = Units(system.unit)
     faults = Faults()
     found = _contents(system, faults)
@@ -64,13 +63,13 @@ def matrices_model(system: MatricesSystem) -> QuantumModel:
     size = drift.shape[0]
     with faults.catch():
         require_hermitian(drift, KEY, name="H0")
-    # All that must be square is read before any of it is used.
     square = _operators(found, size, faults)
     states = _states(found, size, faults)
     labels = _labels(system, size, faults)
     controls = _controls(system, square["controls"], units, faults)
     jumps = tuple(Jump(name, operator) for name, operator in square["jumps"].items())
-    # From the unit of the file to angular frequencies.
+    # Matrices are in the unit of the block, 2 pi included where it is a frequency; jumps carry square roots of rates, and have
+    # none.
     energy = sparse_matrix(units.factor * drift)
     basis = Basis(labels, energy, energy, units, _observable(drift, square), states)
     faults.stop()
@@ -100,7 +99,6 @@ def _contents(system: MatricesSystem, faults: Faults) -> Mapping[str, csr_array 
     InvalidSystem
         If an array is damaged: nothing else can be judged then.
     """
-    # A damaged file ends the search for mistakes: the others would follow from it.
     found: dict[str, csr_array | ComplexArray] = {}
     with faults.catch():
         found = matrices(read_tree(system.file, "matrices H0 and controls/NAME"), KEY)
@@ -108,11 +106,10 @@ def _contents(system: MatricesSystem, faults: Faults) -> Mapping[str, csr_array 
     forms = ["H0", *(f"{group}/NAME" for group in GROUPS)]
     for name in found:
         group, _, inner = name.partition("/")
-        # Targets may lie in the same file, under the names that `OTHERS` lists.
+        # A dataset that nothing reads is a slip of the pen more often than not.
         known = name == "H0" or name in OTHERS or (group in GROUPS and inner and "/" not in inner)
         if known:
             continue
-        # A misspelt group is the commonest mistake.
         close = difflib.get_close_matches(name, ["H0", *GROUPS], n=1, cutoff=0.4)
         hint = f"did you mean {close[0]!r}? " if close else ""
         with faults.catch():
@@ -201,6 +198,7 @@ def _controls(
     system: MatricesSystem, found: Mapping[str, csr_array], units: Units, faults: Faults
 ) -> tuple[ControlTerm, ...]:
     """Return the controls in the order of the deck, or by name."""
+    # Without a block the order is that of the names.
     chosen: dict[str, Any] = dict.fromkeys(found, None) if system.controls is None else dict(system.controls)
     controls: list[ControlTerm] = []
     with faults.catch():
@@ -246,6 +244,7 @@ def _logical(gate: Gate, start: Any, basis: Basis) -> Logical:
         )
     names = list(basis.labels) if gate.on is None else gate.on
     columns = np.array([basis.vector(name, "system.target.on") for name in names]).T
+    # Fidelities are those of an isometry: states that overlap would count twice.
     overlap = np.abs(columns.conj().T @ columns - np.eye(len(names)))
     if overlap.max() > SOUND:
         first, second = np.unravel_index(int(np.argmax(overlap)), overlap.shape)

@@ -29,7 +29,6 @@ MAX_POWER = 100
 def sparse_matrix(matrix: object) -> csr_array:
     """Return a matrix (dense, or sparse of any format) as a csr_array of complex128 without stored zeros."""
     result = sparse.csr_array(matrix, dtype=np.complex128)
-    # Equal operators then have equal arrays, whatever way made them.
     result.sum_duplicates()
     result.eliminate_zeros()
     return result
@@ -46,7 +45,7 @@ def embedded(matrix: csr_array, place: int, shape: Sequence[int]) -> csr_array:
     shape : sequence of int
         Dimensions of all spaces.
     """
-    # Identities of the spaces before and behind: kron(1, matrix, 1).
+    # Two Kronecker products with unit matrices: the parts before are slower, those behind faster.
     before = math.prod(shape[:place])
     behind = math.prod(shape[place + 1 :])
     inner = sparse.kron(matrix, sparse.eye_array(behind), format="csr")
@@ -80,7 +79,7 @@ def evaluate(
         program = operator_program(text, names)
     except ExpressionError as error:
         raise InvalidInput(key, f"{error} (in {shorten(repr(text))})") from None
-    # The program is in postfix order: operands are pushed, an operator takes them from the stack.
+    # The program is in postfix order: operands first, then what is done with them.
     stack: list[Factor] = []
     for step in program:
         if step.kind == "number":
@@ -88,7 +87,6 @@ def evaluate(
         elif step.kind == "name":
             stack.append(matrix(step.value))
         else:
-            # The last operands, in the order of the formula.
             arguments = stack[len(stack) - step.count :]
             del stack[len(stack) - step.count :]
             # What overflows is found in the result.
@@ -97,7 +95,6 @@ def evaluate(
                     stack.append(_apply(step.value, arguments, dimension))
             except (ArithmeticError, NumericsError, ValueError) as error:
                 raise InvalidInput(key, f"{error} (in {shorten(repr(text))})") from None
-    # One value is left; a number stands for its multiple of 1.
     value = stack.pop()
     result = sparse_matrix(_as_matrix(value, dimension))
     if not np.isfinite(result.data).all():
@@ -119,26 +116,23 @@ def _apply(name: str, arguments: list[Factor], dimension: int) -> Factor:
     ValueError
         For what has no meaning with operators.
     """
-    # The sign is the only operator with one operand.
     if name == "neg":
         return -arguments[0]
     if name not in _BINARY:
         return _function(name, arguments)
     first, second = arguments
-    # Numbers among themselves need no matrices.
     if isinstance(first, complex) and isinstance(second, complex):
         return _numbers(name, first, second)
-    # A number beside an operator is added to its diagonal.
+    # A number beside an operator means that multiple of the unit matrix.
     if name in ("+", "-"):
         a, b = _as_matrix(first, dimension), _as_matrix(second, dimension)
         return sparse_matrix(a + b if name == "+" else a - b)
     if name == "*":
-        # A number scales; two operators multiply in their order.
+        # The order of two operators is kept, a number may stand on either side.
         if isinstance(first, complex) or isinstance(second, complex):
             return first * second
         return sparse_matrix(first @ second)
     if name == "/":
-        # An inverse would depend on the truncation of the levels.
         if not isinstance(second, complex):
             raise ValueError("division by an operator")
         return first * (1.0 / second)
@@ -168,7 +162,6 @@ def _function(name: str, arguments: list[Factor]) -> complex:
     ValueError
         If an argument is an operator, or not real.
     """
-    # Trigonometric functions and the like are those of the formulas of decks.
     numbers = [value.real for value in arguments if isinstance(value, complex) and value.imag == 0]
     if len(numbers) < len(arguments):
         raise ValueError(f"{name} of an operator or of a complex number; functions take real numbers only")
@@ -185,14 +178,12 @@ def _power(base: Factor, exponent: Factor, dimension: int) -> Factor:
     ValueError
         If the exponent is an operator, or no whole number from 0 to `MAX_POWER`.
     """
-    # Roots and negative powers of matrices are not offered.
     whole = isinstance(exponent, complex) and exponent.imag == 0 and exponent.real.is_integer()
     if isinstance(base, complex) or not isinstance(exponent, complex) or not whole:
         raise ValueError("exponents of operators must be whole numbers")
     count = int(exponent.real)
     if not 0 <= count <= MAX_POWER:
         raise ValueError(f"the exponent {count} of an operator must be between 0 and {MAX_POWER}")
-    # Exponents are small; repeated products keep the matrices sparse.
     result = _as_matrix(1.0 + 0j, dimension)
     for _ in range(count):
         result = sparse_matrix(result @ base)
@@ -217,18 +208,16 @@ def require_hermitian(matrix: csr_array, key: str, text: str = "", name: str = "
     InvalidInput
         Naming the largest entry of ``|A - A+|`` and its place.
     """
-    # The difference has stored entries only where the operator fails.
     difference = sparse_matrix(matrix - matrix.conj().T)
     scale = float(np.abs(matrix.data).max(initial=0.0))
     if difference.nnz == 0 or float(np.abs(difference.data).max()) <= HERMITIAN * scale:
         return
-    # The largest entry is the one to name.
     entries = difference.tocoo()
     worst = int(np.argmax(np.abs(entries.data)))
     place = f"({entries.coords[0][worst]},{entries.coords[1][worst]})"
     told = f"{name} is not Hermitian: |A - A+| = {abs(entries.data[worst]):.6g} at {place}"
-    # An anti-Hermitian operator most likely lacks a factor i.
     opposite = sparse_matrix(matrix + matrix.conj().T)
+    # An anti-Hermitian operator lacks a factor i, and the message says so.
     skew = float(np.abs(opposite.data).max(initial=0.0)) <= HERMITIAN * scale
     remedy = f"; write i*({text})" if skew and text else "; add its Hermitian conjugate"
     raise InvalidInput(key, told + remedy)

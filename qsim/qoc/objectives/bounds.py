@@ -1,4 +1,4 @@
-"""Bound the value that any control can reach, also with lifetimes: known before any search (Eqs. Q21 to Q23)."""
+"""What no control can pass, and what lifetimes leave: known before any search (Eqs. Q21 to Q23)."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ __all__ = [
     "Limits",
     "after_turning",
     "coherence_limit",
+    "connection_bound",
     "limits_of",
     "mixture_bound",
     "speed_bound",
@@ -42,6 +43,8 @@ __all__ = [
 MOST_LEVELS = 400
 # Controls up to which every corner of their bounds is tried.
 MOST_CORNERS = 6
+# Element of a dipole of two coordinates, by its largest one, that is an error of the levels.
+FAINT = 1e-6
 # Infidelity above which an estimate of first order says nothing.
 FIRST_ORDER = 0.5
 
@@ -56,10 +59,13 @@ class Limits:
         Bound by the weights of the start; None where it says nothing.
     speed : float or None
         Bound by the duration and the bounds of the controls.
+    connection : float or None
+        Bound by what no operator connects.
     coherence : float or None
         Estimate of what jumps leave of a gate.
     """
 
+    connection: float | None = None
     mixture: float | None = None
     speed: float | None = None
     coherence: float | None = None
@@ -74,25 +80,54 @@ def mixture_bound(model: QuantumModel) -> float | None:
     goal = model.goal
     if isinstance(goal, SeveralTargets):
         return _of_all(model, mixture_bound)
-    # Unitary motion keeps the weights of the start; the best one sorts them like the goal.
     weights = np.sort(model.weights)[::-1]
     if isinstance(goal, StateTarget):
-        # Columns with targets of their own are no single operator.
         if goal.coherent or len(goal.vectors) > 1:
             return None
         return float(weights[: goal.vectors[0].shape[0]].sum())
     if isinstance(goal, GateTarget) or model.dimension > MOST_LEVELS:
         return None
-    # Eigenvalues in descending order, as the weights.
     operator = goal.density if isinstance(goal, DensityTarget) else goal.operator.toarray()
     values = np.linalg.eigvalsh(operator)[::-1]
-    # Levels without weight add nothing.
     count = min(weights.size, values.size)
     largest = float(weights[:count] @ values[:count])
-    # The distance of two density matrices instead of an overlap.
     if is_mixed(model):
         return 1.0 - 0.5 * float(np.sum(weights**2) + np.sum(values**2) - 2.0 * largest)
     return largest
+
+
+def connection_bound(model: QuantumModel) -> float | None:
+    """Return the largest value where basis states fall into blocks b that neither H0, controls nor jumps connect.
+
+    Each block keeps its weight, so that ``|<f|x(T)>| <= sum_b ||f_b|| ||x_b(0)||``. None for observables and density matrices.
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    goal = model.goal
+    if isinstance(goal, SeveralTargets):
+        return _of_all(model, connection_bound)
+    if isinstance(goal, ObservableTarget | DensityTarget):
+        return None
+    sizes = [abs(c.operator) for c in model.controls]
+    if model.plane is not None:
+        # Where a symmetry forbids an element, levels on a grid leave one of the size of their errors.
+        sizes = [size * (size > FAINT * size.max()) for size in sizes]
+    sizes += [abs(jump.operator) for jump in model.jumps]
+    count, block_of = connected_components(sum(sizes, abs(model.drift)), directed=False)
+    if count == 1:
+        return None
+    overlaps = np.array(
+        [
+            min(1.0, sum(_inside(block_of == b, rows, x) for b in np.unique(block_of[np.abs(x) > 0.0])))
+            for rows, x in zip(_wanted(model), model.states.T, strict=True)
+        ]
+    )
+    return _of_overlaps(model, overlaps)
+
+
+def _inside(block: NDArray[np.bool_], rows: ComplexArray, x: ComplexArray) -> float:
+    """Return the largest overlap of what a block has of target states (r, D) and of a start (D,)."""
+    return float(np.linalg.norm(rows[:, block], 2) * np.linalg.norm(x[block]))
 
 
 def widest(model: QuantumModel, low: NDArray[np.float64], high: NDArray[np.float64]) -> float | None:
@@ -120,7 +155,6 @@ def widest(model: QuantumModel, low: NDArray[np.float64], high: NDArray[np.float
         for control, factors in zip(model.controls, ends, strict=True):
             parts.append(2.0 * max(map(abs, factors)) * row_and_column_norm(control.operator))
         return sum(parts)
-    # All corners of the box: 2^C spectra of small matrices.
     drift = model.drift.toarray()
     operators = [control.operator.toarray() for control in model.controls]
     widths = []
@@ -141,19 +175,16 @@ def speed_bound(
     goal = model.goal
     if isinstance(goal, SeveralTargets):
         return _of_all(model, lambda one: speed_bound(one, duration, low, high))
-    # The angle between two states bounds overlaps alone.
     if isinstance(goal, ObservableTarget | DensityTarget):
         return None
     if isinstance(goal, GateTarget) and goal.free_phases == "local":
         return None
-    # A state turns by at most T times half of the width.
     width = widest(model, low, high)
     return None if width is None else after_turning(model, 0.5 * duration * width)
 
 
 def _of_all(model: QuantumModel, bound: Callable[[QuantumModel], float | None]) -> float | None:
     """Return the weighted sum of the bounds of several goals; a goal without one counts with its largest value."""
-    # The value is a weighted sum, so that bounds add up with the same weights.
     found = [(weight, one, bound(one)) for weight, one in model.each()]
     if model.dimension > MOST_LEVELS or all(b is None for _, _, b in found):
         return None
@@ -162,9 +193,12 @@ def _of_all(model: QuantumModel, bound: Callable[[QuantumModel], float | None]) 
 
 def after_turning(model: QuantumModel, turned: float) -> float:
     """Return the largest value of states or of a gate after every column has turned by at most an angle."""
+    return _of_overlaps(model, np.cos(np.maximum(0.0, _angles(model) - turned)))
+
+
+def _of_overlaps(model: QuantumModel, overlaps: NDArray[np.float64]) -> float:
+    """Return the largest value of states or of a gate where the overlaps (S,) of columns with their targets are at most these."""
     goal = model.goal
-    # A column that may turn by more than its angle can reach its target.
-    overlaps = np.cos(np.maximum(0.0, _angles(model) - turned))
     if isinstance(goal, GateTarget):
         # |t| <= sum_s cos, and ||V+ X||^2 <= d
         d = overlaps.size
@@ -172,7 +206,6 @@ def after_turning(model: QuantumModel, turned: float) -> float:
             return float(np.mean(overlaps) ** 2)
         return float((d * np.mean(overlaps) ** 2 + 1.0) / (d + 1.0))
     assert isinstance(goal, StateTarget)
-    # Amplitudes add up before the square.
     if goal.coherent:
         return float(model.weights @ overlaps) ** 2
     return float(model.weights @ overlaps**2)
@@ -180,17 +213,18 @@ def after_turning(model: QuantumModel, turned: float) -> float:
 
 def _angles(model: QuantumModel) -> NDArray[np.float64]:
     """Return the angles (S,) between the starts and their targets."""
-    goal, x = model.goal, model.states
-    if isinstance(goal, GateTarget):
-        # A phase of each column is no distance here: the bound stays valid.
-        wanted = goal.columns @ goal.unitary
-        sizes = np.abs(np.sum(wanted.conj() * x, axis=0))
-    else:
-        assert isinstance(goal, StateTarget)
-        # One set of target vectors may serve all columns.
-        rows = [goal.vectors[min(s, len(goal.vectors) - 1)] for s in range(x.shape[1])]
-        sizes = np.array([np.linalg.norm(r.conj() @ x[:, s]) for s, r in enumerate(rows)])
+    pairs = zip(_wanted(model), model.states.T, strict=True)
+    sizes = np.array([np.linalg.norm(rows.conj() @ x) for rows, x in pairs])
     return np.asarray(np.arccos(np.minimum(sizes, 1.0)))
+
+
+def _wanted(model: QuantumModel) -> list[ComplexArray]:
+    """Return the target states (r, D) of each column, of states or of a gate."""
+    goal = model.goal
+    if isinstance(goal, GateTarget):
+        return list((goal.columns @ goal.unitary).T[:, None])
+    assert isinstance(goal, StateTarget)
+    return [goal.vectors[min(s, len(goal.vectors) - 1)] for s in range(model.states.shape[1])]
 
 
 def coherence_limit(model: QuantumModel, duration: float) -> float | None:
@@ -207,13 +241,11 @@ def coherence_limit(model: QuantumModel, duration: float) -> float | None:
     d = v.shape[1]
     lost, leaked = 0.0, 0.0
     for jump in model.jumps:
-        # L V: rate of the jump in the logical states, and the part that stays among them.
         moved = jump.operator @ v
         rate = float(np.linalg.norm(moved) ** 2)
         inside = v.conj().T @ moved
         lost += rate / d - abs(np.trace(inside)) ** 2 / d**2
         leaked += (rate - float(np.linalg.norm(inside) ** 2)) / d
-    # First order in T: each jump acts once, and no control in between.
     error = duration * (lost if goal.process else (d * lost + leaked) / (d + 1.0))
     return 1.0 - error if error < FIRST_ORDER else None
 
@@ -235,14 +267,14 @@ def limits_of(
     closed : bool
         True if no jumps are taken into account.
     """
-    # Bounds of closed systems do not hold for jumps, which may also cool.
+    connection = connection_bound(model)
     if not closed:
-        return Limits(coherence=coherence_limit(model, duration))
+        return Limits(connection=connection, coherence=coherence_limit(model, duration))
     speed = speed_bound(model, duration, low, high)
     mixture = mixture_bound(model)
-    # A bound of 1 says nothing about a probability.
     unsaid = math.inf if model.measured else 1.0
     return Limits(
+        connection=connection,
         mixture=mixture if mixture is not None and mixture < unsaid else None,
         speed=speed if speed is not None and speed < 1.0 else None,
     )
