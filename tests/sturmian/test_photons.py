@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import constants
 
 from qsim.core.device.device import cpu
 from qsim.core.errors import NumericsError
@@ -22,7 +24,9 @@ from qsim.sturmian.scatter.photo import fano
 from qsim.sturmian.scatter.photo.asymmetry import asymmetry, averaged
 from qsim.sturmian.scatter.photo.outgoing_waves import Channel, Waves
 from qsim.sturmian.scatter.photo.reduced import Demand, Reduced
+from qsim.sturmian.scatter.photo.result import PhotoResult
 from qsim.sturmian.scatter.photo.run import Photons
+from qsim.sturmian.scatter.photo.weights import weight_of
 from qsim.sturmian.two_electron.angular import clebsch_gordan, wigner_3j
 from qsim_checks.sturmian.collisions import _turned as turned
 from qsim_checks.sturmian.scaled import Symmetry, photoabsorption
@@ -197,7 +201,13 @@ def test_a_fit_finds_the_profile_of_a_pole():
     """A pole on a background of its own channel and of another one, whose numbers are known."""
     energy, width, q, a, b = -0.7, 1.3e-3, -2.7, 1.4, 0.3
     pole = fano.Pole(complex(energy, -0.5 * width), np.array([1.0 + 1.0j]), 0.0)
-    found = fano.fit(lambda E: fano.profile(E, energy, width, q, a, b, 1e-3), pole, (-2.0, 1.0))
+
+    def sigma(E):
+        """Return the profile of Fano (1961) on a background, both with a slope."""
+        eps = (E - energy) / (0.5 * width)
+        return (a * (q + eps) ** 2 / (1.0 + eps**2) + b) * (1.0 + 1e-3 * eps)
+
+    found = fano.fit(sigma, pole, (-2.0, 1.0))
     assert found is not None
     assert found.values == pytest.approx([energy, width, q, a, b, 1e-3], rel=1e-6)
     assert found.correlation[0] == pytest.approx(a / (a + b), rel=1e-6)
@@ -391,3 +401,23 @@ def test_a_p_state_against_turned_radii(sturmian):
         # The oracle has M = 0 alone, in kilobarn.
         expected += 1e-3 * sigma / (9.0 * wigner_3j(L, 1, 1, 0, 0, 0) ** 2)
     assert result.own.total[0, 0] == pytest.approx(expected, rel=1e-2)
+
+
+@pytest.mark.parametrize(("power", "exact"), [(-2, 4.5), (-1, 2.0), (0, 1.0), (1, 2.0 / 3.0)])
+def test_strengths_of_hydrogen_add_up(power, exact):
+    """Lines and continuum of 1s in closed form (M. Stobbe, Ann. Phys. 399, 661 (1930)): sums S(-2) to S(1)."""
+    n = np.arange(2.0, 3000.0)
+    f = 2.0**8 / 3.0 * np.exp((2 * n - 4) * np.log(n - 1) + 5 * np.log(n) - (2 * n + 4) * np.log(n + 1))
+    k = np.geomspace(1e-4, 3e3, 40001)
+    omega, eta = 0.5 * (1.0 + k**2), 1.0 / k
+    sigma = 2.0**9 * np.pi**2 / 3.0 * constants.alpha * (0.5 / omega) ** 4
+    sigma *= np.exp(-4.0 * eta * np.arctan(k)) / -np.expm1(-2.0 * np.pi * eta)
+    megabarn = 1e-22 / constants.physical_constants["Bohr radius"][0] ** 2
+    own = SimpleNamespace(
+        initial=-0.5, bound_levels=-0.5 / n**2, bound_strengths=f, omega=omega, total=sigma[None] / megabarn
+    )
+    # the rule of trapezoids and levels beyond n = 3000
+    assert PhotoResult.strength(SimpleNamespace(own=own), power) == pytest.approx(exact, rel=2e-5)
+    assert weight_of(omega[:1])[0] == pytest.approx(
+        4 * np.pi * constants.alpha * omega[0] / megabarn, rel=1e-8
+    )

@@ -66,7 +66,7 @@ class Reached:
     ----------
     L : int
     lengths, velocities : Response or None
-        Of the source ``r^k C^k``, and of ``(H - E)^-1 (grad_1 + grad_2)`` in its place; None if it was not asked for.
+        Of the source ``r^k C^k``, and of ``(H - E)^-1 (grad_1 + grad_2)`` in its place; None unless requested.
     moments : tuple of float
         Of the source in length: ``s^T (H - E)^power s`` for the powers 0, 1, 2 in the basis.
     closures : tuple of float

@@ -182,7 +182,7 @@ def _fit(
     start: tuple[float, float],
     window: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Fit within a window of so many widths; return parameters and standard errors scaled by the residual."""
+    """Fit within a window, given in widths; return parameters and standard errors scaled by the residual."""
     from scipy.optimize import least_squares
 
     half, centre = 0.5 * pole.width, pole.energy.real

@@ -68,7 +68,7 @@ NEIGHBOURS = 2
 
 @dataclass(frozen=True)
 class Demand:
-    """What is required of the equations of a space.
+    """Requirements on the equations of a space.
 
     Attributes
     ----------

@@ -36,7 +36,7 @@ ROUGH = 3.0
 CROWDED = 3
 # Largest principal quantum number of the channels.
 HIGHEST = 6
-# Energies across a resonance, within so many half widths on either side.
+# Energies across a resonance, within this number of half widths on either side.
 ACROSS, HALF_WIDTHS = 33, 14.0
 # Most resonances that are refined, the strongest ones.
 REFINED = 10
