@@ -398,7 +398,7 @@ class _Launch(NamedTuple):
     scratch: int
 
     def defines(self, item: int) -> dict[str, str | int]:
-        """Return the constants of the compilation for complex numbers of so many bytes."""
+        """Return the constants of the compilation for complex numbers of a size in bytes."""
         return {"REAL": "float" if item == 8 else "double", "TEAM": self.threads // self.teams}
 
 

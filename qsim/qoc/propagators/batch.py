@@ -28,7 +28,7 @@ DEVICE_BYTES = 4e9
 
 @dataclass(frozen=True)
 class BatchRun:
-    """What a propagation leaves for its gradient.
+    """Quantities of a propagation that its gradient needs.
 
     Attributes
     ----------
