@@ -150,6 +150,11 @@ def judged(judge: Judge) -> Judgement:
         )
     )
     level = np.array([levels[name] for name in names]).reshape(len(names), *own.total.shape)
+    # What the channels lack of the total is an error that each of them shows, also where two boxes agree in it: below a
+    # threshold, Rydberg states reach beyond both.
+    scale = np.maximum(np.abs(own.total), 1e-300)
+    missing = own.total - level.sum(axis=0)
+    channel_error = channel_error + np.abs(missing) / scale * partial
     level_error = np.zeros_like(level)
     for (n, l, *_), error in zip(own.channels.tolist(), channel_error, strict=True):
         level_error[names.index((n, l))] += error
@@ -169,8 +174,6 @@ def judged(judge: Judge) -> Judgement:
     for k, (_, l) in enumerate(names):
         if l == 0 and judge.L == 0:
             beta_error[k] = np.where(np.isfinite(beta[k]), 0.0, np.nan)
-    missing = own.total - level.sum(axis=0)
-    scale = np.maximum(np.abs(own.total), 1e-300)
     return Judgement(
         own.total,
         total_error,
