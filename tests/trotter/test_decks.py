@@ -248,6 +248,20 @@ def test_rotating_field(trotter):
     assert result.numbers["energy_drift"] is None
 
 
+def test_the_autocorrelation_is_that_of_its_site(trotter):
+    """The site of the deck is up at t = 0, and no other one."""
+    result = trotter.run(
+        system={"spins": 6, "terms": [{"type": "heisenberg", "lattice": "chain", "J": 1.0}]},
+        initial={"type": "a1", "up": [4]},
+        evolve={"outputs": [0.0, 0.8], "accuracy": 1e-8},
+        observe=[{"autocorrelation": 4}],
+    )
+    polarisation = result.mean["polarisation"]
+    assert result.mean["autocorrelation"][0] == pytest.approx(1.0, abs=1e-12)
+    assert np.all(np.abs(np.delete(polarisation[0], 4)) < 1e-12)
+    np.testing.assert_array_equal(result.mean["autocorrelation"], polarisation[:, 4])
+
+
 def test_autocorrelation_of_an_edge_spin(trotter):
     """xx_autocorrelation_edge_infinite_T: from several random states, within four standard errors and the entry's tolerance."""
     entry = REFERENCES["xx_autocorrelation_edge_infinite_T"]
