@@ -53,7 +53,7 @@ SHARING = 3
 # share of the time after which no cold command begins
 COLD_SHARE = 0.42
 # seconds of `compile` from which a warm command is repeated: other threads may need other kernels
-COMPILED = 0.3
+COMPILED = 1.0
 
 SERIES = (
     "series=[{{vmc: {{walkers: {0}, blocks: 2, steps: 10, sweeps: 3, timestep: 0.3}}}}, "
@@ -402,7 +402,8 @@ class Measurement:
             shutil.rmtree(caches, ignore_errors=True)
         caches.mkdir(parents=True, exist_ok=True)
         found = command(deck, column, lane, caches, self.limit)
-        if not column.cold and found.get("compile", 0.0) > COMPILED:
+        compiled = not column.cold and found.get("compile", 0.0) > COMPILED
+        if compiled and time.monotonic() < self.until:
             found = command(deck, column, lane, caches, self.limit)
         self.table.put(deck, column, found)
         print(
