@@ -10,6 +10,8 @@ minutes.  A command that takes longer than ``--limit`` is ended and counts as th
 decks whose times contradict a goal (`verdicts`); the shortest counts.  What ``auto`` takes is asked of the program, not run.
 Decks of ``LARGER`` probe the sizes by which it chooses; they are run warm on sixteen cores and on the GPU.
 
+``--scaling`` measures decks that should gain from many cores on 1, 8 and 16 of them instead, on the CPU alone (``SCALING``).
+
 The record is written after each command; ``python bench/report.py`` makes the page of all records.
 """
 
@@ -75,6 +77,25 @@ LARGER: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("trotter/autocorrelation_a1", ("system.spins=20",)),
     ("trotter/mbl_ensemble", ("system.spins=14",)),
 )
+
+
+# an atom of 4000 points and 60 l
+ATOM = ("grid.rmax=800", "grid.l_max=59", "grid.map=none", "laser.pulses.0.cycles=1", "time.dt=0.1")
+#: Decks with work for many cores, by the goals for 8 of them: atoms, collisions and spectra 4 times, crystals 6 times.
+SCALING: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("tridiag/h_hhg_800nm", (*ATOM, "time.outputs=20")),
+    ("tridiag/attoclock", ()),
+    ("qmc/diamond_primitive", ()),
+    ("qmc/hydrogen_bcc", ()),
+    ("qmc/electron_gas", ()),
+    ("sturmian/he_limit", ()),
+    ("sturmian/he_dpi", ()),
+    ("sturmian/e_h_full", ()),
+    ("sturmian/resonances", ()),
+    ("trotter/heisenberg_ground", ()),
+    ("trotter/xxz_sector_quench", ()),
+)
+MIDDLE = 8
 
 
 @dataclass(frozen=True)
@@ -194,6 +215,7 @@ def command(deck: Deck, column: Column, lane: Lane, caches: Path, limit: float) 
         for summary in Path(folder).glob("*.summary.json"):
             timing = json.loads(summary.read_text(encoding="utf-8"))["timing"]
             found |= {key: round(timing[key], 3) for key in ("compile", "run") if key in timing}
+            found["stages"] = {key: round(value, 3) for key, value in timing.items()}
     return found
 
 
@@ -297,8 +319,8 @@ def warm_lanes(cores: Sequence[int], gpus: int, wide: int) -> list[list[Lane]]:
     beside = len(cores) >= wide + BESIDE * gpus + 2
     rest = list(cores[wide:] if beside else cores)
     narrow = [Lane(tuple(rest[BESIDE * k : BESIDE * (k + 1)]), k) for k in range(gpus)]
-    single = rest[BESIDE * gpus :: 2] or rest[:1]
-    narrow += [Lane((core,)) for core in single]
+    narrow += [Lane((core,)) for core in rest[BESIDE * gpus :: 2]]
+    narrow = [lane for lane in narrow if lane.cores]
     starts = range(0, len(cores) - wide + 1, wide)
     widest = [
         Lane(tuple(cores[first : first + wide]), k if k < gpus else None) for k, first in enumerate(starts)
@@ -381,7 +403,7 @@ class Measurement:
 
     def __init__(self, options: argparse.Namespace, table: Table, folder: Path) -> None:
         self.cores = sorted(os.sched_getaffinity(0))[: available_threads()]
-        self.gpus = 0 if options.no_gpu else cuda_status().count
+        self.gpus = 0 if options.no_gpu or options.scaling else cuda_status().count
         self.columns = columns(len(self.cores), self.gpus)
         warm = [column for column in self.columns.values() if column.device == "cpu" and not column.cold]
         self.wide, self.name = warm[-1].threads, warm[-1].name
@@ -390,6 +412,12 @@ class Measurement:
         self.until = self.begun + options.seconds - options.limit
         self.decks = all_decks(options.decks.split(",") if options.decks else [])
         self.larger = [] if options.decks else [Deck(name, changes) for name, changes in LARGER]
+        self.warm_names = ("GPU", "1 core", self.name)
+        if options.scaling:
+            middle = Column(f"{MIDDLE} cores", "cpu", min(MIDDLE, len(self.cores)))
+            self.columns[middle.name] = middle
+            self.decks, self.larger = [Deck(name, changes) for name, changes in SCALING], []
+            self.warm_names = ("1 core", middle.name, self.name)
 
     def caches(self, deck: Deck, column: Column) -> Path:
         """Return the folder of what a deck compiles on a device."""
@@ -430,7 +458,7 @@ class Measurement:
 
     def warm(self) -> None:
         """Run all decks with full caches, then the larger ones."""
-        works = self.works(self.decks, ("GPU", "1 core", self.name))
+        works = self.works(self.decks, self.warm_names)
         queue = Queue(works + self.works(self.larger, ("GPU", self.name)))
         for lanes in warm_lanes(self.cores, self.gpus, self.wide):
             run_all(lanes, queue, self.run, self.until)
@@ -468,6 +496,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=40.0, help="seconds of one command, at most")
     parser.add_argument("--decks", default="", help="some of them, with or without method: morse,qmc/hooke")
     parser.add_argument("--no-gpu", action="store_true", help="leave GPUs alone")
+    parser.add_argument("--scaling", action="store_true", help="decks for many cores, on 1, 8 and 16 of them")
     options = parser.parse_args()
     # bytecode is there in an installation: it is no part of a cold start
     compileall.compile_dir(ROOT / "qsim", quiet=2)
@@ -495,6 +524,8 @@ def main() -> None:
         )
         record["wide"] = work.name
         record["limit"] = work.limit
+        record["columns"] = list(work.columns)
+        record["scaling"] = options.scaling
         for stage in (work.choices, work.cold, work.warm, work.again):
             stage()
             print(
