@@ -3,7 +3,7 @@
 Every deck of inputs/ is run as a user runs it, from the start of the interpreter to its end, without figures:
 
 1. *Cold*, on two cores, with caches of compiled kernels of its own that are empty: on the CPU and on the GPU.
-2. *Warm*, with what the cold run has compiled: on one core, on sixteen (``WIDE``), and on the GPU with four cores.
+2. *Warm*, with what the cold run has compiled: on one core, on sixteen (``WIDE``), and on the GPU with two cores.
 
 Commands run beside each other on cores of their own, their *lanes*: on 32 cores and two GPUs the whole takes less than ten
 minutes.  A command that takes longer than ``--limit`` is ended and counts as that long.  What time is left goes into repeats of
@@ -49,9 +49,9 @@ from qsim.core.device.hardware import available_threads, cpu_name  # noqa: E402
 from qsim.core.run.provenance import git_state  # noqa: E402
 
 # cores of the column for many, of a cold command, and beside a GPU
-WIDE, COLD, BESIDE = 16, 2, 4
+WIDE, COLD, BESIDE = 16, 2, 2
 # cold commands at the same time on one GPU: most of their time is compilation on the host
-SHARING = 3
+SHARING = 4
 # share of the time after which no cold command begins
 COLD_SHARE = 0.42
 # seconds of `compile` from which a warm command is repeated: other threads may need other kernels
@@ -167,9 +167,15 @@ class Table:
                 row.get("cut", {}).pop(column.name, None)
             self.keep(list(self.rows.values()))
 
-    def seconds(self, deck: Deck, column: Column) -> float | None:
-        """Return what a command took, None if it has not been run."""
-        return self.rows.get(deck.label, {}).get("seconds", {}).get(column.name)
+    def describe(self, deck: Deck, chosen: dict[str, Any]) -> None:
+        """Note what ``auto`` takes, and forget what was asked of a GPU in vain."""
+        with self.lock:
+            row = self.rows.get(deck.label, {})
+            if "no kernels" in chosen:
+                for found in row.values():
+                    if isinstance(found, dict):
+                        found.pop("GPU, cold", None)
+            self.rows[deck.label] = {"deck": deck.label} | chosen | row
 
 
 # ------------------------------------------------------------------------------------------- commands
@@ -451,17 +457,30 @@ class Measurement:
         ]
 
     def cold(self) -> None:
-        """Run all decks with empty caches."""
+        """Run all decks with empty caches, and ask meanwhile what ``auto`` takes."""
+        asking = threading.Thread(target=self.choices)
+        asking.start()
         until = self.begun + COLD_SHARE * (self.until - self.begun)
         queue = Queue(self.works(self.decks, ("GPU, cold", "CPU, cold")))
         run_all(cold_lanes(self.cores, self.gpus), queue, self.run, until)
+        asking.join()
 
     def warm(self) -> None:
         """Run all decks with full caches, then the larger ones."""
-        works = self.works(self.decks, self.warm_names)
-        queue = Queue(works + self.works(self.larger, ("GPU", self.name)))
+        works = self.works(self.larger, ("GPU", self.name)) + self.works(self.decks, self.warm_names)
+        # the longest first, which fills lanes evenly; what took the limit when it was cold comes last
+        queue = Queue(sorted(works, key=self.expected, reverse=True))
         for lanes in warm_lanes(self.cores, self.gpus, self.wide):
             run_all(lanes, queue, self.run, self.until)
+
+    def expected(self, work: Work) -> float:
+        """Return what a warm command may take: less than the cold one; nothing where that was ended."""
+        deck, column = work
+        cold = f"{'GPU' if column.device == 'cuda' else 'CPU'}, cold"
+        row = self.table.rows.get(deck.label, {})
+        if cold in row.get("cut", {}):
+            return 0.0
+        return float(row.get("seconds", {}).get(cold, self.limit) - row.get("compile", {}).get(cold, 0.0))
 
     def again(self) -> None:
         """Repeat the decks that contradict a goal of warm commands."""
@@ -482,10 +501,10 @@ class Measurement:
     def choices(self) -> None:
         """Ask what ``auto`` takes of each deck."""
         decks = [*self.decks, *self.larger]
-        with multiprocessing.get_context("spawn").Pool(min(8, len(self.cores))) as pool:
+        with multiprocessing.get_context("spawn").Pool(min(4, len(self.cores))) as pool:
             found = pool.starmap(choice, [(deck, self.name) for deck in decks], chunksize=1)
         for deck, chosen in zip(decks, found, strict=True):
-            self.table.rows[deck.label] = {"deck": deck.label} | chosen
+            self.table.describe(deck, chosen)
 
 
 def main() -> None:
@@ -526,7 +545,7 @@ def main() -> None:
         record["limit"] = work.limit
         record["columns"] = list(work.columns)
         record["scaling"] = options.scaling
-        for stage in (work.choices, work.cold, work.warm, work.again):
+        for stage in (work.cold, work.warm, work.again):
             stage()
             print(
                 f"{stage.__name__} ended after {time.monotonic() - work.begun:.0f} s",
